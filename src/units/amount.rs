@@ -1,0 +1,274 @@
+//! Memory, CPU, shares and money: whole numbers of their smallest unit.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::text::{UnitError, parse_scaled_sum};
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name($inner);
+
+        impl $name {
+            pub const ZERO: $name = $name(0);
+
+            pub const fn new(amount: $inner) -> $name {
+                $name(amount)
+            }
+
+            pub const fn get(self) -> $inner {
+                self.0
+            }
+
+            pub fn checked_add(self, other: $name) -> Option<$name> {
+                self.0.checked_add(other.0).map($name)
+            }
+
+            pub fn checked_sub(self, other: $name) -> Option<$name> {
+                self.0.checked_sub(other.0).map($name)
+            }
+
+            pub fn saturating_sub(self, other: $name) -> $name {
+                $name(self.0.saturating_sub(other.0))
+            }
+        }
+
+        impl std::ops::Add for $name {
+            type Output = $name;
+            fn add(self, other: $name) -> $name {
+                match self.checked_add(other) {
+                    Some(sum) => sum,
+                    None => panic!("overflow: {self} + {other}"),
+                }
+            }
+        }
+
+        impl std::ops::Sub for $name {
+            type Output = $name;
+            fn sub(self, other: $name) -> $name {
+                match self.checked_sub(other) {
+                    Some(rest) => rest,
+                    None => panic!("negative amount: {self} - {other}"),
+                }
+            }
+        }
+
+        impl std::iter::Sum for $name {
+            fn sum<I: Iterator<Item = $name>>(amounts: I) -> $name {
+                amounts.fold($name::ZERO, |sum, amount| sum + amount)
+            }
+        }
+    };
+}
+
+quantity! {
+    /// Memory in bytes.
+    Bytes(u64)
+}
+quantity! {
+    /// CPU in thousandths of a core.
+    MilliCpu(u64)
+}
+quantity! {
+    /// A part of one GPU in thousandths; 1000 is the whole GPU.
+    GpuShare(u32)
+}
+quantity! {
+    /// A proportion in thousandths.
+    Permille(u32)
+}
+quantity! {
+    /// Money in millionths of whatever currency the user's prices are in.
+    Money(u64)
+}
+
+impl GpuShare {
+    pub const WHOLE: GpuShare = GpuShare(1000);
+
+    /// This share of `memory`, rounded down: two halves never exceed the whole.
+    pub fn of(self, memory: Bytes) -> Bytes {
+        let part = u128::from(memory.get()) * u128::from(self.0) / 1000;
+        Bytes::new(u64::try_from(part.min(u128::from(u64::MAX))).expect("bounded by u64::MAX"))
+    }
+}
+
+impl Bytes {
+    pub const fn from_mib(mib: u64) -> Bytes {
+        match mib.checked_mul(1 << 20) {
+            Some(bytes) => Bytes(bytes),
+            None => panic!("memory overflow"),
+        }
+    }
+
+    /// MiB from a file, where a value that does not fit must be an error rather than a panic.
+    pub fn checked_from_mib(mib: u64) -> Option<Bytes> {
+        mib.checked_mul(1 << 20).map(Bytes)
+    }
+
+    pub const fn from_gib(gib: u64) -> Bytes {
+        match gib.checked_mul(1 << 30) {
+            Some(bytes) => Bytes(bytes),
+            None => panic!("memory overflow"),
+        }
+    }
+}
+
+impl MilliCpu {
+    pub const fn from_cores(cores: u64) -> MilliCpu {
+        match cores.checked_mul(1000) {
+            Some(milli) => MilliCpu(milli),
+            None => panic!("CPU overflow"),
+        }
+    }
+}
+
+const BYTE_UNITS: &[(&str, u64)] = &[
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("KB", 1_000),
+    ("B", 1),
+];
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+    /// `80GiB` (2^30), `24GB` (10^9), `512MiB`; a bare `0` needs no unit.
+    fn from_str(text: &str) -> Result<Bytes, UnitError> {
+        parse_scaled_sum(text, BYTE_UNITS, "an amount of memory such as 80GiB, 24GB or 512MiB").map(Bytes)
+    }
+}
+
+impl FromStr for MilliCpu {
+    type Err = UnitError;
+    /// `2` or `0.5` cores, or thousandths as in Kubernetes: `500m`.
+    fn from_str(text: &str) -> Result<MilliCpu, UnitError> {
+        let expected = "a number of cores such as 2, 0.5 or 500m";
+        match text.trim().strip_suffix('m') {
+            Some(milli) => parse_scaled_sum(&format!("{milli}u"), &[("u", 1)], expected).map(MilliCpu),
+            None => parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1000)], expected).map(MilliCpu),
+        }
+    }
+}
+
+impl FromStr for Permille {
+    type Err = UnitError;
+    /// A percentage: `92%`, `12.5%`.
+    fn from_str(text: &str) -> Result<Permille, UnitError> {
+        let expected = "a percentage such as 92% or 12.5%";
+        let amount = parse_scaled_sum(text, &[("%", 10)], expected)?;
+        u32::try_from(amount).map(Permille).map_err(|_| UnitError::TooLarge { text: text.to_string() })
+    }
+}
+
+impl FromStr for GpuShare {
+    type Err = UnitError;
+    /// A decimal part of a GPU up to 1: `0.5`, or a percentage: `50%`.
+    fn from_str(text: &str) -> Result<GpuShare, UnitError> {
+        let expected = "a part of a GPU such as 0.5 or 50%";
+        let milli = match text.trim().ends_with('%') {
+            true => parse_scaled_sum(text, &[("%", 10)], expected)?,
+            false => parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1000)], expected)?,
+        };
+        match u32::try_from(milli) {
+            Ok(share) if share <= GpuShare::WHOLE.0 => Ok(GpuShare(share)),
+            _ => Err(UnitError::TooLarge { text: text.to_string() }),
+        }
+    }
+}
+
+impl FromStr for Money {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Money, UnitError> {
+        parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1_000_000)], "a price such as 2.49").map(Money)
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// The largest binary unit that gives a number of at least one, with one decimal where it is not whole.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, size) = BYTE_UNITS[..4].iter().find(|(_, size)| self.0 >= *size).unwrap_or(&("B", 1));
+        let text = match self.0 % size {
+            0 => format!("{}{unit}", self.0 / size),
+            rest => {
+                let tenths = self.0 / size * 10 + (u128::from(rest) * 10 / u128::from(*size)) as u64;
+                format!("{}.{}{unit}", tenths / 10, tenths % 10)
+            }
+        };
+        f.pad(&text)
+    }
+}
+
+/// `amount` of `per_unit` parts as a decimal without trailing zeros.
+fn decimal(amount: u64, per_unit: u64, digits: usize) -> String {
+    let text = format!("{}.{:0digits$}", amount / per_unit, amount % per_unit);
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+impl fmt::Display for MilliCpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&decimal(self.0, 1000, 3))
+    }
+}
+
+impl fmt::Display for GpuShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&decimal(u64::from(self.0), 1000, 3))
+    }
+}
+
+impl fmt::Display for Permille {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}%", decimal(u64::from(self.0), 10, 1)))
+    }
+}
+
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}.{:02}", self.0 / 1_000_000, self.0 % 1_000_000 / 10_000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_of_the_field_are_understood() {
+        assert_eq!("80GiB".parse(), Ok(Bytes::from_gib(80)));
+        assert_eq!("0.25GiB".parse(), Ok(Bytes::from_mib(256)));
+        assert_eq!("24GB".parse(), Ok(Bytes::new(24_000_000_000)));
+        assert_eq!("0.5".parse(), Ok(MilliCpu::new(500)));
+        assert_eq!("500m".parse(), Ok(MilliCpu::new(500)));
+        assert_eq!("92%".parse(), Ok(Permille::new(920)));
+        assert_eq!("0.46".parse(), Ok(GpuShare::new(460)));
+        assert_eq!("2.49".parse(), Ok(Money::new(2_490_000)));
+        assert!("1.5".parse::<GpuShare>().is_err());
+        assert!("80".parse::<Bytes>().is_err());
+        assert!("NaN".parse::<MilliCpu>().is_err());
+    }
+
+    #[test]
+    fn amounts_print_as_the_field_writes_them() {
+        assert_eq!(Bytes::from_mib(81_559).to_string(), "79.6GiB");
+        assert_eq!(Bytes::new(512).to_string(), "512B");
+        assert_eq!(MilliCpu::new(1500).to_string(), "1.5");
+        assert_eq!(GpuShare::WHOLE.to_string(), "1");
+        assert_eq!(Permille::new(925).to_string(), "92.5%");
+        assert_eq!(Money::new(2_490_000).to_string(), "2.49");
+    }
+
+    #[test]
+    fn two_halves_of_odd_memory_do_not_exceed_it() {
+        let half = GpuShare::new(500).of(Bytes::new(3));
+        assert!(half + half <= Bytes::new(3));
+    }
+}

@@ -1,0 +1,15 @@
+//! Floor 0. Quantities: simulated time, memory, shares, money and scores.
+//!
+//! Owns every unit of the crate, its text form and its arithmetic. Time and quantities are integers, so a sum is the same
+//! on every machine; a float appears only as [`Score`] and at the door ([`finite`]), where a reading from outside is
+//! turned into a unit or refused by name. Must never use a float for time, memory or money.
+
+mod amount;
+mod score;
+mod text;
+mod time;
+
+pub use amount::{Bytes, GpuShare, MilliCpu, Money, Permille};
+pub use score::Score;
+pub use text::{UnitError, finite};
+pub use time::{SimDuration, SimTime};

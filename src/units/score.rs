@@ -1,0 +1,64 @@
+//! A stage's preference for a candidate.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::{Add, Mul};
+
+use serde::{Deserialize, Serialize};
+
+/// How good a candidate is; higher is better.
+///
+/// A double, as the schedulers we are compared with use them: `+ - * /` in the written order give the same bits on every
+/// machine, everything else comes from `libm` by name. Never NaN, so that [`Ord`] is total.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Score(f64);
+
+impl Score {
+    pub const ZERO: Score = Score(0.0);
+
+    /// Panics on NaN: a scorer that divides nothing by nothing is our bug, not bad input.
+    pub fn new(value: f64) -> Score {
+        assert!(!value.is_nan(), "a score must be a number");
+        // -0.0 and 0.0 would order differently under total_cmp.
+        Score(value + 0.0)
+    }
+
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl Eq for Score {}
+
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Score) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Score {
+    fn cmp(&self, other: &Score) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl Add for Score {
+    type Output = Score;
+    fn add(self, other: Score) -> Score {
+        Score::new(self.0 + other.0)
+    }
+}
+
+impl Mul<f64> for Score {
+    type Output = Score;
+    fn mul(self, weight: f64) -> Score {
+        Score::new(self.0 * weight)
+    }
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.3}", self.0))
+    }
+}

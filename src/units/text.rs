@@ -1,0 +1,94 @@
+//! The text form of quantities, and the door through which floats come in.
+
+use thiserror::Error;
+
+/// Why a text is not the quantity that was expected there; a fragment fit for "failed to read …: {error}".
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum UnitError {
+    #[error("`{text}` is not {expected}")]
+    Malformed { text: String, expected: &'static str },
+    #[error("`{text}` has no unit; expected {expected}")]
+    NoUnit { text: String, expected: &'static str },
+    #[error("`{text}` is negative; expected {expected}")]
+    Negative { text: String, expected: &'static str },
+    #[error("`{text}` is finer than the smallest unit; expected {expected}")]
+    TooFine { text: String, expected: &'static str },
+    #[error("`{text}` is too large")]
+    TooLarge { text: String },
+    #[error("{what} is NaN")]
+    NotANumber { what: &'static str },
+    #[error("{what} is infinite")]
+    Infinite { what: &'static str },
+    #[error("{what} is {value}, outside {low} to {high}")]
+    OutOfRange { what: &'static str, value: f64, low: f64, high: f64 },
+}
+
+/// A reading from outside (a probe, a trace) as a number within `low..=high`, or its named refusal.
+pub fn finite(what: &'static str, value: f64, low: f64, high: f64) -> Result<f64, UnitError> {
+    if value.is_nan() {
+        return Err(UnitError::NotANumber { what });
+    }
+    if value.is_infinite() {
+        return Err(UnitError::Infinite { what });
+    }
+    if !(low..=high).contains(&value) {
+        return Err(UnitError::OutOfRange { what, value, low, high });
+    }
+    Ok(value)
+}
+
+/// Reads a sum of decimal numbers with units (`1h30m`, `2.5GiB`) exactly, in integers.
+pub(super) fn parse_scaled_sum(text: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u64, UnitError> {
+    let trimmed = text.trim();
+    let own = || text.to_string();
+    if trimmed == "0" {
+        return Ok(0);
+    }
+    if trimmed.starts_with('-') {
+        return Err(UnitError::Negative { text: own(), expected });
+    }
+    let mut rest = trimmed;
+    let mut sum: u64 = 0;
+    while !rest.is_empty() {
+        let number_len = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(number_len);
+        let tail = tail.trim_start();
+        let unit_len = tail.find(|c: char| c.is_ascii_digit() || c == '.' || c == ' ').unwrap_or(tail.len());
+        let (unit, next) = tail.split_at(unit_len);
+        if number.is_empty() {
+            return Err(UnitError::Malformed { text: own(), expected });
+        }
+        if unit.is_empty() {
+            return Err(UnitError::NoUnit { text: own(), expected });
+        }
+        let scale = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
+        let scale = scale.ok_or_else(|| UnitError::Malformed { text: own(), expected })?;
+        let part = scale_decimal(number, scale, text, expected)?;
+        sum = sum.checked_add(part).ok_or_else(|| UnitError::TooLarge { text: own() })?;
+        rest = next.trim_start();
+    }
+    if trimmed.is_empty() { Err(UnitError::Malformed { text: own(), expected }) } else { Ok(sum) }
+}
+
+fn scale_decimal(number: &str, scale: u64, text: &str, expected: &'static str) -> Result<u64, UnitError> {
+    let malformed = || UnitError::Malformed { text: text.to_string(), expected };
+    let too_large = || UnitError::TooLarge { text: text.to_string() };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.contains('.') || (number.contains('.') && fraction.is_empty()) {
+        return Err(malformed());
+    }
+    let whole: u64 = whole.parse().map_err(|_| too_large())?;
+    let sum = whole.checked_mul(scale).ok_or_else(too_large)?;
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.is_empty() {
+        return Ok(sum);
+    }
+    let too_fine = || UnitError::TooFine { text: text.to_string(), expected };
+    let numerator: u128 = fraction.parse().map_err(|_| too_fine())?;
+    let divisor = 10u128.checked_pow(fraction.len() as u32).ok_or_else(too_fine)?;
+    let scaled = numerator.checked_mul(u128::from(scale)).ok_or_else(too_fine)?;
+    match scaled % divisor {
+        0 => sum.checked_add((scaled / divisor) as u64).ok_or_else(too_large),
+        _ => Err(too_fine()),
+    }
+}
