@@ -1,1 +1,12 @@
+pub mod catalog;
+pub mod control;
+pub mod engine;
+pub mod event;
+pub mod expect;
+pub mod fleet;
+pub mod ids;
+pub mod nearest;
+pub mod rng;
+pub mod scheduler;
 pub mod units;
+pub mod workload;

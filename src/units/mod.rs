@@ -11,5 +11,5 @@ mod time;
 
 pub use amount::{Bytes, GpuShare, MilliCpu, Money, Permille};
 pub use score::Score;
-pub use text::{UnitError, finite};
+pub use text::{UnitError, finite, text_form};
 pub use time::{SimDuration, SimTime};

@@ -92,3 +92,40 @@ fn scale_decimal(number: &str, scale: u64, text: &str, expected: &'static str) -
         _ => Err(too_fine()),
     }
 }
+
+/// Serde through a quantity's text form: `#[serde(with = "text_form")]`.
+pub mod text_form {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<T: Display, S: Serializer>(quantity: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(quantity)
+    }
+
+    pub fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+
+    /// The same for an optional quantity.
+    pub mod option {
+        use super::*;
+
+        pub fn serialize<T: Display, S: Serializer>(quantity: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+            match quantity {
+                Some(quantity) => serializer.collect_str(quantity),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+        where
+            T: FromStr<Err: Display>,
+            D: Deserializer<'de>,
+        {
+            let text = Option::<String>::deserialize(deserializer)?;
+            text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+        }
+    }
+}

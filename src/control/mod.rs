@@ -1,0 +1,3 @@
+//! Not yet furnished.
+mod profile;
+pub use profile::*;

@@ -1,0 +1,223 @@
+//! A profile: how one system behaves, as data.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::fleet::NodeState;
+use crate::scheduler::{FilterName, SchedulerOptions};
+use crate::units::{Permille, SimDuration, text_form};
+use crate::workload::{Backoff, RetryPolicy};
+
+/// Everything a profile file says, its bases folded in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    pub name: String,
+    /// One sentence.
+    pub title: String,
+    /// It models what a program did, faults included: readiness may be missing, and broken safety is an event.
+    pub historic: bool,
+    pub scheduler: SchedulerOptions,
+    pub passes: Passes,
+    pub analysis: AnalysisOptions,
+    pub commit: CommitOptions,
+    pub heartbeat: HeartbeatOptions,
+    pub deadlines: Deadlines,
+    pub retry: RetryOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Passes {
+    /// Moves pending replicas that need it into analysis.
+    pub analyse: PassOptions,
+    /// Places pending replicas.
+    pub place: PassOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PassOptions {
+    pub trigger: Trigger,
+    /// Replicas looked at in one pass; all if absent.
+    pub batch: Option<u32>,
+    /// Each period is longer by a draw from zero to this.
+    #[serde(with = "text_form")]
+    pub jitter: SimDuration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// At the end of every instant in which something changed.
+    Event,
+    /// Every so often.
+    #[serde(with = "text_form")]
+    Every(SimDuration),
+    /// For each replica, when so much time has gone by since it was last processed; the least recently processed first.
+    #[serde(with = "text_form")]
+    EachAfter(SimDuration),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnalysisOptions {
+    /// Analyses at the same time.
+    pub concurrency: u32,
+    /// Go on computing what was cancelled, before what is wanted (GPUStack before 0.7.0, issue 1243).
+    pub keep_cancelled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommitOptions {
+    /// From reading the fleet to committing the decision.
+    #[serde(with = "text_form")]
+    pub decision_time: SimDuration,
+    /// Compare what was read with what is; where it differs, judge the candidate again.
+    pub recheck: bool,
+    /// Candidates kept to fall back on.
+    pub candidates: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeartbeatOptions {
+    /// The interval nodes are told to keep.
+    #[serde(with = "text_form")]
+    pub every: SimDuration,
+    /// Silence since the last heartbeat after which a node is `becomes`.
+    #[serde(with = "text_form")]
+    pub grace: SimDuration,
+    pub becomes: NodeState,
+    /// Silence after which what ran there is given up and placed again.
+    #[serde(with = "text_form")]
+    pub evict_after: SimDuration,
+}
+
+/// The longest stay in each state that is not final; its expiry is an event. Waiting and running have none but what a
+/// job states (`time_limit`), because only the user can know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deadlines {
+    /// Then the job ends as expired; without limit if absent.
+    #[serde(with = "text_form::option")]
+    pub pending: Option<SimDuration>,
+    #[serde(with = "text_form")]
+    pub analysing: SimDuration,
+    /// From placement to a first sign of life.
+    #[serde(with = "text_form")]
+    pub scheduled: SimDuration,
+    #[serde(with = "text_form")]
+    pub preparing: SimDuration,
+    #[serde(with = "text_form")]
+    pub stopping: SimDuration,
+}
+
+/// What follows an attempt that went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetryOptions {
+    /// Attempts after the first; without limit if absent. Losing a node is nobody's attempt and is not counted.
+    pub limit: Option<u32>,
+    #[serde(with = "text_form")]
+    pub first: SimDuration,
+    #[serde(with = "text_form")]
+    pub factor: Permille,
+    #[serde(with = "text_form")]
+    pub max: SimDuration,
+}
+
+impl From<RetryOptions> for RetryPolicy {
+    fn from(options: RetryOptions) -> RetryPolicy {
+        let backoff = Backoff { first: options.first, factor: options.factor, max: options.max };
+        RetryPolicy { limit: options.limit, backoff }
+    }
+}
+
+/// Why a profile cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProfileError {
+    #[error("has no `ready` filter, so it would use nodes that are not ready; mark it `historic: true` if it must")]
+    NoReadiness,
+    #[error("exempts demands from the `{0}` filter; only a profile marked `historic: true` may")]
+    Exemption(&'static str),
+    #[error("commits without a recheck; only a profile marked `historic: true` may")]
+    NoRecheck,
+    #[error("goes on analysing what was cancelled; only a profile marked `historic: true` may")]
+    KeepsCancelled,
+    #[error("names the `{0}` filter twice")]
+    Twice(&'static str),
+    #[error("lacks the `{0}` filter, without which a demand would go unread")]
+    Missing(&'static str),
+    #[error("`{0}` must be at least 1")]
+    Zero(&'static str),
+    #[error("`{0}` must be longer than no time")]
+    NoTime(&'static str),
+    #[error("a silent node becomes {found}; expected not_ready or unreachable")]
+    Silence { found: String },
+    #[error("the weight of a scorer must be a finite number")]
+    Weight,
+    #[error("a back-off factor below 100% would shrink the pause")]
+    Shrinks,
+}
+
+impl Profile {
+    /// All that is wrong with it.
+    pub fn faults(&self) -> Vec<ProfileError> {
+        let mut faults = Vec::new();
+        let mut seen = BTreeSet::new();
+        for filter in &self.scheduler.filters {
+            if !seen.insert(filter.stage.name()) {
+                faults.push(ProfileError::Twice(filter.stage.name()));
+            }
+            if filter.unless.is_some() && !self.historic {
+                faults.push(ProfileError::Exemption(filter.stage.name()));
+            }
+        }
+        for required in [FilterName::Picked, FilterName::Labels, FilterName::Compatible, FilterName::Resources] {
+            if !seen.contains(required.name()) {
+                faults.push(ProfileError::Missing(required.name()));
+            }
+        }
+        if !self.historic {
+            faults.extend((!seen.contains("ready")).then_some(ProfileError::NoReadiness));
+            faults.extend((!self.commit.recheck).then_some(ProfileError::NoRecheck));
+            faults.extend(self.analysis.keep_cancelled.then_some(ProfileError::KeepsCancelled));
+        }
+        faults.extend(self.faulty_numbers());
+        faults
+    }
+
+    fn faulty_numbers(&self) -> Vec<ProfileError> {
+        let mut faults = Vec::new();
+        for (name, count) in [
+            ("analysis.concurrency", Some(self.analysis.concurrency)),
+            ("commit.candidates", Some(self.commit.candidates)),
+            ("passes.analyse.batch", self.passes.analyse.batch),
+            ("passes.place.batch", self.passes.place.batch),
+        ] {
+            faults.extend((count == Some(0)).then_some(ProfileError::Zero(name)));
+        }
+        for (name, pass) in [("passes.analyse", self.passes.analyse), ("passes.place", self.passes.place)] {
+            let empty = match pass.trigger {
+                Trigger::Event => false,
+                Trigger::Every(period) | Trigger::EachAfter(period) => period.is_zero(),
+            };
+            faults.extend(empty.then_some(ProfileError::NoTime(name)));
+        }
+        faults.extend(self.heartbeat.every.is_zero().then_some(ProfileError::NoTime("heartbeat.every")));
+        if !matches!(self.heartbeat.becomes, NodeState::NotReady | NodeState::Unreachable) {
+            faults.push(ProfileError::Silence { found: format!("{:?}", self.heartbeat.becomes).to_lowercase() });
+        }
+        if self.scheduler.scorers.iter().any(|scorer| !scorer.weight.is_finite()) {
+            faults.push(ProfileError::Weight);
+        }
+        if self.retry.factor < Permille::new(1000) {
+            faults.push(ProfileError::Shrinks);
+        }
+        faults
+    }
+}

@@ -1,0 +1,3 @@
+//! Not yet furnished.
+mod rehearsal;
+pub use rehearsal::*;

@@ -1,0 +1,69 @@
+//! What is rehearsed: the whole input of a simulated run.
+
+use std::sync::Arc;
+
+use crate::control::Profile;
+use crate::fleet::{Foreign, GpuState, NodeSpec, NodeState};
+use crate::ids::{GpuId, JobId, NodeId};
+use crate::units::SimTime;
+use crate::workload::Arrival;
+
+/// A run before it runs. Ids are places in these lists: the n-th node, the n-th arrival.
+#[derive(Clone, Debug)]
+pub struct Rehearsal {
+    pub title: String,
+    /// The scenario file's text, overrides applied; travels in the log.
+    pub source: String,
+    pub seed: u64,
+    pub profile: Arc<Profile>,
+    pub nodes: Vec<InitialNode>,
+    /// In order of time; of equal times, in the order of the file.
+    pub arrivals: Vec<Arrival>,
+    pub cancellations: Vec<(SimTime, JobId)>,
+    pub faults: Vec<(SimTime, Fault)>,
+    /// The run stops before the first instant after this; without it, when nothing is left to happen.
+    pub until: Option<SimTime>,
+}
+
+#[derive(Clone, Debug)]
+pub struct InitialNode {
+    pub spec: NodeSpec,
+    pub state: NodeState,
+    /// GPUs that do not begin as ready and free of foreign use.
+    pub gpus: Vec<(u16, GpuState, Foreign)>,
+}
+
+/// What goes wrong, or right again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Node {
+        node: NodeId,
+        becomes: NodeTurn,
+    },
+    Gpu {
+        gpu: GpuId,
+        becomes: GpuState,
+    },
+    /// Others begin to use a GPU, or cease to.
+    Foreign {
+        gpu: GpuId,
+        foreign: Foreign,
+    },
+}
+
+/// What happens to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeTurn {
+    /// Works and says so: the end of every other turn.
+    Ready,
+    /// Says of itself that it is not ready; what runs there runs on.
+    NotReady,
+    /// An operator takes it out; what runs there runs on.
+    Maintenance,
+    /// Its heartbeats no longer arrive, nor do commands to it; what runs there runs on.
+    Silent,
+    /// It stops without a word: silent, and what ran there is dead.
+    Crashed,
+    /// Removed, and the control plane is told.
+    Gone,
+}

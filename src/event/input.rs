@@ -1,0 +1,142 @@
+//! What the control plane is told.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::{Foreign, GpuState, NodeSpec, NodeState};
+use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::units::SimTime;
+use crate::workload::{Ending, JobSpec};
+
+/// The phases that every profile's states map to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Pending,
+    Analysing,
+    Scheduled,
+    Preparing,
+    Running,
+    Stopping,
+    Ended,
+}
+
+impl Phase {
+    pub const ALL: [Phase; 7] = [
+        Phase::Pending,
+        Phase::Analysing,
+        Phase::Scheduled,
+        Phase::Preparing,
+        Phase::Running,
+        Phase::Stopping,
+        Phase::Ended,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Pending => "pending",
+            Phase::Analysing => "analysing",
+            Phase::Scheduled => "scheduled",
+            Phase::Preparing => "preparing",
+            Phase::Running => "running",
+            Phase::Stopping => "stopping",
+            Phase::Ended => "ended",
+        }
+    }
+
+    /// Holds a claim in the ledger.
+    pub fn holds_claim(self) -> bool {
+        matches!(self, Phase::Scheduled | Phase::Preparing | Phase::Running | Phase::Stopping)
+    }
+}
+
+/// A fact about one run. A late, lost or repeated one is an ordinary input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lifecycle {
+    Analysed,
+    AnalysisFailed,
+    /// Accepted by its nodes; they pull an image, load weights.
+    Preparing,
+    Started,
+    StartFailed,
+    /// Ended by itself.
+    Exited(Ending),
+    /// Ended because a GPU under it failed.
+    GpuFailed,
+    /// Ended because it was told to.
+    Stopped,
+}
+
+/// What happened. All inputs of one instant are applied, class by class, before anything is decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    NodeDeclared {
+        node: NodeId,
+        state: NodeState,
+        spec: NodeSpec,
+    },
+    NodeReported {
+        node: NodeId,
+        state: NodeState,
+    },
+    /// Heartbeats come again: at first, or after silence. Those in between say nothing new and are not inputs.
+    HeartbeatBack {
+        node: NodeId,
+    },
+    /// One did not come when it was due; the last came at `last`.
+    HeartbeatMissed {
+        node: NodeId,
+        last: SimTime,
+    },
+    GpuReported {
+        gpu: GpuId,
+        state: GpuState,
+    },
+    ForeignUse {
+        gpu: GpuId,
+        foreign: Foreign,
+    },
+    Run {
+        run: RunId,
+        fact: Lifecycle,
+    },
+    Cancel {
+        job: JobId,
+    },
+    Submit {
+        job: JobId,
+        spec: Arc<JobSpec>,
+    },
+    /// Nothing but time: a timer or a pass is due.
+    Wakeup,
+}
+
+/// The order in which the inputs of one instant are applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InputClass {
+    FleetFact,
+    Exit,
+    Cancellation,
+    Arrival,
+    Timer,
+}
+
+impl Input {
+    pub fn class(&self) -> InputClass {
+        match self {
+            Input::NodeDeclared { .. }
+            | Input::NodeReported { .. }
+            | Input::HeartbeatBack { .. }
+            | Input::HeartbeatMissed { .. }
+            | Input::GpuReported { .. }
+            | Input::ForeignUse { .. } => InputClass::FleetFact,
+            Input::Run { .. } => InputClass::Exit,
+            Input::Cancel { .. } => InputClass::Cancellation,
+            Input::Submit { .. } => InputClass::Arrival,
+            Input::Wakeup => InputClass::Timer,
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Floor 2. What is said: inputs, commands, events, their reasons, and the log record.
+//!
+//! Owns the closed enums between the control plane and whatever world it is in, and the log's two forms: JSON lines with
+//! names for people and tools, and the compact form that the digest is taken of. Must never have a variant nobody emits.
+
+mod codec;
+mod input;
+mod log;
+mod output;
+mod reason;
+
+pub use codec::{CodecError, decode_line, encode_line};
+pub use input::{Input, InputClass, Lifecycle, Phase};
+pub use log::{Digest, Digester, FORMAT_VERSION, LogHeader, Record, Said};
+pub use output::{Command, Event, Outcome, Output, Refusal, Safety};
+pub use reason::{Histogram, Reason};

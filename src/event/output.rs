@@ -1,0 +1,164 @@
+//! What the control plane asks for, and what it says of itself.
+
+use serde::{Deserialize, Serialize};
+
+use super::input::Phase;
+use super::reason::{Histogram, Reason};
+use crate::fleet::{GpuState, NodeState, Placement};
+use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::units::{Score, SimTime};
+
+/// Please do. Only an input makes it a fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    Analyse {
+        run: RunId,
+    },
+    /// Its analysis is wanted no more.
+    AbandonAnalysis {
+        run: RunId,
+    },
+    Start {
+        run: RunId,
+        placement: Placement,
+    },
+    Stop {
+        run: RunId,
+    },
+}
+
+/// How a run or a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Completed,
+    Failed,
+    Cancelled,
+    /// Its node or GPU was lost.
+    Lost,
+    NeverFits,
+    /// A limit ended it: of time, of retries, of patience.
+    Expired,
+}
+
+impl Outcome {
+    pub const ALL: [Outcome; 6] =
+        [Outcome::Completed, Outcome::Failed, Outcome::Cancelled, Outcome::Lost, Outcome::NeverFits, Outcome::Expired];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Completed => "completed",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Lost => "lost",
+            Outcome::NeverFits => "never_fits",
+            Outcome::Expired => "expired",
+        }
+    }
+}
+
+/// Three kinds of no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// Something may change.
+    Unfit,
+    /// Nothing that this scheduler could wait for would change it.
+    Never,
+}
+
+/// What a commit would break, judged by code that is not the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Safety {
+    /// Work on a node or a GPU that is not ready.
+    NotReady,
+    /// More taken than there is.
+    Overcommit,
+    /// Not all tasks of a gang.
+    GangTorn,
+    /// A requirement of the job that the node does not meet.
+    RequirementUnmet,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    NodeChanged {
+        node: NodeId,
+        from: NodeState,
+        to: NodeState,
+        because: Reason,
+    },
+    GpuChanged {
+        gpu: GpuId,
+        from: GpuState,
+        to: GpuState,
+    },
+    /// Why a waiting replica waits; said again when the set of reasons changes.
+    Held {
+        run: RunId,
+        refusal: Refusal,
+        reasons: Histogram,
+    },
+    /// Pending or analysing to scheduled.
+    Placed {
+        run: RunId,
+        score: Score,
+        placement: Placement,
+    },
+    /// The chosen candidate could not be committed; `fallback` says whether the next best was taken instead.
+    CommitRefused {
+        run: RunId,
+        because: Reason,
+        fallback: bool,
+    },
+    /// Every other edge of the lifecycle but the last.
+    Moved {
+        run: RunId,
+        from: Phase,
+        to: Phase,
+        because: Option<Reason>,
+    },
+    /// The last edge. What it held is free again, unless its node cannot confirm that (`claim_kept`).
+    Ended {
+        run: RunId,
+        from: Phase,
+        outcome: Outcome,
+        because: Reason,
+        claim_kept: bool,
+    },
+    /// A claim kept beyond the end of its run is free now.
+    ClaimFreed {
+        run: RunId,
+    },
+    /// Another attempt follows, not before `at`.
+    Retry {
+        run: RunId,
+        at: SimTime,
+        because: Reason,
+    },
+    /// A state that is not final lasted longer than its deadline.
+    DeadlineExpired {
+        run: RunId,
+        phase: Phase,
+    },
+    SafetyBroken {
+        run: RunId,
+        node: NodeId,
+        what: Safety,
+    },
+    /// All replicas have ended for good.
+    JobEnded {
+        job: JobId,
+        outcome: Outcome,
+    },
+}
+
+/// One output of the control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    Command(Command),
+    Event(Event),
+}

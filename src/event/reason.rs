@@ -1,0 +1,150 @@
+//! Why: a closed list, so that a file can name a reason and a misspelt one is an error.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident => $name:literal, $text:literal;)*) => {
+        /// Why something was refused, moved or ended.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Reason {
+            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl Reason {
+            pub const ALL: &'static [Reason] = &[$(Reason::$variant,)*];
+
+            /// The name in files: `node_not_ready`.
+            pub fn name(self) -> &'static str {
+                match self { $(Reason::$variant => $name,)* }
+            }
+
+            /// For a sentence such as "3 nodes: …".
+            pub fn text(self) -> &'static str {
+                match self { $(Reason::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    // A node is not chosen because …
+    NotPicked => "not_picked", "not among the nodes picked by hand";
+    PickedGpuMissing => "picked_gpu_missing", "has no GPU of the index picked by hand";
+    LabelMissing => "label_missing", "lacks a label that is asked for";
+    LabelMismatch => "label_mismatch", "has another value for a label that is asked for";
+    NodeJoining => "node_joining", "has not joined yet";
+    NodeNotReady => "node_not_ready", "not ready";
+    NodeUnreachable => "node_unreachable", "unreachable";
+    NodeMaintenance => "node_maintenance", "in maintenance";
+    NodeGone => "node_gone", "gone";
+    OsMismatch => "os_mismatch", "runs another operating system";
+    ArchMismatch => "arch_mismatch", "has another CPU architecture";
+    GpuTypeMismatch => "gpu_type_mismatch", "has no GPU of a type that is asked for";
+    GpuMemoryTooSmall => "gpu_memory_too_small", "has GPUs of too little memory";
+    TooFewGpus => "too_few_gpus", "has fewer GPUs than are asked for";
+    GpuNotUsable => "gpu_not_usable", "too few GPUs are in a usable state";
+    GpuBusyElsewhere => "gpu_busy_elsewhere", "too few GPUs are free of foreign use";
+    InsufficientCpu => "insufficient_cpu", "too little CPU is free";
+    InsufficientRam => "insufficient_ram", "too little RAM is free";
+    InsufficientGpus => "insufficient_gpus", "too few GPUs are free";
+    InsufficientGpuShare => "insufficient_gpu_share", "too few GPUs have a large enough share free";
+    InsufficientGpuMemory => "insufficient_gpu_memory", "too few GPUs have enough memory free";
+    GangIncomplete => "gang_incomplete", "has room, but not all tasks of the gang have";
+    // A job waits because …
+    QueueOrder => "queue_order", "waits behind the head of the queue";
+    BackingOff => "backing_off", "waits before the next attempt";
+    // A commit was refused because …
+    StaleRead => "stale_read", "the fleet changed after it was read";
+    // Something moved or ended because …
+    Completed => "completed", "ran to its end";
+    Failed => "failed", "failed";
+    Cancelled => "cancelled", "cancelled";
+    NeverFits => "never_fits", "fits no node of this fleet, however empty";
+    StartFailed => "start_failed", "failed to start";
+    AnalysisFailed => "analysis_failed", "its analysis failed";
+    NodeLost => "node_lost", "its node was lost";
+    GpuLost => "gpu_lost", "its GPU failed";
+    TimeLimit => "time_limit", "reached its time limit";
+    DeadlineExpired => "deadline_expired", "stayed too long in one state";
+    RetryLimit => "retry_limit", "failed as often as is allowed";
+    HeartbeatLost => "heartbeat_lost", "its heartbeat stopped for longer than the grace period";
+    HeartbeatBack => "heartbeat_back", "its heartbeat came back";
+    Reported => "reported", "reported so";
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How many nodes were refused for which reason, most first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Histogram(SmallVec<[(Reason, u32); 2]>);
+
+impl Histogram {
+    pub fn of(reason: Reason, count: u32) -> Histogram {
+        let mut histogram = Histogram::default();
+        histogram.add(reason, count);
+        histogram
+    }
+
+    pub fn add(&mut self, reason: Reason, count: u32) {
+        if count == 0 {
+            return;
+        }
+        match self.0.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, sum)) => *sum += count,
+            None => self.0.push((reason, count)),
+        }
+        // Most first; the reason itself is the last part of the key.
+        self.0.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), *reason));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, u32)> + '_ {
+        self.0.iter().copied()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn total(&self) -> u32 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    pub fn contains(&self, reason: Reason) -> bool {
+        self.0.iter().any(|(known, _)| *known == reason)
+    }
+
+    /// The same reasons, whatever their counts.
+    pub fn has_same_reasons(&self, other: &Histogram) -> bool {
+        self.0.len() == other.0.len() && self.0.iter().all(|(reason, _)| other.contains(*reason))
+    }
+}
+
+impl fmt::Display for Histogram {
+    /// `3 node_not_ready, 2 insufficient_gpus`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<String> = self.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        f.pad(&parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_lists_the_most_frequent_reason_first_and_breaks_ties_by_the_reason() {
+        let mut histogram = Histogram::default();
+        for reason in [Reason::InsufficientGpus, Reason::NodeNotReady, Reason::InsufficientGpus, Reason::LabelMissing] {
+            histogram.add(reason, 1);
+        }
+        assert_eq!(histogram.to_string(), "2 insufficient_gpus, 1 label_missing, 1 node_not_ready");
+    }
+}

@@ -1,0 +1,125 @@
+//! Nodes in equal state, kept together: of one shape, with equal status.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::node::{NodeShape, NodeStatus};
+use crate::ids::NodeId;
+
+/// A class by its slot; slots are used again once their class is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(u32);
+
+impl ClassId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Nodes that no scheduler could tell apart but by name.
+#[derive(Clone, Debug)]
+pub struct Class {
+    pub shape: Arc<NodeShape>,
+    pub status: NodeStatus,
+    shape_index: u32,
+    members: BTreeSet<NodeId>,
+}
+
+impl Class {
+    /// In order of ids; never empty.
+    pub fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.members.iter().copied()
+    }
+
+    pub fn first(&self) -> NodeId {
+        *self.members.first().expect("a class that is listed has members")
+    }
+
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+}
+
+type Key = (u32, NodeStatus);
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Classes {
+    slots: Vec<Class>,
+    vacant: Vec<ClassId>,
+    by_key: HashMap<Key, ClassId, foldhash::fast::FixedState>,
+    shapes: HashMap<Arc<NodeShape>, u32, foldhash::fast::FixedState>,
+    of_node: Vec<ClassId>,
+}
+
+impl Classes {
+    pub fn insert(&mut self, node: NodeId, shape: &Arc<NodeShape>, status: &NodeStatus) {
+        assert_eq!(node.index(), self.of_node.len(), "nodes are declared in order");
+        let shape_index = match self.shapes.get(shape) {
+            Some(index) => *index,
+            None => {
+                let index = self.shapes.len() as u32;
+                self.shapes.insert(Arc::clone(shape), index);
+                index
+            }
+        };
+        let class = self.find_or_open(shape_index, shape, status);
+        self.slots[class.index()].members.insert(node);
+        self.of_node.push(class);
+    }
+
+    pub fn update(&mut self, node: NodeId, shape: &Arc<NodeShape>, status: &NodeStatus) {
+        let old_id = self.of_node[node.index()];
+        let old = &mut self.slots[old_id.index()];
+        if old.status == *status {
+            return;
+        }
+        let shape_index = old.shape_index;
+        old.members.remove(&node);
+        if old.members.is_empty() {
+            self.by_key.remove(&(shape_index, old.status.clone()));
+            self.vacant.push(old_id);
+        }
+        let new_id = self.find_or_open(shape_index, shape, status);
+        self.slots[new_id.index()].members.insert(node);
+        self.of_node[node.index()] = new_id;
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (ClassId, &Class)> {
+        let listed = self.slots.iter().enumerate().filter(|(_, class)| !class.is_empty());
+        listed.map(|(index, class)| (ClassId(index as u32), class))
+    }
+
+    pub fn get(&self, class: ClassId) -> &Class {
+        &self.slots[class.index()]
+    }
+
+    pub fn assert_holds(&self, node: NodeId, shape: &NodeShape, status: &NodeStatus) {
+        let class = self.get(self.of_node[node.index()]);
+        assert!(class.members.contains(&node), "node {} is missing from its class", node.index());
+        assert_eq!((&*class.shape, &class.status), (shape, status), "node {} is in the wrong class", node.index());
+    }
+
+    fn find_or_open(&mut self, shape_index: u32, shape: &Arc<NodeShape>, status: &NodeStatus) -> ClassId {
+        let key = (shape_index, status.clone());
+        if let Some(class) = self.by_key.get(&key) {
+            return *class;
+        }
+        let class = Class { shape: Arc::clone(shape), status: status.clone(), shape_index, members: BTreeSet::new() };
+        let id = match self.vacant.pop() {
+            Some(id) => {
+                self.slots[id.index()] = class;
+                id
+            }
+            None => {
+                self.slots.push(class);
+                ClassId((self.slots.len() - 1) as u32)
+            }
+        };
+        self.by_key.insert(key, id);
+        id
+    }
+}

@@ -1,0 +1,79 @@
+//! Who holds what: claims on nodes, and the arithmetic that enters them and takes them out.
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::node::{NodeShape, NodeStatus};
+use crate::ids::NodeId;
+use crate::units::{Bytes, GpuShare, MilliCpu};
+
+/// What a placement holds of one GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GpuClaim {
+    pub index: u16,
+    pub share: GpuShare,
+    pub memory: Bytes,
+}
+
+/// What a placement holds of one node, all its tasks there together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NodeClaim {
+    pub node: NodeId,
+    pub tasks: u32,
+    pub cpu: MilliCpu,
+    pub ram: Bytes,
+    pub gpus: SmallVec<[GpuClaim; 2]>,
+}
+
+/// Where one run goes: one claim for each node, in order of node ids.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Placement(SmallVec<[NodeClaim; 1]>);
+
+impl Placement {
+    /// Claims in any order; two on one node are a mistake of the caller.
+    pub fn new(mut claims: SmallVec<[NodeClaim; 1]>) -> Placement {
+        claims.sort_by_key(|claim| claim.node);
+        assert!(claims.windows(2).all(|pair| pair[0].node < pair[1].node), "one claim for each node");
+        Placement(claims)
+    }
+
+    pub fn claims(&self) -> &[NodeClaim] {
+        &self.0
+    }
+
+    pub fn tasks(&self) -> u32 {
+        self.0.iter().map(|claim| claim.tasks).sum()
+    }
+
+    pub fn touches(&self, node: NodeId) -> bool {
+        self.0.iter().any(|claim| claim.node == node)
+    }
+}
+
+/// Beyond capacity is not refused here: that is safety, which is judged at commit; the ledger only adds up.
+pub(super) fn take(status: &mut NodeStatus, claim: &NodeClaim) {
+    status.cpu_taken = status.cpu_taken + claim.cpu;
+    status.ram_taken = status.ram_taken + claim.ram;
+    for part in &claim.gpus {
+        let gpu = &mut status.gpus[usize::from(part.index)];
+        gpu.taken = gpu.taken + part.share;
+        gpu.memory_taken = gpu.memory_taken + part.memory;
+        gpu.holders += 1;
+    }
+}
+
+/// Subtraction panics below zero: something was released twice, or was never taken.
+pub(super) fn release(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) {
+    status.cpu_taken = status.cpu_taken - claim.cpu;
+    status.ram_taken = status.ram_taken - claim.ram;
+    for part in &claim.gpus {
+        let gpu = &mut status.gpus[usize::from(part.index)];
+        assert!(gpu.holders > 0, "released GPU {} of {:?}, which nobody holds", part.index, shape.machine);
+        gpu.taken = gpu.taken - part.share;
+        gpu.memory_taken = gpu.memory_taken - part.memory;
+        gpu.holders -= 1;
+        let empty = gpu.taken == GpuShare::ZERO && gpu.memory_taken == Bytes::ZERO;
+        assert!(gpu.holders > 0 || empty, "GPU {} has no holder and is not free", part.index);
+    }
+}

@@ -1,0 +1,147 @@
+//! Floor 1. What there is: nodes, GPUs, their states, and the ledger of what is taken.
+//!
+//! Owns the facts a scheduler reads. Nodes in equal state form classes, kept current with every change, so that a
+//! decision looks at classes rather than nodes. Must never decide where anything goes.
+
+mod classes;
+mod ledger;
+mod node;
+
+pub use classes::{Class, ClassId};
+pub use ledger::{GpuClaim, NodeClaim, Placement};
+pub use node::{
+    Foreign, GpuShape, GpuState, GpuStatus, NodeShape, NodeSpec, NodeState, NodeStatus, Reserved, SILENT_STATES,
+};
+
+use std::sync::Arc;
+
+use crate::ids::{GpuId, NodeId};
+use classes::Classes;
+
+/// One node: what it is, and how it stands.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub name: Arc<str>,
+    pub shape: Arc<NodeShape>,
+    pub status: NodeStatus,
+    /// Raised by every change of `status`; a commit compares it.
+    pub version: u64,
+}
+
+/// All nodes. Every change goes through here, so versions and classes can never be behind.
+#[derive(Clone, Debug, Default)]
+pub struct Fleet {
+    nodes: Vec<Node>,
+    classes: Classes,
+    version: u64,
+    growth: u64,
+}
+
+impl Fleet {
+    /// Adds a node; ids are given in order.
+    pub fn declare(&mut self, spec: &NodeSpec, state: NodeState) -> NodeId {
+        let id = NodeId::new(self.nodes.len());
+        let status = NodeStatus::idle(state, &spec.shape);
+        self.classes.insert(id, &spec.shape, &status);
+        self.nodes.push(Node { name: Arc::clone(&spec.name), shape: Arc::clone(&spec.shape), status, version: 0 });
+        self.version += 1;
+        self.growth += 1;
+        id
+    }
+
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    pub fn knows(&self, node: NodeId) -> bool {
+        node.index() < self.nodes.len()
+    }
+
+    pub fn knows_gpu(&self, gpu: GpuId) -> bool {
+        self.nodes.get(gpu.node.index()).is_some_and(|node| usize::from(gpu.index) < node.status.gpus.len())
+    }
+
+    pub fn node(&self, node: NodeId) -> &Node {
+        &self.nodes[node.index()]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId::new(index), node))
+    }
+
+    /// Raised by every change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Raised by every change that could let something fit that did not fit before: all but taking.
+    pub fn growth(&self) -> u64 {
+        self.growth
+    }
+
+    /// The classes that have members, in an order that no decision may depend on.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Class)> {
+        self.classes.iter()
+    }
+
+    pub fn class(&self, class: ClassId) -> &Class {
+        self.classes.get(class)
+    }
+
+    pub fn set_node_state(&mut self, node: NodeId, state: NodeState) {
+        self.change(node, |_, status| status.state = state);
+        self.growth += 1;
+    }
+
+    pub fn set_gpu_state(&mut self, gpu: GpuId, state: GpuState) {
+        self.change(gpu.node, |_, status| status.gpus[usize::from(gpu.index)].state = state);
+        self.growth += 1;
+    }
+
+    pub fn set_foreign(&mut self, gpu: GpuId, foreign: Foreign) {
+        self.change(gpu.node, |_, status| status.gpus[usize::from(gpu.index)].foreign = foreign);
+        self.growth += 1;
+    }
+
+    /// Enters a placement into the ledger, whole.
+    pub fn take(&mut self, placement: &Placement) {
+        for claim in placement.claims() {
+            self.change(claim.node, |_, status| ledger::take(status, claim));
+        }
+    }
+
+    /// Takes one claim out of the ledger again. Panics if it was not there.
+    pub fn release(&mut self, claim: &NodeClaim) {
+        self.change(claim.node, |shape, status| ledger::release(shape, status, claim));
+        self.growth += 1;
+    }
+
+    fn change(&mut self, id: NodeId, apply: impl FnOnce(&NodeShape, &mut NodeStatus)) {
+        let node = &mut self.nodes[id.index()];
+        apply(&node.shape, &mut node.status);
+        node.version += 1;
+        self.version += 1;
+        self.classes.update(id, &node.shape, &node.status);
+    }
+
+    /// Integrity: the claims of everything that holds something add up to the ledger, and each node is in the class of
+    /// its state. Costs a pass over the fleet; for tests, the swarm and the end of a run.
+    pub fn assert_adds_up<'a>(&self, held: impl Iterator<Item = &'a Placement>) {
+        let mut expected: Vec<NodeStatus> =
+            self.nodes.iter().map(|node| NodeStatus::idle(node.status.state, &node.shape)).collect();
+        for claim in held.flat_map(Placement::claims) {
+            ledger::take(&mut expected[claim.node.index()], claim);
+        }
+        for ((id, node), mut expected) in self.iter().zip(expected) {
+            for (sum, gpu) in expected.gpus.iter_mut().zip(&node.status.gpus) {
+                (sum.state, sum.foreign) = (gpu.state, gpu.foreign);
+            }
+            assert_eq!(expected, node.status, "claims do not add up to the ledger on {}", node.name);
+            self.classes.assert_holds(id, &node.shape, &node.status);
+        }
+    }
+}

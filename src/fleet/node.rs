@@ -1,0 +1,194 @@
+//! A node: its shape, which never changes, and its status, which does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::catalog::{CpuArch, Os, Vendor};
+use crate::units::{Bytes, GpuShare, MilliCpu, Money};
+
+/// A node as it is declared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSpec {
+    pub name: Arc<str>,
+    pub shape: Arc<NodeShape>,
+}
+
+/// All that is fixed about a node but its name: nodes of one shape differ in their status alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NodeShape {
+    /// The catalog's machine, if it is one.
+    pub machine: Option<Arc<str>>,
+    pub os: Os,
+    pub arch: CpuArch,
+    pub driver: Option<Arc<str>>,
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    pub cpu: MilliCpu,
+    pub ram: Bytes,
+    pub reserved: Reserved,
+    pub gpus: Vec<GpuShape>,
+    /// Price per hour, if the user gave one.
+    pub price_per_hour: Option<Money>,
+    pub rack: Option<Arc<str>>,
+    pub switch: Option<Arc<str>>,
+}
+
+/// What the system keeps for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Reserved {
+    pub cpu: MilliCpu,
+    pub ram: Bytes,
+    /// Of each GPU.
+    pub gpu_memory: Bytes,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GpuShape {
+    /// The type's name in the catalog, or the scenario's own.
+    pub model: Arc<str>,
+    pub vendor: Option<Vendor>,
+    pub memory: Bytes,
+    /// The memory is a part of the node's RAM.
+    pub unified: bool,
+}
+
+/// A node's state as the control plane knows it.
+///
+/// ```text
+///  joining ──> ready <──> not_ready      a report, or silence longer than the grace period
+///                │ ^         │
+///                v │         v
+///           maintenance   unreachable    a longer silence
+///                    (any) ──> gone ──> joining
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    Joining,
+    Ready,
+    NotReady,
+    Unreachable,
+    Maintenance,
+    Gone,
+}
+
+/// The states that silence can lead to; a heartbeat leads back out of them.
+pub const SILENT_STATES: [NodeState; 2] = [NodeState::NotReady, NodeState::Unreachable];
+
+/// A GPU's own state. "Busy elsewhere" is not among them: it is [`Foreign`] use, which has an amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuState {
+    Ready,
+    /// Works, but is preferred last.
+    Degraded,
+    /// Keeps what it has and gets nothing new.
+    Draining,
+    Failed,
+    Unknown,
+}
+
+impl GpuState {
+    /// Whether new work may be placed on it.
+    pub fn is_usable(self) -> bool {
+        matches!(self, GpuState::Ready | GpuState::Degraded)
+    }
+}
+
+/// What others than this scheduler hold of a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Foreign {
+    pub share: GpuShare,
+    pub memory: Bytes,
+}
+
+impl Foreign {
+    pub const NONE: Foreign = Foreign { share: GpuShare::ZERO, memory: Bytes::ZERO };
+
+    pub fn is_none(self) -> bool {
+        self == Foreign::NONE
+    }
+}
+
+/// How a node stands. Two nodes of one shape with equal status are interchangeable.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeStatus {
+    pub state: NodeState,
+    pub cpu_taken: MilliCpu,
+    pub ram_taken: Bytes,
+    pub gpus: SmallVec<[GpuStatus; 8]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GpuStatus {
+    pub state: GpuState,
+    pub taken: GpuShare,
+    pub holders: u32,
+    pub memory_taken: Bytes,
+    pub foreign: Foreign,
+}
+
+impl NodeShape {
+    pub fn cpu_capacity(&self) -> MilliCpu {
+        self.cpu.saturating_sub(self.reserved.cpu)
+    }
+
+    pub fn ram_capacity(&self) -> Bytes {
+        self.ram.saturating_sub(self.reserved.ram)
+    }
+
+    pub fn gpu_memory_capacity(&self, index: usize) -> Bytes {
+        self.gpus[index].memory.saturating_sub(self.reserved.gpu_memory)
+    }
+}
+
+impl NodeStatus {
+    pub fn idle(state: NodeState, shape: &NodeShape) -> NodeStatus {
+        let gpu = GpuStatus {
+            state: GpuState::Ready,
+            taken: GpuShare::ZERO,
+            holders: 0,
+            memory_taken: Bytes::ZERO,
+            foreign: Foreign::NONE,
+        };
+        NodeStatus {
+            state,
+            cpu_taken: MilliCpu::ZERO,
+            ram_taken: Bytes::ZERO,
+            gpus: shape.gpus.iter().map(|_| gpu).collect(),
+        }
+    }
+
+    pub fn cpu_free(&self, shape: &NodeShape) -> MilliCpu {
+        shape.cpu_capacity().saturating_sub(self.cpu_taken)
+    }
+
+    /// RAM that nobody holds, neither as RAM nor as the memory of a GPU that shares it.
+    pub fn ram_free(&self, shape: &NodeShape) -> Bytes {
+        let unified: Bytes = (self.gpus.iter().zip(&shape.gpus))
+            .filter(|(_, gpu)| gpu.unified)
+            .map(|(status, _)| status.memory_taken + status.foreign.memory)
+            .sum();
+        shape.ram_capacity().saturating_sub(self.ram_taken).saturating_sub(unified)
+    }
+
+    pub fn gpu_share_free(&self, index: usize) -> GpuShare {
+        let gpu = &self.gpus[index];
+        GpuShare::WHOLE.saturating_sub(gpu.taken).saturating_sub(gpu.foreign.share)
+    }
+
+    /// Memory of one GPU that nobody holds; where it is a part of RAM, no more than the RAM that is left.
+    pub fn gpu_memory_free(&self, shape: &NodeShape, index: usize) -> Bytes {
+        let gpu = &self.gpus[index];
+        let own = shape.gpu_memory_capacity(index).saturating_sub(gpu.memory_taken).saturating_sub(gpu.foreign.memory);
+        if shape.gpus[index].unified { own.min(self.ram_free(shape)) } else { own }
+    }
+
+    /// Nothing of this GPU is held by anyone.
+    pub fn gpu_is_idle(&self, index: usize) -> bool {
+        let gpu = &self.gpus[index];
+        gpu.holders == 0 && gpu.foreign.is_none()
+    }
+}

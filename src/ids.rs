@@ -1,0 +1,132 @@
+//! Floor 0. Typed ids and the tables that give them names.
+//!
+//! Owns the small integers by which the crate speaks of nodes, GPUs and jobs, and nothing about what they stand for.
+//! Ids are dense and given in order of declaration, so they are the last part of every sort key.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(u32);
+
+        impl $name {
+            pub fn new(index: usize) -> $name {
+                match u32::try_from(index) {
+                    Ok(index) => $name(index),
+                    Err(_) => panic!("more than {} of one kind", u32::MAX),
+                }
+            }
+
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+id! {
+    /// A node, in order of declaration.
+    NodeId
+}
+id! {
+    /// A job, in order of submission.
+    JobId
+}
+
+/// A GPU by its node and its index there: `alpha/0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct GpuId {
+    pub node: NodeId,
+    pub index: u16,
+}
+
+/// One attempt at running one replica of a job. An acknowledgement names the attempt it belongs to, so a late one is
+/// never taken for another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunId {
+    pub job: JobId,
+    pub replica: u32,
+    /// Counted from 1.
+    pub attempt: u32,
+}
+
+/// Names in order of their ids.
+#[derive(Clone, Debug, Default)]
+pub struct NameTable {
+    names: Vec<Arc<str>>,
+    by_name: HashMap<Arc<str>, u32, foldhash::fast::FixedState>,
+}
+
+/// A name was given twice.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DuplicateName;
+
+impl NameTable {
+    /// Adds a name; its id is the number of names before it.
+    pub fn add(&mut self, name: Arc<str>) -> Result<usize, DuplicateName> {
+        let index = self.names.len();
+        let id = u32::try_from(index).expect("fewer than 2^32 names");
+        if self.by_name.contains_key(&name) {
+            return Err(DuplicateName);
+        }
+        self.by_name.insert(Arc::clone(&name), id);
+        self.names.push(name);
+        Ok(index)
+    }
+
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).map(|id| *id as usize)
+    }
+
+    pub fn get(&self, index: usize) -> Option<&Arc<str>> {
+        self.names.get(index)
+    }
+
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.names.iter()
+    }
+}
+
+/// The names of a run's nodes and jobs.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    pub nodes: NameTable,
+    pub jobs: NameTable,
+}
+
+impl Names {
+    pub fn node(&self, node: NodeId) -> &str {
+        self.nodes.get(node.index()).map_or("?", |name| name)
+    }
+
+    pub fn job(&self, job: JobId) -> &str {
+        self.jobs.get(job.index()).map_or("?", |name| name)
+    }
+
+    /// `alpha/0`
+    pub fn gpu(&self, gpu: GpuId) -> String {
+        format!("{}/{}", self.node(gpu.node), gpu.index)
+    }
+}
+
+impl fmt::Display for RunId {
+    /// Without names, for assertions: `job 3, replica 0, attempt 1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "job {}, replica {}, attempt {}", self.job.0, self.replica, self.attempt)
+    }
+}

@@ -1,0 +1,3 @@
+//! Not yet furnished.
+mod options;
+pub use options::*;

@@ -1,0 +1,121 @@
+//! What a job needs from a fleet: the part of it that a scheduler reads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{CpuArch, Os};
+use crate::ids::{GpuId, NodeId};
+use crate::units::{Bytes, GpuShare, MilliCpu};
+
+/// All that decides where a job may go. Jobs of equal demand are interchangeable but for their place in the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Demand {
+    /// Number of tasks; more than one make a gang, which is placed whole or not at all.
+    pub tasks: u32,
+    /// What each task needs.
+    pub task: TaskDemand,
+    pub gang: Gang,
+    /// A pick by hand narrows the candidates and changes nothing else.
+    pub pick: Option<Pick>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TaskDemand {
+    pub cpu: MilliCpu,
+    pub ram: Bytes,
+    pub gpus: Option<GpuDemand>,
+    /// Labels that the node must carry with exactly these values.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    pub os: Option<Os>,
+    pub arch: Option<CpuArch>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GpuDemand {
+    /// Different GPUs of one node, for each task.
+    pub count: u32,
+    pub take: GpuTake,
+    /// Types that will do, by name; any if empty.
+    pub models: Vec<Arc<str>>,
+    /// Least memory that each GPU must have in all.
+    pub min_memory: Option<Bytes>,
+}
+
+/// How much is taken of each GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuTake {
+    /// The whole GPU, which nobody else may hold any of.
+    Whole,
+    /// A share of its time, with the same share of its memory.
+    Share(GpuShare),
+    /// Memory alone; no share of its time is promised.
+    Memory(Bytes),
+}
+
+/// How the tasks of a gang lie on the nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gang {
+    /// Anywhere: nodes in the scheduler's order of preference, each filled before the next.
+    #[default]
+    Anywhere,
+    /// Each task on a node of its own.
+    Spread,
+    /// On as few nodes as possible.
+    Packed,
+}
+
+/// Chosen by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pick {
+    /// Only these nodes.
+    Nodes(Vec<NodeId>),
+    /// Only these GPUs.
+    Gpus(Vec<GpuId>),
+    /// Exactly these GPUs, all of them: one task on each of their nodes, which takes the ones picked there.
+    AllGpus(Vec<GpuId>),
+}
+
+impl Pick {
+    pub fn allows_node(&self, node: NodeId) -> bool {
+        match self {
+            Pick::Nodes(nodes) => nodes.contains(&node),
+            Pick::Gpus(gpus) | Pick::AllGpus(gpus) => gpus.iter().any(|gpu| gpu.node == node),
+        }
+    }
+
+    /// The picked nodes, in order of ids, each once.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        let mut nodes = match self {
+            Pick::Nodes(nodes) => nodes.clone(),
+            Pick::Gpus(gpus) | Pick::AllGpus(gpus) => gpus.iter().map(|gpu| gpu.node).collect(),
+        };
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// The GPUs picked on `node`, in order of their index; `None` where GPUs were not picked.
+    pub fn gpus_on(&self, node: NodeId) -> Option<Vec<u16>> {
+        match self {
+            Pick::Nodes(_) => None,
+            Pick::Gpus(gpus) | Pick::AllGpus(gpus) => {
+                let mut picked: Vec<u16> = gpus.iter().filter(|gpu| gpu.node == node).map(|gpu| gpu.index).collect();
+                picked.sort_unstable();
+                picked.dedup();
+                Some(picked)
+            }
+        }
+    }
+}
+
+impl TaskDemand {
+    /// Processors alone, anywhere: what a trace of an HPC machine asks for.
+    pub fn cpu_only(cpu: MilliCpu) -> TaskDemand {
+        TaskDemand { cpu, ram: Bytes::ZERO, gpus: None, labels: BTreeMap::new(), os: None, arch: None }
+    }
+}

@@ -1,0 +1,109 @@
+//! A job: what is asked of the control plane, and the course it will really take.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::demand::Demand;
+use crate::units::{Permille, SimDuration, SimTime};
+
+/// What the control plane is told at submission.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    pub name: Arc<str>,
+    pub demand: Demand,
+    /// Copies that are placed apart from each other and kept at this number.
+    pub replicas: u32,
+    /// Higher goes first.
+    pub priority: i32,
+    pub queue: Option<Arc<str>>,
+    pub user: Option<Arc<str>>,
+    /// How long the user thinks it takes; a hint for planning, never enforced.
+    pub estimate: Option<SimDuration>,
+    /// A run longer than this is ended.
+    pub time_limit: Option<SimDuration>,
+    /// Whether it must be analysed before it is placed.
+    pub analyse: bool,
+    pub restart: Restart,
+    /// Overrides the profile's.
+    pub retry: Option<RetryPolicy>,
+}
+
+/// When a run that ended by itself is followed by another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Restart {
+    #[default]
+    Never,
+    OnFailure,
+    /// A deployment: it is meant to run until it is cancelled.
+    Always,
+}
+
+/// How often, and after what pause, a failed attempt is followed by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryPolicy {
+    /// Attempts after the first; without a limit if `None`.
+    pub limit: Option<u32>,
+    pub backoff: Backoff,
+}
+
+/// A pause that grows: `first`, then each time `factor` as long, at most `max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backoff {
+    pub first: SimDuration,
+    /// 2000‰ doubles.
+    pub factor: Permille,
+    pub max: SimDuration,
+}
+
+/// What will really happen to each run of a job: the world's knowledge, never the control plane's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// `None`: runs until it is stopped.
+    pub run: Option<SimDuration>,
+    pub ending: Ending,
+    /// From placement to start: pulling an image, loading weights.
+    pub prepare: SimDuration,
+    /// How long its analysis takes; `None`: the analysis never answers.
+    pub analysis: Option<SimDuration>,
+    pub analysis_fails: bool,
+    /// The first so many attempts fail to start.
+    pub failing_starts: u32,
+    /// From being told to stop to having stopped.
+    pub stop: SimDuration,
+}
+
+/// How a run that ends by itself ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    #[default]
+    Completed,
+    Failed,
+}
+
+impl Default for Course {
+    /// Starts at once, runs until it is stopped, stops at once.
+    fn default() -> Course {
+        Course {
+            run: None,
+            ending: Ending::Completed,
+            prepare: SimDuration::ZERO,
+            analysis: Some(SimDuration::ZERO),
+            analysis_fails: false,
+            failing_starts: 0,
+            stop: SimDuration::ZERO,
+        }
+    }
+}
+
+/// A job, when it comes, and the course it will take.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    pub at: SimTime,
+    pub spec: Arc<JobSpec>,
+    pub course: Arc<Course>,
+    /// What the trace recorded, for comparison only.
+    pub recorded_wait: Option<SimDuration>,
+}

@@ -1,0 +1,10 @@
+//! Floor 1. What is asked: jobs, their tasks, gangs and hand picks, and how retries are meant.
+//!
+//! Owns what a user states. [`JobSpec`] is what the control plane is told; [`Course`] is what will really happen, which
+//! only the simulated world knows. Must never know of a node's state, nor hold a control plane's bookkeeping.
+
+mod demand;
+mod job;
+
+pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy};
