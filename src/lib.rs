@@ -1,4 +1,5 @@
 pub mod catalog;
+pub mod cli;
 pub mod control;
 pub mod engine;
 pub mod event;
@@ -6,6 +7,7 @@ pub mod expect;
 pub mod fleet;
 pub mod ids;
 pub mod nearest;
+pub mod report;
 pub mod rng;
 pub mod scheduler;
 pub mod units;

@@ -45,6 +45,12 @@ pub enum Said {
     Event(Event),
 }
 
+/// Is fed every record, in order. Everything of one instant has been said when `at` rises, or when the run ends.
+pub trait Sink {
+    fn input(&mut self, step: u64, at: SimTime, input: &Input);
+    fn event(&mut self, step: u64, at: SimTime, event: &Event);
+}
+
 /// The BLAKE3 hash of all records in their compact form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Digest([u8; 32]);
