@@ -1,1 +1,3 @@
+pub mod catalog;
+pub mod nearest;
 pub mod units;
