@@ -83,15 +83,17 @@ impl Default for Digester {
     }
 }
 
-impl Digester {
-    pub fn input(&mut self, step: u64, at: SimTime, input: &Input) {
+impl Sink for Digester {
+    fn input(&mut self, step: u64, at: SimTime, input: &Input) {
         self.add(&(step, at, 0u8, input));
     }
 
-    pub fn event(&mut self, step: u64, at: SimTime, event: &Event) {
+    fn event(&mut self, step: u64, at: SimTime, event: &Event) {
         self.add(&(step, at, 1u8, event));
     }
+}
 
+impl Digester {
     pub fn record(&mut self, record: &Record) {
         match &record.said {
             Said::Input(input) => self.input(record.step, record.at, input),
