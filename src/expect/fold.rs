@@ -17,8 +17,8 @@ pub struct Fold {
 
 struct JobFold {
     replicas: Vec<ReplicaFold>,
-    /// Of the whole job, once it has ended for good.
-    outcome: Option<Outcome>,
+    /// Of the whole job, once it has ended for good, and why.
+    ended: Option<(Outcome, Reason)>,
 }
 
 struct ReplicaFold {
@@ -57,7 +57,7 @@ impl Fold {
                     outcome: None,
                 };
                 let replicas = (0..spec.replicas).map(new).collect();
-                let known = self.jobs.insert(*job, JobFold { replicas, outcome: None });
+                let known = self.jobs.insert(*job, JobFold { replicas, ended: None });
                 assert!(known.is_none(), "{} was submitted twice", spec.name);
             }
             Input::NodeDeclared { node, state, spec } => {
@@ -125,8 +125,8 @@ impl Fold {
                 replica.claim = None;
                 replica.reasons = Histogram::of(*because, 1);
             }
-            Event::JobEnded { job, outcome } => {
-                self.jobs.get_mut(job).expect("submitted before").outcome = Some(*outcome);
+            Event::JobEnded { job, outcome, because } => {
+                self.jobs.get_mut(job).expect("submitted before").ended = Some((*outcome, *because));
             }
             Event::DeadlineExpired { .. } | Event::SafetyBroken { .. } => {}
         }
@@ -186,20 +186,26 @@ impl JobFold {
     fn is(&self, sought: &Sought, replicas: Option<u32>) -> bool {
         // How a job ended is said of it as a whole, unless a number of replicas is asked for.
         if let (State::Outcome(outcome), None) = (sought.state, replicas) {
-            let because = |reason| self.replicas.iter().any(|replica| replica.reasons.contains(reason));
-            return self.outcome == Some(outcome) && sought.because.is_none_or(because);
+            let so = |(ended, because)| {
+                ended == outcome && sought.because.is_none_or(|reason| because == reason || self.says(reason))
+            };
+            return self.ended.is_some_and(so);
         }
         let all = self.replicas.len();
         let least = replicas.map_or(all.max(1), |least| least as usize);
-        let ended = self.outcome.is_some();
+        let ended = self.ended.is_some();
         self.replicas.iter().filter(|replica| replica.is(sought, ended)).count() >= least
     }
 
+    fn says(&self, reason: Reason) -> bool {
+        self.replicas.iter().any(|replica| replica.reasons.contains(reason))
+    }
+
     fn describe(&self, names: &Names) -> String {
-        if let Some(outcome) = self.outcome {
-            return match self.replicas.first().and_then(|replica| replica.reasons.iter().next()) {
-                Some((reason, _)) if reason.name() != outcome.name() => format!("{} ({reason})", outcome.name()),
-                _ => outcome.name().to_string(),
+        if let Some((outcome, because)) = self.ended {
+            return match because.name() == outcome.name() {
+                true => outcome.name().to_string(),
+                false => format!("{} ({because})", outcome.name()),
             };
         }
         let mut groups: Vec<(String, usize)> = Vec::new();

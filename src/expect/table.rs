@@ -108,6 +108,10 @@ impl Script {
         self.tell(second, Event::Ended { run, from: Phase::Running, outcome, because, claim_kept });
     }
 
+    fn end_job(&mut self, second: u64, job: usize, outcome: Outcome, because: Reason) {
+        self.tell(second, Event::JobEnded { job: JobId::new(job), outcome, because });
+    }
+
     fn turn(&mut self, second: u64, node: usize, from: NodeState, to: NodeState) {
         let because = Reason::Reported;
         self.tell(second, Event::NodeChanged { node: NodeId::new(node), from, to, because });
@@ -137,13 +141,13 @@ impl Script {
         for replica in [0, 1] {
             self.end(80, run(PAIR, replica, 1), Outcome::Completed, Reason::Completed, false);
         }
-        self.tell(80, Event::JobEnded { job: JobId::new(PAIR), outcome: Outcome::Completed });
+        self.end_job(80, PAIR, Outcome::Completed, Reason::Completed);
         self.submit(80, LATE, "late", 1);
         self.hold(80, run(LATE, 0, 1), Reason::QueueOrder);
         self.turn(90, ALPHA, NodeState::Unreachable, NodeState::Ready);
         self.tell(90, Event::ClaimFreed { run: run(CHAT, 0, 1) });
         self.end(100, run(CHAT, 0, 2), Outcome::Cancelled, Reason::Cancelled, false);
-        self.tell(100, Event::JobEnded { job: JobId::new(CHAT), outcome: Outcome::Cancelled });
+        self.end_job(100, CHAT, Outcome::Cancelled, Reason::Cancelled);
     }
 }
 

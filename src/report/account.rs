@@ -30,6 +30,8 @@ pub struct Accounts {
     pub deadlines_expired: u64,
     pub safety_broken: u64,
     pub records: u64,
+    /// Records that are events rather than inputs.
+    pub events: u64,
     /// `JobEnded` records by outcome, counted apart from the jobs' own state.
     pub ended: [u64; Outcome::ALL.len()],
     /// Replica-nanoseconds waited under the leading reason of each hold, in the order of `Reason::ALL`.
@@ -364,6 +366,7 @@ impl Sink for Accounts {
 
     fn event(&mut self, _step: u64, at: SimTime, event: &Event) {
         self.arrive(at);
+        self.events += 1;
         match event {
             Event::NodeChanged { node, to, .. } => self.on_node(*node, |account| account.set_state(at, *to)),
             Event::GpuChanged { gpu: GpuId { node, index }, to, .. } => {
@@ -397,7 +400,7 @@ impl Sink for Accounts {
             Event::Retry { run, because, .. } => self.retry(*run, *because),
             Event::DeadlineExpired { .. } => self.deadlines_expired += 1,
             Event::SafetyBroken { .. } => self.safety_broken += 1,
-            Event::JobEnded { job, outcome } => {
+            Event::JobEnded { job, outcome, .. } => {
                 let account = &mut self.jobs[job.index()];
                 assert!(account.outcome.is_none(), "{} ended twice", account.spec.name);
                 account.outcome = Some(*outcome);

@@ -130,9 +130,11 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
             nodes: vec![*node],
             ..of_run(*run, "SAFETY BROKEN", format!("{} on {}", safety_name(*what), names.node(*node)), Histogram::default())
         },
-        Event::JobEnded { job, outcome } => {
-            Parts { job: Some(*job), ..plain(names.job(*job).into(), "job ended", outcome.name().into()) }
-        }
+        Event::JobEnded { job, outcome, because } => Parts {
+            job: Some(*job),
+            reasons: one(*because),
+            ..plain(names.job(*job).into(), "job ended", format!("{}; {because}", outcome.name()))
+        },
     }
 }
 

@@ -52,11 +52,13 @@ const INK: RGBColor = RGBColor(60, 60, 60);
 
 const COLUMNS: usize = 3;
 const PANEL_WIDTH: i32 = 400;
-const PANEL_HEIGHT: i32 = 380;
+/// Without the table below each panel.
+const PANEL_HEIGHT: i32 = 400;
+const TABLE_LINE: i32 = 17;
 const LEFT: i32 = 64;
 const HEAD: i32 = 84;
-/// Around the axes of a panel: left of it, above it, right of it, below it.
-const PAD: (i32, i32, i32, i32) = (0, 34, 28, 58);
+/// Around the axes of a panel: above, right, below.
+const PAD: (i32, i32, i32) = (34, 28, 78);
 const CAPTION_LINE: i32 = 18;
 /// Pixels of a dash and of the gap after it.
 const DASH: (i32, i32) = (7, 4);
@@ -84,7 +86,7 @@ impl WaitsPlot {
         let rows = self.panels.len().div_ceil(COLUMNS).max(1) as i32;
         let columns = self.panels.len().clamp(1, COLUMNS) as i32;
         let width = LEFT + columns * PANEL_WIDTH;
-        let height = HEAD + rows * PANEL_HEIGHT + 8 + CAPTION_LINE * self.captions.len() as i32 + 8;
+        let height = HEAD + rows * self.panel_step() + 16 + CAPTION_LINE * self.captions.len() as i32 + 8;
         let mut svg = String::new();
         {
             let area = SVGBackend::with_string(&mut svg, (width as u32, height as u32)).into_drawing_area();
@@ -95,19 +97,25 @@ impl WaitsPlot {
         svg
     }
 
+    fn panel_step(&self) -> i32 {
+        let curves = self.panels.iter().map(|panel| panel.curves.len()).max().unwrap_or(0) as i32;
+        PANEL_HEIGHT + TABLE_LINE * curves
+    }
+
     fn draw(&self, area: &Area, width: i32, height: i32) -> Drawn {
         area.fill(&WHITE)?;
         write(area, &self.title, (width / 2, 12), 19, INK, HPos::Center)?;
         self.legend(area, width)?;
         let longest = self.panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| &curve.waits).max();
         let longest = longest.copied().unwrap_or(SimDuration::ZERO).max(SimDuration::from_secs(60));
+        let step = self.panel_step();
         for (index, panel) in self.panels.iter().enumerate() {
             let (column, row) = ((index % COLUMNS) as i32, (index / COLUMNS) as i32);
             let frame = Frame {
-                left: LEFT + column * PANEL_WIDTH + PAD.0,
-                right: LEFT + (column + 1) * PANEL_WIDTH - PAD.2,
-                top: HEAD + row * PANEL_HEIGHT + PAD.1,
-                bottom: HEAD + (row + 1) * PANEL_HEIGHT - PAD.3,
+                left: LEFT + column * PANEL_WIDTH,
+                right: LEFT + (column + 1) * PANEL_WIDTH - PAD.1,
+                top: HEAD + row * step + PAD.0,
+                bottom: HEAD + row * step + PANEL_HEIGHT - PAD.2,
                 end: place_of(longest),
             };
             frame.axes(area, panel, column == 0)?;
@@ -229,27 +237,28 @@ impl Frame {
         Ok(())
     }
 
-    /// A small table in the corner that a distribution function leaves free.
+    /// A small table below: median and 95% of each curve.
     fn medians(&self, area: &Area, panel: &Panel) -> Drawn {
-        let rows = panel.curves.iter().filter(|curve| !curve.waits.is_empty()).count() as i32;
-        let (right, line) = (self.right - 8, 17);
-        let top = self.bottom - 10 - line * (rows + 1);
-        let box_left = self.right - 172;
-        area.draw(&Rectangle::new([(box_left, top - 5), (self.right - 1, self.bottom - 4)], WHITE.mix(0.85).filled()))?;
-        for (text, x) in [("median", right - 62), ("95%", right)] {
+        let top = self.bottom + 56;
+        let columns = [self.left + 190, self.left + 290];
+        for (text, x) in ["median", "95%"].into_iter().zip(columns) {
             write(area, text, (x, top), 12, INK, HPos::Right)?;
         }
-        let shown = panel.curves.iter().enumerate().filter(|(_, curve)| !curve.waits.is_empty());
-        for (row, (number, curve)) in shown.enumerate() {
-            let y = top + line * (row as i32 + 1);
-            let ink = ink_of(number, curve);
-            let mark: Vec<(i32, i32)> = (box_left + 10..box_left + 34).map(|x| (x, y + 7)).collect();
-            stroke(area, &mark, ink, curve.recorded)?;
-            for (percent, x) in [(50, right - 62), (95, right)] {
+        for (row, curve) in panel.curves.iter().enumerate().filter(|(_, curve)| !curve.is_empty()) {
+            let y = top + TABLE_LINE * (row as i32 + 1);
+            let mark: Vec<(i32, i32)> = (self.left + 70..self.left + 100).map(|x| (x, y + 7)).collect();
+            stroke(area, &mark, ink_of(row, curve), curve.recorded)?;
+            for (percent, x) in [50, 95].into_iter().zip(columns) {
                 write(area, &of_all(curve, percent), (x, y), 12, INK, HPos::Right)?;
             }
         }
         Ok(())
+    }
+}
+
+impl Curve {
+    fn is_empty(&self) -> bool {
+        self.waits.is_empty() && self.never == 0
     }
 }
 
