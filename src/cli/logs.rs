@@ -8,7 +8,7 @@ use super::exit::Failure;
 use crate::event::{LogHeader, Record};
 use crate::ids::{JobId, NameTable, Names, NodeId};
 use crate::nearest::nearest;
-use crate::report::{Footer, LogReader, read_log};
+use crate::report::{LogReader, read_log};
 
 pub fn open(path: &Path) -> Result<LogReader<BufReader<File>>, Failure> {
     let file = File::open(path).map_err(|error| Failure::file(path, format!("cannot be read: {error}")))?;
@@ -20,7 +20,6 @@ pub struct WholeLog {
     pub header: LogHeader,
     pub records: Vec<Record>,
     pub names: Names,
-    pub footer: Footer,
 }
 
 pub fn read_whole(path: &Path) -> Result<WholeLog, Failure> {
@@ -28,15 +27,15 @@ pub fn read_whole(path: &Path) -> Result<WholeLog, Failure> {
     let header = reader.header().clone();
     let mut records = Vec::new();
     let mut names = Names::default();
-    let footer = read_log(reader, |record, known| {
+    let read = read_log(reader, |record, known| {
         records.push(record.clone());
         if names.jobs.len() < known.jobs.len() || names.nodes.len() < known.nodes.len() {
             catch_up(&mut names.jobs, &known.jobs);
             catch_up(&mut names.nodes, &known.nodes);
         }
     });
-    let footer = footer.map_err(|error| Failure::file(path, error))?;
-    Ok(WholeLog { header, records, names, footer })
+    read.map_err(|error| Failure::file(path, error))?;
+    Ok(WholeLog { header, records, names })
 }
 
 fn catch_up(names: &mut NameTable, known: &NameTable) {

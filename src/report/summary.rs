@@ -137,14 +137,19 @@ fn used(accounts: &Accounts, metrics: &Metrics) -> String {
     let cores: u64 = accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
     let mut parts = Vec::new();
     if gpus > 0 {
-        parts.push(format!("{} of {gpus} GPUs", share("gpu_allocated")));
+        parts.push(format!("{} of {}", share("gpu_allocated"), some(gpus, "GPU")));
     }
     parts.push(format!("{} of {} cores", share("cpu_allocated"), crate::units::MilliCpu::new(cores)));
     let makespan = match metrics.get("makespan_seconds") {
         Some(Value::Time(time)) if time > SimDuration::ZERO => format!(", makespan {}", about(time)),
         _ => String::new(),
     };
-    format!("allocated  {} on {} nodes{makespan}\n", parts.join(", "), accounts.nodes.len())
+    format!("allocated  {} on {}{makespan}\n", parts.join(", "), some(accounts.nodes.len(), "node"))
+}
+
+/// `1 node`, `2 nodes`
+fn some(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn verdict_lines(verdict: &Verdict) -> String {
