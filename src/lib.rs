@@ -7,6 +7,7 @@ pub mod fleet;
 pub mod ids;
 pub mod nearest;
 pub mod rng;
+pub mod scenario;
 pub mod scheduler;
 pub mod units;
 pub mod workload;

@@ -1,4 +1,63 @@
-//! Not yet furnished.
+//! Floor 0. The nearest valid name to a word that is none, for diagnostics.
+//!
+//! Owns what counts as near, so that every message of the crate suggests by the same rule. Must never be used to accept a
+//! word: a suggestion is shown, and the word stays an error.
+
+use std::cmp::Reverse;
+
+/// The candidate that `word` was most likely meant to be, or `None` where nothing is close enough to be worth showing.
+///
+/// Case does not count. Up to a third of the word's letters may be wrong, swapped or missing (one in a short word); a
+/// word that only begins a name (`h100` for `h100-80g`) is completed if no name is that close. Equal distances go to the
+/// shorter name, then to the first in byte order, whatever the order of `candidates`.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates.into_iter().max_by(|a, b| strsim::jaro_winkler(word, a).total_cmp(&strsim::jaro_winkler(word, b)))
+    let word = word.trim().to_lowercase();
+    let letters = word.chars().count();
+    if letters == 0 {
+        return None;
+    }
+    let allowed = (letters / 3).max(1);
+    let rank = |candidate: &'a str| {
+        let lower = candidate.to_lowercase();
+        let distance = strsim::osa_distance(&word, &lower);
+        // Distance equal to the length means that not one letter agrees.
+        let is_near = distance <= allowed && distance < letters;
+        let is_begun = letters >= 2 && lower.starts_with(&word);
+        let distance = if is_near { distance } else { usize::MAX };
+        (is_near || is_begun).then_some((Reverse(is_near), distance, candidate.len(), candidate))
+    };
+    candidates.into_iter().filter_map(rank).min().map(|(.., candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_answered_with_the_name_that_was_meant() {
+        let names = ["placed", "pending", "running", "h100-80g", "h200-141g", "l4", "l40s", "rtx-4090"];
+        let rows = [
+            ("a missing letter", "runing", Some("running")),
+            ("two letters swapped", "pednign", Some("pending")),
+            ("another separator", "rtx_4090", Some("rtx-4090")),
+            ("capitals and spaces around it", " RTX-4090 ", Some("rtx-4090")),
+            ("the beginning of a name", "h100", Some("h100-80g")),
+            ("a single letter begins too much", "r", None),
+            ("a name itself before one it begins", "l4", Some("l4")),
+            ("a short word with one wrong letter", "l5", Some("l4")),
+            ("nothing like it", "frobnicate", None),
+            ("not one letter in common", "x", None),
+            ("nothing at all", "", None),
+        ];
+        for (what, word, expected) in rows {
+            assert_eq!(nearest(word, names), expected, "{what}: `{word}`");
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_candidates_does_not_show() {
+        let names = ["node-a", "node-c", "node-b"];
+        assert_eq!(nearest("node-x", names), Some("node-a"));
+        assert_eq!(nearest("node-x", names.into_iter().rev()), Some("node-a"));
+    }
 }

@@ -1,23 +1,308 @@
-//! Not yet furnished.
-use serde::{Deserialize, Serialize};
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Vendor {
-    Nvidia,
-    Amd,
-    Ascend,
-    Apple,
+//! Floor 1. What is known of GPUs and machines: two data files, each row with its source and date.
+//!
+//! Owns the names `h100-80g` and `h100-80g-x8` and what they stand for. A figure is what a driver, a vendor or a recorded
+//! machine reported, and the row says where; a machine whose cores or memory are nobody's product says that. `as_of` is
+//! the date the source carries, or the day it was read where it carries none. Must never decide or prefer anything, and
+//! must never hold a price: prices differ several times over between sellers, so they are the user's to give.
+//!
+//! A row that does not parse is our bug and panics on first use; the tests read every row.
+
+mod kind;
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use serde::Serialize;
+
+use crate::units::{Bytes, MilliCpu};
+
+pub use kind::{ComputeCapability, CpuArch, KindError, Os, Vendor};
+
+/// A kind of GPU, a row of `gpus.csv`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GpuModel {
+    pub name: &'static str,
+    /// What traces and other programs call it.
+    pub aliases: Vec<&'static str>,
+    pub vendor: Vendor,
+    /// The total that the driver reports (NVML for NVIDIA), which is not the marketing size: an H100 of "80 GB" has
+    /// 81 559 MiB. `None` if and only if `unified`.
+    pub memory: Option<Bytes>,
+    /// Memory is a part of the machine's RAM, so how much there is depends on the machine: see [`MachineGpu::memory`].
+    pub unified: bool,
+    /// Ampere, Hopper, CDNA3, or an AMD target such as gfx1101.
+    pub architecture: Option<&'static str>,
+    pub compute_capability: Option<ComputeCapability>,
+    pub source: &'static str,
+    /// YYYY-MM-DD.
+    pub as_of: &'static str,
 }
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Os {
-    Linux,
-    Darwin,
-    Windows,
+
+/// A kind of machine, a row of `machines.csv`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    pub name: &'static str,
+    /// What the operating system counts as cores: hardware threads on most x86_64 machines, vCPUs in a cloud.
+    pub cpu: MilliCpu,
+    pub ram: Bytes,
+    pub os: Os,
+    pub arch: CpuArch,
+    /// In the order of the machine's GPU indexes; empty on a machine without GPUs.
+    pub gpus: Vec<MachineGpu>,
+    pub source: &'static str,
+    /// YYYY-MM-DD.
+    pub as_of: &'static str,
 }
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CpuArch {
-    X86_64,
-    Aarch64,
+
+/// Equal GPUs of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MachineGpu {
+    /// A name that [`gpu`] knows.
+    pub model: &'static str,
+    pub count: u32,
+    /// Of each GPU: the model's, or for unified memory what this machine lets its GPU take (on macOS the limit on wired
+    /// memory: by default two thirds of a small RAM and three quarters of a large one; newer releases give more).
+    pub memory: Bytes,
+}
+
+static GPUS: LazyLock<Vec<GpuModel>> = LazyLock::new(|| {
+    let file = include_str!("gpus.csv");
+    rows("gpus.csv", file).map(gpu_from).collect()
+});
+
+static MACHINES: LazyLock<Vec<Machine>> = LazyLock::new(|| {
+    let file = include_str!("machines.csv");
+    rows("machines.csv", file).map(machine_from).collect()
+});
+
+/// All GPU models, sorted by name.
+pub fn gpus() -> &'static [GpuModel] {
+    &GPUS
+}
+
+/// All machines, sorted by name.
+pub fn machines() -> &'static [Machine] {
+    &MACHINES
+}
+
+/// The GPU model of that name or alias, exactly as written.
+pub fn gpu(name: &str) -> Option<&'static GpuModel> {
+    gpus().iter().find(|model| model.name == name || model.aliases.contains(&name))
+}
+
+/// The machine of that name, exactly as written.
+pub fn machine(name: &str) -> Option<&'static Machine> {
+    machines().iter().find(|machine| machine.name == name)
+}
+
+/// A row of a data file, its cells by column name.
+struct Row {
+    place: String,
+    cells: BTreeMap<&'static str, &'static str>,
+}
+
+fn rows(file: &'static str, text: &'static str) -> impl Iterator<Item = Row> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    // Leaked, so that a row can be handed out without copies: the files are read once and live as long as the program.
+    let keep = |cell: &str| -> &'static str { Box::leak(cell.to_string().into_boxed_str()) };
+    let header: Vec<_> = reader.headers().unwrap_or_else(|error| panic!("{file}: {error}")).iter().map(keep).collect();
+    reader.into_records().enumerate().map(move |(index, record)| {
+        let place = format!("{file}:{}", index + 2);
+        let record = record.unwrap_or_else(|error| panic!("{place}: {error}"));
+        let cells = header.iter().copied().zip(record.iter().map(keep)).collect();
+        Row { place, cells }
+    })
+}
+
+impl Row {
+    fn text(&self, column: &str) -> &'static str {
+        self.cells.get(column).unwrap_or_else(|| panic!("{}: no column `{column}`", self.place))
+    }
+
+    /// `None` where the cell is empty.
+    fn optional<T: FromStr<Err: std::fmt::Display>>(&self, column: &str) -> Option<T> {
+        match self.text(column) {
+            "" => None,
+            text => Some(text.parse().unwrap_or_else(|error| panic!("{}: {column} `{text}`: {error}", self.place))),
+        }
+    }
+
+    fn required<T: FromStr<Err: std::fmt::Display>>(&self, column: &str) -> T {
+        self.optional(column).unwrap_or_else(|| panic!("{}: {column} is empty", self.place))
+    }
+
+    fn list(&self, column: &str) -> impl Iterator<Item = &'static str> {
+        self.text(column).split(';').filter(|item| !item.is_empty())
+    }
+}
+
+fn gpu_from(row: Row) -> GpuModel {
+    let unified = row.text("memory_mib") == "unified";
+    GpuModel {
+        name: row.text("name"),
+        aliases: row.list("aliases").collect(),
+        vendor: row.required("vendor"),
+        memory: (!unified).then(|| Bytes::from_mib(row.required("memory_mib"))),
+        unified,
+        architecture: Some(row.text("architecture")).filter(|name| !name.is_empty()),
+        compute_capability: row.optional("compute_capability"),
+        source: row.text("source"),
+        as_of: row.text("as_of"),
+    }
+}
+
+fn machine_from(row: Row) -> Machine {
+    let own_memory = row.optional("gpu_memory_mib").map(Bytes::from_mib);
+    let gpu_from = |item: &'static str| {
+        let place = &row.place;
+        let (name, count) = item.split_once(':').unwrap_or_else(|| panic!("{place}: `{item}` is not name:count"));
+        let model = gpu(name).unwrap_or_else(|| panic!("{place}: no GPU `{name}`"));
+        let count = count.parse().unwrap_or_else(|error| panic!("{place}: count in `{item}`: {error}"));
+        let memory = own_memory.or(model.memory).unwrap_or_else(|| panic!("{place}: unified without gpu_memory_mib"));
+        MachineGpu { model: model.name, count, memory }
+    };
+    Machine {
+        name: row.text("name"),
+        cpu: MilliCpu::from_cores(row.required("cpu_cores")),
+        ram: Bytes::from_mib(row.required("ram_mib")),
+        os: row.required("os"),
+        arch: row.required("arch"),
+        gpus: row.list("gpus").map(gpu_from).collect(),
+        source: row.text("source"),
+        as_of: row.text("as_of"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::nearest::nearest;
+
+    fn is_date(text: &str) -> bool {
+        let numbers: Vec<u32> = text.split('-').filter_map(|part| part.parse().ok()).collect();
+        let is_shaped = text.len() == 10 && text.bytes().enumerate().all(|(at, b)| (b == b'-') == (at == 4 || at == 7));
+        is_shaped && matches!(numbers[..], [2000..=2100, 1..=12, 1..=31])
+    }
+
+    #[test]
+    fn every_row_says_where_it_comes_from_and_when() {
+        let gpu_rows = gpus().iter().map(|row| (row.name, row.source, row.as_of));
+        let machine_rows = machines().iter().map(|row| (row.name, row.source, row.as_of));
+        for (name, source, as_of) in gpu_rows.chain(machine_rows) {
+            assert!(source.len() >= 10, "{name}: source `{source}`");
+            assert!(is_date(as_of), "{name}: date `{as_of}`");
+        }
+    }
+
+    #[test]
+    fn names_are_kebab_case_unique_and_sorted() {
+        let gpu_names: Vec<_> = gpus().iter().map(|row| row.name).collect();
+        let machine_names: Vec<_> = machines().iter().map(|row| row.name).collect();
+        for names in [&gpu_names, &machine_names] {
+            for name in names {
+                let is_kebab = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+                assert!(name.bytes().all(is_kebab), "{name}");
+            }
+            for pair in names.windows(2) {
+                assert!(pair[0] < pair[1], "{} before {}", pair[0], pair[1]);
+            }
+        }
+        let aliases = gpus().iter().flat_map(|row| row.aliases.iter().copied());
+        let mut seen: BTreeSet<_> = gpu_names.iter().copied().collect();
+        for alias in aliases {
+            assert!(seen.insert(alias), "{alias} names two GPUs");
+        }
+    }
+
+    #[test]
+    fn memory_of_a_gpu_is_what_such_a_gpu_can_have() {
+        for model in gpus() {
+            assert_eq!(model.unified, model.memory.is_none(), "{}", model.name);
+            if let Some(memory) = model.memory {
+                assert!(memory >= Bytes::from_gib(8) && memory <= Bytes::from_gib(512), "{}: {memory}", model.name);
+            }
+        }
+    }
+
+    #[test]
+    fn memory_in_a_name_is_its_memory_within_a_tenth() {
+        for model in gpus() {
+            let Some(memory) = model.memory else { continue };
+            let Some(size) = model.name.rsplit('-').next().and_then(|part| part.strip_suffix('g')) else { continue };
+            let named = Bytes::from_gib(size.parse().unwrap()).get() as f64;
+            assert!((0.9..=1.1).contains(&(memory.get() as f64 / named)), "{}: {memory}", model.name);
+        }
+    }
+
+    #[test]
+    fn every_machine_has_gpus_of_the_catalog_and_memory_that_adds_up() {
+        for machine in machines() {
+            let name = machine.name;
+            assert!(machine.cpu >= MilliCpu::from_cores(1) && machine.cpu <= MilliCpu::from_cores(512), "{name}");
+            assert!(machine.ram >= Bytes::from_gib(8) && machine.ram <= Bytes::from_gib(4096), "{name}");
+            for group in &machine.gpus {
+                let model = gpu(group.model).unwrap();
+                assert!((1..=16).contains(&group.count), "{name}");
+                match model.memory {
+                    Some(memory) => assert_eq!(group.memory, memory, "{name}"),
+                    None => {
+                        assert_eq!(group.count, 1, "{name}");
+                        let half = Bytes::new(machine.ram.get() / 2);
+                        assert!(group.memory >= half && group.memory <= machine.ram, "{name}: {}", group.memory);
+                    }
+                }
+                assert_eq!(model.vendor == Vendor::Apple, machine.os == Os::Darwin, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_machine_named_after_gpus_has_that_many_of_them() {
+        for machine in machines() {
+            let Some((model, count)) = machine.name.rsplit_once("-x") else { continue };
+            let (Some(model), Ok(count)) = (gpu(model), count.parse::<u32>()) else { continue };
+            let [group] = machine.gpus[..] else { panic!("{}", machine.name) };
+            assert_eq!((group.model, group.count), (model.name, count), "{}", machine.name);
+        }
+    }
+
+    #[test]
+    fn figures_are_those_of_their_sources() {
+        // NVML, as modal-labs/modal-client#2797 lists it: 81559MiB.
+        assert_eq!(gpu("h100-80g").unwrap().memory, Some(Bytes::new(85_520_809_984)));
+        // The openb trace's name for the 32 GB V100; its size as the trace's authors took it: 34089205760 bytes.
+        assert_eq!(gpu("V100M32").unwrap().memory, Some(Bytes::new(34_089_205_760)));
+        // The worker GPUStack recorded, whose limit on GPU memory was raised by hand.
+        let raised = machine("m2-ultra-192g-raised").unwrap();
+        assert_eq!(raised.ram, Bytes::new(206_158_430_208));
+        assert_eq!(raised.gpus[0].memory, Bytes::new(200_789_721_088));
+        // AWS p4d.24xlarge: 96 vCPU, 1152 GiB, 8 GPUs.
+        let p4d = machine("a100-40g-x8").unwrap();
+        assert_eq!((p4d.cpu, p4d.ram), (MilliCpu::from_cores(96), Bytes::from_gib(1152)));
+        assert_eq!(p4d.gpus, [MachineGpu { model: "a100-40g", count: 8, memory: Bytes::from_gib(40) }]);
+    }
+
+    #[test]
+    fn there_are_machines_without_gpus_with_mixed_gpus_and_of_every_vendor() {
+        assert!(machines().iter().any(|machine| machine.gpus.is_empty()));
+        assert!(machines().iter().any(|machine| machine.gpus.len() > 1));
+        let in_use: BTreeSet<_> =
+            machines().iter().flat_map(|machine| &machine.gpus).map(|group| group.model).collect();
+        for word in Vendor::WORDS {
+            assert!(in_use.iter().any(|name| gpu(name).unwrap().vendor.as_str() == *word), "{word}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_has_a_nearest_one() {
+        assert_eq!(gpu("H100-80G"), None);
+        assert_eq!(machine("h100-80g"), None);
+        let near = |word| nearest(word, machines().iter().map(|machine| machine.name));
+        assert_eq!(near("a100-80g-8x"), Some("a100-80g-x8"));
+        assert_eq!(near("m2ultra-192g"), Some("m2-ultra-192g"));
+        assert_eq!(nearest("h100", gpus().iter().map(|model| model.name)), Some("h100-80g"));
+    }
 }
