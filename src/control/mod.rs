@@ -1,3 +1,191 @@
-//! Not yet furnished.
+//! Floor 4. The control plane: one state machine that is told what happened and says what it wants done.
+//!
+//! Owns mechanism: the store of records with versions, timers, passes, commit, and the outbox. A [`Profile`] owns the
+//! flow. It is handed `(now, Input)`, settles once all inputs of an instant are applied, and is drained of commands and
+//! events. Must do no input or output, read no clock, hold no thread, and never learn which world it is in.
+//!
+//! Its laws, asserted: `now` never falls; all outputs are drained before the next input; a command is a request, and
+//! only an input makes it a fact; every id in an input was declared before.
+
+mod nodes;
+mod passes;
+mod placing;
 mod profile;
-pub use profile::*;
+mod runs;
+mod safety;
+mod store;
+mod timer;
+
+pub use profile::{
+    AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, PassOptions, Passes, Profile, ProfileError,
+    RetryOptions, Trigger,
+};
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::event::{Command, Event, Input, Output};
+use crate::fleet::{Fleet, NodeClaim, Placement};
+use crate::ids::{JobId, RunId};
+use crate::scheduler::{Examination, Grouping, WaitQueue, examine};
+use crate::units::SimTime;
+use crate::workload::Demand;
+use nodes::NodeRecord;
+use passes::PassState;
+use placing::Deciding;
+use store::{DemandRecord, JobRecord, Replica, ReplicaIndex};
+use timer::{Timer, Timers};
+
+/// The control plane.
+pub struct Control {
+    profile: Arc<Profile>,
+    grouping: Grouping,
+    now: SimTime,
+    fleet: Fleet,
+    nodes: Vec<NodeRecord>,
+    jobs: Vec<JobRecord>,
+    replicas: Vec<Replica>,
+    demands: Vec<DemandRecord>,
+    demand_index: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
+    queue: WaitQueue,
+    /// Queued since the last pass: each is told once why it waits.
+    fresh: Vec<ReplicaIndex>,
+    /// Waiting to be analysed, first come first served.
+    analysis_queue: VecDeque<(ReplicaIndex, u64)>,
+    analysing: BTreeSet<RunId>,
+    deciding: Option<Deciding>,
+    /// Claims that outlive their run, because a node cannot confirm that it has stopped.
+    kept_claims: BTreeMap<RunId, Vec<NodeClaim>>,
+    timers: Timers,
+    analyse_pass: PassState,
+    place_pass: PassState,
+    outbox: VecDeque<Output>,
+}
+
+impl Control {
+    /// A control plane over an empty fleet. `seed` moves the jitter of passes and nothing else.
+    pub fn new(profile: Arc<Profile>, seed: u64) -> Control {
+        Control::with_grouping(profile, seed, Grouping::Classes)
+    }
+
+    /// The same, deciding over classes or, as the plain computation, over single nodes: every output is the same.
+    pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
+        Control {
+            queue: WaitQueue::new(profile.scheduler.discipline),
+            analyse_pass: PassState::new(profile.passes.analyse, seed, "analyse pass"),
+            place_pass: PassState::new(profile.passes.place, seed, "place pass"),
+            profile,
+            grouping,
+            now: SimTime::ZERO,
+            fleet: Fleet::default(),
+            nodes: Vec::new(),
+            jobs: Vec::new(),
+            replicas: Vec::new(),
+            demands: Vec::new(),
+            demand_index: HashMap::default(),
+            fresh: Vec::new(),
+            analysis_queue: VecDeque::new(),
+            analysing: BTreeSet::new(),
+            deciding: None,
+            kept_claims: BTreeMap::new(),
+            timers: Timers::default(),
+            outbox: VecDeque::new(),
+        }
+    }
+
+    /// Applies one input. Inputs of one instant come in order of their classes; then comes [`Control::settle`].
+    pub fn handle(&mut self, now: SimTime, input: &Input) {
+        assert!(self.outbox.is_empty(), "outputs must be drained before the next input");
+        self.advance(now);
+        match input {
+            Input::NodeDeclared { node, state, spec } => self.declare_node(*node, *state, spec),
+            Input::NodeReported { node, state } => self.node_reported(*node, *state),
+            Input::HeartbeatBack { node } => self.heartbeat_back(*node),
+            Input::HeartbeatMissed { node, last } => self.heartbeat_missed(*node, *last),
+            Input::GpuReported { gpu, state } => self.gpu_reported(*gpu, *state),
+            Input::ForeignUse { gpu, foreign } => {
+                assert!(self.fleet.knows_gpu(*gpu), "foreign use of a GPU that was never declared");
+                self.fleet.set_foreign(*gpu, *foreign);
+            }
+            Input::Run { run, fact } => self.run_fact(*run, *fact),
+            Input::Cancel { job } => self.cancel(*job),
+            Input::Submit { job, spec } => self.submit(*job, spec),
+            Input::Wakeup => {}
+        }
+    }
+
+    /// All inputs of this instant are applied: fires what is due and runs the passes.
+    pub fn settle(&mut self, now: SimTime) {
+        self.advance(now);
+        while let Some(timer) = self.pop_due_timer() {
+            self.fire(timer);
+        }
+        self.run_analyse_pass();
+        self.run_place_pass();
+    }
+
+    /// The next output, in the order in which they arose.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outbox.pop_front()
+    }
+
+    /// When it must be settled next though nothing happens, and for what; `None` if it waits for inputs alone.
+    pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
+        let timer = self.peek_timer();
+        [timer, self.analyse_pass_due(), self.place_pass_due()].into_iter().flatten().min()
+    }
+
+    pub fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Every node's verdict and score for this job, as things stand.
+    pub fn examine(&self, job: JobId) -> Option<Examination> {
+        let demand = self.jobs.get(job.index())?.demand;
+        Some(examine(&self.profile.scheduler, &self.demands[demand as usize].demand, &self.fleet))
+    }
+
+    /// What each run holds now, kept claims included.
+    pub fn held(&self) -> Vec<Placement> {
+        let live = self.replicas.iter().filter_map(|replica| replica.placement.clone());
+        let kept = self.kept_claims.values().map(|claims| Placement::new(claims.iter().cloned().collect()));
+        live.chain(kept).collect()
+    }
+
+    /// Integrity of the whole store; costs a pass over everything.
+    pub fn assert_integrity(&self) {
+        let held = self.held();
+        self.fleet.assert_adds_up(held.iter());
+        for replica in &self.replicas {
+            let holds = replica.placement.is_some();
+            assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
+        }
+    }
+
+    fn advance(&mut self, now: SimTime) {
+        assert!(now >= self.now, "time fell from {} to {now}", self.now);
+        self.now = now;
+    }
+
+    fn say(&mut self, event: Event) {
+        self.outbox.push_back(Output::Event(event));
+    }
+
+    fn ask(&mut self, command: Command) {
+        self.outbox.push_back(Output::Command(command));
+    }
+
+    fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::SilenceExpired { node, .. } => self.silence_expired(node),
+            Timer::Evict { node, .. } => self.evict(node),
+            Timer::Deadline { replica, .. } => self.deadline_expired(replica),
+            Timer::RetryDue { replica, .. } => self.queue_up(replica),
+            Timer::CommitDue { .. } => self.commit_due(),
+        }
+    }
+}

@@ -66,8 +66,6 @@ pub enum Trigger {
 pub struct AnalysisOptions {
     /// Analyses at the same time.
     pub concurrency: u32,
-    /// Go on computing what was cancelled, before what is wanted (GPUStack before 0.7.0, issue 1243).
-    pub keep_cancelled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,8 +144,6 @@ pub enum ProfileError {
     Exemption(&'static str),
     #[error("commits without a recheck; only a profile marked `historic: true` may")]
     NoRecheck,
-    #[error("goes on analysing what was cancelled; only a profile marked `historic: true` may")]
-    KeepsCancelled,
     #[error("names the `{0}` filter twice")]
     Twice(&'static str),
     #[error("lacks the `{0}` filter, without which a demand would go unread")]
@@ -185,7 +181,6 @@ impl Profile {
         if !self.historic {
             faults.extend((!seen.contains("ready")).then_some(ProfileError::NoReadiness));
             faults.extend((!self.commit.recheck).then_some(ProfileError::NoRecheck));
-            faults.extend(self.analysis.keep_cancelled.then_some(ProfileError::KeepsCancelled));
         }
         faults.extend(self.faulty_numbers());
         faults

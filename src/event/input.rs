@@ -65,6 +65,8 @@ pub enum Lifecycle {
     Exited(Ending),
     /// Ended because a GPU under it failed.
     GpuFailed,
+    /// Ended with its node, which has come back and says so.
+    NodeFailed,
     /// Ended because it was told to.
     Stopped,
 }

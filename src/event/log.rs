@@ -45,6 +45,12 @@ pub enum Said {
     Event(Event),
 }
 
+/// Reads a run record by record, in order. An instant is over when `at` rises.
+pub trait Sink {
+    fn input(&mut self, step: u64, at: SimTime, input: &Input);
+    fn event(&mut self, step: u64, at: SimTime, event: &Event);
+}
+
 /// The BLAKE3 hash of all records in their compact form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Digest([u8; 32]);
@@ -77,15 +83,17 @@ impl Default for Digester {
     }
 }
 
-impl Digester {
-    pub fn input(&mut self, step: u64, at: SimTime, input: &Input) {
+impl Sink for Digester {
+    fn input(&mut self, step: u64, at: SimTime, input: &Input) {
         self.add(&(step, at, 0u8, input));
     }
 
-    pub fn event(&mut self, step: u64, at: SimTime, event: &Event) {
+    fn event(&mut self, step: u64, at: SimTime, event: &Event) {
         self.add(&(step, at, 1u8, event));
     }
+}
 
+impl Digester {
     pub fn record(&mut self, record: &Record) {
         match &record.said {
             Said::Input(input) => self.input(record.step, record.at, input),

@@ -11,6 +11,6 @@ mod reason;
 
 pub use codec::{CodecError, decode_line, encode_line};
 pub use input::{Input, InputClass, Lifecycle, Phase};
-pub use log::{Digest, Digester, FORMAT_VERSION, LogHeader, Record, Said};
+pub use log::{Digest, Digester, FORMAT_VERSION, LogHeader, Record, Said, Sink};
 pub use output::{Command, Event, Outcome, Output, Refusal, Safety};
 pub use reason::{Histogram, Reason};

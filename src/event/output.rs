@@ -153,6 +153,7 @@ pub enum Event {
     JobEnded {
         job: JobId,
         outcome: Outcome,
+        because: Reason,
     },
 }
 

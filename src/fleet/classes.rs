@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::node::{NodeShape, NodeStatus};
+use super::node::{NodeShape, NodeState, NodeStatus};
 use crate::ids::NodeId;
 
 /// A class by its slot; slots are used again once their class is empty.
@@ -35,6 +35,10 @@ impl Class {
         *self.members.first().expect("a class that is listed has members")
     }
 
+    pub fn contains(&self, node: NodeId) -> bool {
+        self.members.contains(&node)
+    }
+
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -44,6 +48,16 @@ impl Class {
     }
 }
 
+/// All nodes of one shape, whatever their status.
+#[derive(Clone, Debug)]
+pub struct ShapeGroup {
+    pub shape: Arc<NodeShape>,
+    /// Their status if they were ready and empty.
+    pub idle: NodeStatus,
+    pub first: NodeId,
+    pub count: u32,
+}
+
 type Key = (u32, NodeStatus);
 
 #[derive(Clone, Debug, Default)]
@@ -51,21 +65,25 @@ pub(super) struct Classes {
     slots: Vec<Class>,
     vacant: Vec<ClassId>,
     by_key: HashMap<Key, ClassId, foldhash::fast::FixedState>,
-    shapes: HashMap<Arc<NodeShape>, u32, foldhash::fast::FixedState>,
+    shape_index: HashMap<Arc<NodeShape>, u32, foldhash::fast::FixedState>,
+    shapes: Vec<ShapeGroup>,
     of_node: Vec<ClassId>,
 }
 
 impl Classes {
     pub fn insert(&mut self, node: NodeId, shape: &Arc<NodeShape>, status: &NodeStatus) {
         assert_eq!(node.index(), self.of_node.len(), "nodes are declared in order");
-        let shape_index = match self.shapes.get(shape) {
+        let shape_index = match self.shape_index.get(shape) {
             Some(index) => *index,
             None => {
                 let index = self.shapes.len() as u32;
-                self.shapes.insert(Arc::clone(shape), index);
+                self.shape_index.insert(Arc::clone(shape), index);
+                let idle = NodeStatus::idle(NodeState::Ready, shape);
+                self.shapes.push(ShapeGroup { shape: Arc::clone(shape), idle, first: node, count: 0 });
                 index
             }
         };
+        self.shapes[shape_index as usize].count += 1;
         let class = self.find_or_open(shape_index, shape, status);
         self.slots[class.index()].members.insert(node);
         self.of_node.push(class);
@@ -91,6 +109,10 @@ impl Classes {
     pub fn iter(&self) -> impl Iterator<Item = (ClassId, &Class)> {
         let listed = self.slots.iter().enumerate().filter(|(_, class)| !class.is_empty());
         listed.map(|(index, class)| (ClassId(index as u32), class))
+    }
+
+    pub fn shapes(&self) -> &[ShapeGroup] {
+        &self.shapes
     }
 
     pub fn get(&self, class: ClassId) -> &Class {

@@ -7,7 +7,7 @@ mod classes;
 mod ledger;
 mod node;
 
-pub use classes::{Class, ClassId};
+pub use classes::{Class, ClassId, ShapeGroup};
 pub use ledger::{GpuClaim, NodeClaim, Placement};
 pub use node::{
     Foreign, GpuShape, GpuState, GpuStatus, NodeShape, NodeSpec, NodeState, NodeStatus, Reserved, SILENT_STATES,
@@ -28,13 +28,33 @@ pub struct Node {
     pub version: u64,
 }
 
+/// The most that any one node has of each resource: what an amount left over is measured by.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Largest {
+    pub cpu: u64,
+    pub ram: u64,
+    pub gpu_milli: u64,
+    pub gpu_memory: u64,
+}
+
 /// All nodes. Every change goes through here, so versions and classes can never be behind.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     nodes: Vec<Node>,
     classes: Classes,
+    largest: Largest,
     version: u64,
     growth: u64,
+}
+
+impl Largest {
+    fn include(&mut self, shape: &NodeShape) {
+        let gpu_memory: u64 = (0..shape.gpus.len()).map(|index| shape.gpu_memory_capacity(index).get()).sum();
+        self.cpu = self.cpu.max(shape.cpu_capacity().get());
+        self.ram = self.ram.max(shape.ram_capacity().get());
+        self.gpu_milli = self.gpu_milli.max(1000 * shape.gpus.len() as u64);
+        self.gpu_memory = self.gpu_memory.max(gpu_memory);
+    }
 }
 
 impl Fleet {
@@ -43,6 +63,7 @@ impl Fleet {
         let id = NodeId::new(self.nodes.len());
         let status = NodeStatus::idle(state, &spec.shape);
         self.classes.insert(id, &spec.shape, &status);
+        self.largest.include(&spec.shape);
         self.nodes.push(Node { name: Arc::clone(&spec.name), shape: Arc::clone(&spec.shape), status, version: 0 });
         self.version += 1;
         self.growth += 1;
@@ -86,6 +107,15 @@ impl Fleet {
     /// The classes that have members, in an order that no decision may depend on.
     pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Class)> {
         self.classes.iter()
+    }
+
+    /// Nodes by shape alone.
+    pub fn shapes(&self) -> &[ShapeGroup] {
+        self.classes.shapes()
+    }
+
+    pub fn largest(&self) -> &Largest {
+        &self.largest
     }
 
     pub fn class(&self, class: ClassId) -> &Class {

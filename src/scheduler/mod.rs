@@ -1,3 +1,24 @@
-//! Not yet furnished.
+//! Floor 3. Where something goes: a pipeline of filters, a generator of candidates, scorers, and the order of the queue.
+//!
+//! Owns every verdict and its reason. A stage maps a slice of rows (classes of nodes in equal state; a row may stand for
+//! one node) to a slice of verdicts. Automatic placement and a pick by hand go through the same stages. Reads a fleet and
+//! must never change it, and never asks what time it is.
+
+mod decide;
+mod examine;
+mod filter;
+mod fit;
 mod options;
-pub use options::*;
+mod queue;
+mod row;
+mod scorer;
+
+pub use decide::{Candidate, Decision, decide, ever_fits, still_fits};
+pub use examine::{Examination, NodeFinding, Shortage, examine};
+pub use filter::Verdict;
+pub use options::{
+    Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName,
+    WeightedScorer,
+};
+pub use queue::{QueueKey, WaitQueue};
+pub use row::{Grouping, Row};

@@ -1,0 +1,171 @@
+//! What is said of nodes and GPUs, and what follows for what runs there.
+
+use std::collections::BTreeSet;
+
+use super::Control;
+use super::store::ReplicaIndex;
+use super::timer::Timer;
+use crate::event::{Command, Event, Outcome, Phase, Reason};
+use crate::fleet::{GpuState, NodeSpec, NodeState};
+use crate::ids::{GpuId, NodeId, RunId};
+use crate::lifecycle::is_node_edge;
+use crate::units::SimTime;
+
+/// What is known of a node beside its status in the fleet.
+pub struct NodeRecord {
+    /// What it last said of itself, or what was said of it.
+    reported: NodeState,
+    /// The time of its last heartbeat, while one is overdue.
+    silent_since: Option<SimTime>,
+    /// Its silence has outlasted the grace period.
+    presumed_lost: bool,
+    /// Raised whenever its timers become void.
+    pub epoch: u64,
+    /// Replicas with a claim here.
+    pub runs: BTreeSet<ReplicaIndex>,
+}
+
+impl Control {
+    pub(super) fn declare_node(&mut self, node: NodeId, state: NodeState, spec: &NodeSpec) {
+        let declared = self.fleet.declare(spec, state);
+        assert_eq!(declared, node, "nodes are declared in order of their ids");
+        self.nodes.push(NodeRecord {
+            reported: state,
+            silent_since: None,
+            presumed_lost: false,
+            epoch: 0,
+            runs: BTreeSet::new(),
+        });
+        // A demand that fits nowhere may fit here.
+        for demand in &mut self.demands {
+            demand.held = None;
+        }
+    }
+
+    pub(super) fn node_reported(&mut self, node: NodeId, state: NodeState) {
+        let record = self.known_node(node);
+        record.reported = state;
+        if record.silent_since.is_none() {
+            record.epoch += 1;
+            if state == NodeState::NotReady {
+                let (epoch, evict_after) = (record.epoch, self.profile.heartbeat.evict_after);
+                self.timers.set(self.now.saturating_add(evict_after), Timer::Evict { node, epoch });
+            }
+        }
+        self.update_node(node, Reason::Reported);
+        if state == NodeState::Gone {
+            self.evict(node);
+            self.forget_kept_claims(node);
+        }
+    }
+
+    pub(super) fn heartbeat_missed(&mut self, node: NodeId, last: SimTime) {
+        assert!(last <= self.now, "a heartbeat from the future");
+        let options = self.profile.heartbeat;
+        let record = self.known_node(node);
+        if record.silent_since.is_some() {
+            return;
+        }
+        record.silent_since = Some(last);
+        record.epoch += 1;
+        let epoch = record.epoch;
+        let after = |length| last.saturating_add(length).max(self.now);
+        let (lost, evict) = (after(options.grace), after(options.evict_after));
+        self.timers.set(lost, Timer::SilenceExpired { node, epoch });
+        self.timers.set(evict, Timer::Evict { node, epoch });
+    }
+
+    pub(super) fn heartbeat_back(&mut self, node: NodeId) {
+        let record = self.known_node(node);
+        if record.silent_since.take().is_none() {
+            return;
+        }
+        record.presumed_lost = false;
+        record.epoch += 1;
+        self.update_node(node, Reason::HeartbeatBack);
+    }
+
+    pub(super) fn silence_expired(&mut self, node: NodeId) {
+        self.nodes[node.index()].presumed_lost = true;
+        self.update_node(node, Reason::HeartbeatLost);
+    }
+
+    /// Gives up everything that runs on the node.
+    pub(super) fn evict(&mut self, node: NodeId) {
+        let runs: Vec<ReplicaIndex> = self.nodes[node.index()].runs.iter().copied().collect();
+        for replica in runs {
+            self.lose(replica, node);
+        }
+        // The timer is spent; another silence sets another.
+        self.nodes[node.index()].epoch += 1;
+        let record = &self.nodes[node.index()];
+        if let (Some(last), false) = (record.silent_since, record.presumed_lost) {
+            let at = last.saturating_add(self.profile.heartbeat.grace).max(self.now);
+            self.timers.set(at, Timer::SilenceExpired { node, epoch: record.epoch });
+        }
+    }
+
+    pub(super) fn gpu_reported(&mut self, gpu: GpuId, to: GpuState) {
+        assert!(self.fleet.knows_gpu(gpu), "a report on a GPU that was never declared");
+        let from = self.fleet.node(gpu.node).status.gpus[usize::from(gpu.index)].state;
+        if from != to {
+            self.fleet.set_gpu_state(gpu, to);
+            self.say(Event::GpuChanged { gpu, from, to });
+        }
+    }
+
+    fn known_node(&mut self, node: NodeId) -> &mut NodeRecord {
+        assert!(self.fleet.knows(node), "a fact about a node that was never declared");
+        &mut self.nodes[node.index()]
+    }
+
+    fn update_node(&mut self, node: NodeId, because: Reason) {
+        let record = &self.nodes[node.index()];
+        let unheard = record.presumed_lost && record.reported != NodeState::Gone;
+        let to = if unheard { self.profile.heartbeat.becomes } else { record.reported };
+        let from = self.fleet.node(node).status.state;
+        if from != to {
+            assert!(is_node_edge(from, to), "a node cannot go from {from:?} to {to:?}");
+            self.fleet.set_node_state(node, to);
+            self.say(Event::NodeChanged { node, from, to, because });
+        }
+    }
+
+    /// The replica's node is lost: this attempt is over. What it holds on nodes that may still run it stays taken until
+    /// they confirm that it has stopped.
+    fn lose(&mut self, index: ReplicaIndex, lost: NodeId) {
+        let replica = &self.replicas[index as usize];
+        let (run, from) = (replica.run(), replica.phase);
+        let (outcome, because) = replica.stopping.unwrap_or((Outcome::Lost, Reason::NodeLost));
+        let gone = self.fleet.node(lost).status.state == NodeState::Gone;
+        let placement = replica.placement.clone().expect("a replica on a node has a placement");
+        let (free, kept): (Vec<_>, Vec<_>) =
+            placement.claims().iter().cloned().partition(|claim| gone && claim.node == lost);
+        let claim_kept = !kept.is_empty();
+        if from != Phase::Stopping && claim_kept {
+            self.ask(Command::Stop { run });
+        }
+        self.end_holding(index, outcome, because, free, kept);
+    }
+
+    /// A node that is gone holds nothing any more.
+    fn forget_kept_claims(&mut self, node: NodeId) {
+        let touching: Vec<RunId> = (self.kept_claims.iter())
+            .filter(|(_, claims)| claims.iter().any(|claim| claim.node == node))
+            .map(|(run, _)| *run)
+            .collect();
+        for run in touching {
+            let claims = self.kept_claims.get_mut(&run).expect("just found");
+            let (gone, kept): (Vec<_>, Vec<_>) = claims.drain(..).partition(|claim| claim.node == node);
+            *claims = kept;
+            let empty = claims.is_empty();
+            for claim in gone {
+                self.fleet.release(&claim);
+            }
+            if empty {
+                self.kept_claims.remove(&run);
+                self.say(Event::ClaimFreed { run });
+            }
+        }
+    }
+}

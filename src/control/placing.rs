@@ -1,0 +1,155 @@
+//! Decisions and their commit. A decision is computed on a read of the fleet and committed by compare-and-set.
+
+use super::Control;
+use super::safety;
+use super::store::{ReplicaIndex, Wait};
+use super::timer::Timer;
+use crate::event::{Command, Event, Outcome, Phase, Reason, Refusal};
+use crate::ids::NodeId;
+use crate::scheduler::{Candidate, Decision, NeverFits, decide, still_fits};
+
+/// A decision that is being made.
+pub struct Deciding {
+    replica: ReplicaIndex,
+    version: u64,
+    decision: Decision,
+    /// How far the fleet had grown when it was read.
+    growth: u64,
+    /// Each candidate's nodes, with the versions that were read.
+    read: Vec<(NodeId, u64)>,
+}
+
+impl Control {
+    /// Looks at one replica of the queue: decides, and commits at once or when the decision is made.
+    pub(super) fn consider(&mut self, index: ReplicaIndex) {
+        let options = self.profile.commit;
+        let takes_time = !options.decision_time.is_zero();
+        // Nothing can change between read and commit within one instant, so one candidate is enough then.
+        let keep = if takes_time { options.candidates as usize } else { 1 };
+        let replica = &self.replicas[index as usize];
+        let demand = &self.demands[replica.demand as usize].demand;
+        let decision = decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, keep);
+        if !takes_time {
+            self.conclude(index, decision, self.fleet.growth());
+            return;
+        }
+        let read = match &decision {
+            Decision::Place(candidates) => self.versions_of(candidates),
+            Decision::Refuse { .. } => Vec::new(),
+        };
+        self.leave_queue(index, Wait::Decision);
+        let version = self.replicas[index as usize].version;
+        self.deciding = Some(Deciding { replica: index, version, decision, growth: self.fleet.growth(), read });
+        let at = self.now.saturating_add(options.decision_time);
+        self.timers.set(at, Timer::CommitDue { replica: index, version });
+    }
+
+    fn versions_of(&self, candidates: &[Candidate]) -> Vec<(NodeId, u64)> {
+        let claims = candidates.iter().flat_map(|candidate| candidate.placement.claims());
+        let mut read: Vec<_> = claims.map(|claim| (claim.node, self.fleet.node(claim.node).version)).collect();
+        read.sort_unstable();
+        read.dedup();
+        read
+    }
+
+    /// A decision is made: it is committed, unless what it was read of has changed.
+    pub(super) fn commit_due(&mut self) {
+        let deciding = self.deciding.take().expect("only the decision under way sets this timer");
+        let index = deciding.replica;
+        assert_eq!(self.replicas[index as usize].version, deciding.version, "a void decision must not be committed");
+        let Decision::Place(candidates) = deciding.decision else {
+            self.enter_queue(index);
+            self.conclude(index, deciding.decision, deciding.growth);
+            return;
+        };
+        let count = candidates.len();
+        for (rank, candidate) in candidates.into_iter().enumerate() {
+            if self.may_commit(index, &candidate, &deciding.read) {
+                self.place(index, candidate);
+                return;
+            }
+            let fallback = rank + 1 < count;
+            let run = self.replicas[index as usize].run();
+            self.say(Event::CommitRefused { run, because: Reason::StaleRead, fallback });
+        }
+        self.enter_queue(index);
+    }
+
+    /// Compare-and-set: nothing it was read of has changed, or it would be decided the same way still.
+    fn may_commit(&self, index: ReplicaIndex, candidate: &Candidate, read: &[(NodeId, u64)]) -> bool {
+        if !self.profile.commit.recheck {
+            return true;
+        }
+        let unchanged = candidate.placement.claims().iter().all(|claim| {
+            let version = self.fleet.node(claim.node).version;
+            read.binary_search(&(claim.node, version)).is_ok()
+        });
+        let demand = &self.demands[self.replicas[index as usize].demand as usize].demand;
+        unchanged || still_fits(&self.profile.scheduler, demand, &self.fleet, &candidate.placement)
+    }
+
+    fn conclude(&mut self, index: ReplicaIndex, decision: Decision, growth: u64) {
+        match decision {
+            Decision::Place(mut candidates) => {
+                self.leave_queue(index, Wait::Nothing);
+                self.place(index, candidates.swap_remove(0));
+            }
+            Decision::Refuse { refusal: Refusal::Never, reasons }
+                if self.profile.scheduler.never_fits == NeverFits::End =>
+            {
+                self.hold(index, (Refusal::Never, reasons));
+                self.leave_queue(index, Wait::Nothing);
+                self.end(index, Outcome::NeverFits, Reason::NeverFits);
+            }
+            Decision::Refuse { refusal, reasons } => {
+                let demand = self.replicas[index as usize].demand;
+                self.queue.refuse(demand, growth);
+                let record = &mut self.demands[demand as usize];
+                let held = (refusal, reasons);
+                let same = (record.held.as_ref())
+                    .is_some_and(|(refusal, reasons)| *refusal == held.0 && reasons.has_same_reasons(&held.1));
+                record.held = Some(held.clone());
+                if !same {
+                    self.tell_group(demand, &held);
+                }
+                self.hold(index, held);
+            }
+        }
+    }
+
+    /// All of one demand wait for the same reasons, but behind the head of a strict queue.
+    fn tell_group(&mut self, demand: u32, held: &(Refusal, crate::event::Histogram)) {
+        if self.profile.scheduler.discipline == crate::scheduler::Discipline::Strict {
+            return;
+        }
+        let waiting: Vec<ReplicaIndex> = self.queue.of_demand(demand).map(|key| key.replica()).collect();
+        for index in waiting {
+            self.hold(index, held.clone());
+        }
+    }
+
+    /// Enters a placement: into the ledger, into the log, and to the world.
+    fn place(&mut self, index: ReplicaIndex, candidate: Candidate) {
+        let replica = &self.replicas[index as usize];
+        let run = replica.run();
+        let demand = &self.demands[replica.demand as usize].demand;
+        for (node, what) in safety::broken_by(&self.fleet, demand, &candidate.placement) {
+            assert!(
+                self.profile.historic,
+                "{run} on {} would break safety: {what:?}, under the profile {}",
+                self.fleet.node(node).name,
+                self.profile.name
+            );
+            self.outbox.push_back(crate::event::Output::Event(Event::SafetyBroken { run, node, what }));
+        }
+        let Candidate { placement, score } = candidate;
+        self.fleet.take(&placement);
+        for claim in placement.claims() {
+            self.nodes[claim.node.index()].runs.insert(index);
+        }
+        self.say(Event::Placed { run, score, placement: placement.clone() });
+        self.ask(Command::Start { run, placement: placement.clone() });
+        self.replicas[index as usize].placement = Some(placement);
+        self.enter_silently(index, Phase::Scheduled);
+    }
+}

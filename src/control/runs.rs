@@ -1,0 +1,377 @@
+//! Jobs and their runs: submission, facts about runs, cancellation, and what follows an end.
+
+use std::sync::Arc;
+
+use super::Control;
+use super::profile::Trigger;
+use super::store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
+use super::timer::Timer;
+use crate::event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
+use crate::fleet::NodeClaim;
+use crate::ids::{JobId, RunId};
+use crate::lifecycle::is_run_edge;
+use crate::policy::{Next, RetryState};
+use crate::scheduler::QueueKey;
+use crate::units::{SimDuration, SimTime};
+use crate::workload::{Demand, Ending, JobSpec, Restart, RetryPolicy};
+
+impl Control {
+    pub(super) fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
+        assert_eq!(job.index(), self.jobs.len(), "jobs are submitted in order of their ids");
+        assert!(spec.replicas > 0 && spec.demand.tasks > 0, "{} asks for nothing", spec.name);
+        let demand = self.demand_number(&spec.demand);
+        let first = self.replicas.len() as ReplicaIndex;
+        self.jobs.push(JobRecord {
+            spec: Arc::clone(spec),
+            demand,
+            first,
+            live: spec.replicas,
+            cancelled: false,
+            ended: None,
+        });
+        for number in 0..spec.replicas {
+            let index = self.replicas.len() as ReplicaIndex;
+            let order = &self.profile.scheduler.order;
+            self.replicas.push(Replica {
+                job,
+                number,
+                attempt: 1,
+                phase: Phase::Pending,
+                wait: Wait::Nothing,
+                version: 0,
+                since: self.now,
+                key: QueueKey::new(order, spec.priority, job.index() as u64, index),
+                demand,
+                placement: None,
+                held: None,
+                analysed: !spec.analyse,
+                retry: RetryState::default(),
+                stopping: None,
+                due: self.now,
+                processed: 0,
+            });
+            self.set_deadline(index);
+            self.queue_up(index);
+        }
+    }
+
+    fn demand_number(&mut self, demand: &Demand) -> u32 {
+        if let Some(number) = self.demand_index.get(demand) {
+            return *number;
+        }
+        let (number, demand) = (self.demands.len() as u32, Arc::new(demand.clone()));
+        self.demand_index.insert(Arc::clone(&demand), number);
+        self.demands.push(DemandRecord { demand, held: None });
+        number
+    }
+
+    /// A pending replica waits for its analysis, or for its place.
+    pub(super) fn queue_up(&mut self, index: ReplicaIndex) {
+        match self.replicas[index as usize].analysed {
+            true => self.enter_queue(index),
+            false => {
+                let replica = &mut self.replicas[index as usize];
+                replica.wait = Wait::Analysis;
+                self.analysis_queue.push_back((index, replica.version));
+            }
+        }
+    }
+
+    pub(super) fn enter_queue(&mut self, index: ReplicaIndex) {
+        let replica = &mut self.replicas[index as usize];
+        replica.wait = Wait::Queue;
+        if !matches!(self.profile.passes.place.trigger, Trigger::EachAfter(_)) {
+            replica.due = self.now;
+        }
+        self.queue.insert(replica.key, replica.demand);
+        self.fresh.push(index);
+    }
+
+    pub(super) fn leave_queue(&mut self, index: ReplicaIndex, wait: Wait) {
+        let replica = &mut self.replicas[index as usize];
+        if replica.wait == Wait::Queue {
+            self.queue.remove(replica.key, replica.demand);
+        }
+        replica.wait = wait;
+    }
+
+    /// One edge of the lifecycle, said in the log.
+    pub(super) fn enter(&mut self, index: ReplicaIndex, to: Phase, because: Option<Reason>) {
+        let replica = &self.replicas[index as usize];
+        let (run, from) = (replica.run(), replica.phase);
+        self.say(Event::Moved { run, from, to, because });
+        self.enter_silently(index, to);
+    }
+
+    /// One edge of the lifecycle, which an event of its own has said.
+    pub(super) fn enter_silently(&mut self, index: ReplicaIndex, to: Phase) {
+        let replica = &mut self.replicas[index as usize];
+        assert!(is_run_edge(replica.phase, to), "{} cannot go from {:?} to {to:?}", replica.run(), replica.phase);
+        replica.phase = to;
+        replica.since = self.now;
+        replica.version += 1;
+        if to != Phase::Pending {
+            replica.held = None;
+            replica.wait = Wait::Nothing;
+        }
+        self.set_deadline(index);
+    }
+
+    fn set_deadline(&mut self, index: ReplicaIndex) {
+        let replica = &self.replicas[index as usize];
+        let deadlines = &self.profile.deadlines;
+        let longest = match replica.phase {
+            Phase::Pending => deadlines.pending,
+            Phase::Analysing => Some(deadlines.analysing),
+            Phase::Scheduled => Some(deadlines.scheduled),
+            Phase::Preparing => Some(deadlines.preparing),
+            Phase::Running => self.jobs[replica.job.index()].spec.time_limit,
+            Phase::Stopping => Some(deadlines.stopping),
+            Phase::Ended => None,
+        };
+        if let Some(longest) = longest {
+            let timer = Timer::Deadline { replica: index, version: replica.version };
+            self.timers.set(self.now.saturating_add(longest), timer);
+        }
+    }
+
+    /// A fact about a run. One about an attempt that is over changes nothing but the claims it may have left.
+    pub(super) fn run_fact(&mut self, run: RunId, fact: Lifecycle) {
+        let job = self.jobs.get(run.job.index());
+        let job = job.unwrap_or_else(|| panic!("a fact about {run}, which was never submitted"));
+        assert!(run.replica < job.spec.replicas, "a fact about {run}, which has no such replica");
+        let index = job.first + run.replica;
+        self.analysing.remove(&run);
+        let replica = &self.replicas[index as usize];
+        if replica.attempt != run.attempt || replica.phase == Phase::Ended {
+            self.late_fact(run, fact);
+            return;
+        }
+        match (fact, replica.phase) {
+            (Lifecycle::Analysed, Phase::Analysing) => {
+                self.replicas[index as usize].analysed = true;
+                self.enter(index, Phase::Pending, None);
+                self.queue_up(index);
+            }
+            (Lifecycle::AnalysisFailed, Phase::Analysing) => self.end(index, Outcome::Failed, Reason::AnalysisFailed),
+            (Lifecycle::Preparing, Phase::Scheduled) => self.enter(index, Phase::Preparing, None),
+            (Lifecycle::Started, Phase::Scheduled | Phase::Preparing) => self.enter(index, Phase::Running, None),
+            (Lifecycle::StartFailed, Phase::Scheduled | Phase::Preparing) => {
+                self.end(index, Outcome::Failed, Reason::StartFailed);
+            }
+            (Lifecycle::Exited(ending), Phase::Scheduled | Phase::Preparing | Phase::Running) => match ending {
+                Ending::Completed => self.end(index, Outcome::Completed, Reason::Completed),
+                Ending::Failed => self.end(index, Outcome::Failed, Reason::Failed),
+            },
+            (Lifecycle::GpuFailed, Phase::Scheduled | Phase::Preparing | Phase::Running) => {
+                self.end(index, Outcome::Lost, Reason::GpuLost);
+            }
+            (Lifecycle::NodeFailed, Phase::Scheduled | Phase::Preparing | Phase::Running) => {
+                self.end(index, Outcome::Lost, Reason::NodeLost);
+            }
+            (
+                Lifecycle::Stopped
+                | Lifecycle::StartFailed
+                | Lifecycle::Exited(_)
+                | Lifecycle::GpuFailed
+                | Lifecycle::NodeFailed,
+                Phase::Stopping,
+            ) => {
+                let (outcome, because) = self.replicas[index as usize].stopping.expect("set when it was told to stop");
+                self.end(index, outcome, because);
+            }
+            // Late or repeated.
+            (
+                Lifecycle::Analysed
+                | Lifecycle::AnalysisFailed
+                | Lifecycle::Preparing
+                | Lifecycle::Started
+                | Lifecycle::StartFailed
+                | Lifecycle::Exited(_)
+                | Lifecycle::GpuFailed
+                | Lifecycle::NodeFailed
+                | Lifecycle::Stopped,
+                _,
+            ) => {}
+        }
+    }
+
+    fn late_fact(&mut self, run: RunId, fact: Lifecycle) {
+        let is_over = match fact {
+            Lifecycle::Stopped
+            | Lifecycle::StartFailed
+            | Lifecycle::Exited(_)
+            | Lifecycle::GpuFailed
+            | Lifecycle::NodeFailed => true,
+            Lifecycle::Analysed | Lifecycle::AnalysisFailed | Lifecycle::Preparing | Lifecycle::Started => false,
+        };
+        if is_over && let Some(claims) = self.kept_claims.remove(&run) {
+            for claim in claims {
+                self.fleet.release(&claim);
+            }
+            self.say(Event::ClaimFreed { run });
+        }
+    }
+
+    pub(super) fn cancel(&mut self, job: JobId) {
+        let record = self.jobs.get_mut(job.index()).expect("only a submitted job is cancelled");
+        record.cancelled = true;
+        let replicas = record.first..record.first + record.spec.replicas;
+        for index in replicas {
+            self.stop(index, Outcome::Cancelled, Reason::Cancelled);
+        }
+    }
+
+    /// Ends a replica from whatever phase it is in; one that holds something is told to stop first.
+    fn stop(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+        match self.replicas[index as usize].phase {
+            Phase::Pending | Phase::Analysing => self.end(index, outcome, because),
+            Phase::Scheduled | Phase::Preparing | Phase::Running => {
+                self.replicas[index as usize].stopping = Some((outcome, because));
+                self.enter(index, Phase::Stopping, Some(because));
+                let run = self.replicas[index as usize].run();
+                self.ask(Command::Stop { run });
+            }
+            Phase::Stopping => self.replicas[index as usize].stopping = Some((outcome, because)),
+            Phase::Ended => {}
+        }
+    }
+
+    pub(super) fn deadline_expired(&mut self, index: ReplicaIndex) {
+        let replica = &self.replicas[index as usize];
+        let (run, phase, stopping) = (replica.run(), replica.phase, replica.stopping);
+        self.say(Event::DeadlineExpired { run, phase });
+        match phase {
+            Phase::Pending => self.end(index, Outcome::Expired, Reason::DeadlineExpired),
+            Phase::Analysing => self.end(index, Outcome::Failed, Reason::DeadlineExpired),
+            Phase::Scheduled | Phase::Preparing => self.stop(index, Outcome::Failed, Reason::DeadlineExpired),
+            Phase::Running => self.stop(index, Outcome::Expired, Reason::TimeLimit),
+            // It will not say that it has stopped, so nobody can know that what it holds is free.
+            Phase::Stopping => {
+                let (outcome, because) = stopping.expect("set when it was told to stop");
+                let placement = &self.replicas[index as usize].placement;
+                let kept = placement.as_ref().expect("what stops has a placement").claims().to_vec();
+                self.end_holding(index, outcome, because, Vec::new(), kept);
+            }
+            Phase::Ended => panic!("{run} has ended and has no deadline"),
+        }
+    }
+
+    /// Ends a run and frees all it holds.
+    pub(super) fn end(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+        let placement = &self.replicas[index as usize].placement;
+        let free = placement.as_ref().map_or(Vec::new(), |placement| placement.claims().to_vec());
+        self.end_holding(index, outcome, because, free, Vec::new());
+    }
+
+    /// Ends a run; `free` is free at once, `kept` stays taken until it is known to be over.
+    pub(super) fn end_holding(
+        &mut self,
+        index: ReplicaIndex,
+        outcome: Outcome,
+        because: Reason,
+        free: Vec<NodeClaim>,
+        kept: Vec<NodeClaim>,
+    ) {
+        self.withdraw(index);
+        let replica = &mut self.replicas[index as usize];
+        let (run, from) = (replica.run(), replica.phase);
+        let ran = if from == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };
+        replica.placement = None;
+        replica.stopping = None;
+        for claim in free.iter().chain(&kept) {
+            self.nodes[claim.node.index()].runs.remove(&index);
+        }
+        for claim in &free {
+            self.fleet.release(claim);
+        }
+        let claim_kept = !kept.is_empty();
+        if claim_kept {
+            self.kept_claims.insert(run, kept);
+        }
+        self.say(Event::Ended { run, from, outcome, because, claim_kept });
+        self.enter_silently(index, Phase::Ended);
+        self.follow(index, outcome, because, ran);
+    }
+
+    /// Takes a replica out of everything that works on it: cancelled means no more work.
+    fn withdraw(&mut self, index: ReplicaIndex) {
+        let replica = &self.replicas[index as usize];
+        let (run, phase, wait) = (replica.run(), replica.phase, replica.wait);
+        match wait {
+            Wait::Queue => self.leave_queue(index, Wait::Nothing),
+            // Its commit is void with the next version.
+            Wait::Decision => self.deciding = None,
+            Wait::Nothing | Wait::Analysis | Wait::BackOff => {}
+        }
+        if phase == Phase::Analysing && self.analysing.remove(&run) {
+            self.ask(Command::AbandonAnalysis { run });
+        }
+    }
+
+    /// Another attempt, or the end for good.
+    fn follow(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, ran: SimDuration) {
+        let replica = &mut self.replicas[index as usize];
+        let job = &self.jobs[replica.job.index()];
+        let spec = &job.spec;
+        if job.cancelled {
+            self.finish(index, outcome, because);
+            return;
+        }
+        let by_itself = matches!(because, Reason::Completed | Reason::Failed);
+        let again = match outcome {
+            Outcome::Completed => spec.restart == Restart::Always,
+            Outcome::Failed => !by_itself || spec.restart != Restart::Never,
+            Outcome::Lost => true,
+            Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired => false,
+        };
+        if !again {
+            self.finish(index, outcome, because);
+            return;
+        }
+        // Losing a node or a GPU is nobody's failure: it costs no attempt and no pause.
+        let next = match outcome {
+            Outcome::Lost => Next::After(SimDuration::ZERO),
+            Outcome::Completed | Outcome::Failed | Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired => {
+                let policy = spec.retry.unwrap_or_else(|| RetryPolicy::from(self.profile.retry));
+                replica.retry.failed(&policy, ran)
+            }
+        };
+        match next {
+            Next::GiveUp => self.finish(index, outcome, Reason::RetryLimit),
+            Next::After(pause) => self.begin_again(index, self.now.saturating_add(pause), because),
+        }
+    }
+
+    fn begin_again(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
+        let replica = &mut self.replicas[index as usize];
+        replica.attempt += 1;
+        replica.phase = Phase::Pending;
+        replica.since = self.now;
+        replica.version += 1;
+        replica.held = None;
+        replica.due = at;
+        let (run, version) = (replica.run(), replica.version);
+        self.say(Event::Retry { run, at, because });
+        self.set_deadline(index);
+        if at == self.now {
+            self.queue_up(index);
+            return;
+        }
+        self.replicas[index as usize].wait = Wait::BackOff;
+        self.timers.set(at, Timer::RetryDue { replica: index, version });
+        self.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, self.fleet.len() as u32)));
+    }
+
+    /// A replica has ended for good; with the last one, so has its job, as its gravest replica did.
+    fn finish(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+        let job = self.replicas[index as usize].job;
+        let record = &mut self.jobs[job.index()];
+        record.live -= 1;
+        record.ended = record.ended.max(Some((outcome, because)));
+        if record.live == 0 {
+            let (outcome, because) = record.ended.expect("just set");
+            self.say(Event::JobEnded { job, outcome, because });
+        }
+    }
+}

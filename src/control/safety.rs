@@ -1,0 +1,123 @@
+//! What no placement may do, judged by code that is not the scheduler and shares nothing with it but the records.
+
+use crate::event::Safety;
+use crate::fleet::{Fleet, GpuState, NodeClaim, NodeState, Placement};
+use crate::ids::NodeId;
+use crate::units::{Bytes, GpuShare};
+use crate::workload::{Demand, Gang, GpuTake, Pick};
+
+/// Everything that this placement would break; at most once of each kind for each node.
+pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(NodeId, Safety)> {
+    let mut broken = Vec::new();
+    for claim in placement.claims() {
+        let node = claim.node;
+        if !is_ready(fleet, claim) {
+            broken.push((node, Safety::NotReady));
+        }
+        if overcommits(fleet, claim) {
+            broken.push((node, Safety::Overcommit));
+        }
+        if !meets_requirements(fleet, demand, claim) {
+            broken.push((node, Safety::RequirementUnmet));
+        }
+    }
+    if !is_whole(demand, placement) {
+        let node = placement.claims().first().map_or(NodeId::new(0), |claim| claim.node);
+        broken.push((node, Safety::GangTorn));
+    }
+    broken
+}
+
+fn is_ready(fleet: &Fleet, claim: &NodeClaim) -> bool {
+    let status = &fleet.node(claim.node).status;
+    let gpu_ready = |index: u16| match status.gpus[usize::from(index)].state {
+        GpuState::Ready | GpuState::Degraded => true,
+        GpuState::Draining | GpuState::Failed | GpuState::Unknown => false,
+    };
+    status.state == NodeState::Ready && claim.gpus.iter().all(|gpu| gpu_ready(gpu.index))
+}
+
+fn overcommits(fleet: &Fleet, claim: &NodeClaim) -> bool {
+    let node = fleet.node(claim.node);
+    let (shape, status) = (&node.shape, &node.status);
+    let cpu = status.cpu_taken.get() + claim.cpu.get() + shape.reserved.cpu.get() > shape.cpu.get();
+    let cpu = cpu && claim.cpu.get() > 0;
+    let mut ram = status.ram_taken.get() + claim.ram.get() + shape.reserved.ram.get();
+    let mut draws_on_ram = claim.ram.get() > 0;
+    for (index, gpu) in shape.gpus.iter().enumerate() {
+        if gpu.unified {
+            ram += status.gpus[index].memory_taken.get() + status.gpus[index].foreign.memory.get();
+        }
+    }
+    let mut gpus = false;
+    for part in &claim.gpus {
+        let index = usize::from(part.index);
+        let (gpu, kind) = (&status.gpus[index], &shape.gpus[index]);
+        if kind.unified {
+            ram += part.memory.get();
+            draws_on_ram |= part.memory.get() > 0;
+        }
+        let share = gpu.taken.get() + gpu.foreign.share.get() + part.share.get();
+        let memory =
+            gpu.memory_taken.get() + gpu.foreign.memory.get() + part.memory.get() + shape.reserved.gpu_memory.get();
+        gpus |= share > GpuShare::WHOLE.get() && part.share > GpuShare::ZERO;
+        gpus |= memory > kind.memory.get() && part.memory > Bytes::ZERO;
+    }
+    cpu || (ram > shape.ram.get() && draws_on_ram) || gpus
+}
+
+fn meets_requirements(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
+    let shape = &fleet.node(claim.node).shape;
+    let task = &demand.task;
+    let labels = task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value));
+    let platform = task.os.is_none_or(|os| os == shape.os) && task.arch.is_none_or(|arch| arch == shape.arch);
+    let picked = demand.pick.as_ref().is_none_or(|pick| match pick {
+        Pick::Nodes(nodes) => nodes.contains(&claim.node),
+        Pick::Gpus(gpus) | Pick::AllGpus(gpus) => {
+            let is_picked = |index| gpus.iter().any(|gpu| gpu.node == claim.node && gpu.index == index);
+            claim.gpus.iter().all(|part| is_picked(part.index))
+        }
+    });
+    let tasks = u64::from(claim.tasks);
+    let amounts = claim.cpu.get() == task.cpu.get() * tasks && claim.ram.get() == task.ram.get() * tasks;
+    labels && platform && picked && amounts && has_its_gpus(fleet, demand, claim)
+}
+
+fn has_its_gpus(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
+    let shape = &fleet.node(claim.node).shape;
+    let Some(gpus) = &demand.task.gpus else { return claim.gpus.is_empty() };
+    let distinct = claim.gpus.windows(2).all(|pair| pair[0].index < pair[1].index);
+    let suits = claim.gpus.iter().all(|part| {
+        let gpu = &shape.gpus[usize::from(part.index)];
+        (gpus.models.is_empty() || gpus.models.contains(&gpu.model))
+            && gpus.min_memory.is_none_or(|least| gpu.memory.saturating_sub(shape.reserved.gpu_memory) >= least)
+    });
+    let wanted = match &demand.pick {
+        Some(Pick::AllGpus(picked)) => picked.iter().filter(|gpu| gpu.node == claim.node).count() as u64,
+        Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => u64::from(gpus.count) * u64::from(claim.tasks),
+    };
+    let shares: u64 = claim.gpus.iter().map(|part| u64::from(part.share.get())).sum();
+    let memory: u64 = claim.gpus.iter().map(|part| part.memory.get()).sum();
+    let enough = match gpus.take {
+        GpuTake::Whole => {
+            claim.gpus.len() as u64 == wanted && claim.gpus.iter().all(|part| part.share == GpuShare::WHOLE)
+        }
+        GpuTake::Share(share) => shares == u64::from(share.get()) * wanted,
+        GpuTake::Memory(each) => memory == each.get() * wanted,
+    };
+    distinct && suits && enough
+}
+
+fn is_whole(demand: &Demand, placement: &Placement) -> bool {
+    let claims = placement.claims();
+    let tasks: u64 = claims.iter().map(|claim| u64::from(claim.tasks)).sum();
+    let whole = match &demand.pick {
+        Some(Pick::AllGpus(picked)) => picked.iter().all(|gpu| {
+            let here =
+                |claim: &NodeClaim| claim.node == gpu.node && claim.gpus.iter().any(|part| part.index == gpu.index);
+            claims.iter().any(here)
+        }),
+        Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => tasks == u64::from(demand.tasks),
+    };
+    whole && (demand.gang != Gang::Spread || claims.iter().all(|claim| claim.tasks == 1))
+}

@@ -1,0 +1,77 @@
+//! The records of jobs and replicas.
+
+use std::sync::Arc;
+
+use crate::event::{Histogram, Outcome, Phase, Reason, Refusal};
+use crate::fleet::Placement;
+use crate::ids::{JobId, RunId};
+use crate::policy::RetryState;
+use crate::scheduler::QueueKey;
+use crate::units::SimTime;
+use crate::workload::{Demand, JobSpec};
+
+/// A replica's place in the store; never used again.
+pub type ReplicaIndex = u32;
+
+pub struct JobRecord {
+    pub spec: Arc<JobSpec>,
+    pub demand: u32,
+    pub first: ReplicaIndex,
+    /// Replicas that have not ended for good.
+    pub live: u32,
+    pub cancelled: bool,
+    /// The gravest end of a replica so far.
+    pub ended: Option<(Outcome, Reason)>,
+}
+
+/// Demands that occurred, each once.
+pub struct DemandRecord {
+    pub demand: Arc<Demand>,
+    /// The last refusal of this demand.
+    pub held: Option<(Refusal, Histogram)>,
+}
+
+/// What a pending replica waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    Nothing,
+    /// In the analysis queue.
+    Analysis,
+    /// In the scheduling queue.
+    Queue,
+    /// Taken out of the queue: a decision about it is being made.
+    Decision,
+    /// For the pause between two attempts.
+    BackOff,
+}
+
+pub struct Replica {
+    pub job: JobId,
+    pub number: u32,
+    pub attempt: u32,
+    pub phase: Phase,
+    pub wait: Wait,
+    /// Raised by every change; a commit compares it, and a timer is void once it has changed.
+    pub version: u64,
+    /// When the phase began.
+    pub since: SimTime,
+    pub key: QueueKey,
+    pub demand: u32,
+    pub placement: Option<Placement>,
+    /// What was last said of why it waits.
+    pub held: Option<(Refusal, Histogram)>,
+    pub analysed: bool,
+    pub retry: RetryState,
+    /// How it will have ended once it has stopped.
+    pub stopping: Option<(Outcome, Reason)>,
+    /// When a pass for each replica looks at it next.
+    pub due: SimTime,
+    /// How often it was looked at by such a pass.
+    pub processed: u32,
+}
+
+impl Replica {
+    pub fn run(&self) -> RunId {
+        RunId { job: self.job, replica: self.number, attempt: self.attempt }
+    }
+}

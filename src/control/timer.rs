@@ -1,0 +1,86 @@
+//! Timers: what will be due when, with what makes each of them void.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::Control;
+use super::store::ReplicaIndex;
+use crate::ids::NodeId;
+use crate::units::SimTime;
+
+/// Each names the version it was set at; once that has changed, it is void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// A node's silence has outlasted the grace period.
+    SilenceExpired { node: NodeId, epoch: u64 },
+    /// What runs on a node is given up.
+    Evict { node: NodeId, epoch: u64 },
+    /// A run has stayed in its phase for too long.
+    Deadline { replica: ReplicaIndex, version: u64 },
+    /// A pause between two attempts is over.
+    RetryDue { replica: ReplicaIndex, version: u64 },
+    /// A decision is made.
+    CommitDue { replica: ReplicaIndex, version: u64 },
+}
+
+impl Timer {
+    fn reason(self) -> &'static str {
+        match self {
+            Timer::SilenceExpired { .. } => "a node's grace period",
+            Timer::Evict { .. } => "a node's eviction",
+            Timer::Deadline { .. } => "a run's deadline",
+            Timer::RetryDue { .. } => "a pause between attempts",
+            Timer::CommitDue { .. } => "a decision to commit",
+        }
+    }
+}
+
+/// In order of time; of equal times, in the order in which they were set.
+#[derive(Default)]
+pub struct Timers {
+    heap: BinaryHeap<Reverse<(SimTime, u64, Timer)>>,
+    set: u64,
+}
+
+impl Timers {
+    /// A timer at the end of time never fires and is not kept.
+    pub fn set(&mut self, at: SimTime, timer: Timer) {
+        if at < SimTime::MAX {
+            self.heap.push(Reverse((at, self.set, timer)));
+            self.set += 1;
+        }
+    }
+}
+
+impl Control {
+    pub(super) fn pop_due_timer(&mut self) -> Option<Timer> {
+        let (at, _) = self.peek_timer()?;
+        if at > self.now {
+            return None;
+        }
+        self.timers.heap.pop().map(|Reverse((_, _, timer))| timer)
+    }
+
+    /// The next timer that is not void.
+    pub(super) fn peek_timer(&mut self) -> Option<(SimTime, &'static str)> {
+        while let Some(Reverse((at, _, timer))) = self.timers.heap.peek() {
+            let (at, timer) = (*at, *timer);
+            if self.is_valid(timer) {
+                return Some((at, timer.reason()));
+            }
+            self.timers.heap.pop();
+        }
+        None
+    }
+
+    fn is_valid(&self, timer: Timer) -> bool {
+        match timer {
+            Timer::SilenceExpired { node, epoch } | Timer::Evict { node, epoch } => {
+                self.nodes[node.index()].epoch == epoch
+            }
+            Timer::Deadline { replica, version }
+            | Timer::RetryDue { replica, version }
+            | Timer::CommitDue { replica, version } => self.replicas[replica as usize].version == version,
+        }
+    }
+}

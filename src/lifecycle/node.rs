@@ -1,0 +1,37 @@
+//! A node, as the control plane knows it.
+//!
+//! ```text
+//!  joining ──> ready <────> not_ready      it says so, or is silent beyond the grace period
+//!     │          │ ^ \          │ ^
+//!     │          v │  \         v │
+//!     │     maintenance └──> unreachable   as above; a profile says which of the two silence leads to
+//!     v
+//!    gone <── (any)                        and back: a node that comes again is ready or joining
+//! ```
+
+use crate::fleet::NodeState;
+
+/// Whether a node may go from one state to the other.
+pub fn is_node_edge(from: NodeState, to: NodeState) -> bool {
+    from != to
+        && match from {
+            // Once joined, it does not join again.
+            NodeState::Ready | NodeState::NotReady | NodeState::Unreachable | NodeState::Maintenance => {
+                to != NodeState::Joining
+            }
+            NodeState::Joining | NodeState::Gone => true,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_has_joined_joins_again_only_after_it_was_gone() {
+        assert!(!is_node_edge(NodeState::Ready, NodeState::Joining));
+        assert!(is_node_edge(NodeState::Gone, NodeState::Joining));
+        assert!(is_node_edge(NodeState::Joining, NodeState::Ready));
+        assert!(!is_node_edge(NodeState::Ready, NodeState::Ready));
+    }
+}

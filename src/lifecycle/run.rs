@@ -1,0 +1,52 @@
+//! One attempt at running a replica.
+//!
+//! ```text
+//!            ┌──────────────┐
+//!            v              │ analysed
+//!  (new) > pending ────> analysing                    a new attempt begins at pending again
+//!            │  placed      │ placed
+//!            v              v
+//!          scheduled ──> preparing ──> running
+//!            │   └──────────────────────^ │
+//!            │              │             │  cancelled, time limit, deadline
+//!            └──────────────┴──────┬──────┘
+//!                                  v
+//!                              stopping
+//!                                  │
+//!  (every state but ended) ──────> ended
+//! ```
+
+use crate::event::Phase;
+
+/// Whether a run may go from one phase to the other. Leaving `Ended` is never legal: another attempt is another run.
+pub fn is_run_edge(from: Phase, to: Phase) -> bool {
+    match from {
+        Phase::Pending => matches!(to, Phase::Analysing | Phase::Scheduled | Phase::Ended),
+        Phase::Analysing => matches!(to, Phase::Pending | Phase::Scheduled | Phase::Ended),
+        Phase::Scheduled => matches!(to, Phase::Preparing | Phase::Running | Phase::Stopping | Phase::Ended),
+        Phase::Preparing => matches!(to, Phase::Running | Phase::Stopping | Phase::Ended),
+        Phase::Running => matches!(to, Phase::Stopping | Phase::Ended),
+        Phase::Stopping => matches!(to, Phase::Ended),
+        Phase::Ended => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_phase_but_the_last_leads_to_the_end() {
+        for phase in Phase::ALL {
+            assert_eq!(is_run_edge(phase, Phase::Ended), phase != Phase::Ended, "{phase:?}");
+            assert!(!is_run_edge(Phase::Ended, phase), "a final phase has no way out");
+            assert!(!is_run_edge(phase, phase), "an edge leads somewhere else");
+        }
+    }
+
+    #[test]
+    fn nothing_runs_that_was_not_placed() {
+        assert!(!is_run_edge(Phase::Pending, Phase::Running));
+        assert!(!is_run_edge(Phase::Analysing, Phase::Running));
+    }
+}

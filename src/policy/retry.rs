@@ -1,0 +1,88 @@
+//! Attempts after failures: a pause that grows, and a limit.
+
+use crate::units::SimDuration;
+use crate::workload::{Backoff, RetryPolicy};
+
+/// How often a replica has failed since it last ran well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetryState {
+    failures: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    After(SimDuration),
+    GiveUp,
+}
+
+impl RetryState {
+    /// An attempt failed after it had run for `ran`. Having run for as long as the longest pause counts as having run
+    /// well, so failures before it are forgotten, as Kubernetes does after ten minutes of running.
+    pub fn failed(&mut self, policy: &RetryPolicy, ran: SimDuration) -> Next {
+        if ran >= policy.backoff.max && !ran.is_zero() {
+            self.failures = 0;
+        }
+        if policy.limit.is_some_and(|limit| self.failures >= limit) {
+            return Next::GiveUp;
+        }
+        self.failures += 1;
+        Next::After(pause(&policy.backoff, self.failures))
+    }
+}
+
+/// The pause after the n-th failure in a row, n from 1: first * factor^(n-1), at most max; each step rounded down to a
+/// nanosecond.
+fn pause(backoff: &Backoff, failures: u32) -> SimDuration {
+    let max = u128::from(backoff.max.as_nanos());
+    let mut pause = u128::from(backoff.first.as_nanos()).min(max);
+    for _ in 1..failures {
+        if pause >= max || pause == 0 {
+            break;
+        }
+        pause = (pause * u128::from(backoff.factor.get()) / 1000).min(max);
+        // A factor of one never reaches the maximum.
+        if backoff.factor.get() <= 1000 {
+            break;
+        }
+    }
+    SimDuration::from_nanos(pause as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Permille;
+
+    fn policy(limit: Option<u32>) -> RetryPolicy {
+        let secs = SimDuration::from_secs;
+        RetryPolicy { limit, backoff: Backoff { first: secs(10), factor: Permille::new(2000), max: secs(300) } }
+    }
+
+    /// Kubernetes documents CrashLoopBackOff as 10 s, 20 s, 40 s, ..., capped at five minutes.
+    #[test]
+    fn the_pause_doubles_up_to_its_maximum() {
+        let mut state = RetryState::default();
+        let pauses = [10, 20, 40, 80, 160, 300, 300];
+        for pause in pauses {
+            assert_eq!(state.failed(&policy(None), SimDuration::ZERO), Next::After(SimDuration::from_secs(pause)));
+        }
+    }
+
+    #[test]
+    fn a_limit_of_two_allows_three_attempts() {
+        let mut state = RetryState::default();
+        let outcomes: Vec<bool> =
+            (0..3).map(|_| state.failed(&policy(Some(2)), SimDuration::ZERO) == Next::GiveUp).collect();
+        assert_eq!(outcomes, [false, false, true]);
+    }
+
+    #[test]
+    fn a_long_run_forgives_the_failures_before_it() {
+        let mut state = RetryState::default();
+        state.failed(&policy(Some(1)), SimDuration::ZERO);
+        assert_eq!(
+            state.failed(&policy(Some(1)), SimDuration::from_secs(300)),
+            Next::After(SimDuration::from_secs(10))
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! The pipeline: filters in their order, then a generator of candidates, ranked by score and node id.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use smallvec::SmallVec;
+
+use super::filter::{self, Verdict};
+use super::fit::{self, Load};
+use super::options::SchedulerOptions;
+use super::row::{Grouping, Row, ideal_rows, rows};
+use super::scorer;
+use crate::event::{Histogram, Reason, Refusal};
+use crate::fleet::{Fleet, NodeClaim, Placement};
+use crate::ids::NodeId;
+use crate::units::Score;
+use crate::workload::{Demand, Gang, Pick};
+
+/// A place that would do, and how good it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub placement: Placement,
+    pub score: Score,
+}
+
+/// The scheduler's answer for one demand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Best first; never empty.
+    Place(Vec<Candidate>),
+    /// Reasons by number of nodes; together they count every node.
+    Refuse { refusal: Refusal, reasons: Histogram },
+}
+
+/// Decides for one demand; `keep` is how many candidates are wanted. A gang has one.
+pub fn decide(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {
+    let rows = rows(fleet, demand, grouping);
+    let verdicts = judge(options, demand, &rows);
+    let candidates = match &demand.pick {
+        Some(pick @ Pick::AllGpus(_)) => picked_gpus(options, demand, fleet, pick, &rows, &verdicts),
+        _ if demand.tasks == 1 => single(options, demand, fleet, &rows, &verdicts, keep),
+        _ => gang(options, demand, fleet, &rows, &verdicts).into_iter().collect(),
+    };
+    if !candidates.is_empty() {
+        return Decision::Place(candidates);
+    }
+    let refusal = if ever_fits(options, demand, fleet) { Refusal::Unfit } else { Refusal::Never };
+    Decision::Refuse { refusal, reasons: histogram(&rows, &verdicts) }
+}
+
+/// Whether the demand would fit if every node were ready, whole and empty.
+pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
+    let rows = ideal_rows(fleet, demand);
+    let verdicts = judge(options, demand, &rows);
+    let fit = || rows.iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_fit()).map(|(row, _)| row);
+    match (&demand.pick, demand.gang) {
+        (Some(pick @ Pick::AllGpus(_)), _) => fit().count() == pick.nodes().len(),
+        (_, Gang::Spread) => fit().map(|row| u64::from(row.count)).sum::<u64>() >= u64::from(demand.tasks),
+        (_, Gang::Anywhere | Gang::Packed) => {
+            let room =
+                |row: &Row| u64::from(fit::capacity(demand, options.gpus, row, demand.tasks)) * u64::from(row.count);
+            fit().map(room).sum::<u64>() >= u64::from(demand.tasks)
+        }
+    }
+}
+
+/// Whether a placement decided earlier still passes every filter and still has its room.
+pub fn still_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, placement: &Placement) -> bool {
+    let rows = rows(fleet, demand, Grouping::EachNode);
+    placement.claims().iter().all(|claim| {
+        let row = std::slice::from_ref(&rows[claim.node.index()]);
+        let passes = judge(options, demand, row)[0].is_fit();
+        passes && has_room(&row[0], claim)
+    })
+}
+
+fn has_room(row: &Row, claim: &NodeClaim) -> bool {
+    let (shape, status) = (row.shape, row.status);
+    let unified = |index: u16| shape.gpus[usize::from(index)].unified;
+    let pooled = claim.gpus.iter().filter(|part| unified(part.index)).map(|part| part.memory).sum();
+    status.cpu_free(shape) >= claim.cpu
+        && status.ram_free(shape) >= claim.ram + pooled
+        && claim.gpus.iter().all(|part| {
+            let index = usize::from(part.index);
+            status.gpus[index].state.is_usable()
+                && status.gpu_share_free(index) >= part.share
+                && status.gpu_memory_free(shape, index) >= part.memory
+        })
+}
+
+/// Each row's verdict after all filters.
+pub(super) fn judge(options: &SchedulerOptions, demand: &Demand, rows: &[Row]) -> Vec<Verdict> {
+    let mut verdicts = vec![Verdict::Fit; rows.len()];
+    for stage in &options.filters {
+        filter::apply(stage, options.gpus, demand, rows, &mut verdicts);
+    }
+    verdicts
+}
+
+/// A node that would do, but could not take the whole gang, is counted as such.
+fn histogram(rows: &[Row], verdicts: &[Verdict]) -> Histogram {
+    let mut histogram = Histogram::default();
+    for (row, verdict) in rows.iter().zip(verdicts) {
+        histogram.add(verdict.reason().unwrap_or(Reason::GangIncomplete), row.count);
+    }
+    histogram
+}
+
+fn claim(node: NodeId, load: Load) -> NodeClaim {
+    NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus }
+}
+
+fn single(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    fleet: &Fleet,
+    rows: &[Row],
+    verdicts: &[Verdict],
+    keep: usize,
+) -> Vec<Candidate> {
+    let mut ranked: Vec<(Score, Reverse<NodeId>, usize)> = Vec::new();
+    for (index, row) in fit_rows(rows, verdicts) {
+        let score = scorer::total(&options.scorers, fleet.largest(), demand, row);
+        match keep {
+            1 => {
+                let entry = (score, Reverse(row.first()), index);
+                match ranked.first_mut() {
+                    Some(best) => *best = (*best).max(entry),
+                    None => ranked.push(entry),
+                }
+            }
+            _ => ranked.extend(row.nodes().take(keep).map(|node| (score, Reverse(node), index))),
+        }
+    }
+    ranked.sort_unstable_by(|a, b| b.cmp(a));
+    ranked.truncate(keep);
+    let candidate = |(score, Reverse(node), index): (Score, Reverse<NodeId>, usize)| {
+        let load = fit::fill(demand, options.gpus, &rows[index], 1);
+        Candidate { placement: Placement::new([claim(node, load)].into()), score }
+    };
+    ranked.into_iter().map(candidate).collect()
+}
+
+fn fit_rows<'r, 'f>(rows: &'r [Row<'f>], verdicts: &'r [Verdict]) -> impl Iterator<Item = (usize, &'r Row<'f>)> {
+    rows.iter().enumerate().zip(verdicts).filter(|(_, verdict)| verdict.is_fit()).map(|(row, _)| row)
+}
+
+/// Exactly the picked GPUs, or nothing.
+fn picked_gpus(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    fleet: &Fleet,
+    pick: &Pick,
+    rows: &[Row],
+    verdicts: &[Verdict],
+) -> Vec<Candidate> {
+    let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
+    let mut score = Score::ZERO;
+    for (_, row) in fit_rows(rows, verdicts) {
+        score = score + scorer::total(&options.scorers, fleet.largest(), demand, row);
+        claims.push(claim(row.first(), fit::fill(demand, options.gpus, row, 1)));
+    }
+    match claims.len() == pick.nodes().len() {
+        true => vec![Candidate { placement: Placement::new(claims), score }],
+        false => Vec::new(),
+    }
+}
+
+/// A node of a gang: capacity first (only for packed gangs), then score, then the lowest id.
+type Ranked = (u32, Score, Reverse<NodeId>, usize);
+
+/// Tasks are alike, so counting is exact: if there is room for all of them, this finds it.
+fn gang(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    fleet: &Fleet,
+    rows: &[Row],
+    verdicts: &[Verdict],
+) -> Option<Candidate> {
+    let limit = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
+    let mut room: u64 = 0;
+    let mut ranked: Vec<Ranked> = Vec::new();
+    for (index, row) in fit_rows(rows, verdicts) {
+        let capacity = fit::capacity(demand, options.gpus, row, limit);
+        room += u64::from(capacity) * u64::from(row.count);
+        let score = scorer::total(&options.scorers, fleet.largest(), demand, row);
+        let first = if demand.gang == Gang::Packed { capacity } else { 0 };
+        ranked.extend(row.nodes().map(|node| (first, score, Reverse(node), index)));
+    }
+    if room < u64::from(demand.tasks) {
+        return None;
+    }
+    // Often far fewer nodes are needed than would do: a heap orders only those.
+    let mut ranked = BinaryHeap::from(ranked);
+    let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
+    let (mut left, mut best) = (demand.tasks, Score::ZERO);
+    while left > 0 {
+        let (_, score, Reverse(node), index) = ranked.pop().expect("there is room for every task");
+        if claims.is_empty() {
+            best = score;
+        }
+        let load = fit::fill(demand, options.gpus, &rows[index], left.min(limit));
+        left -= load.tasks;
+        claims.push(claim(node, load));
+    }
+    Some(Candidate { placement: Placement::new(claims), score: best })
+}

@@ -1,0 +1,18 @@
+//! Labels that are asked for. A missing key and a wrong value are different mistakes, so they are different reasons.
+
+use super::Verdict;
+use crate::event::Reason;
+use crate::scheduler::row::Row;
+use crate::workload::Demand;
+
+pub fn judge(demand: &Demand, row: &Row) -> Verdict {
+    let mut verdict = Verdict::Fit;
+    for (key, value) in &demand.task.labels {
+        match row.shape.labels.get(key) {
+            None => return Verdict::Never(Reason::LabelMissing),
+            Some(found) if found != value => verdict = Verdict::Never(Reason::LabelMismatch),
+            Some(_) => {}
+        }
+    }
+    verdict
+}

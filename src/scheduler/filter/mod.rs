@@ -1,0 +1,64 @@
+//! Filters: may these nodes be used at all, and if not, why not. Each looks only at rows that all before it let pass.
+
+mod compatible;
+mod labels;
+mod picked;
+mod ready;
+mod resources;
+
+use super::options::{Exemption, FilterName, FilterStage, GpuOrder};
+use super::row::Row;
+use crate::event::Reason;
+use crate::workload::{Demand, Pick};
+
+/// A filter's answer for one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Fit,
+    /// Something may change.
+    Unfit(Reason),
+    /// These nodes will never do for this demand.
+    Never(Reason),
+}
+
+impl Verdict {
+    pub fn is_fit(self) -> bool {
+        self == Verdict::Fit
+    }
+
+    pub fn reason(self) -> Option<Reason> {
+        match self {
+            Verdict::Fit => None,
+            Verdict::Unfit(reason) | Verdict::Never(reason) => Some(reason),
+        }
+    }
+}
+
+/// Runs one filter over the rows that are still fit.
+pub fn apply(stage: &FilterStage, order: GpuOrder, demand: &Demand, rows: &[Row], verdicts: &mut [Verdict]) {
+    if stage.unless.is_some_and(|exemption| is_exempt(exemption, demand)) {
+        return;
+    }
+    match stage.stage {
+        FilterName::Picked => judge_fit(rows, verdicts, |row| picked::judge(demand, row)),
+        FilterName::Labels => judge_fit(rows, verdicts, |row| labels::judge(demand, row)),
+        FilterName::Ready => judge_fit(rows, verdicts, ready::judge),
+        FilterName::Compatible => judge_fit(rows, verdicts, |row| compatible::judge(demand, row)),
+        FilterName::Resources => judge_fit(rows, verdicts, |row| resources::judge(demand, order, row)),
+    }
+}
+
+fn judge_fit(rows: &[Row], verdicts: &mut [Verdict], mut judge: impl FnMut(&Row) -> Verdict) {
+    for (row, verdict) in rows.iter().zip(verdicts) {
+        if verdict.is_fit() {
+            *verdict = judge(row);
+        }
+    }
+}
+
+fn is_exempt(exemption: Exemption, demand: &Demand) -> bool {
+    match (exemption, &demand.pick) {
+        (Exemption::PickedOnSeveralNodes, Some(pick @ (Pick::Gpus(_) | Pick::AllGpus(_)))) => pick.nodes().len() > 1,
+        (Exemption::PickedOnSeveralNodes, Some(Pick::Nodes(_)) | None) => false,
+    }
+}

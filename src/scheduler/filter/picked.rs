@@ -1,0 +1,20 @@
+//! Only what was picked by hand, if anything was.
+
+use super::Verdict;
+use crate::event::Reason;
+use crate::scheduler::row::Row;
+use crate::workload::{Demand, Pick};
+
+pub fn judge(demand: &Demand, row: &Row) -> Verdict {
+    if !row.picked {
+        return Verdict::Never(Reason::NotPicked);
+    }
+    let Some(picked) = &row.gpus else { return Verdict::Fit };
+    let there = picked.iter().filter(|index| usize::from(**index) < row.shape.gpus.len()).count() as u32;
+    let enough = match demand.pick {
+        // None of these may be missing: dropping one silently is what GPUStack issue 1850 reports.
+        Some(Pick::AllGpus(_)) => there == picked.len() as u32,
+        Some(Pick::Gpus(_) | Pick::Nodes(_)) | None => there >= row.gpus_per_task(demand),
+    };
+    if enough { Verdict::Fit } else { Verdict::Never(Reason::PickedGpuMissing) }
+}

@@ -1,0 +1,17 @@
+//! Only nodes that are ready.
+
+use super::Verdict;
+use crate::event::Reason;
+use crate::fleet::NodeState;
+use crate::scheduler::row::Row;
+
+pub fn judge(row: &Row) -> Verdict {
+    match row.status.state {
+        NodeState::Ready => Verdict::Fit,
+        NodeState::Joining => Verdict::Unfit(Reason::NodeJoining),
+        NodeState::NotReady => Verdict::Unfit(Reason::NodeNotReady),
+        NodeState::Unreachable => Verdict::Unfit(Reason::NodeUnreachable),
+        NodeState::Maintenance => Verdict::Unfit(Reason::NodeMaintenance),
+        NodeState::Gone => Verdict::Unfit(Reason::NodeGone),
+    }
+}

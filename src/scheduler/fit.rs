@@ -1,0 +1,215 @@
+//! How tasks fit on one node: how many, and on which of its GPUs.
+
+use smallvec::SmallVec;
+
+use super::options::GpuOrder;
+use super::row::Row;
+use crate::event::Reason;
+use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeShape, NodeStatus};
+use crate::units::{Bytes, GpuShare, MilliCpu};
+use crate::workload::{Demand, GpuDemand, GpuTake};
+
+/// What some tasks of a demand hold on one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    pub tasks: u32,
+    pub cpu: MilliCpu,
+    pub ram: Bytes,
+    pub gpus: SmallVec<[GpuClaim; 2]>,
+}
+
+pub fn is_of_type(demand: &GpuDemand, gpu: &GpuShape) -> bool {
+    demand.models.is_empty() || demand.models.contains(&gpu.model)
+}
+
+/// Why not even one task fits, or `None` if one does. CPU first, then RAM, then GPUs.
+pub fn first_shortage(demand: &Demand, order: GpuOrder, row: &Row) -> Option<Reason> {
+    let (shape, status) = (row.shape, row.status);
+    if status.cpu_free(shape) < demand.task.cpu {
+        return Some(Reason::InsufficientCpu);
+    }
+    if status.ram_free(shape) < demand.task.ram {
+        return Some(Reason::InsufficientRam);
+    }
+    let gpus = demand.task.gpus.as_ref()?;
+    if take_gpus(demand, gpus, order, row, status).is_some() {
+        return None;
+    }
+    Some(gpu_shortage(demand, gpus, row))
+}
+
+/// Which of the steps from "of the right type" to "free enough" left too few GPUs.
+fn gpu_shortage(demand: &Demand, gpus: &GpuDemand, row: &Row) -> Reason {
+    let (shape, status) = (row.shape, row.status);
+    let needed = row.gpus_per_task(demand) as usize;
+    let usable = || {
+        let right = |index: &usize| is_candidate(gpus, row, *index);
+        (0..shape.gpus.len()).filter(right).filter(|index| status.gpus[*index].state.is_usable())
+    };
+    if usable().count() < needed {
+        return Reason::GpuNotUsable;
+    }
+    // What would be free if nobody else used these GPUs.
+    let own = |index: &usize| {
+        let gpu = &status.gpus[*index];
+        let capacity = shape.gpu_memory_capacity(*index);
+        let memory = capacity.saturating_sub(gpu.memory_taken);
+        match gpus.take {
+            GpuTake::Whole => gpu.holders == 0,
+            GpuTake::Share(share) => GpuShare::WHOLE.saturating_sub(gpu.taken) >= share && memory >= share.of(capacity),
+            GpuTake::Memory(need) => memory >= need && gpu.taken < GpuShare::WHOLE,
+        }
+    };
+    if usable().filter(own).count() >= needed && usable().any(|index| !status.gpus[index].foreign.is_none()) {
+        return Reason::GpuBusyElsewhere;
+    }
+    match gpus.take {
+        GpuTake::Whole => Reason::InsufficientGpus,
+        GpuTake::Share(_) => Reason::InsufficientGpuShare,
+        GpuTake::Memory(_) => Reason::InsufficientGpuMemory,
+    }
+}
+
+/// How many tasks fit on a node of this row, up to `limit`.
+pub fn capacity(demand: &Demand, order: GpuOrder, row: &Row, limit: u32) -> u32 {
+    match demand.task.gpus {
+        None => capacity_without_gpus(demand, row, limit),
+        Some(_) => fill(demand, order, row, limit).tasks,
+    }
+}
+
+fn capacity_without_gpus(demand: &Demand, row: &Row, limit: u32) -> u32 {
+    let by_cpu = row.status.cpu_free(row.shape).get().checked_div(demand.task.cpu.get());
+    let by_ram = row.status.ram_free(row.shape).get().checked_div(demand.task.ram.get());
+    let count = by_cpu.unwrap_or(u64::MAX).min(by_ram.unwrap_or(u64::MAX)).min(u64::from(limit));
+    u32::try_from(count).expect("bounded by limit")
+}
+
+/// Puts tasks on a node of this row until `limit` is reached or none fits any more.
+pub fn fill(demand: &Demand, order: GpuOrder, row: &Row, limit: u32) -> Load {
+    let Some(gpus) = &demand.task.gpus else {
+        let tasks = capacity_without_gpus(demand, row, limit);
+        let (cpu, ram) = (demand.task.cpu.get(), demand.task.ram.get());
+        let cpu = MilliCpu::new(cpu * u64::from(tasks));
+        return Load { tasks, cpu, ram: Bytes::new(ram * u64::from(tasks)), gpus: SmallVec::new() };
+    };
+    // Several shares for each of several tasks: only taking the GPUs with the most room first is sure to fit as many
+    // tasks as can fit.
+    let order = match gpus.take {
+        GpuTake::Whole => order,
+        GpuTake::Share(_) | GpuTake::Memory(_) if limit > 1 && gpus.count > 1 => GpuOrder::Emptiest,
+        GpuTake::Share(_) | GpuTake::Memory(_) => order,
+    };
+    let mut status = row.status.clone();
+    let mut load = Load::default();
+    while load.tasks < limit {
+        let room = status.cpu_free(row.shape) >= demand.task.cpu && status.ram_free(row.shape) >= demand.task.ram;
+        let Some(taken) = room.then(|| take_gpus(demand, gpus, order, row, &status)).flatten() else { break };
+        status.cpu_taken = status.cpu_taken + demand.task.cpu;
+        status.ram_taken = status.ram_taken + demand.task.ram;
+        for claim in &taken {
+            let gpu = &mut status.gpus[usize::from(claim.index)];
+            gpu.taken = gpu.taken + claim.share;
+            gpu.memory_taken = gpu.memory_taken + claim.memory;
+            gpu.holders += 1;
+            merge(&mut load.gpus, *claim);
+        }
+        load.tasks += 1;
+        load.cpu = load.cpu + demand.task.cpu;
+        load.ram = load.ram + demand.task.ram;
+    }
+    load.gpus.sort_by_key(|claim| claim.index);
+    load
+}
+
+/// Tasks of one run on one GPU hold one claim together.
+fn merge(claims: &mut SmallVec<[GpuClaim; 2]>, new: GpuClaim) {
+    match claims.iter_mut().find(|claim| claim.index == new.index) {
+        Some(claim) => {
+            claim.share = claim.share + new.share;
+            claim.memory = claim.memory + new.memory;
+        }
+        None => claims.push(new),
+    }
+}
+
+/// The GPUs that one more task would take, lowest index first; `None` if there are too few.
+fn take_gpus(
+    demand: &Demand,
+    gpus: &GpuDemand,
+    order: GpuOrder,
+    row: &Row,
+    status: &NodeStatus,
+) -> Option<SmallVec<[GpuClaim; 8]>> {
+    let needed = row.gpus_per_task(demand) as usize;
+    let shape = row.shape;
+    let ram_left = status.ram_free(shape).saturating_sub(demand.task.ram);
+    let mut found: SmallVec<[(bool, u64, GpuClaim); 8]> = SmallVec::new();
+    for index in (0..shape.gpus.len()).filter(|index| is_candidate(gpus, row, *index)) {
+        if let Some(claim) = claim_on(gpus, shape, status, index, ram_left) {
+            let room = match gpus.take {
+                GpuTake::Whole => 0,
+                GpuTake::Share(_) => u64::from(status.gpu_share_free(index).get()),
+                GpuTake::Memory(_) => status.gpu_memory_free(shape, index).get(),
+            };
+            let key = match order {
+                GpuOrder::First => 0,
+                GpuOrder::Tightest => room,
+                GpuOrder::Emptiest => u64::MAX - room,
+            };
+            found.push((status.gpus[index].state == GpuState::Degraded, key, claim));
+        }
+    }
+    if found.len() < needed {
+        return None;
+    }
+    found.sort_unstable_by_key(|(degraded, key, claim)| (*degraded, *key, claim.index));
+    let mut taken: SmallVec<[GpuClaim; 8]> = found.iter().take(needed).map(|(_, _, claim)| *claim).collect();
+    // GPUs that are a part of RAM draw on one pool together.
+    let unified: Bytes =
+        taken.iter().filter(|claim| shape.gpus[usize::from(claim.index)].unified).map(|claim| claim.memory).sum();
+    if unified > ram_left {
+        return None;
+    }
+    taken.sort_unstable_by_key(|claim| claim.index);
+    Some(taken)
+}
+
+/// Of the right type and size, and picked if GPUs were picked.
+fn is_candidate(gpus: &GpuDemand, row: &Row, index: usize) -> bool {
+    row.allows_gpu(index)
+        && is_of_type(gpus, &row.shape.gpus[index])
+        && gpus.min_memory.is_none_or(|least| row.shape.gpu_memory_capacity(index) >= least)
+}
+
+fn claim_on(
+    gpus: &GpuDemand,
+    shape: &NodeShape,
+    status: &NodeStatus,
+    index: usize,
+    ram_left: Bytes,
+) -> Option<GpuClaim> {
+    if !status.gpus[index].state.is_usable() {
+        return None;
+    }
+    let capacity = shape.gpu_memory_capacity(index);
+    let (share, memory, fits) = match gpus.take {
+        GpuTake::Whole => {
+            // Memory that is a part of RAM is taken as far as the task's own RAM leaves it.
+            let memory = if shape.gpus[index].unified { capacity.min(ram_left) } else { capacity };
+            let enough = gpus.min_memory.is_none_or(|least| memory >= least) && memory > Bytes::ZERO;
+            (GpuShare::WHOLE, memory, status.gpu_is_idle(index) && (enough || capacity == Bytes::ZERO))
+        }
+        GpuTake::Share(share) => {
+            let memory = share.of(capacity);
+            let fits = status.gpu_share_free(index) >= share && status.gpu_memory_free(shape, index) >= memory;
+            (share, memory, fits)
+        }
+        GpuTake::Memory(memory) => {
+            // A GPU that is held whole has no part left to promise, even where its memory is.
+            let held_whole = status.gpu_share_free(index) == GpuShare::ZERO;
+            (GpuShare::ZERO, memory, !held_whole && status.gpu_memory_free(shape, index) >= memory)
+        }
+    };
+    fits.then_some(GpuClaim { index: index as u16, share, memory })
+}

@@ -1,0 +1,128 @@
+//! Rows: what the stages look at. One row for each class of nodes, or for a node that a pick sets apart.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::fleet::{Class, Fleet, Node, NodeShape, NodeStatus, ShapeGroup};
+use crate::ids::NodeId;
+use crate::workload::{Demand, Pick};
+
+/// Whether nodes in equal state share a row. The decision is the same; `EachNode` is the plain computation that it is
+/// held against, and what an explanation reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouping {
+    Classes,
+    EachNode,
+}
+
+/// Nodes that the stages treat alike.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    pub shape: &'a NodeShape,
+    pub status: &'a NodeStatus,
+    /// Whether the demand's pick, if it has one, allows them.
+    pub picked: bool,
+    /// The only GPUs that may be used, where GPUs were picked.
+    pub gpus: Option<SmallVec<[u16; 8]>>,
+    pub count: u32,
+    members: Members<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Members<'a> {
+    Class(&'a Class),
+    Node(NodeId),
+}
+
+impl Row<'_> {
+    /// The lowest id.
+    pub fn first(&self) -> NodeId {
+        match &self.members {
+            Members::Class(class) => class.first(),
+            Members::Node(node) => *node,
+        }
+    }
+
+    /// In order of ids.
+    pub fn nodes(&self) -> Box<dyn Iterator<Item = NodeId> + '_> {
+        match &self.members {
+            Members::Class(class) => Box::new(class.members()),
+            Members::Node(node) => Box::new(std::iter::once(*node)),
+        }
+    }
+
+    /// GPUs of this node that one task takes.
+    pub fn gpus_per_task(&self, demand: &Demand) -> u32 {
+        match (&demand.pick, &self.gpus, &demand.task.gpus) {
+            (Some(Pick::AllGpus(_)), Some(picked), _) => picked.len() as u32,
+            (_, _, Some(gpus)) => gpus.count,
+            (_, _, None) => 0,
+        }
+    }
+
+    pub fn allows_gpu(&self, index: usize) -> bool {
+        self.gpus.as_ref().is_none_or(|picked| picked.iter().any(|allowed| usize::from(*allowed) == index))
+    }
+}
+
+/// The rows of a fleet for one demand. Every node is in one row, and only one.
+pub fn rows<'a>(fleet: &'a Fleet, demand: &Demand, grouping: Grouping) -> Vec<Row<'a>> {
+    let Some(pick) = &demand.pick else {
+        return match grouping {
+            Grouping::Classes => fleet.classes().map(|(_, class)| class_row(class, class.len(), true)).collect(),
+            Grouping::EachNode => fleet.iter().map(|(id, _)| node_row(fleet, id, true, None)).collect(),
+        };
+    };
+    if grouping == Grouping::EachNode {
+        let row = |id| node_row(fleet, id, pick.allows_node(id), gpus_on(pick, id));
+        return fleet.iter().map(|(id, _)| row(id)).collect();
+    }
+    let picked: Vec<NodeId> = pick.nodes().into_iter().filter(|node| fleet.knows(*node)).collect();
+    let mut rows: Vec<Row<'a>> = Vec::with_capacity(picked.len() + 8);
+    for (_, class) in fleet.classes() {
+        let outside = class.len() - picked.iter().filter(|node| class.contains(**node)).count();
+        if outside > 0 {
+            rows.push(class_row(class, outside, false));
+        }
+    }
+    rows.extend(picked.iter().map(|id| node_row(fleet, *id, true, gpus_on(pick, *id))));
+    rows
+}
+
+/// The rows of the fleet as declared, every node ready, whole and empty: for judging what could ever fit.
+pub fn ideal_rows<'a>(fleet: &'a Fleet, demand: &Demand) -> Vec<Row<'a>> {
+    match &demand.pick {
+        None => fleet.shapes().iter().map(|group| ideal_row(group, group.first, group.count)).collect(),
+        Some(pick) => {
+            let row = |(id, node): (NodeId, &'a Node)| {
+                let group = fleet
+                    .shapes()
+                    .iter()
+                    .find(|group| Arc::ptr_eq(&group.shape, &node.shape) || group.shape == node.shape);
+                let group = group.expect("every node's shape is listed");
+                Row { picked: pick.allows_node(id), gpus: gpus_on(pick, id), ..ideal_row(group, id, 1) }
+            };
+            fleet.iter().map(row).collect()
+        }
+    }
+}
+
+fn ideal_row(group: &ShapeGroup, first: NodeId, count: u32) -> Row<'_> {
+    let members = Members::Node(first);
+    Row { shape: &group.shape, status: &group.idle, picked: true, gpus: None, count, members }
+}
+
+fn gpus_on(pick: &Pick, node: NodeId) -> Option<SmallVec<[u16; 8]>> {
+    pick.gpus_on(node).map(SmallVec::from_vec)
+}
+
+fn class_row(class: &Class, count: usize, picked: bool) -> Row<'_> {
+    let members = Members::Class(class);
+    Row { shape: &class.shape, status: &class.status, picked, gpus: None, count: count as u32, members }
+}
+
+fn node_row(fleet: &Fleet, id: NodeId, picked: bool, gpus: Option<SmallVec<[u16; 8]>>) -> Row<'_> {
+    let node = fleet.node(id);
+    Row { shape: &node.shape, status: &node.status, picked, gpus, count: 1, members: Members::Node(id) }
+}

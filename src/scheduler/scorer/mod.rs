@@ -1,0 +1,83 @@
+//! Scorers: how good a node is for a demand, from 0 to 1. Computed of fractions in the written order, so the same on
+//! every machine.
+
+use super::options::{ScorerName, WeightedScorer};
+use super::row::Row;
+use crate::fleet::Largest;
+use crate::units::{Bytes, Score};
+use crate::workload::{Demand, GpuTake};
+
+/// The weighted sum of all scorers; zero where there are none.
+pub fn total(scorers: &[WeightedScorer], largest: &Largest, demand: &Demand, row: &Row) -> Score {
+    let weighted = scorers.iter().map(|scorer| score(scorer.stage, largest, demand, row) * scorer.weight);
+    weighted.fold(Score::ZERO, |sum, part| sum + part)
+}
+
+pub fn score(scorer: ScorerName, largest: &Largest, demand: &Demand, row: &Row) -> Score {
+    Score::new(match scorer {
+        ScorerName::BestFit => 1.0 - mean(&left_over(largest, demand, row)),
+        ScorerName::Pack => mean(&taken_after(demand, row)),
+        ScorerName::Spread => 1.0 - mean(&taken_after(demand, row)),
+    })
+}
+
+fn mean(parts: &[f64]) -> f64 {
+    if parts.is_empty() { 0.0 } else { parts.iter().fold(0.0, |sum, part| sum + part) / parts.len() as f64 }
+}
+
+fn fraction(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// What one task would leave of each resource it asks for, as a fraction of the largest node's.
+fn left_over(largest: &Largest, demand: &Demand, row: &Row) -> Vec<f64> {
+    let (task, shape, status) = (&demand.task, row.shape, row.status);
+    let mut parts = Vec::with_capacity(3);
+    if task.cpu.get() > 0 {
+        parts.push(fraction(status.cpu_free(shape).saturating_sub(task.cpu).get(), largest.cpu));
+    }
+    if task.ram.get() > 0 {
+        parts.push(fraction(status.ram_free(shape).saturating_sub(task.ram).get(), largest.ram));
+    }
+    if let Some(gpus) = &task.gpus {
+        let count = u64::from(row.gpus_per_task(demand));
+        parts.push(match gpus.take {
+            GpuTake::Whole => fraction(gpu_milli_free(row).saturating_sub(1000 * count), largest.gpu_milli),
+            GpuTake::Share(share) => {
+                fraction(gpu_milli_free(row).saturating_sub(u64::from(share.get()) * count), largest.gpu_milli)
+            }
+            GpuTake::Memory(memory) => {
+                let free: Bytes = (0..shape.gpus.len()).map(|index| status.gpu_memory_free(shape, index)).sum();
+                fraction(free.get().saturating_sub(memory.get() * count), largest.gpu_memory)
+            }
+        });
+    }
+    parts
+}
+
+fn gpu_milli_free(row: &Row) -> u64 {
+    (0..row.shape.gpus.len()).map(|index| u64::from(row.status.gpu_share_free(index).get())).sum()
+}
+
+/// The part of each of the node's resources that would be taken with one task more.
+fn taken_after(demand: &Demand, row: &Row) -> Vec<f64> {
+    let (task, shape, status) = (&demand.task, row.shape, row.status);
+    let mut parts = Vec::with_capacity(3);
+    if shape.cpu_capacity().get() > 0 {
+        parts.push(fraction((status.cpu_taken + task.cpu).get(), shape.cpu_capacity().get()));
+    }
+    if shape.ram_capacity().get() > 0 {
+        let free = status.ram_free(shape).saturating_sub(task.ram);
+        parts.push(1.0 - fraction(free.get(), shape.ram_capacity().get()));
+    }
+    if !shape.gpus.is_empty() {
+        let asked = match task.gpus.as_ref().map(|gpus| gpus.take) {
+            None => 0,
+            Some(GpuTake::Whole | GpuTake::Memory(_)) => 1000,
+            Some(GpuTake::Share(share)) => u64::from(share.get()),
+        };
+        let free = gpu_milli_free(row).saturating_sub(asked * u64::from(row.gpus_per_task(demand)));
+        parts.push(1.0 - fraction(free, 1000 * shape.gpus.len() as u64));
+    }
+    parts
+}
