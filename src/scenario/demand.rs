@@ -50,11 +50,11 @@ pub(super) fn read(fields: &Fields<'_>, world: &World, report: &mut Report) -> D
         os: fields.word("os", "an operating system", &OS_WORDS, report),
         arch: fields.word("arch", "a CPU architecture", &ARCH_WORDS, report),
     };
-    if task.gpus.is_none() && task.cpu == MilliCpu::ZERO && task.ram == Bytes::ZERO {
+    if task.gpus.is_none() && fields.lacks_all(&["gpus", "cpus", "ram"]) {
         let help = "add `gpus: 1` or `cpus: 1`";
         report.warning(fields.place(), "the job asks for no GPU, no CPU and no RAM, so it fits anywhere", help);
     }
-    let gang = fields.word("gang", "how a gang lies on the nodes", &GANGS, report).unwrap_or_default();
+    let gang = fields.word("gang", "a way to lay a gang", &GANGS, report).unwrap_or_default();
     if fields.has("gang") && tasks == 1 {
         let help = "add `tasks: 2` or more, or leave `gang` out";
         report.warning(fields.key_span("gang"), "`gang` says how several tasks lie, and the job has one", help);

@@ -226,6 +226,7 @@ impl Report {
         let help = match crate::nearest::nearest(word, names.iter().copied()) {
             Some(near) => Some(format!("did you mean `{near}`?")),
             None if names.is_empty() => None,
+            None if names.len() == 1 => Some(format!("there is only `{}`", names[0])),
             None if names.len() <= 24 => Some(format!("known are {}", names.join(", "))),
             None => Some(format!("known are {}, … ({} in all)", names[..12].join(", "), names.len())),
         };

@@ -65,21 +65,23 @@ fn reproduction(tree: &Tree, setting: &Setting<'_>, given: &Given, report: &mut 
     }
     let mut fails: Vec<Arc<str>> = Vec::new();
     for (typed, span) in fields.items("fails", "the name of an expectation", report) {
-        let all = given.values().flatten();
-        if let Some(exact) = all.clone().find(|name| &***name == typed) {
+        let exact = given.values().flatten().find(|name| &***name == typed);
+        if let Some(exact) = exact {
             fails.push(Arc::clone(exact));
         } else if let Some(several) = given.get(typed) {
+            // One that is itself wrong has been told of already.
+            let Some(example) = several.first() else { continue };
             let message = format!("`{typed}` is {} expectations, one for each job or node it matches", several.len());
-            report.error_with_help(span, message, format!("name those that fail, for example `{}`", several[0]));
+            report.error_with_help(span, message, format!("name those that fail, for example `{example}`"));
         } else {
-            report.unknown(span, format!("no expectation is named `{typed}`"), typed, all.map(|name| &**name));
+            report.unknown(span, format!("no expectation is named `{typed}`"), typed, given.keys().map(String::as_str));
         }
     }
     let mut and = Vec::new();
     for (index, tree) in fields.list("and", report).iter().enumerate() {
         entry(tree, &format!("witness-{}", index + 1), setting, &mut Given::new(), &mut and, report);
     }
-    if !fields.has("fails") && !fields.has("and") {
+    if fields.lacks_all(&["fails", "and"]) {
         let help = "add `fails: [name]`, and as a witness `and: [{job: chat, is: running, at: 5m}]`";
         report.error_with_help(fields.place(), "it is not said what shows the report under this profile", help);
     }
@@ -213,7 +215,7 @@ type Lowered = Vec<(What, Option<Subject>)>;
 fn states(fields: &Fields<'_>, subjects: &[Subject], window: Window, world: &World, report: &mut Report) -> Lowered {
     let modes = ["is", "never", "always"];
     fields.exclusive(&modes, "an expectation says one thing", report);
-    if !SUBJECTS.iter().any(|key| fields.has(key)) {
+    if fields.lacks_all(&SUBJECTS) {
         let help = "add `job: chat`, `node: alpha` or `gpu: alpha/0`, or `count: placed` for a number of events";
         report.error_with_help(fields.place(), "it is not said of what", help);
     }
@@ -227,8 +229,10 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], window: Window, world: &Wor
     }
     too_many_replicas(fields, subjects, replicas, world, report);
     let Some((key, tree)) = modes.iter().find_map(|key| Some((*key, fields.get(key)?))) else {
-        let help = "add `is: running`, `never: placed` or `always: ready`";
-        report.error_with_help(fields.place(), "it is not said what is expected", help);
+        if fields.lacks_all(&modes) {
+            let help = "add `is: running`, `never: placed` or `always: ready`";
+            report.error_with_help(fields.place(), "it is not said what is expected", help);
+        }
         return Vec::new();
     };
     let mode = match key {

@@ -41,7 +41,7 @@ fn entry(
     let at = fields.value::<SimTime>("at", report);
     fields.require("node", "alpha", report);
     fields.exclusive(&["becomes", "foreign"], "a fault is one change", report);
-    if !fields.has("becomes") && !fields.has("foreign") {
+    if fields.lacks_all(&["becomes", "foreign"]) {
         let help = "add `becomes: not_ready`, or for a GPU `foreign: {memory: 20GiB}`";
         report.error_with_help(fields.place(), "it is not said what happens", help);
     }
@@ -88,7 +88,7 @@ fn node_faults(fields: &Fields<'_>, subjects: &[(&str, Span)], world: &World, re
         report.error_with_help(tree.span, message, help);
         return Vec::new();
     }
-    let becomes = fields.word("becomes", "what can become of a node", &NODE_TURNS, report);
+    let becomes = fields.word("becomes", "something a node can become", &NODE_TURNS, report);
     becomes.map_or(Vec::new(), |becomes| nodes.into_iter().map(|node| Fault::Node { node, becomes }).collect())
 }
 

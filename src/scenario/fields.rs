@@ -9,11 +9,12 @@ use super::tree::{Entry, Node, Tree};
 use crate::units::{Bytes, GpuShare, MilliCpu, Money, Permille, SimDuration, SimTime, UnitError};
 
 /// A map whose keys were checked.
-#[derive(Clone, Copy)]
 pub(super) struct Fields<'t> {
     pub span: Span,
     what: &'static str,
     entries: &'t [Entry],
+    /// Known keys that unknown ones were probably meant to be; that they are missing is not said as well.
+    meant: Vec<String>,
 }
 
 impl<'t> Fields<'t> {
@@ -25,11 +26,13 @@ impl<'t> Fields<'t> {
             report.error_with_help(tree.span, message, format!("write `{{{first}: …}}`"));
             return None;
         };
+        let mut meant = Vec::new();
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+            meant.extend(crate::nearest::nearest(&entry.key, known.iter().copied()).map(str::to_string));
             let message = format!("unknown key `{}` of {what}", entry.key);
             report.unknown(entry.key_span, message, &entry.key, known.iter().copied());
         }
-        Some(Fields { span: tree.span, what, entries })
+        Some(Fields { span: tree.span, what, entries, meant })
     }
 
     pub fn get(&self, key: &str) -> Option<&'t Tree> {
@@ -38,6 +41,11 @@ impl<'t> Fields<'t> {
 
     pub fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
+    }
+
+    /// None of these keys is given, nor one that was probably meant to be one of them.
+    pub fn lacks_all(&self, keys: &[&str]) -> bool {
+        !keys.iter().any(|key| self.has(key) || self.meant.iter().any(|meant| meant == key))
     }
 
     /// Where the key stands, or the whole where it is absent.
@@ -56,7 +64,7 @@ impl<'t> Fields<'t> {
     /// A field that must be there; `example` says what to write.
     pub fn require(&self, key: &str, example: &str, report: &mut Report) -> Option<&'t Tree> {
         let found = self.get(key);
-        if found.is_none() {
+        if self.lacks_all(&[key]) {
             report.error_with_help(self.place(), format!("{} lacks `{key}`", self.what), format!("add `{key}: {example}`"));
         }
         found
@@ -167,16 +175,19 @@ pub(super) fn word<W: Copy>(tree: &Tree, what: &str, words: &[(&'static str, W)]
 /// A quantity that a field holds.
 pub(super) trait Value: Sized {
     const EXPECTED: &'static str;
-    /// A unit to suggest where a bare number stands.
-    const UNIT: Option<&'static str> = None;
+    /// Units to try behind what was typed; the first with which it can be read is suggested.
+    const UNITS: &'static [&'static str] = &[];
+    /// What to write instead of something larger.
+    const LARGEST: &'static str = "";
     fn parse(text: &str) -> Result<Self, UnitError>;
 }
 
 macro_rules! quantities {
-    ($($kind:ty: $expected:literal, $unit:expr;)*) => {
+    ($($kind:ty: $expected:literal, $units:expr, $largest:literal;)*) => {
         $(impl Value for $kind {
             const EXPECTED: &'static str = $expected;
-            const UNIT: Option<&'static str> = $unit;
+            const UNITS: &'static [&'static str] = &$units;
+            const LARGEST: &'static str = $largest;
             fn parse(text: &str) -> Result<Self, UnitError> {
                 <$kind>::from_str(text)
             }
@@ -185,19 +196,20 @@ macro_rules! quantities {
 }
 
 quantities! {
-    SimTime: "a time such as 90s, 1h30m or 250ms", Some("s");
-    SimDuration: "a duration such as 90s, 1h30m or 250ms", Some("s");
-    Bytes: "an amount of memory such as 80GiB", Some("GiB");
-    MilliCpu: "a number of cores such as 2, 0.5 or 500m", None;
-    GpuShare: "a part of a GPU such as 0.5 or 50%", None;
-    Permille: "a percentage such as 92%", Some("%");
-    Money: "a price such as 2.49", None;
+    SimTime: "a time such as 90s, 1h30m or 250ms", ["s"], "213503d (584 years)";
+    SimDuration: "a duration such as 90s, 1h30m or 250ms", ["s"], "213503d (584 years)";
+    Bytes: "an amount of memory such as 80GiB", ["GiB", "iB", "B"], "16777215TiB";
+    MilliCpu: "a number of cores such as 2, 0.5 or 500m", [], "18446744073709551";
+    GpuShare: "a part of a GPU such as 0.5 or 50%", [], "1 or 100%";
+    Permille: "a percentage such as 92%", ["%"], "429496729%";
+    Money: "a price such as 2.49", [], "18446744073709";
 }
 
 macro_rules! numbers {
-    ($($kind:ty: $expected:literal;)*) => {
+    ($($kind:ty: $expected:literal, $largest:literal;)*) => {
         $(impl Value for $kind {
             const EXPECTED: &'static str = $expected;
+            const LARGEST: &'static str = $largest;
             fn parse(text: &str) -> Result<Self, UnitError> {
                 let own = || text.to_string();
                 let digits = text.strip_prefix('-').unwrap_or(text);
@@ -214,10 +226,9 @@ macro_rules! numbers {
 }
 
 numbers! {
-    u16: "a whole number";
-    u32: "a whole number";
-    u64: "a whole number";
-    i32: "a whole number";
+    u32: "a whole number", "4294967295";
+    u64: "a whole number", "18446744073709551615";
+    i32: "a whole number", "2147483647";
 }
 
 impl Value for bool {
@@ -232,10 +243,18 @@ pub(super) fn value<V: Value>(tree: &Tree, report: &mut Report) -> Option<V> {
     match V::parse(typed) {
         Ok(value) => Some(value),
         Err(error) => {
-            let is_number = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-            match V::UNIT.filter(|_| is_number && !matches!(error, UnitError::TooLarge { .. })) {
-                Some(unit) => report.error_with_help(tree.span, error.to_string(), format!("did you mean `{typed}{unit}`?")),
-                None => report.error(tree.span, error.to_string()),
+            let is_number = typed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+            // `1h30` might be meant in minutes, so only a bare number is given a unit of time.
+            let units = V::UNITS.iter().filter(|unit| is_number || unit.ends_with('B'));
+            let near = units.map(|unit| format!("{typed}{unit}")).find(|text| V::parse(text).is_ok());
+            match (near, matches!(error, UnitError::TooLarge { .. })) {
+                (_, true) => {
+                    report.error_with_help(tree.span, error.to_string(), format!("write {} or less", V::LARGEST));
+                }
+                (Some(near), false) => {
+                    report.error_with_help(tree.span, error.to_string(), format!("did you mean `{near}`?"));
+                }
+                (None, false) => report.error(tree.span, error.to_string()),
             }
             None
         }

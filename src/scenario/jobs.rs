@@ -91,10 +91,12 @@ fn entry(tree: &Tree, world: &mut World, profile: &Profile, drafts: &mut Vec<Dra
     let names: Vec<Arc<str>> = match fields.get("count") {
         None => vec![Arc::from(name)],
         Some(tree) => {
-            let Some(count) = fields.count("count", 1, report) else { return };
+            // Where the number is wrong, one copy stands for the others in what is checked later.
+            let mut count = fields.count("count", 1, report).unwrap_or(1);
             if drafts.len() + count as usize > MAX_JOBS {
                 let message = format!("more than {MAX_JOBS} jobs");
-                return report.error_with_help(tree.span, message, "rehearse a part of the workload");
+                report.error_with_help(tree.span, message, "rehearse a part of the workload");
+                count = 1;
             }
             world.groups.insert(name.to_string());
             copies(name, count).collect()
@@ -111,7 +113,7 @@ fn entry(tree: &Tree, world: &mut World, profile: &Profile, drafts: &mut Vec<Dra
             && cancel < at
         {
             let message = format!("`{name}` is cancelled at {cancel}, before it comes at {at}");
-            return report.error_with_help(tree.span, message, format!("write {at} or later"));
+            report.error_with_help(tree.span, message, format!("write {at} or later"));
         }
         let spec = Arc::new(JobSpec { name, ..spec.clone() });
         let arrival = Arrival { at, spec, course: Arc::clone(&course), recorded_wait: None };
@@ -148,7 +150,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         estimate: fields.value("estimate", report),
         time_limit,
         analyse: fields.has("analysis"),
-        restart: fields.word("restart", "when to start again", &RESTARTS, report).unwrap_or_default(),
+        restart: fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or_default(),
         retry: fields.get("retry").and_then(|tree| retry(tree, profile, report)),
     }
 }
@@ -161,7 +163,7 @@ fn course(fields: &Fields<'_>, report: &mut Report) -> Course {
     }
     let mut course = Course {
         run,
-        ending: fields.word("ends", "how a run ends", &ENDINGS, report).unwrap_or_default(),
+        ending: fields.word("ends", "an ending", &ENDINGS, report).unwrap_or_default(),
         prepare: fields.value("prepare", report).unwrap_or_default(),
         failing_starts: fields.value("failing_starts", report).unwrap_or(0),
         stop: fields.value("stop", report).unwrap_or_default(),

@@ -110,7 +110,7 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
     let mut tree = parse(text, source, report)?;
     let is_overridden = override_all(&mut tree, options, report);
     let effective = if is_overridden { emit(&tree) } else { text.to_string() };
-    let file = Fields::read(&tree, "a scenario", &FIELDS, report)?;
+    let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
     let head = head(&file, folder, report);
     let mut world = World::default();
     nodes::read(&file, &mut world, report);

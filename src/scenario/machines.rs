@@ -56,7 +56,7 @@ pub(super) fn shape(fields: &Fields<'_>, machines: &Machines, report: &mut Repor
         Some(tree) => named(tree, machines, report),
         None => blank(),
     };
-    if !["machine", "cpus", "gpus"].iter().any(|key| fields.has(key)) {
+    if fields.lacks_all(&["machine", "cpus", "gpus"]) {
         let help = "add `machine: a100-80g-x8`, or `cpus: 32` and `ram: 256GiB`; `dryrack catalog machines` lists machines";
         report.error_with_help(fields.place(), "it is not said what this machine has", help);
     }

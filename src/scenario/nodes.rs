@@ -52,10 +52,12 @@ fn entry(tree: &Tree, machines: &Machines, world: &mut World, report: &mut Repor
     let names: Vec<Arc<str>> = match fields.get("count") {
         None => vec![Arc::from(name)],
         Some(tree) => {
-            let Some(count) = fields.count("count", 1, report) else { return };
+            // Where the number is wrong, one copy stands for the others in what is checked later.
+            let mut count = fields.count("count", 1, report).unwrap_or(1);
             if world.nodes.len() + count as usize > MAX_NODES {
                 let message = format!("more than {MAX_NODES} nodes");
-                return report.error_with_help(tree.span, message, "rehearse a part of the fleet");
+                report.error_with_help(tree.span, message, "rehearse a part of the fleet");
+                count = 1;
             }
             world.groups.insert(name.to_string());
             copies(name, count).collect()

@@ -144,7 +144,10 @@ impl Builder<'_> {
         let (size, depth) = (anchored.size, anchored.depth);
         // Checked before the copy is made: a few lines can ask for billions.
         self.nodes += size;
-        self.check_nodes(span)?;
+        if self.nodes > MAX_NODES {
+            let message = format!("aliases within aliases repeat more than {MAX_NODES} values");
+            return self.stop(span, message, "write out what is meant");
+        }
         self.check_depth(self.stack.len() + depth, span)?;
         let tree = self.anchors.get(&anchor).map(|anchored| anchored.tree.clone());
         tree.map_or(Ok(()), |tree| self.place(tree, 0))
@@ -154,7 +157,7 @@ impl Builder<'_> {
         if self.nodes <= MAX_NODES {
             return Ok(());
         }
-        let message = format!("more than {MAX_NODES} values, those that aliases repeat counted each time");
+        let message = format!("more than {MAX_NODES} values in one file");
         self.stop(span, message, "use `count:` for copies of a job or node, and `trace:` for a large workload")
     }
 
@@ -218,7 +221,16 @@ impl Builder<'_> {
 
     fn syntax_error(&mut self, text: &str, error: &ScanError) {
         let at = error.marker().byte_offset().unwrap_or(text.len()).min(text.len());
-        let (message, help) = explain(error);
+        if let Some((bracket, at)) = never_closed(text, at, error.kind()) {
+            let close = if bracket == '[' { ']' } else { '}' };
+            let message = format!("this `{bracket}` is never closed");
+            return self.report.error_with_help(self.source.span(at, at + 1), message, format!("add the missing `{close}`"));
+        }
+        let (message, mut help) = explain(error);
+        if let (ErrorKind::UnexpectedCharacter { .. }, Some(rest)) = (error.kind(), text.get(at..)) {
+            let value = rest.split([',', '}', ']', '\n']).next().unwrap_or("").trim();
+            help = Some(format!("put it into quotes: {value:?}"));
+        }
         // An error at the end of the file is shown on the last line that has something on it.
         let at = if text[text.floor_char_boundary(at)..].trim().is_empty() { text.trim_end().len() } else { at };
         let span = self.source.span(at, at + 1);
@@ -227,6 +239,45 @@ impl Builder<'_> {
             None => self.report.error(span, message),
         }
     }
+}
+
+/// The innermost bracket that is open at `at`, if the error is one that an open bracket leads to, and it was opened on a
+/// line above.
+fn never_closed(text: &str, at: usize, kind: &ErrorKind) -> Option<(char, usize)> {
+    let is_led_to = matches!(
+        kind,
+        ErrorKind::BlockEntryInFlowCollection
+            | ErrorKind::UnexpectedEofFlowSequence
+            | ErrorKind::UnexpectedEofFlowMapping
+            | ErrorKind::UnexpectedEofImplicitFlowMapping
+            | ErrorKind::ExpectedFlowMappingSeparator
+            | ErrorKind::ExpectedFlowSequenceSeparator
+            | ErrorKind::UnclosedFlowCollection { .. }
+            | ErrorKind::SimpleKeyExpected
+            | ErrorKind::InvalidSimpleKey
+    );
+    let before = text.get(..at).filter(|_| is_led_to)?;
+    let mut open: Vec<(char, usize)> = Vec::new();
+    let mut quote: Option<char> = None;
+    let (mut is_comment, mut last) = (false, ' ');
+    for (position, letter) in before.char_indices() {
+        match (quote, letter) {
+            (_, '\n') => is_comment = false,
+            _ if is_comment => {}
+            (Some(opened), _) if letter == opened => quote = None,
+            (Some(_), _) => {}
+            // A quote within a word is an apostrophe.
+            (None, '"' | '\'') if !last.is_alphanumeric() => quote = Some(letter),
+            (None, '#') if last.is_whitespace() => is_comment = true,
+            (None, '[' | '{') => open.push((letter, position)),
+            (None, ']' | '}') => drop(open.pop()),
+            (None, _) => {}
+        }
+        last = letter;
+    }
+    let (bracket, position) = open.pop()?;
+    let is_above = before[position..].contains('\n') || text[at..].trim().is_empty();
+    is_above.then_some((bracket, position))
 }
 
 const FLATTEN: &str = "a scenario needs about five levels; look for brackets that are never closed";
@@ -271,7 +322,7 @@ fn explain(error: &ScanError) -> (String, Option<String>) {
         ErrorKind::UnclosedQuotedScalar => ("this quote is never closed", "add the closing quote"),
         ErrorKind::UnexpectedCharacter { character } => {
             let message = format!("a value cannot begin with `{character}` without quotes");
-            return (message, Some(format!("put it into quotes: \"{character} …\"")));
+            return (message, None);
         }
         ErrorKind::InvalidBlockScalarHeader => {
             ("`>` and `|` begin a block of text", "put a comparison into quotes: \">= 2\"")

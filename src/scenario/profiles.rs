@@ -52,8 +52,7 @@ pub(super) fn profile(name_or_path: &str, span: Span, folder: &Path, report: &mu
     let is_builtin = is_builtin(name_or_path);
     for fault in profile.faults() {
         let message = format!("profile `{}` {fault}", profile.name);
-        let place = if is_builtin { span } else { source.start() };
-        report.error_with_help(place, message, format!("edit the profile `{name_or_path}`"));
+        report.error(if is_builtin { span } else { source.start() }, message);
     }
     Some(profile)
 }
@@ -151,7 +150,8 @@ fn mend(tree: &mut Tree, base: Option<&Tree>, span: Span) -> bool {
     };
     let entry = &mut entries[at];
     let below = base.and_then(|base| base.get(&entry.key));
-    if entry.key_span != span && entry.value.span != span && mend(&mut entry.value, below, span) {
+    let is_within = entry.key_span != span && entry.value.span != span;
+    if is_within && mend(&mut entry.value, below, span) && entry.value.size() > 1 {
         return true;
     }
     match below {
