@@ -11,6 +11,7 @@ pub mod nearest;
 pub mod policy;
 pub mod report;
 pub mod rng;
+pub mod scenario;
 pub mod scheduler;
 pub mod units;
 pub mod workload;
