@@ -1,1 +1,2 @@
+pub mod trace;
 pub mod units;
