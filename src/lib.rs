@@ -13,5 +13,6 @@ pub mod report;
 pub mod rng;
 pub mod scenario;
 pub mod scheduler;
+pub mod trace;
 pub mod units;
 pub mod workload;
