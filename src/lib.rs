@@ -10,5 +10,6 @@ pub mod nearest;
 pub mod policy;
 pub mod rng;
 pub mod scheduler;
+pub mod trace;
 pub mod units;
 pub mod workload;
