@@ -7,8 +7,11 @@ use serde_json::json;
 
 use super::exit::{Done, Exit};
 use super::output::{Format, say, say_json, warn};
-use super::seam::{LoadFailure, LoadOptions, load};
+use super::run::options;
 use super::select::scenario_files;
+use super::test::lacks_only_a_trace;
+use crate::report::some;
+use crate::scenario;
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
@@ -25,21 +28,22 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
     }
     let (mut text, mut reports, mut invalid) = (String::new(), Vec::new(), 0);
     for file in &files {
-        let (status, said, data) = match load(file, &LoadOptions::default()) {
-            Ok(loaded) => ("valid", loaded.warnings, serde_json::Value::Null),
-            Err(LoadFailure::Invalid(said, data)) => ("invalid", said, data),
+        let diagnostics = scenario::check(file, &options());
+        let status = match (diagnostics.has_errors(), lacks_only_a_trace(&diagnostics)) {
+            (false, _) => "valid",
             // What the file itself says was found to be right.
-            Err(LoadFailure::TraceMissing(said)) => ("trace_missing", said, serde_json::Value::Null),
+            (true, true) => "trace_missing",
+            (true, false) => "invalid",
         };
         invalid += usize::from(status == "invalid");
-        reports.push(json!({"file": file, "status": status, "text": said, "diagnostics": data}));
-        text.push_str(&said);
+        reports.push(json!({"file": file, "status": status, "diagnostics": diagnostics.to_json()}));
+        text.push_str(&diagnostics.to_string());
     }
     match format {
         Format::Json => say_json(&reports)?,
         Format::Human => {
             warn(&text);
-            say(&format!("{} files, {invalid} invalid\n", files.len()))?;
+            say(&format!("{}, {invalid} invalid\n", some(files.len(), "file")))?;
         }
     }
     Ok(if invalid > 0 { Exit::BadInput } else { Exit::Fine })

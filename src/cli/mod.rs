@@ -17,9 +17,10 @@ mod profile;
 mod rehearse;
 mod replay;
 mod run;
-mod seam;
 mod select;
+mod swarm;
 mod test;
+mod trace;
 
 pub use exit::Exit;
 
@@ -64,6 +65,11 @@ enum Command {
     /// List and show scheduling profiles
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
+    /// List, bring and verify public traces
+    #[command(subcommand)]
+    Trace(trace::TraceCommand),
+    /// Run random worlds with every check on
+    Swarm(swarm::SwarmArgs),
     /// Draw what runs left behind
     #[command(subcommand)]
     Plot(plot::PlotCommand),
@@ -116,6 +122,8 @@ impl Cli {
             Command::Diff(args) => diff::diff(args, self.format),
             Command::Catalog(command) => catalog::catalog(command, self.format),
             Command::Profile(command) => profile::profile(command, self.format),
+            Command::Trace(command) => trace::trace(command, self.format),
+            Command::Swarm(args) => swarm::swarm(args, self.format),
             Command::Plot(command) => plot::plot(command),
         }
     }

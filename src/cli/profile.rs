@@ -1,12 +1,15 @@
 //! `dryrack profile`: the profiles that there are, and all that one says.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use clap::Subcommand;
 
-use super::exit::{Done, Exit};
-use super::logs::no_such;
+use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json};
-use super::seam;
+use crate::control::Profile;
 use crate::report::table;
+use crate::scenario::{load_profile, profile_names};
 
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
@@ -14,7 +17,7 @@ pub enum ProfileCommand {
     List,
     /// One profile, its bases folded in
     Show {
-        /// Its name, as `list` gives it
+        /// Its name, as `list` gives it, or the path of a file
         name: String,
     },
 }
@@ -22,7 +25,7 @@ pub enum ProfileCommand {
 pub fn profile(command: &ProfileCommand, format: Format) -> Done {
     match command {
         ProfileCommand::List => {
-            let profiles: Vec<_> = seam::profile_names().into_iter().filter_map(seam::profile).collect();
+            let profiles = profile_names().map(find).collect::<Result<Vec<_>, Failure>>()?;
             match format {
                 Format::Json => say_json(&profiles)?,
                 Format::Human => {
@@ -37,12 +40,13 @@ pub fn profile(command: &ProfileCommand, format: Format) -> Done {
             }
         }
         ProfileCommand::Show { name } => {
-            let Some(profile) = seam::profile(name) else {
-                return Err(no_such("there is no profile", name, seam::profile_names().into_iter()));
-            };
             // One form for both: a profile is data, and JSON is YAML.
-            say_json(&profile)?;
+            say_json(&*find(name)?)?;
         }
     }
     Ok(Exit::Fine)
+}
+
+fn find(name: &str) -> Result<Arc<Profile>, Failure> {
+    load_profile(name, Path::new("")).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))
 }

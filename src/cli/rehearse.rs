@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Progress, Rehearsal, RunEnd, RunOptions, run};
-use crate::event::{Digest, Digester, Event, FORMAT_VERSION, Input, LogHeader, Sink};
+use crate::event::{Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
 use crate::expect::{Expectation, Horizon, Judge, Verdict};
 use crate::ids::Names;
 use crate::report::{Accounts, LogWriter};
@@ -20,20 +20,6 @@ pub struct Rehearsed {
     pub wall: Duration,
 }
 
-/// Digests as a sink.
-#[derive(Default)]
-struct Digesting(Digester);
-
-impl Sink for Digesting {
-    fn input(&mut self, step: u64, at: SimTime, input: &Input) {
-        self.0.input(step, at, input);
-    }
-
-    fn event(&mut self, step: u64, at: SimTime, event: &Event) {
-        self.0.event(step, at, event);
-    }
-}
-
 /// Runs it. `progress` names the step if an invariant breaks; `log` takes every record.
 pub fn rehearse<W: Write>(
     rehearsal: &Rehearsal,
@@ -44,10 +30,10 @@ pub fn rehearse<W: Write>(
     let begun = Instant::now();
     let mut judge = Judge::new(expectations, names(rehearsal));
     let mut accounts = Accounts::default();
-    let mut digesting = Digesting::default();
+    let mut digester = Digester::default();
     let options = RunOptions { progress: Some(progress), ..RunOptions::default() };
     let end = {
-        let mut sinks: Vec<&mut dyn Sink> = vec![&mut judge, &mut accounts, &mut digesting];
+        let mut sinks: Vec<&mut dyn Sink> = vec![&mut judge, &mut accounts, &mut digester];
         if let Some(log) = log {
             sinks.push(log);
         }
@@ -59,7 +45,7 @@ pub fn rehearse<W: Write>(
     };
     accounts.finish(until);
     let verdicts = judge.finish(horizon);
-    Rehearsed { end, until, digest: digesting.0.finish(), verdicts, accounts, wall: begun.elapsed() }
+    Rehearsed { end, until, digest: digester.finish(), verdicts, accounts, wall: begun.elapsed() }
 }
 
 /// The names of all nodes and jobs, whether the run comes to them or not.

@@ -9,8 +9,8 @@ use super::exit::{Done, Exit, Failure};
 use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
 use super::rehearse::{Rehearsed, fault_text, header, rehearse};
-use super::seam::{LoadFailure, LoadOptions, Loaded, load};
 use crate::engine::{Progress, Rehearsal};
+use crate::scenario::{Loaded, Options, load};
 use crate::report::{Heading, LogWriter, Metrics, summary, write_jobs_csv, write_nodes_csv};
 
 #[derive(Debug, Args)]
@@ -47,12 +47,13 @@ impl Overrides {
         Overrides { profile, ..Overrides::default() }
     }
 
-    pub fn lower(&self) -> LoadOptions {
-        LoadOptions {
+    pub fn lower(&self) -> Options {
+        Options {
             seed: self.seed.clone(),
             profile: self.profile.clone(),
             until: self.until.clone(),
             set: self.set.clone(),
+            ..options()
         }
     }
 
@@ -71,6 +72,11 @@ impl Overrides {
     }
 }
 
+/// What is meant where nothing is typed.
+pub fn options() -> Options {
+    Options::default()
+}
+
 /// In single quotes where a shell would read more into it.
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "/._-=:%+,".contains(letter);
@@ -81,11 +87,9 @@ fn quoted(word: &str) -> String {
 }
 
 pub fn run(args: &RunArgs, format: Format) -> Done {
-    let loaded = match load(&args.file, &args.overrides.lower()) {
-        Ok(loaded) => loaded,
-        Err(LoadFailure::Invalid(text, _) | LoadFailure::TraceMissing(text)) => return Err(Failure::Input(text)),
-    };
-    warn(&loaded.warnings);
+    let loaded = load(&args.file, &args.overrides.lower());
+    let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
+    warn(&loaded.warnings.to_string());
     let Loaded { rehearsal, expectations, .. } = loaded;
     let progress = Progress::default();
     let command = args.overrides.repeat(&args.file, rehearsal.seed);

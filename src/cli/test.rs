@@ -14,9 +14,9 @@ use super::guard::guarded;
 use super::output::{Format, say, say_json, warn};
 use super::rehearse::{fault_text, rehearse};
 use super::run::Overrides;
-use super::seam::{LoadFailure, Loaded, load};
 use super::select::scenario_files;
 use crate::engine::Progress;
+use crate::scenario::{Diagnostics, Loaded, Severity, load};
 use crate::expect::{Reproduction, Verdict, judge_reproduction};
 
 #[derive(Debug, Args)]
@@ -55,6 +55,8 @@ struct Case {
     judged: Vec<Judged>,
     /// Diagnostics, or what broke.
     text: String,
+    /// Of a scenario that can be run all the same.
+    warnings: String,
     digest: Option<String>,
     repeat: Option<String>,
 }
@@ -77,18 +79,24 @@ pub fn test(args: &TestArgs, format: Format) -> Done {
         return Ok(Exit::NothingSelected);
     }
     let begun = Instant::now();
-    let threads = usize::from(args.threads.unwrap_or(0));
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|error| Failure::Input(format!("error: --threads: {error}\n")))?;
+    let pool = pool(args.threads)?;
     let overrides = Overrides::under(args.profile.clone());
     // Collected in the order of the files, whichever ends first.
     let tested: Vec<Tested> = pool.install(|| files.par_iter().map(|file| test_file(file, &overrides)).collect());
     let wall = begun.elapsed();
+    // A reproduction loads the same file; its warnings are the same.
+    tested.iter().for_each(|tested| warn(&tested.cases[0].warnings));
     match format {
         Format::Human => say(&human(&tested, wall))?,
         Format::Json => say_json(&json_report(&tested, wall))?,
     }
     Ok(exit_of(&tested))
+}
+
+/// Threads as many as were asked for, or as there are cores.
+pub fn pool(threads: Option<u16>) -> Result<rayon::ThreadPool, Failure> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads.unwrap_or(0))).build();
+    pool.map_err(|error| Failure::Input(format!("error: --threads: {error}")))
 }
 
 fn exit_of(tested: &[Tested]) -> Exit {
@@ -139,10 +147,10 @@ fn test_case(file: &Path, overrides: &Overrides, prepare: impl FnOnce(&mut Loade
     let begun = Instant::now();
     let mut loaded = match load(file, &overrides.lower()) {
         Ok(loaded) => loaded,
-        Err(failure) => return not_loaded(file, failure, begun.elapsed()),
+        Err(diagnostics) => return not_loaded(file, &diagnostics, begun.elapsed()),
     };
     prepare(&mut loaded);
-    let Loaded { rehearsal, expectations, .. } = loaded;
+    let Loaded { rehearsal, expectations, warnings, .. } = loaded;
     let places: Vec<String> =
         expectations.iter().map(|known| format!("{}:{}", known.place.file, known.place.line)).collect();
     let repeat = overrides.repeat(file, rehearsal.seed);
@@ -154,6 +162,7 @@ fn test_case(file: &Path, overrides: &Overrides, prepare: impl FnOnce(&mut Loade
         wall: Duration::ZERO,
         judged: Vec::new(),
         text: String::new(),
+        warnings: warnings.to_string(),
         digest: None,
         repeat: Some(repeat.clone()),
     };
@@ -174,16 +183,24 @@ fn test_case(file: &Path, overrides: &Overrides, prepare: impl FnOnce(&mut Loade
     case
 }
 
-fn not_loaded(file: &Path, failure: LoadFailure, wall: Duration) -> Case {
+fn not_loaded(file: &Path, diagnostics: &Diagnostics, wall: Duration) -> Case {
     // Where the traces are said to be, one that is missing is a fault.
     let must_be_there = std::env::var_os("DRYRACK_DATA").is_some();
-    let (status, text) = match failure {
-        LoadFailure::Invalid(text, _) => (Status::Invalid, text),
-        LoadFailure::TraceMissing(text) if must_be_there => (Status::Failed, text),
-        LoadFailure::TraceMissing(text) => (Status::NotRun, text),
+    let status = match (lacks_only_a_trace(diagnostics), must_be_there) {
+        (false, _) => Status::Invalid,
+        (true, true) => Status::Failed,
+        (true, false) => Status::NotRun,
     };
-    let title = file.display().to_string();
-    Case { title, reproduces: None, status, wall, judged: Vec::new(), text, digest: None, repeat: None }
+    let (title, text) = (file.display().to_string(), diagnostics.to_string());
+    Case { title, reproduces: None, status, wall, judged: Vec::new(), text, warnings: String::new(), digest: None, repeat: None }
+}
+
+/// Whether the file is right as far as could be seen, and all it lacks can be brought.
+pub fn lacks_only_a_trace(diagnostics: &Diagnostics) -> bool {
+    let is_missing = |text: &str| text.contains("dryrack trace get ");
+    let mut errors = diagnostics.iter().filter(|known| known.severity == Severity::Error).peekable();
+    errors.peek().is_some()
+        && errors.all(|error| is_missing(&error.message) || error.help.as_deref().is_some_and(is_missing))
 }
 
 const OK: Style = AnsiColor::Green.on_default();

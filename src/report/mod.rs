@@ -24,7 +24,7 @@ pub use log_file::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
 pub use metrics::{Definition, METRICS, Metrics, Value};
 pub use node_account::NodeAccount;
 pub use nodes_csv::write_nodes_csv;
-pub use summary::{Heading, summary};
+pub use summary::{Heading, some, summary};
 pub use table::table;
 pub use timeline::timeline;
 pub use waits::{Curve, Panel, WaitsPlot};

@@ -147,8 +147,8 @@ fn used(accounts: &Accounts, metrics: &Metrics) -> String {
     format!("allocated  {} on {}{makespan}\n", parts.join(", "), some(accounts.nodes.len(), "node"))
 }
 
-/// `1 node`, `2 nodes`
-fn some(count: usize, noun: &str) -> String {
+/// `1 node`, `2 nodes`.
+pub fn some(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 

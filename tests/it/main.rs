@@ -2,8 +2,11 @@
 //! libtest cannot say.
 
 mod cli;
+mod diagnostics;
+mod openb;
 mod report;
 mod small_world;
+mod swf_samples;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -11,7 +14,6 @@ use libtest_mimic::{Arguments, Trial};
 enum Needs {
     Nothing,
     /// Traces or recorded decisions: the folder that `DRYRACK_DATA` names, or `../shared` if it is there.
-    #[allow(dead_code, reason = "the trials over traces come with the rooms that read them")]
     Data,
 }
 
@@ -25,7 +27,7 @@ macro_rules! trials {
 }
 
 fn main() {
-    let trials = trials! {
+    let mut trials = trials! {
         Nothing: cli {
             help_and_version_are_data,
             a_wrong_flag_and_a_wrong_file_are_bad_input,
@@ -46,6 +48,11 @@ fn main() {
             a_reader_that_goes_away_is_no_failure,
             waits_are_plotted_the_same_twice,
         }
+        Nothing: diagnostics {
+            a_wrong_override_is_shown_on_the_command_line,
+            an_override_changes_the_file_as_if_it_had_been_written_there,
+            what_is_no_scenario_at_all_ends_in_one_clear_error,
+        }
         Nothing: report {
             metrics_are_what_arithmetic_on_paper_gives,
             tables_are_what_arithmetic_on_paper_gives,
@@ -54,10 +61,17 @@ fn main() {
             a_run_of_nothing_has_metrics_too,
         }
     };
+    trials.extend(diagnostics::broken_files().into_iter().map(|file| {
+        let name = format!("diagnostics::{}", file.file_stem().expect("a file").to_string_lossy());
+        trial(&name, Needs::Nothing, move || diagnostics::a_broken_file_is_told_what_to_type_next(&file))
+    }));
+    for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL) {
+        trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-fn trial(name: &str, needs: Needs, run: fn()) -> Trial {
+fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial {
     let is_here = match needs {
         Needs::Nothing => true,
         Needs::Data => data().is_some(),
