@@ -11,12 +11,13 @@ use super::logs::{WholeLog, read_whole};
 use super::output::{Format, say, say_json};
 use super::replay::profile_of;
 use crate::engine::{Explanation, explain as explain_job};
-use crate::event::{Histogram, Record, Refusal, Said};
+use crate::event::{Histogram, Input, Reason, Record, Refusal, Said};
 use crate::fleet::{NodeState, Placement};
 use crate::ids::{GpuId, JobId, Names};
 use crate::report::{Filter, record_line, table};
-use crate::scheduler::{Decision, Examination, NodeFinding};
+use crate::scheduler::{Decision, Examination, FilterName, NodeFinding};
 use crate::units::SimTime;
+use crate::workload::Pick;
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
@@ -43,15 +44,15 @@ pub fn explain(args: &ExplainArgs, format: Format) -> Done {
     let explained = explained
         .map_err(|error| Failure::file(&args.log, format!("does not replay: {error}; see `dryrack replay`")))?;
     match format {
-        Format::Json => say_json(&as_json(&explained, &args.job, &log.names))?,
-        Format::Human => say(&human(&explained, job, &log))?,
+        Format::Json => say_json(&as_json(&explained, &args.job, tasks(&log, job), &log.names))?,
+        Format::Human => say(&human(&explained, args.at, job, &log))?,
     }
     Ok(Exit::Fine)
 }
 
-fn human(explained: &Explanation, job: JobId, log: &WholeLog) -> String {
+fn human(explained: &Explanation, asked: Option<SimTime>, job: JobId, log: &WholeLog) -> String {
     let names = &log.names;
-    let mut text = format!("{} at {}\n", names.job(job), explained.at);
+    let mut text = format!("{} at {}\n", names.job(job), asked.unwrap_or(explained.at));
     if let Some((at, event)) = &explained.last {
         let record = Record { step: 0, at: *at, said: Said::Event(event.clone()) };
         let line = record_line(&record, names, &Filter::default()).expect("nothing is left out");
@@ -64,14 +65,14 @@ fn human(explained: &Explanation, job: JobId, log: &WholeLog) -> String {
             text.push_str(&candidates(&here.examination, names));
             text.push_str(&refusals(&here.examination));
         }
-        (None, Some(examination)) => text.push_str(&why_not(examination, names)),
+        (None, Some(examination)) => text.push_str(&why_not(examination, tasks(log, job), names)),
         (None, None) => text.push_str("not submitted yet\n"),
     }
     text
 }
 
 /// What a front page of a waiting job shows.
-fn why_not(examination: &Examination, names: &Names) -> String {
+fn why_not(examination: &Examination, tasks: Tasks, names: &Names) -> String {
     match &examination.decision {
         Decision::Place(_) => {
             format!("\nit would fit now:\n{}", candidates(examination, names))
@@ -81,7 +82,7 @@ fn why_not(examination: &Examination, names: &Names) -> String {
                 Refusal::Unfit => "why not now",
                 Refusal::Never => "why never: it would not fit an empty fleet either",
             };
-            let change = least_change(examination, names)
+            let change = least_change(examination, tasks, names)
                 .map_or(String::new(), |change| format!("\nleast change: {change}\n"));
             format!("\n{head}\n{}{change}\n{}", refusals(examination), node_table(examination, names))
         }
@@ -94,8 +95,13 @@ fn refusals(examination: &Examination) -> String {
     for reason in examination.nodes.iter().filter_map(|node| node.verdict.reason()) {
         reasons.add(reason, 1);
     }
-    let line = |(reason, count): (crate::event::Reason, u32)| {
-        format!("  {count:>5} {}  {:<24} {}\n", if count == 1 { "node " } else { "nodes" }, reason.name(), reason.text())
+    let line = |(reason, count): (Reason, u32)| {
+        format!(
+            "  {count:>5} {}  {:<24} {}\n",
+            if count == 1 { "node " } else { "nodes" },
+            reason.name(),
+            reason.text()
+        )
     };
     reasons.iter().map(line).collect()
 }
@@ -106,14 +112,20 @@ fn candidates(examination: &Examination, names: &Names) -> String {
         examination.nodes.first().map_or(Vec::new(), |node| node.scores.iter().map(|(name, _)| name.name()).collect());
     let rows: Vec<Vec<String>> = (candidates.iter().take(SHOWN).enumerate())
         .map(|(index, candidate)| {
-            let node = candidate.placement.claims().first().and_then(|claim| {
-                examination.nodes.iter().find(|finding| finding.node == claim.node)
-            });
+            let node = candidate
+                .placement
+                .claims()
+                .first()
+                .and_then(|claim| examination.nodes.iter().find(|finding| finding.node == claim.node));
             let scores = node.map_or(Vec::new(), |node| node.scores.clone());
-            let mut row = vec![(index + 1).to_string(), place(&candidate.placement, names), candidate.score.to_string()];
-            row.extend(scored.iter().enumerate().map(|(at, _)| {
-                scores.get(at).map_or(String::new(), |(_, score)| score.to_string())
-            }));
+            let mut row =
+                vec![(index + 1).to_string(), place(&candidate.placement, names), candidate.score.to_string()];
+            row.extend(
+                scored
+                    .iter()
+                    .enumerate()
+                    .map(|(at, _)| scores.get(at).map_or(String::new(), |(_, score)| score.to_string())),
+            );
             row
         })
         .collect();
@@ -142,22 +154,60 @@ fn node_table(examination: &Examination, names: &Names) -> String {
 }
 
 fn shortages(node: &NodeFinding) -> String {
-    let parts = node.shortages.iter().map(|short| format!("{}: {} free of {}", short.resource, short.free, short.needed));
+    let parts =
+        node.shortages.iter().map(|short| format!("{}: {} free of {}", short.resource, short.free, short.needed));
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The node with the fewest things against it, the first of them in order of declaration, and what they are.
-fn least_change(examination: &Examination, names: &Names) -> Option<String> {
-    let refused = examination.nodes.iter().filter(|node| !node.verdict.is_fit());
-    let nearest = refused.min_by_key(|node| (node.refusals.len(), node.shortages.len(), node.node))?;
-    let mut parts: Vec<String> = (nearest.refusals.iter())
-        .filter(|(filter, _)| *filter != crate::scheduler::FilterName::Resources || nearest.shortages.is_empty())
+/// How much a single node could do for a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tasks {
+    One,
+    Gang,
+    /// A gang of which each node was picked by hand: all of them are needed.
+    EachPicked,
+}
+
+fn tasks(log: &WholeLog, job: JobId) -> Tasks {
+    let demands = log.records.iter().filter_map(|record| match &record.said {
+        Said::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(&spec.demand),
+        _ => None,
+    });
+    match demands.last() {
+        Some(demand) if matches!(demand.pick, Some(Pick::AllGpus(_))) => Tasks::EachPicked,
+        Some(demand) if demand.tasks > 1 => Tasks::Gang,
+        _ => Tasks::One,
+    }
+}
+
+/// The node with the fewest things against it, the first of them in order of declaration, and what they are; of GPUs
+/// that are all needed, each node that has something against it.
+fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Option<String> {
+    let refused = || examination.nodes.iter().filter(|node| !node.verdict.is_fit());
+    let nearest = || refused().min_by_key(|node| (node.refusals.len(), node.shortages.len(), node.node));
+    match tasks {
+        Tasks::One => nearest().map(|node| format!("{} would do {}", names.node(node.node), obstacles(node))),
+        Tasks::Gang => nearest().map(|node| format!("{} would take a task {}", names.node(node.node), obstacles(node))),
+        Tasks::EachPicked => {
+            let picked = refused().filter(|node| node.verdict.reason() != Some(Reason::NotPicked));
+            let parts: Vec<String> =
+                picked.map(|node| format!("{} would do {}", names.node(node.node), obstacles(node))).collect();
+            (!parts.is_empty()).then(|| parts.join(", and "))
+        }
+    }
+}
+
+/// `were it not for node_not_ready and with 2 GPUs free instead of 1`
+fn obstacles(node: &NodeFinding) -> String {
+    let mut parts: Vec<String> = (node.refusals.iter())
+        .filter(|(filter, _)| *filter != FilterName::Resources || node.shortages.is_empty())
         .map(|(_, reason)| format!("were it not for {reason}"))
         .collect();
-    parts.extend(nearest.shortages.iter().map(|short| {
-        format!("with {} {} free instead of {}", short.needed, short.resource, short.free)
-    }));
-    Some(format!("{} would do {}", names.node(nearest.node), parts.join(" and ")))
+    parts.extend(
+        (node.shortages.iter())
+            .map(|short| format!("with {} {} free instead of {}", short.needed, short.resource, short.free)),
+    );
+    parts.join(" and ")
 }
 
 fn place(placement: &Placement, names: &Names) -> String {
@@ -165,15 +215,13 @@ fn place(placement: &Placement, names: &Names) -> String {
     for claim in placement.claims() {
         match claim.gpus.is_empty() {
             true => parts.push(names.node(claim.node).to_string()),
-            false => parts.extend(
-                claim.gpus.iter().map(|gpu| names.gpu(GpuId { node: claim.node, index: gpu.index })),
-            ),
+            false => parts.extend(claim.gpus.iter().map(|gpu| names.gpu(GpuId { node: claim.node, index: gpu.index }))),
         }
     }
     parts.join(" ")
 }
 
-fn as_json(explained: &Explanation, job: &str, names: &Names) -> Value {
+fn as_json(explained: &Explanation, job: &str, tasks: Tasks, names: &Names) -> Value {
     let ready = explained.fleet.iter().filter(|(_, node)| node.status.state == NodeState::Ready).count();
     json!({
         "job": job,
@@ -182,13 +230,13 @@ fn as_json(explained: &Explanation, job: &str, names: &Names) -> Value {
         "placed": explained.placed.as_ref().map(|here| json!({
             "at_seconds": here.at.as_secs_f64(),
             "on": place(&here.placement, names),
-            "examination": examination_json(&here.examination, names),
+            "examination": examination_json(&here.examination, tasks, names),
         })),
-        "now": explained.now.as_ref().map(|examination| examination_json(examination, names)),
+        "now": explained.now.as_ref().map(|examination| examination_json(examination, tasks, names)),
     })
 }
 
-fn examination_json(examination: &Examination, names: &Names) -> Value {
+fn examination_json(examination: &Examination, tasks: Tasks, names: &Names) -> Value {
     let nodes: Vec<Value> = (examination.nodes.iter())
         .map(|node| {
             json!({
@@ -208,5 +256,5 @@ fn examination_json(examination: &Examination, names: &Names) -> Value {
         })).collect::<Vec<_>>()}),
         Decision::Refuse { refusal, reasons } => json!({"refuse": refusal, "reasons": reasons}),
     };
-    json!({"decision": decision, "least_change": least_change(examination, names), "nodes": nodes})
+    json!({"decision": decision, "least_change": least_change(examination, tasks, names), "nodes": nodes})
 }

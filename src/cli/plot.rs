@@ -70,7 +70,12 @@ fn panels(runs: &[(String, Vec<JobRow>)], queues: &[String]) -> Result<Vec<Panel
         for (name, rows) in runs {
             let waits: Vec<_> = rows.iter().filter(|row| row.queue == **queue).map(|row| row.wait).collect();
             let never = waits.iter().filter(|wait| wait.is_none()).count();
-            curves.push(Curve { name: name.clone(), waits: waits.into_iter().flatten().collect(), never, recorded: false });
+            curves.push(Curve {
+                name: name.clone(),
+                waits: waits.into_iter().flatten().collect(),
+                never,
+                recorded: false,
+            });
         }
         let rows = runs.iter().map(|(_, rows)| rows);
         let recorded = rows.map(|rows| {

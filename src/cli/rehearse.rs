@@ -12,7 +12,7 @@ use crate::units::SimTime;
 
 pub struct Rehearsed {
     pub end: RunEnd,
-    /// How far the records speak: to the last of them, or to where the run was cut.
+    /// To the last record, or to where the file says the run stops if something is left by then.
     pub until: SimTime,
     pub digest: Digest,
     pub verdicts: Vec<Verdict>,
@@ -41,7 +41,9 @@ pub fn rehearse<W: Write>(
     };
     let (until, horizon) = match (end.cut_short, rehearsal.until) {
         (true, Some(until)) => (until, Horizon::Until(until)),
-        _ => (end.at, Horizon::Everything),
+        // What runs on, or waits on, does so until then, though nothing more is said of it.
+        (false, Some(until)) if accounts.is_anything_left() => (until, Horizon::Everything),
+        (false, _) | (true, None) => (end.at, Horizon::Everything),
     };
     accounts.finish(until);
     let verdicts = judge.finish(horizon);

@@ -39,8 +39,9 @@ pub fn replay(args: &ReplayArgs, format: Format) -> Done {
     let mut last = 1;
     while let Some(line) = reader.next_line().map_err(refused)? {
         last = line.number;
-        let found = guarded(|| take(&mut replay, &line, &reader.names))
-            .map_err(|message| Failure::Ours(format!("our fault: {message}\n  at line {last} of {}\n", args.log.display())))?;
+        let found = guarded(|| take(&mut replay, &line, &reader.names)).map_err(|message| {
+            Failure::Ours(format!("our fault: {message}\n  at line {last} of {}\n", args.log.display()))
+        })?;
         if let Some(parting) = found {
             return tell(args, format, &parting);
         }
@@ -52,7 +53,8 @@ pub fn replay(args: &ReplayArgs, format: Format) -> Done {
     match reader.finish() {
         Ok(_) => Ok(Exit::Fine),
         Err(LogError::Digest { stated, found }) => {
-            let why = "every event came again, but the digest is another: an input, or the footer, was changed".to_string();
+            let why =
+                "every event came again, but the digest is another: an input, or the footer, was changed".to_string();
             tell(args, format, &Parting { line: last + 1, why, recorded: Some(stated), replayed: Some(found) })
         }
         Err(error) => Err(refused(error)),

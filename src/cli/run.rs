@@ -10,8 +10,8 @@ use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
 use super::rehearse::{Rehearsed, fault_text, header, rehearse};
 use crate::engine::{Progress, Rehearsal};
-use crate::scenario::{Loaded, Options, load};
 use crate::report::{Heading, LogWriter, Metrics, summary, write_jobs_csv, write_nodes_csv};
+use crate::scenario::{Loaded, Options, load};
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -100,8 +100,7 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
             guarded(work).map_err(fault)?
         }
         Some(dir) => {
-            std::fs::create_dir_all(dir)
-                .map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
+            std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
             let path = dir.join("events.jsonl");
             let mut log = LogWriter::new(WholeFile::create(&path)?, &header(&rehearsal))?;
             let rehearsed = guarded(|| rehearse(&rehearsal, expectations, &progress, Some(&mut log))).map_err(fault)?;
@@ -137,8 +136,12 @@ fn report(rehearsal: &Rehearsal, rehearsed: &Rehearsed, metrics: &Metrics, forma
     let digest = rehearsed.digest.to_string();
     match format {
         Format::Human => {
-            let heading =
-                Heading { title: &rehearsal.title, profile: &rehearsal.profile.name, seed: rehearsal.seed, digest: &digest };
+            let heading = Heading {
+                title: &rehearsal.title,
+                profile: &rehearsal.profile.name,
+                seed: rehearsal.seed,
+                digest: &digest,
+            };
             say(&summary(&heading, &rehearsed.accounts, metrics, &rehearsed.verdicts))?;
         }
         Format::Json => {

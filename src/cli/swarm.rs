@@ -75,10 +75,7 @@ fn tell(results: &[Result<WorldResult, String>], faults: usize, format: Format) 
             "jobs_waiting": sum(|world| world.accounts.waiting),
         }))?,
         Format::Human => {
-            say(&format!(
-                "{} worlds, {records} records, {jobs} jobs: {faults} broke an invariant\n",
-                results.len()
-            ))?;
+            say(&format!("{} worlds, {records} records, {jobs} jobs: {faults} broke an invariant\n", results.len()))?;
         }
     }
     Ok(())

@@ -16,8 +16,8 @@ use super::rehearse::{fault_text, rehearse};
 use super::run::Overrides;
 use super::select::scenario_files;
 use crate::engine::Progress;
-use crate::scenario::{Diagnostics, Loaded, Severity, load};
 use crate::expect::{Reproduction, Verdict, judge_reproduction};
+use crate::scenario::{Diagnostics, Loaded, Severity, load};
 
 #[derive(Debug, Args)]
 pub struct TestArgs {
@@ -192,7 +192,17 @@ fn not_loaded(file: &Path, diagnostics: &Diagnostics, wall: Duration) -> Case {
         (true, false) => Status::NotRun,
     };
     let (title, text) = (file.display().to_string(), diagnostics.to_string());
-    Case { title, reproduces: None, status, wall, judged: Vec::new(), text, warnings: String::new(), digest: None, repeat: None }
+    Case {
+        title,
+        reproduces: None,
+        status,
+        wall,
+        judged: Vec::new(),
+        text,
+        warnings: String::new(),
+        digest: None,
+        repeat: None,
+    }
 }
 
 /// Whether the file is right as far as could be seen, and all it lacks can be brought.

@@ -159,7 +159,9 @@ impl Fold {
     /// if that is not given. A state of another kind of subject is never taken.
     pub fn is(&self, subject: Subject, sought: &Sought, replicas: Option<u32>) -> bool {
         match (subject, sought.state) {
-            (Subject::Node(node), State::Node(state)) => self.nodes.get(&node).is_some_and(|known| known.state == state),
+            (Subject::Node(node), State::Node(state)) => {
+                self.nodes.get(&node).is_some_and(|known| known.state == state)
+            }
             (Subject::Gpu(gpu), State::Gpu(state)) => self.gpu(gpu) == Some(state),
             (Subject::Job(job), _) => self.jobs.get(&job).is_some_and(|job| job.is(sought, replicas)),
             (Subject::Node(_) | Subject::Gpu(_), _) => false,

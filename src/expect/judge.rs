@@ -219,9 +219,10 @@ impl Judge {
         };
         placement.is_some_and(|placement| match subject {
             Subject::Node(node) => placement.touches(node),
-            Subject::Gpu(gpu) => placement.claims().iter().any(|claim| {
-                claim.node == gpu.node && claim.gpus.iter().any(|part| part.index == gpu.index)
-            }),
+            Subject::Gpu(gpu) => placement
+                .claims()
+                .iter()
+                .any(|claim| claim.node == gpu.node && claim.gpus.iter().any(|part| part.index == gpu.index)),
             Subject::Job(_) => false,
         })
     }

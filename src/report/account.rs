@@ -146,6 +146,11 @@ impl Accounts {
         }
     }
 
+    /// Whether a job has not ended for good.
+    pub fn is_anything_left(&self) -> bool {
+        self.ended.iter().sum::<u64>() < self.jobs.len() as u64
+    }
+
     /// Reasons by the time waited under them, most first.
     pub fn waits_by_reason(&self) -> Vec<(Reason, u128)> {
         let mut waits: Vec<(Reason, u128)> =
@@ -174,9 +179,10 @@ impl Accounts {
     fn sample(&mut self) {
         let Current { waiting, gpu_taken, cpu_taken } = self.current;
         let sample = Sample { at: self.now, waiting, gpu_taken, cpu_taken };
-        let changed = self.samples.last().is_none_or(|last| {
-            (last.waiting, last.gpu_taken, last.cpu_taken) != (waiting, gpu_taken, cpu_taken)
-        });
+        let changed = self
+            .samples
+            .last()
+            .is_none_or(|last| (last.waiting, last.gpu_taken, last.cpu_taken) != (waiting, gpu_taken, cpu_taken));
         if changed {
             self.samples.push(sample);
         }

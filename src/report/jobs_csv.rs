@@ -18,7 +18,18 @@ use crate::ids::{GpuId, Names, RunId};
 use crate::units::{SimDuration, SimTime};
 
 const COLUMNS: [&str; 13] = [
-    "job", "task", "submit", "start", "end", "nodes", "gpus", "outcome", "reason", "attempt", "queue", "recorded_wait",
+    "job",
+    "task",
+    "submit",
+    "start",
+    "end",
+    "nodes",
+    "gpus",
+    "outcome",
+    "reason",
+    "attempt",
+    "queue",
+    "recorded_wait",
     "placed",
 ];
 
@@ -78,7 +89,8 @@ pub struct JobRow {
 pub fn read_jobs_csv(input: impl Read) -> Result<Vec<JobRow>, String> {
     let mut csv = csv::Reader::from_reader(input);
     let headers = csv.headers().map_err(|error| error.to_string())?.clone();
-    let column = |name: &str| headers.iter().position(|header| header == name).ok_or(format!("line 1: no column `{name}`"));
+    let column =
+        |name: &str| headers.iter().position(|header| header == name).ok_or(format!("line 1: no column `{name}`"));
     let [queue, submit, placed, recorded] =
         [column("queue")?, column("submit")?, column("placed")?, column("recorded_wait")?];
     let mut rows = Vec::new();

@@ -51,7 +51,8 @@ fn plain(subject: String, what: &'static str, detail: String) -> Parts {
 }
 
 fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
-    let of_node = |node: NodeId, what, detail| Parts { nodes: vec![node], ..plain(names.node(node).into(), what, detail) };
+    let of_node =
+        |node: NodeId, what, detail| Parts { nodes: vec![node], ..plain(names.node(node).into(), what, detail) };
     match input {
         Input::NodeDeclared { node, state, spec } => {
             let machine = spec.shape.machine.as_deref().map_or(String::new(), |machine| format!(", {machine}"));
@@ -121,14 +122,21 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
             of_run(*run, outcome.name(), format!("was {}; {because}{kept}", from.name()), one(*because))
         }
         Event::ClaimFreed { run } => of_run(*run, "claim freed", String::new(), Histogram::default()),
-        Event::Retry { run, at, because } => of_run(*run, "retry", format!("not before {at}; {because}"), one(*because)),
+        Event::Retry { run, at, because } => {
+            of_run(*run, "retry", format!("not before {at}; {because}"), one(*because))
+        }
         Event::DeadlineExpired { run, phase } => {
             let detail = format!("in {}", phase.name());
             of_run(*run, "deadline", detail, one(crate::event::Reason::DeadlineExpired))
         }
         Event::SafetyBroken { run, node, what } => Parts {
             nodes: vec![*node],
-            ..of_run(*run, "SAFETY BROKEN", format!("{} on {}", safety_name(*what), names.node(*node)), Histogram::default())
+            ..of_run(
+                *run,
+                "SAFETY BROKEN",
+                format!("{} on {}", safety_name(*what), names.node(*node)),
+                Histogram::default(),
+            )
         },
         Event::JobEnded { job, outcome, because } => Parts {
             job: Some(*job),

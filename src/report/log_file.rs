@@ -56,7 +56,9 @@ pub enum LogError {
     AfterFooter { line: u64 },
     #[error("line {line}: the footer speaks of {stated} records, but there are {found}")]
     Count { line: u64, stated: u64, found: u64 },
-    #[error("was changed since it was recorded: its digest is {found}, its footer says {stated}; `dryrack replay` finds where")]
+    #[error(
+        "was changed since it was recorded: its digest is {found}, its footer says {stated}; `dryrack replay` finds where"
+    )]
     Digest { stated: String, found: String },
 }
 
@@ -129,8 +131,7 @@ pub struct LogReader<R> {
 impl<R: BufRead> LogReader<R> {
     pub fn new(mut input: R) -> Result<LogReader<R>, LogError> {
         let first = read_line(&mut input, 1)?.ok_or(LogError::Empty)?;
-        let header: HeaderIn =
-            serde_json::from_str(&first.0).map_err(|error| LogError::Header(error.to_string()))?;
+        let header: HeaderIn = serde_json::from_str(&first.0).map_err(|error| LogError::Header(error.to_string()))?;
         let header = header.header;
         if header.format != FORMAT_VERSION {
             return Err(LogError::Format { found: header.format });

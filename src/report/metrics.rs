@@ -122,7 +122,9 @@ struct Waits(Vec<SimDuration>);
 
 impl Waits {
     fn of(accounts: &Accounts) -> Waits {
-        let wait = |placed: Option<_>, job: &super::JobAccount| placed.map(|at: crate::units::SimTime| at.since(job.submitted));
+        let wait = |placed: Option<_>, job: &super::JobAccount| {
+            placed.map(|at: crate::units::SimTime| at.since(job.submitted))
+        };
         let mut waits: Vec<SimDuration> =
             accounts.replicas().filter_map(|(_, job, replica)| wait(replica.placed, job)).collect();
         waits.sort_unstable();

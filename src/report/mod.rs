@@ -16,7 +16,6 @@ mod table;
 mod timeline;
 mod waits;
 
-
 pub use account::{Accounts, JobAccount, ReplicaAccount, Standing};
 pub use jobs_csv::{JobRow, read_jobs_csv, write_jobs_csv};
 pub use line::{Filter, record_line};

@@ -99,9 +99,8 @@ fn waited(accounts: &Accounts, metrics: &Metrics) -> String {
     }
     let waits = accounts.waits_by_reason();
     let total: u128 = waits.iter().map(|(_, waited)| waited).sum::<u128>() + accounts.waited_unexplained;
-    let shares: Vec<String> = (waits.iter().take(3))
-        .map(|(reason, waited)| format!("{}% {reason}", waited * 100 / total.max(1)))
-        .collect();
+    let shares: Vec<String> =
+        (waits.iter().take(3)).map(|(reason, waited)| format!("{}% {reason}", waited * 100 / total.max(1))).collect();
     if !shares.is_empty() {
         text.push_str(&format!("because    {}\n", shares.join(", ")));
     }
@@ -116,7 +115,10 @@ fn still_waiting(accounts: &Accounts) -> String {
     for (run, job, replica) in waiting.iter().take(STILL_WAITING) {
         let because = replica.reason.map_or("nothing was said of it", |reason| reason.text());
         let since = about(accounts.now.since(job.submitted));
-        text.push_str(&format!("           {} still waits after {since}: {because}\n", replica_name(*run, &job.spec.name)));
+        text.push_str(&format!(
+            "           {} still waits after {since}: {because}\n",
+            replica_name(*run, &job.spec.name)
+        ));
     }
     if waiting.len() > STILL_WAITING {
         text.push_str(&format!("           and {} more still wait\n", waiting.len() - STILL_WAITING));

@@ -123,7 +123,13 @@ fn sparks(accounts: &Accounts, end: SimTime) -> String {
     if gpus > 0 {
         let taken = means(&accounts.samples, end, |sample| sample.gpu_taken);
         let peak = taken.iter().max().copied().unwrap_or(0);
-        text.push_str(&spark_line("GPUs", label, &taken, gpus as u64 * 1000, &format!("peak {}%", percent(peak, gpus as u64 * 1000))));
+        text.push_str(&spark_line(
+            "GPUs",
+            label,
+            &taken,
+            gpus as u64 * 1000,
+            &format!("peak {}%", percent(peak, gpus as u64 * 1000)),
+        ));
     } else {
         let taken = means(&accounts.samples, end, |sample| sample.cpu_taken);
         let peak = taken.iter().max().copied().unwrap_or(0);

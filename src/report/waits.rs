@@ -196,7 +196,14 @@ impl Frame {
         area.draw(&PathElement::new(corners, INK))?;
         let middle = (self.left + self.right) / 2;
         let jobs = panel.curves.iter().map(|curve| curve.waits.len() + curve.never).max().unwrap_or(0);
-        write(area, &format!("{} ({} jobs)", panel.title, grouped(jobs)), (middle, self.top - 26), 16, INK, HPos::Center)?;
+        write(
+            area,
+            &format!("{} ({} jobs)", panel.title, grouped(jobs)),
+            (middle, self.top - 26),
+            16,
+            INK,
+            HPos::Center,
+        )?;
         write(area, "waited no longer than (log scale, from 0)", (middle, self.bottom + 28), 13, INK, HPos::Center)?;
         if labelled {
             let style = ("sans-serif", 13).into_font().transform(FontTransform::Rotate270).color(&INK);
@@ -376,12 +383,7 @@ mod tests {
 
     #[test]
     fn those_never_placed_count_as_later_than_all_others() {
-        let curve = Curve {
-            name: "a".into(),
-            waits: vec![SimDuration::from_secs(10); 6],
-            never: 4,
-            recorded: false,
-        };
+        let curve = Curve { name: "a".into(), waits: vec![SimDuration::from_secs(10); 6], never: 4, recorded: false };
         assert_eq!((of_all(&curve, 50).as_str(), of_all(&curve, 95).as_str()), ("10s", "never"));
     }
 }

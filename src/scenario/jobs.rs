@@ -18,8 +18,25 @@ const ENDINGS: [(&str, Ending); 2] = [("completed", Ending::Completed), ("failed
 
 /// Fields of a job besides those of its demand.
 const FIELDS: [&str; 19] = [
-    "name", "at", "count", "every", "duration", "ends", "cancel_at", "prepare", "analysis", "failing_starts", "stop",
-    "priority", "queue", "user", "estimate", "time_limit", "restart", "retry", "replicas",
+    "name",
+    "at",
+    "count",
+    "every",
+    "duration",
+    "ends",
+    "cancel_at",
+    "prepare",
+    "analysis",
+    "failing_starts",
+    "stop",
+    "priority",
+    "queue",
+    "user",
+    "estimate",
+    "time_limit",
+    "restart",
+    "retry",
+    "replicas",
 ];
 
 /// Jobs of one scenario.
@@ -107,7 +124,11 @@ fn entry(tree: &Tree, world: &mut World, profile: &Profile, drafts: &mut Vec<Dra
         let at = at.checked_add(later).filter(|_| every.as_nanos().checked_mul(index as u64).is_some());
         let Some(at) = at else {
             let help = "write a shorter `every`, or fewer copies";
-            return report.error_with_help(fields.key_span("every"), "the last copies come after the end of time", help);
+            return report.error_with_help(
+                fields.key_span("every"),
+                "the last copies come after the end of time",
+                help,
+            );
         };
         if let (Some(cancel), Some(tree)) = (cancel_at, fields.get("cancel_at"))
             && cancel < at
@@ -159,7 +180,11 @@ fn course(fields: &Fields<'_>, report: &mut Report) -> Course {
     let run = fields.value("duration", report);
     if fields.has("ends") && !fields.has("duration") {
         let help = "add `duration: 10m`";
-        report.error_with_help(fields.key_span("ends"), "`ends` says how a run ends by itself, and this one does not", help);
+        report.error_with_help(
+            fields.key_span("ends"),
+            "`ends` says how a run ends by itself, and this one does not",
+            help,
+        );
     }
     let mut course = Course {
         run,
@@ -177,7 +202,8 @@ fn course(fields: &Fields<'_>, report: &mut Report) -> Course {
             Ok(duration) => course.analysis = Some(duration),
             Err(error) => {
                 let near = crate::nearest::nearest(typed, ["never", "fails"]);
-                let help = near.map_or("write `30s`, `never` or `fails`".to_string(), |near| format!("did you mean `{near}`?"));
+                let help = near
+                    .map_or("write `30s`, `never` or `fails`".to_string(), |near| format!("did you mean `{near}`?"));
                 report.error_with_help(tree.span, error.to_string(), help);
             }
         },
@@ -202,7 +228,11 @@ fn retry(tree: &Tree, profile: &Profile, report: &mut Report) -> Option<RetryPol
     let max = fields.value("max", report).unwrap_or(profile.retry.max.max(first));
     if max < first {
         let help = format!("write `max: {first}` or more");
-        report.error_with_help(fields.key_span("max"), format!("the longest pause is shorter than the first, {first}"), help);
+        report.error_with_help(
+            fields.key_span("max"),
+            format!("the longest pause is shorter than the first, {first}"),
+            help,
+        );
     }
     Some(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
 }

@@ -15,10 +15,15 @@ const MAX_NODES: usize = 2_000_000;
 /// The tree of a text, or `None` after its faults were reported. A syntax error ends the reading; a key given twice
 /// does not, and the first is kept.
 pub(super) fn parse(text: &str, source: SourceId, report: &mut Report) -> Option<Tree> {
-    if let Some(at) = text.find(|letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r' | '\u{85}')) {
+    if let Some(at) = text.find(|letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r' | '\u{85}'))
+    {
         let letter = text[at..].chars().next().map_or(0, u32::from);
         let message = format!("expected text, found the control character U+{letter:04X}");
-        report.error_with_help(source.span(at, at + 1), message, "write the file as UTF-8 text without control characters");
+        report.error_with_help(
+            source.span(at, at + 1),
+            message,
+            "write the file as UTF-8 text without control characters",
+        );
         return None;
     }
     let mut options = granit_parser::options! { flow_nesting_limit: MAX_DEPTH, block_nesting_limit: MAX_DEPTH };
@@ -224,7 +229,11 @@ impl Builder<'_> {
         if let Some((bracket, at)) = never_closed(text, at, error.kind()) {
             let close = if bracket == '[' { ']' } else { '}' };
             let message = format!("this `{bracket}` is never closed");
-            return self.report.error_with_help(self.source.span(at, at + 1), message, format!("add the missing `{close}`"));
+            return self.report.error_with_help(
+                self.source.span(at, at + 1),
+                message,
+                format!("add the missing `{close}`"),
+            );
         }
         let (message, mut help) = explain(error);
         if let (ErrorKind::UnexpectedCharacter { .. }, Some(rest)) = (error.kind(), text.get(at..)) {
@@ -312,7 +321,10 @@ fn explain(error: &ScanError) -> (String, Option<String>) {
             return (format!("`{open}` is never closed"), Some(format!("add the missing `{close}`")));
         }
         ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
-            return (format!("`{open}` is closed by `{close}`"), Some("close `[` with `]` and `{` with `}`".to_string()));
+            return (
+                format!("`{open}` is closed by `{close}`"),
+                Some("close `[` with `]` and `{` with `}`".to_string()),
+            );
         }
         ErrorKind::MisplacedFlowCollectionEnd => ("this bracket closes nothing", "remove it"),
         ErrorKind::RecursionLimitExceeded => {

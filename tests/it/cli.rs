@@ -189,7 +189,9 @@ pub fn a_log_that_is_cut_off_is_refused() {
     let kept = lines.len() - 2;
     std::fs::write(dir.path().join("events.jsonl"), lines[..kept].join("\n") + "\n").expect("a folder of our own");
     let said = format!("error: events.jsonl: is cut off after line {kept}: it has no footer\n");
-    for command in [&["log", "events.jsonl"][..], &["replay", "events.jsonl"], &["diff", "events.jsonl", "events.jsonl"]] {
+    for command in
+        [&["log", "events.jsonl"][..], &["replay", "events.jsonl"], &["diff", "events.jsonl", "events.jsonl"]]
+    {
         dryrack(dir.path(), command).assert().code(2).stderr(said.clone());
     }
 }
@@ -213,7 +215,7 @@ pub fn a_waiting_job_is_told_why_not() {
     let dir = recorded();
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "late", "--at", "30s"], 0);
     for part in [
-        "late at 20s\n",
+        "late at 30s\n",
         "why not now\n",
         "      1 node   insufficient_gpus        too few GPUs are free\n",
         "least change: alpha would do with 1 GPUs free instead of 0\n",
@@ -252,4 +254,135 @@ pub fn waits_are_plotted_the_same_twice() {
     }
     let said = "error: no run has a queue named `defalt`; did you mean `default`?\n";
     check(dir.path(), &["plot", "waits", ".", "--out", "c.svg", "--queues", "defalt"], 2, "", said);
+}
+
+/// Two nodes of two GPUs; chat wants one GPU of each, and alpha is not ready until 5 minutes.
+const NOT_READY: &str = "\
+scenario: A worker that is not ready is never chosen, by hand or automatically
+seed: 7
+until: 20m
+nodes:
+  - {name: alpha, machine: a100-80g-x2, state: not_ready}
+  - {name: beta, machine: a100-80g-x2}
+jobs:
+  - {name: chat, at: 10s, gpus: [alpha/0, beta/0]}
+faults:
+  - {at: 5m, node: alpha, becomes: ready}
+expect:
+  - {name: never_on_alpha, job: chat, never: placed, on: alpha, until: 5m}
+  - {name: says_why, job: chat, at: 1m, is: pending, because: node_not_ready}
+  - {name: recovers, job: chat, is: running, by: 8m}
+reproduces:
+  - profile: gpustack-0.5-dev
+    fails: [never_on_alpha]
+    and: [{job: chat, is: placed, on: alpha, from: 20s, for: 4m}]
+";
+
+fn scenario() -> TempDir {
+    let dir = empty();
+    std::fs::write(dir.path().join("not_ready.yaml"), NOT_READY).expect("a folder of our own");
+    dir
+}
+
+/// Without times of the wall: they stand in brackets.
+fn without_times(text: &str) -> String {
+    let mut kept = String::new();
+    for part in text.split_inclusive('[') {
+        let rest = match kept.ends_with('[') {
+            true => part.split_once(']').map_or(part, |(_, rest)| rest),
+            false => part,
+        };
+        let is_time = rest.len() < part.len();
+        if is_time {
+            kept.push(']');
+        }
+        kept.push_str(rest);
+    }
+    kept
+}
+
+pub fn a_scenario_that_holds_is_ok_and_its_report_is_reproduced() {
+    let dir = scenario();
+    let wanted = "      ok [] ./not_ready.yaml  A worker that is not ready is never chosen, by hand or automatically
+      ok [] ./not_ready.yaml  reproduced under gpustack-0.5-dev
+
+1 scenario, 2 runs: 2 passed []
+";
+    assert_eq!(without_times(&stdout(dir.path(), &["test", "."], 0)), wanted);
+    assert_eq!(without_times(&stdout(dir.path(), &["test", ".", "--threads", "1"], 0)), wanted);
+}
+
+pub fn a_failure_says_where_what_and_how_to_see_it_again() {
+    let dir = scenario();
+    let wanted = "    FAIL [] not_ready.yaml  A worker that is not ready is never chosen, by hand or automatically
+
+not_ready.yaml  A worker that is not ready is never chosen, by hand or automatically
+  not_ready.yaml:12  never_on_alpha
+    expected  chat is never placed on alpha before 5m
+    happened  chat was placed on alpha at 10s: 10s running on alpha, beta
+  not_ready.yaml:13  says_why
+    expected  chat is pending because node_not_ready at 1m
+    happened  10s running on alpha, beta
+  repeat with: dryrack run not_ready.yaml --seed 7 --profile gpustack-0.5-dev
+
+1 scenario: 1 failed []
+";
+    let args = ["test", "not_ready.yaml", "--profile", "gpustack-0.5-dev"];
+    assert_eq!(without_times(&stdout(dir.path(), &args, 1)), wanted);
+    let repeat = ["run", "not_ready.yaml", "--seed", "7", "--profile", "gpustack-0.5-dev"];
+    assert!(stdout(dir.path(), &repeat, 1).contains("FAIL  never_on_alpha"));
+}
+
+pub fn a_broken_file_does_not_hide_the_others() {
+    let dir = scenario();
+    std::fs::write(dir.path().join("broken.yaml"), "scenario: x\nnodse: []\n").expect("a folder of our own");
+    let said = stdout(dir.path(), &["test", "."], 2);
+    assert!(said.contains(" INVALID [") && said.contains("      ok ["), "{said}");
+    assert!(said.contains("did you mean `nodes`?"), "{said}");
+    dryrack(dir.path(), &["check", "."]).assert().code(2).stdout("2 files, 1 invalid\n");
+    dryrack(dir.path(), &["check", "not_ready.yaml"]).assert().code(0).stdout("1 file, 0 invalid\n").stderr("");
+}
+
+pub fn a_run_leaves_its_files_and_they_agree_with_what_it_says() {
+    let dir = scenario();
+    let text = stdout(dir.path(), &["run", "not_ready.yaml", "--out", "out", "--format", "json"], 0);
+    let said: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    for key in ["scenario", "seed", "profile", "digest", "events", "sim_seconds", "wall_seconds"] {
+        assert!(!said[key].is_null(), "{key} is said");
+    }
+    // chat waits for alpha and runs until the end: 1200 s.
+    assert_eq!((said["sim_seconds"].as_f64(), said["expectations"].as_array().map(Vec::len)), (Some(1200.0), Some(3)));
+    assert!(said["expectations"][0]["passed"].as_bool().expect("a verdict"));
+    let mut left: Vec<_> = std::fs::read_dir(dir.path().join("out")).expect("made").collect();
+    left.sort_by_key(|entry| entry.as_ref().expect("readable").file_name());
+    let left: Vec<_> = left.into_iter().map(|entry| entry.expect("readable").file_name()).collect();
+    assert_eq!(left, ["events.jsonl", "jobs.csv", "metrics.json", "nodes.csv"]);
+    let metrics = std::fs::read_to_string(dir.path().join("out/metrics.json")).expect("written");
+    let metrics: serde_json::Value = serde_json::from_str(&metrics).expect("JSON");
+    assert_eq!(metrics, said["metrics"]);
+    let log = std::fs::read_to_string(dir.path().join("out/events.jsonl")).expect("written");
+    let footer: serde_json::Value = serde_json::from_str(log.lines().last().expect("a footer")).expect("JSON");
+    assert_eq!(footer["footer"]["digest"], said["digest"]);
+    check(dir.path(), &["replay", "out/events.jsonl"], 0, "", "");
+    // Again, and from the same seed given by hand: the same bytes.
+    stdout(dir.path(), &["run", "not_ready.yaml", "--out", "again", "--seed", "7"], 0);
+    for file in ["jobs.csv", "nodes.csv", "metrics.json"] {
+        let read = |folder: &str| std::fs::read(dir.path().join(folder).join(file)).expect("written");
+        assert_eq!(read("out"), read("again"), "{file}");
+    }
+}
+
+pub fn random_worlds_run_from_the_command_line() {
+    let dir = empty();
+    let said = stdout(dir.path(), &["swarm", "--seeds", "0..3"], 0);
+    assert!(said.starts_with("3 worlds, ") && said.ends_with(": 0 broke an invariant\n"), "{said}");
+    dryrack(dir.path(), &["swarm", "--seeds", "3..3"]).assert().code(2);
+}
+
+pub fn traces_are_listed_and_a_wrong_name_is_answered() {
+    let dir = empty();
+    let said = stdout(dir.path(), &["trace", "list"], 0);
+    assert!(said.contains("openb ("), "{said}");
+    let refused = dryrack(dir.path(), &["trace", "get", "opneb"]).assert().code(2).get_output().stderr.clone();
+    assert!(String::from_utf8(refused).expect("text").starts_with("error: unknown trace `opneb`"));
 }

@@ -47,6 +47,12 @@ fn main() {
             a_placed_job_is_told_why_here,
             a_reader_that_goes_away_is_no_failure,
             waits_are_plotted_the_same_twice,
+            a_scenario_that_holds_is_ok_and_its_report_is_reproduced,
+            a_failure_says_where_what_and_how_to_see_it_again,
+            a_broken_file_does_not_hide_the_others,
+            a_run_leaves_its_files_and_they_agree_with_what_it_says,
+            random_worlds_run_from_the_command_line,
+            traces_are_listed_and_a_wrong_name_is_answered,
         }
         Nothing: diagnostics {
             a_wrong_override_is_shown_on_the_command_line,
