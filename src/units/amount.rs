@@ -152,10 +152,11 @@ impl FromStr for MilliCpu {
     /// `2` or `0.5` cores, or thousandths as in Kubernetes: `500m`.
     fn from_str(text: &str) -> Result<MilliCpu, UnitError> {
         let expected = "a number of cores such as 2, 0.5 or 500m";
-        match text.trim().strip_suffix('m') {
-            Some(milli) => parse_scaled_sum(&format!("{milli}u"), &[("u", 1)], expected).map(MilliCpu),
-            None => parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1000)], expected).map(MilliCpu),
-        }
+        let amount = match text.trim().strip_suffix('m') {
+            Some(milli) => parse_scaled_sum(&format!("{milli}u"), &[("u", 1)], expected),
+            None => parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1000)], expected),
+        };
+        amount.map(MilliCpu).map_err(|error| error.of(text))
     }
 }
 
@@ -176,7 +177,7 @@ impl FromStr for GpuShare {
         let expected = "a part of a GPU such as 0.5 or 50%";
         let milli = match text.trim().ends_with('%') {
             true => parse_scaled_sum(text, &[("%", 10)], expected)?,
-            false => parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1000)], expected)?,
+            false => parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1000)], expected).map_err(|error| error.of(text))?,
         };
         match u32::try_from(milli) {
             Ok(share) if share <= GpuShare::WHOLE.0 => Ok(GpuShare(share)),
@@ -188,7 +189,8 @@ impl FromStr for GpuShare {
 impl FromStr for Money {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Money, UnitError> {
-        parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1_000_000)], "a price such as 2.49").map(Money)
+        let amount = parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1_000_000)], "a price such as 2.49");
+        amount.map(Money).map_err(|error| error.of(text))
     }
 }
 

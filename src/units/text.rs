@@ -23,6 +23,21 @@ pub enum UnitError {
     OutOfRange { what: &'static str, value: f64, low: f64, high: f64 },
 }
 
+impl UnitError {
+    /// The same refusal of the text as it was typed, where a unit was added to it before it was read.
+    pub(super) fn of(self, typed: &str) -> UnitError {
+        let text = typed.to_string();
+        match self {
+            UnitError::Malformed { expected, .. } => UnitError::Malformed { text, expected },
+            UnitError::NoUnit { expected, .. } => UnitError::NoUnit { text, expected },
+            UnitError::Negative { expected, .. } => UnitError::Negative { text, expected },
+            UnitError::TooFine { expected, .. } => UnitError::TooFine { text, expected },
+            UnitError::TooLarge { .. } => UnitError::TooLarge { text },
+            other @ (UnitError::NotANumber { .. } | UnitError::Infinite { .. } | UnitError::OutOfRange { .. }) => other,
+        }
+    }
+}
+
 /// A reading from outside (a probe, a trace) as a number within `low..=high`, or its named refusal.
 pub fn finite(what: &'static str, value: f64, low: f64, high: f64) -> Result<f64, UnitError> {
     if value.is_nan() {

@@ -1,0 +1,192 @@
+//! What a job asks for: from `gpus:`, `cpus:`, `on:` and their like to a demand.
+
+use std::sync::Arc;
+
+use super::diagnostic::Report;
+use super::fields::{Fields, text, value};
+use super::machines::{ARCH_WORDS, OS_WORDS};
+use super::tree::{Node, Tree};
+use super::world::World;
+use crate::ids::{GpuId, NodeId};
+use crate::units::{Bytes, GpuShare, MilliCpu};
+use crate::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+
+const GANGS: [(&str, Gang); 3] = [("anywhere", Gang::Anywhere), ("spread", Gang::Spread), ("packed", Gang::Packed)];
+
+/// The fields of a job that decide where it may go.
+pub(super) const FIELDS: [&str; 14] = [
+    "tasks", "gang", "gpus", "gpu", "gpu_memory", "min_gpu_memory", "cpus", "ram", "labels", "os", "arch", "on",
+    "pick_gpus", "replicas",
+];
+
+/// What `gpus:` says.
+enum Gpus {
+    None,
+    Count(u32),
+    Share(GpuShare),
+    Picked(Vec<GpuId>),
+}
+
+/// The demand of each replica of a job.
+pub(super) fn read(fields: &Fields<'_>, world: &World, report: &mut Report) -> Demand {
+    let reason = "each narrows the choice to something else";
+    let has_list = matches!(fields.get("gpus"), Some(Tree { node: Node::List(_), .. }));
+    fields.exclusive(&["on", "pick_gpus"], reason, report);
+    if has_list {
+        fields.exclusive(&["gpus", "on"], reason, report);
+        fields.exclusive(&["gpus", "pick_gpus"], reason, report);
+    }
+    let gpus = gpus(fields, world, report);
+    let pick = match &gpus {
+        Gpus::Picked(picked) => Some(Pick::AllGpus(picked.clone())),
+        _ => picked(fields, world, report),
+    };
+    let tasks = tasks(fields, pick.as_ref(), report);
+    let task = TaskDemand {
+        cpu: fields.value("cpus", report).unwrap_or(MilliCpu::ZERO),
+        ram: fields.value("ram", report).unwrap_or(Bytes::ZERO),
+        gpus: gpu_demand(fields, &gpus, pick.as_ref(), world, report),
+        labels: fields.labels("labels", report),
+        os: fields.word("os", "an operating system", &OS_WORDS, report),
+        arch: fields.word("arch", "a CPU architecture", &ARCH_WORDS, report),
+    };
+    if task.gpus.is_none() && fields.lacks_all(&["gpus", "cpus", "ram"]) {
+        let help = "add `gpus: 1` or `cpus: 1`";
+        report.warning(fields.place(), "the job asks for no GPU, no CPU and no RAM, so it fits anywhere", help);
+    }
+    let gang = fields.word("gang", "a way to lay a gang", &GANGS, report).unwrap_or_default();
+    if fields.has("gang") && tasks == 1 {
+        let help = "add `tasks: 2` or more, or leave `gang` out";
+        report.warning(fields.key_span("gang"), "`gang` says how several tasks lie, and the job has one", help);
+    }
+    Demand { tasks, task, gang, pick }
+}
+
+fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
+    let Some(tree) = fields.get("gpus") else {
+        return if fields.has("gpu_memory") || fields.has("gpu") { Gpus::Count(1) } else { Gpus::None };
+    };
+    if let Node::List(items) = &tree.node {
+        if items.is_empty() {
+            report.error_with_help(tree.span, "no GPU is picked", "write `[alpha/0]`, or a number of GPUs");
+        }
+        return Gpus::Picked(gpu_list(items, world, report));
+    }
+    let Some(typed) = text(tree, "a number of GPUs, a part of one, or a list such as [alpha/0]", report) else {
+        return Gpus::None;
+    };
+    if world.node_names.find(typed.split('/').next().unwrap_or("")).is_some() {
+        report.error_with_help(tree.span, format!("expected a list of GPUs, found `{typed}`"), format!("write `[{typed}]`"));
+        return Gpus::None;
+    }
+    if !typed.contains(['.', '%']) {
+        return value::<u32>(tree, report).map_or(Gpus::None, |count| if count == 0 { Gpus::None } else { Gpus::Count(count) });
+    }
+    match typed.parse::<GpuShare>() {
+        Ok(GpuShare::WHOLE) => Gpus::Count(1),
+        Ok(GpuShare::ZERO) => {
+            report.error_with_help(tree.span, "no part of a GPU is asked for", "write a part such as 0.5, or leave `gpus` out");
+            Gpus::None
+        }
+        Ok(share) => Gpus::Share(share),
+        Err(crate::units::UnitError::TooLarge { .. }) => {
+            let whole = typed.split('.').next().unwrap_or("2");
+            let help = format!("write `{whole}`, or a part such as `0.5`");
+            report.error_with_help(tree.span, format!("`{typed}` GPUs: several are taken whole, or one in part"), help);
+            Gpus::None
+        }
+        Err(error) => {
+            report.error(tree.span, error.to_string());
+            Gpus::None
+        }
+    }
+}
+
+fn gpu_list(items: &[Tree], world: &World, report: &mut Report) -> Vec<GpuId> {
+    let mut picked: Vec<GpuId> = Vec::new();
+    for item in items {
+        let Some(typed) = text(item, "a GPU such as alpha/0", report) else { continue };
+        for gpu in world.gpus(typed, item.span, report) {
+            if picked.contains(&gpu) {
+                report.error_with_help(item.span, format!("`{typed}` is picked twice"), "name it once");
+                break;
+            }
+            picked.push(gpu);
+        }
+    }
+    picked
+}
+
+fn picked(fields: &Fields<'_>, world: &World, report: &mut Report) -> Option<Pick> {
+    if let Some(tree) = fields.get("pick_gpus") {
+        let Node::List(items) = &tree.node else {
+            let message = format!("expected a list of GPUs, found {}", tree.kind());
+            report.error_with_help(tree.span, message, "write `[alpha/0, beta/0]`");
+            return None;
+        };
+        return Some(Pick::Gpus(gpu_list(items, world, report)));
+    }
+    fields.get("on")?;
+    let mut nodes: Vec<NodeId> = Vec::new();
+    for (typed, span) in fields.items("on", "the name of a node", report) {
+        nodes.extend(world.nodes(typed, span, report));
+    }
+    nodes.sort_unstable();
+    nodes.dedup();
+    Some(Pick::Nodes(nodes))
+}
+
+fn tasks(fields: &Fields<'_>, pick: Option<&Pick>, report: &mut Report) -> u32 {
+    let stated = fields.count("tasks", 1, report);
+    let Some(pick @ Pick::AllGpus(_)) = pick else { return stated.unwrap_or(1) };
+    let nodes = u32::try_from(pick.nodes().len()).unwrap_or(u32::MAX).max(1);
+    if stated.is_some_and(|stated| stated != nodes) {
+        let span = fields.get("tasks").map_or(fields.span, |tree| tree.span);
+        let message = format!("the picked GPUs lie on {nodes} nodes, and each takes one task");
+        report.error_with_help(span, message, format!("write `tasks: {nodes}`, or leave it out"));
+    }
+    nodes
+}
+
+fn gpu_demand(
+    fields: &Fields<'_>,
+    gpus: &Gpus,
+    pick: Option<&Pick>,
+    world: &World,
+    report: &mut Report,
+) -> Option<GpuDemand> {
+    let memory = fields.value::<Bytes>("gpu_memory", report);
+    let mut models: Vec<Arc<str>> = Vec::new();
+    for (typed, span) in fields.items("gpu", "a GPU type", report) {
+        models.extend(world.gpu_type(typed, span, report));
+    }
+    let min_memory = fields.value("min_gpu_memory", report);
+    let (count, take) = match (gpus, memory) {
+        (Gpus::None, _) => {
+            for key in ["gpu", "gpu_memory", "min_gpu_memory"].iter().filter(|key| fields.has(key)) {
+                let help = format!("add `gpus: 1`, or leave `{key}` out");
+                report.error_with_help(fields.key_span(key), format!("`{key}` is said of no GPU"), help);
+            }
+            return None;
+        }
+        (Gpus::Share(_), Some(_)) => {
+            let help = "keep the share, which takes as much of the memory, or write `gpus: 1` with `gpu_memory`";
+            report.error_with_help(fields.key_span("gpu_memory"), "a share and an amount of memory exclude each other", help);
+            return None;
+        }
+        (Gpus::Share(share), None) => (1, GpuTake::Share(*share)),
+        (Gpus::Count(count), Some(memory)) => (*count, GpuTake::Memory(memory)),
+        (Gpus::Count(count), None) => (*count, GpuTake::Whole),
+        (Gpus::Picked(_), memory) => {
+            // What a task takes is what is picked on its node; the count is the largest of them.
+            let on = |node| pick.and_then(|pick| pick.gpus_on(node)).map_or(0, |picked| picked.len());
+            let most = pick.map_or(0, |pick| pick.nodes().into_iter().map(on).max().unwrap_or(0));
+            (u32::try_from(most).unwrap_or(u32::MAX).max(1), memory.map_or(GpuTake::Whole, GpuTake::Memory))
+        }
+    };
+    if memory == Some(Bytes::ZERO) {
+        let help = "write an amount such as 20GiB, or leave `gpu_memory` out to take whole GPUs";
+        report.error_with_help(fields.key_span("gpu_memory"), "no memory is asked for", help);
+    }
+    Some(GpuDemand { count, take, models, min_memory })
+}

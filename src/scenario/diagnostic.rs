@@ -1,0 +1,328 @@
+//! What is wrong with a file: a place in it, a message, and what to type next. Rendered here and nowhere else.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+/// Whether the file can be run all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Error,
+    Warning,
+}
+
+/// One fault of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    /// The file as it was named, or `command line`.
+    pub file: Arc<str>,
+    /// Counted from 1.
+    pub line: u32,
+    /// Counted from 1, in characters.
+    pub column: u32,
+    /// In characters, on that line alone; 0 where the place is between two.
+    pub length: u32,
+    /// A lowercase fragment that says what was expected.
+    pub message: String,
+    /// What to type next.
+    pub help: Option<String>,
+    #[serde(skip)]
+    excerpt: Option<Excerpt>,
+}
+
+/// The part of a line that is shown, and where in it the fault begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Excerpt {
+    text: String,
+    offset: usize,
+    length: usize,
+}
+
+/// All that is wrong with what was loaded, in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Diagnostics(Vec<Diagnostic>);
+
+/// Characters of a line that are shown; a line may be megabytes long.
+const SHOWN: usize = 110;
+/// Characters shown before the fault where a line is cut.
+const BEFORE: usize = 30;
+
+impl Excerpt {
+    fn cut(line: &str, column: usize, length: usize) -> Excerpt {
+        let start = if line.chars().nth(SHOWN).is_none() { 0 } else { column.saturating_sub(BEFORE) };
+        let mut rest = line.chars().skip(start);
+        let mut text = String::from(if start > 0 { "…" } else { "" });
+        text.extend(rest.by_ref().take(SHOWN).map(printable));
+        let shown = text.chars().count();
+        if rest.next().is_some() {
+            text.push('…');
+        }
+        let offset = (column - start) + usize::from(start > 0);
+        Excerpt { text: text.trim_end().to_string(), offset, length: length.min(shown.saturating_sub(offset)).max(1) }
+    }
+}
+
+/// A file must not be able to write to the terminal by way of its own diagnostics.
+fn printable(letter: char) -> char {
+    match letter {
+        '\t' => ' ',
+        control if control.is_control() => '\u{fffd}',
+        other => other,
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        let message: String = self.message.chars().map(printable).collect();
+        writeln!(f, "{severity}: {message}")?;
+        let number = self.line.to_string();
+        let margin = " ".repeat(number.len());
+        writeln!(f, "{margin}--> {}:{}:{}", self.file, self.line, self.column)?;
+        if let Some(excerpt) = &self.excerpt {
+            let caret = format!("{}{}", " ".repeat(excerpt.offset), "^".repeat(excerpt.length));
+            writeln!(f, "{margin} |\n{number} | {}\n{margin} | {caret}", excerpt.text)?;
+        }
+        if let Some(help) = &self.help {
+            let help: String = help.chars().map(printable).collect();
+            writeln!(f, "{margin} = help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    /// Each followed by an empty line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|diagnostic| writeln!(f, "{diagnostic}"))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+impl Diagnostics {
+    pub fn has_errors(&self) -> bool {
+        self.0.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.0.iter()
+    }
+
+    /// A list of objects with the fields of [`Diagnostic`].
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_else(|error| panic!("a diagnostic has no JSON form: {error}"))
+    }
+}
+
+/// A stretch of bytes of one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    source: u16,
+    start: u32,
+    end: u32,
+}
+
+/// A text that spans point into, by its place in the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SourceId(u16);
+
+struct Source {
+    name: Arc<str>,
+    text: Arc<str>,
+    /// The byte at which each line starts.
+    lines: Vec<usize>,
+}
+
+struct Fault {
+    severity: Severity,
+    span: Span,
+    message: String,
+    help: Option<String>,
+}
+
+/// Collects faults while a file is read, and holds the texts they point into.
+#[derive(Default)]
+pub(super) struct Report {
+    sources: Vec<Source>,
+    faults: Vec<Fault>,
+}
+
+impl SourceId {
+    /// Bytes of this source, those beyond 4 GiB cut off: no text that is read is so long.
+    pub fn span(self, start: usize, end: usize) -> Span {
+        let cut = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        Span { source: self.0, start: cut(start), end: cut(end.max(start)) }
+    }
+
+    /// Its beginning, for a fault of the whole.
+    pub fn start(self) -> Span {
+        self.span(0, 0)
+    }
+}
+
+impl Span {
+    pub(super) fn source(self) -> SourceId {
+        SourceId(self.source)
+    }
+
+    /// The first byte alone marks where something begins that is too long to underline.
+    pub(super) fn start(self) -> Span {
+        Span { end: self.start, ..self }
+    }
+
+    /// From where this begins to where `end` ends.
+    pub(super) fn to(self, end: Span) -> Span {
+        Span { end: end.end.max(self.end), ..self }
+    }
+
+    /// A part of this span, by bytes from its start; where the text was quoted or escaped, the whole.
+    pub(super) fn within(self, offset: usize, length: usize, whole: usize) -> Span {
+        if (self.end - self.start) as usize != whole {
+            return self;
+        }
+        self.source().span(self.start as usize + offset, self.start as usize + offset + length)
+    }
+}
+
+impl Report {
+    pub fn add_source(&mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> SourceId {
+        let text = text.into();
+        let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(breaks).collect();
+        let id = u16::try_from(self.sources.len()).unwrap_or(u16::MAX);
+        self.sources.push(Source { name: name.into(), text, lines });
+        SourceId(id)
+    }
+
+    pub fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.add(Severity::Error, span, message.into(), None);
+    }
+
+    pub fn error_with_help(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.add(Severity::Error, span, message.into(), Some(help.into()));
+    }
+
+    /// `message` with the nearest of the names that would have done, or else the names themselves if they are few.
+    pub fn unknown<'n>(
+        &mut self,
+        span: Span,
+        message: impl Into<String>,
+        word: &str,
+        names: impl Iterator<Item = &'n str>,
+    ) {
+        let names: Vec<&str> = names.collect();
+        let help = match crate::nearest::nearest(word, names.iter().copied()) {
+            Some(near) => Some(format!("did you mean `{near}`?")),
+            None if names.is_empty() => None,
+            None if names.len() == 1 => Some(format!("there is only `{}`", names[0])),
+            None if names.len() <= 24 => Some(format!("known are {}", names.join(", "))),
+            None => Some(format!("known are {}, … ({} in all)", names[..12].join(", "), names.len())),
+        };
+        self.add(Severity::Error, span, message.into(), help);
+    }
+
+    pub fn warning(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.add(Severity::Warning, span, message.into(), Some(help.into()));
+    }
+
+    fn add(&mut self, severity: Severity, span: Span, message: String, help: Option<String>) {
+        self.faults.push(Fault { severity, span, message, help });
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.faults.iter().any(|fault| fault.severity == Severity::Error)
+    }
+
+    /// File, line and column at which a span begins.
+    pub fn place(&self, span: Span) -> (Arc<str>, u32, u32) {
+        let source = &self.sources[usize::from(span.source)];
+        let (line, column) = source.position(span.start as usize);
+        (Arc::clone(&source.name), line, column)
+    }
+
+    /// The faults found so far, in the order of the sources; of one place, in the order found.
+    pub fn finish(mut self) -> Diagnostics {
+        self.faults.sort_by_key(|fault| (fault.span.source, fault.span.start));
+        let sources = self.sources;
+        let resolve = |fault: Fault| sources[usize::from(fault.span.source)].resolve(fault);
+        Diagnostics(self.faults.into_iter().map(resolve).collect())
+    }
+}
+
+impl Source {
+    /// Line and column, from 1, of a byte; of a byte inside a character, those of the character.
+    fn position(&self, byte: usize) -> (u32, u32) {
+        let line = self.lines.partition_point(|start| *start <= byte) - 1;
+        let byte = self.text.floor_char_boundary(byte.min(self.text.len()));
+        let column = self.text[self.lines[line]..byte].chars().count();
+        let count = |number: usize| u32::try_from(number + 1).unwrap_or(u32::MAX);
+        (count(line), count(column))
+    }
+
+    fn line(&self, number: u32) -> &str {
+        let start = self.lines[number as usize - 1];
+        self.text[start..].split('\n').next().unwrap_or("").trim_end_matches('\r')
+    }
+
+    fn resolve(&self, fault: Fault) -> Diagnostic {
+        let (line, column) = self.position(fault.span.start as usize);
+        let text = self.line(line);
+        let before = column as usize - 1;
+        let start = fault.span.start as usize;
+        let end = self.text.floor_char_boundary((fault.span.end as usize).clamp(start, self.text.len().max(start)));
+        let spanned = self.text.get(start..end).unwrap_or("");
+        let spanned = spanned.split('\n').next().unwrap_or("").trim_end();
+        let length = spanned.chars().count().min(text.chars().count().saturating_sub(before));
+        let excerpt = (!text.trim().is_empty()).then(|| Excerpt::cut(text, before, length));
+        Diagnostic {
+            severity: fault.severity,
+            file: Arc::clone(&self.name),
+            line,
+            column,
+            length: u32::try_from(length).unwrap_or(u32::MAX),
+            message: fault.message,
+            help: fault.help,
+            excerpt,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_ten_megabytes_is_cut_around_the_fault() {
+        let mut report = Report::default();
+        let text = format!("a: {}x{}", "ä".repeat(5_000_000), "b".repeat(5_000_000));
+        let at = 3 + "ä".len() * 5_000_000;
+        let source = report.add_source("long.yaml", text);
+        report.error(source.span(at, at + 1), "wrong");
+        let rendered = report.finish().to_string();
+        assert!(rendered.len() < 600, "{}", rendered.len());
+        let (line, caret) = (rendered.lines().nth(3).unwrap(), rendered.lines().nth(4).unwrap());
+        let marked = caret.chars().position(|letter| letter == '^').unwrap();
+        assert_eq!(line.chars().nth(marked), Some('x'), "{rendered}");
+    }
+
+    #[test]
+    fn a_file_cannot_write_escape_codes_to_the_terminal() {
+        let mut report = Report::default();
+        let source = report.add_source("odd.yaml", "a: \u{1b}[31m");
+        report.error_with_help(source.span(3, 4), "wrong \u{1b}", "\u{7}");
+        let rendered = report.finish().to_string();
+        assert!(!rendered.contains(|letter: char| letter.is_control() && letter != '\n'), "{rendered:?}");
+    }
+}

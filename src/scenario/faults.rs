@@ -1,0 +1,107 @@
+//! What goes wrong, or right again: from `faults:` to the engine's list, in order of time.
+
+use super::diagnostic::{Report, Span};
+use super::fields::Fields;
+use super::nodes::{GPU_STATES, foreign};
+use super::tree::Tree;
+use super::world::World;
+use crate::engine::{Fault, NodeTurn};
+use crate::fleet::{Foreign, GpuState};
+use crate::ids::GpuId;
+use crate::units::{Bytes, SimTime};
+
+const NODE_TURNS: [(&str, NodeTurn); 6] = [
+    ("ready", NodeTurn::Ready),
+    ("not_ready", NodeTurn::NotReady),
+    ("maintenance", NodeTurn::Maintenance),
+    ("silent", NodeTurn::Silent),
+    ("crashed", NodeTurn::Crashed),
+    ("gone", NodeTurn::Gone),
+];
+
+/// Reads `faults:`; those of one instant stay in the order of the file.
+pub(super) fn read(file: &Fields<'_>, world: &World, until: Option<SimTime>, report: &mut Report) -> Vec<(SimTime, Fault)> {
+    let mut faults = Vec::new();
+    for tree in file.list("faults", report) {
+        entry(tree, world, until, &mut faults, report);
+    }
+    faults.sort_by_key(|(at, _)| *at);
+    faults
+}
+
+fn entry(
+    tree: &Tree,
+    world: &World,
+    until: Option<SimTime>,
+    faults: &mut Vec<(SimTime, Fault)>,
+    report: &mut Report,
+) {
+    let Some(fields) = Fields::read(tree, "a fault", &["at", "node", "becomes", "foreign"], report) else { return };
+    let has_time = fields.require("at", "5m", report).is_some();
+    let at = fields.value::<SimTime>("at", report);
+    fields.require("node", "alpha", report);
+    fields.exclusive(&["becomes", "foreign"], "a fault is one change", report);
+    if fields.lacks_all(&["becomes", "foreign"]) {
+        let help = "add `becomes: not_ready`, or for a GPU `foreign: {memory: 20GiB}`";
+        report.error_with_help(fields.place(), "it is not said what happens", help);
+    }
+    if let (Some(at), Some(until)) = (at, until)
+        && at > until
+    {
+        let help = format!("write {until} or earlier, or a later `until`");
+        report.warning(fields.key_span("at"), format!("the run stops at {until}, before this happens"), help);
+    }
+    let subjects = fields.items("node", "a node such as alpha, or a GPU such as alpha/0", report);
+    let kinds: Vec<bool> = subjects.iter().map(|(typed, _)| typed.contains('/')).collect();
+    if kinds.contains(&true) && kinds.contains(&false) {
+        let help = "write one fault for the nodes and one for the GPUs";
+        return report.error_with_help(fields.key_span("node"), "nodes and GPUs in one list", help);
+    }
+    let at = at.unwrap_or(SimTime::ZERO);
+    let mut found: Vec<Fault> = Vec::new();
+    if kinds.first() == Some(&true) {
+        let gpus = subjects.iter().flat_map(|(typed, span)| world.gpus(typed, *span, report)).collect();
+        found.extend(gpu_faults(&fields, gpus, world, report));
+    } else {
+        found.extend(node_faults(&fields, &subjects, world, report));
+    }
+    if has_time {
+        faults.extend(found.into_iter().map(|fault| (at, fault)));
+    }
+}
+
+fn node_faults(fields: &Fields<'_>, subjects: &[(&str, Span)], world: &World, report: &mut Report) -> Vec<Fault> {
+    let nodes: Vec<_> = subjects.iter().flat_map(|(typed, span)| world.nodes(typed, *span, report)).collect();
+    if let (true, Some((typed, _))) = (fields.has("foreign"), subjects.first()) {
+        let help = format!("name the GPU: `node: {typed}/0`");
+        report.error_with_help(fields.key_span("foreign"), "foreign use is of a GPU, not of a node", help);
+    }
+    let is_gpu_word = |tree: &Tree| {
+        let typed = tree.scalar().unwrap_or("");
+        let known = NODE_TURNS.iter().any(|(name, _)| *name == typed);
+        !known && GPU_STATES.iter().any(|(name, _)| *name == typed)
+    };
+    if let (Some(tree), Some((typed, _))) = (fields.get("becomes").filter(|tree| is_gpu_word(tree)), subjects.first()) {
+        let message = format!("`{}` is a state of a GPU, not of a node", tree.scalar().unwrap_or(""));
+        let turns: Vec<&str> = NODE_TURNS.iter().map(|(name, _)| *name).collect();
+        let help = format!("name the GPU (`node: {typed}/0`), or write one of {}", turns.join(", "));
+        report.error_with_help(tree.span, message, help);
+        return Vec::new();
+    }
+    let becomes = fields.word("becomes", "something a node can become", &NODE_TURNS, report);
+    becomes.map_or(Vec::new(), |becomes| nodes.into_iter().map(|node| Fault::Node { node, becomes }).collect())
+}
+
+fn gpu_faults(fields: &Fields<'_>, gpus: Vec<GpuId>, world: &World, report: &mut Report) -> Vec<Fault> {
+    if let Some(tree) = fields.get("foreign") {
+        if tree.scalar() == Some("none") {
+            return gpus.into_iter().map(|gpu| Fault::Foreign { gpu, foreign: Foreign::NONE }).collect();
+        }
+        let memory = |gpu: &GpuId| world.nodes[gpu.node.index()].spec.shape.gpus[usize::from(gpu.index)].memory;
+        let least = gpus.iter().map(memory).min().unwrap_or(Bytes::new(u64::MAX));
+        let foreign = foreign(tree, least, report);
+        return foreign.map_or(Vec::new(), |foreign| gpus.iter().map(|gpu| Fault::Foreign { gpu: *gpu, foreign }).collect());
+    }
+    let becomes: Option<GpuState> = fields.word("becomes", "a state of a GPU", &GPU_STATES, report);
+    becomes.map_or(Vec::new(), |becomes| gpus.into_iter().map(|gpu| Fault::Gpu { gpu, becomes }).collect())
+}

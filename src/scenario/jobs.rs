@@ -1,0 +1,208 @@
+//! Jobs: from `jobs:` to arrivals in order of time, and of the file where times are equal.
+
+use std::sync::Arc;
+
+use super::demand;
+use super::diagnostic::{Report, Span};
+use super::fields::{Fields, name, text};
+use super::tree::{Node, Tree};
+use super::world::{World, copies};
+use crate::control::Profile;
+use crate::ids::JobId;
+use crate::units::{Permille, SimDuration, SimTime};
+use crate::workload::{Arrival, Backoff, Course, Demand, Ending, GpuTake, JobSpec, Pick, Restart, RetryPolicy};
+
+const RESTARTS: [(&str, Restart); 3] =
+    [("never", Restart::Never), ("on_failure", Restart::OnFailure), ("always", Restart::Always)];
+const ENDINGS: [(&str, Ending); 2] = [("completed", Ending::Completed), ("failed", Ending::Failed)];
+
+/// Fields of a job besides those of its demand.
+const FIELDS: [&str; 19] = [
+    "name", "at", "count", "every", "duration", "ends", "cancel_at", "prepare", "analysis", "failing_starts", "stop",
+    "priority", "queue", "user", "estimate", "time_limit", "restart", "retry", "replicas",
+];
+
+/// Jobs of one scenario.
+const MAX_JOBS: usize = 2_000_000;
+/// Replicas of one job, and tasks of one gang.
+const MAX_REPLICAS: u32 = 100_000;
+
+/// A job with what else is known of it until all are in order.
+pub(super) struct Draft {
+    pub arrival: Arrival,
+    pub cancel_at: Option<SimTime>,
+    /// Where its name stands.
+    pub span: Span,
+}
+
+/// Reads `jobs:`, in the order of the file.
+pub(super) fn read(file: &Fields<'_>, world: &mut World, profile: &Profile, report: &mut Report) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for tree in file.list("jobs", report) {
+        entry(tree, world, profile, &mut drafts, report);
+    }
+    drafts
+}
+
+/// Puts all jobs in order, gives them their ids and enters them into the world.
+pub(super) fn arrange(
+    mut drafts: Vec<Draft>,
+    world: &mut World,
+    report: &mut Report,
+) -> (Vec<Arrival>, Vec<(SimTime, JobId)>) {
+    // Stable, so that equal times keep the order of the file.
+    drafts.sort_by_key(|draft| draft.arrival.at);
+    let mut arrivals = Vec::with_capacity(drafts.len());
+    let mut cancellations = Vec::new();
+    for draft in drafts {
+        let spec = &draft.arrival.spec;
+        match world.job_names.add(Arc::clone(&spec.name)) {
+            Ok(index) => {
+                cancellations.extend(draft.cancel_at.map(|at| (at, JobId::new(index))));
+                world.replicas.push(spec.replicas);
+                arrivals.push(draft.arrival);
+            }
+            Err(_) => {
+                let message = format!("two jobs are named `{}`", spec.name);
+                report.error_with_help(draft.span, message, "give each a name of its own, or use `count:`");
+            }
+        }
+    }
+    cancellations.sort();
+    (arrivals, cancellations)
+}
+
+fn entry(tree: &Tree, world: &mut World, profile: &Profile, drafts: &mut Vec<Draft>, report: &mut Report) {
+    let mut known = FIELDS.to_vec();
+    known.extend(demand::FIELDS.iter().filter(|key| **key != "replicas"));
+    let Some(fields) = Fields::read(tree, "a job", &known, report) else { return };
+    let name_tree = fields.require("name", "chat", report);
+    let at = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
+    let demand = demand::read(&fields, world, report);
+    let spec = spec(&fields, demand, profile, report);
+    let course = Arc::new(course(&fields, report));
+    let cancel_at = fields.value::<SimTime>("cancel_at", report);
+    let Some((name_tree, name)) = name_tree.and_then(|tree| Some((tree, name(tree, report)?))) else { return };
+    let every = fields.value::<SimDuration>("every", report).unwrap_or(SimDuration::ZERO);
+    if fields.has("every") && !fields.has("count") {
+        let help = "add `count: 10`, or leave `every` out";
+        report.error_with_help(fields.key_span("every"), "`every` lies between copies, and there is one job", help);
+    }
+    let names: Vec<Arc<str>> = match fields.get("count") {
+        None => vec![Arc::from(name)],
+        Some(tree) => {
+            // Where the number is wrong, one copy stands for the others in what is checked later.
+            let mut count = fields.count("count", 1, report).unwrap_or(1);
+            if drafts.len() + count as usize > MAX_JOBS {
+                let message = format!("more than {MAX_JOBS} jobs");
+                report.error_with_help(tree.span, message, "rehearse a part of the workload");
+                count = 1;
+            }
+            world.groups.insert(name.to_string());
+            copies(name, count).collect()
+        }
+    };
+    for (index, name) in names.into_iter().enumerate() {
+        let later = SimDuration::from_nanos(every.as_nanos().saturating_mul(index as u64));
+        let at = at.checked_add(later).filter(|_| every.as_nanos().checked_mul(index as u64).is_some());
+        let Some(at) = at else {
+            let help = "write a shorter `every`, or fewer copies";
+            return report.error_with_help(fields.key_span("every"), "the last copies come after the end of time", help);
+        };
+        if let (Some(cancel), Some(tree)) = (cancel_at, fields.get("cancel_at"))
+            && cancel < at
+        {
+            let message = format!("`{name}` is cancelled at {cancel}, before it comes at {at}");
+            report.error_with_help(tree.span, message, format!("write {at} or later"));
+        }
+        let spec = Arc::new(JobSpec { name, ..spec.clone() });
+        let arrival = Arrival { at, spec, course: Arc::clone(&course), recorded_wait: None };
+        drafts.push(Draft { arrival, cancel_at, span: name_tree.span });
+    }
+}
+
+/// All but the name.
+fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
+    let replicas = fields.count("replicas", 1, report).unwrap_or(1);
+    for (key, count) in [("replicas", replicas), ("tasks", demand.tasks)] {
+        if count > MAX_REPLICAS {
+            let message = format!("{count} {key} of one job; at most {MAX_REPLICAS} are understood");
+            report.error_with_help(fields.key_span(key), message, "use `count:` for jobs of their own");
+        }
+    }
+    let takes_whole = demand.task.gpus.as_ref().is_some_and(|gpus| gpus.take == GpuTake::Whole);
+    if replicas > 1 && takes_whole && matches!(demand.pick, Some(Pick::AllGpus(_))) {
+        let message = format!("{replicas} replicas each take exactly these GPUs whole, so one runs at a time");
+        report.warning(fields.key_span("gpus"), message, "choose among GPUs with `pick_gpus:` and a number of `gpus`");
+    }
+    let time_limit = fields.value::<SimDuration>("time_limit", report);
+    if time_limit == Some(SimDuration::ZERO) {
+        let help = "write a duration such as 1h, or leave `time_limit` out";
+        report.error_with_help(fields.key_span("time_limit"), "a time limit of nothing lets nothing run", help);
+    }
+    JobSpec {
+        name: Arc::from(""),
+        demand,
+        replicas,
+        priority: fields.value("priority", report).unwrap_or(0),
+        queue: fields.text("queue", "the name of a queue", report).map(Arc::from),
+        user: fields.text("user", "the name of a user", report).map(Arc::from),
+        estimate: fields.value("estimate", report),
+        time_limit,
+        analyse: fields.has("analysis"),
+        restart: fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or_default(),
+        retry: fields.get("retry").and_then(|tree| retry(tree, profile, report)),
+    }
+}
+
+fn course(fields: &Fields<'_>, report: &mut Report) -> Course {
+    let run = fields.value("duration", report);
+    if fields.has("ends") && !fields.has("duration") {
+        let help = "add `duration: 10m`";
+        report.error_with_help(fields.key_span("ends"), "`ends` says how a run ends by itself, and this one does not", help);
+    }
+    let mut course = Course {
+        run,
+        ending: fields.word("ends", "an ending", &ENDINGS, report).unwrap_or_default(),
+        prepare: fields.value("prepare", report).unwrap_or_default(),
+        failing_starts: fields.value("failing_starts", report).unwrap_or(0),
+        stop: fields.value("stop", report).unwrap_or_default(),
+        ..Course::default()
+    };
+    match fields.get("analysis").map(|tree| (tree, text(tree, "a duration, `never` or `fails`", report))) {
+        None | Some((_, None)) => {}
+        Some((_, Some("never"))) => course.analysis = None,
+        Some((_, Some("fails"))) => course.analysis_fails = true,
+        Some((tree, Some(typed))) => match typed.parse() {
+            Ok(duration) => course.analysis = Some(duration),
+            Err(error) => {
+                let near = crate::nearest::nearest(typed, ["never", "fails"]);
+                let help = near.map_or("write `30s`, `never` or `fails`".to_string(), |near| format!("did you mean `{near}`?"));
+                report.error_with_help(tree.span, error.to_string(), help);
+            }
+        },
+    }
+    course
+}
+
+/// `{limit: 3, first: 10s, factor: 200%, max: 5m}`; what is not said is as in the profile.
+fn retry(tree: &Tree, profile: &Profile, report: &mut Report) -> Option<RetryPolicy> {
+    let fields = Fields::read(tree, "a retry policy", &["limit", "first", "factor", "max"], report)?;
+    let limit = match fields.get("limit") {
+        Some(Tree { node: Node::Scalar { text, .. }, .. }) if text == "none" => None,
+        Some(_) => fields.value::<u32>("limit", report),
+        None => profile.retry.limit,
+    };
+    let factor = fields.value::<Permille>("factor", report).unwrap_or(profile.retry.factor);
+    if factor < Permille::new(1000) {
+        let help = "write 100% for equal pauses, 200% to double them";
+        report.error_with_help(fields.key_span("factor"), format!("a factor of {factor} would shrink the pause"), help);
+    }
+    let first = fields.value("first", report).unwrap_or(profile.retry.first);
+    let max = fields.value("max", report).unwrap_or(profile.retry.max.max(first));
+    if max < first {
+        let help = format!("write `max: {first}` or more");
+        report.error_with_help(fields.key_span("max"), format!("the longest pause is shorter than the first, {first}"), help);
+    }
+    Some(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
+}

@@ -1,0 +1,179 @@
+//! From a file to what can be run: read, override, check all of it, lower all of it, and say all that is wrong at once.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::diagnostic::{Diagnostics, Report, SourceId};
+use super::emit::emit;
+use super::expectations::{self, Setting};
+use super::fields::{Fields, text};
+use super::parse::parse;
+use super::profiles;
+use super::set::{Override, apply};
+use super::source::read_text;
+use super::trace_source::{self, TraceUse};
+use super::tree::Tree;
+use super::world::World;
+use super::{faults, jobs, nodes};
+use crate::control::Profile;
+use crate::engine::Rehearsal;
+use crate::expect::{Expectation, Reproduction};
+use crate::units::SimTime;
+
+/// What the command line says over the file. Each text is checked like the file, and shown where it was typed.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// `PATH=VALUE`, in the order given.
+    pub set: Vec<String>,
+    pub seed: Option<String>,
+    /// A name or a path beside the file.
+    pub profile: Option<String>,
+    pub until: Option<String>,
+    /// Where the files of traces are looked for.
+    pub roots: trace_source::Roots,
+}
+
+/// A scenario that was found to be right.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub rehearsal: Rehearsal,
+    pub expectations: Vec<Expectation>,
+    /// Run each by loading the file again with its profile in [`Options::profile`].
+    pub reproductions: Vec<Reproduction>,
+    /// The report that the scenario repeats: `gpustack#1548`.
+    pub report: Option<String>,
+    pub tags: Vec<String>,
+    pub trace: Option<TraceUse>,
+    /// What is odd, and no error.
+    pub warnings: Diagnostics,
+}
+
+const FIELDS: [&str; 13] = [
+    "scenario", "report", "seed", "profile", "until", "tags", "machines", "nodes", "jobs", "trace", "faults", "expect",
+    "reproduces",
+];
+
+/// The profile of a file that names none.
+pub const DEFAULT_PROFILE: &str = "first-fit";
+
+/// Reads and checks a scenario file. Every fault is in the error; nothing that has one is ever run.
+pub fn load(path: &Path, options: &Options) -> Result<Loaded, Diagnostics> {
+    let mut report = Report::default();
+    let read = read_text(path, None, &mut report);
+    let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    let loaded = read.and_then(|(source, text)| lower(source, &text, &folder, options, &mut report));
+    finish(loaded, report)
+}
+
+/// Likewise, of a text; paths in it are looked for in `folder`, and `name` stands for the file in diagnostics.
+pub fn load_text(name: &str, text: &str, folder: &Path, options: &Options) -> Result<Loaded, Diagnostics> {
+    let mut report = Report::default();
+    let source = report.add_source(name, text);
+    let loaded = lower(source, text, folder, options, &mut report);
+    finish(loaded, report)
+}
+
+/// What [`load`] would say, good or bad: empty for a file without a fault.
+pub fn check(path: &Path, options: &Options) -> Diagnostics {
+    match load(path, options) {
+        Ok(loaded) => loaded.warnings,
+        Err(diagnostics) => diagnostics,
+    }
+}
+
+fn finish(loaded: Option<Loaded>, report: Report) -> Result<Loaded, Diagnostics> {
+    let has_errors = report.has_errors();
+    let diagnostics = report.finish();
+    match loaded {
+        Some(loaded) if !has_errors => Ok(Loaded { warnings: diagnostics, ..loaded }),
+        _ => Err(diagnostics),
+    }
+}
+
+/// The title and the like.
+struct Head {
+    title: String,
+    report: Option<String>,
+    seed: u64,
+    profile: Option<Arc<Profile>>,
+    until: Option<SimTime>,
+    tags: Vec<String>,
+}
+
+fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report: &mut Report) -> Option<Loaded> {
+    let is_blank = text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
+    if is_blank || text.trim().is_empty() {
+        let help = "begin with `scenario: ` and a sentence, then `nodes:`, `jobs:` and `expect:`";
+        report.error_with_help(source.start(), "the file is empty", help);
+        return None;
+    }
+    let mut tree = parse(text, source, report)?;
+    let is_overridden = override_all(&mut tree, options, report);
+    let effective = if is_overridden { emit(&tree) } else { text.to_string() };
+    let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
+    let head = head(&file, folder, report);
+    let mut world = World::default();
+    nodes::read(&file, &mut world, report);
+    let profile = match head.profile {
+        Some(profile) => profile,
+        // What a job leaves to the profile is of no account then: the file is not run.
+        None => Arc::new(profiles::profile(DEFAULT_PROFILE, source.start(), folder, report)?),
+    };
+    let mut drafts = jobs::read(&file, &mut world, &profile, report);
+    let trace = trace_source::read(&file, &options.roots, &mut world, &mut drafts, report);
+    if world.nodes.is_empty() && !report.has_errors() {
+        let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
+        report.error_with_help(file.place(), "there are no nodes", help);
+    }
+    if drafts.is_empty() && !file.has("jobs") && !report.has_errors() {
+        let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
+        report.warning(file.place(), "nothing is asked of these nodes", help);
+    }
+    let (arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
+    let faults = faults::read(&file, &world, head.until, report);
+    let setting = Setting { world: &world, until: head.until, folder };
+    let (expectations, reproductions) = expectations::read(&file, &setting, report);
+    let rehearsal = Rehearsal {
+        title: head.title,
+        source: effective,
+        seed: head.seed,
+        profile,
+        nodes: world.nodes,
+        arrivals,
+        cancellations,
+        faults,
+        until: head.until,
+    };
+    let warnings = Diagnostics::default();
+    Some(Loaded { rehearsal, expectations, reproductions, report: head.report, tags: head.tags, trace, warnings })
+}
+
+fn override_all(tree: &mut Tree, options: &Options, report: &mut Report) -> bool {
+    let set = options.set.iter().map(|argument| ("--set", "", argument.as_str()));
+    let named = [("--seed", "seed", &options.seed), ("--profile", "profile", &options.profile), ("--until", "until", &options.until)];
+    let named = named.into_iter().filter_map(|(option, path, argument)| Some((option, path, argument.as_deref()?)));
+    let overrides: Vec<_> = set.chain(named).collect();
+    for (option, path, argument) in &overrides {
+        apply(tree, &Override { option, path, argument }, report);
+    }
+    !overrides.is_empty()
+}
+
+fn head(file: &Fields<'_>, folder: &Path, report: &mut Report) -> Head {
+    let title = file.require("scenario", "A sentence that says what must be so", report);
+    let title = title.and_then(|tree| text(tree, "a sentence that says what must be so", report));
+    let profile = match file.get("profile") {
+        None => profiles::profile(DEFAULT_PROFILE, file.place(), folder, report),
+        Some(tree) => text(tree, "the name of a profile", report)
+            .and_then(|name| profiles::profile(name, tree.span, folder, report)),
+    };
+    let tags = file.items("tags", "a tag", report);
+    Head {
+        title: title.unwrap_or("").to_string(),
+        report: file.text("report", "a report such as gpustack#1548", report).map(str::to_string),
+        seed: file.value("seed", report).unwrap_or(1),
+        profile: profile.map(Arc::new),
+        until: file.value("until", report),
+        tags: tags.into_iter().map(|(tag, _)| tag.to_string()).collect(),
+    }
+}

@@ -1,0 +1,276 @@
+//! Machines: the catalog's, the scenario's own, and what a node says over them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::diagnostic::Report;
+use super::fields::{Fields, text, value};
+use super::tree::{Node, Tree};
+use crate::catalog::{self, CpuArch, Os, Vendor};
+use crate::fleet::{GpuShape, NodeShape, Reserved};
+use crate::units::{Bytes, MilliCpu, Money};
+
+pub(super) const OS_WORDS: [(&str, Os); 3] =
+    [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
+pub(super) const ARCH_WORDS: [(&str, CpuArch); 2] = [("x86_64", CpuArch::X86_64), ("aarch64", CpuArch::Aarch64)];
+const VENDOR_WORDS: [(&str, Vendor); 4] =
+    [("nvidia", Vendor::Nvidia), ("amd", Vendor::Amd), ("ascend", Vendor::Ascend), ("apple", Vendor::Apple)];
+
+/// The fields that a machine of the file and a node have in common.
+pub(super) const FIELDS: [&str; 13] = [
+    "machine", "cpus", "ram", "gpus", "gpu", "os", "arch", "driver", "labels", "reserved", "price_per_hour", "rack",
+    "switch",
+];
+
+/// GPUs of one machine; an index is sixteen bits wide, and no machine has so many.
+const MAX_GPUS: u32 = 1024;
+
+/// The machines of `machines:`, by name.
+pub(super) type Machines = BTreeMap<String, NodeShape>;
+
+/// Reads `machines:`. One may build on another that stands before it.
+pub(super) fn read(tree: Option<&Tree>, report: &mut Report) -> Machines {
+    let mut machines = Machines::new();
+    let Some(tree) = tree else { return machines };
+    let Node::Map(entries) = &tree.node else {
+        let message = format!("expected `machines` as a map from name to machine, found {}", tree.kind());
+        report.error_with_help(tree.span, message, "write `{big: {cpus: 64, ram: 512GiB, gpus: 8, gpu: a100-80g}}`");
+        return machines;
+    };
+    for entry in entries {
+        if catalog::machine(&entry.key).is_some() {
+            let message = format!("the catalog has a machine named `{}` already", entry.key);
+            report.error_with_help(entry.key_span, message, "choose another name, and build on it with `machine:`");
+        }
+        let Some(fields) = Fields::read(&entry.value, "a machine", &FIELDS, report) else { continue };
+        let mut shape = shape(&fields, &machines, report);
+        shape.machine = Some(Arc::from(entry.key.as_str()));
+        machines.insert(entry.key.clone(), shape);
+    }
+    machines
+}
+
+/// What `fields` describe: the machine they name, if any, with each field laid over it.
+pub(super) fn shape(fields: &Fields<'_>, machines: &Machines, report: &mut Report) -> NodeShape {
+    let mut shape = match fields.get("machine") {
+        Some(tree) => named(tree, machines, report),
+        None => blank(),
+    };
+    if fields.lacks_all(&["machine", "cpus", "gpus"]) {
+        let help = "add `machine: a100-80g-x8`, or `cpus: 32` and `ram: 256GiB`; `dryrack catalog machines` lists machines";
+        report.error_with_help(fields.place(), "it is not said what this machine has", help);
+    }
+    if let Some(cpu) = fields.value::<MilliCpu>("cpus", report) {
+        shape.cpu = cpu;
+    }
+    if let Some(ram) = fields.value::<Bytes>("ram", report) {
+        shape.ram = ram;
+    }
+    if let Some(os) = fields.word("os", "an operating system", &OS_WORDS, report) {
+        shape.os = os;
+    }
+    if let Some(arch) = fields.word("arch", "a CPU architecture", &ARCH_WORDS, report) {
+        shape.arch = arch;
+    }
+    for (key, place) in [("driver", &mut shape.driver), ("rack", &mut shape.rack), ("switch", &mut shape.switch)] {
+        if let Some(text) = fields.text(key, "a name", report) {
+            *place = Some(Arc::from(text));
+        }
+    }
+    shape.labels.extend(fields.labels("labels", report));
+    if let Some(price) = fields.value::<Money>("price_per_hour", report) {
+        shape.price_per_hour = Some(price);
+    }
+    gpus(fields, &mut shape, report);
+    reserve(fields, &mut shape, report);
+    shape
+}
+
+fn blank() -> NodeShape {
+    NodeShape {
+        machine: None,
+        os: Os::Linux,
+        arch: CpuArch::X86_64,
+        driver: None,
+        labels: BTreeMap::new(),
+        cpu: MilliCpu::ZERO,
+        ram: Bytes::ZERO,
+        reserved: Reserved::default(),
+        gpus: Vec::new(),
+        price_per_hour: None,
+        rack: None,
+        switch: None,
+    }
+}
+
+fn named(tree: &Tree, machines: &Machines, report: &mut Report) -> NodeShape {
+    let Some(name) = text(tree, "the name of a machine", report) else { return blank() };
+    if let Some(own) = machines.get(name) {
+        return own.clone();
+    }
+    let Some(machine) = catalog::machine(name) else {
+        let own = machines.keys().map(String::as_str);
+        let names = own.chain(catalog::machines().iter().map(|machine| machine.name));
+        report.unknown(tree.span, format!("no machine is named `{name}`"), name, names);
+        return blank();
+    };
+    NodeShape {
+        machine: Some(Arc::from(machine.name)),
+        os: machine.os,
+        arch: machine.arch,
+        cpu: machine.cpu,
+        ram: machine.ram,
+        gpus: machine.gpus.iter().flat_map(|group| from_catalog(group.model, group.count, Some(group.memory))).collect(),
+        ..blank()
+    }
+}
+
+/// `count` GPUs of a model of the catalog; none where the model's memory depends on the machine and is not given.
+pub(super) fn from_catalog(name: &str, count: u32, memory: Option<Bytes>) -> Vec<GpuShape> {
+    let Some(model) = catalog::gpu(name) else { return Vec::new() };
+    let Some(memory) = memory.or(model.memory) else { return Vec::new() };
+    let vendor = Some(model.vendor);
+    let gpu = GpuShape { model: Arc::from(model.name), vendor, memory, unified: model.unified };
+    vec![gpu; count as usize]
+}
+
+fn gpus(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
+    let kind = fields.get("gpu");
+    match (fields.get("gpus"), kind) {
+        (None, None) => return,
+        (None, Some(kind)) => {
+            report.error_with_help(kind.span, "it is not said how many GPUs of this type there are", "add `gpus: 1`");
+            return;
+        }
+        (Some(Tree { node: Node::List(items), .. }), kind) => {
+            if let Some(kind) = kind {
+                let help = "leave `gpu` out: each entry of `gpus` has its own `type`";
+                report.error_with_help(kind.span, "`gpu` says nothing beside a list of GPUs", help);
+            }
+            shape.gpus = items.iter().flat_map(|item| gpu_group(item, report)).collect();
+        }
+        (Some(tree), kind) => {
+            let Some(count) = value::<u32>(tree, report) else { return };
+            let one = match kind {
+                Some(kind) => text(kind, "a GPU type", report).map(|name| one_gpu(name, None, kind, report)),
+                None if count == 0 => Some(None),
+                None => Some(only_type(shape).or_else(|| {
+                    let help = "add `gpu: a100-80g`; `dryrack catalog gpus` lists types";
+                    report.error_with_help(tree.span, "it is not said of which type these GPUs are", help);
+                    None
+                })),
+            };
+            shape.gpus = match one.flatten() {
+                Some(gpu) if count <= MAX_GPUS => vec![gpu; count as usize],
+                _ => Vec::new(),
+            };
+            too_many(count, tree, report);
+        }
+    }
+    if shape.gpus.len() > MAX_GPUS as usize {
+        let tree = fields.get("gpus").map_or(fields.span, |tree| tree.span);
+        report.error_with_help(tree, format!("more than {MAX_GPUS} GPUs in one machine"), "spread them over several nodes");
+        shape.gpus.clear();
+    }
+    if shape.gpus.iter().any(|gpu| gpu.unified) && shape.ram == Bytes::ZERO {
+        let help = "add `ram: 192GiB`";
+        report.error_with_help(fields.key_span("gpus"), "this GPU's memory is a part of RAM, and there is none", help);
+    }
+}
+
+fn too_many(count: u32, tree: &Tree, report: &mut Report) {
+    if count > MAX_GPUS {
+        let message = format!("{count} GPUs in one machine; at most {MAX_GPUS} are understood");
+        report.error_with_help(tree.span, message, "spread them over several nodes with `count:`");
+    }
+}
+
+/// The type of a machine whose GPUs are all alike.
+fn only_type(shape: &NodeShape) -> Option<GpuShape> {
+    let first = shape.gpus.first()?;
+    shape.gpus.iter().all(|gpu| gpu == first).then(|| first.clone())
+}
+
+/// `{type: a100-80g, count: 4, memory: 80GiB}`, or a type alone.
+fn gpu_group(tree: &Tree, report: &mut Report) -> Vec<GpuShape> {
+    if let Node::Scalar { .. } = tree.node {
+        let name = text(tree, "a GPU type", report);
+        return name.and_then(|name| one_gpu(name, None, tree, report)).into_iter().collect();
+    }
+    let known = ["type", "count", "memory", "vendor", "unified"];
+    let Some(fields) = Fields::read(tree, "a group of GPUs", &known, report) else { return Vec::new() };
+    let kind = fields.require("type", "a100-80g", report);
+    let count = if fields.has("count") { fields.count("count", 1, report) } else { Some(1) };
+    let (Some(kind), Some(count)) = (kind, count) else { return Vec::new() };
+    let Some(name) = text(kind, "a GPU type", report) else { return Vec::new() };
+    let gpu = one_gpu(name, Some(&fields), kind, report);
+    if count > MAX_GPUS {
+        too_many(count, fields.get("count").unwrap_or(tree), report);
+        return Vec::new();
+    }
+    gpu.map_or(Vec::new(), |gpu| vec![gpu; count as usize])
+}
+
+/// A GPU of the catalog, or, where its memory is given, a type of the scenario's own.
+fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Report) -> Option<GpuShape> {
+    let memory = fields.and_then(|fields| fields.value::<Bytes>("memory", report));
+    let vendor = fields.and_then(|fields| fields.word("vendor", "a vendor", &VENDOR_WORDS, report));
+    let unified = fields.and_then(|fields| fields.value::<bool>("unified", report));
+    match (catalog::gpu(name), memory) {
+        (Some(model), None) if model.unified => {
+            let help = format!("write `gpus: [{{type: {name}, memory: 144GiB}}]`, or name a machine that has it");
+            let message = format!("the memory of {name} is a part of RAM, and how much it may take is not said");
+            report.error_with_help(tree.span, message, help);
+            None
+        }
+        (Some(model), memory) => Some(GpuShape {
+            model: Arc::from(model.name),
+            vendor: vendor.or(Some(model.vendor)),
+            memory: memory.or(model.memory)?,
+            unified: unified.unwrap_or(model.unified),
+        }),
+        (None, Some(memory)) => {
+            Some(GpuShape { model: Arc::from(name), vendor, memory, unified: unified.unwrap_or(false) })
+        }
+        (None, None) => {
+            let names: Vec<&str> = catalog::gpus().iter().map(|model| model.name).collect();
+            let message = format!("no GPU type is named `{name}`");
+            match crate::nearest::nearest(name, names) {
+                Some(near) => report.error_with_help(tree.span, message, format!("did you mean `{near}`?")),
+                None => {
+                    let help = format!("give its memory: `gpus: [{{type: {name}, memory: 80GiB}}]`");
+                    report.error_with_help(tree.span, message, help);
+                }
+            }
+            None
+        }
+    }
+}
+
+fn reserve(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
+    let Some(tree) = fields.get("reserved") else { return };
+    let known = ["cpu", "ram", "gpu_memory"];
+    let Some(reserved) = Fields::read(tree, "a reservation", &known, report) else { return };
+    if let Some(cpu) = reserved.value("cpu", report) {
+        shape.reserved.cpu = cpu;
+    }
+    if let Some(ram) = reserved.value("ram", report) {
+        shape.reserved.ram = ram;
+    }
+    if let Some(memory) = reserved.value("gpu_memory", report) {
+        shape.reserved.gpu_memory = memory;
+    }
+    let mut more = |key: &str, has: String| {
+        let span = reserved.get(key).map_or(reserved.span, |tree| tree.span);
+        report.error_with_help(span, format!("more is reserved than the machine has, {has}"), "reserve a part of it");
+    };
+    if shape.reserved.cpu > shape.cpu {
+        more("cpu", format!("{} cores", shape.cpu));
+    }
+    if shape.reserved.ram > shape.ram {
+        more("ram", shape.ram.to_string());
+    }
+    if let Some(gpu) = shape.gpus.iter().find(|gpu| gpu.memory < shape.reserved.gpu_memory) {
+        more("gpu_memory", format!("{} on {}", gpu.memory, gpu.model));
+    }
+}

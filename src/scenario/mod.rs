@@ -1,0 +1,45 @@
+//! Floor 6. Scenario files: from YAML text to a rehearsal with its expectations, or to all that is wrong with the text.
+//!
+//! Owns the format of scenario and profile files, their diagnostics, and how what is written is lowered to what is meant.
+//! Must never run what did not validate, nor stop at the first fault: [`load`] gives a whole [`Loaded`] or every
+//! [`Diagnostic`] with its place and, where there is one, what to type instead.
+//!
+//! A text goes through these in order:
+//!
+//! | step | module | gives |
+//! | --- | --- | --- |
+//! | read | `source` | text within bounds |
+//! | parse | `parse` | a `tree` that remembers places; a syntax error ends here |
+//! | override | `set` | the tree as the command line wants it, `emit` its text |
+//! | check and lower | `nodes`, `jobs`, `trace_source`, `faults`, `expectations` | ids, quantities, resolved names |
+//! | report | `diagnostic` | the faults, rendered |
+//!
+//! Ids are places in lists. Nodes are those of `nodes:` in the order of the file, then the trace's. Jobs are in order of
+//! time; of one instant, those of `jobs:` in the order of the file come first, then the trace's in its order.
+
+mod demand;
+mod diagnostic;
+mod emit;
+mod expectations;
+mod faults;
+mod fields;
+mod jobs;
+mod load;
+mod machines;
+mod nodes;
+mod parse;
+mod profiles;
+mod set;
+mod source;
+mod trace_source;
+mod tree;
+mod tree_serde;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text};
+pub use profiles::{load_profile, profile_names};
+pub use trace_source::{Roots, TraceUse};

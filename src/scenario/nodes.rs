@@ -1,0 +1,135 @@
+//! Nodes: from `nodes:` to the engine's list, in the order of the file.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::diagnostic::Report;
+use super::fields::{Fields, name, value, word};
+use super::machines::{self, Machines};
+use super::tree::{Node, Tree};
+use super::world::{World, copies, gpu_index};
+use crate::engine::InitialNode;
+use crate::fleet::{Foreign, GpuState, NodeShape, NodeSpec, NodeState};
+use crate::units::{Bytes, GpuShare};
+
+pub(super) const NODE_STATES: [(&str, NodeState); 6] = [
+    ("joining", NodeState::Joining),
+    ("ready", NodeState::Ready),
+    ("not_ready", NodeState::NotReady),
+    ("unreachable", NodeState::Unreachable),
+    ("maintenance", NodeState::Maintenance),
+    ("gone", NodeState::Gone),
+];
+
+pub(super) const GPU_STATES: [(&str, GpuState); 5] = [
+    ("ready", GpuState::Ready),
+    ("degraded", GpuState::Degraded),
+    ("draining", GpuState::Draining),
+    ("failed", GpuState::Failed),
+    ("unknown", GpuState::Unknown),
+];
+
+/// Nodes of one scenario. More would not be simulated in any useful time.
+const MAX_NODES: usize = 200_000;
+
+/// Reads `machines:` and `nodes:` into the world.
+pub(super) fn read(file: &Fields<'_>, world: &mut World, report: &mut Report) {
+    let machines = machines::read(file.get("machines"), report);
+    for tree in file.list("nodes", report) {
+        entry(tree, &machines, world, report);
+    }
+}
+
+fn entry(tree: &Tree, machines: &Machines, world: &mut World, report: &mut Report) {
+    let mut known = vec!["name", "count", "state", "foreign", "gpu_states"];
+    known.extend(machines::FIELDS);
+    let Some(fields) = Fields::read(tree, "a node", &known, report) else { return };
+    let name_tree = fields.require("name", "alpha", report);
+    let shape = Arc::new(machines::shape(&fields, machines, report));
+    let state = fields.word("state", "a state of a node", &NODE_STATES, report).unwrap_or(NodeState::Ready);
+    let Some((name_tree, name)) = name_tree.and_then(|tree| Some((tree, name(tree, report)?))) else { return };
+    let gpus = gpus(&fields, name, &shape, report);
+    let names: Vec<Arc<str>> = match fields.get("count") {
+        None => vec![Arc::from(name)],
+        Some(tree) => {
+            // Where the number is wrong, one copy stands for the others in what is checked later.
+            let mut count = fields.count("count", 1, report).unwrap_or(1);
+            if world.nodes.len() + count as usize > MAX_NODES {
+                let message = format!("more than {MAX_NODES} nodes");
+                report.error_with_help(tree.span, message, "rehearse a part of the fleet");
+                count = 1;
+            }
+            world.groups.insert(name.to_string());
+            copies(name, count).collect()
+        }
+    };
+    for name in names {
+        if world.node_names.add(Arc::clone(&name)).is_err() {
+            let message = format!("two nodes are named `{name}`");
+            report.error_with_help(name_tree.span, message, "give each a name of its own, or use `count:`");
+            return;
+        }
+        world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
+        let spec = NodeSpec { name, shape: Arc::clone(&shape) };
+        world.nodes.push(InitialNode { spec, state, gpus: gpus.clone() });
+    }
+}
+
+/// GPUs that do not begin as ready and free: `gpu_states: {0: degraded}`, `foreign: {0: {memory: 20GiB}}`.
+fn gpus(fields: &Fields<'_>, node: &str, shape: &NodeShape, report: &mut Report) -> Vec<(u16, GpuState, Foreign)> {
+    let mut gpus: BTreeMap<u16, (GpuState, Foreign)> = BTreeMap::new();
+    let idle = (GpuState::Ready, Foreign::NONE);
+    for (index, tree) in by_gpu(fields, "gpu_states", node, shape, report) {
+        if let Some(state) = word(tree, "a state of a GPU", &GPU_STATES, report) {
+            gpus.entry(index).or_insert(idle).0 = state;
+        }
+    }
+    for (index, tree) in by_gpu(fields, "foreign", node, shape, report) {
+        let memory = shape.gpus[usize::from(index)].memory;
+        if let Some(use_by_others) = foreign(tree, memory, report) {
+            gpus.entry(index).or_insert(idle).1 = use_by_others;
+        }
+    }
+    gpus.into_iter().map(|(index, (state, foreign))| (index, state, foreign)).collect()
+}
+
+fn by_gpu<'t>(
+    fields: &Fields<'t>,
+    key: &str,
+    node: &str,
+    shape: &NodeShape,
+    report: &mut Report,
+) -> Vec<(u16, &'t Tree)> {
+    let Some(tree) = fields.get(key) else { return Vec::new() };
+    let Node::Map(entries) = &tree.node else {
+        let message = format!("expected `{key}` as a map from GPU index, found {}", tree.kind());
+        let example = if key == "foreign" { "{0: {memory: 20GiB}}" } else { "{0: degraded}" };
+        report.error_with_help(tree.span, message, format!("write `{key}: {example}`"));
+        return Vec::new();
+    };
+    let found = entries.iter().filter_map(|entry| {
+        let index = gpu_index(node, shape.gpus.len(), &entry.key, entry.key_span, report)?;
+        Some((index, &entry.value))
+    });
+    found.collect()
+}
+
+/// `{memory: 20GiB, share: 80%}`, of a GPU with so much memory.
+pub(super) fn foreign(tree: &Tree, capacity: Bytes, report: &mut Report) -> Option<Foreign> {
+    let fields = Fields::read(tree, "foreign use", &["memory", "share"], report)?;
+    if !fields.has("memory") && !fields.has("share") {
+        report.error_with_help(tree.span, "it is not said what others hold", "write `{memory: 20GiB, share: 80%}`");
+        return None;
+    }
+    let memory = fields.value::<Bytes>("memory", report).unwrap_or(Bytes::ZERO);
+    if memory > capacity {
+        let span = fields.get("memory").map_or(tree.span, |tree| tree.span);
+        let message = format!("others hold {memory} of a GPU that has {capacity}");
+        report.error_with_help(span, message, format!("write {capacity} or less"));
+    }
+    let share = match fields.get("share") {
+        Some(tree) => value::<GpuShare>(tree, report)?,
+        None => GpuShare::ZERO,
+    };
+    Some(Foreign { share, memory })
+}

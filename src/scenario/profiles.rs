@@ -1,0 +1,173 @@
+//! Profiles by name or path: read, laid over their bases, and checked.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::diagnostic::{Diagnostics, Report, SourceId, Span};
+use super::parse::parse;
+use super::source::read_text;
+use super::tree::{Node, Tree};
+use super::tree_serde::Misfit;
+use crate::control::Profile;
+
+macro_rules! builtin {
+    ($($name:literal),* $(,)?) => {
+        /// The profiles that come with dryrack: name and text.
+        const BUILTIN: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../control/profiles/", $name, ".yaml"))),)*];
+    };
+}
+
+builtin!["best-fit", "fifo", "fifo-skipping", "first-fit", "gpustack-0.5-dev", "pack", "spread"];
+
+/// Bases upon bases: more than anyone can follow.
+const MAX_BASES: usize = 8;
+/// Faults of one profile that are looked for before giving up.
+const MAX_FAULTS: usize = 32;
+
+/// The names of the profiles that come with dryrack, sorted.
+pub fn profile_names() -> impl Iterator<Item = &'static str> {
+    BUILTIN.iter().map(|(name, _)| *name)
+}
+
+/// The profile of that name, or in the file at that path; a relative path is looked for in `folder`.
+pub fn load_profile(name_or_path: &str, folder: &Path) -> Result<Arc<Profile>, Diagnostics> {
+    let mut report = Report::default();
+    let asked = report.add_source("command line", name_or_path);
+    let span = asked.span(0, name_or_path.len());
+    let profile = profile(name_or_path, span, folder, &mut report);
+    match (profile, report.has_errors()) {
+        (Some(profile), false) => Ok(Arc::new(profile)),
+        _ => Err(report.finish()),
+    }
+}
+
+/// Likewise, for a name that stands at `span`.
+pub(super) fn profile(name_or_path: &str, span: Span, folder: &Path, report: &mut Report) -> Option<Profile> {
+    let (folded, base) = fold(name_or_path, span, folder, 0, report)?;
+    let source = folded.span.source();
+    let profile = read(folded, base.as_ref(), report)?;
+    let is_builtin = is_builtin(name_or_path);
+    for fault in profile.faults() {
+        let message = format!("profile `{}` {fault}", profile.name);
+        report.error(if is_builtin { span } else { source.start() }, message);
+    }
+    Some(profile)
+}
+
+fn is_builtin(name: &str) -> bool {
+    BUILTIN.iter().any(|(known, _)| *known == name)
+}
+
+fn is_path(name: &str) -> bool {
+    name.contains(['/', '\\']) || name.ends_with(".yaml") || name.ends_with(".yml")
+}
+
+/// The profile's data with its bases folded in, and what it would be without itself.
+fn fold(name: &str, span: Span, folder: &Path, depth: usize, report: &mut Report) -> Option<(Tree, Option<Tree>)> {
+    if depth > MAX_BASES {
+        let message = format!("`{name}` is the base of a base, more than {MAX_BASES} deep");
+        report.error_with_help(span, message, "let one profile in the row be whole, without a `base`");
+        return None;
+    }
+    let (source, text, folder) = source_of(name, span, folder, report)?;
+    let mut tree = parse(&text, source, report)?;
+    let Node::Map(entries) = &mut tree.node else {
+        let message = format!("expected a profile as a map, found {}", tree.kind());
+        report.error_with_help(tree.span, message, "write `base: first-fit`, a name, a title, and what differs");
+        return None;
+    };
+    let base = entries.iter().position(|entry| entry.key == "base").map(|at| entries.remove(at).value);
+    for key in ["name", "title"] {
+        if entries.iter().all(|entry| entry.key != key) {
+            let message = format!("the profile lacks `{key}`");
+            report.error_with_help(source.start(), message, format!("add `{key}: …`; the base's would be misleading"));
+        }
+    }
+    let Some(base) = base else { return Some((tree, None)) };
+    let Some(base_name) = base.scalar() else {
+        report.error(base.span, format!("expected the name of a profile as `base`, found {}", base.kind()));
+        return None;
+    };
+    let (below, _) = fold(base_name, base.span, &folder, depth + 1, report)?;
+    Some((below.clone().overlaid(tree), Some(below)))
+}
+
+fn source_of(name: &str, span: Span, folder: &Path, report: &mut Report) -> Option<(SourceId, Arc<str>, PathBuf)> {
+    if is_path(name) {
+        let path = folder.join(name);
+        let (source, text) = read_text(&path, Some(span), report)?;
+        let beside = path.parent().unwrap_or(folder).to_path_buf();
+        return Some((source, text, beside));
+    }
+    let Some((_, text)) = BUILTIN.iter().find(|(known, _)| *known == name) else {
+        report.unknown(span, format!("no profile is named `{name}`"), name, profile_names());
+        return None;
+    };
+    let text: Arc<str> = Arc::from(*text);
+    let source = report.add_source(format!("profile {name}"), Arc::clone(&text));
+    Some((source, text, folder.to_path_buf()))
+}
+
+/// Reads a profile, and where something in it is wrong, puts the base's in its place and reads on, so that all faults
+/// are told at once.
+fn read(mut tree: Tree, base: Option<&Tree>, report: &mut Report) -> Option<Profile> {
+    for found in 0..MAX_FAULTS {
+        let misfit = match Profile::deserialize(&tree) {
+            Ok(profile) => return Some(profile),
+            Err(misfit) => misfit,
+        };
+        // What is missing after something wrong was taken out may be what was taken out.
+        if misfit.is_missing && found > 0 {
+            return None;
+        }
+        let span = misfit.span.unwrap_or(tree.span);
+        tell(&misfit, span, report);
+        if misfit.is_missing || !mend(&mut tree, base, span) {
+            return None;
+        }
+    }
+    None
+}
+
+fn tell(misfit: &Misfit, span: Span, report: &mut Report) {
+    match &misfit.word {
+        Some(word) => report.unknown(span, &misfit.message, word, misfit.known.iter().copied()),
+        None if misfit.is_missing => {
+            report.error_with_help(span, format!("the profile {}", misfit.message), "add it, or name a `base` that has it");
+        }
+        None => report.error(span, &misfit.message),
+    }
+}
+
+/// Takes out what stands at `span`, or puts the base's value in its place; `false` where nothing does.
+fn mend(tree: &mut Tree, base: Option<&Tree>, span: Span) -> bool {
+    let Node::Map(entries) = &mut tree.node else { return false };
+    let Some(at) = entries.iter().position(|entry| entry.key_span == span || holds(&entry.value, span)) else {
+        return false;
+    };
+    let entry = &mut entries[at];
+    let below = base.and_then(|base| base.get(&entry.key));
+    let is_within = entry.key_span != span && entry.value.span != span;
+    if is_within && mend(&mut entry.value, below, span) && entry.value.size() > 1 {
+        return true;
+    }
+    match below {
+        Some(below) if entry.key_span != span && below.span != entry.value.span => entry.value = below.clone(),
+        _ => drop(entries.remove(at)),
+    }
+    true
+}
+
+/// Whether something within this tree stands at `span`.
+fn holds(tree: &Tree, span: Span) -> bool {
+    match &tree.node {
+        Node::Scalar { .. } => tree.span == span,
+        Node::List(items) => tree.span == span || items.iter().any(|item| holds(item, span)),
+        Node::Map(entries) => {
+            tree.span == span || entries.iter().any(|entry| entry.key_span == span || holds(&entry.value, span))
+        }
+    }
+}

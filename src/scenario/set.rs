@@ -1,0 +1,121 @@
+//! Overrides from the command line, applied to the tree before anything is checked.
+//!
+//! `--set nodes.alpha.state=not_ready` names a list's entry by its `name` (or `profile`), or by its place from 0. The
+//! value is YAML. What is wrong with it is shown where it was typed, because that is where its span lies.
+
+use super::diagnostic::{Report, Span};
+use super::parse::parse;
+use super::tree::{Entry, Node, Tree};
+
+/// One override: `option` as typed (`--set`), and its argument.
+pub(super) struct Override<'t> {
+    pub option: &'t str,
+    /// What it stands for: empty for `--set`, `seed=` for `--seed`.
+    pub path: &'t str,
+    pub argument: &'t str,
+}
+
+/// A step of a path, with where it stands.
+struct Step {
+    name: String,
+    span: Span,
+}
+
+/// Applies one override.
+pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
+    let prefix = format!("{} ", over.option);
+    let source = report.add_source("command line", format!("{prefix}{}", over.argument));
+    let whole = source.span(prefix.len(), prefix.len() + over.argument.len());
+    let (path, value_start) = match (over.path, over.argument.find('=')) {
+        ("", Some(at)) => (&over.argument[..at], prefix.len() + at + 1),
+        ("", None) => {
+            let message = format!("`{}` sets nothing", over.argument);
+            return report.error_with_help(whole, message, "write PATH=VALUE, for example nodes.alpha.state=not_ready");
+        }
+        (path, _) => (path, prefix.len()),
+    };
+    let steps = match over.path {
+        "" => split(path, prefix.len(), |start, end| source.span(start, end)),
+        path => vec![Step { name: path.to_string(), span: source.span(0, over.option.len()) }],
+    };
+    if steps.iter().any(|step| step.name.is_empty()) {
+        let help = "write names with dots between them, for example nodes.alpha.state";
+        return report.error_with_help(whole, format!("`{path}` is not a path"), help);
+    }
+    // Spaces in place of what stands before it, so that the value's spans lie where it was typed.
+    let text = format!("{}{}", " ".repeat(value_start), &over.argument[value_start - prefix.len()..]);
+    let value = match text.trim().is_empty() {
+        true => Some(Tree { span: whole, node: Node::Scalar { text: String::new(), quoted: false } }),
+        false => parse(&text, source, report),
+    };
+    if let Some(value) = value {
+        put(tree, &steps, value, "the file", report);
+    }
+}
+
+/// Splits at dots; a step in double quotes may hold dots itself.
+fn split(path: &str, offset: usize, span: impl Fn(usize, usize) -> Span) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let (mut start, mut is_quoted) = (0, false);
+    for (at, letter) in path.char_indices().chain([(path.len(), '.')]) {
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            '.' if !is_quoted || at == path.len() => {
+                let name = path[start..at].trim_matches('"').to_string();
+                steps.push(Step { name, span: span(offset + start, offset + at) });
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    steps
+}
+
+fn put(tree: &mut Tree, steps: &[Step], value: Tree, within: &str, report: &mut Report) {
+    let Some((step, rest)) = steps.split_first() else {
+        *tree = value;
+        return;
+    };
+    if tree.is_nothing() {
+        *tree = Tree::map(step.span);
+    }
+    match &mut tree.node {
+        Node::Map(entries) => {
+            let at = entries.iter().position(|entry| entry.key == step.name).unwrap_or_else(|| {
+                // Whether there may be such a key is for the check to say, which knows the keys.
+                entries.push(Entry { key: step.name.clone(), key_span: step.span, value: Tree::map(step.span) });
+                entries.len() - 1
+            });
+            put(&mut entries[at].value, rest, value, &step.name, report);
+        }
+        Node::List(items) => match find(items, &step.name) {
+            Some(item) => put(item, rest, value, &step.name, report),
+            None => {
+                let names: Vec<String> = items.iter().filter_map(|item| name_of(item)).map(str::to_string).collect();
+                let message = match step.name.parse::<usize>() {
+                    Ok(_) => format!("`{within}` has {} entries, counted from 0", items.len()),
+                    Err(_) => format!("no entry of `{within}` is named `{}`", step.name),
+                };
+                report.unknown(step.span, message, &step.name, names.iter().map(String::as_str));
+            }
+        },
+        Node::Scalar { .. } => {
+            let help = format!("set `{within}` itself, or give it as a map in the file");
+            report.error_with_help(step.span, format!("`{within}` is a single value and has no `{}`", step.name), help);
+        }
+    }
+}
+
+fn name_of(item: &Tree) -> Option<&str> {
+    match &item.node {
+        Node::Map(_) => item.get("name").or(item.get("profile")).and_then(Tree::scalar),
+        Node::Scalar { .. } => item.scalar(),
+        Node::List(_) => None,
+    }
+}
+
+fn find<'t>(items: &'t mut [Tree], step: &str) -> Option<&'t mut Tree> {
+    let by_name = items.iter().position(|item| name_of(item) == Some(step));
+    let at = by_name.or_else(|| step.parse().ok())?;
+    items.get_mut(at)
+}

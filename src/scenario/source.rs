@@ -1,0 +1,64 @@
+//! Files as text: read whole, up to a limit, and only if they are text.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::diagnostic::{Report, SourceId, Span};
+
+/// Bytes of the largest file that is read. A job takes about a hundred.
+pub(super) const MAX_BYTES: u64 = 16 << 20;
+
+/// The text of a file, or `None` after what is wrong was reported: at `asked`, where the file was named, or else at the
+/// file.
+pub(super) fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -> Option<(SourceId, Arc<str>)> {
+    let name = path.display().to_string();
+    let mut refuse = |message: String, help: &str, at: Option<Span>| {
+        let span = at.unwrap_or_else(|| report.add_source(name.as_str(), "").start());
+        report.error_with_help(span, message, help);
+    };
+    let mut bytes = Vec::new();
+    let opened = match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(std::io::Error::other("it is a folder")),
+        _ => std::fs::File::open(path),
+    };
+    // One byte beyond the limit tells that there is more; how much is not asked, because a pipe does not know.
+    let read = opened.and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
+    if let Err(error) = read {
+        refuse(format!("cannot read `{name}`: {}", plain(&error)), "check the path", asked);
+        return None;
+    }
+    if bytes.len() as u64 > MAX_BYTES {
+        let message = format!("the file is larger than {} MiB", MAX_BYTES >> 20);
+        refuse(message, "use `count:` for copies of a job or node, and `trace:` for a large workload", None);
+        return None;
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => {
+            let text: Arc<str> = text.into();
+            Some((report.add_source(name.as_str(), Arc::clone(&text)), text))
+        }
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let bytes = error.into_bytes();
+            let help = match bytes.as_slice() {
+                [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it looks like UTF-16; save it as UTF-8",
+                _ => "name a YAML file, saved as UTF-8",
+            };
+            let message = format!("expected UTF-8 text, found the byte 0x{:02X}", bytes[at]);
+            // The text before it says the line and column.
+            let source = report.add_source(name.as_str(), String::from_utf8_lossy(&bytes[..at]));
+            report.error_with_help(source.span(at, at), message, help);
+            None
+        }
+    }
+}
+
+/// What the system says, without its number.
+fn plain(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file".to_string(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
+        _ => error.to_string(),
+    }
+}

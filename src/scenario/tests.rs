@@ -1,0 +1,47 @@
+use std::path::Path;
+
+use super::*;
+
+fn loaded(text: &str) -> Loaded {
+    load_text("test.yaml", text, Path::new(""), &Options::default()).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+#[test]
+fn every_profile_that_comes_with_dryrack_is_sound() {
+    for name in profile_names() {
+        let profile = load_profile(name, Path::new("")).unwrap_or_else(|faults| panic!("{faults}"));
+        assert_eq!(profile.name, name);
+    }
+}
+
+#[test]
+fn the_scenario_of_the_design_is_read() {
+    let text = "\
+scenario: A worker that is not ready is never chosen, by hand or automatically
+report: gpustack#1548
+seed: 7
+nodes:
+  - {name: alpha, machine: a100-80g-x2, state: not_ready}
+  - {name: beta,  machine: a100-80g-x2}
+  - {name: studio, machine: m2-ultra-192g, os: darwin}
+jobs:
+  - {name: chat, at: 10s, gpus: [alpha/0, beta/0]}
+faults:
+  - {at: 5m, node: alpha, becomes: ready}
+expect:
+  - {name: never_on_alpha, job: chat, never: placed, on: alpha, until: 5m}
+  - {name: says_why,       job: chat, at: 1m, is: pending, because: node_not_ready}
+  - {name: recovers,       job: chat, is: running, by: 8m}
+reproduces:
+  - profile: gpustack-0.5-dev
+    fails: [never_on_alpha]
+    and: [{job: chat, is: scheduled, on: alpha, from: 20s, for: 4m}]
+";
+    let loaded = loaded(text);
+    assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+    assert_eq!(loaded.rehearsal.nodes.len(), 3);
+    assert_eq!(loaded.rehearsal.source, text);
+    assert_eq!(loaded.expectations.len(), 3);
+    assert_eq!(loaded.expectations[1].place.line, 14);
+    assert_eq!(loaded.reproductions[0].and.len(), 1);
+}
