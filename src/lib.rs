@@ -11,5 +11,6 @@ pub mod policy;
 pub mod rng;
 pub mod scenario;
 pub mod scheduler;
+pub mod trace;
 pub mod units;
 pub mod workload;

@@ -1,0 +1,171 @@
+//! Everything that can be wrong with a trace.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Faults of one file that are kept; the rest are only counted.
+const FAULTS_SHOWN: usize = 20;
+
+/// Why a trace cannot be read, found or brought; a fragment fit for "failed to …: {error}".
+#[derive(Debug, Error)]
+pub enum TraceError {
+    /// A field that is not what its column holds; the column is that of the field's first byte, from 1.
+    #[error("{}:{line}:{column}: expected {expected}, found {found}", file.display())]
+    Malformed { file: PathBuf, line: u64, column: u64, expected: String, found: String },
+
+    #[error("{}:{line}:{column}: unknown column `{name}`; {}", file.display(), hint(nearest, valid))]
+    UnknownColumn { file: PathBuf, line: u64, column: u64, name: String, nearest: Option<String>, valid: String },
+
+    #[error("{}:{line}: no column `{name}`; every one of {valid} is needed", file.display())]
+    MissingColumn { file: PathBuf, line: u64, name: String, valid: String },
+
+    #[error("{}: {} faults{}", file.display(), faults.len() as u64 + more, each(faults, *more))]
+    Several { file: PathBuf, faults: Vec<TraceError>, more: u64 },
+
+    #[error("failed to read {} at line {line}: {source}", file.display())]
+    Unreadable { file: PathBuf, line: u64, source: io::Error },
+
+    #[error("failed to open {}: {source}", file.display())]
+    Unopened { file: PathBuf, source: io::Error },
+
+    #[error("failed to write {}: {source}", file.display())]
+    Unwritten { file: PathBuf, source: io::Error },
+
+    #[error("{}:{line}:{column}: {problem}", file.display())]
+    BadIndex { file: PathBuf, line: usize, column: usize, problem: String },
+
+    #[error("{}: trace {trace}: {problem}", file.display())]
+    BadEntry { file: PathBuf, trace: String, problem: String },
+
+    #[error("unknown trace `{name}`; {}", hint(nearest, valid))]
+    UnknownTrace { name: String, nearest: Option<String>, valid: String },
+
+    #[error("trace {trace} has no {what} `{name}`; {}", hint(nearest, valid))]
+    UnknownList { trace: String, what: &'static str, name: String, nearest: Option<String>, valid: String },
+
+    #[error("trace {trace} says nothing of its nodes")]
+    NoNodes { trace: String },
+
+    #[error("trace {trace} is not here: no {file} in {}; get it with `dryrack trace get {trace}`", places(looked))]
+    NotHere { trace: String, file: String, looked: Vec<PathBuf> },
+
+    #[error("{} is not the indexed {trace}: its content has sha256 {found}, expected {expected}", file.display())]
+    WrongSum { trace: String, file: PathBuf, found: String, expected: String },
+
+    #[error(
+        "{} is damaged (sha256 {found}, expected {expected}) and is found before the cache; remove or replace it",
+        file.display()
+    )]
+    InTheWay { file: PathBuf, found: String, expected: String },
+
+    #[error("nowhere to keep traces: set DRYRACK_CACHE, XDG_CACHE_HOME or HOME to an absolute path")]
+    NoCache,
+
+    #[error("no {file} or {file}.gz in {}", folder.display())]
+    NotInFolder { file: String, folder: PathBuf },
+
+    #[error("cannot download without curl on the PATH; download {address} yourself and put it at {}", into.display())]
+    NoCurl { address: String, into: PathBuf },
+
+    #[error("failed to download {address}: {detail}")]
+    Download { address: String, detail: String },
+
+    #[error("{address} gave content with sha256 {found}, expected {expected}; nothing was kept")]
+    WrongDownload { address: String, found: String, expected: String },
+
+    /// Every address of a file failed, or several files did.
+    #[error("{}", joined(attempts))]
+    AllFailed { attempts: Vec<TraceError> },
+}
+
+impl TraceError {
+    /// One fault as itself, several as [`TraceError::Several`]; never called without any.
+    pub(super) fn from_faults(file: &Path, faults: Faults) -> TraceError {
+        let Faults { mut shown, more } = faults;
+        match (shown.len(), more) {
+            (1, 0) => shown.remove(0),
+            _ => TraceError::Several { file: file.to_path_buf(), faults: shown, more },
+        }
+    }
+
+    /// One failure as itself, several as [`TraceError::AllFailed`].
+    pub(super) fn from_attempts(mut attempts: Vec<TraceError>) -> TraceError {
+        match attempts.len() {
+            1 => attempts.remove(0),
+            _ => TraceError::AllFailed { attempts },
+        }
+    }
+}
+
+/// The faults of one file, gathered while it is read to its end.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    shown: Vec<TraceError>,
+    more: u64,
+}
+
+impl Faults {
+    pub(super) fn push(&mut self, fault: TraceError) {
+        match self.shown.len() < FAULTS_SHOWN {
+            true => self.shown.push(fault),
+            false => self.more += 1,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.shown.is_empty()
+    }
+}
+
+/// The valid name most like `name`, if one is like it at all.
+pub(super) fn nearest<'a>(name: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    // Ties go to the first valid name, so the hint does not depend on anything but the order of the list.
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in valid {
+        let distance = strsim::damerau_levenshtein(&name.to_lowercase(), &candidate.to_lowercase());
+        let close = distance <= candidate.chars().count().max(3) / 2;
+        if close && best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate.to_string())
+}
+
+fn hint(nearest: &Option<String>, valid: &str) -> String {
+    match nearest {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("expected one of {valid}"),
+    }
+}
+
+fn each(faults: &[TraceError], more: u64) -> String {
+    let mut text: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+    if more > 0 {
+        text.push_str(&format!("\n  and {more} more"));
+    }
+    text
+}
+
+fn joined(attempts: &[TraceError]) -> String {
+    attempts.iter().map(TraceError::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn places(looked: &[PathBuf]) -> String {
+    let shown: Vec<String> = looked.iter().map(|place| place.display().to_string()).collect();
+    if shown.is_empty() { "any folder (none is known)".to_string() } else { shown.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_unlike_any_other_gets_no_guess() {
+        let valid = ["gpu_milli", "gpu_spec", "num_gpu"];
+        assert_eq!(nearest("gpu_mili", valid), Some("gpu_milli".to_string()));
+        assert_eq!(nearest("GPU_SPEC", valid), Some("gpu_spec".to_string()));
+        assert_eq!(nearest("wavelength", valid), None);
+    }
+}

@@ -1,0 +1,459 @@
+//! Brings a trace's files into the cache, from their public addresses or from a folder.
+//!
+//! A file is written under another name beside its place, summed, and renamed into it: what lies in the cache under a
+//! trace's name is whole and right, and a failure leaves nothing behind. Downloads go through the system's `curl`,
+//! which knows the proxies and certificates of the machine.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+
+use super::error::TraceError;
+use super::index::{Index, TraceEntry, TraceFile};
+use super::locate::{FileState, Roots, check_path};
+use super::sum;
+
+const CURL: &str = "curl";
+
+/// What [`get`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Got {
+    pub trace: String,
+    pub files: Vec<GotFile>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GotFile {
+    pub file: String,
+    /// Where it lies now.
+    pub path: PathBuf,
+    pub how: How,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It was there, and is right.
+    AlreadyThere,
+    Downloaded {
+        address: String,
+    },
+    Copied {
+        from: PathBuf,
+    },
+}
+
+/// Makes every file of the trace `name` available and right: from the folder `from`, or else from its addresses.
+///
+/// The files that could be brought stay even if others could not; the error tells of those.
+pub fn get(index: &Index, roots: &Roots, name: &str, from: Option<&Path>) -> Result<Got, TraceError> {
+    get_with(index, roots, name, from, CURL)
+}
+
+fn get_with(index: &Index, roots: &Roots, name: &str, from: Option<&Path>, curl: &str) -> Result<Got, TraceError> {
+    let entry = index.trace(name)?;
+    let mut files = Vec::new();
+    let mut failures = Vec::new();
+    for file in &entry.files {
+        match bring(roots, entry, file, from, curl) {
+            Ok(got) => files.push(got),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    match failures.is_empty() {
+        true => Ok(Got { trace: entry.name.clone(), files }),
+        false => Err(TraceError::from_attempts(failures)),
+    }
+}
+
+fn bring(
+    roots: &Roots,
+    entry: &TraceEntry,
+    file: &TraceFile,
+    from: Option<&Path>,
+    curl: &str,
+) -> Result<GotFile, TraceError> {
+    let cache = roots.cache_folder(entry);
+    for folder in roots.folders(entry) {
+        let Some(path) = file.found_in(&folder) else { continue };
+        match check_path(path, file)? {
+            FileState::Right { path } => {
+                return Ok(GotFile { file: file.name.clone(), path, how: How::AlreadyThere });
+            }
+            // A wrong file in the cache is replaced; one elsewhere is not ours, and would be found first for ever.
+            FileState::Wrong { path, found, expected } if Some(&folder) != cache.as_ref() => {
+                return Err(TraceError::InTheWay { file: path, found, expected });
+            }
+            FileState::Wrong { .. } | FileState::Missing => {}
+        }
+    }
+    let cache = cache.ok_or(TraceError::NoCache)?;
+    fs::create_dir_all(&cache).map_err(|source| TraceError::Unwritten { file: cache.clone(), source })?;
+    match from {
+        Some(folder) => copy(entry, file, folder, &cache),
+        None => download(file, &cache, curl),
+    }
+}
+
+/// Takes the file from `folder`, or from the trace's own folder in it.
+fn copy(entry: &TraceEntry, file: &TraceFile, folder: &Path, cache: &Path) -> Result<GotFile, TraceError> {
+    let from = file.found_in(folder).or_else(|| file.found_in(&folder.join(&entry.folder)));
+    let from = from.ok_or_else(|| TraceError::NotInFolder { file: file.name.clone(), folder: folder.to_path_buf() })?;
+    let beside = Beside::new(cache, &file.name)?;
+    let mut input = File::open(&from).map_err(|source| TraceError::Unopened { file: from.clone(), source })?;
+    let written = beside.create().and_then(|mut output| io::copy(&mut input, &mut output));
+    written.map_err(|source| TraceError::Unwritten { file: beside.path.clone(), source })?;
+    let found = sum::of_file(&beside.path)?;
+    if found != file.sha256 {
+        let (trace, expected) = (entry.name.clone(), file.sha256.clone());
+        return Err(TraceError::WrongSum { trace, file: from, found, expected });
+    }
+    let path = beside.settle(cache, file)?;
+    Ok(GotFile { file: file.name.clone(), path, how: How::Copied { from } })
+}
+
+/// Tries the addresses in their order.
+fn download(file: &TraceFile, cache: &Path, curl: &str) -> Result<GotFile, TraceError> {
+    let mut failures = Vec::new();
+    for address in &file.addresses {
+        match download_one(file, address, cache, curl) {
+            Ok(path) => {
+                let how = How::Downloaded { address: address.clone() };
+                return Ok(GotFile { file: file.name.clone(), path, how });
+            }
+            // Without curl there is no second address to try.
+            Err(no_curl @ TraceError::NoCurl { .. }) => return Err(no_curl),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    Err(TraceError::from_attempts(failures))
+}
+
+fn download_one(file: &TraceFile, address: &str, cache: &Path, curl: &str) -> Result<PathBuf, TraceError> {
+    let beside = Beside::new(cache, &file.name)?;
+    let mut command = Command::new(curl);
+    command.args(["-fL", "-sS", "--retry", "2", "--proto", "=http,https"]);
+    // A connection that stands still is given up.
+    command.args(["--connect-timeout", "30", "--speed-time", "60", "--speed-limit", "1"]);
+    if is_loopback(address) {
+        // This machine is not reached through a proxy.
+        command.args(["--noproxy", "*"]);
+    }
+    command.arg("-o").arg(&beside.path).arg(address);
+    let ran = command.stdin(Stdio::null()).output();
+    let failed = |detail: String| TraceError::Download { address: address.to_string(), detail };
+    let output = match ran {
+        Ok(output) => output,
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => {
+            let into = cache.join(&file.name);
+            let into = if address.ends_with(".gz") { cache.join(format!("{}.gz", file.name)) } else { into };
+            return Err(TraceError::NoCurl { address: address.to_string(), into });
+        }
+        Err(fault) => return Err(failed(format!("cannot run {curl}: {fault}"))),
+    };
+    if !output.status.success() {
+        let told = String::from_utf8_lossy(&output.stderr);
+        let told = told.trim().lines().last().unwrap_or("").trim_start_matches("curl: ").to_string();
+        return Err(failed(if told.is_empty() { format!("curl ended with {}", output.status) } else { told }));
+    }
+    // An empty answer may leave no file at all.
+    if !beside.path.exists() {
+        return Err(failed("the answer is empty".to_string()));
+    }
+    let found = sum::of_file(&beside.path)?;
+    if found != file.sha256 {
+        let (address, expected) = (address.to_string(), file.sha256.clone());
+        return Err(TraceError::WrongDownload { address, found, expected });
+    }
+    beside.settle(cache, file)
+}
+
+fn is_loopback(address: &str) -> bool {
+    let after_scheme = address.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = after_scheme.split(['/', '?', '#']).next().unwrap_or("");
+    ["127.0.0.1", "localhost"]
+        .iter()
+        .any(|host| authority.strip_prefix(host).is_some_and(|port| port.is_empty() || port.starts_with(':')))
+}
+
+/// A file being written beside its place; gone when dropped, unless it was settled.
+struct Beside {
+    path: PathBuf,
+}
+
+impl Beside {
+    fn new(folder: &Path, name: &str) -> Result<Beside, TraceError> {
+        // The process number keeps two runs at once from writing the same file.
+        let path = folder.join(format!(".{name}.{}.part", process::id()));
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(TraceError::Unwritten { file: path, source })
+            }
+            Ok(()) | Err(_) => Ok(Beside { path }),
+        }
+    }
+
+    fn create(&self) -> io::Result<File> {
+        File::create_new(&self.path)
+    }
+
+    /// Renames it to its place, as `.gz` where it is compressed, and removes the other form: it was wrong.
+    fn settle(self, cache: &Path, file: &TraceFile) -> Result<PathBuf, TraceError> {
+        let unwritten = |source| TraceError::Unwritten { file: self.path.clone(), source };
+        let mut magic = Vec::new();
+        let open = File::open(&self.path).map_err(unwritten)?;
+        open.sync_all().map_err(unwritten)?;
+        open.take(2).read_to_end(&mut magic).map_err(unwritten)?;
+        let [plain, gzip] = file.kept_names().map(|name| cache.join(name));
+        let (place, other) = if magic == [0x1f, 0x8b] { (gzip, plain) } else { (plain, gzip) };
+        match fs::remove_file(&other) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(TraceError::Unwritten { file: other, source });
+            }
+            Ok(()) | Err(_) => {}
+        }
+        fs::rename(&self.path, &place).map_err(|source| TraceError::Unwritten { file: place.clone(), source })?;
+        Ok(place)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // Settled or never written, it is not there; otherwise there is nobody left to tell.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl fmt::Display for Got {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, got) in self.files.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{}: {}", self.trace, got)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for GotFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, path) = (&self.file, self.path.display());
+        match &self.how {
+            How::AlreadyThere => write!(f, "{file} is already there and right ({path})"),
+            How::Downloaded { address } => write!(f, "{file} downloaded from {address} ({path})"),
+            How::Copied { from } => write!(f, "{file} copied from {} ({path})", from.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::Write;
+    use std::net::{Shutdown, TcpListener};
+    use std::thread;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    const CONTENT: &[u8] = b"sn,cpu_milli,memory_mib,gpu,model\nn1,1000,1024,1,T4\n";
+
+    fn gzip(content: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// An index of one trace `tiny` whose single file is CONTENT, at these addresses.
+    fn index(folder: &Path, addresses: &[String]) -> Index {
+        let sum: String = Sha256::digest(CONTENT).iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = serde_json::json!({"traces": [{
+            "name": "tiny", "folder": "tiny-1", "format": "openb", "description": "d", "source": "s", "licence": "l",
+            "acknowledgement": "a", "columns": "c",
+            "files": [{"name": "tiny.csv", "holds": "tasks", "list": "all", "addresses": addresses,
+                       "bytes": CONTENT.len(), "sha256": sum}],
+        }]});
+        let path = folder.join("index.json");
+        fs::write(&path, text.to_string()).unwrap();
+        Index::read(&path).unwrap_or_else(|fault| panic!("{fault}"))
+    }
+
+    fn roots(folder: &Path) -> Roots {
+        Roots { cache: Some(folder.join("cache")), ..Roots::default() }
+    }
+
+    fn kept(folder: &Path) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(folder.join("cache/traces/tiny-1")) else { return Vec::new() };
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Serves these bodies by path on the loopback address until the test ends; any other path is not found.
+    fn serve(bodies: &[(&'static str, Vec<u8>)]) -> String {
+        let server = tiny_http::Server::http("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", server.server_addr().to_ip().unwrap());
+        let bodies: BTreeMap<&str, Vec<u8>> = bodies.iter().cloned().collect();
+        thread::spawn(move || {
+            for request in server.incoming_requests() {
+                let answer = match bodies.get(request.url()) {
+                    Some(body) => tiny_http::Response::from_data(body.clone()),
+                    None => tiny_http::Response::from_data("none").with_status_code(404),
+                };
+                let _ = request.respond(answer);
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn a_trace_is_downloaded_once_and_then_already_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = format!("{}/tiny.csv", serve(&[("/tiny.csv", CONTENT.to_vec())]));
+        let index = index(folder.path(), std::slice::from_ref(&address));
+        let got = get(&index, &roots(folder.path()), "tiny", None).unwrap_or_else(|fault| panic!("{fault}"));
+        assert_eq!(got.files[0].how, How::Downloaded { address });
+        assert_eq!(fs::read(&got.files[0].path).unwrap(), CONTENT);
+        assert_eq!(kept(folder.path()), ["tiny.csv"]);
+        let again = get(&index, &roots(folder.path()), "tiny", None).unwrap();
+        assert_eq!(again.files[0].how, How::AlreadyThere);
+        assert!(again.to_string().starts_with("tiny: tiny.csv is already there and right ("), "{again}");
+    }
+
+    #[test]
+    fn a_compressed_trace_keeps_its_form_and_replaces_a_wrong_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = format!("{}/tiny.csv.gz", serve(&[("/tiny.csv.gz", gzip(CONTENT))]));
+        let index = index(folder.path(), &[address]);
+        let cache = folder.path().join("cache/traces/tiny-1");
+        fs::create_dir_all(&cache).unwrap();
+        fs::write(cache.join("tiny.csv"), "cut sho").unwrap();
+        let got = get(&index, &roots(folder.path()), "tiny", None).unwrap_or_else(|fault| panic!("{fault}"));
+        assert_eq!(got.files[0].path, cache.join("tiny.csv.gz"));
+        assert_eq!(kept(folder.path()), ["tiny.csv.gz"]);
+    }
+
+    #[test]
+    fn the_second_address_is_tried_where_the_first_does_not_have_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = serve(&[("/tiny.csv", CONTENT.to_vec())]);
+        let addresses = [format!("{server}/moved.csv"), format!("{server}/tiny.csv")];
+        let got = get(&index(folder.path(), &addresses), &roots(folder.path()), "tiny", None).unwrap();
+        assert_eq!(got.files[0].how, How::Downloaded { address: addresses[1].clone() });
+    }
+
+    #[test]
+    fn what_has_the_wrong_sum_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        // The second is cut short in its compressed form.
+        let cut = gzip(CONTENT)[..20].to_vec();
+        let server = serve(&[("/tiny.csv", b"another file\n".to_vec()), ("/cut.gz", cut)]);
+        for name in ["tiny.csv", "cut.gz"] {
+            let address = format!("{server}/{name}");
+            let told = get(&index(folder.path(), std::slice::from_ref(&address)), &roots(folder.path()), "tiny", None)
+                .unwrap_err()
+                .to_string();
+            assert!(told.starts_with(&format!("{address} gave content with sha256 ")), "{told}");
+            assert!(told.ends_with("; nothing was kept"), "{told}");
+            assert_eq!(kept(folder.path()), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn what_is_not_at_its_address_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = format!("{}/gone.csv", serve(&[]));
+        let told = get(&index(folder.path(), std::slice::from_ref(&address)), &roots(folder.path()), "tiny", None)
+            .unwrap_err()
+            .to_string();
+        assert!(told.starts_with(&format!("failed to download {address}: ")) && told.contains("404"), "{told}");
+        assert_eq!(kept(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn a_connection_that_drops_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/tiny.csv", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut request = [0; 1024];
+                let _ = stream.read(&mut request);
+                let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", CONTENT.len());
+                let _ = stream.write_all(&CONTENT[..20]);
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        });
+        let told = get(&index(folder.path(), std::slice::from_ref(&address)), &roots(folder.path()), "tiny", None)
+            .unwrap_err()
+            .to_string();
+        assert!(told.starts_with(&format!("failed to download {address}: (18) ")), "{told}");
+        assert_eq!(kept(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn without_curl_it_is_told_what_to_put_where() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = index(folder.path(), &["https://example.org/a/tiny.csv.gz".to_string()]);
+        let told = get_with(&index, &roots(folder.path()), "tiny", None, "no-such-program-as-curl").unwrap_err();
+        let into = folder.path().join("cache/traces/tiny-1/tiny.csv.gz");
+        assert_eq!(
+            told.to_string(),
+            format!(
+                "cannot download without curl on the PATH; \
+                 download https://example.org/a/tiny.csv.gz yourself and put it at {}",
+                into.display()
+            )
+        );
+    }
+
+    #[test]
+    fn a_trace_is_taken_from_a_folder_that_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = index(folder.path(), &["https://example.org/tiny.csv".to_string()]);
+        let get = |from: &Path| get(&index, &roots(folder.path()), "tiny", Some(from));
+        let source = folder.path().join("source");
+        fs::create_dir_all(source.join("tiny-1")).unwrap();
+        let told = get(&source).unwrap_err().to_string();
+        assert_eq!(told, format!("no tiny.csv or tiny.csv.gz in {}", source.display()));
+        let from = source.join("tiny-1/tiny.csv.gz");
+        fs::write(&from, gzip(b"another file\n")).unwrap();
+        let told = get(&source).unwrap_err().to_string();
+        assert!(told.starts_with(&format!("{} is not the indexed tiny: ", from.display())), "{told}");
+        assert_eq!(kept(folder.path()), [""; 0]);
+        fs::write(&from, gzip(CONTENT)).unwrap();
+        assert_eq!(get(&source).unwrap().files[0].how, How::Copied { from });
+        assert_eq!(kept(folder.path()), ["tiny.csv.gz"]);
+    }
+
+    #[test]
+    fn a_wrong_file_that_would_be_found_first_is_an_error_and_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = index(folder.path(), &["https://example.org/tiny.csv".to_string()]);
+        let carried = folder.path().join("carried");
+        fs::create_dir_all(carried.join("tiny-1")).unwrap();
+        fs::write(carried.join("tiny-1/tiny.csv"), "changed").unwrap();
+        let roots = Roots { carried: Some(carried.clone()), ..roots(folder.path()) };
+        let told = get(&index, &roots, "tiny", None).unwrap_err().to_string();
+        assert!(told.contains("is found before the cache; remove or replace it"), "{told}");
+        assert_eq!(fs::read(carried.join("tiny-1/tiny.csv")).unwrap(), b"changed");
+        let nowhere = get(&index, &Roots::default(), "tiny", None).unwrap_err().to_string();
+        assert!(nowhere.starts_with("nowhere to keep traces: set DRYRACK_CACHE"), "{nowhere}");
+    }
+
+    #[test]
+    fn only_this_machine_is_reached_past_a_proxy() {
+        for address in ["http://127.0.0.1:80/a", "http://localhost/a", "http://127.0.0.1"] {
+            assert!(is_loopback(address), "{address}");
+        }
+        for address in ["http://127.0.0.1.example.org/", "https://example.org/127.0.0.1", "http://localhosts/"] {
+            assert!(!is_loopback(address), "{address}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The index of public traces: what there is, where it comes from, and the sum that says it is it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{TraceError, nearest};
+
+/// The index that is built into the program: `traces/index.json` of the repository.
+const BUILT_IN: &str = include_str!("../../traces/index.json");
+
+/// Known traces; every name in it is unique and safe as a part of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Index {
+    #[serde(default)]
+    pub about: String,
+    pub traces: Vec<TraceEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceEntry {
+    /// What a scenario calls it.
+    pub name: String,
+    /// Its folder under each of the places where traces are looked for.
+    pub folder: String,
+    pub format: Format,
+    pub description: String,
+    /// The page that presents it.
+    pub source: String,
+    pub licence: String,
+    pub acknowledgement: String,
+    pub columns: String,
+    #[serde(default)]
+    pub note: String,
+    pub files: Vec<TraceFile>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceFile {
+    /// Its name when uncompressed; kept as that or with `.gz` added.
+    pub name: String,
+    pub holds: Holds,
+    /// What a scenario calls this list among those of its kind; the first of a kind is meant when none is named.
+    pub list: String,
+    /// Where it can be had, plain or gzip, in the order to try.
+    pub addresses: Vec<String>,
+    /// Of the uncompressed content.
+    pub bytes: u64,
+    /// Of the uncompressed content, in lower-case hexadecimal.
+    pub sha256: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    Swf,
+    Openb,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Holds {
+    Tasks,
+    Nodes,
+}
+
+impl Index {
+    /// The index that comes with the program.
+    pub fn built_in() -> Index {
+        Index::parse(Path::new("traces/index.json"), BUILT_IN.as_bytes())
+            .unwrap_or_else(|fault| panic!("the built-in index of traces must be valid: {fault}"))
+    }
+
+    /// An index from elsewhere, of the same form.
+    pub fn read(path: &Path) -> Result<Index, TraceError> {
+        let unopened = |source| TraceError::Unopened { file: path.to_path_buf(), source };
+        Index::parse(path, &std::fs::read(path).map_err(unopened)?)
+    }
+
+    fn parse(file: &Path, text: &[u8]) -> Result<Index, TraceError> {
+        let index: Index = serde_json::from_slice(text).map_err(|fault| bad_index(file, &fault))?;
+        let mut names = BTreeSet::new();
+        for entry in &index.traces {
+            let problem = entry.problem().or_else(|| match names.insert(entry.name.as_str()) {
+                true => None,
+                false => Some("is listed twice".to_string()),
+            });
+            if let Some(problem) = problem {
+                return Err(TraceError::BadEntry { file: file.to_path_buf(), trace: entry.name.clone(), problem });
+            }
+        }
+        Ok(index)
+    }
+
+    pub fn trace(&self, name: &str) -> Result<&TraceEntry, TraceError> {
+        self.traces.iter().find(|entry| entry.name == name).ok_or_else(|| {
+            let names = self.traces.iter().map(|entry| entry.name.as_str());
+            TraceError::UnknownTrace {
+                name: name.to_string(),
+                nearest: nearest(name, names.clone()),
+                valid: names.collect::<Vec<_>>().join(", "),
+            }
+        })
+    }
+}
+
+impl TraceEntry {
+    /// The file of a list of tasks, the first if none is named.
+    pub fn tasks(&self, list: Option<&str>) -> Result<&TraceFile, TraceError> {
+        self.list(Holds::Tasks, "list of tasks", list)
+    }
+
+    /// The file of a list of nodes, the first if none is named.
+    pub fn nodes(&self, list: Option<&str>) -> Result<&TraceFile, TraceError> {
+        if self.of_kind(Holds::Nodes).next().is_none() {
+            return Err(TraceError::NoNodes { trace: self.name.clone() });
+        }
+        self.list(Holds::Nodes, "list of nodes", list)
+    }
+
+    fn of_kind(&self, holds: Holds) -> impl Iterator<Item = &TraceFile> + Clone {
+        self.files.iter().filter(move |file| file.holds == holds)
+    }
+
+    fn list(&self, holds: Holds, what: &'static str, list: Option<&str>) -> Result<&TraceFile, TraceError> {
+        let found = match list {
+            None => self.of_kind(holds).next(),
+            Some(name) => self.of_kind(holds).find(|file| file.list == name),
+        };
+        found.ok_or_else(|| {
+            let names = self.of_kind(holds).map(|file| file.list.as_str());
+            let name = list.unwrap_or("").to_string();
+            let (nearest, valid) = (nearest(&name, names.clone()), names.collect::<Vec<_>>().join(", "));
+            TraceError::UnknownList { trace: self.name.clone(), what, name, nearest, valid }
+        })
+    }
+
+    /// What is wrong with this entry, beyond its form: an index may come from anyone, and its names become paths.
+    fn problem(&self) -> Option<String> {
+        let mut names = vec![&self.name, &self.folder];
+        names.extend(self.files.iter().map(|file| &file.name));
+        if let Some(name) = names.into_iter().find(|name| !is_plain_name(name)) {
+            return Some(format!("`{name}` is not a plain name of letters, digits, `.`, `_` and `-`"));
+        }
+        if self.of_kind(Holds::Tasks).next().is_none() {
+            return Some("no file holds its tasks".to_string());
+        }
+        let mut seen = BTreeSet::new();
+        for file in &self.files {
+            if !seen.insert(&file.name) {
+                return Some(format!("{} is listed twice", file.name));
+            }
+            if file.sha256.len() != 64 || !file.sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+                return Some(format!("the sha256 of {} is not 64 digits of lower-case hexadecimal", file.name));
+            }
+            let web = |address: &String| address.starts_with("https://") || address.starts_with("http://");
+            if let Some(address) = file.addresses.iter().find(|address| !web(address)) {
+                return Some(format!("`{address}` begins neither with https:// nor with http://"));
+            }
+            if file.addresses.is_empty() {
+                return Some(format!("{} has no address", file.name));
+            }
+        }
+        None
+    }
+}
+
+impl TraceFile {
+    /// The names it may be kept under.
+    pub(super) fn kept_names(&self) -> [String; 2] {
+        [self.name.clone(), format!("{}.gz", self.name)]
+    }
+
+    /// The file in `folder`, in whichever form it is there.
+    pub(super) fn found_in(&self, folder: &Path) -> Option<PathBuf> {
+        self.kept_names().into_iter().map(|name| folder.join(name)).find(|path| path.is_file())
+    }
+}
+
+fn is_plain_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    name.bytes().all(plain) && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+}
+
+fn bad_index(file: &Path, fault: &serde_json::Error) -> TraceError {
+    let told = fault.to_string();
+    // serde_json ends its message with the position that is told first here.
+    let problem = told.rsplit_once(" at line ").map_or(told.as_str(), |(problem, _)| problem).to_string();
+    TraceError::BadIndex { file: file.to_path_buf(), line: fault.line(), column: fault.column(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_index_knows_gaia_and_all_lists_of_openb() {
+        let index = Index::built_in();
+        let gaia = index.trace("gaia").unwrap();
+        assert_eq!((gaia.format, gaia.folder.as_str()), (Format::Swf, "unilu-gaia-2014"));
+        let openb = index.trace("openb").unwrap();
+        assert_eq!(openb.tasks(None).unwrap().list, "default");
+        assert_eq!(openb.nodes(None).unwrap().list, "gpu_node");
+        let lists: Vec<&str> = openb.of_kind(Holds::Tasks).map(|file| file.list.as_str()).collect();
+        let expected = ["default", "cpu037", "cpu050", "cpu072", "cpu100", "cpu200", "cpu235", "cpu250", "cpu300"];
+        assert_eq!(lists, expected);
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest() {
+        let index = Index::built_in();
+        let told = index.trace("opneb").unwrap_err().to_string();
+        assert_eq!(told, "unknown trace `opneb`; did you mean `openb`?");
+        let told = index.trace("philly").unwrap_err().to_string();
+        assert_eq!(told, "unknown trace `philly`; expected one of gaia, openb");
+        let told = index.trace("openb").unwrap().tasks(Some("cpu30")).unwrap_err().to_string();
+        assert_eq!(told, "trace openb has no list of tasks `cpu30`; did you mean `cpu300`?");
+        let told = index.trace("gaia").unwrap().nodes(None).unwrap_err().to_string();
+        assert_eq!(told, "trace gaia says nothing of its nodes");
+    }
+
+    #[test]
+    fn an_index_from_elsewhere_cannot_name_a_path_or_an_option() {
+        let change = |from: &str, to: &str| {
+            let text = BUILT_IN.replacen(from, to, 1);
+            assert_ne!(text, BUILT_IN, "{from}");
+            Index::parse(Path::new("i.json"), text.as_bytes()).unwrap_err().to_string()
+        };
+        let plain = "is not a plain name of letters, digits, `.`, `_` and `-`";
+        assert_eq!(change("unilu-gaia-2014\"", "../etc\""), format!("i.json: trace gaia: `../etc` {plain}"));
+        assert_eq!(change("UniLu-Gaia-2014-2.swf\"", "-rf\""), format!("i.json: trace gaia: `-rf` {plain}"));
+        assert_eq!(
+            change("https://www.cs.huji.ac.il/labs/parallel/workload/l_unilu_gaia/UniLu", "--config=UniLu"),
+            "i.json: trace gaia: `--config=UniLu-Gaia-2014-2.swf.gz` begins neither with https:// nor with http://"
+        );
+        assert_eq!(change("\"openb\"", "\"gaia\""), "i.json: trace gaia: is listed twice");
+        let told = change("\"licence\"", "\"license\"");
+        assert!(told.starts_with("i.json:10:") && told.contains("unknown field `license`"), "{told}");
+    }
+}

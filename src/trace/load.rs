@@ -1,0 +1,86 @@
+//! A trace by name: found, read and checked in one passage over its file.
+
+use std::io::{self, BufReader};
+
+use super::error::TraceError;
+use super::index::{Format, Index};
+use super::locate::{Located, Roots, locate};
+use super::openb;
+use super::row::{NodeTrace, TaskTrace};
+use super::sum::Summing;
+use super::swf;
+
+const BUFFER_BYTES: usize = 128 * 1024;
+
+/// The tasks of the trace `name`, of its first list if none is named; refused if its sum is not the index's.
+pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) -> Result<TaskTrace, TraceError> {
+    let entry = index.trace(name)?;
+    let located = locate(roots, entry, entry.tasks(list)?)?;
+    checked(name, &located, |input| match entry.format {
+        Format::Swf => swf::read(&located.path, input),
+        Format::Openb => openb::read_tasks_from(&located.path, input),
+    })
+}
+
+/// The nodes of the trace `name`, of its first list if none is named; refused if its sum is not the index's.
+pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) -> Result<NodeTrace, TraceError> {
+    let entry = index.trace(name)?;
+    let located = locate(roots, entry, entry.nodes(list)?)?;
+    checked(name, &located, |input| match entry.format {
+        Format::Swf => Err(TraceError::NoNodes { trace: name.to_string() }),
+        Format::Openb => openb::read_nodes_from(&located.path, input),
+    })
+}
+
+fn checked<T>(
+    trace: &str,
+    located: &Located,
+    read: impl FnOnce(&mut BufReader<Summing>) -> Result<T, TraceError>,
+) -> Result<T, TraceError> {
+    let mut input = BufReader::with_capacity(BUFFER_BYTES, Summing::open(&located.path)?);
+    let rows = read(&mut input);
+    // A reader that gave up has not read to the end, which the sum needs.
+    let rest = io::copy(&mut input, &mut io::sink());
+    let found = match rest {
+        Ok(_) => input.into_inner().hex(),
+        Err(fault) => format!("none ({fault})"),
+    };
+    // First the sum: what is wrong in the rows of another file says nothing of this trace.
+    match found == located.sha256 {
+        true => rows,
+        false => Err(TraceError::WrongSum {
+            trace: trace.to_string(),
+            file: located.path.clone(),
+            found,
+            expected: located.sha256.clone(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    #[test]
+    fn a_carried_trace_is_loaded_by_name() {
+        let carried: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+        let roots = Roots { carried: Some(carried), ..Roots::default() };
+        let trace = load_tasks(&Index::built_in(), &roots, "gaia", None).unwrap();
+        assert_eq!(trace.tally.rows(), 51_987);
+    }
+
+    #[test]
+    fn a_changed_file_is_not_the_trace_whatever_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let gaia = folder.path().join("unilu-gaia-2014");
+        std::fs::create_dir(&gaia).unwrap();
+        let roots = Roots { carried: Some(folder.path().to_path_buf()), ..Roots::default() };
+        for content in ["1 0 1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 -1 -1\n", "not a log\n", "\x1f\u{8b}"] {
+            std::fs::write(gaia.join("UniLu-Gaia-2014-2.swf"), content).unwrap();
+            let told = load_tasks(&Index::built_in(), &roots, "gaia", None).unwrap_err().to_string();
+            assert!(told.contains("UniLu-Gaia-2014-2.swf is not the indexed gaia: its content has sha256 "), "{told}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Floor 6. Public traces: what they recorded, where they are, and how they are brought here.
+//!
+//! Owns the readers of trace formats ([`swf`], [`openb`]), the rows they yield ([`TraceTask`], [`TraceNode`]), the
+//! [`Tally`] of what was odd in them, the [`Index`] of known traces, the places where their files are looked for and
+//! the bringing of a file from its public address. Knows nothing of the simulator: a row says what was recorded, and
+//! what becomes of it is decided by whoever reads it.
+//!
+//! Must never invent what a trace does not say (it is `None`), drop a row without counting it, hand out a named trace
+//! whose checksum is not the index's, or leave a half-written file where a whole one is looked for. Reads no clock.
+//!
+//! | for | call |
+//! | --- | --- |
+//! | a trace by name, checked | [`load_tasks`], [`load_nodes`] |
+//! | a file by path | [`swf::read_file`], [`openb::read_tasks`], [`openb::read_nodes`] |
+//! | one row at a time | [`swf::SwfReader`], [`openb::PodReader`], [`openb::NodeReader`] |
+//! | `dryrack trace get`, `verify`, `list` | [`get`], [`verify`], [`list`] |
+
+mod decimal;
+mod error;
+mod fetch;
+mod index;
+mod load;
+mod locate;
+pub mod openb;
+mod row;
+mod sum;
+pub mod swf;
+mod tally;
+mod text;
+
+pub use error::TraceError;
+pub use fetch::{Got, GotFile, How, get};
+pub use index::{Format, Holds, Index, TraceEntry, TraceFile};
+pub use load::{load_nodes, load_tasks};
+pub use locate::{Checked, FileCheck, FileState, Listed, Located, Roots, list, locate, verify};
+pub use row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
+pub use tally::{Fate, Oddity, Tally};

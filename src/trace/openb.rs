@@ -1,0 +1,548 @@
+//! Alibaba's openb lists (cluster-trace-gpu-v2023): machines and pods as CSV with a header line.
+//!
+//! Source: the repository hkust-adsl/kubernetes-scheduler-simulator, folder `data/csv`. Every column must be there, in
+//! any order. The lists quote nothing, so a quotation mark is not special.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+
+use super::decimal::NotDecimal;
+use super::error::{Faults, TraceError, nearest};
+use super::row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
+use super::tally::{Oddity, Tally};
+use super::text::{Lines, Span, open_lines, quoted};
+
+const NODE_COLUMNS: [&str; 5] = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
+const POD_COLUMNS: [&str; 11] = [
+    "name",
+    "cpu_milli",
+    "memory_mib",
+    "num_gpu",
+    "gpu_milli",
+    "gpu_spec",
+    "qos",
+    "pod_phase",
+    "creation_time",
+    "deletion_time",
+    "scheduled_time",
+];
+
+/// Reads a list of pods, plain or gzip, to its end; all faults at once.
+pub fn read_tasks(path: &Path) -> Result<TaskTrace, TraceError> {
+    read_tasks_from(path, open_lines(path)?)
+}
+
+/// Reads a list of pods; `file` is its name in messages.
+pub fn read_tasks_from(file: &Path, input: impl BufRead) -> Result<TaskTrace, TraceError> {
+    let mut reader = PodReader::new(file, input)?;
+    let mut tasks = gather(file, reader.by_ref())?;
+    tasks.sort_by_key(|task| (task.submit, task.line));
+    Ok(TaskTrace { tasks, tally: reader.tally, header: None })
+}
+
+/// Reads a list of nodes, plain or gzip, to its end; all faults at once.
+pub fn read_nodes(path: &Path) -> Result<NodeTrace, TraceError> {
+    read_nodes_from(path, open_lines(path)?)
+}
+
+/// Reads a list of nodes; `file` is its name in messages.
+pub fn read_nodes_from(file: &Path, input: impl BufRead) -> Result<NodeTrace, TraceError> {
+    let nodes = gather(file, NodeReader::new(file, input)?)?;
+    Ok(NodeTrace { nodes })
+}
+
+fn gather<T>(file: &Path, rows: impl Iterator<Item = Result<T, TraceError>>) -> Result<Vec<T>, TraceError> {
+    let mut whole = Vec::new();
+    let mut faults = Faults::default();
+    for row in rows {
+        match row {
+            Ok(row) => whole.push(row),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if faults.is_empty() { Ok(whole) } else { Err(TraceError::from_faults(file, faults)) }
+}
+
+/// The nodes of a list in its own order, one in memory at a time; the error of one row does not end it.
+pub struct NodeReader<R> {
+    table: Table<R, { NODE_COLUMNS.len() }>,
+}
+
+impl NodeReader<BufReader<Box<dyn Read>>> {
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        NodeReader::new(path, open_lines(path)?)
+    }
+}
+
+impl<R: BufRead> NodeReader<R> {
+    /// Reads the header line; `file` is the input's name in messages.
+    pub fn new(file: &Path, input: R) -> Result<NodeReader<R>, TraceError> {
+        Table::new(file, input, NODE_COLUMNS).map(|table| NodeReader { table })
+    }
+
+    fn read_row(&self) -> Result<TraceNode, TraceError> {
+        let Table { lines, fields, .. } = &self.table;
+        let [name, cpu, ram, gpus, model] = fields;
+        let model = match model.of(lines.bytes()) {
+            [] => None,
+            _ => Some(lines.text(model, "a GPU model")?.to_string()),
+        };
+        Ok(TraceNode {
+            name: lines.text(name, "the name of a node")?.to_string(),
+            cpu: MilliCpu::new(lines.whole(cpu, "CPU in thousandths of a core")?),
+            ram: mebibytes(lines, ram)?,
+            gpus: lines.whole(gpus, "a number of GPUs")?,
+            gpu_model: model,
+        })
+    }
+}
+
+impl<R: BufRead> Iterator for NodeReader<R> {
+    type Item = Result<TraceNode, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.table.advance() {
+            Ok(true) => Some(self.read_row()),
+            Ok(false) => None,
+            Err(fault) => Some(Err(fault)),
+        }
+    }
+}
+
+/// The pods of a list in its own order, one in memory at a time; the error of one row does not end it.
+pub struct PodReader<R> {
+    table: Table<R, { POD_COLUMNS.len() }>,
+    tally: Tally,
+    last_submit: SimTime,
+}
+
+impl PodReader<BufReader<Box<dyn Read>>> {
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        PodReader::new(path, open_lines(path)?)
+    }
+}
+
+/// When a pod came, started and left, as far as the list says.
+struct Stay {
+    submit: SimTime,
+    wait: Option<SimDuration>,
+    run: SimDuration,
+    basis: RunBasis,
+}
+
+impl<R: BufRead> PodReader<R> {
+    /// Reads the header line; `file` is the input's name in messages.
+    pub fn new(file: &Path, input: R) -> Result<PodReader<R>, TraceError> {
+        let table = Table::new(file, input, POD_COLUMNS)?;
+        Ok(PodReader { table, tally: Tally::default(), last_submit: SimTime::ZERO })
+    }
+
+    /// What was odd in the rows read so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The current line as a task, or `None` where it is left out.
+    fn read_row(&mut self) -> Result<Option<TraceTask>, TraceError> {
+        let Table { lines, fields, .. } = &self.table;
+        let [name, cpu, ram, num_gpu, gpu_milli, gpu_spec, qos, phase, creation, deletion, scheduled] = fields;
+        let mut odd = Vec::new();
+        let name = lines.text(name, "the name of a pod")?.to_string();
+        let cpu = MilliCpu::new(lines.whole(cpu, "CPU in thousandths of a core")?);
+        let ram = mebibytes(lines, ram)?;
+        let gpus: u32 = lines.whole(num_gpu, "a number of GPUs")?;
+        let gpu_share = gpu_share(lines, gpu_milli, gpus, &mut odd)?;
+        let gpu_models = gpu_models(lines, gpu_spec)?;
+        let qos = match qos.of(lines.bytes()) {
+            [] => None,
+            _ => Some(lines.text(qos, "a class of service")?.to_string()),
+        };
+        let outcome = outcome(lines, phase)?;
+        let stay = stay(lines, [creation, deletion, scheduled], &mut odd)?;
+        let line = lines.number();
+
+        self.tally.add_row();
+        let stay = match stay {
+            Ok(stay) => stay,
+            Err(reason) => {
+                self.tally.add(reason);
+                return Ok(None);
+            }
+        };
+        if stay.run.is_zero() {
+            odd.push(Oddity::ZeroRun);
+        }
+        if stay.submit < self.last_submit {
+            odd.push(Oddity::OutOfOrder);
+        }
+        self.last_submit = stay.submit;
+        odd.into_iter().for_each(|oddity| self.tally.add(oddity));
+        Ok(Some(TraceTask {
+            name,
+            line,
+            submit: stay.submit,
+            run: stay.run,
+            run_basis: stay.basis,
+            recorded_wait: stay.wait,
+            estimate: None,
+            processors: None,
+            cpu: Some(cpu),
+            ram: Some(ram),
+            gpus: Some(gpus),
+            gpu_share,
+            gpu_models,
+            cpu_time_used: None,
+            ram_used: None,
+            outcome,
+            user: None,
+            group: None,
+            executable: None,
+            queue: None,
+            partition: None,
+            qos,
+        }))
+    }
+}
+
+impl<R: BufRead> Iterator for PodReader<R> {
+    type Item = Result<TraceTask, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.table.advance() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(fault) => return Some(Err(fault)),
+            }
+            match self.read_row() {
+                Ok(Some(task)) => return Some(Ok(task)),
+                Ok(None) => {}
+                Err(fault) => return Some(Err(fault)),
+            }
+        }
+    }
+}
+
+fn mebibytes<R: BufRead>(lines: &Lines<R>, field: &Span) -> Result<Bytes, TraceError> {
+    let expected = "memory in MiB";
+    let mib = lines.whole(field, expected)?;
+    Bytes::checked_from_mib(mib).ok_or_else(|| lines.wrong(field, expected, NotDecimal::TooLarge))
+}
+
+/// The share of each GPU. Above 1000 it is capped and counted: no GPU has more than all of itself to give.
+fn gpu_share<R: BufRead>(
+    lines: &Lines<R>,
+    field: &Span,
+    gpus: u32,
+    odd: &mut Vec<Oddity>,
+) -> Result<Option<GpuShare>, TraceError> {
+    let expected = "thousandths of each GPU";
+    let milli: u32 = lines.whole(field, expected)?;
+    match (gpus, milli) {
+        (0, 0) => Ok(None),
+        (0, _) => {
+            odd.push(Oddity::ShareWithoutGpu);
+            Ok(None)
+        }
+        (_, 0) => Err(lines.wrong(field, "a share above 0 of each GPU", NotDecimal::Malformed)),
+        (_, 1..=1000) => Ok(Some(GpuShare::new(milli))),
+        (_, 1001..) => {
+            odd.push(Oddity::ShareCapped);
+            Ok(Some(GpuShare::WHOLE))
+        }
+    }
+}
+
+/// `V100M16|V100M32`, or nothing where any model will do.
+fn gpu_models<R: BufRead>(lines: &Lines<R>, field: &Span) -> Result<Vec<String>, TraceError> {
+    if field.start == field.end {
+        return Ok(Vec::new());
+    }
+    let mut models = Vec::new();
+    let mut start = field.start;
+    for model in field.of(lines.bytes()).split(|byte| *byte == b'|') {
+        let span = Span { start, end: start + model.len() };
+        models.push(lines.text(&span, "a GPU model")?.to_string());
+        start = span.end + 1;
+    }
+    Ok(models)
+}
+
+fn outcome<R: BufRead>(lines: &Lines<R>, field: &Span) -> Result<Option<Outcome>, TraceError> {
+    match field.of(lines.bytes()) {
+        b"Running" => Ok(Some(Outcome::Running)),
+        b"Succeeded" => Ok(Some(Outcome::Completed)),
+        b"Failed" => Ok(Some(Outcome::Failed)),
+        b"Pending" => Ok(Some(Outcome::Pending)),
+        b"" | b"Unknown" => Ok(None),
+        _ => Err(lines.wrong(field, "Running, Succeeded, Failed, Pending or Unknown", NotDecimal::Malformed)),
+    }
+}
+
+/// The stay, or the reason why the row is left out.
+fn stay<R: BufRead>(
+    lines: &Lines<R>,
+    [creation, deletion, scheduled]: [&Span; 3],
+    odd: &mut Vec<Oddity>,
+) -> Result<Result<Stay, Oddity>, TraceError> {
+    let created = instant(lines, creation, "a creation time in seconds")?;
+    let deleted = instant(lines, deletion, "a deletion time in seconds")?;
+    let scheduled = match scheduled.of(lines.bytes()) {
+        [] => None,
+        _ => Some(instant(lines, scheduled, "a scheduled time in seconds, or nothing")?),
+    };
+    let (start, basis, wait) = match scheduled {
+        Some(start) => (start, RunBasis::Executed, start.checked_since(created)),
+        None => (created, RunBasis::WholeStay, None),
+    };
+    let Some(run) = deleted.checked_since(start) else { return Ok(Err(Oddity::NegativeRun)) };
+    match (basis, wait) {
+        (RunBasis::WholeStay, _) => odd.push(Oddity::NeverScheduled),
+        (RunBasis::Executed, None) => odd.push(Oddity::NegativeMeasurement),
+        (RunBasis::Executed, Some(_)) => {}
+    }
+    Ok(Ok(Stay { submit: created, wait, run, basis }))
+}
+
+fn instant<R: BufRead>(lines: &Lines<R>, field: &Span, expected: &str) -> Result<SimTime, TraceError> {
+    let value = lines.decimal(field, expected)?;
+    let why = if value.negative { NotDecimal::Malformed } else { NotDecimal::TooLarge };
+    value.as_billionths().map(SimTime::from_nanos).ok_or_else(|| lines.wrong(field, expected, why))
+}
+
+/// A CSV file whose `N` columns are known by name.
+struct Table<R, const N: usize> {
+    lines: Lines<R>,
+    /// For each place in the file's rows, the place of that column in the caller's order.
+    order: [usize; N],
+    /// The fields of the current row in the caller's order.
+    fields: [Span; N],
+}
+
+impl<R: BufRead, const N: usize> Table<R, N> {
+    fn new(file: &Path, input: R, columns: [&'static str; N]) -> Result<Table<R, N>, TraceError> {
+        let mut lines = Lines::new(file, input);
+        let mut order = [0; N];
+        let mut seen = [false; N];
+        let mut faults = Faults::default();
+        // A file without a line is one in which every column is missing.
+        lines.advance()?;
+        let valid = columns.join(", ");
+        for (place, span) in split(lines.bytes()).enumerate() {
+            let name = span.of(lines.bytes()).trim_ascii();
+            match columns.iter().position(|column| column.as_bytes() == name) {
+                Some(known) if seen[known] => {
+                    faults.push(lines.malformed(span.start, "each column once", &quoted(name)));
+                }
+                Some(known) => {
+                    seen[known] = true;
+                    // With each column once and none unknown, no place is beyond the last.
+                    if let Some(entry) = order.get_mut(place) {
+                        *entry = known;
+                    }
+                }
+                None if lines.bytes().is_empty() => {}
+                None => {
+                    let name = String::from_utf8_lossy(name).into_owned();
+                    faults.push(TraceError::UnknownColumn {
+                        file: file.to_path_buf(),
+                        line: lines.number(),
+                        column: span.start as u64 + 1,
+                        nearest: nearest(&name, columns),
+                        name,
+                        valid: valid.clone(),
+                    });
+                }
+            }
+        }
+        for (column, _) in columns.iter().zip(seen).filter(|(_, seen)| !seen) {
+            let (file, line, name) = (file.to_path_buf(), lines.number(), column.to_string());
+            faults.push(TraceError::MissingColumn { file, line, name, valid: valid.clone() });
+        }
+        match faults.is_empty() {
+            true => Ok(Table { lines, order, fields: [Span::default(); N] }),
+            false => Err(TraceError::from_faults(file, faults)),
+        }
+    }
+
+    /// Moves to the next row that is not empty.
+    fn advance(&mut self) -> Result<bool, TraceError> {
+        while self.lines.advance()? {
+            let line = self.lines.bytes();
+            if line.is_empty() {
+                continue;
+            }
+            let mut count = 0;
+            for span in split(line) {
+                match self.order.get(count) {
+                    Some(known) => self.fields[*known] = span,
+                    None => return Err(self.lines.malformed(span.start, format!("{N} fields"), "a further one")),
+                }
+                count += 1;
+            }
+            if count < N {
+                let found = format!("the end of the line after {count}");
+                return Err(self.lines.malformed(line.len(), format!("{N} fields"), &found));
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+/// The fields of a line between its commas; one empty field where the line is empty.
+fn split(line: &[u8]) -> impl Iterator<Item = Span> + '_ {
+    let mut start = 0;
+    line.split(|byte| *byte == b',').map(move |field| {
+        let span = Span { start, end: start + field.len() };
+        start = span.end + 1;
+        span
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::TraceError;
+
+    const PODS: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,\
+                        creation_time,deletion_time,scheduled_time";
+
+    fn pods(rows: &str) -> Result<TaskTrace, TraceError> {
+        read_tasks_from(Path::new("pods.csv"), format!("{PODS}\n{rows}\n").as_bytes())
+    }
+
+    fn pod(row: &str) -> (TraceTask, Tally) {
+        let mut trace = pods(row).unwrap_or_else(|fault| panic!("{row}: {fault}"));
+        (trace.tasks.remove(0), trace.tally)
+    }
+
+    #[test]
+    fn a_pod_arrives_when_created_and_runs_from_its_scheduling() {
+        let (task, tally) = pod("p,6000,12288,1,460,V100M16|V100M32,LS,Running,100,1000,130");
+        assert_eq!((task.name.as_str(), task.line), ("p", 2));
+        assert_eq!(task.submit, SimTime::from_secs(100));
+        assert_eq!((task.run, task.run_basis), (SimDuration::from_secs(870), RunBasis::Executed));
+        assert_eq!(task.recorded_wait, Some(SimDuration::from_secs(30)));
+        assert_eq!((task.cpu, task.ram), (Some(MilliCpu::from_cores(6)), Some(Bytes::from_gib(12))));
+        assert_eq!((task.gpus, task.gpu_share), (Some(1), Some(GpuShare::new(460))));
+        assert_eq!(task.gpu_models, ["V100M16", "V100M32"]);
+        assert_eq!((task.outcome, task.qos.as_deref()), (Some(Outcome::Running), Some("LS")));
+        assert_eq!((task.processors, task.estimate, task.queue), (None, None, None));
+        assert_eq!(tally.iter().count(), 0);
+    }
+
+    #[test]
+    fn a_pod_never_scheduled_is_given_its_whole_stay_and_counted() {
+        let (task, tally) = pod("p,1,1,0,0,,BE,Pending,100,1000,");
+        assert_eq!((task.run, task.run_basis), (SimDuration::from_secs(900), RunBasis::WholeStay));
+        assert_eq!((task.recorded_wait, task.outcome), (None, Some(Outcome::Pending)));
+        assert_eq!((task.gpus, task.gpu_share), (Some(0), None));
+        assert_eq!(tally.count(Oddity::NeverScheduled), 1);
+    }
+
+    #[test]
+    fn odd_pods_are_counted_by_reason() {
+        let rows = [
+            ("p,1,1,1,1500,,LS,Running,1,2,1", Oddity::ShareCapped, 1),
+            ("p,1,1,0,500,,LS,Running,1,2,1", Oddity::ShareWithoutGpu, 1),
+            ("p,1,1,0,0,,LS,Running,1,5,5", Oddity::ZeroRun, 1),
+            ("p,1,1,0,0,,LS,Running,5,9,4", Oddity::NegativeMeasurement, 1),
+            ("p,1,1,0,0,,LS,Running,5,9,10", Oddity::NegativeRun, 0),
+            ("p,1,1,0,0,,LS,Pending,5,4,", Oddity::NegativeRun, 0),
+        ];
+        for (row, oddity, kept) in rows {
+            let trace = pods(row).unwrap_or_else(|fault| panic!("{row}: {fault}"));
+            assert_eq!(trace.tally.iter().collect::<Vec<_>>(), [(oddity, 1)], "{row}");
+            assert_eq!((trace.tally.kept(), trace.tasks.len()), (kept, kept as usize), "{row}");
+        }
+    }
+
+    #[test]
+    fn pods_come_in_order_of_creation_and_those_of_one_instant_in_order_of_the_file() {
+        let rows = ["b,1,1,0,0,,LS,Running,7,9,7", "c,1,1,0,0,,LS,Running,3,9,3", "a,1,1,0,0,,LS,Running,7,9,7"];
+        let trace = pods(&rows.join("\n")).unwrap();
+        assert_eq!(trace.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>(), ["c", "b", "a"]);
+        assert_eq!(trace.tally.count(Oddity::OutOfOrder), 1);
+    }
+
+    #[test]
+    fn columns_may_come_in_any_order_and_lines_end_as_on_windows() {
+        let text = "\u{feff}model,gpu,memory_mib,cpu_milli,sn\r\nG2,8,1024,96000,n1\r\n\r\n,0,1024,500,n2\r\n";
+        let trace = read_nodes_from(Path::new("nodes.csv"), text.as_bytes()).unwrap();
+        let node = |name: &str, cpu, gpus, model: Option<&str>| TraceNode {
+            name: name.to_string(),
+            cpu: MilliCpu::new(cpu),
+            ram: Bytes::from_gib(1),
+            gpus,
+            gpu_model: model.map(str::to_string),
+        };
+        assert_eq!(trace.nodes, [node("n1", 96_000, 8, Some("G2")), node("n2", 500, 0, None)]);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_pod_is_pointed_at() {
+        let rows = [
+            ("p,x,1,0,0,,LS,Running,1,2,1", "pods.csv:2:3: expected CPU in thousandths of a core, found `x`"),
+            ("p,1,-1,0,0,,LS,Running,1,2,1", "pods.csv:2:5: expected memory in MiB, found `-1`"),
+            (
+                "p,1,99999999999999,0,0,,LS,Running,1,2,1",
+                "pods.csv:2:5: expected memory in MiB, found `99999999999999`, which is too large",
+            ),
+            ("p,1,1,0.5,0,,LS,Running,1,2,1", "pods.csv:2:7: expected a number of GPUs, found `0.5`"),
+            ("p,1,1,1,0,,LS,Running,1,2,1", "pods.csv:2:9: expected a share above 0 of each GPU, found `0`"),
+            ("p,1,1,1,500,T4|,LS,Running,1,2,1", "pods.csv:2:16: expected a GPU model, found nothing"),
+            (
+                "p,1,1,0,0,,LS,Flying,1,2,1",
+                "pods.csv:2:15: expected Running, Succeeded, Failed, Pending or Unknown, found `Flying`",
+            ),
+            ("p,1,1,0,0,,LS,Running,,2,1", "pods.csv:2:23: expected a creation time in seconds, found nothing"),
+            ("p,1,1,0,0,,LS,Running,1,2", "pods.csv:2:26: expected 11 fields, found the end of the line after 10"),
+            ("p,1,1,0,0,,LS,Running,1,2,1,", "pods.csv:2:29: expected 11 fields, found a further one"),
+            (",1,1,0,0,,LS,Running,1,2,1", "pods.csv:2:1: expected the name of a pod, found nothing"),
+        ];
+        for (row, expected) in rows {
+            assert_eq!(pods(row).map_err(|fault| fault.to_string()), Err(expected.to_string()), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_header_names_the_nearest_column_and_the_missing_ones() {
+        let read = |header: &str| read_nodes_from(Path::new("n.csv"), header.as_bytes()).map_err(|e| e.to_string());
+        let expected = "n.csv: 2 faults\n  n.csv:1:4: unknown column `cpu_mili`; did you mean `cpu_milli`?\n  \
+            n.csv:1: no column `cpu_milli`; every one of sn, cpu_milli, memory_mib, gpu, model is needed";
+        assert_eq!(read("sn,cpu_mili,memory_mib,gpu,model"), Err(expected.to_string()));
+        let expected = "n.csv:1:35: expected each column once, found `sn`";
+        assert_eq!(read("sn,cpu_milli,memory_mib,gpu,model,sn"), Err(expected.to_string()));
+        assert!(read("").unwrap_err().starts_with("n.csv: 5 faults\n  n.csv:1: no column `sn`"));
+    }
+
+    #[test]
+    fn all_faults_of_a_file_are_told_at_once() {
+        let told = pods("p,x,1,0,0,,LS,Running,1,2,1\nq,1,y,0,0,,LS,Running,1,2,1").unwrap_err().to_string();
+        assert!(
+            told.starts_with("pods.csv: 2 faults\n  pods.csv:2:3: ") && told.contains("\n  pods.csv:3:5: "),
+            "{told}"
+        );
+        let told = pods(&"p\n".repeat(30)).unwrap_err().to_string();
+        assert!(told.starts_with("pods.csv: 30 faults") && told.ends_with("\n  and 10 more"), "{told}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_a_reader_panic(bytes: Vec<u8>, rows in "[-0-9.,|a-z\n]{0,300}") {
+            let _ = read_nodes_from(Path::new("any"), bytes.as_slice());
+            let _ = read_tasks_from(Path::new("any"), bytes.as_slice());
+            let _ = pods(&rows);
+            let _ = pods(&String::from_utf8_lossy(&bytes));
+        }
+
+        #[test]
+        fn no_numbers_make_a_reader_panic(numbers in proptest::collection::vec(proptest::num::u64::ANY, 7)) {
+            let [cpu, ram, gpus, milli, created, deleted, scheduled] = numbers[..] else { unreachable!() };
+            let _ = pods(&format!("p,{cpu},{ram},{gpus},{milli},,LS,Failed,{created},{deleted},{scheduled}"));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What trace readers yield, whatever the format; knows nothing of the simulator.
+
+use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+
+use super::swf::SwfHeader;
+use super::tally::Tally;
+
+/// A machine as a trace lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceNode {
+    pub name: String,
+    pub cpu: MilliCpu,
+    pub ram: Bytes,
+    pub gpus: u32,
+    pub gpu_model: Option<String>,
+}
+
+/// One recorded piece of work. `None`, or an empty list, is what the trace does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceTask {
+    /// The job's number or the pod's name, as the trace writes it.
+    pub name: String,
+    /// The line of the (uncompressed) file, from 1.
+    pub line: u64,
+    /// Since the trace's own zero, as recorded: not shifted to the first row.
+    pub submit: SimTime,
+    pub run: SimDuration,
+    pub run_basis: RunBasis,
+    /// How long it waited in the recorded world, from submission to start.
+    pub recorded_wait: Option<SimDuration>,
+    /// How long its user said it would run; it may have run longer.
+    pub estimate: Option<SimDuration>,
+    /// Processors of whatever kind the machine has; what a processor is, in cores, a log in SWF does not say.
+    pub processors: Option<u32>,
+    pub cpu: Option<MilliCpu>,
+    /// Memory asked for, of all its processors together.
+    pub ram: Option<Bytes>,
+    /// GPUs asked for; `Some(0)` says that it needs none.
+    pub gpus: Option<u32>,
+    /// The share it asks of *each* of its GPUs; `None` where it has no GPU or the trace says nothing of GPUs.
+    pub gpu_share: Option<GpuShare>,
+    /// The GPU models it accepts, as the trace names them; empty where any will do.
+    pub gpu_models: Vec<String>,
+    /// CPU time used, the mean of its processors.
+    pub cpu_time_used: Option<SimDuration>,
+    /// Memory used, of all its processors together.
+    pub ram_used: Option<Bytes>,
+    pub outcome: Option<Outcome>,
+    pub user: Option<u64>,
+    pub group: Option<u64>,
+    pub executable: Option<u64>,
+    pub queue: Option<u32>,
+    pub partition: Option<u32>,
+    /// Kubernetes' class of service as the trace names it: `LS`, `BE`, `Burstable`, `Guaranteed`.
+    pub qos: Option<String>,
+}
+
+/// What [`TraceTask::run`] measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RunBasis {
+    /// From its start to its end.
+    Executed,
+    /// From its arrival to its departure: it never started, so how long it would have run was not recorded.
+    WholeStay,
+}
+
+/// How the recorded world was done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    Completed,
+    Failed,
+    Cancelled,
+    /// This row is a part of a job that goes on in a later row (SWF status 2).
+    ToBeContinued,
+    /// This row is the last part of a job that completed (SWF status 3).
+    LastPartCompleted,
+    /// This row is the last part of a job that failed (SWF status 4).
+    LastPartFailed,
+    /// Was running when last seen.
+    Running,
+    /// Had not started when last seen.
+    Pending,
+}
+
+/// A whole workload: its tasks by time of submission, those of one instant in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskTrace {
+    pub tasks: Vec<TraceTask>,
+    /// What was odd, counted in the order of the file.
+    pub tally: Tally,
+    /// What an SWF file says of itself; `None` for formats without a header.
+    pub header: Option<SwfHeader>,
+}
+
+/// The machines of a trace in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeTrace {
+    pub nodes: Vec<TraceNode>,
+}

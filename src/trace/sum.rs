@@ -1,0 +1,47 @@
+//! The checksum of a file's content, the same whether it is kept plain or compressed.
+
+use std::fmt::Write;
+use std::io::{self, Read};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::error::TraceError;
+use super::text;
+
+/// Passes the uncompressed bytes of a file through and sums them.
+pub(super) struct Summing {
+    input: Box<dyn Read>,
+    state: Sha256,
+}
+
+impl Summing {
+    pub(super) fn open(path: &Path) -> Result<Summing, TraceError> {
+        Ok(Summing { input: text::open(path)?, state: Sha256::new() })
+    }
+
+    /// SHA-256 of what has passed, in lower-case hexadecimal.
+    pub(super) fn hex(self) -> String {
+        self.state.finalize().iter().fold(String::new(), |mut hex, byte| {
+            write!(hex, "{byte:02x}").expect("a String takes all that is written");
+            hex
+        })
+    }
+}
+
+impl Read for Summing {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        self.state.update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+/// The sum of a file's uncompressed content; what cannot be uncompressed has none, and the reason is given instead.
+pub(super) fn of_file(path: &Path) -> Result<String, TraceError> {
+    let mut input = Summing::open(path)?;
+    match io::copy(&mut input, &mut io::sink()) {
+        Ok(_) => Ok(input.hex()),
+        Err(fault) => Ok(format!("none ({fault})")),
+    }
+}

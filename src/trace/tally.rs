@@ -1,0 +1,153 @@
+//! What was odd in a trace, counted by reason.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Whether a row with an oddity is yielded all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    Kept,
+    LeftOut,
+}
+
+/// A reason why a row is not taken at its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Oddity {
+    /// The run time is below zero, so how long it ran is unknown.
+    NegativeRun,
+    /// The time of submission is unknown.
+    NoSubmitTime,
+    /// Neither an allocated nor a requested number of processors above zero.
+    NoProcessors,
+    /// A part of the job in the row before, which already gave its total (status 2, 3 or 4 and the same number).
+    PartOfJobBefore,
+    /// Ran for no time.
+    ZeroRun,
+    /// Ran longer than was asked for: the request is an estimate, and the recorded time is kept.
+    LongerThanRequested,
+    /// Submitted before the row above it.
+    OutOfOrder,
+    /// No processors were allocated, so the requested number is taken.
+    ProcessorsAsRequested,
+    /// A measured value is below zero but not -1; taken as unknown.
+    NegativeMeasurement,
+    /// The end is recorded by a number that the format does not define; taken as unknown.
+    UndefinedStatus,
+    /// The row names a job that it waits for; the dependency is not read.
+    FollowsAnother,
+    /// More fields than the format has; the rest of the row is not read.
+    ExtraFields,
+    /// Was never given a node, so its length is the whole stay: from creation to deletion.
+    NeverScheduled,
+    /// Asks more than all of each GPU; capped at all of it.
+    ShareCapped,
+    /// Asks a share of each GPU but no GPU; it has none.
+    ShareWithoutGpu,
+}
+
+impl Oddity {
+    pub fn fate(self) -> Fate {
+        match self {
+            Oddity::NegativeRun | Oddity::NoSubmitTime | Oddity::NoProcessors | Oddity::PartOfJobBefore => {
+                Fate::LeftOut
+            }
+            Oddity::ZeroRun
+            | Oddity::LongerThanRequested
+            | Oddity::OutOfOrder
+            | Oddity::ProcessorsAsRequested
+            | Oddity::NegativeMeasurement
+            | Oddity::UndefinedStatus
+            | Oddity::FollowsAnother
+            | Oddity::ExtraFields
+            | Oddity::NeverScheduled
+            | Oddity::ShareCapped
+            | Oddity::ShareWithoutGpu => Fate::Kept,
+        }
+    }
+
+    /// What became of such rows, for people.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Oddity::NegativeRun => "run time negative",
+            Oddity::NoSubmitTime => "submit time unknown",
+            Oddity::NoProcessors => "number of processors unknown",
+            Oddity::PartOfJobBefore => "part of the job in the row before",
+            Oddity::ZeroRun => "run for no time",
+            Oddity::LongerThanRequested => "ran longer than requested",
+            Oddity::OutOfOrder => "submitted before the row above",
+            Oddity::ProcessorsAsRequested => "processors as requested, none allocated",
+            Oddity::NegativeMeasurement => "a measured value negative, taken as unknown",
+            Oddity::UndefinedStatus => "status not defined by the format, taken as unknown",
+            Oddity::FollowsAnother => "waits for another job, which is not read",
+            Oddity::ExtraFields => "further fields, which are not read",
+            Oddity::NeverScheduled => "never scheduled, length is the whole stay",
+            Oddity::ShareCapped => "more than all of a GPU, capped",
+            Oddity::ShareWithoutGpu => "a share but no GPU, has none",
+        }
+    }
+}
+
+impl fmt::Display for Oddity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.describe())
+    }
+}
+
+/// How many rows were read, and how many of them were odd in which way.
+///
+/// A row that is left out is counted under one reason only; a row that is kept may have several oddities.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    rows: u64,
+    odd: BTreeMap<Oddity, u64>,
+}
+
+impl Tally {
+    pub(super) fn add_row(&mut self) {
+        self.rows += 1;
+    }
+
+    pub(super) fn add(&mut self, oddity: Oddity) {
+        *self.odd.entry(oddity).or_default() += 1;
+    }
+
+    /// Well-formed rows in the file, kept or left out.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    pub fn left_out(&self) -> u64 {
+        self.odd.iter().filter(|(oddity, _)| oddity.fate() == Fate::LeftOut).map(|(_, count)| count).sum()
+    }
+
+    pub fn kept(&self) -> u64 {
+        self.rows - self.left_out()
+    }
+
+    pub fn count(&self, oddity: Oddity) -> u64 {
+        self.odd.get(&oddity).copied().unwrap_or(0)
+    }
+
+    /// The oddities met, in the order of [`Oddity`].
+    pub fn iter(&self) -> impl Iterator<Item = (Oddity, u64)> + '_ {
+        self.odd.iter().map(|(oddity, count)| (*oddity, *count))
+    }
+}
+
+impl fmt::Display for Tally {
+    /// `51987 rows, 51959 kept; left out: 28 run time negative; kept: 100 run for no time, …`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows, {} kept", self.rows, self.kept())?;
+        for (fate, title) in [(Fate::LeftOut, "left out"), (Fate::Kept, "kept, but odd")] {
+            let counts: Vec<String> = self
+                .iter()
+                .filter(|(odd, _)| odd.fate() == fate)
+                .map(|(odd, count)| format!("{count} {odd}"))
+                .collect();
+            if !counts.is_empty() {
+                write!(f, "; {title}: {}", counts.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+}

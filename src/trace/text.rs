@@ -1,0 +1,152 @@
+//! Lines of a file that may be compressed, with their numbers and without an allocation for each.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::decimal::{Decimal, NotDecimal};
+use super::error::TraceError;
+
+/// A longer line is no trace: a bound on memory whatever the file.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+/// How much of a wrong field a message quotes.
+const QUOTED_CHARS_MAX: usize = 40;
+const BUFFER_BYTES: usize = 128 * 1024;
+
+/// Opens `path`, uncompressing it if it starts as gzip does, whatever it is called.
+pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
+    let unopened = |source| TraceError::Unopened { file: path.to_path_buf(), source };
+    let file = File::open(path).map_err(unopened)?;
+    // A folder opens like a file and fails only when read.
+    if file.metadata().map_err(unopened)?.is_dir() {
+        return Err(unopened(io::Error::from(io::ErrorKind::IsADirectory)));
+    }
+    let mut bytes = BufReader::with_capacity(BUFFER_BYTES, file);
+    let gzip = bytes.fill_buf().map_err(unopened)?.starts_with(&[0x1f, 0x8b]);
+    Ok(if gzip { Box::new(MultiGzDecoder::new(bytes)) } else { Box::new(bytes) })
+}
+
+/// [`open`], ready for a reader of lines.
+pub(super) fn open_lines(path: &Path) -> Result<BufReader<Box<dyn Read>>, TraceError> {
+    Ok(BufReader::with_capacity(BUFFER_BYTES, open(path)?))
+}
+
+/// The lines of one file.
+pub(super) struct Lines<R> {
+    input: R,
+    file: PathBuf,
+    line: u64,
+    buffer: Vec<u8>,
+    /// Set at the end of the file or where it cannot be read on.
+    done: bool,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(file: &Path, input: R) -> Lines<R> {
+        Lines { input, file: file.to_path_buf(), line: 0, buffer: Vec::new(), done: false }
+    }
+
+    /// Moves to the next line: false at the end of the file, and for ever after an error.
+    pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
+        if self.done {
+            return Ok(false);
+        }
+        self.buffer.clear();
+        self.line += 1;
+        let read = (&mut self.input).take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut self.buffer);
+        match read {
+            Ok(0) => {
+                self.done = true;
+                return Ok(false);
+            }
+            Ok(_) => {}
+            Err(source) => {
+                self.done = true;
+                return Err(TraceError::Unreadable { file: self.file.clone(), line: self.line, source });
+            }
+        }
+        if self.buffer.last() == Some(&b'\n') {
+            self.buffer.pop();
+        } else if self.buffer.len() as u64 > LINE_BYTES_MAX {
+            self.done = true;
+            return Err(self.malformed(0, format!("a line of at most {LINE_BYTES_MAX} bytes"), "a longer one"));
+        }
+        if self.buffer.last() == Some(&b'\r') {
+            self.buffer.pop();
+        }
+        if self.line == 1 && self.buffer.starts_with("\u{feff}".as_bytes()) {
+            self.buffer.drain(..3);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.line
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// An error at the byte `start` of the line.
+    pub(super) fn malformed(&self, start: usize, expected: impl Into<String>, found: &str) -> TraceError {
+        TraceError::Malformed {
+            file: self.file.clone(),
+            line: self.line,
+            column: start as u64 + 1,
+            expected: expected.into(),
+            found: found.to_string(),
+        }
+    }
+
+    /// An error about `field`, which it quotes.
+    pub(super) fn wrong(&self, field: &Span, expected: &str, why: NotDecimal) -> TraceError {
+        self.malformed(field.start, expected, &format!("{}{why}", quoted(field.of(&self.buffer))))
+    }
+
+    pub(super) fn decimal(&self, field: &Span, expected: &str) -> Result<Decimal, TraceError> {
+        Decimal::parse(field.of(&self.buffer)).map_err(|why| self.wrong(field, expected, why))
+    }
+
+    /// A whole number from 0 that fits `N`.
+    pub(super) fn whole<N: TryFrom<u64>>(&self, field: &Span, expected: &str) -> Result<N, TraceError> {
+        let value = self.decimal(field, expected)?;
+        let whole = value.as_whole().ok_or_else(|| self.wrong(field, expected, NotDecimal::Malformed))?;
+        N::try_from(whole).map_err(|_| self.wrong(field, expected, NotDecimal::TooLarge))
+    }
+
+    pub(super) fn text(&self, field: &Span, expected: &str) -> Result<&str, TraceError> {
+        match std::str::from_utf8(field.of(&self.buffer)) {
+            Ok(text) if !text.is_empty() => Ok(text),
+            _ => Err(self.wrong(field, expected, NotDecimal::Malformed)),
+        }
+    }
+}
+
+/// Where a field lies in its line, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span {
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Span {
+    pub(super) fn of(self, line: &[u8]) -> &[u8] {
+        &line[self.start..self.end]
+    }
+}
+
+/// `` `abc` ``, shortened and without control characters; `nothing` where it is empty.
+pub(super) fn quoted(field: &[u8]) -> String {
+    if field.is_empty() {
+        return "nothing".to_string();
+    }
+    let text = String::from_utf8_lossy(field);
+    let mut shown: String = text.chars().take(QUOTED_CHARS_MAX).flat_map(char::escape_debug).collect();
+    if text.chars().count() > QUOTED_CHARS_MAX {
+        shown.push('…');
+    }
+    format!("`{shown}`")
+}
