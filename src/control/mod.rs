@@ -25,8 +25,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::event::{Command, Event, Input, Output};
-use crate::fleet::{Fleet, NodeClaim, Placement};
-use crate::ids::{JobId, RunId};
+use crate::fleet::{Fleet, NodeClaim, NodeState, Placement};
+use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::scheduler::{Examination, Grouping, WaitQueue, examine};
 use crate::units::SimTime;
 use crate::workload::Demand;
@@ -60,6 +60,15 @@ pub struct Control {
     analyse_pass: PassState,
     place_pass: PassState,
     outbox: VecDeque<Output>,
+    watch: Option<JobId>,
+    watched: Option<Watched>,
+}
+
+/// The last decision about a job that is being watched.
+pub struct Watched {
+    pub at: SimTime,
+    pub run: RunId,
+    pub examination: Examination,
 }
 
 impl Control {
@@ -90,23 +99,25 @@ impl Control {
             kept_claims: BTreeMap::new(),
             timers: Timers::default(),
             outbox: VecDeque::new(),
+            watch: None,
+            watched: None,
         }
     }
 
     /// Applies one input. Inputs of one instant come in order of their classes; then comes [`Control::settle`].
     pub fn handle(&mut self, now: SimTime, input: &Input) {
         assert!(self.outbox.is_empty(), "outputs must be drained before the next input");
-        self.advance(now);
+        if let Err(refusal) = self.check_input(now, input) {
+            panic!("{refusal}: {input:?} at {now}");
+        }
+        self.now = now;
         match input {
             Input::NodeDeclared { node, state, spec } => self.declare_node(*node, *state, spec),
             Input::NodeReported { node, state } => self.node_reported(*node, *state),
             Input::HeartbeatBack { node } => self.heartbeat_back(*node),
             Input::HeartbeatMissed { node, last } => self.heartbeat_missed(*node, *last),
             Input::GpuReported { gpu, state } => self.gpu_reported(*gpu, *state),
-            Input::ForeignUse { gpu, foreign } => {
-                assert!(self.fleet.knows_gpu(*gpu), "foreign use of a GPU that was never declared");
-                self.fleet.set_foreign(*gpu, *foreign);
-            }
+            Input::ForeignUse { gpu, foreign } => self.fleet.set_foreign(*gpu, *foreign),
             Input::Run { run, fact } => self.run_fact(*run, *fact),
             Input::Cancel { job } => self.cancel(*job),
             Input::Submit { job, spec } => self.submit(*job, spec),
@@ -114,9 +125,39 @@ impl Control {
         }
     }
 
+    /// Whether an input may come now: what every world owes the control plane. A log that was altered may not.
+    pub fn check_input(&self, now: SimTime, input: &Input) -> Result<(), &'static str> {
+        let known_node = |node: NodeId| self.fleet.knows(node).then_some(()).ok_or("a node that was never declared");
+        let known_gpu = |gpu: GpuId| self.fleet.knows_gpu(gpu).then_some(()).ok_or("a GPU that was never declared");
+        let known_job = |job: JobId| self.jobs.get(job.index()).ok_or("a job that was never submitted");
+        if now < self.now {
+            return Err("time falls");
+        }
+        match input {
+            Input::NodeDeclared { node, .. } if node.index() != self.fleet.len() => Err("a node out of order"),
+            Input::NodeDeclared { .. } | Input::Wakeup => Ok(()),
+            Input::NodeReported { node, state } => {
+                known_node(*node)?;
+                let joined = !matches!(self.fleet.node(*node).status.state, NodeState::Joining | NodeState::Gone);
+                if *state == NodeState::Joining && joined { Err("a node that has joined joins again") } else { Ok(()) }
+            }
+            Input::HeartbeatBack { node } => known_node(*node),
+            Input::HeartbeatMissed { last, .. } if *last > now => Err("a heartbeat from the future"),
+            Input::HeartbeatMissed { node, .. } => known_node(*node),
+            Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
+            Input::Run { run, .. } if run.replica >= known_job(run.job)?.spec.replicas => Err("a replica that is not"),
+            Input::Run { .. } => Ok(()),
+            Input::Cancel { job } => known_job(*job).map(|_| ()),
+            Input::Submit { job, .. } if job.index() != self.jobs.len() => Err("a job out of order"),
+            Input::Submit { spec, .. } if spec.replicas == 0 || spec.demand.tasks == 0 => Err("a job of nothing"),
+            Input::Submit { .. } => Ok(()),
+        }
+    }
+
     /// All inputs of this instant are applied: fires what is due and runs the passes.
     pub fn settle(&mut self, now: SimTime) {
-        self.advance(now);
+        assert!(now >= self.now, "time fell from {} to {now}", self.now);
+        self.now = now;
         while let Some(timer) = self.pop_due_timer() {
             self.fire(timer);
         }
@@ -149,6 +190,15 @@ impl Control {
         Some(examine(&self.profile.scheduler, &self.demands[demand as usize].demand, &self.fleet))
     }
 
+    /// Examines each decision about this job while it is made, for an explanation afterwards.
+    pub fn watch(&mut self, job: JobId) {
+        self.watch = Some(job);
+    }
+
+    pub fn watched(&self) -> Option<&Watched> {
+        self.watched.as_ref()
+    }
+
     /// What each run holds now, kept claims included.
     pub fn held(&self) -> Vec<Placement> {
         let live = self.replicas.iter().filter_map(|replica| replica.placement.clone());
@@ -164,11 +214,6 @@ impl Control {
             let holds = replica.placement.is_some();
             assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
         }
-    }
-
-    fn advance(&mut self, now: SimTime) {
-        assert!(now >= self.now, "time fell from {} to {now}", self.now);
-        self.now = now;
     }
 
     fn say(&mut self, event: Event) {

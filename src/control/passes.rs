@@ -46,53 +46,79 @@ impl PassState {
 
 impl Control {
     pub(super) fn analyse_pass_due(&self) -> Option<(SimTime, &'static str)> {
-        let waiting = !self.analysis_queue.is_empty() && self.analysis_has_room();
-        waiting.then(|| self.pass_due(&self.analyse_pass, self.analysis_queue.iter().map(|(index, _)| *index)))?
-    }
-
-    pub(super) fn place_pass_due(&self) -> Option<(SimTime, &'static str)> {
-        let waiting = !self.queue.is_empty() && self.deciding.is_none();
-        waiting.then(|| self.pass_due(&self.place_pass, self.queue.iter().map(QueueKey::replica)))?
-    }
-
-    fn pass_due(
-        &self,
-        pass: &PassState,
-        waiting: impl Iterator<Item = ReplicaIndex>,
-    ) -> Option<(SimTime, &'static str)> {
-        if pass.cut_short {
+        if self.analysis_queue.is_empty() || !self.analysis_has_room() {
+            return None;
+        }
+        if self.analyse_pass.cut_short {
             return Some((self.now, "the rest of a batch"));
         }
-        match pass.options.trigger {
+        match self.profile.passes.analyse.trigger {
             Trigger::Event => None,
-            Trigger::Every(period) => Some((pass.next_tick(period, self.now), "a periodic pass")),
+            Trigger::Every(period) => Some((self.analyse_pass.next_tick(period, self.now), "an analyse pass")),
             Trigger::EachAfter(_) => {
-                let due = waiting.map(|index| self.replicas[index as usize].due).min()?;
-                Some((due.max(self.now), "a replica to be processed"))
+                let due = self.analysis_queue.iter().map(|(index, _)| self.replicas[*index as usize].due).min()?;
+                Some((due.max(self.now), "a replica to be analysed"))
             }
         }
+    }
+
+    /// A pass that could only refuse again what it has refused is not due: it would change nothing.
+    pub(super) fn place_pass_due(&mut self) -> Option<(SimTime, &'static str)> {
+        if self.queue.is_empty() || self.deciding.is_some() {
+            return None;
+        }
+        if self.place_pass.cut_short {
+            return Some((self.now, "the rest of a batch"));
+        }
+        match self.profile.passes.place.trigger {
+            Trigger::Event => None,
+            Trigger::Every(period) => {
+                let has_work = !self.fresh.is_empty() || self.queue.next(self.fleet.growth()).is_some();
+                has_work.then(|| (self.place_pass.next_tick(period, self.now), "a place pass"))
+            }
+            Trigger::EachAfter(period) => {
+                let waiting = self.worth_a_look();
+                let due = waiting.into_iter().map(|key| self.catch_up(key.replica(), period)).min()?;
+                Some((due, "a replica to be placed"))
+            }
+        }
+    }
+
+    /// Who was not refused since the fleet last grew, or has not been told yet why it waits.
+    fn worth_a_look(&self) -> Vec<QueueKey> {
+        let growth = self.fleet.growth();
+        let is_open = |key: &QueueKey| {
+            let index = key.replica();
+            !self.queue.is_refused(self.replicas[index as usize].demand, growth) || self.fresh.contains(&index)
+        };
+        self.queue.iter().filter(is_open).collect()
+    }
+
+    /// When a replica is due next, given that the looks it had in the meantime could not have changed anything.
+    fn catch_up(&mut self, index: ReplicaIndex, period: SimDuration) -> SimTime {
+        while self.replicas[index as usize].due < self.now {
+            let jitter = self.jitter_of(index);
+            let replica = &mut self.replicas[index as usize];
+            replica.due = replica.due.saturating_add(period).saturating_add(jitter);
+        }
+        self.replicas[index as usize].due
+    }
+
+    fn jitter_of(&mut self, index: ReplicaIndex) -> SimDuration {
+        let longest = self.profile.passes.place.jitter;
+        if longest.is_zero() {
+            return SimDuration::ZERO;
+        }
+        let replica = &mut self.replicas[index as usize];
+        replica.processed += 1;
+        let seed = self.place_pass.seed.wrapping_add(u64::from(replica.processed));
+        Stream::new(seed, "place pass of a replica", u64::from(index)).duration(SimDuration::ZERO, longest)
     }
 
     fn is_due(&self, due: Option<(SimTime, &'static str)>, options: PassOptions) -> bool {
         match options.trigger {
             Trigger::Event => true,
             Trigger::Every(_) | Trigger::EachAfter(_) => due.is_some_and(|(at, _)| at <= self.now),
-        }
-    }
-
-    /// Sets when a pass for each replica looks at this one next.
-    fn processed(&mut self, index: ReplicaIndex, pass: PassOptions, purpose: &'static str) {
-        if let Trigger::EachAfter(period) = pass.trigger {
-            let replica = &mut self.replicas[index as usize];
-            replica.processed += 1;
-            let jitter = match pass.jitter.is_zero() {
-                true => SimDuration::ZERO,
-                false => {
-                    let seed = self.place_pass.seed.wrapping_add(u64::from(replica.processed));
-                    Stream::new(seed, purpose, u64::from(index)).duration(SimDuration::ZERO, pass.jitter)
-                }
-            };
-            replica.due = self.now.saturating_add(period).saturating_add(jitter);
         }
     }
 
@@ -139,15 +165,17 @@ impl Control {
 
     pub(super) fn run_place_pass(&mut self) {
         let options = self.profile.passes.place;
-        if self.deciding.is_some() || self.queue.is_empty() || !self.is_due(self.place_pass_due(), options) {
-            if self.deciding.is_none() {
-                self.fresh.clear();
-            }
+        if self.queue.is_empty() {
+            self.fresh.clear();
+            return;
+        }
+        let due = self.place_pass_due();
+        if self.deciding.is_some() || !self.is_due(due, options) {
             return;
         }
         (self.place_pass.last, self.place_pass.cut_short) = (Some(self.now), false);
         match options.trigger {
-            Trigger::EachAfter(_) => self.place_each(options),
+            Trigger::EachAfter(period) => self.place_each(period),
             Trigger::Event | Trigger::Every(_) => self.place_in_order(options),
         }
         if self.deciding.is_none() && !self.place_pass.cut_short {
@@ -170,17 +198,19 @@ impl Control {
         }
     }
 
-    /// Each replica that is due, the queue's order first, then the least recently processed.
-    fn place_each(&mut self, options: PassOptions) {
-        let is_due = |key: &QueueKey| self.replicas[key.replica() as usize].due <= self.now;
-        let mut due: Vec<QueueKey> = self.queue.iter().filter(is_due).collect();
+    /// Each replica that is due: priority first, then the least recently processed.
+    fn place_each(&mut self, period: SimDuration) {
+        let mut due = self.worth_a_look();
+        due.retain(|key| self.replicas[key.replica() as usize].due <= self.now);
         due.sort_by_key(|key| (key.priority(), self.replicas[key.replica() as usize].due, *key));
-        for key in due.into_iter().take(options.batch.map_or(usize::MAX, |batch| batch as usize)) {
-            if self.replicas[key.replica() as usize].wait != Wait::Queue {
+        for key in due {
+            let index = key.replica();
+            if self.replicas[index as usize].wait != Wait::Queue {
                 continue;
             }
-            self.processed(key.replica(), options, "place pass of a replica");
-            self.consider(key.replica());
+            let jitter = self.jitter_of(index);
+            self.replicas[index as usize].due = self.now.saturating_add(period).saturating_add(jitter);
+            self.consider(index);
             if self.deciding.is_some() {
                 return;
             }

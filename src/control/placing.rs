@@ -1,12 +1,13 @@
 //! Decisions and their commit. A decision is computed on a read of the fleet and committed by compare-and-set.
 
 use super::Control;
+use super::Watched;
 use super::safety;
 use super::store::{ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Outcome, Phase, Reason, Refusal};
 use crate::ids::NodeId;
-use crate::scheduler::{Candidate, Decision, NeverFits, decide, still_fits};
+use crate::scheduler::{Candidate, Decision, NeverFits, decide, examine, still_fits};
 
 /// A decision that is being made.
 pub struct Deciding {
@@ -28,6 +29,10 @@ impl Control {
         let keep = if takes_time { options.candidates as usize } else { 1 };
         let replica = &self.replicas[index as usize];
         let demand = &self.demands[replica.demand as usize].demand;
+        if self.watch == Some(replica.job) {
+            let examination = examine(&self.profile.scheduler, demand, &self.fleet);
+            self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
+        }
         let decision = decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, keep);
         if !takes_time {
             self.conclude(index, decision, self.fleet.growth());

@@ -152,6 +152,8 @@ pub enum ProfileError {
     Zero(&'static str),
     #[error("`{0}` must be longer than no time")]
     NoTime(&'static str),
+    #[error("`{0}` looks at each replica in its own time, where a batch has no meaning")]
+    BatchOfEach(&'static str),
     #[error("a silent node becomes {found}; expected not_ready or unreachable")]
     Silence { found: String },
     #[error("the weight of a scorer must be a finite number")]
@@ -202,6 +204,8 @@ impl Profile {
                 Trigger::Every(period) | Trigger::EachAfter(period) => period.is_zero(),
             };
             faults.extend(empty.then_some(ProfileError::NoTime(name)));
+            let each = matches!(pass.trigger, Trigger::EachAfter(_));
+            faults.extend((each && pass.batch.is_some()).then_some(ProfileError::BatchOfEach(name)));
         }
         faults.extend(self.heartbeat.every.is_zero().then_some(ProfileError::NoTime("heartbeat.every")));
         if !matches!(self.heartbeat.becomes, NodeState::NotReady | NodeState::Unreachable) {

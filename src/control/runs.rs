@@ -17,8 +17,6 @@ use crate::workload::{Demand, Ending, JobSpec, Restart, RetryPolicy};
 
 impl Control {
     pub(super) fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
-        assert_eq!(job.index(), self.jobs.len(), "jobs are submitted in order of their ids");
-        assert!(spec.replicas > 0 && spec.demand.tasks > 0, "{} asks for nothing", spec.name);
         let demand = self.demand_number(&spec.demand);
         let first = self.replicas.len() as ReplicaIndex;
         self.jobs.push(JobRecord {
@@ -137,10 +135,7 @@ impl Control {
 
     /// A fact about a run. One about an attempt that is over changes nothing but the claims it may have left.
     pub(super) fn run_fact(&mut self, run: RunId, fact: Lifecycle) {
-        let job = self.jobs.get(run.job.index());
-        let job = job.unwrap_or_else(|| panic!("a fact about {run}, which was never submitted"));
-        assert!(run.replica < job.spec.replicas, "a fact about {run}, which has no such replica");
-        let index = job.first + run.replica;
+        let index = self.jobs[run.job.index()].first + run.replica;
         self.analysing.remove(&run);
         let replica = &self.replicas[index as usize];
         if replica.attempt != run.attempt || replica.phase == Phase::Ended {
@@ -214,7 +209,7 @@ impl Control {
     }
 
     pub(super) fn cancel(&mut self, job: JobId) {
-        let record = self.jobs.get_mut(job.index()).expect("only a submitted job is cancelled");
+        let record = &mut self.jobs[job.index()];
         record.cancelled = true;
         let replicas = record.first..record.first + record.spec.replicas;
         for index in replicas {

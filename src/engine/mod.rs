@@ -1,3 +1,22 @@
-//! Not yet furnished.
+//! Floor 5. The simulated world, and the loop that drives the control plane through it.
+//!
+//! Owns the event queue, the virtual clock, what nodes and runs really do, faults, replay, explanation and the swarm of
+//! random worlds. Must never know of file formats, nor decide anything: it does what commands ask and says what happened.
+
+mod audit;
+mod explain;
+mod queue;
 mod rehearsal;
-pub use rehearsal::*;
+mod replay;
+mod run;
+mod swarm;
+mod world;
+
+pub use audit::{Accounts, Audit};
+pub use explain::{Explanation, WhyHere, explain};
+pub use queue::EventQueue;
+pub use rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
+pub use replay::{Difference, Replay, replay};
+pub use run::{Checks, Progress, RunEnd, RunOptions, run};
+pub use swarm::{Records, WorldResult, draw_world, run_world};
+pub use world::Due;

@@ -163,3 +163,22 @@ pub enum Output {
     Command(Command),
     Event(Event),
 }
+
+impl Event {
+    /// The job it is about, if it is about one.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Event::Held { run, .. }
+            | Event::Placed { run, .. }
+            | Event::CommitRefused { run, .. }
+            | Event::Moved { run, .. }
+            | Event::Ended { run, .. }
+            | Event::ClaimFreed { run }
+            | Event::Retry { run, .. }
+            | Event::DeadlineExpired { run, .. }
+            | Event::SafetyBroken { run, .. } => Some(run.job),
+            Event::JobEnded { job, .. } => Some(*job),
+            Event::NodeChanged { .. } | Event::GpuChanged { .. } => None,
+        }
+    }
+}

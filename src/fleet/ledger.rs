@@ -1,5 +1,7 @@
 //! Who holds what: claims on nodes, and the arithmetic that enters them and takes them out.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -25,17 +27,17 @@ pub struct NodeClaim {
     pub gpus: SmallVec<[GpuClaim; 2]>,
 }
 
-/// Where one run goes: one claim for each node, in order of node ids.
+/// Where one run goes: one claim for each node, in order of node ids. Shared, as it is said, done and remembered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Placement(SmallVec<[NodeClaim; 1]>);
+pub struct Placement(Arc<[NodeClaim]>);
 
 impl Placement {
     /// Claims in any order; two on one node are a mistake of the caller.
     pub fn new(mut claims: SmallVec<[NodeClaim; 1]>) -> Placement {
         claims.sort_by_key(|claim| claim.node);
         assert!(claims.windows(2).all(|pair| pair[0].node < pair[1].node), "one claim for each node");
-        Placement(claims)
+        Placement(claims.into_iter().collect())
     }
 
     pub fn claims(&self) -> &[NodeClaim] {

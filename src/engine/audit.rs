@@ -1,0 +1,238 @@
+//! The log folded a second time: what the control plane asserted when it acted is asserted again of what it said.
+//!
+//! Shares no bookkeeping with the control plane: a ledger, the phases and the queue's accounts are kept anew from the
+//! records alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::event::{Event, Input, Outcome, Phase, Sink};
+use crate::fleet::{GpuState, NodeClaim, NodeShape, NodeState, Placement};
+use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::units::SimTime;
+use crate::workload::{Gang, JobSpec, Pick};
+
+/// Panics at the first record that cannot be true.
+#[derive(Default)]
+pub struct Audit {
+    /// Broken safety is allowed where it is said: under a historic profile.
+    historic: bool,
+    nodes: Vec<(Arc<NodeShape>, NodeState)>,
+    gpus: BTreeMap<GpuId, GpuState>,
+    jobs: Vec<Account>,
+    /// The phase of each replica, with its attempt.
+    phases: BTreeMap<(JobId, u32), (u32, Phase)>,
+    claims: BTreeMap<RunId, Placement>,
+    cpu_taken: BTreeMap<NodeId, u64>,
+    gpu_milli_taken: BTreeMap<GpuId, u64>,
+    unsafe_runs: Vec<RunId>,
+    at: SimTime,
+    step: u64,
+}
+
+struct Account {
+    spec: Arc<JobSpec>,
+    outcome: Option<Outcome>,
+}
+
+/// Where everything that was submitted has gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    pub submitted: u64,
+    pub ended: u64,
+    pub never_fits: u64,
+    /// A limit of the queue or of time ended them.
+    pub expired: u64,
+    /// Some replica holds a claim.
+    pub running: u64,
+    pub waiting: u64,
+}
+
+impl Accounts {
+    pub fn add_up(&self) -> bool {
+        self.submitted == self.ended + self.never_fits + self.expired + self.running + self.waiting
+    }
+}
+
+impl Audit {
+    pub fn new(historic: bool) -> Audit {
+        Audit { historic, ..Audit::default() }
+    }
+
+    /// The accounts at the end; panics if anything that was submitted is nowhere.
+    pub fn finish(self) -> Accounts {
+        let mut accounts = Accounts { submitted: self.jobs.len() as u64, ..Accounts::default() };
+        for (index, job) in self.jobs.iter().enumerate() {
+            let phases = (0..job.spec.replicas).map(|number| self.phases[&(JobId::new(index), number)].1);
+            match job.outcome {
+                Some(Outcome::NeverFits) => accounts.never_fits += 1,
+                Some(Outcome::Expired) => accounts.expired += 1,
+                Some(Outcome::Completed | Outcome::Failed | Outcome::Cancelled | Outcome::Lost) => accounts.ended += 1,
+                None if phases.clone().any(Phase::holds_claim) => accounts.running += 1,
+                None => {
+                    let alive = phases.clone().any(|phase| phase != Phase::Ended);
+                    assert!(alive, "{} has ended in every replica, but not as a job", job.spec.name);
+                    accounts.waiting += 1;
+                }
+            }
+        }
+        assert!(accounts.add_up(), "jobs are unaccounted for: {accounts:?}");
+        accounts
+    }
+
+    fn placed(&mut self, run: RunId, placement: &Placement) {
+        let spec = Arc::clone(&self.jobs[run.job.index()].spec);
+        let excused = self.unsafe_runs.contains(&run);
+        let whole = match &spec.demand.pick {
+            Some(pick @ Pick::AllGpus(_)) => placement.claims().len() == pick.nodes().len(),
+            Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => placement.tasks() == spec.demand.tasks,
+        };
+        assert!(whole || excused, "{run} was placed in part: {placement:?}");
+        assert!(spec.demand.gang != Gang::Spread || placement.claims().iter().all(|claim| claim.tasks == 1));
+        for claim in placement.claims() {
+            let (shape, state) = &self.nodes[claim.node.index()];
+            assert!(*state == NodeState::Ready || excused, "{run} was placed on a node that is {state:?}");
+            let cpu = self.cpu_taken.entry(claim.node).or_default();
+            *cpu += claim.cpu.get();
+            assert!(*cpu <= shape.cpu.get() || excused, "{run} takes more CPU than there is");
+            for part in &claim.gpus {
+                let gpu = GpuId { node: claim.node, index: part.index };
+                let state = self.gpus.get(&gpu).copied().unwrap_or(GpuState::Ready);
+                assert!(state.is_usable() || excused, "{run} was placed on a GPU that is {state:?}");
+                let taken = self.gpu_milli_taken.entry(gpu).or_default();
+                *taken += u64::from(part.share.get());
+                assert!(*taken <= 1000 || excused, "{run} takes more of a GPU than there is");
+            }
+        }
+        assert!(self.claims.insert(run, placement.clone()).is_none(), "{run} was placed twice");
+    }
+
+    fn free(&mut self, run: RunId) {
+        let placement = self.claims.remove(&run).unwrap_or_else(|| panic!("{run} frees what it does not hold"));
+        placement.claims().iter().for_each(|claim| self.free_claim(claim));
+    }
+
+    fn free_claim(&mut self, claim: &NodeClaim) {
+        *self.cpu_taken.get_mut(&claim.node).expect("it was taken") -= claim.cpu.get();
+        for part in &claim.gpus {
+            let gpu = GpuId { node: claim.node, index: part.index };
+            *self.gpu_milli_taken.get_mut(&gpu).expect("it was taken") -= u64::from(part.share.get());
+        }
+    }
+
+    /// Claims kept after their end are free on a node that is gone.
+    fn node_gone(&mut self, node: NodeId) {
+        let kept: Vec<RunId> = self.claims.keys().copied().collect();
+        for run in kept {
+            let (attempt, phase) = self.phases[&(run.job, run.replica)];
+            if attempt == run.attempt && phase != Phase::Ended {
+                continue;
+            }
+            self.drop_claims_on(run, node);
+        }
+    }
+
+    fn drop_claims_on(&mut self, run: RunId, node: NodeId) {
+        let Some(placement) = self.claims.get(&run).filter(|placement| placement.touches(node)).cloned() else {
+            return;
+        };
+        let (gone, kept): (Vec<_>, Vec<_>) = placement.claims().iter().cloned().partition(|claim| claim.node == node);
+        gone.iter().for_each(|claim| self.free_claim(claim));
+        self.claims.insert(run, Placement::new(kept.into_iter().collect()));
+    }
+
+    fn leave(&mut self, run: RunId, from: Phase, to: Phase) {
+        let known = self.phases.get_mut(&(run.job, run.replica)).expect("only what was submitted moves");
+        assert_eq!(*known, (run.attempt, from), "{run} does not leave {from:?}");
+        known.1 = to;
+    }
+}
+
+impl Sink for Audit {
+    fn input(&mut self, step: u64, at: SimTime, input: &Input) {
+        assert!(at >= self.at && step >= self.step, "time or steps fell");
+        (self.at, self.step) = (at, step);
+        match input {
+            Input::NodeDeclared { state, spec, .. } => self.nodes.push((Arc::clone(&spec.shape), *state)),
+            Input::GpuReported { gpu, state } => {
+                self.gpus.insert(*gpu, *state);
+            }
+            Input::Submit { job, spec } => {
+                assert_eq!(job.index(), self.jobs.len(), "jobs come in order of their ids");
+                self.jobs.push(Account { spec: Arc::clone(spec), outcome: None });
+                for number in 0..spec.replicas {
+                    self.phases.insert((*job, number), (1, Phase::Pending));
+                }
+            }
+            Input::NodeReported { .. }
+            | Input::HeartbeatBack { .. }
+            | Input::HeartbeatMissed { .. }
+            | Input::ForeignUse { .. }
+            | Input::Run { .. }
+            | Input::Cancel { .. }
+            | Input::Wakeup => {}
+        }
+    }
+
+    fn event(&mut self, step: u64, at: SimTime, event: &Event) {
+        assert_eq!((at, step), (self.at, self.step), "an event belongs to the inputs before it");
+        match event {
+            Event::NodeChanged { node, from, to, .. } => {
+                assert_eq!(self.nodes[node.index()].1, *from, "a node leaves a state that it was not in");
+                self.nodes[node.index()].1 = *to;
+                if *to == NodeState::Gone {
+                    self.node_gone(*node);
+                }
+            }
+            Event::GpuChanged { gpu, to, .. } => assert_eq!(self.gpus[gpu], *to),
+            Event::Placed { run, placement, .. } => {
+                let (_, phase) = self.phases[&(run.job, run.replica)];
+                assert!(matches!(phase, Phase::Pending | Phase::Analysing), "{run} was placed while {phase:?}");
+                self.leave(*run, phase, Phase::Scheduled);
+                self.placed(*run, placement);
+            }
+            Event::Moved { run, from, to, .. } => {
+                assert!(!to.holds_claim() || from.holds_claim(), "{run} holds a claim without being placed");
+                self.leave(*run, *from, *to);
+            }
+            Event::Ended { run, from, claim_kept, .. } => {
+                self.leave(*run, *from, Phase::Ended);
+                assert!(from.holds_claim() || !claim_kept, "{run} keeps a claim it never had");
+                if from.holds_claim() && !claim_kept {
+                    self.free(*run);
+                } else if *claim_kept {
+                    let gone = |node: &NodeId| self.nodes[node.index()].1 == NodeState::Gone;
+                    let nodes: Vec<NodeId> = self.claims[run].claims().iter().map(|claim| claim.node).collect();
+                    for node in nodes.into_iter().filter(gone).collect::<Vec<_>>() {
+                        self.drop_claims_on(*run, node);
+                    }
+                }
+            }
+            Event::ClaimFreed { run } => self.free(*run),
+            Event::Retry { run, .. } => {
+                let known =
+                    self.phases.get_mut(&(run.job, run.replica)).expect("only what was submitted is tried again");
+                assert_eq!(*known, (run.attempt - 1, Phase::Ended), "{run} begins before the last attempt has ended");
+                *known = (run.attempt, Phase::Pending);
+            }
+            Event::SafetyBroken { run, .. } => {
+                assert!(self.historic, "{run} broke safety under a profile that is not historic");
+                self.unsafe_runs.push(*run);
+            }
+            Event::JobEnded { job, outcome, .. } => {
+                let account = &mut self.jobs[job.index()];
+                assert!(account.outcome.is_none(), "{} ended twice", account.spec.name);
+                account.outcome = Some(*outcome);
+                for number in 0..account.spec.replicas {
+                    assert_eq!(self.phases[&(*job, number)].1, Phase::Ended, "a replica outlives its job");
+                }
+            }
+            Event::Held { run, reasons, .. } => {
+                assert!(!reasons.is_empty(), "{run} waits without a reason");
+                let (attempt, phase) = self.phases[&(run.job, run.replica)];
+                assert_eq!((attempt, phase), (run.attempt, Phase::Pending), "only what is pending waits");
+            }
+            Event::CommitRefused { .. } | Event::DeadlineExpired { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Why a job waits, or why it is where it is: a replay to the moment, through the plain pipeline.
+
+use std::sync::Arc;
+
+use super::replay::{Difference, Replay};
+use crate::control::Profile;
+use crate::event::{Event, Record, Said};
+use crate::fleet::{Fleet, Placement};
+use crate::ids::JobId;
+use crate::scheduler::Examination;
+use crate::units::SimTime;
+
+/// A job as it stands at a moment.
+pub struct Explanation {
+    /// The last instant of the log that is not after the moment asked for.
+    pub at: SimTime,
+    /// The fleet at that moment.
+    pub fleet: Fleet,
+    /// Every node's answer at that moment; `None` if the job was not submitted yet.
+    pub now: Option<Examination>,
+    /// The decision that placed it, if it was placed and has not been given up.
+    pub placed: Option<WhyHere>,
+    /// The last event about it.
+    pub last: Option<(SimTime, Event)>,
+}
+
+pub struct WhyHere {
+    pub at: SimTime,
+    pub placement: Placement,
+    /// Every node's answer when it was decided.
+    pub examination: Examination,
+}
+
+/// Replays the log up to and including `at` (to its end if `None`) with an eye on one job.
+pub fn explain(
+    profile: Arc<Profile>,
+    seed: u64,
+    records: impl IntoIterator<Item = Record>,
+    job: JobId,
+    at: Option<SimTime>,
+) -> Result<Explanation, Difference> {
+    let mut replay = Replay::new(profile, seed);
+    replay.control.watch(job);
+    let mut end = SimTime::ZERO;
+    let mut last = None;
+    let mut placed: Option<WhyHere> = None;
+    for record in records {
+        if at.is_some_and(|at| record.at > at) {
+            break;
+        }
+        replay.take(&record)?;
+        end = record.at;
+        let Said::Event(event) = record.said else { continue };
+        if event.job() != Some(job) {
+            continue;
+        }
+        if let Event::Placed { placement, .. } = &event {
+            let watched = replay.control.watched().expect("its decision was watched");
+            let (placement, examination) = (placement.clone(), watched.examination.clone());
+            placed = Some(WhyHere { at: watched.at, placement, examination });
+        }
+        if let Event::Ended { .. } = &event {
+            placed = None;
+        }
+        last = Some((record.at, event));
+    }
+    let fleet = replay.control.fleet().clone();
+    Ok(Explanation { at: end, now: replay.control.examine(job), fleet, placed, last })
+}

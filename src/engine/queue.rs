@@ -1,0 +1,151 @@
+//! The event queue: whole instants, in order of time; within one, in order of insertion.
+//!
+//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan: Faster algorithms for the shortest path problem, J. ACM 37, 1990).
+//! Time never falls, so an event is kept in the bucket of the highest bit in which its time differs from the last one
+//! taken, and moves only to lower buckets: at most 64 times, in practice a few. Redistribution keeps the order within a
+//! bucket, and events of equal time are always in the same bucket; so ties come out in order of insertion without a
+//! sequence number, and bucket 0 is a whole instant. `benches/queue.rs` holds it beside a binary heap and the engine of
+//! `simcore`.
+
+use crate::units::SimTime;
+
+const BUCKETS: usize = 65;
+
+/// Events to come. Nothing may be added before the instant that was taken last.
+#[derive(Clone, Debug)]
+pub struct EventQueue<T> {
+    /// Bucket 0: due at `last`. Bucket b: the highest bit that differs from `last` is b - 1.
+    buckets: Vec<Vec<(u64, T)>>,
+    last: u64,
+    /// The earliest time; kept while it is known, for a look costs nothing then.
+    earliest: Option<u64>,
+    len: usize,
+}
+
+impl<T> Default for EventQueue<T> {
+    fn default() -> EventQueue<T> {
+        let buckets = (0..BUCKETS).map(|_| Vec::new()).collect();
+        EventQueue { buckets, last: 0, earliest: None, len: 0 }
+    }
+}
+
+impl<T> EventQueue<T> {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds an event. Panics if the queue has gone beyond `at`: the past cannot be changed.
+    pub fn push(&mut self, at: SimTime, event: T) {
+        let at = at.as_nanos();
+        assert!(at >= self.last, "an event at {at} ns, but the queue has reached {} ns", self.last);
+        self.buckets[bucket_of(at, self.last)].push((at, event));
+        if self.len == 0 || self.earliest.is_some_and(|earliest| at < earliest) {
+            self.earliest = Some(at);
+        }
+        self.len += 1;
+    }
+
+    /// The time of the next instant.
+    pub fn next_time(&mut self) -> Option<SimTime> {
+        if self.len == 0 {
+            return None;
+        }
+        let earliest = match self.earliest {
+            Some(earliest) => earliest,
+            None => {
+                let lowest = self.buckets.iter().find(|bucket| !bucket.is_empty()).expect("the queue is not empty");
+                lowest.iter().map(|(at, _)| *at).min().expect("the bucket is not empty")
+            }
+        };
+        self.earliest = Some(earliest);
+        Some(SimTime::from_nanos(earliest))
+    }
+
+    /// Takes all events of the next instant, adding them to `events` in order of insertion. What is added at the same
+    /// time afterwards makes another round of it.
+    pub fn take_instant(&mut self, events: &mut Vec<T>) -> Option<SimTime> {
+        let next = self.next_time()?.as_nanos();
+        if next != self.last {
+            let full = self.buckets.iter().position(|bucket| !bucket.is_empty()).expect("the queue is not empty");
+            self.last = next;
+            let mut moved = std::mem::take(&mut self.buckets[full]);
+            for (at, event) in moved.drain(..) {
+                self.buckets[bucket_of(at, next)].push((at, event));
+            }
+            // Its allocation is used again.
+            self.buckets[full] = moved;
+        }
+        self.len -= self.buckets[0].len();
+        events.extend(self.buckets[0].drain(..).map(|(_, event)| event));
+        self.earliest = None;
+        Some(SimTime::from_nanos(next))
+    }
+}
+
+fn bucket_of(at: u64, last: u64) -> usize {
+    (u64::BITS - (at ^ last).leading_zeros()) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+    use std::collections::BTreeMap;
+
+    /// Against an ordered map of lists, which is the definition.
+    #[test]
+    fn instants_come_in_order_and_whole_and_ties_in_order_of_insertion() {
+        for seed in 0..200 {
+            let mut draws = Stream::new(seed, "event queue test", 0);
+            let mut queue = EventQueue::default();
+            let mut plain: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+            let (mut now, mut number) = (0, 0);
+            for _ in 0..300 {
+                for _ in 0..draws.between(0, 4) {
+                    let far = [0, 3, 1_000, 1 << 40][draws.index(4)];
+                    let at = now + draws.between(0, far);
+                    queue.push(SimTime::from_nanos(at), number);
+                    plain.entry(at).or_default().push(number);
+                    number += 1;
+                }
+                assert_eq!(queue.len(), plain.values().map(Vec::len).sum::<usize>());
+                assert_eq!(queue.next_time().map(SimTime::as_nanos), plain.keys().next().copied());
+                if draws.chance(700) {
+                    let mut events = Vec::new();
+                    let at = queue.take_instant(&mut events);
+                    match plain.pop_first() {
+                        Some((time, expected)) => {
+                            assert_eq!((at, events), (Some(SimTime::from_nanos(time)), expected));
+                            now = time;
+                        }
+                        None => assert_eq!((at, events), (None, Vec::new())),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn looking_ahead_does_not_close_the_time_before() {
+        let mut queue = EventQueue::default();
+        queue.push(SimTime::from_secs(10), 'b');
+        assert_eq!(queue.next_time(), Some(SimTime::from_secs(10)));
+        queue.push(SimTime::from_secs(5), 'a');
+        let mut events = Vec::new();
+        assert_eq!(queue.take_instant(&mut events), Some(SimTime::from_secs(5)));
+        assert_eq!(events, ['a']);
+    }
+
+    #[test]
+    #[should_panic(expected = "the queue has reached")]
+    fn the_past_cannot_be_changed() {
+        let mut queue = EventQueue::default();
+        queue.push(SimTime::from_secs(10), ());
+        queue.take_instant(&mut Vec::new());
+        queue.push(SimTime::from_secs(9), ());
+    }
+}

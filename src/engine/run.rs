@@ -1,0 +1,120 @@
+//! The loop: let an instant happen, tell the control plane, let it settle, do what it asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::rehearsal::Rehearsal;
+use super::world::World;
+use crate::control::Control;
+use crate::event::{Input, Output, Sink};
+use crate::scheduler::Grouping;
+use crate::units::SimTime;
+
+/// How often the whole store is held against itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checks {
+    AtTheEnd,
+    EveryStep,
+}
+
+/// How to run; what is decided does not depend on it.
+#[derive(Clone, Copy, Debug)]
+pub struct RunOptions<'a> {
+    pub grouping: Grouping,
+    pub checks: Checks,
+    /// Written while running, for a progress bar and for naming the step in which an invariant broke.
+    pub progress: Option<&'a Progress>,
+}
+
+impl Default for RunOptions<'_> {
+    fn default() -> Self {
+        RunOptions { grouping: Grouping::Classes, checks: Checks::AtTheEnd, progress: None }
+    }
+}
+
+/// How far a run has come.
+#[derive(Debug, Default)]
+pub struct Progress {
+    step: AtomicU64,
+    at: AtomicU64,
+}
+
+impl Progress {
+    pub fn step(&self) -> u64 {
+        self.step.load(Ordering::Relaxed)
+    }
+
+    pub fn at(&self) -> SimTime {
+        SimTime::from_nanos(self.at.load(Ordering::Relaxed))
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunEnd {
+    /// The last instant in which something happened.
+    pub at: SimTime,
+    pub steps: u64,
+    /// It was stopped by `until`, with more to come.
+    pub cut_short: bool,
+}
+
+/// Runs a rehearsal to its end. Every sink reads every record.
+pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sink]) -> RunEnd {
+    let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping);
+    let mut world = World::new(rehearsal);
+    let mut inputs = world.declarations();
+    let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false };
+    let mut next = Some(SimTime::ZERO);
+    while let Some(now) = next {
+        if rehearsal.until.is_some_and(|until| now > until) {
+            end.cut_short = true;
+            break;
+        }
+        world.happen(now, &mut inputs);
+        if inputs.is_empty() && control.next_wakeup().is_some_and(|(at, _)| at <= now) {
+            inputs.push(Input::Wakeup);
+        }
+        // What happened may have gone unheard: then this is not a step.
+        if !inputs.is_empty() {
+            end = RunEnd { at: now, steps: end.steps + 1, cut_short: false };
+            if let Some(progress) = options.progress {
+                progress.step.store(end.steps, Ordering::Relaxed);
+                progress.at.store(now.as_nanos(), Ordering::Relaxed);
+            }
+            step(&mut control, &mut world, &mut inputs, (end.steps, now), sinks);
+            if options.checks == Checks::EveryStep {
+                control.assert_integrity();
+            }
+        }
+        let wakeup = control.next_wakeup().map(|(at, _)| at);
+        next = [world.next_time(), wakeup].into_iter().flatten().min();
+    }
+    control.assert_integrity();
+    end
+}
+
+fn step(
+    control: &mut Control,
+    world: &mut World,
+    inputs: &mut Vec<Input>,
+    (number, now): (u64, SimTime),
+    sinks: &mut [&mut dyn Sink],
+) {
+    for input in inputs.drain(..) {
+        sinks.iter_mut().for_each(|sink| sink.input(number, now, &input));
+        control.handle(now, &input);
+        drain(control, world, number, now, sinks);
+    }
+    control.settle(now);
+    drain(control, world, number, now, sinks);
+}
+
+fn drain(control: &mut Control, world: &mut World, number: u64, now: SimTime, sinks: &mut [&mut dyn Sink]) {
+    while let Some(output) = control.poll_output() {
+        match output {
+            Output::Command(command) => world.obey(now, command),
+            Output::Event(event) => sinks.iter_mut().for_each(|sink| sink.event(number, now, &event)),
+        }
+    }
+}

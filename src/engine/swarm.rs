@@ -1,0 +1,381 @@
+//! Random worlds: fleets, workloads, faults and profiles drawn from a seed, each with some of its features left out
+//! (swarm testing: Groce et al., ISSTA 2012), run with every check on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::audit::{Accounts, Audit};
+use super::rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
+use super::replay::replay;
+use super::run::{Checks, Progress, RunOptions, run};
+use crate::catalog::{CpuArch, Os};
+use crate::control::{Profile, Trigger};
+use crate::event::{Digest, Digester, Event, Input, Record, Said, Sink};
+use crate::fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
+use crate::ids::{GpuId, JobId, NodeId};
+use crate::rng::Stream;
+use crate::scheduler::{Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
+use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use crate::workload::{Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Pick, Restart, TaskDemand};
+
+/// What came of one random world.
+#[derive(Clone, Copy, Debug)]
+pub struct WorldResult {
+    pub digest: Digest,
+    pub records: u64,
+    pub accounts: Accounts,
+}
+
+/// Runs the world of one seed with all checks, over classes and over single nodes, and replays its log. Panics where an
+/// invariant breaks.
+pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> WorldResult {
+    let rehearsal = draw_world(seed, profiles);
+    let run_with = |grouping, checks| {
+        let (mut digester, mut audit) = (Digester::default(), Audit::new(rehearsal.profile.historic));
+        let mut records = Records::default();
+        let options = RunOptions { grouping, checks, progress: Some(progress) };
+        run(&rehearsal, options, &mut [&mut digester, &mut audit, &mut records]);
+        (digester.finish(), audit.finish(), records.0)
+    };
+    let (digest, accounts, records) = run_with(Grouping::Classes, Checks::EveryStep);
+    let (plain, _, plain_records) = run_with(Grouping::EachNode, Checks::AtTheEnd);
+    if digest != plain {
+        let at = records.iter().zip(&plain_records).position(|(a, b)| a != b);
+        let at = at.unwrap_or_else(|| records.len().min(plain_records.len()));
+        panic!("over classes: {:?}\nover nodes: {:?}", records.get(at), plain_records.get(at));
+    }
+    let count = records.len() as u64;
+    if let Err(difference) = replay(Arc::clone(&rehearsal.profile), rehearsal.seed, records) {
+        panic!("the replay differs: {difference:?}");
+    }
+    WorldResult { digest, records: count, accounts }
+}
+
+/// All records, in memory.
+#[derive(Default)]
+pub struct Records(pub Vec<Record>);
+
+impl Sink for Records {
+    fn input(&mut self, step: u64, at: SimTime, input: &Input) {
+        self.0.push(Record { step, at, said: Said::Input(input.clone()) });
+    }
+
+    fn event(&mut self, step: u64, at: SimTime, event: &Event) {
+        self.0.push(Record { step, at, said: Said::Event(event.clone()) });
+    }
+}
+
+/// The world of one seed.
+pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
+    let mut draws = Stream::new(seed, "swarm", 0);
+    let features = Features::draw(&mut draws);
+    let profile = draw_profile(&mut draws, profiles, &features);
+    let nodes = draw_nodes(&mut draws, &features);
+    let horizon = SimDuration::from_secs(draws.between(60, 7200));
+    let mut arrivals: Vec<Arrival> =
+        (0..draws.between(1, 40)).map(|number| draw_arrival(&mut draws, &features, &nodes, number, horizon)).collect();
+    arrivals.sort_by_key(|arrival| arrival.at);
+    let mut cancellations = Vec::new();
+    for index in 0..arrivals.len() {
+        // What has no end is cancelled in the end, so that nothing runs for ever.
+        let endless = arrivals[index].course.run.is_none() || arrivals[index].spec.restart != Restart::Never;
+        if endless || (features.cancellations && draws.chance(200)) {
+            let at = SimTime::ZERO + horizon_part(&mut draws, horizon, 2);
+            cancellations.push((at, JobId::new(index)));
+        }
+    }
+    let faults = draw_faults(&mut draws, &features, &nodes, horizon);
+    Rehearsal {
+        title: format!("random world {seed}"),
+        source: String::new(),
+        seed,
+        profile,
+        nodes,
+        arrivals,
+        cancellations,
+        faults,
+        until: features.until.then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
+    }
+}
+
+/// What a world has; each is left out of about half of them.
+struct Features {
+    gpus: bool,
+    shares: bool,
+    memory: bool,
+    gangs: bool,
+    picks: bool,
+    labels: bool,
+    unified: bool,
+    faults: bool,
+    silence: bool,
+    cancellations: bool,
+    analysis: bool,
+    failures: bool,
+    replicas: bool,
+    slow_decisions: bool,
+    passes: bool,
+    foreign: bool,
+    until: bool,
+}
+
+impl Features {
+    fn draw(draws: &mut Stream) -> Features {
+        let mut flip = || draws.chance(500);
+        Features {
+            gpus: flip() || flip(),
+            shares: flip(),
+            memory: flip(),
+            gangs: flip(),
+            picks: flip(),
+            labels: flip(),
+            unified: flip(),
+            faults: flip(),
+            silence: flip(),
+            cancellations: flip(),
+            analysis: flip(),
+            failures: flip(),
+            replicas: flip(),
+            slow_decisions: flip(),
+            passes: flip(),
+            foreign: flip(),
+            until: flip() && flip(),
+        }
+    }
+}
+
+fn horizon_part(draws: &mut Stream, horizon: SimDuration, times: u64) -> SimDuration {
+    // Whole seconds, so that many things happen at once.
+    SimDuration::from_secs(draws.between(0, horizon.as_nanos() / 1_000_000_000 * times))
+}
+
+fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Features) -> Arc<Profile> {
+    let mut profile = Profile::clone(&profiles[draws.index(profiles.len())]);
+    let scheduler = &mut profile.scheduler;
+    scheduler.discipline = *draws.pick(&[Discipline::Strict, Discipline::Skipping]);
+    scheduler.gpus = *draws.pick(&[GpuOrder::First, GpuOrder::Tightest, GpuOrder::Emptiest]);
+    scheduler.never_fits = *draws.pick(&[NeverFits::End, NeverFits::Wait]);
+    let scorers = [ScorerName::BestFit, ScorerName::Pack, ScorerName::Spread];
+    if draws.chance(300) {
+        scheduler.scorers = vec![WeightedScorer { stage: *draws.pick(&scorers), weight: 1.0 }];
+    }
+    if features.slow_decisions {
+        profile.commit.decision_time = SimDuration::from_secs(draws.between(1, 30));
+    }
+    if features.passes {
+        let period = SimDuration::from_secs(draws.between(1, 60));
+        for pass in [&mut profile.passes.analyse, &mut profile.passes.place] {
+            pass.trigger = *draws.pick(&[Trigger::Event, Trigger::Every(period), Trigger::EachAfter(period)]);
+            let each = matches!(pass.trigger, Trigger::EachAfter(_));
+            pass.batch = (!each && draws.chance(500)).then(|| draws.between(1, 3) as u32);
+            pass.jitter = SimDuration::from_secs(draws.between(0, 3));
+        }
+    }
+    profile.analysis.concurrency = draws.between(1, 4) as u32;
+    if draws.chance(300) {
+        profile.deadlines.pending = Some(SimDuration::from_secs(draws.between(60, 3600)));
+    }
+    let faults = profile.faults();
+    assert!(faults.is_empty(), "a drawn profile is valid: {faults:?}");
+    Arc::new(profile)
+}
+
+fn draw_nodes(draws: &mut Stream, features: &Features) -> Vec<InitialNode> {
+    let models: [Arc<str>; 2] = ["a".into(), "b".into()];
+    let kinds: Vec<Arc<NodeShape>> =
+        (0..draws.between(1, 3)).map(|_| Arc::new(draw_shape(draws, features, &models))).collect();
+    let states = [NodeState::Joining, NodeState::NotReady, NodeState::Maintenance, NodeState::Gone];
+    (0..draws.between(1, 8))
+        .map(|number| {
+            let shape = Arc::clone(draws.pick(&kinds));
+            let state = if draws.chance(850) { NodeState::Ready } else { *draws.pick(&states) };
+            let mut gpus = Vec::new();
+            for index in 0..shape.gpus.len() as u16 {
+                if features.foreign && draws.chance(100) {
+                    gpus.push((index, GpuState::Ready, draw_foreign(draws, &shape, index)));
+                } else if features.faults && draws.chance(60) {
+                    let states = [GpuState::Degraded, GpuState::Draining, GpuState::Failed, GpuState::Unknown];
+                    gpus.push((index, *draws.pick(&states), Foreign::NONE));
+                }
+            }
+            InitialNode { spec: NodeSpec { name: format!("n{number}").into(), shape }, state, gpus }
+        })
+        .collect()
+}
+
+fn draw_foreign(draws: &mut Stream, shape: &NodeShape, index: u16) -> Foreign {
+    let share = GpuShare::new(draws.between(0, 10) as u32 * 100);
+    let memory = Bytes::new(shape.gpus[usize::from(index)].memory.get() / 4 * draws.between(0, 4));
+    Foreign { share, memory }
+}
+
+fn draw_shape(draws: &mut Stream, features: &Features, models: &[Arc<str>]) -> NodeShape {
+    let unified = features.unified && draws.chance(500);
+    let count = match (features.gpus, unified) {
+        (false, _) => 0,
+        (true, true) => 1,
+        (true, false) => *draws.pick(&[0, 1, 2, 4, 8]),
+    };
+    let ram = Bytes::from_gib(*draws.pick(&[8, 64, 256]));
+    let gpu = |draws: &mut Stream| GpuShape {
+        model: Arc::clone(draws.pick(models)),
+        vendor: None,
+        memory: if unified { Bytes::new(ram.get() / 4 * 3) } else { Bytes::from_gib(*draws.pick(&[16, 24, 80])) },
+        unified,
+    };
+    let mut labels: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
+    if features.labels && draws.chance(600) {
+        labels.insert("zone".into(), (*draws.pick(&["east", "west"])).into());
+    }
+    let reserve = draws.chance(200);
+    NodeShape {
+        machine: None,
+        os: if unified { Os::Darwin } else { Os::Linux },
+        arch: if unified { CpuArch::Aarch64 } else { CpuArch::X86_64 },
+        driver: None,
+        labels,
+        cpu: MilliCpu::from_cores(draws.between(1, 64)),
+        ram,
+        reserved: Reserved {
+            cpu: MilliCpu::from_cores(u64::from(reserve)),
+            ram: Bytes::from_gib(u64::from(reserve)),
+            gpu_memory: Bytes::from_gib(u64::from(reserve)),
+        },
+        gpus: (0..count).map(|_| gpu(draws)).collect(),
+        price_per_hour: None,
+        rack: None,
+        switch: None,
+    }
+}
+
+fn draw_arrival(
+    draws: &mut Stream,
+    features: &Features,
+    nodes: &[InitialNode],
+    number: u64,
+    horizon: SimDuration,
+) -> Arrival {
+    let restarts = [Restart::Never, Restart::OnFailure, Restart::Always];
+    let endless = draws.chance(200);
+    let course = Course {
+        run: (!endless).then(|| SimDuration::from_secs(draws.between(0, 1800))),
+        ending: if features.failures && draws.chance(200) { Ending::Failed } else { Ending::Completed },
+        prepare: SimDuration::from_secs(if draws.chance(300) { draws.between(1, 300) } else { 0 }),
+        analysis: (!draws.chance(100)).then(|| SimDuration::from_secs(draws.between(0, 60))),
+        analysis_fails: features.failures && draws.chance(100),
+        failing_starts: if features.failures && draws.chance(200) { draws.between(1, 3) as u32 } else { 0 },
+        stop: SimDuration::from_secs(if draws.chance(300) { draws.between(0, 900) } else { 0 }),
+    };
+    let spec = JobSpec {
+        name: format!("j{number}").into(),
+        demand: draw_demand(draws, features, nodes),
+        replicas: if features.replicas { draws.between(1, 3) as u32 } else { 1 },
+        priority: draws.between(0, 2) as i32,
+        queue: None,
+        user: None,
+        estimate: None,
+        time_limit: draws.chance(150).then(|| SimDuration::from_secs(draws.between(1, 1200))),
+        analyse: features.analysis && draws.chance(500),
+        restart: if features.failures { *draws.pick(&restarts) } else { Restart::Never },
+        retry: None,
+    };
+    Arrival {
+        at: SimTime::ZERO + horizon_part(draws, horizon, 1),
+        spec: Arc::new(spec),
+        course: Arc::new(course),
+        recorded_wait: None,
+    }
+}
+
+fn draw_demand(draws: &mut Stream, features: &Features, nodes: &[InitialNode]) -> Demand {
+    let take = match (draws.between(0, 2), features.shares, features.memory) {
+        (0, true, _) => GpuTake::Share(GpuShare::new(draws.between(1, 10) as u32 * 100)),
+        (1, _, true) => GpuTake::Memory(Bytes::from_gib(draws.between(1, 30))),
+        _ => GpuTake::Whole,
+    };
+    let gpus = (features.gpus && draws.chance(700)).then(|| GpuDemand {
+        count: *draws.pick(&[1, 1, 1, 1, 1, 2, 2, 4]),
+        take,
+        models: if draws.chance(100) { vec![(*draws.pick(&["a", "b"])).into()] } else { Vec::new() },
+        min_memory: draws.chance(100).then(|| Bytes::from_gib(24)),
+    });
+    let mut labels: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
+    if features.labels && draws.chance(100) {
+        labels.insert("zone".into(), (*draws.pick(&["east", "west"])).into());
+    }
+    let task = TaskDemand {
+        cpu: MilliCpu::new(draws.between(0, 6) * 500),
+        ram: Bytes::from_gib(draws.between(0, 6)),
+        gpus,
+        labels,
+        os: draws.chance(50).then_some(Os::Linux),
+        arch: None,
+    };
+    let gang = *draws.pick(&[Gang::Anywhere, Gang::Spread, Gang::Packed]);
+    let mut demand = Demand { tasks: 1, task, gang, pick: None };
+    if features.gangs && draws.chance(400) {
+        demand.tasks = draws.between(2, 6) as u32;
+    }
+    if features.picks && draws.chance(300) {
+        draw_pick(draws, nodes, &mut demand);
+    }
+    demand
+}
+
+fn draw_pick(draws: &mut Stream, nodes: &[InitialNode], demand: &mut Demand) {
+    let some_nodes: Vec<NodeId> = (0..nodes.len()).filter(|_| draws.chance(400)).map(NodeId::new).collect();
+    let gpu_ids = some_nodes.iter().flat_map(|node| {
+        (0..nodes[node.index()].spec.shape.gpus.len() as u16).map(|index| GpuId { node: *node, index })
+    });
+    let some_gpus: Vec<GpuId> = gpu_ids.filter(|_| draws.chance(500)).collect();
+    let kind = draws.between(0, 2);
+    if kind == 0 && !some_nodes.is_empty() {
+        demand.pick = Some(Pick::Nodes(some_nodes));
+    } else if demand.task.gpus.is_some() && !some_gpus.is_empty() {
+        if kind == 1 {
+            demand.pick = Some(Pick::Gpus(some_gpus));
+        } else {
+            let pick = Pick::AllGpus(some_gpus);
+            demand.tasks = pick.nodes().len() as u32;
+            demand.pick = Some(pick);
+        }
+    }
+}
+
+fn draw_faults(
+    draws: &mut Stream,
+    features: &Features,
+    nodes: &[InitialNode],
+    horizon: SimDuration,
+) -> Vec<(SimTime, Fault)> {
+    let mut faults = Vec::new();
+    if !features.faults {
+        return faults;
+    }
+    for _ in 0..draws.between(1, 12) {
+        let index = draws.index(nodes.len());
+        let (node, shape) = (NodeId::new(index), &nodes[index].spec.shape);
+        let at = SimTime::ZERO + horizon_part(draws, horizon, 1);
+        let turns = match features.silence {
+            true => &[NodeTurn::Silent, NodeTurn::Crashed, NodeTurn::Gone, NodeTurn::NotReady][..],
+            false => &[NodeTurn::NotReady, NodeTurn::Maintenance, NodeTurn::Gone][..],
+        };
+        if shape.gpus.is_empty() || draws.chance(600) {
+            faults.push((at, Fault::Node { node, becomes: *draws.pick(turns) }));
+            // Most come back.
+            if draws.chance(800) {
+                let back = at + horizon_part(draws, horizon, 1);
+                faults.push((back, Fault::Node { node, becomes: NodeTurn::Ready }));
+            }
+            continue;
+        }
+        let gpu = GpuId { node, index: draws.index(shape.gpus.len()) as u16 };
+        let states = [GpuState::Ready, GpuState::Degraded, GpuState::Draining, GpuState::Failed];
+        match features.foreign && draws.chance(400) {
+            true => faults.push((at, Fault::Foreign { gpu, foreign: draw_foreign(draws, shape, gpu.index) })),
+            false => faults.push((at, Fault::Gpu { gpu, becomes: *draws.pick(&states) })),
+        }
+    }
+    faults.sort_by_key(|(at, _)| *at);
+    faults
+}

@@ -1,0 +1,356 @@
+//! The simulated world: what nodes and runs really do, whether or not the control plane knows of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::queue::EventQueue;
+use super::rehearsal::{Fault, NodeTurn, Rehearsal};
+use crate::event::{Command, Input, Lifecycle};
+use crate::fleet::{GpuState, NodeState, Placement};
+use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::units::{SimDuration, SimTime};
+use crate::workload::Course;
+
+/// Something that will happen. It is void if what it is about has changed since (`epoch`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    Fact { run: RunId, epoch: u32, fact: Lifecycle },
+    HeartbeatMissed { node: NodeId, epoch: u32, last: SimTime },
+    Fault(u32),
+    Cancel(JobId),
+}
+
+struct WorldNode {
+    reported: NodeState,
+    /// Its heartbeats arrive, and commands reach it.
+    heard: bool,
+    /// Its processes live.
+    alive: bool,
+    /// Raised when a heartbeat expected of it becomes void.
+    epoch: u32,
+    /// What it would say if it could be heard.
+    unsent: Vec<(RunId, Lifecycle)>,
+    /// What it will be told once it can be reached.
+    to_stop: Vec<RunId>,
+}
+
+struct WorldRun {
+    course: Arc<Course>,
+    /// Empty while it is only analysed.
+    placement: Option<Placement>,
+    /// Raised when what was to happen to it will not.
+    epoch: u32,
+    alive: bool,
+}
+
+pub struct World<'a> {
+    rehearsal: &'a Rehearsal,
+    queue: EventQueue<Due>,
+    nodes: Vec<WorldNode>,
+    runs: HashMap<RunId, WorldRun, foldhash::fast::FixedState>,
+    /// Arrivals so far.
+    submitted: usize,
+    heartbeat: SimDuration,
+}
+
+impl<'a> World<'a> {
+    pub fn new(rehearsal: &'a Rehearsal) -> World<'a> {
+        let mut queue = EventQueue::default();
+        for (index, (at, _)) in rehearsal.faults.iter().enumerate() {
+            queue.push(*at, Due::Fault(index as u32));
+        }
+        for (at, job) in &rehearsal.cancellations {
+            queue.push(*at, Due::Cancel(*job));
+        }
+        let node = |state| WorldNode {
+            reported: state,
+            heard: state != NodeState::Unreachable,
+            alive: state != NodeState::Gone,
+            epoch: 0,
+            unsent: Vec::new(),
+            to_stop: Vec::new(),
+        };
+        World {
+            rehearsal,
+            queue,
+            nodes: rehearsal.nodes.iter().map(|initial| node(initial.state)).collect(),
+            runs: HashMap::default(),
+            submitted: 0,
+            heartbeat: rehearsal.profile.heartbeat.every,
+        }
+    }
+
+    /// What the control plane is told before anything happens.
+    pub fn declarations(&self) -> Vec<Input> {
+        let mut inputs = Vec::with_capacity(self.rehearsal.nodes.len());
+        for (index, initial) in self.rehearsal.nodes.iter().enumerate() {
+            let node = NodeId::new(index);
+            inputs.push(Input::NodeDeclared { node, state: initial.state, spec: initial.spec.clone() });
+            for (index, state, foreign) in &initial.gpus {
+                let gpu = GpuId { node, index: *index };
+                if *state != GpuState::Ready {
+                    inputs.push(Input::GpuReported { gpu, state: *state });
+                }
+                if !foreign.is_none() {
+                    inputs.push(Input::ForeignUse { gpu, foreign: *foreign });
+                }
+            }
+        }
+        inputs
+    }
+
+    /// When something happens next of itself.
+    pub fn next_time(&mut self) -> Option<SimTime> {
+        let arrival = self.rehearsal.arrivals.get(self.submitted).map(|arrival| arrival.at);
+        [self.queue.next_time(), arrival].into_iter().flatten().min()
+    }
+
+    /// Lets everything of this instant happen; adds what the control plane hears of it, in order of classes.
+    pub fn happen(&mut self, now: SimTime, inputs: &mut Vec<Input>) {
+        if self.queue.next_time() == Some(now) {
+            let mut due = Vec::new();
+            self.queue.take_instant(&mut due);
+            for due in due {
+                self.happen_one(now, due, inputs);
+            }
+        }
+        while let Some(arrival) = self.rehearsal.arrivals.get(self.submitted).filter(|arrival| arrival.at == now) {
+            inputs.push(Input::Submit { job: JobId::new(self.submitted), spec: Arc::clone(&arrival.spec) });
+            self.submitted += 1;
+        }
+        inputs.sort_by_key(Input::class);
+    }
+
+    /// Does what is asked, as far as it can be reached.
+    pub fn obey(&mut self, now: SimTime, command: Command) {
+        match command {
+            Command::Analyse { run } => {
+                let course = self.course(run);
+                let fact = if course.analysis_fails { Lifecycle::AnalysisFailed } else { Lifecycle::Analysed };
+                if let Some(length) = course.analysis {
+                    self.queue.push(now.saturating_add(length), Due::Fact { run, epoch: 0, fact });
+                }
+                self.runs.insert(run, WorldRun { course, placement: None, epoch: 0, alive: true });
+            }
+            Command::AbandonAnalysis { run } => {
+                self.runs.remove(&run);
+            }
+            Command::Start { run, placement } => self.start(now, run, placement),
+            Command::Stop { run } => self.stop(now, run),
+        }
+    }
+
+    fn course(&self, run: RunId) -> Arc<Course> {
+        Arc::clone(&self.rehearsal.arrivals[run.job.index()].course)
+    }
+
+    fn start(&mut self, now: SimTime, run: RunId, placement: Placement) {
+        let course = self.course(run);
+        let reached = placement.claims().iter().all(|claim| {
+            let node = &self.nodes[claim.node.index()];
+            node.heard && node.alive
+        });
+        let epoch = self.runs.get(&run).map_or(0, |known| known.epoch + 1);
+        let fails = run.attempt <= course.failing_starts;
+        let prepare = course.prepare;
+        self.runs.insert(run, WorldRun { course, placement: Some(placement), epoch, alive: reached });
+        if !reached {
+            return;
+        }
+        if !prepare.is_zero() {
+            self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Preparing });
+        }
+        let fact = if fails { Lifecycle::StartFailed } else { Lifecycle::Started };
+        self.queue.push(now.saturating_add(prepare), Due::Fact { run, epoch, fact });
+    }
+
+    /// Each of its nodes is told; one that cannot be reached is told once it can.
+    fn stop(&mut self, now: SimTime, run: RunId) {
+        let Some(known) = self.runs.get_mut(&run) else {
+            // It has ended in the meantime, and has said so.
+            return;
+        };
+        let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
+        let unreached = claims.iter().find(|claim| !self.nodes[claim.node.index()].heard);
+        if let Some(claim) = unreached {
+            self.nodes[claim.node.index()].to_stop.push(run);
+            return;
+        }
+        known.epoch += 1;
+        let length = if known.alive { known.course.stop } else { SimDuration::ZERO };
+        let fact = Lifecycle::Stopped;
+        self.queue.push(now.saturating_add(length), Due::Fact { run, epoch: known.epoch, fact });
+    }
+
+    fn happen_one(&mut self, now: SimTime, due: Due, inputs: &mut Vec<Input>) {
+        match due {
+            Due::Fact { run, epoch, fact } => self.fact(now, run, epoch, fact, inputs),
+            Due::HeartbeatMissed { node, epoch, last } => {
+                if self.nodes[node.index()].epoch == epoch {
+                    inputs.push(Input::HeartbeatMissed { node, last });
+                }
+            }
+            Due::Fault(index) => match self.rehearsal.faults[index as usize].1 {
+                Fault::Node { node, becomes } => self.turn(now, node, becomes, inputs),
+                Fault::Gpu { gpu, becomes } => self.turn_gpu(gpu, becomes, inputs),
+                Fault::Foreign { gpu, foreign } => inputs.push(Input::ForeignUse { gpu, foreign }),
+            },
+            Due::Cancel(job) if job.index() >= self.submitted => {
+                // Whoever cancels what has not arrived yet is heard right after it has.
+                let arrives = self.rehearsal.arrivals[job.index()].at;
+                self.queue.push(arrives.max(now), Due::Cancel(job));
+            }
+            Due::Cancel(job) => inputs.push(Input::Cancel { job }),
+        }
+    }
+
+    fn fact(&mut self, now: SimTime, run: RunId, epoch: u32, fact: Lifecycle, inputs: &mut Vec<Input>) {
+        let Some(known) = self.runs.get_mut(&run).filter(|known| known.epoch == epoch) else { return };
+        if fact == Lifecycle::Started
+            && let Some(length) = known.course.run
+        {
+            let ending = Lifecycle::Exited(known.course.ending);
+            self.queue.push(now.saturating_add(length), Due::Fact { run, epoch, fact: ending });
+        }
+        self.tell(run, fact, inputs);
+    }
+
+    /// Passes a fact on, or keeps it on a node of the run that cannot be heard.
+    fn tell(&mut self, run: RunId, fact: Lifecycle, inputs: &mut Vec<Input>) {
+        let known = self.runs.get_mut(&run).expect("only a known run has facts");
+        let is_over = match fact {
+            Lifecycle::StartFailed
+            | Lifecycle::Exited(_)
+            | Lifecycle::GpuFailed
+            | Lifecycle::NodeFailed
+            | Lifecycle::Stopped => true,
+            Lifecycle::Analysed | Lifecycle::AnalysisFailed | Lifecycle::Preparing | Lifecycle::Started => false,
+        };
+        known.alive &= !is_over;
+        let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
+        let unheard = claims.iter().find(|claim| !self.nodes[claim.node.index()].heard);
+        match unheard {
+            Some(claim) => self.nodes[claim.node.index()].unsent.push((run, fact)),
+            None => {
+                if is_over {
+                    self.runs.remove(&run);
+                }
+                inputs.push(Input::Run { run, fact });
+            }
+        }
+    }
+
+    fn turn(&mut self, now: SimTime, id: NodeId, becomes: NodeTurn, inputs: &mut Vec<Input>) {
+        let node = &mut self.nodes[id.index()];
+        match becomes {
+            NodeTurn::NotReady | NodeTurn::Maintenance => {
+                let state = if becomes == NodeTurn::NotReady { NodeState::NotReady } else { NodeState::Maintenance };
+                node.reported = state;
+                inputs.push(Input::NodeReported { node: id, state });
+            }
+            NodeTurn::Silent => self.fall_silent(now, id),
+            NodeTurn::Crashed => {
+                self.fall_silent(now, id);
+                self.nodes[id.index()].alive = false;
+                self.kill_on(id, inputs);
+            }
+            NodeTurn::Gone => {
+                node.reported = NodeState::Gone;
+                node.alive = false;
+                node.epoch += 1;
+                node.unsent.clear();
+                inputs.push(Input::NodeReported { node: id, state: NodeState::Gone });
+                for run in self.runs_on(id) {
+                    let run = self.runs.get_mut(&run).expect("just listed");
+                    run.alive = false;
+                    run.epoch += 1;
+                }
+            }
+            NodeTurn::Ready => self.come_back(now, id, inputs),
+        }
+    }
+
+    /// Heartbeats are sent at every multiple of their interval; the last to arrive is the last one before now.
+    fn fall_silent(&mut self, now: SimTime, id: NodeId) {
+        let node = &mut self.nodes[id.index()];
+        if !node.heard {
+            return;
+        }
+        node.heard = false;
+        node.epoch += 1;
+        let every = self.heartbeat.as_nanos();
+        let last = SimTime::from_nanos(now.as_nanos() / every * every);
+        let due = Due::HeartbeatMissed { node: id, epoch: node.epoch, last };
+        self.queue.push(last.saturating_add(self.heartbeat).max(now), due);
+    }
+
+    /// The processes of every run on this node die. Where another of a run's nodes can be heard, it says so.
+    fn kill_on(&mut self, id: NodeId, inputs: &mut Vec<Input>) {
+        for run in self.runs_on(id) {
+            let known = self.runs.get_mut(&run).expect("just listed");
+            if !known.alive {
+                continue;
+            }
+            known.alive = false;
+            known.epoch += 1;
+            let placement = known.placement.as_ref().expect("it runs on a node");
+            let witness = placement.claims().iter().any(|claim| self.nodes[claim.node.index()].heard);
+            match witness {
+                true => inputs.push(Input::Run { run, fact: Lifecycle::NodeFailed }),
+                false => self.nodes[id.index()].unsent.push((run, Lifecycle::NodeFailed)),
+            }
+        }
+    }
+
+    fn come_back(&mut self, now: SimTime, id: NodeId, inputs: &mut Vec<Input>) {
+        let node = &mut self.nodes[id.index()];
+        let was_silent = !std::mem::replace(&mut node.heard, true);
+        node.alive = true;
+        node.epoch += 1;
+        if was_silent {
+            inputs.push(Input::HeartbeatBack { node: id });
+        }
+        if node.reported != NodeState::Ready {
+            node.reported = NodeState::Ready;
+            inputs.push(Input::NodeReported { node: id, state: NodeState::Ready });
+        }
+        let (unsent, to_stop) = (std::mem::take(&mut node.unsent), std::mem::take(&mut node.to_stop));
+        for (run, fact) in unsent {
+            if self.runs.contains_key(&run) {
+                self.tell(run, fact, inputs);
+            }
+        }
+        for run in to_stop {
+            self.stop(now, run);
+        }
+    }
+
+    fn turn_gpu(&mut self, gpu: GpuId, becomes: GpuState, inputs: &mut Vec<Input>) {
+        inputs.push(Input::GpuReported { gpu, state: becomes });
+        if becomes != GpuState::Failed {
+            return;
+        }
+        for run in self.runs_on(gpu.node) {
+            let known = self.runs.get_mut(&run).expect("just listed");
+            let placement = known.placement.as_ref().expect("it runs on a node");
+            let holds = placement
+                .claims()
+                .iter()
+                .any(|claim| claim.node == gpu.node && claim.gpus.iter().any(|part| part.index == gpu.index));
+            if holds && known.alive {
+                known.epoch += 1;
+                self.tell(run, Lifecycle::GpuFailed, inputs);
+            }
+        }
+    }
+
+    /// In order of their ids. Only faults ask, so a scan is cheap enough.
+    fn runs_on(&self, node: NodeId) -> Vec<RunId> {
+        let touches = |run: &WorldRun| run.placement.as_ref().is_some_and(|placement| placement.touches(node));
+        // The order in which the map gives them does not show: they are sorted.
+        #[expect(clippy::disallowed_methods, reason = "sorted below")]
+        let mut found: Vec<RunId> = self.runs.iter().filter(|(_, run)| touches(run)).map(|(id, _)| *id).collect();
+        found.sort_unstable();
+        found
+    }
+}
