@@ -18,6 +18,7 @@ use super::{faults, jobs, nodes};
 use crate::control::Profile;
 use crate::engine::Rehearsal;
 use crate::expect::{Expectation, Reproduction};
+use crate::trace::Roots;
 use crate::units::SimTime;
 
 /// What the command line says over the file. Each text is checked like the file, and shown where it was typed.
@@ -30,7 +31,7 @@ pub struct Options {
     pub profile: Option<String>,
     pub until: Option<String>,
     /// Where the files of traces are looked for.
-    pub roots: trace_source::Roots,
+    pub roots: Roots,
 }
 
 /// A scenario that was found to be right.
@@ -130,8 +131,10 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
         // What a job leaves to the profile is of no account then: the file is not run.
         None => Arc::new(profiles::profile(DEFAULT_PROFILE, source.start(), folder, report)?),
     };
+    // Before the jobs of the file, which may pick nodes of the trace.
+    let (trace, traced) = trace_source::read(&file, &options.roots, &mut world, report).unzip();
     let mut drafts = jobs::read(&file, &mut world, &profile, report);
-    let trace = trace_source::read(&file, &options.roots, &mut world, &mut drafts, report);
+    drafts.extend(traced.into_iter().flatten());
     if world.nodes.is_empty() && !report.has_errors() {
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
         report.error_with_help(file.place(), "there are no nodes", help);

@@ -42,4 +42,4 @@ mod tests;
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text};
 pub use profiles::{load_profile, profile_names};
-pub use trace_source::{Roots, TraceUse};
+pub use trace_source::TraceUse;

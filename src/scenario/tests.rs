@@ -45,3 +45,35 @@ reproduces:
     assert_eq!(loaded.expectations[1].place.line, 14);
     assert_eq!(loaded.reproductions[0].and.len(), 1);
 }
+
+fn roots() -> crate::trace::Roots {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    crate::trace::Roots { carried: Some(folder.join("traces")), ..crate::trace::Roots::default() }
+}
+
+/// Gaia as its notes and header state it: 51,987 jobs of which 28 have a negative run time, 2,004 cores on 151 nodes.
+#[test]
+fn gaia_becomes_gangs_of_cores_on_the_nodes_of_the_file() {
+    let text = "\
+scenario: Gaia
+profile: fifo
+nodes:
+  - {name: fourteen, count: 41, cpus: 14}
+  - {name: thirteen, count: 110, cpus: 13}
+trace: gaia
+expect:
+  - {name: all, count: submitted, is: 51959}
+";
+    let options = Options { roots: roots(), ..Options::default() };
+    let loaded = load_text("test.yaml", text, Path::new(""), &options).unwrap_or_else(|faults| panic!("{faults}"));
+    let rehearsal = &loaded.rehearsal;
+    assert_eq!((rehearsal.nodes.len(), rehearsal.arrivals.len()), (151, 51_959));
+    let cores: u64 = rehearsal.nodes.iter().map(|node| node.spec.shape.cpu.get() / 1000).sum();
+    assert_eq!(cores, 2_004);
+    assert!(rehearsal.arrivals.is_sorted_by_key(|arrival| arrival.at));
+    let first = &rehearsal.arrivals[0];
+    assert_eq!((first.spec.demand.tasks, first.spec.queue.as_deref()), (160, Some("default")));
+    assert_eq!(first.recorded_wait, Some(crate::units::SimDuration::from_secs(477_768)));
+    let interactive = rehearsal.arrivals.iter().filter(|arrival| arrival.spec.queue.as_deref() == Some("interactive"));
+    assert_eq!(interactive.count(), 1_850);
+}

@@ -1,12 +1,13 @@
 //! What a file's names stand for: nodes, GPUs, jobs and GPU types, each found by what was typed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::diagnostic::{Report, Span};
 use super::fields::{is_pattern, matches};
 use crate::catalog;
 use crate::engine::InitialNode;
+use crate::fleet::NodeShape;
 use crate::ids::{GpuId, JobId, NameTable, NodeId};
 
 /// Everything that is known before expectations are read.
@@ -19,11 +20,23 @@ pub(super) struct World {
     pub replicas: Vec<u32>,
     /// GPU types that some node has.
     pub gpu_types: BTreeSet<Arc<str>>,
+    /// Shapes seen so far; asked for membership alone.
+    shapes: HashSet<Arc<NodeShape>, foldhash::fast::FixedState>,
     /// Names of entries with a `count`, which are the beginning of their copies' names.
     pub groups: BTreeSet<String>,
 }
 
 impl World {
+    /// The shape, shared with an equal one that was seen before.
+    pub fn shared_shape(&mut self, shape: NodeShape) -> Arc<NodeShape> {
+        if let Some(known) = self.shapes.get(&shape) {
+            return Arc::clone(known);
+        }
+        let shape = Arc::new(shape);
+        self.shapes.insert(Arc::clone(&shape));
+        shape
+    }
+
     /// A node by its name.
     pub fn node(&self, typed: &str, span: Span, report: &mut Report) -> Option<NodeId> {
         let found = self.node_names.find(typed).map(NodeId::new);

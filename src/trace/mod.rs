@@ -34,4 +34,5 @@ pub use index::{Format, Holds, Index, TraceEntry, TraceFile};
 pub use load::{load_nodes, load_tasks};
 pub use locate::{Checked, FileCheck, FileState, Listed, Located, Roots, list, locate, verify};
 pub use row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
+pub use swf::SwfHeader;
 pub use tally::{Fate, Oddity, Tally};
