@@ -169,11 +169,11 @@ enum Tasks {
 }
 
 fn tasks(log: &WholeLog, job: JobId) -> Tasks {
-    let demands = log.records.iter().filter_map(|record| match &record.said {
+    let mut demands = log.records.iter().filter_map(|record| match &record.said {
         Said::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(&spec.demand),
         _ => None,
     });
-    match demands.last() {
+    match demands.next() {
         Some(demand) if matches!(demand.pick, Some(Pick::AllGpus(_))) => Tasks::EachPicked,
         Some(demand) if demand.tasks > 1 => Tasks::Gang,
         _ => Tasks::One,

@@ -74,7 +74,7 @@ impl Overrides {
 
 /// What is meant where nothing is typed.
 pub fn options() -> Options {
-    Options::default()
+    Options { roots: super::trace::roots(), ..Options::default() }
 }
 
 /// In single quotes where a shell would read more into it.

@@ -43,7 +43,7 @@ pub fn write_jobs_csv(
     csv.write_record(COLUMNS)?;
     for (run, job, replica) in accounts.replicas() {
         let recorded = recorded_wait(run.job.index()).map_or(String::new(), SimDuration::to_decimal_seconds);
-        csv.write_record(&row(run, job, replica, &accounts.names, recorded))?;
+        csv.write_record(row(run, job, replica, &accounts.names, recorded))?;
     }
     csv.flush()?;
     Ok(())
