@@ -24,3 +24,20 @@ fn an_override_changes_the_file_as_if_it_had_been_written_there() {
 fn what_is_no_scenario_at_all_ends_in_one_clear_error() {
     diagnostics::what_is_no_scenario_at_all_ends_in_one_clear_error();
 }
+
+#[path = "it/fuzzed.rs"]
+mod fuzzed;
+#[path = "it/traced.rs"]
+mod traced;
+
+#[test]
+fn no_text_makes_the_reader_panic() {
+    fuzzed::no_text_makes_the_reader_panic(2_000);
+}
+
+#[test]
+fn openb_becomes_pods_on_its_own_nodes() {
+    if let Some(data) = std::env::var_os("DRYRACK_DATA") {
+        traced::openb_becomes_pods_on_its_own_nodes(std::path::Path::new(&data));
+    }
+}

@@ -15,8 +15,20 @@ const GANGS: [(&str, Gang); 3] = [("anywhere", Gang::Anywhere), ("spread", Gang:
 
 /// The fields of a job that decide where it may go.
 pub(super) const FIELDS: [&str; 14] = [
-    "tasks", "gang", "gpus", "gpu", "gpu_memory", "min_gpu_memory", "cpus", "ram", "labels", "os", "arch", "on",
-    "pick_gpus", "replicas",
+    "tasks",
+    "gang",
+    "gpus",
+    "gpu",
+    "gpu_memory",
+    "min_gpu_memory",
+    "cpus",
+    "ram",
+    "labels",
+    "os",
+    "arch",
+    "on",
+    "pick_gpus",
+    "replicas",
 ];
 
 /// What `gpus:` says.
@@ -76,16 +88,25 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
         return Gpus::None;
     };
     if world.node_names.find(typed.split('/').next().unwrap_or("")).is_some() {
-        report.error_with_help(tree.span, format!("expected a list of GPUs, found `{typed}`"), format!("write `[{typed}]`"));
+        report.error_with_help(
+            tree.span,
+            format!("expected a list of GPUs, found `{typed}`"),
+            format!("write `[{typed}]`"),
+        );
         return Gpus::None;
     }
     if !typed.contains(['.', '%']) {
-        return value::<u32>(tree, report).map_or(Gpus::None, |count| if count == 0 { Gpus::None } else { Gpus::Count(count) });
+        return value::<u32>(tree, report)
+            .map_or(Gpus::None, |count| if count == 0 { Gpus::None } else { Gpus::Count(count) });
     }
     match typed.parse::<GpuShare>() {
         Ok(GpuShare::WHOLE) => Gpus::Count(1),
         Ok(GpuShare::ZERO) => {
-            report.error_with_help(tree.span, "no part of a GPU is asked for", "write a part such as 0.5, or leave `gpus` out");
+            report.error_with_help(
+                tree.span,
+                "no part of a GPU is asked for",
+                "write a part such as 0.5, or leave `gpus` out",
+            );
             Gpus::None
         }
         Ok(share) => Gpus::Share(share),
@@ -171,7 +192,11 @@ fn gpu_demand(
         }
         (Gpus::Share(_), Some(_)) => {
             let help = "keep the share, which takes as much of the memory, or write `gpus: 1` with `gpu_memory`";
-            report.error_with_help(fields.key_span("gpu_memory"), "a share and an amount of memory exclude each other", help);
+            report.error_with_help(
+                fields.key_span("gpu_memory"),
+                "a share and an amount of memory exclude each other",
+                help,
+            );
             return None;
         }
         (Gpus::Share(share), None) => (1, GpuTake::Share(*share)),

@@ -11,7 +11,9 @@ use super::profiles;
 use super::tree::Tree;
 use super::world::World;
 use crate::event::{Outcome, Phase, Reason};
-use crate::expect::{Comparison, EventName, Expectation, Mode, Reproduction, SourcePlace, State, Subject, What, Window};
+use crate::expect::{
+    Comparison, EventName, Expectation, Mode, Reproduction, SourcePlace, State, Subject, What, Window,
+};
 use crate::ids::JobId;
 use crate::units::{SimDuration, SimTime};
 
@@ -192,7 +194,11 @@ fn window(fields: &Fields<'_>, until: Option<SimTime>, report: &mut Report) -> W
                 None
             }
             None => {
-                report.error_with_help(fields.key_span("for"), "this ends after the end of time", "write a shorter time");
+                report.error_with_help(
+                    fields.key_span("for"),
+                    "this ends after the end of time",
+                    "write a shorter time",
+                );
                 None
             }
         },

@@ -20,7 +20,12 @@ const NODE_TURNS: [(&str, NodeTurn); 6] = [
 ];
 
 /// Reads `faults:`; those of one instant stay in the order of the file.
-pub(super) fn read(file: &Fields<'_>, world: &World, until: Option<SimTime>, report: &mut Report) -> Vec<(SimTime, Fault)> {
+pub(super) fn read(
+    file: &Fields<'_>,
+    world: &World,
+    until: Option<SimTime>,
+    report: &mut Report,
+) -> Vec<(SimTime, Fault)> {
     let mut faults = Vec::new();
     for tree in file.list("faults", report) {
         entry(tree, world, until, &mut faults, report);
@@ -29,13 +34,7 @@ pub(super) fn read(file: &Fields<'_>, world: &World, until: Option<SimTime>, rep
     faults
 }
 
-fn entry(
-    tree: &Tree,
-    world: &World,
-    until: Option<SimTime>,
-    faults: &mut Vec<(SimTime, Fault)>,
-    report: &mut Report,
-) {
+fn entry(tree: &Tree, world: &World, until: Option<SimTime>, faults: &mut Vec<(SimTime, Fault)>, report: &mut Report) {
     let Some(fields) = Fields::read(tree, "a fault", &["at", "node", "becomes", "foreign"], report) else { return };
     let has_time = fields.require("at", "5m", report).is_some();
     let at = fields.value::<SimTime>("at", report);
@@ -100,7 +99,8 @@ fn gpu_faults(fields: &Fields<'_>, gpus: Vec<GpuId>, world: &World, report: &mut
         let memory = |gpu: &GpuId| world.nodes[gpu.node.index()].spec.shape.gpus[usize::from(gpu.index)].memory;
         let least = gpus.iter().map(memory).min().unwrap_or(Bytes::new(u64::MAX));
         let foreign = foreign(tree, least, report);
-        return foreign.map_or(Vec::new(), |foreign| gpus.iter().map(|gpu| Fault::Foreign { gpu: *gpu, foreign }).collect());
+        return foreign
+            .map_or(Vec::new(), |foreign| gpus.iter().map(|gpu| Fault::Foreign { gpu: *gpu, foreign }).collect());
     }
     let becomes: Option<GpuState> = fields.word("becomes", "a state of a GPU", &GPU_STATES, report);
     becomes.map_or(Vec::new(), |becomes| gpus.into_iter().map(|gpu| Fault::Gpu { gpu, becomes }).collect())

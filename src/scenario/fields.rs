@@ -65,7 +65,11 @@ impl<'t> Fields<'t> {
     pub fn require(&self, key: &str, example: &str, report: &mut Report) -> Option<&'t Tree> {
         let found = self.get(key);
         if self.lacks_all(&[key]) {
-            report.error_with_help(self.place(), format!("{} lacks `{key}`", self.what), format!("add `{key}: {example}`"));
+            report.error_with_help(
+                self.place(),
+                format!("{} lacks `{key}`", self.what),
+                format!("add `{key}: {example}`"),
+            );
         }
         found
     }
@@ -268,7 +272,11 @@ pub(super) fn name<'t>(tree: &'t Tree, report: &mut Report) -> Option<&'t str> {
     if typed.contains(is_odd) {
         let message = format!("`{typed}` cannot be a name");
         let help: String = typed.chars().map(|letter| if is_odd(letter) { '-' } else { letter }).collect();
-        report.error_with_help(tree.span, message, format!("without spaces, slashes, quotes, brackets and wildcards: `{help}`"));
+        report.error_with_help(
+            tree.span,
+            message,
+            format!("without spaces, slashes, quotes, brackets and wildcards: `{help}`"),
+        );
         return None;
     }
     Some(typed)

@@ -18,12 +18,29 @@ const ENDINGS: [(&str, Ending); 2] = [("completed", Ending::Completed), ("failed
 
 /// Fields of a job besides those of its demand.
 const FIELDS: [&str; 19] = [
-    "name", "at", "count", "every", "duration", "ends", "cancel_at", "prepare", "analysis", "failing_starts", "stop",
-    "priority", "queue", "user", "estimate", "time_limit", "restart", "retry", "replicas",
+    "name",
+    "at",
+    "count",
+    "every",
+    "duration",
+    "ends",
+    "cancel_at",
+    "prepare",
+    "analysis",
+    "failing_starts",
+    "stop",
+    "priority",
+    "queue",
+    "user",
+    "estimate",
+    "time_limit",
+    "restart",
+    "retry",
+    "replicas",
 ];
 
 /// Jobs of one scenario.
-const MAX_JOBS: usize = 2_000_000;
+const MAX_JOBS: usize = 1_000_000;
 /// Replicas of one job, and tasks of one gang.
 const MAX_REPLICAS: u32 = 100_000;
 
@@ -54,6 +71,7 @@ pub(super) fn arrange(
     drafts.sort_by_key(|draft| draft.arrival.at);
     let mut arrivals = Vec::with_capacity(drafts.len());
     let mut cancellations = Vec::new();
+    let mut told = None;
     for draft in drafts {
         let spec = &draft.arrival.spec;
         match world.job_names.add(Arc::clone(&spec.name)) {
@@ -62,7 +80,10 @@ pub(super) fn arrange(
                 world.replicas.push(spec.replicas);
                 arrivals.push(draft.arrival);
             }
+            // Once for all copies of one entry.
+            Err(_) if told == Some(draft.span) => {}
             Err(_) => {
+                told = Some(draft.span);
                 let message = format!("two jobs are named `{}`", spec.name);
                 report.error_with_help(draft.span, message, "give each a name of its own, or use `count:`");
             }
@@ -102,15 +123,21 @@ fn entry(tree: &Tree, world: &mut World, profile: &Profile, drafts: &mut Vec<Dra
             copies(name, count).collect()
         }
     };
+    let mut is_told = false;
     for (index, name) in names.into_iter().enumerate() {
         let later = SimDuration::from_nanos(every.as_nanos().saturating_mul(index as u64));
         let at = at.checked_add(later).filter(|_| every.as_nanos().checked_mul(index as u64).is_some());
         let Some(at) = at else {
             let help = "write a shorter `every`, or fewer copies";
-            return report.error_with_help(fields.key_span("every"), "the last copies come after the end of time", help);
+            return report.error_with_help(
+                fields.key_span("every"),
+                "the last copies come after the end of time",
+                help,
+            );
         };
         if let (Some(cancel), Some(tree)) = (cancel_at, fields.get("cancel_at"))
             && cancel < at
+            && !std::mem::replace(&mut is_told, true)
         {
             let message = format!("`{name}` is cancelled at {cancel}, before it comes at {at}");
             report.error_with_help(tree.span, message, format!("write {at} or later"));
@@ -159,7 +186,11 @@ fn course(fields: &Fields<'_>, report: &mut Report) -> Course {
     let run = fields.value("duration", report);
     if fields.has("ends") && !fields.has("duration") {
         let help = "add `duration: 10m`";
-        report.error_with_help(fields.key_span("ends"), "`ends` says how a run ends by itself, and this one does not", help);
+        report.error_with_help(
+            fields.key_span("ends"),
+            "`ends` says how a run ends by itself, and this one does not",
+            help,
+        );
     }
     let mut course = Course {
         run,
@@ -177,7 +208,8 @@ fn course(fields: &Fields<'_>, report: &mut Report) -> Course {
             Ok(duration) => course.analysis = Some(duration),
             Err(error) => {
                 let near = crate::nearest::nearest(typed, ["never", "fails"]);
-                let help = near.map_or("write `30s`, `never` or `fails`".to_string(), |near| format!("did you mean `{near}`?"));
+                let help = near
+                    .map_or("write `30s`, `never` or `fails`".to_string(), |near| format!("did you mean `{near}`?"));
                 report.error_with_help(tree.span, error.to_string(), help);
             }
         },
@@ -202,7 +234,11 @@ fn retry(tree: &Tree, profile: &Profile, report: &mut Report) -> Option<RetryPol
     let max = fields.value("max", report).unwrap_or(profile.retry.max.max(first));
     if max < first {
         let help = format!("write `max: {first}` or more");
-        report.error_with_help(fields.key_span("max"), format!("the longest pause is shorter than the first, {first}"), help);
+        report.error_with_help(
+            fields.key_span("max"),
+            format!("the longest pause is shorter than the first, {first}"),
+            help,
+        );
     }
     Some(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
 }

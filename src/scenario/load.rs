@@ -50,7 +50,18 @@ pub struct Loaded {
 }
 
 const FIELDS: [&str; 13] = [
-    "scenario", "report", "seed", "profile", "until", "tags", "machines", "nodes", "jobs", "trace", "faults", "expect",
+    "scenario",
+    "report",
+    "seed",
+    "profile",
+    "until",
+    "tags",
+    "machines",
+    "nodes",
+    "jobs",
+    "trace",
+    "faults",
+    "expect",
     "reproduces",
 ];
 
@@ -153,7 +164,11 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
 
 fn override_all(tree: &mut Tree, options: &Options, report: &mut Report) -> bool {
     let set = options.set.iter().map(|argument| ("--set", "", argument.as_str()));
-    let named = [("--seed", "seed", &options.seed), ("--profile", "profile", &options.profile), ("--until", "until", &options.until)];
+    let named = [
+        ("--seed", "seed", &options.seed),
+        ("--profile", "profile", &options.profile),
+        ("--until", "until", &options.until),
+    ];
     let named = named.into_iter().filter_map(|(option, path, argument)| Some((option, path, argument.as_deref()?)));
     let overrides: Vec<_> = set.chain(named).collect();
     for (option, path, argument) in &overrides {

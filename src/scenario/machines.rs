@@ -10,15 +10,25 @@ use crate::catalog::{self, CpuArch, Os, Vendor};
 use crate::fleet::{GpuShape, NodeShape, Reserved};
 use crate::units::{Bytes, MilliCpu, Money};
 
-pub(super) const OS_WORDS: [(&str, Os); 3] =
-    [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
+pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
 pub(super) const ARCH_WORDS: [(&str, CpuArch); 2] = [("x86_64", CpuArch::X86_64), ("aarch64", CpuArch::Aarch64)];
 const VENDOR_WORDS: [(&str, Vendor); 4] =
     [("nvidia", Vendor::Nvidia), ("amd", Vendor::Amd), ("ascend", Vendor::Ascend), ("apple", Vendor::Apple)];
 
 /// The fields that a machine of the file and a node have in common.
 pub(super) const FIELDS: [&str; 13] = [
-    "machine", "cpus", "ram", "gpus", "gpu", "os", "arch", "driver", "labels", "reserved", "price_per_hour", "rack",
+    "machine",
+    "cpus",
+    "ram",
+    "gpus",
+    "gpu",
+    "os",
+    "arch",
+    "driver",
+    "labels",
+    "reserved",
+    "price_per_hour",
+    "rack",
     "switch",
 ];
 
@@ -57,7 +67,8 @@ pub(super) fn shape(fields: &Fields<'_>, machines: &Machines, report: &mut Repor
         None => blank(),
     };
     if fields.lacks_all(&["machine", "cpus", "gpus"]) {
-        let help = "add `machine: a100-80g-x8`, or `cpus: 32` and `ram: 256GiB`; `dryrack catalog machines` lists machines";
+        let help =
+            "add `machine: a100-80g-x8`, or `cpus: 32` and `ram: 256GiB`; `dryrack catalog machines` lists machines";
         report.error_with_help(fields.place(), "it is not said what this machine has", help);
     }
     if let Some(cpu) = fields.value::<MilliCpu>("cpus", report) {
@@ -120,7 +131,11 @@ fn named(tree: &Tree, machines: &Machines, report: &mut Report) -> NodeShape {
         arch: machine.arch,
         cpu: machine.cpu,
         ram: machine.ram,
-        gpus: machine.gpus.iter().flat_map(|group| from_catalog(group.model, group.count, Some(group.memory))).collect(),
+        gpus: machine
+            .gpus
+            .iter()
+            .flat_map(|group| from_catalog(group.model, group.count, Some(group.memory)))
+            .collect(),
         ..blank()
     }
 }
@@ -169,7 +184,11 @@ fn gpus(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
     }
     if shape.gpus.len() > MAX_GPUS as usize {
         let tree = fields.get("gpus").map_or(fields.span, |tree| tree.span);
-        report.error_with_help(tree, format!("more than {MAX_GPUS} GPUs in one machine"), "spread them over several nodes");
+        report.error_with_help(
+            tree,
+            format!("more than {MAX_GPUS} GPUs in one machine"),
+            "spread them over several nodes",
+        );
         shape.gpus.clear();
     }
     if shape.gpus.iter().any(|gpu| gpu.unified) && shape.ram == Bytes::ZERO {

@@ -10,15 +10,20 @@ use super::tree::{Entry, Node, Tree};
 /// Levels of lists and maps within each other. A scenario has about five.
 const MAX_DEPTH: usize = 48;
 /// Values in one file, those that aliases repeat counted each time. A job takes about ten.
-const MAX_NODES: usize = 2_000_000;
+const MAX_NODES: usize = 4_000_000;
 
 /// The tree of a text, or `None` after its faults were reported. A syntax error ends the reading; a key given twice
 /// does not, and the first is kept.
 pub(super) fn parse(text: &str, source: SourceId, report: &mut Report) -> Option<Tree> {
-    if let Some(at) = text.find(|letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r' | '\u{85}')) {
+    if let Some(at) = text.find(|letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r' | '\u{85}'))
+    {
         let letter = text[at..].chars().next().map_or(0, u32::from);
         let message = format!("expected text, found the control character U+{letter:04X}");
-        report.error_with_help(source.span(at, at + 1), message, "write the file as UTF-8 text without control characters");
+        report.error_with_help(
+            source.span(at, at + 1),
+            message,
+            "write the file as UTF-8 text without control characters",
+        );
         return None;
     }
     let mut options = granit_parser::options! { flow_nesting_limit: MAX_DEPTH, block_nesting_limit: MAX_DEPTH };
@@ -39,6 +44,13 @@ pub(super) fn parse(text: &str, source: SourceId, report: &mut Report) -> Option
             return None;
         }
     }
+    if builder.root.is_none() {
+        builder.report.error_with_help(
+            source.start(),
+            "nothing but comments or markers is written here",
+            "write a value",
+        );
+    }
     builder.root
 }
 
@@ -54,7 +66,7 @@ struct Frame {
 
 enum Content {
     List(Vec<Tree>),
-    Map { entries: Vec<Entry>, keys: BTreeSet<String>, key: Option<(String, Span)> },
+    Map { entries: Vec<Entry>, keys: BTreeMap<String, Span>, key: Option<(String, Span)> },
 }
 
 struct Anchored {
@@ -86,7 +98,7 @@ impl Builder<'_> {
             }
             Event::MappingStart(_, anchor, tag) => {
                 self.refuse_tag(tag.is_some(), span)?;
-                let content = Content::Map { entries: Vec::new(), keys: BTreeSet::new(), key: None };
+                let content = Content::Map { entries: Vec::new(), keys: BTreeMap::new(), key: None };
                 self.open(Frame { start: span, anchor, content })
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
@@ -175,15 +187,17 @@ impl Builder<'_> {
             None => self.root = Some(tree),
             Some(Content::List(items)) => items.push(tree),
             Some(Content::Map { entries, keys, key }) => match key.take() {
-                Some((text, key_span)) if keys.insert(text.clone()) => {
-                    entries.push(Entry { key: text, key_span, value: tree });
-                }
-                Some((text, key_span)) => {
-                    let first = entries.iter().find(|entry| entry.key == text).map(|entry| entry.key_span);
-                    let line = first.map_or(0, |first| self.report.place(first).1);
-                    let help = format!("it is given on line {line} already; keep one of the two");
-                    self.report.error_with_help(key_span, format!("key `{text}` is given twice"), help);
-                }
+                Some((text, key_span)) => match keys.get(&text) {
+                    None => {
+                        keys.insert(text.clone(), key_span);
+                        entries.push(Entry { key: text, key_span, value: tree });
+                    }
+                    Some(first) => {
+                        let line = self.report.place(*first).1;
+                        let help = format!("it is given on line {line} already; keep one of the two");
+                        self.report.error_with_help(key_span, format!("key `{text}` is given twice"), help);
+                    }
+                },
                 None => match tree.node {
                     Node::Scalar { text, .. } => *key = Some((text, tree.span)),
                     Node::List(_) | Node::Map(_) => {
@@ -224,7 +238,11 @@ impl Builder<'_> {
         if let Some((bracket, at)) = never_closed(text, at, error.kind()) {
             let close = if bracket == '[' { ']' } else { '}' };
             let message = format!("this `{bracket}` is never closed");
-            return self.report.error_with_help(self.source.span(at, at + 1), message, format!("add the missing `{close}`"));
+            return self.report.error_with_help(
+                self.source.span(at, at + 1),
+                message,
+                format!("add the missing `{close}`"),
+            );
         }
         let (message, mut help) = explain(error);
         if let (ErrorKind::UnexpectedCharacter { .. }, Some(rest)) = (error.kind(), text.get(at..)) {
@@ -312,7 +330,10 @@ fn explain(error: &ScanError) -> (String, Option<String>) {
             return (format!("`{open}` is never closed"), Some(format!("add the missing `{close}`")));
         }
         ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
-            return (format!("`{open}` is closed by `{close}`"), Some("close `[` with `]` and `{` with `}`".to_string()));
+            return (
+                format!("`{open}` is closed by `{close}`"),
+                Some("close `[` with `]` and `{` with `}`".to_string()),
+            );
         }
         ErrorKind::MisplacedFlowCollectionEnd => ("this bracket closes nothing", "remove it"),
         ErrorKind::RecursionLimitExceeded => {

@@ -136,7 +136,11 @@ fn tell(misfit: &Misfit, span: Span, report: &mut Report) {
     match &misfit.word {
         Some(word) => report.unknown(span, &misfit.message, word, misfit.known.iter().copied()),
         None if misfit.is_missing => {
-            report.error_with_help(span, format!("the profile {}", misfit.message), "add it, or name a `base` that has it");
+            report.error_with_help(
+                span,
+                format!("the profile {}", misfit.message),
+                "add it, or name a `base` that has it",
+            );
         }
         None => report.error(span, &misfit.message),
     }

@@ -109,7 +109,8 @@ impl Tree {
     pub fn is_alike(&self, other: &Tree) -> bool {
         match (&self.node, &other.node) {
             (Node::Scalar { text, .. }, Node::Scalar { text: other_text, .. }) => {
-                (self.is_nothing() && other.is_nothing()) || (self.is_nothing() == other.is_nothing() && text == other_text)
+                (self.is_nothing() && other.is_nothing())
+                    || (self.is_nothing() == other.is_nothing() && text == other_text)
             }
             (Node::List(items), Node::List(others)) => {
                 items.len() == others.len() && items.iter().zip(others).all(|(one, two)| one.is_alike(two))

@@ -139,7 +139,8 @@ impl World {
         let message = format!("no {what} is named `{typed}`");
         match self.groups.contains(typed) && names.iter().any(|name| name.starts_with(typed)) {
             true => {
-                let help = format!("its copies are `{}` and so on; `{typed}-*` names them all", self.first_of(typed, names));
+                let help =
+                    format!("its copies are `{}` and so on; `{typed}-*` names them all", self.first_of(typed, names));
                 report.error_with_help(span, message, help);
             }
             false => report.unknown(span, message, typed, names.iter().map(|name| &**name)),

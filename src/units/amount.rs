@@ -177,7 +177,8 @@ impl FromStr for GpuShare {
         let expected = "a part of a GPU such as 0.5 or 50%";
         let milli = match text.trim().ends_with('%') {
             true => parse_scaled_sum(text, &[("%", 10)], expected)?,
-            false => parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1000)], expected).map_err(|error| error.of(text))?,
+            false => parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1000)], expected)
+                .map_err(|error| error.of(text))?,
         };
         match u32::try_from(milli) {
             Ok(share) if share <= GpuShare::WHOLE.0 => Ok(GpuShare(share)),
