@@ -1,4 +1,5 @@
 pub mod catalog;
+pub mod cli;
 pub mod control;
 pub mod engine;
 pub mod event;
@@ -8,6 +9,7 @@ pub mod ids;
 pub mod lifecycle;
 pub mod nearest;
 pub mod policy;
+pub mod report;
 pub mod rng;
 pub mod scenario;
 pub mod scheduler;

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use crate::event::{Command, Event, Input, Output};
 use crate::fleet::{Fleet, NodeClaim, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
-use crate::scheduler::{Examination, Grouping, WaitQueue, examine};
+use crate::scheduler::{Decision, Discipline, Examination, Grouping, WaitQueue, decide, examine};
 use crate::units::SimTime;
 use crate::workload::Demand;
 use nodes::NodeRecord;
@@ -213,6 +213,21 @@ impl Control {
         for replica in &self.replicas {
             let holds = replica.placement.is_some();
             assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
+        }
+    }
+
+    /// Liveness: with nothing more to come, nobody waits whom the queue would let pass and the fleet would hold.
+    pub fn assert_nobody_waits_in_vain(&self) {
+        let heads = match self.profile.scheduler.discipline {
+            Discipline::Strict => 1,
+            Discipline::Skipping => self.queue.len(),
+        };
+        for key in self.queue.iter().take(heads) {
+            let replica = &self.replicas[key.replica() as usize];
+            let demand = &self.demands[replica.demand as usize].demand;
+            let decision = decide(&self.profile.scheduler, demand, &self.fleet, Grouping::EachNode, 1);
+            assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
+            assert!(replica.held.is_some(), "{} waits and was never told why", replica.run());
         }
     }
 

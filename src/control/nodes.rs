@@ -114,7 +114,8 @@ impl Control {
 
     fn update_node(&mut self, node: NodeId, because: Reason) {
         let record = &self.nodes[node.index()];
-        let unheard = record.presumed_lost && record.reported != NodeState::Gone;
+        // What has not joined, or is gone, is not missed.
+        let unheard = record.presumed_lost && !matches!(record.reported, NodeState::Gone | NodeState::Joining);
         let to = if unheard { self.profile.heartbeat.becomes } else { record.reported };
         let from = self.fleet.node(node).status.state;
         if from != to {

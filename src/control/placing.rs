@@ -65,6 +65,8 @@ impl Control {
         let Decision::Place(candidates) = deciding.decision else {
             self.enter_queue(index);
             self.conclude(index, deciding.decision, deciding.growth);
+            // It has just been told why it waits.
+            self.fresh.retain(|fresh| *fresh != index);
             return;
         };
         let count = candidates.len();

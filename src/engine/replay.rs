@@ -78,6 +78,14 @@ impl Replay {
         }
     }
 
+    /// The event that should come next, for a line that is not a record.
+    pub fn next_event(&mut self) -> Option<(u64, SimTime, Event)> {
+        if self.expected.is_empty() {
+            self.settle();
+        }
+        self.expected.pop_front().map(|event| (self.step, self.at, event))
+    }
+
     /// The log is over.
     pub fn finish(&mut self) -> Result<(), Difference> {
         self.settle();

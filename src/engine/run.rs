@@ -91,6 +91,9 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
         next = [world.next_time(), wakeup].into_iter().flatten().min();
     }
     control.assert_integrity();
+    if options.checks == Checks::EveryStep && !end.cut_short {
+        control.assert_nobody_waits_in_vain();
+    }
     end
 }
 

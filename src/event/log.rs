@@ -45,7 +45,7 @@ pub enum Said {
     Event(Event),
 }
 
-/// Reads a run record by record, in order. An instant is over when `at` rises.
+/// Is fed every record, in order. Everything of one instant has been said when `at` rises, or when the run ends.
 pub trait Sink {
     fn input(&mut self, step: u64, at: SimTime, input: &Input);
     fn event(&mut self, step: u64, at: SimTime, event: &Event);

@@ -4,7 +4,17 @@
 //! log does not say cannot be expected.
 
 mod expectation;
+mod fold;
+mod judge;
+mod window;
+mod words;
+
+#[cfg(test)]
+mod table;
 
 pub use expectation::{
     Comparison, EventName, Expectation, Mode, Reproduction, SourcePlace, State, Subject, What, Window,
 };
+pub use fold::{Fold, Sought, gpu_state_name, node_state_name};
+pub use judge::{Judge, Verdict, judge_reproduction};
+pub use window::Horizon;

@@ -1,0 +1,50 @@
+//! `dryrack check`: scenario files read and not run, all faults at once.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::{Done, Exit};
+use super::output::{Format, say, say_json, warn};
+use super::run::options;
+use super::select::scenario_files;
+use super::test::lacks_only_a_trace;
+use crate::report::some;
+use crate::scenario;
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Scenario files, and folders of them
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+pub fn check(args: &CheckArgs, format: Format) -> Done {
+    let files = scenario_files(&args.paths)?;
+    if files.is_empty() {
+        warn("no scenario files there: folders are searched for *.yaml\n");
+        return Ok(Exit::NothingSelected);
+    }
+    let (mut text, mut reports, mut invalid) = (String::new(), Vec::new(), 0);
+    for file in &files {
+        let diagnostics = scenario::check(file, &options());
+        let status = match (diagnostics.has_errors(), lacks_only_a_trace(&diagnostics)) {
+            (false, _) => "valid",
+            // What the file itself says was found to be right.
+            (true, true) => "trace_missing",
+            (true, false) => "invalid",
+        };
+        invalid += usize::from(status == "invalid");
+        reports.push(json!({"file": file, "status": status, "diagnostics": diagnostics.to_json()}));
+        text.push_str(&diagnostics.to_string());
+    }
+    match format {
+        Format::Json => say_json(&reports)?,
+        Format::Human => {
+            warn(&text);
+            say(&format!("{}, {invalid} invalid\n", some(files.len(), "file")))?;
+        }
+    }
+    Ok(if invalid > 0 { Exit::BadInput } else { Exit::Fine })
+}

@@ -1,0 +1,87 @@
+//! `dryrack diff`: the first record in which two logs part.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::logs::open;
+use super::output::{Format, say, say_json};
+use crate::event::LogHeader;
+use crate::report::LogLine;
+
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// A log that `run --out` wrote
+    left: PathBuf,
+    /// Another
+    right: PathBuf,
+}
+
+/// Silent and 0 if every record is the same, else the first that differs and 1.
+pub fn diff(args: &DiffArgs, format: Format) -> Done {
+    let (mut left, mut right) = (open(&args.left)?, open(&args.right)?);
+    let headers = header_differences(left.header(), right.header());
+    loop {
+        let next_left = left.next_line().map_err(|error| Failure::file(&args.left, error))?;
+        let next_right = right.next_line().map_err(|error| Failure::file(&args.right, error))?;
+        if next_left.is_none() && next_right.is_none() {
+            return Ok(Exit::Fine);
+        }
+        let text = |line: &Option<LogLine>| line.as_ref().map(|line| line.text.clone());
+        if text(&next_left) != text(&next_right) {
+            report(args, format, &headers, (next_left, next_right))?;
+            return Ok(Exit::Failed);
+        }
+    }
+}
+
+/// What the runs were made of, where it differs: the first thing to know about two logs.
+fn header_differences(left: &LogHeader, right: &LogHeader) -> Vec<String> {
+    let mut found = Vec::new();
+    for (what, a, b) in [
+        ("dryrack", &left.dryrack, &right.dryrack),
+        ("scenario", &left.scenario, &right.scenario),
+        ("profile", &left.profile, &right.profile),
+        ("seed", &left.seed.to_string(), &right.seed.to_string()),
+    ] {
+        if a != b {
+            found.push(format!("{what}: {a} and {b}"));
+        }
+    }
+    if left.source != right.source {
+        found.push("the scenario files differ".to_string());
+    }
+    if left.profile == right.profile && left.profile_data != right.profile_data {
+        found.push("the profiles differ, though not in name".to_string());
+    }
+    found
+}
+
+fn report(
+    args: &DiffArgs,
+    format: Format,
+    headers: &[String],
+    (left, right): (Option<LogLine>, Option<LogLine>),
+) -> Result<(), Failure> {
+    let number = left.as_ref().or(right.as_ref()).map_or(0, |line| line.number);
+    let shown = |line: &Option<LogLine>| line.as_ref().map(|line| line.text.clone());
+    match format {
+        Format::Json => say_json(&json!({
+            "line": number, "left": shown(&left), "right": shown(&right), "headers": headers,
+        }))?,
+        Format::Human => {
+            let mut text: String = headers.iter().map(|line| format!("{line}\n")).collect();
+            text.push_str(&format!("line {number} is the first that differs\n"));
+            let side = |path: &Path, line: &Option<LogLine>| {
+                let line = shown(line).unwrap_or_else(|| "(the log is over)".to_string());
+                format!("{}\n  {line}\n", path.display())
+            };
+            text.push_str(&side(&args.left, &left));
+            text.push_str(&side(&args.right, &right));
+            say(&text)?;
+        }
+    }
+    Ok(())
+}

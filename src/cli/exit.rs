@@ -1,0 +1,53 @@
+//! How a command ends.
+
+use std::io;
+use std::process::ExitCode;
+
+/// The exit codes; 5, for disagreement with a live machine, comes with the live room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exit {
+    Fine = 0,
+    /// An expectation failed, or two things that should be the same are not.
+    Failed = 1,
+    /// A file, a flag or a name that cannot be used.
+    BadInput = 2,
+    /// A broken invariant.
+    OurFault = 3,
+    /// Nothing was there to run.
+    NothingSelected = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command stopped before its end.
+#[derive(Debug)]
+pub enum Failure {
+    /// Said on stderr as it is; exit 2.
+    Input(String),
+    /// Whoever read our output went away; nothing is said, and it is no failure.
+    BrokenPipe,
+    /// An invariant broke; said on stderr; exit 3.
+    Ours(String),
+}
+
+impl Failure {
+    /// A sentence about a file.
+    pub fn file(path: &std::path::Path, why: impl std::fmt::Display) -> Failure {
+        Failure::Input(format!("error: {}: {why}", path.display()))
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+            _ => Failure::Input(format!("error: cannot write: {error}")),
+        }
+    }
+}
+
+pub type Done = Result<Exit, Failure>;

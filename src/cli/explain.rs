@@ -1,0 +1,212 @@
+//! `dryrack explain`: why a job waits, or why it is where it is.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::exit::{Done, Exit, Failure};
+use super::guard::guarded;
+use super::logs::{WholeLog, read_whole};
+use super::output::{Format, say, say_json};
+use super::replay::profile_of;
+use crate::engine::{Explanation, explain as explain_job};
+use crate::event::{Histogram, Record, Refusal, Said};
+use crate::fleet::{NodeState, Placement};
+use crate::ids::{GpuId, JobId, Names};
+use crate::report::{Filter, record_line, table};
+use crate::scheduler::{Decision, Examination, NodeFinding};
+use crate::units::SimTime;
+
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A log that `run --out` wrote
+    log: PathBuf,
+    /// The job in question
+    #[arg(long, value_name = "NAME")]
+    job: String,
+    /// At this time, such as 1h30m; at the end if not given
+    #[arg(long, value_name = "TIME")]
+    at: Option<SimTime>,
+}
+
+/// Candidates and nodes shown; a fleet may have thousands.
+const SHOWN: usize = 10;
+
+pub fn explain(args: &ExplainArgs, format: Format) -> Done {
+    let log = read_whole(&args.log)?;
+    let job = log.job(&args.job)?;
+    let profile = profile_of(&args.log, &log.header)?;
+    let seed = log.header.seed;
+    let explained = guarded(|| explain_job(profile, seed, log.records.iter().cloned(), job, args.at));
+    let explained = explained.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
+    let explained = explained
+        .map_err(|error| Failure::file(&args.log, format!("does not replay: {error}; see `dryrack replay`")))?;
+    match format {
+        Format::Json => say_json(&as_json(&explained, &args.job, &log.names))?,
+        Format::Human => say(&human(&explained, job, &log))?,
+    }
+    Ok(Exit::Fine)
+}
+
+fn human(explained: &Explanation, job: JobId, log: &WholeLog) -> String {
+    let names = &log.names;
+    let mut text = format!("{} at {}\n", names.job(job), explained.at);
+    if let Some((at, event)) = &explained.last {
+        let record = Record { step: 0, at: *at, said: Said::Event(event.clone()) };
+        let line = record_line(&record, names, &Filter::default()).expect("nothing is left out");
+        text.push_str(&format!("last said: {}\n", line.trim_start()));
+    }
+    match (&explained.placed, &explained.now) {
+        (Some(here), _) => {
+            let place = place(&here.placement, names);
+            text.push_str(&format!("\nwhy here: placed on {place} at {}\n", here.at));
+            text.push_str(&candidates(&here.examination, names));
+            text.push_str(&refusals(&here.examination));
+        }
+        (None, Some(examination)) => text.push_str(&why_not(examination, names)),
+        (None, None) => text.push_str("not submitted yet\n"),
+    }
+    text
+}
+
+/// What a front page of a waiting job shows.
+fn why_not(examination: &Examination, names: &Names) -> String {
+    match &examination.decision {
+        Decision::Place(_) => {
+            format!("\nit would fit now:\n{}", candidates(examination, names))
+        }
+        Decision::Refuse { refusal, .. } => {
+            let head = match refusal {
+                Refusal::Unfit => "why not now",
+                Refusal::Never => "why never: it would not fit an empty fleet either",
+            };
+            let change = least_change(examination, names)
+                .map_or(String::new(), |change| format!("\nleast change: {change}\n"));
+            format!("\n{head}\n{}{change}\n{}", refusals(examination), node_table(examination, names))
+        }
+    }
+}
+
+/// `  3 nodes  node_not_ready  not ready`, most first.
+fn refusals(examination: &Examination) -> String {
+    let mut reasons = Histogram::default();
+    for reason in examination.nodes.iter().filter_map(|node| node.verdict.reason()) {
+        reasons.add(reason, 1);
+    }
+    let line = |(reason, count): (crate::event::Reason, u32)| {
+        format!("  {count:>5} {}  {:<24} {}\n", if count == 1 { "node " } else { "nodes" }, reason.name(), reason.text())
+    };
+    reasons.iter().map(line).collect()
+}
+
+fn candidates(examination: &Examination, names: &Names) -> String {
+    let Decision::Place(candidates) = &examination.decision else { return String::new() };
+    let scored: Vec<&'static str> =
+        examination.nodes.first().map_or(Vec::new(), |node| node.scores.iter().map(|(name, _)| name.name()).collect());
+    let rows: Vec<Vec<String>> = (candidates.iter().take(SHOWN).enumerate())
+        .map(|(index, candidate)| {
+            let node = candidate.placement.claims().first().and_then(|claim| {
+                examination.nodes.iter().find(|finding| finding.node == claim.node)
+            });
+            let scores = node.map_or(Vec::new(), |node| node.scores.clone());
+            let mut row = vec![(index + 1).to_string(), place(&candidate.placement, names), candidate.score.to_string()];
+            row.extend(scored.iter().enumerate().map(|(at, _)| {
+                scores.get(at).map_or(String::new(), |(_, score)| score.to_string())
+            }));
+            row
+        })
+        .collect();
+    let mut header = vec!["", "candidate", "score"];
+    header.extend(scored);
+    let mut text = table(&header, &rows).lines().map(|line| format!("  {line}\n")).collect::<String>();
+    if candidates.len() > SHOWN {
+        text.push_str(&format!("  and {} more candidates\n", candidates.len() - SHOWN));
+    }
+    text
+}
+
+fn node_table(examination: &Examination, names: &Names) -> String {
+    let rows: Vec<Vec<String>> = (examination.nodes.iter().take(SHOWN))
+        .map(|node| {
+            let refusals: Vec<&str> = node.refusals.iter().map(|(_, reason)| reason.name()).collect();
+            let said = if refusals.is_empty() { "would do".to_string() } else { refusals.join(", ") };
+            vec![names.node(node.node).to_string(), said, shortages(node)]
+        })
+        .collect();
+    let mut text = table(&["node", "refused for", "short of"], &rows);
+    if examination.nodes.len() > SHOWN {
+        text.push_str(&format!("and {} more nodes\n", examination.nodes.len() - SHOWN));
+    }
+    text
+}
+
+fn shortages(node: &NodeFinding) -> String {
+    let parts = node.shortages.iter().map(|short| format!("{}: {} free of {}", short.resource, short.free, short.needed));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// The node with the fewest things against it, the first of them in order of declaration, and what they are.
+fn least_change(examination: &Examination, names: &Names) -> Option<String> {
+    let refused = examination.nodes.iter().filter(|node| !node.verdict.is_fit());
+    let nearest = refused.min_by_key(|node| (node.refusals.len(), node.shortages.len(), node.node))?;
+    let mut parts: Vec<String> = (nearest.refusals.iter())
+        .filter(|(filter, _)| *filter != crate::scheduler::FilterName::Resources || nearest.shortages.is_empty())
+        .map(|(_, reason)| format!("were it not for {reason}"))
+        .collect();
+    parts.extend(nearest.shortages.iter().map(|short| {
+        format!("with {} {} free instead of {}", short.needed, short.resource, short.free)
+    }));
+    Some(format!("{} would do {}", names.node(nearest.node), parts.join(" and ")))
+}
+
+fn place(placement: &Placement, names: &Names) -> String {
+    let mut parts = Vec::new();
+    for claim in placement.claims() {
+        match claim.gpus.is_empty() {
+            true => parts.push(names.node(claim.node).to_string()),
+            false => parts.extend(
+                claim.gpus.iter().map(|gpu| names.gpu(GpuId { node: claim.node, index: gpu.index })),
+            ),
+        }
+    }
+    parts.join(" ")
+}
+
+fn as_json(explained: &Explanation, job: &str, names: &Names) -> Value {
+    let ready = explained.fleet.iter().filter(|(_, node)| node.status.state == NodeState::Ready).count();
+    json!({
+        "job": job,
+        "at_seconds": explained.at.as_secs_f64(),
+        "nodes_ready": ready,
+        "placed": explained.placed.as_ref().map(|here| json!({
+            "at_seconds": here.at.as_secs_f64(),
+            "on": place(&here.placement, names),
+            "examination": examination_json(&here.examination, names),
+        })),
+        "now": explained.now.as_ref().map(|examination| examination_json(examination, names)),
+    })
+}
+
+fn examination_json(examination: &Examination, names: &Names) -> Value {
+    let nodes: Vec<Value> = (examination.nodes.iter())
+        .map(|node| {
+            json!({
+                "node": names.node(node.node),
+                "fits": node.verdict.is_fit(),
+                "refused_for": node.refusals.iter().map(|(_, reason)| reason.name()).collect::<Vec<_>>(),
+                "short_of": node.shortages.iter().map(|short| json!({
+                    "resource": short.resource, "needed": short.needed, "free": short.free,
+                })).collect::<Vec<_>>(),
+                "scores": node.scores.iter().map(|(name, score)| json!([name.name(), score.get()])).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    let decision = match &examination.decision {
+        Decision::Place(candidates) => json!({"place": candidates.iter().take(SHOWN).map(|candidate| json!({
+            "on": place(&candidate.placement, names), "score": candidate.score.get(),
+        })).collect::<Vec<_>>()}),
+        Decision::Refuse { refusal, reasons } => json!({"refuse": refusal, "reasons": reasons}),
+    };
+    json!({"decision": decision, "least_change": least_change(examination, names), "nodes": nodes})
+}

@@ -1,0 +1,35 @@
+//! Broken invariants: caught at the door, so that they can be named with what repeats them.
+
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+
+thread_local! {
+    static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// From now on a panic is kept for [`guarded`] rather than printed where it happens.
+pub fn install() {
+    panic::set_hook(Box::new(|info| {
+        let place = info.location().map_or(String::new(), |place| format!(" ({}:{})", place.file(), place.line()));
+        let text = info.payload_as_str().unwrap_or("a panic without a message");
+        MESSAGE.with(|message| *message.borrow_mut() = Some(format!("{text}{place}")));
+    }));
+}
+
+/// What `work` gives, or the invariant that broke in it.
+pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
+        let message = MESSAGE.with(|message| message.borrow_mut().take());
+        message.unwrap_or_else(|| "a panic without a message".to_string())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_ends_well_gives_what_it_gives() {
+        assert_eq!(guarded(|| 7), Ok(7));
+    }
+}

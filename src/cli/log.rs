@@ -1,0 +1,57 @@
+//! `dryrack log`: one line for each transition.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::exit::{Done, Exit};
+use super::logs::{no_such, read_whole};
+use super::output::Format;
+use crate::event::{Reason, encode_line};
+use crate::ids::Names;
+use crate::report::{Filter, record_line};
+use crate::units::SimTime;
+
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// A log that `run --out` wrote
+    log: PathBuf,
+    /// Only what is about this job
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Only what is about this node, or places something on it
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// Only what gives this reason, such as node_not_ready
+    #[arg(long, value_name = "REASON")]
+    reason: Option<String>,
+    /// Only from this time on, such as 1h30m
+    #[arg(long, value_name = "TIME")]
+    since: Option<SimTime>,
+}
+
+pub fn log(args: &LogArgs, format: Format) -> Done {
+    let log = read_whole(&args.log)?;
+    let reason = args.reason.as_deref().map(|name| {
+        let known = Reason::ALL.iter().find(|reason| reason.name() == name).copied();
+        known.ok_or_else(|| no_such("there is no reason", name, Reason::ALL.iter().map(|reason| reason.name())))
+    });
+    let filter = Filter {
+        job: args.job.as_deref().map(|name| log.job(name)).transpose()?,
+        node: args.node.as_deref().map(|name| log.node(name)).transpose()?,
+        reason: reason.transpose()?,
+        since: args.since,
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut names = Names::default();
+    for record in &log.records {
+        // A declaration must be encoded to be known, shown or not.
+        let json = (format == Format::Json).then(|| encode_line(record, &mut names));
+        if let Some(line) = record_line(record, &log.names, &filter) {
+            writeln!(out, "{}", json.unwrap_or(line))?;
+        }
+    }
+    out.flush()?;
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,67 @@
+//! Logs as the commands open them.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use super::exit::Failure;
+use crate::event::{LogHeader, Record};
+use crate::ids::{JobId, NameTable, Names, NodeId};
+use crate::nearest::nearest;
+use crate::report::{LogReader, read_log};
+
+pub fn open(path: &Path) -> Result<LogReader<BufReader<File>>, Failure> {
+    let file = File::open(path).map_err(|error| Failure::file(path, format!("cannot be read: {error}")))?;
+    LogReader::new(BufReader::new(file)).map_err(|error| Failure::file(path, error))
+}
+
+/// A log read whole, so that names may be used before they were declared.
+pub struct WholeLog {
+    pub header: LogHeader,
+    pub records: Vec<Record>,
+    pub names: Names,
+}
+
+pub fn read_whole(path: &Path) -> Result<WholeLog, Failure> {
+    let reader = open(path)?;
+    let header = reader.header().clone();
+    let mut records = Vec::new();
+    let mut names = Names::default();
+    let read = read_log(reader, |record, known| {
+        records.push(record.clone());
+        if names.jobs.len() < known.jobs.len() || names.nodes.len() < known.nodes.len() {
+            catch_up(&mut names.jobs, &known.jobs);
+            catch_up(&mut names.nodes, &known.nodes);
+        }
+    });
+    read.map_err(|error| Failure::file(path, error))?;
+    Ok(WholeLog { header, records, names })
+}
+
+fn catch_up(names: &mut NameTable, known: &NameTable) {
+    for index in names.len()..known.len() {
+        let name = known.get(index).expect("within its length");
+        names.add(name.clone()).expect("the reader refuses a name twice");
+    }
+}
+
+impl WholeLog {
+    pub fn job(&self, name: &str) -> Result<JobId, Failure> {
+        find(&self.names.jobs, "job", name).map(JobId::new)
+    }
+
+    pub fn node(&self, name: &str) -> Result<NodeId, Failure> {
+        find(&self.names.nodes, "node", name).map(NodeId::new)
+    }
+}
+
+fn find(table: &NameTable, kind: &str, name: &str) -> Result<usize, Failure> {
+    let known = || table.iter().map(|known| &**known);
+    table.find(name).ok_or_else(|| no_such(&format!("the log has no {kind} named"), name, known()))
+}
+
+/// `error: … `chta`; did you mean `chat`?`
+pub fn no_such<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
+    let hint = nearest(name, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    Failure::Input(format!("error: {what} `{name}`{hint}"))
+}

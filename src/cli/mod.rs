@@ -1,0 +1,130 @@
+//! Floor 7. The command line: one file for each command, what was typed lowered once to what is meant.
+//!
+//! stdout is data and stderr is progress and diagnostics. Exit codes are those of [`Exit`]. Holds no logic of its own,
+//! and is, with `live`, the only room that reads a clock: for how long a command took, never for what it decides.
+
+mod catalog;
+mod check;
+mod diff;
+mod exit;
+mod explain;
+mod guard;
+mod log;
+mod logs;
+mod output;
+mod plot;
+mod profile;
+mod rehearse;
+mod replay;
+mod run;
+mod select;
+mod swarm;
+mod test;
+mod trace;
+
+pub use exit::Exit;
+
+use clap::{Parser, Subcommand};
+
+use exit::{Done, Failure};
+use output::{Color, Format};
+
+/// Rehearses a GPU cluster before it runs.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, infer_subcommands = false, subcommand_required = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// How data is written to stdout
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    format: Format,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    color: Color,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run one scenario and say what happened
+    Run(run::RunArgs),
+    /// Run scenarios and judge what each expects
+    Test(test::TestArgs),
+    /// Validate scenario files without running them
+    Check(check::CheckArgs),
+    /// Print the transitions of a run, one to a line
+    Log(log::LogArgs),
+    /// Say why a job waits, or why it is where it is
+    Explain(explain::ExplainArgs),
+    /// Feed a log's inputs again and compare every event
+    Replay(replay::ReplayArgs),
+    /// Find the first record in which two logs differ
+    Diff(diff::DiffArgs),
+    /// List known machines and GPUs
+    #[command(subcommand)]
+    Catalog(catalog::CatalogCommand),
+    /// List and show scheduling profiles
+    #[command(subcommand)]
+    Profile(profile::ProfileCommand),
+    /// List, bring and verify public traces
+    #[command(subcommand)]
+    Trace(trace::TraceCommand),
+    /// Run random worlds with every check on
+    Swarm(swarm::SwarmArgs),
+    /// Draw what runs left behind
+    #[command(subcommand)]
+    Plot(plot::PlotCommand),
+}
+
+/// Does what the command line asks.
+pub fn main() -> Exit {
+    guard::install();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are data and no error; clap knows which stream is theirs.
+            let _unheard = error.print();
+            return if error.use_stderr() { Exit::BadInput } else { Exit::Fine };
+        }
+    };
+    cli.color.apply();
+    match guard::guarded(|| cli.dispatch()) {
+        Ok(Ok(exit)) => exit,
+        Ok(Err(Failure::BrokenPipe)) => Exit::Fine,
+        Ok(Err(Failure::Input(message))) => {
+            output::warn(&ended(message));
+            Exit::BadInput
+        }
+        Ok(Err(Failure::Ours(message))) => {
+            output::warn(&ended(message));
+            Exit::OurFault
+        }
+        Err(message) => {
+            let typed: Vec<String> = std::env::args().skip(1).collect();
+            output::warn(&format!("our fault: {message}\n  repeat with: dryrack {}\n", typed.join(" ")));
+            Exit::OurFault
+        }
+    }
+}
+
+fn ended(message: String) -> String {
+    if message.ends_with('\n') { message } else { message + "\n" }
+}
+
+impl Cli {
+    fn dispatch(&self) -> Done {
+        match &self.command {
+            Command::Run(args) => run::run(args, self.format),
+            Command::Test(args) => test::test(args, self.format),
+            Command::Check(args) => check::check(args, self.format),
+            Command::Log(args) => log::log(args, self.format),
+            Command::Explain(args) => explain::explain(args, self.format),
+            Command::Replay(args) => replay::replay(args, self.format),
+            Command::Diff(args) => diff::diff(args, self.format),
+            Command::Catalog(command) => catalog::catalog(command, self.format),
+            Command::Profile(command) => profile::profile(command, self.format),
+            Command::Trace(command) => trace::trace(command, self.format),
+            Command::Swarm(args) => swarm::swarm(args, self.format),
+            Command::Plot(command) => plot::plot(command),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Where data goes: stdout in one of two forms, and files whole or not at all.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::exit::Failure;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    #[default]
+    Human,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// Where stdout is a terminal and NO_COLOR is not set.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    pub fn apply(self) {
+        let choice = match self {
+            Color::Auto => anstream::ColorChoice::Auto,
+            Color::Always => anstream::ColorChoice::Always,
+            Color::Never => anstream::ColorChoice::Never,
+        };
+        choice.write_global();
+    }
+}
+
+/// Data for people; colours are dropped where they are not wanted.
+pub fn say(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Data for programs, indented, with a line end.
+pub fn say_json(value: &impl Serialize) -> io::Result<()> {
+    let text = serde_json::to_string_pretty(value).expect("our own values have a JSON form");
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+/// Diagnostics and progress. If nobody listens there is nobody to tell.
+pub fn warn(text: &str) {
+    let mut out = anstream::stderr().lock();
+    let _unheard = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A file that is written beside its place and takes it when it is whole.
+pub struct WholeFile {
+    path: PathBuf,
+    beside: PathBuf,
+    out: Option<BufWriter<File>>,
+}
+
+impl WholeFile {
+    pub fn create(path: &Path) -> Result<WholeFile, Failure> {
+        let name = path.file_name().ok_or_else(|| Failure::file(path, "is not the name of a file"))?;
+        let beside = path.with_file_name(format!(".{}.partial", name.to_string_lossy()));
+        let file = File::create(&beside).map_err(|error| Failure::file(path, format!("cannot be written: {error}")))?;
+        Ok(WholeFile { path: path.to_path_buf(), beside, out: Some(BufWriter::new(file)) })
+    }
+
+    pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+        let mut file = WholeFile::create(path)?;
+        let written = file.write_all(bytes);
+        file.keep(written)
+    }
+
+    /// Puts it in its place, unless writing it failed.
+    pub fn keep(mut self, written: io::Result<()>) -> Result<(), Failure> {
+        let mut out = self.out.take().expect("kept once");
+        let kept = written.and_then(|()| out.flush()).and_then(|()| std::fs::rename(&self.beside, &self.path));
+        kept.map_err(|error| Failure::file(&self.path, format!("cannot be written: {error}")))
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.as_mut().expect("written before it is kept").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.as_mut().expect("written before it is kept").flush()
+    }
+}
+
+impl Drop for WholeFile {
+    /// What is not whole does not stay.
+    fn drop(&mut self) {
+        if self.beside.exists() {
+            let _gone = std::fs::remove_file(&self.beside);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `dryrack replay`: the recorded inputs again, and whether the same events come of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::guard::guarded;
+use super::logs::open;
+use super::output::{Format, say, say_json};
+use crate::control::Profile;
+use crate::engine::{Difference, Replay};
+use crate::event::{Event, LogHeader, Record, Said, encode_line};
+use crate::ids::Names;
+use crate::report::{LogError, LogLine};
+
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// A log that `run --out` wrote
+    log: PathBuf,
+}
+
+/// Where a log and its replay part.
+struct Parting {
+    line: u64,
+    why: String,
+    recorded: Option<String>,
+    replayed: Option<String>,
+}
+
+/// Silent and 0 if every event is the same, else the first that differs and 1.
+pub fn replay(args: &ReplayArgs, format: Format) -> Done {
+    let mut reader = open(&args.log)?;
+    let header = reader.header().clone();
+    let mut replay = Replay::new(profile_of(&args.log, &header)?, header.seed);
+    let refused = |error: LogError| Failure::file(&args.log, error);
+    let mut last = 1;
+    while let Some(line) = reader.next_line().map_err(refused)? {
+        last = line.number;
+        let found = guarded(|| take(&mut replay, &line, &reader.names))
+            .map_err(|message| Failure::Ours(format!("our fault: {message}\n  at line {last} of {}\n", args.log.display())))?;
+        if let Some(parting) = found {
+            return tell(args, format, &parting);
+        }
+    }
+    let names = reader.names.clone();
+    if let Err(difference) = replay.finish() {
+        return tell(args, format, &parting_of(difference, last + 1, None, &names));
+    }
+    match reader.finish() {
+        Ok(_) => Ok(Exit::Fine),
+        Err(LogError::Digest { stated, found }) => {
+            let why = "every event came again, but the digest is another: an input, or the footer, was changed".to_string();
+            tell(args, format, &Parting { line: last + 1, why, recorded: Some(stated), replayed: Some(found) })
+        }
+        Err(error) => Err(refused(error)),
+    }
+}
+
+pub fn profile_of(path: &Path, header: &LogHeader) -> Result<Arc<Profile>, Failure> {
+    let profile: Profile = serde_json::from_value(header.profile_data.clone())
+        .map_err(|error| Failure::file(path, format!("line 1: the profile cannot be read: {error}")))?;
+    match profile.faults().first() {
+        Some(fault) => Err(Failure::file(path, format!("line 1: the profile {}: {fault}", profile.name))),
+        None => Ok(Arc::new(profile)),
+    }
+}
+
+fn take(replay: &mut Replay, line: &LogLine, names: &Names) -> Option<Parting> {
+    match &line.record {
+        Ok(record) => {
+            let difference = replay.take(record).err()?;
+            Some(parting_of(difference, line.number, Some((record, &line.text)), names))
+        }
+        Err(error) => {
+            let replayed = replay.next_event().map(|(step, at, event)| event_line(step, at, event, names));
+            let why = format!("not a record: {error}");
+            Some(Parting { line: line.number, why, recorded: Some(line.text.clone()), replayed })
+        }
+    }
+}
+
+fn parting_of(difference: Difference, line: u64, recorded: Option<(&Record, &String)>, names: &Names) -> Parting {
+    let why = difference.to_string();
+    let step = recorded.map_or(0, |(record, _)| record.step);
+    let replayed = match difference {
+        Difference::Event { at, replayed, .. } | Difference::Missing { at, replayed, .. } => {
+            Some(event_line(step, at, *replayed, names))
+        }
+        Difference::Extra { .. } | Difference::Impossible { .. } => None,
+    };
+    Parting { line, why, recorded: recorded.map(|(_, text)| text.clone()), replayed }
+}
+
+/// The event as it would stand in the log.
+fn event_line(step: u64, at: crate::units::SimTime, event: Event, names: &Names) -> String {
+    encode_line(&Record { step, at, said: Said::Event(event) }, &mut names.clone())
+}
+
+fn tell(args: &ReplayArgs, format: Format, parting: &Parting) -> Done {
+    let Parting { line, why, recorded, replayed } = parting;
+    match format {
+        Format::Json => say_json(&json!({"line": line, "why": why, "recorded": recorded, "replayed": replayed}))?,
+        Format::Human => {
+            let mut text = format!("{}: line {line}: {why}\n", args.log.display());
+            for (word, side) in [("recorded", recorded), ("replayed", replayed)] {
+                text.push_str(&format!("  {word}  {}\n", side.as_deref().unwrap_or("nothing")));
+            }
+            say(&text)?;
+        }
+    }
+    Ok(Exit::Failed)
+}

@@ -1,0 +1,181 @@
+//! `dryrack run`: one scenario, and what became of it.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::guard::guarded;
+use super::output::{Format, WholeFile, say, say_json, warn};
+use super::rehearse::{Rehearsed, fault_text, header, rehearse};
+use crate::engine::{Progress, Rehearsal};
+use crate::scenario::{Loaded, Options, load};
+use crate::report::{Heading, LogWriter, Metrics, summary, write_jobs_csv, write_nodes_csv};
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// A scenario file
+    file: PathBuf,
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Write events.jsonl, jobs.csv, nodes.csv and metrics.json there
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// What the command line says over the file; checked as the file is.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Overrides {
+    /// The seed of every draw
+    #[arg(long, value_name = "N")]
+    seed: Option<String>,
+    /// Run under this profile
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// Stop before the first instant after this, such as 2h
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Override a field: nodes.alpha.state=not_ready; may be given again
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+}
+
+impl Overrides {
+    /// Another profile and nothing else.
+    pub fn under(profile: Option<String>) -> Overrides {
+        Overrides { profile, ..Overrides::default() }
+    }
+
+    pub fn lower(&self) -> Options {
+        Options {
+            seed: self.seed.clone(),
+            profile: self.profile.clone(),
+            until: self.until.clone(),
+            set: self.set.clone(),
+            ..options()
+        }
+    }
+
+    /// As it would be typed again; the seed as it was used.
+    pub fn repeat(&self, file: &Path, seed: u64) -> String {
+        let mut command = format!("dryrack run {} --seed {seed}", quoted(&file.display().to_string()));
+        for (flag, value) in [("profile", &self.profile), ("until", &self.until)] {
+            if let Some(value) = value {
+                command.push_str(&format!(" --{flag} {}", quoted(value)));
+            }
+        }
+        for set in &self.set {
+            command.push_str(&format!(" --set {}", quoted(set)));
+        }
+        command
+    }
+}
+
+/// What is meant where nothing is typed.
+pub fn options() -> Options {
+    Options::default()
+}
+
+/// In single quotes where a shell would read more into it.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "/._-=:%+,".contains(letter);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+pub fn run(args: &RunArgs, format: Format) -> Done {
+    let loaded = load(&args.file, &args.overrides.lower());
+    let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
+    warn(&loaded.warnings.to_string());
+    let Loaded { rehearsal, expectations, .. } = loaded;
+    let progress = Progress::default();
+    let command = args.overrides.repeat(&args.file, rehearsal.seed);
+    let fault = |message: String| Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command));
+    let rehearsed = match &args.out {
+        None => {
+            let work = || rehearse::<Vec<u8>>(&rehearsal, expectations, &progress, None);
+            guarded(work).map_err(fault)?
+        }
+        Some(dir) => {
+            std::fs::create_dir_all(dir)
+                .map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
+            let path = dir.join("events.jsonl");
+            let mut log = LogWriter::new(WholeFile::create(&path)?, &header(&rehearsal))?;
+            let rehearsed = guarded(|| rehearse(&rehearsal, expectations, &progress, Some(&mut log))).map_err(fault)?;
+            let written = log.finish(rehearsed.until);
+            let file = written.map_err(|error| Failure::file(&path, format!("cannot be written: {error}")))?;
+            file.keep(Ok(()))?;
+            rehearsed
+        }
+    };
+    let metrics = guarded(|| Metrics::of(&rehearsed.accounts)).map_err(fault)?;
+    if let Some(dir) = &args.out {
+        write_tables(dir, &rehearsal, &rehearsed, &metrics)?;
+    }
+    report(&rehearsal, &rehearsed, &metrics, format)?;
+    let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
+    Ok(if failed { Exit::Failed } else { Exit::Fine })
+}
+
+fn write_tables(dir: &Path, rehearsal: &Rehearsal, rehearsed: &Rehearsed, metrics: &Metrics) -> Result<(), Failure> {
+    let recorded = |job: usize| rehearsal.arrivals.get(job).and_then(|arrival| arrival.recorded_wait);
+    let mut file = WholeFile::create(&dir.join("jobs.csv"))?;
+    let written = write_jobs_csv(&mut file, &rehearsed.accounts, recorded);
+    file.keep(written.map_err(std::io::Error::other))?;
+    let mut file = WholeFile::create(&dir.join("nodes.csv"))?;
+    let written = write_nodes_csv(&mut file, &rehearsed.accounts);
+    file.keep(written.map_err(std::io::Error::other))?;
+    let mut json = serde_json::to_string_pretty(metrics).expect("metrics have a JSON form");
+    json.push('\n');
+    WholeFile::write(&dir.join("metrics.json"), json.as_bytes())
+}
+
+fn report(rehearsal: &Rehearsal, rehearsed: &Rehearsed, metrics: &Metrics, format: Format) -> Result<(), Failure> {
+    let digest = rehearsed.digest.to_string();
+    match format {
+        Format::Human => {
+            let heading =
+                Heading { title: &rehearsal.title, profile: &rehearsal.profile.name, seed: rehearsal.seed, digest: &digest };
+            say(&summary(&heading, &rehearsed.accounts, metrics, &rehearsed.verdicts))?;
+        }
+        Format::Json => {
+            let expectations: Vec<_> = (rehearsed.verdicts.iter())
+                .map(|verdict| json!({"name": verdict.name, "passed": verdict.passed, "why": verdict.why()}))
+                .collect();
+            say_json(&json!({
+                "scenario": rehearsal.title,
+                "seed": rehearsal.seed,
+                "profile": rehearsal.profile.name,
+                "digest": digest,
+                "events": rehearsed.accounts.events,
+                "records": rehearsed.accounts.records,
+                "steps": rehearsed.end.steps,
+                "sim_seconds": rehearsed.until.as_secs_f64(),
+                "wall_seconds": rehearsed.wall.as_secs_f64(),
+                "expectations": expectations,
+                "metrics": metrics,
+            }))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_repeats_a_run_can_be_pasted() {
+        let overrides = Overrides {
+            seed: Some("3".into()),
+            profile: Some("pack".into()),
+            until: None,
+            set: vec!["scenario=it's so".into()],
+        };
+        let command = overrides.repeat(Path::new("a b.yaml"), 3);
+        assert_eq!(command, "dryrack run 'a b.yaml' --seed 3 --profile pack --set 'scenario=it'\\''s so'");
+    }
+}

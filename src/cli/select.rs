@@ -1,0 +1,39 @@
+//! The scenario files that paths name.
+
+use std::path::{Path, PathBuf};
+
+use super::exit::Failure;
+
+/// Files as they are, folders with every `*.yaml` below them in order of their paths; each file once.
+pub fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        let kind = std::fs::metadata(path).map_err(|error| Failure::file(path, format!("cannot be read: {error}")))?;
+        match kind.is_dir() {
+            true => collect(path, &mut files)?,
+            false => files.push(path.clone()),
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    files.retain(|file| seen.insert(file.clone()));
+    Ok(files)
+}
+
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let unreadable = |error: std::io::Error| Failure::file(dir, format!("cannot be read: {error}"));
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        entries.push((entry.path(), entry.file_type().map_err(unreadable)?));
+    }
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    for (path, kind) in entries {
+        // A link to a folder is not followed: it may lead back here.
+        if kind.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! `dryrack swarm`: random worlds, every check on.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use rayon::prelude::*;
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::guard::guarded;
+use super::output::{Format, say, say_json, warn};
+use super::rehearse::fault_text;
+use super::test::pool;
+use crate::control::Profile;
+use crate::engine::{Progress, WorldResult, run_world};
+use crate::scenario::{load_profile, profile_names};
+
+#[derive(Debug, Args)]
+pub struct SwarmArgs {
+    /// Seeds from A up to, and without, B: `0..2000`
+    #[arg(long, value_name = "A..B", value_parser = seeds)]
+    seeds: Range<u64>,
+    /// Threads to run on; as many as there are cores if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+}
+
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let expected = "expected two numbers such as 0..2000, the first the smaller";
+    let (from, to) = text.split_once("..").ok_or(expected)?;
+    let number = |part: &str| part.trim().parse::<u64>().map_err(|_| expected.to_string());
+    let (from, to) = (number(from)?, number(to)?);
+    if from < to { Ok(from..to) } else { Err(expected.to_string()) }
+}
+
+pub fn swarm(args: &SwarmArgs, format: Format) -> Done {
+    let load = |name| load_profile(name, Path::new(""));
+    let profiles: Vec<Arc<Profile>> = profile_names()
+        .map(load)
+        .collect::<Result<_, _>>()
+        .map_err(|diagnostics| Failure::Ours(diagnostics.to_string()))?;
+    let bar = ProgressBar::new(args.seeds.end - args.seeds.start);
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} worlds").expect("a valid template");
+    bar.set_style(style);
+    let results: Vec<Result<WorldResult, String>> = pool(args.threads)?.install(|| {
+        let worlds = args.seeds.clone().into_par_iter().map(|seed| {
+            let progress = Progress::default();
+            let result = guarded(|| run_world(seed, &profiles, &progress));
+            bar.inc(1);
+            let command = format!("dryrack swarm --seeds {seed}..{}", seed + 1);
+            result.map_err(|message| fault_text(&message, seed, &progress, &command))
+        });
+        worlds.collect()
+    });
+    bar.finish_and_clear();
+    let faults: Vec<&String> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    faults.iter().for_each(|fault| warn(fault));
+    tell(&results, faults.len(), format)?;
+    Ok(if faults.is_empty() { Exit::Fine } else { Exit::OurFault })
+}
+
+fn tell(results: &[Result<WorldResult, String>], faults: usize, format: Format) -> Result<(), Failure> {
+    let sum = |part: fn(&WorldResult) -> u64| results.iter().flatten().map(part).sum::<u64>();
+    let (records, jobs) = (sum(|world| world.records), sum(|world| world.accounts.submitted));
+    match format {
+        Format::Json => say_json(&json!({
+            "worlds": results.len(), "broken": faults, "records": records, "jobs_submitted": jobs,
+            "jobs_ended": sum(|world| world.accounts.ended),
+            "jobs_never_fits": sum(|world| world.accounts.never_fits),
+            "jobs_expired": sum(|world| world.accounts.expired),
+            "jobs_running": sum(|world| world.accounts.running),
+            "jobs_waiting": sum(|world| world.accounts.waiting),
+        }))?,
+        Format::Human => {
+            say(&format!(
+                "{} worlds, {records} records, {jobs} jobs: {faults} broke an invariant\n",
+                results.len()
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_range_that_is_not_empty() {
+        assert_eq!(seeds("3..5"), Ok(3..5));
+        for wrong in ["", "5", "5..5", "6..5", "a..b", "-1..4"] {
+            assert!(seeds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `dryrack trace`: public traces, where they are and how they come here.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::output::{Format, say, say_json};
+use crate::trace::{Checked, FileState, Index, Roots, TraceError, get, list, verify};
+
+#[derive(Debug, Subcommand)]
+pub enum TraceCommand {
+    /// Traces that are known, and how much of them is here
+    List,
+    /// Bring a trace here, from its public address or from a folder
+    Get {
+        /// Its name, as `list` gives it
+        name: String,
+        /// Copy it from there instead of downloading it
+        #[arg(long, value_name = "DIR")]
+        from: Option<PathBuf>,
+    },
+    /// Compare what is here with the sums of the index
+    Verify {
+        /// One trace; all if not given
+        name: Option<String>,
+    },
+}
+
+/// Where traces are looked for: `traces/` where we stand, if it is ours, then what the environment names.
+pub fn roots() -> Roots {
+    let here = PathBuf::from("traces");
+    Roots::from_env(here.join("index.json").is_file().then_some(here))
+}
+
+pub fn trace(command: &TraceCommand, format: Format) -> Done {
+    let (index, roots) = (Index::built_in(), roots());
+    let failure = |error: TraceError| Failure::Input(format!("error: {error}"));
+    match command {
+        TraceCommand::List => {
+            let listed = list(&index, &roots);
+            match format {
+                Format::Json => {
+                    let row = |trace: &crate::trace::Listed| {
+                        json!({
+                            "trace": trace.trace, "description": trace.description, "licence": trace.licence,
+                            "source": trace.source, "bytes": trace.size.get(), "files": trace.files, "here": trace.here,
+                        })
+                    };
+                    say_json(&listed.iter().map(row).collect::<Vec<_>>())?;
+                }
+                Format::Human => {
+                    let lines: Vec<String> = listed.iter().map(|trace| format!("{trace}\n")).collect();
+                    say(&lines.join("\n"))?;
+                }
+            }
+            Ok(Exit::Fine)
+        }
+        TraceCommand::Get { name, from } => {
+            let got = get(&index, &roots, name, from.as_deref()).map_err(failure)?;
+            match format {
+                Format::Json => {
+                    let file = |file: &crate::trace::GotFile| json!({"file": file.file, "path": file.path});
+                    let files: Vec<_> = got.files.iter().map(file).collect();
+                    say_json(&json!({"trace": got.trace, "files": files}))?;
+                }
+                Format::Human => say(&format!("{got}\n"))?,
+            }
+            Ok(Exit::Fine)
+        }
+        TraceCommand::Verify { name } => {
+            let names: Vec<&str> = match name {
+                Some(name) => vec![name],
+                None => index.traces.iter().map(|trace| trace.name.as_str()).collect(),
+            };
+            let checked = names.into_iter().map(|name| verify(&index, &roots, name));
+            tell_verified(&checked.collect::<Result<Vec<_>, _>>().map_err(failure)?, format)
+        }
+    }
+}
+
+/// A sum that is wrong is 1; if nothing was there to sum, nothing was selected.
+fn tell_verified(checked: &[Checked], format: Format) -> Done {
+    let state = |state: &FileState| match state {
+        FileState::Right { .. } => "right",
+        FileState::Wrong { .. } => "wrong",
+        FileState::Missing => "missing",
+    };
+    let rows: Vec<_> = (checked.iter())
+        .flat_map(|trace| trace.files.iter().map(move |file| (trace, file)))
+        .map(|(trace, file)| json!({"trace": trace.trace, "file": file.file, "state": state(&file.state)}))
+        .collect();
+    match format {
+        Format::Json => say_json(&rows)?,
+        Format::Human => say(&checked.iter().map(|trace| format!("{trace}\n")).collect::<String>())?,
+    }
+    let nothing_here = rows.iter().all(|row| row["state"] == "missing");
+    Ok(match checked.iter().all(Checked::nothing_wrong) {
+        false => Exit::Failed,
+        true if nothing_here => Exit::NothingSelected,
+        true => Exit::Fine,
+    })
+}

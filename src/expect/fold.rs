@@ -1,0 +1,282 @@
+//! How jobs, nodes and GPUs stand, folded from the records of a run.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason};
+use crate::fleet::{GpuState, NodeState, Placement};
+use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
+
+use super::expectation::{State, Subject};
+
+/// The subjects that were seen so far. Only what is fed is known: a judge feeds the records of the jobs it watches.
+#[derive(Default)]
+pub struct Fold {
+    jobs: BTreeMap<JobId, JobFold>,
+    nodes: BTreeMap<NodeId, NodeFold>,
+}
+
+struct JobFold {
+    replicas: Vec<ReplicaFold>,
+    /// Of the whole job, once it has ended for good, and why.
+    ended: Option<(Outcome, Reason)>,
+}
+
+struct ReplicaFold {
+    attempt: u32,
+    phase: Phase,
+    claim: Option<Placement>,
+    /// The reasons last said for it: those of its last `Held`, `CommitRefused`, `Moved`, `Ended` or `Retry` that gave
+    /// one. A placement answers them, so it clears them.
+    reasons: Histogram,
+    /// How its last attempt ended.
+    outcome: Option<Outcome>,
+}
+
+struct NodeFold {
+    state: NodeState,
+    gpus: Vec<GpuState>,
+}
+
+/// What a job is compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought {
+    pub state: State,
+    pub on: Option<NodeId>,
+    pub because: Option<Reason>,
+}
+
+impl Fold {
+    pub fn input(&mut self, input: &Input) {
+        match input {
+            Input::Submit { job, spec } => {
+                let new = |_| ReplicaFold {
+                    attempt: 1,
+                    phase: Phase::Pending,
+                    claim: None,
+                    reasons: Histogram::default(),
+                    outcome: None,
+                };
+                let replicas = (0..spec.replicas).map(new).collect();
+                let known = self.jobs.insert(*job, JobFold { replicas, ended: None });
+                assert!(known.is_none(), "{} was submitted twice", spec.name);
+            }
+            Input::NodeDeclared { node, state, spec } => {
+                let gpus = vec![GpuState::Ready; spec.shape.gpus.len()];
+                let known = self.nodes.insert(*node, NodeFold { state: *state, gpus });
+                assert!(known.is_none(), "{} was declared twice", spec.name);
+            }
+            // Reports are what the control plane was told; what it made of them it says in events.
+            Input::NodeReported { .. }
+            | Input::HeartbeatBack { .. }
+            | Input::HeartbeatMissed { .. }
+            | Input::GpuReported { .. }
+            | Input::ForeignUse { .. }
+            | Input::Run { .. }
+            | Input::Cancel { .. }
+            | Input::Wakeup => {}
+        }
+    }
+
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::NodeChanged { node, to, .. } => self.nodes.get_mut(node).expect("declared before").state = *to,
+            Event::GpuChanged { gpu, to, .. } => {
+                let node = self.nodes.get_mut(&gpu.node).expect("declared before");
+                node.gpus[usize::from(gpu.index)] = *to;
+            }
+            Event::Held { run, reasons, .. } => self.replica(*run).reasons = reasons.clone(),
+            Event::Placed { run, placement, .. } => {
+                let replica = self.replica(*run);
+                replica.phase = Phase::Scheduled;
+                replica.claim = Some(placement.clone());
+                replica.reasons = Histogram::default();
+            }
+            Event::CommitRefused { run, because, .. } => self.replica(*run).reasons = Histogram::of(*because, 1),
+            Event::Moved { run, to, because, .. } => {
+                let replica = self.replica(*run);
+                replica.phase = *to;
+                if let Some(reason) = because {
+                    replica.reasons = Histogram::of(*reason, 1);
+                }
+                if !to.holds_claim() {
+                    replica.claim = None;
+                }
+            }
+            Event::Ended { run, outcome, because, claim_kept, .. } => {
+                let replica = self.replica(*run);
+                replica.phase = Phase::Ended;
+                replica.outcome = Some(*outcome);
+                replica.reasons = Histogram::of(*because, 1);
+                if !claim_kept {
+                    replica.claim = None;
+                }
+            }
+            Event::ClaimFreed { run } => {
+                // A claim kept for an earlier attempt is not this one's.
+                let replica = self.replica(*run);
+                if replica.attempt == run.attempt {
+                    replica.claim = None;
+                }
+            }
+            Event::Retry { run, because, .. } => {
+                let replica = self.replica(*run);
+                replica.attempt = run.attempt;
+                replica.phase = Phase::Pending;
+                replica.claim = None;
+                replica.reasons = Histogram::of(*because, 1);
+            }
+            Event::JobEnded { job, outcome, because } => {
+                self.jobs.get_mut(job).expect("submitted before").ended = Some((*outcome, *because));
+            }
+            Event::DeadlineExpired { .. } | Event::SafetyBroken { .. } => {}
+        }
+    }
+
+    fn replica(&mut self, run: RunId) -> &mut ReplicaFold {
+        let job = self.jobs.get_mut(&run.job);
+        let replica = job.and_then(|job| job.replicas.get_mut(run.replica as usize));
+        replica.unwrap_or_else(|| panic!("an event names {run}, which was never submitted"))
+    }
+
+    /// Where the run has, or keeps, a claim.
+    pub fn placement(&self, run: RunId) -> Option<&Placement> {
+        self.jobs.get(&run.job)?.replicas.get(run.replica as usize)?.claim.as_ref()
+    }
+
+    pub fn exists(&self, subject: Subject) -> bool {
+        match subject {
+            Subject::Job(job) => self.jobs.contains_key(&job),
+            Subject::Node(node) => self.nodes.contains_key(&node),
+            Subject::Gpu(gpu) => self.gpu(gpu).is_some(),
+        }
+    }
+
+    fn gpu(&self, gpu: GpuId) -> Option<GpuState> {
+        self.nodes.get(&gpu.node)?.gpus.get(usize::from(gpu.index)).copied()
+    }
+
+    /// Whether the subject is in the state. Of a job at least `replicas` of its replicas must be; all, and at least one,
+    /// if that is not given. A state of another kind of subject is never taken.
+    pub fn is(&self, subject: Subject, sought: &Sought, replicas: Option<u32>) -> bool {
+        match (subject, sought.state) {
+            (Subject::Node(node), State::Node(state)) => self.nodes.get(&node).is_some_and(|known| known.state == state),
+            (Subject::Gpu(gpu), State::Gpu(state)) => self.gpu(gpu) == Some(state),
+            (Subject::Job(job), _) => self.jobs.get(&job).is_some_and(|job| job.is(sought, replicas)),
+            (Subject::Node(_) | Subject::Gpu(_), _) => false,
+        }
+    }
+
+    /// How the subject stands, in words: `running on alpha`, `2 running on alpha, beta and 1 pending (queue_order)`.
+    pub fn describe(&self, subject: Subject, names: &Names) -> String {
+        match subject {
+            Subject::Node(node) => {
+                self.nodes.get(&node).map_or_else(absent, |node| node_state_name(node.state).to_string())
+            }
+            Subject::Gpu(gpu) => self.gpu(gpu).map_or_else(absent, |state| gpu_state_name(state).to_string()),
+            Subject::Job(job) => self.jobs.get(&job).map_or_else(absent, |job| job.describe(names)),
+        }
+    }
+}
+
+fn absent() -> String {
+    "not there".to_string()
+}
+
+impl JobFold {
+    fn is(&self, sought: &Sought, replicas: Option<u32>) -> bool {
+        // How a job ended is said of it as a whole, unless a number of replicas is asked for.
+        if let (State::Outcome(outcome), None) = (sought.state, replicas) {
+            let so = |(ended, because)| {
+                ended == outcome && sought.because.is_none_or(|reason| because == reason || self.says(reason))
+            };
+            return self.ended.is_some_and(so);
+        }
+        let all = self.replicas.len();
+        let least = replicas.map_or(all.max(1), |least| least as usize);
+        let ended = self.ended.is_some();
+        self.replicas.iter().filter(|replica| replica.is(sought, ended)).count() >= least
+    }
+
+    fn says(&self, reason: Reason) -> bool {
+        self.replicas.iter().any(|replica| replica.reasons.contains(reason))
+    }
+
+    fn describe(&self, names: &Names) -> String {
+        if let Some((outcome, because)) = self.ended {
+            return match because.name() == outcome.name() {
+                true => outcome.name().to_string(),
+                false => format!("{} ({because})", outcome.name()),
+            };
+        }
+        let mut groups: Vec<(String, usize)> = Vec::new();
+        for replica in &self.replicas {
+            let text = replica.describe(names);
+            match groups.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, count)) => *count += 1,
+                None => groups.push((text, 1)),
+            }
+        }
+        match groups.as_slice() {
+            [] => "without replicas".to_string(),
+            [(text, _)] => text.clone(),
+            groups => {
+                let parts: Vec<String> = groups.iter().map(|(text, count)| format!("{count} {text}")).collect();
+                parts.join(" and ")
+            }
+        }
+    }
+}
+
+impl ReplicaFold {
+    fn is(&self, sought: &Sought, job_ended: bool) -> bool {
+        let state = match sought.state {
+            State::Phase(phase) => self.phase == phase,
+            State::Placed => self.phase.holds_claim(),
+            State::Outcome(outcome) => job_ended && self.outcome == Some(outcome),
+            State::Node(_) | State::Gpu(_) => false,
+        };
+        let on = |node| self.claim.as_ref().is_some_and(|claim| claim.touches(node));
+        state && sought.on.is_none_or(on) && sought.because.is_none_or(|reason| self.reasons.contains(reason))
+    }
+
+    fn describe(&self, names: &Names) -> String {
+        let mut text = self.phase.name().to_string();
+        if let Some(claim) = &self.claim {
+            let shown: Vec<&str> = claim.claims().iter().take(3).map(|part| names.node(part.node)).collect();
+            let more = claim.claims().len() - shown.len();
+            text.push_str(if self.phase == Phase::Ended { " but still holding " } else { " on " });
+            text.push_str(&shown.join(", "));
+            if more > 0 {
+                text.push_str(&format!(" and {more} more"));
+            }
+        }
+        if !self.reasons.is_empty() {
+            let reasons: Vec<&str> = self.reasons.iter().map(|(reason, _)| reason.name()).collect();
+            text.push_str(&format!(" ({})", reasons.join(", ")));
+        }
+        text
+    }
+}
+
+/// The name of a node's state in files.
+pub fn node_state_name(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Joining => "joining",
+        NodeState::Ready => "ready",
+        NodeState::NotReady => "not_ready",
+        NodeState::Unreachable => "unreachable",
+        NodeState::Maintenance => "maintenance",
+        NodeState::Gone => "gone",
+    }
+}
+
+/// The name of a GPU's state in files.
+pub fn gpu_state_name(state: GpuState) -> &'static str {
+    match state {
+        GpuState::Ready => "ready",
+        GpuState::Degraded => "degraded",
+        GpuState::Draining => "draining",
+        GpuState::Failed => "failed",
+        GpuState::Unknown => "unknown",
+    }
+}

@@ -1,0 +1,161 @@
+//! Whether something held in a window of time, told span by span.
+//!
+//! Time is whole nanoseconds and a state is judged after everything of an instant has happened, so it is a step function:
+//! a span says that from one instant to another, both included, the subject was absent, or the state held, or it did not.
+//!
+//! | window | its instants | a subject that comes later |
+//! | --- | --- | --- |
+//! | none stated | all; with `is`, only the last | instants before it came do not count |
+//! | `at: t` | t | must be there |
+//! | `by: t` | 0 to t | instants before it came do not count |
+//! | `until: t` | 0 to just before t | instants before it came do not count |
+//! | `after: t` | t and all that follow | must be there at t |
+//! | `from: t, for: d` | t to just before t + d | must be there |
+//!
+//! | mode | holds when |
+//! | --- | --- |
+//! | `is` | the state held at one counted instant of the window at least; with `from … for`, at every one |
+//! | `never` | the state held at no instant of the window |
+//! | `always` | the state held at every counted instant of the window, and there was one |
+//!
+//! After the last record nothing changes any more, so a window may reach beyond it. A run that was cut (`until:` of the
+//! scenario, `--until`) says nothing of later instants: what those would have to decide fails, and says so.
+
+use super::expectation::{Mode, Window};
+use crate::units::SimTime;
+
+/// How far the records of a run speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Horizon {
+    /// Nothing was left to happen.
+    Everything,
+    /// Nothing is known after this instant.
+    Until(SimTime),
+}
+
+impl Horizon {
+    fn last_ns(self) -> u64 {
+        match self {
+            Horizon::Everything => u64::MAX,
+            Horizon::Until(at) => at.as_nanos(),
+        }
+    }
+}
+
+/// How a state stood over a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Absent,
+    Held,
+    Not,
+}
+
+/// The first and last instant of a window, or `None` if it has none.
+pub(super) fn bounds(window: Window) -> Option<(u64, u64)> {
+    match window {
+        Window::Unstated => Some((0, u64::MAX)),
+        Window::At(at) => Some((at.as_nanos(), at.as_nanos())),
+        Window::By(at) => Some((0, at.as_nanos())),
+        Window::Until(at) => at.as_nanos().checked_sub(1).map(|last| (0, last)),
+        Window::After(at) => Some((at.as_nanos(), u64::MAX)),
+        Window::Throughout(from, to) => {
+            let last = to.as_nanos().checked_sub(1)?;
+            (from.as_nanos() <= last).then_some((from.as_nanos(), last))
+        }
+    }
+}
+
+/// Folds the spans of one state, in order of time and without gaps.
+#[derive(Debug)]
+pub(super) struct Tally {
+    mode: Mode,
+    window: Window,
+    open: (u64, Standing),
+    /// First instant of the window at which it held, and how many times it came to hold there.
+    pub first_held: Option<SimTime>,
+    pub times_held: u64,
+    /// First counted instant of the window at which it did not.
+    pub first_broken: Option<SimTime>,
+    last: Standing,
+}
+
+/// What the spans decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    Passed,
+    Failed,
+    /// The run was cut before the window ended.
+    Undecided,
+}
+
+impl Tally {
+    pub fn new(mode: Mode, window: Window) -> Tally {
+        Tally {
+            mode,
+            window,
+            open: (0, Standing::Absent),
+            first_held: None,
+            times_held: 0,
+            first_broken: None,
+            last: Standing::Absent,
+        }
+    }
+
+    /// From `at` on it stands so.
+    pub fn turn(&mut self, at: SimTime, standing: Standing) {
+        let (since, before) = self.open;
+        if before == standing {
+            return;
+        }
+        if let Some(end) = at.as_nanos().checked_sub(1)
+            && since <= end
+        {
+            self.close(since, end, before);
+        }
+        self.open = (at.as_nanos(), standing);
+    }
+
+    fn close(&mut self, from: u64, to: u64, standing: Standing) {
+        let Some((low, high)) = bounds(self.window) else { return };
+        self.last = standing;
+        let (from, to) = (from.max(low), to.min(high));
+        if from > to {
+            return;
+        }
+        let counted = match standing {
+            Standing::Absent => matches!(self.window, Window::At(_) | Window::After(_) | Window::Throughout(..)),
+            Standing::Held | Standing::Not => true,
+        };
+        if standing == Standing::Held {
+            self.first_held.get_or_insert(SimTime::from_nanos(from));
+            self.times_held += 1;
+        } else if counted {
+            self.first_broken.get_or_insert(SimTime::from_nanos(from));
+        }
+    }
+
+    pub fn finish(&mut self, horizon: Horizon) -> Finding {
+        let (since, standing) = self.open;
+        self.close(since, horizon.last_ns().max(since), standing);
+        let Some((_, high)) = bounds(self.window) else { return Finding::Failed };
+        // A window without an end is judged as far as the run goes.
+        let seen_whole = high == u64::MAX || high <= horizon.last_ns();
+        let passed_if = |decided: bool| if decided { Finding::Passed } else { Finding::Failed };
+        let unless_cut = |finding| if seen_whole { finding } else { Finding::Undecided };
+        match (self.mode, self.window) {
+            (Mode::Is, Window::Unstated) => passed_if(self.last == Standing::Held),
+            (Mode::Is, Window::Throughout(..)) | (Mode::Always, _) => match self.first_broken {
+                Some(_) => Finding::Failed,
+                None => unless_cut(passed_if(self.first_held.is_some())),
+            },
+            (Mode::Is, Window::At(_) | Window::By(_) | Window::Until(_) | Window::After(_)) => match self.first_held {
+                Some(_) => Finding::Passed,
+                None => unless_cut(Finding::Failed),
+            },
+            (Mode::Never, _) => match self.first_held {
+                Some(_) => Finding::Failed,
+                None => unless_cut(Finding::Passed),
+            },
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Expectations as sentences.
+
+use super::expectation::{Comparison, EventName, Mode, State, Subject, What, Window};
+use super::fold::{gpu_state_name, node_state_name};
+use crate::ids::Names;
+
+/// What is expected: `chat is never placed on alpha before 5m`.
+pub(super) fn sentence(what: &What, names: &Names) -> String {
+    match what {
+        What::State { subject, state, mode, on, because, replicas, window } => {
+            let mut text = subject_name(*subject, names);
+            if let Some(count) = replicas {
+                text = format!("{count} of the replicas of {text}");
+            }
+            let verb = match (mode, window) {
+                (Mode::Never, _) => "is never",
+                (Mode::Always, _) => "is always",
+                (Mode::Is, Window::Throughout(..)) => "is throughout",
+                (Mode::Is, _) => "is",
+            };
+            text.push_str(&format!(" {verb} {}", state_name(*state)));
+            if let Some(node) = on {
+                text.push_str(&format!(" on {}", names.node(*node)));
+            }
+            if let Some(reason) = because {
+                text.push_str(&format!(" because {reason}"));
+            }
+            text + &window_text(*window, *mode == Mode::Is)
+        }
+        What::Count { event, subject, is, window } => {
+            let of = subject.map_or(String::new(), |subject| format!(" of {}", subject_name(subject, names)));
+            format!("{}{of}: {}{}", event.name(), comparison(*is), window_text(*window, false))
+        }
+    }
+}
+
+pub(super) fn subject_name(subject: Subject, names: &Names) -> String {
+    match subject {
+        Subject::Job(job) => names.job(job).to_string(),
+        Subject::Node(node) => names.node(node).to_string(),
+        Subject::Gpu(gpu) => names.gpu(gpu),
+    }
+}
+
+pub(super) fn state_name(state: State) -> &'static str {
+    match state {
+        State::Phase(phase) => phase.name(),
+        State::Placed => "placed",
+        State::Outcome(outcome) => outcome.name(),
+        State::Node(state) => node_state_name(state),
+        State::Gpu(state) => gpu_state_name(state),
+    }
+}
+
+fn window_text(window: Window, last_if_unstated: bool) -> String {
+    match window {
+        Window::Unstated if last_if_unstated => " at the end".to_string(),
+        Window::Unstated => String::new(),
+        Window::At(at) => format!(" at {at}"),
+        Window::By(at) => format!(" by {at}"),
+        Window::Until(at) => format!(" before {at}"),
+        Window::After(at) => format!(" from {at} on"),
+        Window::Throughout(from, to) => format!(" from {from} to {to}"),
+    }
+}
+
+fn comparison(is: Comparison) -> String {
+    match is {
+        Comparison::Exactly(0) => "none".to_string(),
+        Comparison::Exactly(count) => format!("exactly {count}"),
+        Comparison::AtLeast(count) => format!("at least {count}"),
+        Comparison::AtMost(count) => format!("at most {count}"),
+    }
+}
+
+impl EventName {
+    /// The name in files: `analysis_started`.
+    pub fn name(self) -> &'static str {
+        let row = EventName::ALL.iter().find(|(event, _)| *event == self);
+        row.expect("every event has a row").1
+    }
+}
+
+impl Comparison {
+    pub fn holds(self, count: u64) -> bool {
+        match self {
+            Comparison::Exactly(wanted) => count == wanted,
+            Comparison::AtLeast(wanted) => count >= wanted,
+            Comparison::AtMost(wanted) => count <= wanted,
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! The books of a run, folded from its records.
+//!
+//! What is taken is entered at `Placed` and taken out at `Ended` or `ClaimFreed`: the same sums that the ledger keeps,
+//! reached from the log alone, so a release too many or an edge from the wrong phase ends the fold.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::node_account::{NodeAccount, Rates};
+use crate::event::{Event, Input, Outcome, Phase, Reason, Sink};
+use crate::fleet::Placement;
+use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
+use crate::units::SimTime;
+use crate::workload::JobSpec;
+
+/// Fleets up to this size keep what ran where, for a timeline of each GPU.
+const STINT_NODES: usize = 12;
+/// A timeline of more than this is not read by anyone.
+const STINTS: usize = 20_000;
+
+#[derive(Default)]
+pub struct Accounts {
+    pub jobs: Vec<JobAccount>,
+    pub nodes: Vec<NodeAccount>,
+    pub names: Names,
+    pub retries: u64,
+    pub commits_refused: u64,
+    pub deadlines_expired: u64,
+    pub safety_broken: u64,
+    pub records: u64,
+    /// Records that are events rather than inputs.
+    pub events: u64,
+    /// `JobEnded` records by outcome, counted apart from the jobs' own state.
+    pub ended: [u64; Outcome::ALL.len()],
+    /// Replica-nanoseconds waited under the leading reason of each hold, in the order of `Reason::ALL`.
+    waited: Vec<u128>,
+    /// The same before any reason was given.
+    pub waited_unexplained: u128,
+    /// How it stood after each instant that changed it.
+    pub samples: Vec<Sample>,
+    pub stints: Vec<Stint>,
+    kept: BTreeMap<RunId, (Placement, SimTime)>,
+    current: Current,
+    pub now: SimTime,
+}
+
+pub struct JobAccount {
+    pub spec: Arc<JobSpec>,
+    pub submitted: SimTime,
+    pub replicas: SmallVec<[ReplicaAccount; 1]>,
+    /// Once it has ended for good.
+    pub outcome: Option<Outcome>,
+}
+
+pub struct ReplicaAccount {
+    pub attempt: u32,
+    pub phase: Phase,
+    /// First placed, over all attempts.
+    pub placed: Option<SimTime>,
+    /// First ran, over all attempts.
+    pub started: Option<SimTime>,
+    /// The last attempt began to run.
+    pub last_started: Option<SimTime>,
+    /// The last attempt ended.
+    pub ended: Option<SimTime>,
+    /// Of the last attempt that was placed.
+    pub placement: Option<Placement>,
+    holding: bool,
+    placed_last: SimTime,
+    pub outcome: Option<Outcome>,
+    /// Why it ended; while it waits, the leading reason.
+    pub reason: Option<Reason>,
+    waiting_since: SimTime,
+}
+
+/// How a job stands, all its replicas together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Ended(Outcome),
+    /// At least one replica has a place.
+    Running,
+    Waiting,
+}
+
+/// Totals over the fleet after an instant, in thousandths of a GPU or core.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    pub at: SimTime,
+    pub waiting: u64,
+    pub gpu_taken: u64,
+    pub cpu_taken: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Current {
+    waiting: u64,
+    gpu_taken: u64,
+    cpu_taken: u64,
+}
+
+/// One run on one GPU, or on a node without any.
+#[derive(Clone, Copy, Debug)]
+pub struct Stint {
+    pub node: NodeId,
+    pub gpu: Option<u16>,
+    pub job: JobId,
+    pub from: SimTime,
+    /// The end of the run, if it was still there.
+    pub to: Option<SimTime>,
+}
+
+impl JobAccount {
+    pub fn standing(&self) -> Standing {
+        match self.outcome {
+            Some(outcome) => Standing::Ended(outcome),
+            None if self.replicas.iter().any(|replica| replica.phase.holds_claim()) => Standing::Running,
+            None => Standing::Waiting,
+        }
+    }
+}
+
+impl Accounts {
+    /// The end of the run: what is still held is held until then.
+    pub fn finish(&mut self, end: SimTime) {
+        self.sample();
+        self.now = self.now.max(end);
+        for node in &mut self.nodes {
+            node.settle(self.now);
+        }
+        for (run, (placement, since)) in &self.kept {
+            note_stints(&mut self.stints, self.nodes.len(), *run, placement, *since, None);
+        }
+        for (id, job) in self.jobs.iter_mut().enumerate() {
+            for (number, replica) in job.replicas.iter_mut().enumerate() {
+                if is_waiting(replica.phase) {
+                    charge(&mut self.waited, &mut self.waited_unexplained, replica, self.now);
+                }
+                if replica.holding {
+                    let run = RunId { job: JobId::new(id), replica: number as u32, attempt: replica.attempt };
+                    let placement = replica.placement.as_ref().expect("what holds was placed");
+                    note_stints(&mut self.stints, self.nodes.len(), run, placement, replica.placed_last, None);
+                }
+            }
+        }
+    }
+
+    /// Reasons by the time waited under them, most first.
+    pub fn waits_by_reason(&self) -> Vec<(Reason, u128)> {
+        let mut waits: Vec<(Reason, u128)> =
+            Reason::ALL.iter().copied().zip(self.waited.iter().copied()).filter(|(_, waited)| *waited > 0).collect();
+        waits.sort_by_key(|(reason, waited)| (std::cmp::Reverse(*waited), *reason));
+        waits
+    }
+
+    pub fn replicas(&self) -> impl Iterator<Item = (RunId, &JobAccount, &ReplicaAccount)> {
+        self.jobs.iter().enumerate().flat_map(|(id, job)| {
+            job.replicas.iter().enumerate().map(move |(number, replica)| {
+                let run = RunId { job: JobId::new(id), replica: number as u32, attempt: replica.attempt };
+                (run, job, replica)
+            })
+        })
+    }
+
+    fn arrive(&mut self, at: SimTime) {
+        self.records += 1;
+        if at > self.now {
+            self.sample();
+            self.now = at;
+        }
+    }
+
+    fn sample(&mut self) {
+        let Current { waiting, gpu_taken, cpu_taken } = self.current;
+        let sample = Sample { at: self.now, waiting, gpu_taken, cpu_taken };
+        let changed = self.samples.last().is_none_or(|last| {
+            (last.waiting, last.gpu_taken, last.cpu_taken) != (waiting, gpu_taken, cpu_taken)
+        });
+        if changed {
+            self.samples.push(sample);
+        }
+    }
+
+    fn replica(&mut self, run: RunId) -> &mut ReplicaAccount {
+        let job = self.jobs.get_mut(run.job.index());
+        let replica = job.and_then(|job| job.replicas.get_mut(run.replica as usize));
+        replica.unwrap_or_else(|| panic!("an event names {run}, which was never submitted"))
+    }
+
+    fn on_node(&mut self, node: NodeId, change: impl FnOnce(&mut NodeAccount)) {
+        let node = &mut self.nodes[node.index()];
+        let before = node.current();
+        change(node);
+        self.current.follow(before, node.current());
+    }
+
+    fn take(&mut self, placement: &Placement) {
+        let now = self.now;
+        for claim in placement.claims() {
+            self.on_node(claim.node, |node| node.take(now, claim));
+        }
+    }
+
+    fn release(&mut self, run: RunId, placement: &Placement, since: SimTime) {
+        let now = self.now;
+        for claim in placement.claims() {
+            self.on_node(claim.node, |node| node.release(now, claim));
+        }
+        note_stints(&mut self.stints, self.nodes.len(), run, placement, since, Some(now));
+    }
+
+    fn enter(&mut self, run: RunId, to: Phase) {
+        let from = self.replica(run).phase;
+        assert!(from != Phase::Ended, "{run} goes from ended to {}", to.name());
+        self.replica(run).phase = to;
+        self.current.waiting -= u64::from(is_waiting(from));
+        self.current.waiting += u64::from(is_waiting(to));
+    }
+
+    fn charge_wait(&mut self, run: RunId) {
+        let now = self.now;
+        let job = &mut self.jobs[run.job.index()];
+        let replica = &mut job.replicas[run.replica as usize];
+        charge(&mut self.waited, &mut self.waited_unexplained, replica, now);
+    }
+
+    fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
+        assert_eq!(job.index(), self.jobs.len(), "jobs are submitted in the order of their ids");
+        self.names.jobs.add(Arc::clone(&spec.name)).expect("a job is submitted once");
+        self.waited.resize(Reason::ALL.len(), 0);
+        let mut replicas = SmallVec::new();
+        for _ in 0..spec.replicas {
+            replicas.push(ReplicaAccount {
+                attempt: 1,
+                phase: Phase::Pending,
+                placed: None,
+                started: None,
+                last_started: None,
+                ended: None,
+                placement: None,
+                holding: false,
+                placed_last: self.now,
+                outcome: None,
+                reason: None,
+                waiting_since: self.now,
+            });
+        }
+        self.current.waiting += u64::from(spec.replicas);
+        self.jobs.push(JobAccount { spec: Arc::clone(spec), submitted: self.now, replicas, outcome: None });
+    }
+
+    fn place(&mut self, run: RunId, placement: &Placement) {
+        let now = self.now;
+        self.charge_wait(run);
+        self.take(placement);
+        self.enter(run, Phase::Scheduled);
+        let replica = self.replica(run);
+        assert!(!replica.holding, "{run} is placed where it already has a place");
+        assert_eq!(replica.attempt, run.attempt, "{run} is placed, which is not its last attempt");
+        replica.placed.get_or_insert(now);
+        replica.placed_last = now;
+        replica.placement = Some(placement.clone());
+        replica.holding = true;
+        replica.reason = None;
+    }
+
+    fn end(&mut self, run: RunId, outcome: Outcome, because: Reason, claim_kept: bool) {
+        let now = self.now;
+        if is_waiting(self.replica(run).phase) {
+            self.charge_wait(run);
+        }
+        self.enter(run, Phase::Ended);
+        let replica = self.replica(run);
+        replica.ended = Some(now);
+        replica.outcome = Some(outcome);
+        replica.reason = Some(because);
+        let since = replica.placed_last;
+        let held = std::mem::take(&mut replica.holding);
+        assert!(held || !claim_kept, "{run} keeps a claim it does not have");
+        if held {
+            let placement = replica.placement.clone().expect("what holds was placed");
+            match claim_kept {
+                true => drop(self.kept.insert(run, (placement, since))),
+                false => self.release(run, &placement, since),
+            }
+        }
+    }
+
+    fn retry(&mut self, run: RunId, because: Reason) {
+        let now = self.now;
+        let replica = self.replica(run);
+        assert_eq!(replica.phase, Phase::Ended, "{run} follows an attempt that has not ended");
+        replica.attempt = run.attempt;
+        replica.phase = Phase::Pending;
+        replica.last_started = None;
+        replica.ended = None;
+        replica.outcome = None;
+        replica.reason = Some(because);
+        replica.waiting_since = now;
+        self.current.waiting += 1;
+        self.retries += 1;
+    }
+}
+
+impl Current {
+    fn follow(&mut self, before: Rates, after: Rates) {
+        self.gpu_taken = self.gpu_taken - before.gpu_taken + after.gpu_taken;
+        self.cpu_taken = self.cpu_taken - before.cpu_taken + after.cpu_taken;
+    }
+}
+
+fn is_waiting(phase: Phase) -> bool {
+    matches!(phase, Phase::Pending | Phase::Analysing)
+}
+
+fn charge(waited: &mut [u128], unexplained: &mut u128, replica: &mut ReplicaAccount, now: SimTime) {
+    let length = u128::from(now.since(replica.waiting_since).as_nanos());
+    replica.waiting_since = now;
+    match replica.reason {
+        Some(reason) => waited[reason as usize] += length,
+        None => *unexplained += length,
+    }
+}
+
+fn note_stints(
+    stints: &mut Vec<Stint>,
+    nodes: usize,
+    run: RunId,
+    placement: &Placement,
+    from: SimTime,
+    to: Option<SimTime>,
+) {
+    if nodes > STINT_NODES || stints.len() >= STINTS {
+        return;
+    }
+    for claim in placement.claims() {
+        let stint = |gpu| Stint { node: claim.node, gpu, job: run.job, from, to };
+        match claim.gpus.is_empty() {
+            true => stints.push(stint(None)),
+            false => stints.extend(claim.gpus.iter().map(|part| stint(Some(part.index)))),
+        }
+    }
+}
+
+impl Sink for Accounts {
+    fn input(&mut self, _step: u64, at: SimTime, input: &Input) {
+        self.arrive(at);
+        match input {
+            Input::Submit { job, spec } => self.submit(*job, spec),
+            Input::NodeDeclared { node, state, spec } => {
+                assert_eq!(node.index(), self.nodes.len(), "nodes are declared in the order of their ids");
+                self.names.nodes.add(Arc::clone(&spec.name)).expect("a node is declared once");
+                self.nodes.push(NodeAccount::new(spec, *state, at));
+            }
+            Input::NodeReported { .. }
+            | Input::HeartbeatBack { .. }
+            | Input::HeartbeatMissed { .. }
+            | Input::GpuReported { .. }
+            | Input::ForeignUse { .. }
+            | Input::Run { .. }
+            | Input::Cancel { .. }
+            | Input::Wakeup => {}
+        }
+    }
+
+    fn event(&mut self, _step: u64, at: SimTime, event: &Event) {
+        self.arrive(at);
+        self.events += 1;
+        match event {
+            Event::NodeChanged { node, to, .. } => self.on_node(*node, |account| account.set_state(at, *to)),
+            Event::GpuChanged { gpu: GpuId { node, index }, to, .. } => {
+                self.on_node(*node, |account| account.set_gpu_state(at, *index, *to));
+            }
+            Event::Held { run, reasons, .. } => {
+                self.charge_wait(*run);
+                self.replica(*run).reason = reasons.iter().next().map(|(reason, _)| reason);
+            }
+            Event::Placed { run, placement, .. } => self.place(*run, placement),
+            Event::CommitRefused { .. } => self.commits_refused += 1,
+            Event::Moved { run, to, .. } => {
+                self.enter(*run, *to);
+                let replica = self.replica(*run);
+                if *to == Phase::Running {
+                    replica.started.get_or_insert(at);
+                    replica.last_started = Some(at);
+                }
+                if !to.holds_claim() && std::mem::take(&mut replica.holding) {
+                    let (placement, since) = (replica.placement.clone(), replica.placed_last);
+                    replica.waiting_since = at;
+                    self.release(*run, &placement.expect("what holds was placed"), since);
+                }
+            }
+            Event::Ended { run, outcome, because, claim_kept, .. } => self.end(*run, *outcome, *because, *claim_kept),
+            Event::ClaimFreed { run } => {
+                let kept = self.kept.remove(run);
+                let (placement, since) = kept.unwrap_or_else(|| panic!("{run} frees a claim it did not keep"));
+                self.release(*run, &placement, since);
+            }
+            Event::Retry { run, because, .. } => self.retry(*run, *because),
+            Event::DeadlineExpired { .. } => self.deadlines_expired += 1,
+            Event::SafetyBroken { .. } => self.safety_broken += 1,
+            Event::JobEnded { job, outcome, .. } => {
+                let account = &mut self.jobs[job.index()];
+                assert!(account.outcome.is_none(), "{} ended twice", account.spec.name);
+                account.outcome = Some(*outcome);
+                self.ended[*outcome as usize] += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `jobs.csv`: a row for each replica of each job, in order of submission.
+//!
+//! | column | |
+//! | --- | --- |
+//! | `job`, `task` | the job's name and the number of the replica, from 0; a gang is one row |
+//! | `submit`, `start`, `end` | seconds, exact; `start` is when it first ran, `end` when its last attempt ended; empty if it did not |
+//! | `nodes`, `gpus` | where its last placed attempt was, separated by spaces |
+//! | `outcome`, `reason` | how and why its last attempt ended; for one that still waits or runs, its phase and why it waits |
+//! | `attempt` | attempts so far |
+//! | `queue` | as submitted |
+//! | `recorded_wait` | seconds that the trace says it waited, for comparison |
+//! | `placed` | seconds, exact; when it was first placed: `placed - submit` is its queue wait |
+
+use std::io::{Read, Write};
+
+use super::account::{Accounts, JobAccount, ReplicaAccount};
+use crate::ids::{GpuId, Names, RunId};
+use crate::units::{SimDuration, SimTime};
+
+const COLUMNS: [&str; 13] = [
+    "job", "task", "submit", "start", "end", "nodes", "gpus", "outcome", "reason", "attempt", "queue", "recorded_wait",
+    "placed",
+];
+
+/// `recorded_wait` gives what the trace says of the n-th job.
+pub fn write_jobs_csv(
+    out: impl Write,
+    accounts: &Accounts,
+    recorded_wait: impl Fn(usize) -> Option<SimDuration>,
+) -> csv::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(COLUMNS)?;
+    for (run, job, replica) in accounts.replicas() {
+        let recorded = recorded_wait(run.job.index()).map_or(String::new(), SimDuration::to_decimal_seconds);
+        csv.write_record(&row(run, job, replica, &accounts.names, recorded))?;
+    }
+    csv.flush()?;
+    Ok(())
+}
+
+fn row(run: RunId, job: &JobAccount, replica: &ReplicaAccount, names: &Names, recorded: String) -> [String; 13] {
+    let claims = replica.placement.as_ref().map_or(&[][..], |placement| placement.claims());
+    let nodes: Vec<&str> = claims.iter().map(|claim| names.node(claim.node)).collect();
+    let gpus: Vec<String> = (claims.iter())
+        .flat_map(|claim| claim.gpus.iter().map(|part| names.gpu(GpuId { node: claim.node, index: part.index })))
+        .collect();
+    let outcome = replica.outcome.map_or(replica.phase.name(), |outcome| outcome.name());
+    [
+        job.spec.name.to_string(),
+        run.replica.to_string(),
+        seconds(Some(job.submitted)),
+        seconds(replica.started),
+        seconds(replica.ended),
+        nodes.join(" "),
+        gpus.join(" "),
+        outcome.to_string(),
+        replica.reason.map_or(String::new(), |reason| reason.name().to_string()),
+        replica.attempt.to_string(),
+        job.spec.queue.as_deref().unwrap_or_default().to_string(),
+        recorded,
+        seconds(replica.placed),
+    ]
+}
+
+fn seconds(at: Option<SimTime>) -> String {
+    at.map_or(String::new(), |at| at.since(SimTime::ZERO).to_decimal_seconds())
+}
+
+/// What a plot of waits takes from a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRow {
+    pub queue: String,
+    pub wait: Option<SimDuration>,
+    pub recorded_wait: Option<SimDuration>,
+}
+
+/// Reads what [`write_jobs_csv`] wrote. The error is a sentence with the line.
+pub fn read_jobs_csv(input: impl Read) -> Result<Vec<JobRow>, String> {
+    let mut csv = csv::Reader::from_reader(input);
+    let headers = csv.headers().map_err(|error| error.to_string())?.clone();
+    let column = |name: &str| headers.iter().position(|header| header == name).ok_or(format!("line 1: no column `{name}`"));
+    let [queue, submit, placed, recorded] =
+        [column("queue")?, column("submit")?, column("placed")?, column("recorded_wait")?];
+    let mut rows = Vec::new();
+    for (index, record) in csv.records().enumerate() {
+        let line = index + 2;
+        let record = record.map_err(|error| error.to_string())?;
+        let time = |at: usize| match &record[at] {
+            "" => Ok(None),
+            text => match format!("{text}s").parse::<SimDuration>() {
+                Ok(time) => Ok(Some(time)),
+                Err(_) => Err(format!("line {line}: `{text}` is not a number of seconds")),
+            },
+        };
+        let wait = match (time(submit)?, time(placed)?) {
+            (Some(submit), Some(placed)) if placed >= submit => Some(placed - submit),
+            (Some(_), Some(_)) => return Err(format!("line {line}: placed before it was submitted")),
+            _ => None,
+        };
+        rows.push(JobRow { queue: record[queue].to_string(), wait, recorded_wait: time(recorded)? });
+    }
+    Ok(rows)
+}

@@ -1,0 +1,180 @@
+//! A record as a line for people, in fixed columns.
+
+use crate::event::{Event, Histogram, Input, Record, Said};
+use crate::expect::{gpu_state_name, node_state_name};
+use crate::fleet::Placement;
+use crate::ids::{JobId, Names, NodeId, RunId};
+use crate::units::SimTime;
+
+/// Which records to show; each that is given must hold.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub job: Option<JobId>,
+    pub node: Option<NodeId>,
+    /// A reason's name.
+    pub reason: Option<crate::event::Reason>,
+    pub since: Option<SimTime>,
+}
+
+/// What a line is made of.
+struct Parts {
+    subject: String,
+    what: &'static str,
+    detail: String,
+    job: Option<JobId>,
+    nodes: Vec<NodeId>,
+    reasons: Histogram,
+}
+
+/// `       20s  chat         placed      on alpha/0`; `None` for what is no transition, or what the filter leaves out.
+pub fn record_line(record: &Record, names: &Names, filter: &Filter) -> Option<String> {
+    if filter.since.is_some_and(|since| record.at < since) {
+        return None;
+    }
+    let parts = match &record.said {
+        Said::Input(input) => input_parts(input, names)?,
+        Said::Event(event) => event_parts(event, names),
+    };
+    let left_out = filter.job.is_some_and(|job| parts.job != Some(job))
+        || filter.node.is_some_and(|node| !parts.nodes.contains(&node))
+        || filter.reason.is_some_and(|reason| !parts.reasons.contains(reason));
+    if left_out {
+        return None;
+    }
+    let at = record.at.to_string();
+    let line = format!("{at:>12}  {:<20} {:<14} {}", parts.subject, parts.what, parts.detail);
+    Some(line.trim_end().to_string())
+}
+
+fn plain(subject: String, what: &'static str, detail: String) -> Parts {
+    Parts { subject, what, detail, job: None, nodes: Vec::new(), reasons: Histogram::default() }
+}
+
+fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
+    let of_node = |node: NodeId, what, detail| Parts { nodes: vec![node], ..plain(names.node(node).into(), what, detail) };
+    match input {
+        Input::NodeDeclared { node, state, spec } => {
+            let machine = spec.shape.machine.as_deref().map_or(String::new(), |machine| format!(", {machine}"));
+            Some(of_node(*node, "declared", format!("{}{machine}", node_state_name(*state))))
+        }
+        Input::Submit { job, spec } => {
+            let detail = if spec.replicas == 1 { String::new() } else { format!("{} replicas", spec.replicas) };
+            Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "submitted", detail) })
+        }
+        Input::Cancel { job } => {
+            Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "cancel", "asked for".into()) })
+        }
+        Input::ForeignUse { gpu, foreign } => {
+            let detail = format!("{} of it, {}", foreign.share, foreign.memory);
+            Some(Parts { nodes: vec![gpu.node], ..plain(names.gpu(*gpu), "foreign use", detail) })
+        }
+        // What was reported shows in the event that follows from it.
+        Input::NodeReported { .. }
+        | Input::HeartbeatBack { .. }
+        | Input::HeartbeatMissed { .. }
+        | Input::GpuReported { .. }
+        | Input::Run { .. }
+        | Input::Wakeup => None,
+    }
+}
+
+fn event_parts(event: &Event, names: &Names) -> Parts {
+    let of_run = |run: RunId, what, detail, reasons| Parts {
+        job: Some(run.job),
+        reasons,
+        ..plain(run_name(run, names), what, detail)
+    };
+    let one = |reason| Histogram::of(reason, 1);
+    match event {
+        Event::NodeChanged { node, from, to, because } => Parts {
+            nodes: vec![*node],
+            reasons: one(*because),
+            ..plain(
+                names.node(*node).into(),
+                node_state_name(*to),
+                format!("was {}; {because}", node_state_name(*from)),
+            )
+        },
+        Event::GpuChanged { gpu, from, to } => Parts {
+            nodes: vec![gpu.node],
+            ..plain(names.gpu(*gpu), gpu_state_name(*to), format!("was {}", gpu_state_name(*from)))
+        },
+        Event::Held { run, refusal, reasons } => {
+            let never = if *refusal == crate::event::Refusal::Never { "never fits: " } else { "" };
+            of_run(*run, "held", format!("{never}{reasons}"), reasons.clone())
+        }
+        Event::Placed { run, score, placement } => Parts {
+            nodes: placement.claims().iter().map(|claim| claim.node).collect(),
+            ..of_run(*run, "placed", format!("on {}, score {score}", place(placement, names)), Histogram::default())
+        },
+        Event::CommitRefused { run, because, fallback } => {
+            let then = if *fallback { "takes the next best" } else { "back to the queue" };
+            of_run(*run, "commit refused", format!("{because}; {then}"), one(*because))
+        }
+        Event::Moved { run, from, to, because } => {
+            let because_text = because.map_or(String::new(), |reason| format!("; {reason}"));
+            let detail = format!("was {}{because_text}", from.name());
+            of_run(*run, to.name(), detail, because.map_or(Histogram::default(), one))
+        }
+        Event::Ended { run, from, outcome, because, claim_kept } => {
+            let kept = if *claim_kept { "; its claim is kept" } else { "" };
+            of_run(*run, outcome.name(), format!("was {}; {because}{kept}", from.name()), one(*because))
+        }
+        Event::ClaimFreed { run } => of_run(*run, "claim freed", String::new(), Histogram::default()),
+        Event::Retry { run, at, because } => of_run(*run, "retry", format!("not before {at}; {because}"), one(*because)),
+        Event::DeadlineExpired { run, phase } => {
+            let detail = format!("in {}", phase.name());
+            of_run(*run, "deadline", detail, one(crate::event::Reason::DeadlineExpired))
+        }
+        Event::SafetyBroken { run, node, what } => Parts {
+            nodes: vec![*node],
+            ..of_run(*run, "SAFETY BROKEN", format!("{} on {}", safety_name(*what), names.node(*node)), Histogram::default())
+        },
+        Event::JobEnded { job, outcome, because } => Parts {
+            job: Some(*job),
+            reasons: one(*because),
+            ..plain(names.job(*job).into(), "job ended", format!("{}; {because}", outcome.name()))
+        },
+    }
+}
+
+fn safety_name(what: crate::event::Safety) -> &'static str {
+    use crate::event::Safety;
+    match what {
+        Safety::NotReady => "not_ready",
+        Safety::Overcommit => "overcommit",
+        Safety::GangTorn => "gang_torn",
+        Safety::RequirementUnmet => "requirement_unmet",
+    }
+}
+
+/// `chat`, `chat[1]`, `chat #2`: the replica if it is not the first, the attempt if it is not.
+fn run_name(run: RunId, names: &Names) -> String {
+    let mut name = names.job(run.job).to_string();
+    if run.replica > 0 {
+        name.push_str(&format!("[{}]", run.replica));
+    }
+    if run.attempt > 1 {
+        name.push_str(&format!(" #{}", run.attempt));
+    }
+    name
+}
+
+/// `alpha/0, alpha/1`, or `alpha` where no GPU is taken.
+fn place(placement: &Placement, names: &Names) -> String {
+    const SHOWN: usize = 8;
+    let mut parts = Vec::new();
+    for claim in placement.claims() {
+        let node = names.node(claim.node);
+        match claim.gpus.is_empty() {
+            true => parts.push(node.to_string()),
+            false => parts.extend(claim.gpus.iter().map(|gpu| format!("{node}/{}", gpu.index))),
+        }
+    }
+    let more = parts.len().saturating_sub(SHOWN);
+    parts.truncate(SHOWN);
+    if more > 0 {
+        parts.push(format!("{more} more"));
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,281 @@
+//! The event log as a file: a header, a line for each record, and a footer with the digest of them all.
+//!
+//! A log stands alone, so it is checked as one: what is cut off, or was changed, is refused by name and line.
+
+use std::io::{self, BufRead, Write};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::event::{CodecError, Digester, Event, FORMAT_VERSION, Input, LogHeader, Record, Said, Sink};
+use crate::event::{decode_line, encode_line};
+use crate::ids::Names;
+use crate::units::SimTime;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Footer {
+    pub digest: String,
+    pub records: u64,
+    pub end_ns: SimTime,
+}
+
+#[derive(Serialize)]
+struct HeaderOut<'a> {
+    header: &'a LogHeader,
+}
+
+#[derive(Deserialize)]
+struct HeaderIn {
+    header: LogHeader,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FooterLine {
+    footer: Footer,
+}
+
+/// Why a file is not a whole log. Lines are counted from 1.
+#[derive(Debug, Error)]
+pub enum LogError {
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("is empty; expected a log that `dryrack run --out` wrote")]
+    Empty,
+    #[error("line 1: not the header of a log: {0}")]
+    Header(String),
+    #[error("line 1: a log of format {found}; this dryrack reads format {FORMAT_VERSION}")]
+    Format { found: u32 },
+    #[error("line {line}: {error}")]
+    Record { line: u64, error: CodecError },
+    #[error("is cut off after line {line}: it has no footer")]
+    Truncated { line: u64 },
+    #[error("line {line}: not text: {error}")]
+    NotText { line: u64, error: String },
+    #[error("line {line}: something follows the footer")]
+    AfterFooter { line: u64 },
+    #[error("line {line}: the footer speaks of {stated} records, but there are {found}")]
+    Count { line: u64, stated: u64, found: u64 },
+    #[error("was changed since it was recorded: its digest is {found}, its footer says {stated}; `dryrack replay` finds where")]
+    Digest { stated: String, found: String },
+}
+
+/// Writes records as they come. The first failure to write is kept for [`LogWriter::finish`], and nothing follows it.
+pub struct LogWriter<W> {
+    out: W,
+    names: Names,
+    failure: Option<io::Error>,
+    digester: Digester,
+}
+
+impl<W: Write> LogWriter<W> {
+    pub fn new(mut out: W, header: &LogHeader) -> io::Result<LogWriter<W>> {
+        let line = serde_json::to_string(&HeaderOut { header }).expect("a header has a JSON form");
+        writeln!(out, "{line}")?;
+        Ok(LogWriter { out, names: Names::default(), failure: None, digester: Digester::default() })
+    }
+
+    fn write(&mut self, record: &Record) {
+        if self.failure.is_none() {
+            self.digester.record(record);
+            let line = encode_line(record, &mut self.names);
+            self.failure = writeln!(self.out, "{line}").err();
+        }
+    }
+
+    /// Writes the footer.
+    pub fn finish(mut self, end: SimTime) -> io::Result<W> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let records = self.digester.records();
+        let digest = self.digester.finish().to_string();
+        let line = FooterLine { footer: Footer { digest, records, end_ns: end } };
+        writeln!(self.out, "{}", serde_json::to_string(&line).expect("a footer has a JSON form"))?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+impl<W: Write> Sink for LogWriter<W> {
+    fn input(&mut self, step: u64, at: SimTime, input: &Input) {
+        self.write(&Record { step, at, said: Said::Input(input.clone()) });
+    }
+
+    fn event(&mut self, step: u64, at: SimTime, event: &Event) {
+        self.write(&Record { step, at, said: Said::Event(event.clone()) });
+    }
+}
+
+/// One line between header and footer.
+pub struct LogLine {
+    pub number: u64,
+    pub text: String,
+    /// What it says; the error of a line that is not a record.
+    pub record: Result<Record, CodecError>,
+}
+
+/// Reads a log line by line, and its footer at the end.
+pub struct LogReader<R> {
+    input: R,
+    header: LogHeader,
+    pub names: Names,
+    line: u64,
+    digester: Digester,
+    broken: bool,
+    footer: Option<Footer>,
+}
+
+impl<R: BufRead> LogReader<R> {
+    pub fn new(mut input: R) -> Result<LogReader<R>, LogError> {
+        let first = read_line(&mut input, 1)?.ok_or(LogError::Empty)?;
+        let header: HeaderIn =
+            serde_json::from_str(&first.0).map_err(|error| LogError::Header(error.to_string()))?;
+        let header = header.header;
+        if header.format != FORMAT_VERSION {
+            return Err(LogError::Format { found: header.format });
+        }
+        let (names, digester) = (Names::default(), Digester::default());
+        Ok(LogReader { input, header, names, line: 1, digester, broken: false, footer: None })
+    }
+
+    pub fn header(&self) -> &LogHeader {
+        &self.header
+    }
+
+    /// The next line, or `None` after the footer, which must be there.
+    pub fn next_line(&mut self) -> Result<Option<LogLine>, LogError> {
+        if self.footer.is_some() {
+            return Ok(None);
+        }
+        self.line += 1;
+        let number = self.line;
+        let Some((text, ended)) = read_line(&mut self.input, number)? else {
+            return Err(LogError::Truncated { line: number - 1 });
+        };
+        if !ended {
+            return Err(LogError::Truncated { line: number });
+        }
+        if text.starts_with("{\"footer\"") {
+            let wrong = |error: serde_json::Error| CodecError::Json(error.to_string());
+            let line: FooterLine =
+                serde_json::from_str(&text).map_err(|error| LogError::Record { line: number, error: wrong(error) })?;
+            if read_line(&mut self.input, number + 1)?.is_some() {
+                return Err(LogError::AfterFooter { line: number + 1 });
+            }
+            self.footer = Some(line.footer);
+            return Ok(None);
+        }
+        let record = decode_line(&text, &mut self.names);
+        match &record {
+            Ok(record) => self.digester.record(record),
+            Err(_) => self.broken = true,
+        }
+        Ok(Some(LogLine { number, text, record }))
+    }
+
+    /// After the last line: the footer, once count and digest agree with what was read.
+    pub fn finish(self) -> Result<Footer, LogError> {
+        let footer = self.footer.expect("read to the end first");
+        if self.broken {
+            return Ok(footer);
+        }
+        let found = self.digester.records();
+        if found != footer.records {
+            return Err(LogError::Count { line: self.line, stated: footer.records, found });
+        }
+        let digest = self.digester.finish().to_string();
+        match digest == footer.digest {
+            true => Ok(footer),
+            false => Err(LogError::Digest { stated: footer.digest, found: digest }),
+        }
+    }
+}
+
+/// A line without its end, and whether it had one.
+fn read_line(input: &mut impl BufRead, line: u64) -> Result<Option<(String, bool)>, LogError> {
+    let mut bytes = Vec::new();
+    if input.read_until(b'\n', &mut bytes)? == 0 {
+        return Ok(None);
+    }
+    let ended = bytes.last() == Some(&b'\n');
+    if ended {
+        bytes.pop();
+    }
+    let text = String::from_utf8(bytes).map_err(|error| LogError::NotText { line, error: error.to_string() })?;
+    Ok(Some((text, ended)))
+}
+
+/// A whole log, each of its records given to `each` in order, all of it checked.
+pub fn read_log<R: BufRead>(
+    mut reader: LogReader<R>,
+    mut each: impl FnMut(&Record, &Names),
+) -> Result<Footer, LogError> {
+    while let Some(LogLine { number, record, .. }) = reader.next_line()? {
+        match record {
+            Ok(record) => each(&record, &reader.names),
+            Err(error) => return Err(LogError::Record { line: number, error }),
+        }
+    }
+    reader.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> LogHeader {
+        LogHeader {
+            dryrack: "0.1.0".into(),
+            format: FORMAT_VERSION,
+            scenario: "a log".into(),
+            source: "scenario: a log".into(),
+            seed: 7,
+            profile: "first-fit".into(),
+            profile_data: serde_json::Value::Null,
+        }
+    }
+
+    fn written() -> String {
+        let mut writer = LogWriter::new(Vec::new(), &header()).expect("a Vec takes everything");
+        for second in [1, 2] {
+            writer.input(second, SimTime::from_secs(second), &Input::Wakeup);
+        }
+        String::from_utf8(writer.finish(SimTime::from_secs(2)).expect("a Vec takes everything")).expect("JSON is text")
+    }
+
+    fn read(text: &str) -> Result<Footer, String> {
+        let reader = LogReader::new(text.as_bytes()).map_err(|error| error.to_string())?;
+        read_log(reader, |_, _| {}).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_log_reads_back_and_knows_its_end() {
+        let footer = read(&written()).expect("as written");
+        assert_eq!((footer.records, footer.end_ns), (2, SimTime::from_secs(2)));
+    }
+
+    #[test]
+    fn a_log_that_is_not_whole_is_refused_by_name_and_line() {
+        let whole = written();
+        let without = |number: usize| {
+            let lines = whole.lines().enumerate().filter(|(index, _)| index + 1 != number);
+            lines.map(|(_, line)| format!("{line}\n")).collect::<String>()
+        };
+        let rows = [
+            ("an empty file", String::new(), "is empty"),
+            ("no log at all", "hello\n".to_string(), "line 1: not the header of a log"),
+            ("no footer", without(4), "is cut off after line 3: it has no footer"),
+            ("cut in a line", whole[..whole.len() - 20].to_string(), "is cut off after line 4"),
+            ("a record less", without(3), "line 3: the footer speaks of 2 records, but there are 1"),
+            ("another time", whole.replace("2000000000,\"in", "2000000001,\"in"), "was changed since it was recorded"),
+            ("no record", whole.replacen("wakeup", "wakeap", 1), "line 2: "),
+            ("more after the end", format!("{whole}{{}}\n"), "line 5: something follows the footer"),
+            ("another format", whole.replacen("\"format\":1", "\"format\":9", 1), "line 1: a log of format 9"),
+        ];
+        for (sentence, text, wanted) in rows {
+            let error = read(&text).expect_err(sentence);
+            assert!(error.starts_with(wanted), "{sentence}: {error}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Floor 6. What a run amounted to: metrics, tables, timelines, plots and the log file.
+//!
+//! Owns the folds from records to numbers, and every file that a run leaves. Sums are integers to the end, and only the
+//! last division is a float, so a number is the same on every machine. Must never simulate, and never write a file half:
+//! what is written is written beside and renamed.
+
+mod account;
+mod jobs_csv;
+mod line;
+mod log_file;
+mod metrics;
+mod node_account;
+mod nodes_csv;
+mod summary;
+mod table;
+mod timeline;
+mod waits;
+
+
+pub use account::{Accounts, JobAccount, ReplicaAccount, Standing};
+pub use jobs_csv::{JobRow, read_jobs_csv, write_jobs_csv};
+pub use line::{Filter, record_line};
+pub use log_file::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
+pub use metrics::{Definition, METRICS, Metrics, Value};
+pub use node_account::NodeAccount;
+pub use nodes_csv::write_nodes_csv;
+pub use summary::{Heading, some, summary};
+pub use table::table;
+pub use timeline::timeline;
+pub use waits::{Curve, Panel, WaitsPlot};

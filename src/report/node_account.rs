@@ -1,0 +1,171 @@
+//! What one node was ready for, and what of it was taken, integrated over time.
+
+use std::sync::Arc;
+
+use crate::fleet::{GpuState, NodeClaim, NodeSpec, NodeState};
+use crate::units::{Bytes, GpuShare, MilliCpu, SimTime};
+
+/// Integrals are whole numbers of nanoseconds times thousandths (of a GPU, of a core).
+#[derive(Clone, Debug)]
+pub struct NodeAccount {
+    pub spec: Arc<NodeSpec>,
+    pub state: NodeState,
+    gpus: Vec<GpuAccount>,
+    cpu_taken: MilliCpu,
+    ram_taken: Bytes,
+    now: Rates,
+    since: SimTime,
+    pub ready_ns: u128,
+    /// Capacity while it was ready: of GPUs only those in a usable state.
+    pub gpu_ready: u128,
+    pub cpu_ready: u128,
+    /// Taken of that capacity.
+    pub gpu_taken_ready: u128,
+    pub cpu_taken_ready: u128,
+    /// Taken, ready or not.
+    pub gpu_taken: u128,
+    pub cpu_taken_total: u128,
+    /// Runs that were placed here.
+    pub placed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct GpuAccount {
+    state: GpuState,
+    share: GpuShare,
+    memory: Bytes,
+    holders: u32,
+}
+
+/// What holds from one change to the next, in thousandths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Rates {
+    pub gpu_ready: u64,
+    pub gpu_taken: u64,
+    gpu_taken_ready: u64,
+    pub cpu_taken: u64,
+}
+
+impl NodeAccount {
+    pub(super) fn new(spec: &NodeSpec, state: NodeState, at: SimTime) -> NodeAccount {
+        let gpu = GpuAccount { state: GpuState::Ready, share: GpuShare::ZERO, memory: Bytes::ZERO, holders: 0 };
+        let mut node = NodeAccount {
+            spec: Arc::new(spec.clone()),
+            state,
+            gpus: vec![gpu; spec.shape.gpus.len()],
+            cpu_taken: MilliCpu::ZERO,
+            ram_taken: Bytes::ZERO,
+            now: Rates::default(),
+            since: at,
+            ready_ns: 0,
+            gpu_ready: 0,
+            cpu_ready: 0,
+            gpu_taken_ready: 0,
+            cpu_taken_ready: 0,
+            gpu_taken: 0,
+            cpu_taken_total: 0,
+            placed: 0,
+        };
+        node.now = node.rates();
+        node
+    }
+
+    pub(super) fn current(&self) -> Rates {
+        self.now
+    }
+
+    fn is_ready(&self) -> bool {
+        self.state == NodeState::Ready
+    }
+
+    /// Adds up what held since the last change.
+    pub(super) fn settle(&mut self, at: SimTime) {
+        let length = u128::from(at.since(self.since).as_nanos());
+        self.since = at;
+        if length == 0 {
+            return;
+        }
+        self.gpu_taken += length * u128::from(self.now.gpu_taken);
+        self.cpu_taken_total += length * u128::from(self.now.cpu_taken);
+        if self.is_ready() {
+            self.ready_ns += length;
+            self.gpu_ready += length * u128::from(self.now.gpu_ready);
+            self.gpu_taken_ready += length * u128::from(self.now.gpu_taken_ready);
+            self.cpu_ready += length * u128::from(self.spec.shape.cpu_capacity().get());
+            self.cpu_taken_ready += length * u128::from(self.now.cpu_taken);
+        }
+    }
+
+    pub(super) fn set_state(&mut self, at: SimTime, state: NodeState) {
+        self.settle(at);
+        self.state = state;
+        self.now = self.rates();
+    }
+
+    pub(super) fn set_gpu_state(&mut self, at: SimTime, index: u16, state: GpuState) {
+        self.settle(at);
+        self.gpus[usize::from(index)].state = state;
+        self.now = self.rates();
+    }
+
+    pub(super) fn take(&mut self, at: SimTime, claim: &NodeClaim) {
+        self.settle(at);
+        self.cpu_taken = self.cpu_taken + claim.cpu;
+        self.ram_taken = self.ram_taken + claim.ram;
+        for part in &claim.gpus {
+            let gpu = &mut self.gpus[usize::from(part.index)];
+            gpu.share = gpu.share + part.share;
+            gpu.memory = gpu.memory + part.memory;
+            gpu.holders += 1;
+        }
+        self.placed += 1;
+        self.now = self.rates();
+    }
+
+    /// Panics below zero: the log frees what it never gave.
+    pub(super) fn release(&mut self, at: SimTime, claim: &NodeClaim) {
+        self.settle(at);
+        self.cpu_taken = self.cpu_taken - claim.cpu;
+        self.ram_taken = self.ram_taken - claim.ram;
+        for part in &claim.gpus {
+            let gpu = &mut self.gpus[usize::from(part.index)];
+            gpu.share = gpu.share - part.share;
+            gpu.memory = gpu.memory - part.memory;
+            gpu.holders -= 1;
+        }
+        self.now = self.rates();
+    }
+
+    fn rates(&self) -> Rates {
+        let mut rates = Rates { cpu_taken: self.cpu_taken.get(), ..Rates::default() };
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            let taken = self.gpu_part(index);
+            rates.gpu_taken += taken;
+            if gpu.state.is_usable() && self.is_ready() {
+                rates.gpu_ready += u64::from(GpuShare::WHOLE.get());
+                rates.gpu_taken_ready += taken;
+            }
+        }
+        rates
+    }
+
+    /// The part of a GPU that is taken, in thousandths: the larger of share and memory, since neither leaves the other
+    /// of much use; at most all of it, however much was promised.
+    fn gpu_part(&self, index: usize) -> u64 {
+        let gpu = &self.gpus[index];
+        let memory = u128::from(gpu.memory.get()) * 1000;
+        let capacity = u128::from(self.spec.shape.gpu_memory_capacity(index).get()).max(1);
+        let by_memory = u64::try_from(memory / capacity).unwrap_or(u64::MAX);
+        by_memory.max(u64::from(gpu.share.get())).min(u64::from(GpuShare::WHOLE.get()))
+    }
+
+    /// Whether nobody holds anything of it.
+    pub fn is_idle(&self) -> bool {
+        let idle = |gpu: &GpuAccount| gpu.holders == 0;
+        self.cpu_taken == MilliCpu::ZERO && self.ram_taken == Bytes::ZERO && self.gpus.iter().all(idle)
+    }
+
+    pub fn gpu_count(&self) -> usize {
+        self.gpus.len()
+    }
+}

@@ -1,0 +1,164 @@
+//! What a person reads after a run.
+
+use anstyle::{AnsiColor, Style};
+
+use super::account::{Accounts, Standing};
+use super::metrics::{Metrics, Value};
+use super::timeline::{about, timeline};
+use crate::event::Outcome;
+use crate::expect::Verdict;
+use crate::ids::RunId;
+use crate::units::SimDuration;
+
+pub struct Heading<'a> {
+    pub title: &'a str,
+    pub profile: &'a str,
+    pub seed: u64,
+    pub digest: &'a str,
+}
+
+/// Replicas named one by one where they still wait.
+const STILL_WAITING: usize = 5;
+
+/// Lines ready to print, colours in ANSI codes.
+pub fn summary(heading: &Heading, accounts: &Accounts, metrics: &Metrics, verdicts: &[Verdict]) -> String {
+    let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
+    let mut text = format!("{bold}{}{bold:#}\n", heading.title);
+    let end = about(accounts.now.since(crate::units::SimTime::ZERO));
+    text.push_str(&format!(
+        "{dim}profile {}, seed {}, {end} simulated, {} records, digest {}{dim:#}\n\n",
+        heading.profile,
+        heading.seed,
+        accounts.records,
+        &heading.digest[..heading.digest.len().min(12)],
+    ));
+    text.push_str(&ran(accounts, metrics));
+    text.push_str(&waited(accounts, metrics));
+    text.push_str(&used(accounts, metrics));
+    let timeline = timeline(accounts);
+    if !timeline.is_empty() {
+        text.push_str(&format!("\n{timeline}"));
+    }
+    if !verdicts.is_empty() {
+        text.push('\n');
+        verdicts.iter().for_each(|verdict| text.push_str(&verdict_lines(verdict)));
+    }
+    text
+}
+
+/// `jobs      3 = 1 completed + 1 running + 1 waiting`
+fn ran(accounts: &Accounts, metrics: &Metrics) -> String {
+    let mut parts = Vec::new();
+    for outcome in Outcome::ALL {
+        let count = accounts.ended[outcome as usize];
+        if count > 0 {
+            parts.push(format!("{count} {}", outcome.name().replace('_', " ")));
+        }
+    }
+    for (name, word) in [("jobs_running", "still running"), ("jobs_waiting", "still waiting")] {
+        let count = metrics.count(name);
+        if count > 0 {
+            parts.push(format!("{count} {word}"));
+        }
+    }
+    let jobs = metrics.count("jobs_submitted");
+    let mut text = match parts.is_empty() {
+        true => "jobs       none\n".to_string(),
+        false => format!("jobs       {jobs} = {}\n", parts.join(" + ")),
+    };
+    let mishaps = [
+        ("retries", "retries"),
+        ("commits_refused", "commits refused"),
+        ("deadlines_expired", "deadlines expired"),
+        ("safety_broken", "times safety broken"),
+    ];
+    let mishaps: Vec<String> = (mishaps.iter())
+        .filter(|(name, _)| metrics.count(name) > 0)
+        .map(|(name, words)| format!("{} {words}", metrics.count(name)))
+        .collect();
+    if !mishaps.is_empty() {
+        text.push_str(&format!("mishaps    {}\n", mishaps.join(", ")));
+    }
+    text
+}
+
+fn waited(accounts: &Accounts, metrics: &Metrics) -> String {
+    let time = |name| match metrics.get(name) {
+        Some(Value::Time(time)) => about(time),
+        _ => "none".to_string(),
+    };
+    let mut text = String::new();
+    if metrics.get("queue_wait_max_seconds") != Some(Value::Undefined) {
+        text.push_str(&format!(
+            "waited     {} on average, half {} or less, 95% {} or less, at most {}\n",
+            time("queue_wait_mean_seconds"),
+            time("queue_wait_p50_seconds"),
+            time("queue_wait_p95_seconds"),
+            time("queue_wait_max_seconds"),
+        ));
+    }
+    let waits = accounts.waits_by_reason();
+    let total: u128 = waits.iter().map(|(_, waited)| waited).sum::<u128>() + accounts.waited_unexplained;
+    let shares: Vec<String> = (waits.iter().take(3))
+        .map(|(reason, waited)| format!("{}% {reason}", waited * 100 / total.max(1)))
+        .collect();
+    if !shares.is_empty() {
+        text.push_str(&format!("because    {}\n", shares.join(", ")));
+    }
+    text + &still_waiting(accounts)
+}
+
+fn still_waiting(accounts: &Accounts) -> String {
+    let waiting: Vec<_> = (accounts.replicas())
+        .filter(|(_, job, replica)| job.standing() == Standing::Waiting && replica.outcome.is_none())
+        .collect();
+    let mut text = String::new();
+    for (run, job, replica) in waiting.iter().take(STILL_WAITING) {
+        let because = replica.reason.map_or("nothing was said of it", |reason| reason.text());
+        let since = about(accounts.now.since(job.submitted));
+        text.push_str(&format!("           {} still waits after {since}: {because}\n", replica_name(*run, &job.spec.name)));
+    }
+    if waiting.len() > STILL_WAITING {
+        text.push_str(&format!("           and {} more still wait\n", waiting.len() - STILL_WAITING));
+    }
+    text
+}
+
+fn replica_name(run: RunId, job: &str) -> String {
+    if run.replica == 0 { job.to_string() } else { format!("{job}[{}]", run.replica) }
+}
+
+fn used(accounts: &Accounts, metrics: &Metrics) -> String {
+    let share = |name| match metrics.get(name) {
+        Some(Value::Ratio(ratio)) => format!("{:.1}%", ratio * 100.0),
+        _ => "none was ready".to_string(),
+    };
+    let gpus: usize = accounts.nodes.iter().map(|node| node.gpu_count()).sum();
+    let cores: u64 = accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
+    let mut parts = Vec::new();
+    if gpus > 0 {
+        parts.push(format!("{} of {}", share("gpu_allocated"), some(gpus, "GPU")));
+    }
+    parts.push(format!("{} of {} cores", share("cpu_allocated"), crate::units::MilliCpu::new(cores)));
+    let makespan = match metrics.get("makespan_seconds") {
+        Some(Value::Time(time)) if time > SimDuration::ZERO => format!(", makespan {}", about(time)),
+        _ => String::new(),
+    };
+    format!("allocated  {} on {}{makespan}\n", parts.join(", "), some(accounts.nodes.len(), "node"))
+}
+
+/// `1 node`, `2 nodes`.
+pub fn some(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn verdict_lines(verdict: &Verdict) -> String {
+    let (good, bad) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default().bold());
+    match verdict.passed {
+        true => format!("{good}ok{good:#}    {}\n", verdict.name),
+        false => format!(
+            "{bad}FAIL{bad:#}  {}\n      expected  {}\n      happened  {}\n",
+            verdict.name, verdict.expected, verdict.happened
+        ),
+    }
+}

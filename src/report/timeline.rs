@@ -1,0 +1,185 @@
+//! A run as a strip of text: what ran where on a small fleet, how full it was and who waited on a large one.
+
+use anstyle::{AnsiColor, Color, Style};
+
+use super::account::{Accounts, Sample, Stint};
+use crate::ids::JobId;
+use crate::units::{SimDuration, SimTime};
+
+/// Columns of time.
+const WIDTH: usize = 60;
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Told apart by those who do not see red and green as different.
+const INKS: [AnsiColor; 6] = [
+    AnsiColor::Blue,
+    AnsiColor::Yellow,
+    AnsiColor::Cyan,
+    AnsiColor::Magenta,
+    AnsiColor::BrightBlue,
+    AnsiColor::BrightYellow,
+];
+/// Rows of a gantt; more are counted.
+const ROWS: usize = 32;
+
+/// Lines ready to print, colours in ANSI codes; empty for a run of no length.
+pub fn timeline(accounts: &Accounts) -> String {
+    let end = accounts.now;
+    if end == SimTime::ZERO || accounts.nodes.is_empty() {
+        return String::new();
+    }
+    let body = match accounts.nodes.len() {
+        0..=12 => gantt(accounts, end),
+        _ => sparks(accounts, end),
+    };
+    body + &axis(end, label_width(accounts))
+}
+
+fn label_width(accounts: &Accounts) -> usize {
+    let longest = accounts.nodes.iter().map(|node| node.spec.name.chars().count() + 3).max().unwrap_or(0);
+    if accounts.nodes.len() <= 12 { longest.clamp(8, 24) } else { 16 }
+}
+
+fn axis(end: SimTime, label: usize) -> String {
+    let end = end.to_string();
+    let gap = WIDTH.saturating_sub(2 + end.chars().count());
+    format!("{:label$}  0s{}{end}\n", "", " ".repeat(gap))
+}
+
+/// The column in which an instant lies.
+fn column(at: SimTime, end: SimTime) -> usize {
+    let place = u128::from(at.as_nanos()) * WIDTH as u128 / u128::from(end.as_nanos().max(1));
+    (place as usize).min(WIDTH - 1)
+}
+
+fn gantt(accounts: &Accounts, end: SimTime) -> String {
+    let label = label_width(accounts);
+    let mut text = String::new();
+    let mut rows = 0;
+    for (index, node) in accounts.nodes.iter().enumerate() {
+        let gpus = node.gpu_count();
+        let lanes: Vec<Option<u16>> = match gpus {
+            0 => vec![None],
+            _ => (0..gpus).map(|gpu| Some(gpu as u16)).collect(),
+        };
+        for gpu in lanes {
+            rows += 1;
+            if rows > ROWS {
+                continue;
+            }
+            let name = match gpu {
+                Some(gpu) => format!("{}/{gpu}", node.spec.name),
+                None => node.spec.name.to_string(),
+            };
+            let here = |stint: &&Stint| stint.node.index() == index && stint.gpu == gpu;
+            let strip = strip(accounts, accounts.stints.iter().filter(here), end);
+            text.push_str(&format!("{name:<label$}  {strip}\n"));
+        }
+    }
+    if rows > ROWS {
+        text.push_str(&format!("{:label$}  and {} more\n", "", rows - ROWS));
+    }
+    text
+}
+
+/// Each job as a run of its name's letters, the name written once where it has room.
+fn strip<'a>(accounts: &Accounts, stints: impl Iterator<Item = &'a Stint>, end: SimTime) -> String {
+    let mut cells: Vec<Option<JobId>> = vec![None; WIDTH];
+    for stint in stints {
+        let last = stint.to.map_or(WIDTH - 1, |to| column(to, end).saturating_sub(usize::from(to < end)));
+        let first = column(stint.from, end);
+        for cell in &mut cells[first..=last.max(first)] {
+            *cell = Some(stint.job);
+        }
+    }
+    let mut text = String::new();
+    let mut start = 0;
+    while start < WIDTH {
+        let length = cells[start..].iter().take_while(|cell| **cell == cells[start]).count();
+        text.push_str(&match cells[start] {
+            None => "·".repeat(length),
+            Some(job) => block(accounts.names.job(job), job, length),
+        });
+        start += length;
+    }
+    text
+}
+
+fn block(name: &str, job: JobId, length: usize) -> String {
+    let mut label: String = name.chars().take(length.saturating_sub(1)).collect();
+    if name.chars().count() > label.chars().count() && length < 4 {
+        label = name.chars().take(1).collect();
+    }
+    let fill = length - label.chars().count().min(length);
+    let ink = Style::new().fg_color(Some(Color::Ansi(INKS[job.index() % INKS.len()])));
+    format!("{ink}{label}{}{ink:#}", "━".repeat(fill))
+}
+
+/// Time-weighted means over each column, of GPUs (of cores where there are none) and of the queue.
+fn sparks(accounts: &Accounts, end: SimTime) -> String {
+    let gpus: usize = accounts.nodes.iter().map(|node| node.gpu_count()).sum();
+    let cores: u64 = accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
+    let label = label_width(accounts);
+    let mut text = String::new();
+    if gpus > 0 {
+        let taken = means(&accounts.samples, end, |sample| sample.gpu_taken);
+        let peak = taken.iter().max().copied().unwrap_or(0);
+        text.push_str(&spark_line("GPUs", label, &taken, gpus as u64 * 1000, &format!("peak {}%", percent(peak, gpus as u64 * 1000))));
+    } else {
+        let taken = means(&accounts.samples, end, |sample| sample.cpu_taken);
+        let peak = taken.iter().max().copied().unwrap_or(0);
+        text.push_str(&spark_line("cores", label, &taken, cores, &format!("peak {}%", percent(peak, cores))));
+    }
+    let waiting = means(&accounts.samples, end, |sample| sample.waiting);
+    let peak = accounts.samples.iter().map(|sample| sample.waiting).max().unwrap_or(0);
+    let highest = waiting.iter().max().copied().unwrap_or(0).max(1);
+    text.push_str(&spark_line("waiting", label, &waiting, highest, &format!("peak {peak}")));
+    text
+}
+
+fn percent(part: u64, whole: u64) -> u64 {
+    part * 100 / whole.max(1)
+}
+
+fn spark_line(name: &str, label: usize, values: &[u64], full: u64, note: &str) -> String {
+    let bar = |value: &u64| match value {
+        0 => ' ',
+        value => BARS[((u128::from(*value) * 8).div_ceil(u128::from(full.max(1))) as usize).clamp(1, 8) - 1],
+    };
+    let bars: String = values.iter().map(bar).collect();
+    format!("{name:<label$}  {bars}  {note}\n")
+}
+
+/// The mean of a step function over each column.
+fn means(samples: &[Sample], end: SimTime, of: impl Fn(&Sample) -> u64) -> Vec<u64> {
+    let width_ns = u128::from(end.as_nanos()).div_ceil(WIDTH as u128).max(1);
+    let mut sums = [0u128; WIDTH];
+    for (index, sample) in samples.iter().enumerate() {
+        let until = samples.get(index + 1).map_or(end, |next| next.at);
+        let (mut from, until) = (u128::from(sample.at.as_nanos()), u128::from(until.as_nanos()));
+        while from < until {
+            let column = (from / width_ns) as usize;
+            let next = until.min((column as u128 + 1) * width_ns);
+            sums[column] += (next - from) * u128::from(of(sample));
+            from = next;
+        }
+    }
+    // Rounded up: a column in which anything was taken is not shown as empty.
+    sums.iter().map(|sum| sum.div_ceil(width_ns) as u64).collect()
+}
+
+/// A length of time to two figures, for people: `4.2s`, `12m`, `3h20m`, `17d`.
+pub(super) fn about(length: SimDuration) -> String {
+    let seconds = length.as_nanos() / 1_000_000_000;
+    match seconds {
+        0 if length.is_zero() => "0s".to_string(),
+        0..10 => {
+            let tenths = length.as_nanos() / 100_000_000;
+            format!("{}.{}s", tenths / 10, tenths % 10)
+        }
+        10..60 => format!("{seconds}s"),
+        60..600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        600..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}

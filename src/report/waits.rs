@@ -1,0 +1,387 @@
+//! Waiting times as distributions: a panel for each queue, a curve for each run.
+//!
+//! Each curve is the empirical distribution function: the part of all jobs that waited no longer than so. Time runs along
+//! log(1 + t / 1 s), so that a wait of zero has a place on the axis: a curve begins there at the part that did not wait.
+//! Jobs that were never placed are among all jobs, so their curve ends below 100%.
+//!
+//! Drawn in whole pixels without measuring a font, so the file is the same on every machine.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::metrics::quantile;
+use super::timeline::about;
+use crate::units::SimDuration;
+
+/// The waits of one run in one queue.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    pub name: String,
+    pub waits: Vec<SimDuration>,
+    /// Jobs that were never placed.
+    pub never: usize,
+    /// What a trace recorded, rather than a run of ours: dashed and black.
+    pub recorded: bool,
+}
+
+/// One queue. The n-th curve of each panel is of the same run.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    pub title: String,
+    pub curves: Vec<Curve>,
+}
+
+pub struct WaitsPlot {
+    pub title: String,
+    pub panels: Vec<Panel>,
+    /// Lines below: what the reader must know of the data.
+    pub captions: Vec<String>,
+}
+
+/// Of Okabe and Ito, Color Universal Design (2008): told apart under every common colour vision.
+const PALETTE: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+];
+const GRID: RGBColor = RGBColor(226, 226, 226);
+const INK: RGBColor = RGBColor(60, 60, 60);
+
+const COLUMNS: usize = 3;
+const PANEL_WIDTH: i32 = 400;
+/// Without the table below each panel.
+const PANEL_HEIGHT: i32 = 400;
+const TABLE_LINE: i32 = 17;
+const LEFT: i32 = 64;
+const HEAD: i32 = 84;
+/// Around the axes of a panel: above, right, below.
+const PAD: (i32, i32, i32) = (34, 28, 78);
+const CAPTION_LINE: i32 = 18;
+/// Pixels of a dash and of the gap after it.
+const DASH: (i32, i32) = (7, 4);
+
+/// Seconds at which the axis is marked.
+const TICKS: [(u64, &str); 10] = [
+    (0, "0"),
+    (1, "1s"),
+    (10, "10s"),
+    (60, "1m"),
+    (600, "10m"),
+    (3600, "1h"),
+    (21_600, "6h"),
+    (86_400, "1d"),
+    (604_800, "1w"),
+    (2_592_000, "30d"),
+];
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+impl WaitsPlot {
+    /// The plot as SVG.
+    pub fn svg(&self) -> String {
+        let rows = self.panels.len().div_ceil(COLUMNS).max(1) as i32;
+        let columns = self.panels.len().clamp(1, COLUMNS) as i32;
+        let width = LEFT + columns * PANEL_WIDTH;
+        let height = HEAD + rows * self.panel_step() + 16 + CAPTION_LINE * self.captions.len() as i32 + 8;
+        let mut svg = String::new();
+        {
+            let area = SVGBackend::with_string(&mut svg, (width as u32, height as u32)).into_drawing_area();
+            // A string takes everything.
+            self.draw(&area, width, height).expect("drawing into a string cannot fail");
+            area.present().expect("drawing into a string cannot fail");
+        }
+        svg
+    }
+
+    fn panel_step(&self) -> i32 {
+        let curves = self.panels.iter().map(|panel| panel.curves.len()).max().unwrap_or(0) as i32;
+        PANEL_HEIGHT + TABLE_LINE * curves
+    }
+
+    fn draw(&self, area: &Area, width: i32, height: i32) -> Drawn {
+        area.fill(&WHITE)?;
+        write(area, &self.title, (width / 2, 12), 19, INK, HPos::Center)?;
+        self.legend(area, width)?;
+        let longest = self.panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| &curve.waits).max();
+        let longest = longest.copied().unwrap_or(SimDuration::ZERO).max(SimDuration::from_secs(60));
+        let step = self.panel_step();
+        for (index, panel) in self.panels.iter().enumerate() {
+            let (column, row) = ((index % COLUMNS) as i32, (index / COLUMNS) as i32);
+            let frame = Frame {
+                left: LEFT + column * PANEL_WIDTH,
+                right: LEFT + (column + 1) * PANEL_WIDTH - PAD.1,
+                top: HEAD + row * step + PAD.0,
+                bottom: HEAD + row * step + PANEL_HEIGHT - PAD.2,
+                end: place_of(longest),
+            };
+            frame.axes(area, panel, column == 0)?;
+            for (number, curve) in panel.curves.iter().enumerate() {
+                frame.curve(area, curve, ink_of(number, curve))?;
+            }
+            frame.medians(area, panel)?;
+        }
+        let below = height - 8 - CAPTION_LINE * self.captions.len() as i32;
+        for (index, caption) in self.captions.iter().enumerate() {
+            write(area, caption, (LEFT, below + CAPTION_LINE * index as i32), 13, INK, HPos::Left)?;
+        }
+        Ok(())
+    }
+
+    /// Names in a row, each on a step of equal width: no font is measured.
+    fn legend(&self, area: &Area, width: i32) -> Drawn {
+        let Some(panel) = self.panels.iter().max_by_key(|panel| panel.curves.len()) else { return Ok(()) };
+        let longest = panel.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0) as i32;
+        let step = 48 + longest * 9;
+        let mut left = (width - step * panel.curves.len() as i32).max(0) / 2 + 10;
+        for (number, curve) in panel.curves.iter().enumerate() {
+            let line: Vec<(i32, i32)> = (left..left + 30).map(|x| (x, 54)).collect();
+            stroke(area, &line, ink_of(number, curve), curve.recorded)?;
+            write(area, &curve.name, (left + 37, 46), 15, INK, HPos::Left)?;
+            left += step;
+        }
+        Ok(())
+    }
+}
+
+fn ink_of(number: usize, curve: &Curve) -> RGBColor {
+    if curve.recorded { BLACK } else { PALETTE[number % PALETTE.len()] }
+}
+
+/// Where a wait lies along the axis: log10(1 + t / 1 s).
+fn place_of(wait: SimDuration) -> f64 {
+    libm::log10(1.0 + wait.as_secs_f64())
+}
+
+/// The axes of one panel, in pixels.
+struct Frame {
+    left: i32,
+    right: i32,
+    top: i32,
+    bottom: i32,
+    /// The longest wait of all panels: they share one axis.
+    end: f64,
+}
+
+impl Frame {
+    fn x(&self, place: f64) -> i32 {
+        self.left + libm::round(place / self.end * f64::from(self.right - self.left)) as i32
+    }
+
+    fn y(&self, part: f64) -> i32 {
+        self.bottom - libm::round(part * f64::from(self.bottom - self.top)) as i32
+    }
+
+    fn axes(&self, area: &Area, panel: &Panel, labelled: bool) -> Drawn {
+        for percent in [0, 25, 50, 75, 100] {
+            let y = self.y(f64::from(percent) / 100.0);
+            area.draw(&PathElement::new(vec![(self.left, y), (self.right, y)], GRID))?;
+            if labelled {
+                write(area, &format!("{percent}%"), (self.left - 8, y - 8), 13, INK, HPos::Right)?;
+            }
+        }
+        for (seconds, label) in TICKS {
+            let place = place_of(SimDuration::from_secs(seconds));
+            if place > self.end * 1.001 {
+                break;
+            }
+            let x = self.x(place);
+            area.draw(&PathElement::new(vec![(x, self.top), (x, self.bottom + 4)], GRID))?;
+            write(area, label, (x, self.bottom + 8), 13, INK, HPos::Center)?;
+        }
+        let corners = vec![(self.left, self.top), (self.left, self.bottom), (self.right, self.bottom)];
+        area.draw(&PathElement::new(corners, INK))?;
+        let middle = (self.left + self.right) / 2;
+        let jobs = panel.curves.iter().map(|curve| curve.waits.len() + curve.never).max().unwrap_or(0);
+        write(area, &format!("{} ({} jobs)", panel.title, grouped(jobs)), (middle, self.top - 26), 16, INK, HPos::Center)?;
+        write(area, "waited no longer than (log scale, from 0)", (middle, self.bottom + 28), 13, INK, HPos::Center)?;
+        if labelled {
+            let style = ("sans-serif", 13).into_font().transform(FontTransform::Rotate270).color(&INK);
+            let style = style.pos(Pos::new(HPos::Center, VPos::Center));
+            area.draw(&Text::new("part of all jobs", (16, (self.top + self.bottom) / 2), style))?;
+        }
+        Ok(())
+    }
+
+    /// The distribution function, looked up once for each pixel.
+    fn curve(&self, area: &Area, curve: &Curve, ink: RGBColor) -> Drawn {
+        let all = curve.waits.len() + curve.never;
+        if all == 0 {
+            return Ok(());
+        }
+        let mut places: Vec<f64> = curve.waits.iter().map(|wait| place_of(*wait)).collect();
+        places.sort_unstable_by(f64::total_cmp);
+        let part = |count: usize| self.y(count as f64 / all as f64);
+        let mut points: Vec<(i32, i32)> = Vec::new();
+        for x in self.left..=self.right {
+            // A pixel shows the function where its column begins, so that zero shows only the waits of zero.
+            let place = f64::from(x - self.left) / f64::from(self.right - self.left) * self.end;
+            let y = part(places.partition_point(|known| *known <= place));
+            if let Some(last) = points.last().copied()
+                && last.1 != y
+            {
+                // A step, not a slope.
+                points.push((x, last.1));
+            }
+            points.push((x, y));
+        }
+        if let Some(last) = points.last_mut() {
+            // The longest wait may lie within the last pixel.
+            last.1 = part(curve.waits.len());
+        }
+        stroke(area, &points, ink, curve.recorded)?;
+        area.draw(&Circle::new(points[0], 4, ink.filled()))?;
+        Ok(())
+    }
+
+    /// A small table below: median and 95% of each curve.
+    fn medians(&self, area: &Area, panel: &Panel) -> Drawn {
+        let top = self.bottom + 56;
+        let columns = [self.left + 190, self.left + 290];
+        for (text, x) in ["median", "95%"].into_iter().zip(columns) {
+            write(area, text, (x, top), 12, INK, HPos::Right)?;
+        }
+        for (row, curve) in panel.curves.iter().enumerate().filter(|(_, curve)| !curve.is_empty()) {
+            let y = top + TABLE_LINE * (row as i32 + 1);
+            let mark: Vec<(i32, i32)> = (self.left + 70..self.left + 100).map(|x| (x, y + 7)).collect();
+            stroke(area, &mark, ink_of(row, curve), curve.recorded)?;
+            for (percent, x) in [50, 95].into_iter().zip(columns) {
+                write(area, &of_all(curve, percent), (x, y), 12, INK, HPos::Right)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Curve {
+    fn is_empty(&self) -> bool {
+        self.waits.is_empty() && self.never == 0
+    }
+}
+
+/// The quantile over all jobs, those never placed being later than all others.
+fn of_all(curve: &Curve, percent: usize) -> String {
+    let mut waits = curve.waits.clone();
+    waits.resize(waits.len() + curve.never, SimDuration::MAX);
+    waits.sort_unstable();
+    match quantile(&waits, percent) {
+        SimDuration::MAX => "never".to_string(),
+        wait => about(wait),
+    }
+}
+
+/// `51,987`
+fn grouped(count: usize) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn write(area: &Area, text: &str, at: (i32, i32), size: i32, ink: RGBColor, side: HPos) -> Drawn {
+    let style = ("sans-serif", size).into_font().color(&ink).pos(Pos::new(side, VPos::Top));
+    area.draw(&Text::new(text.to_string(), at, style))?;
+    Ok(())
+}
+
+/// A line of two pixels; dashed along its length if asked for.
+fn stroke(area: &Area, points: &[(i32, i32)], ink: RGBColor, dashed: bool) -> Drawn {
+    let style = ink.stroke_width(2);
+    if !dashed {
+        area.draw(&PathElement::new(thinned(points), style))?;
+        return Ok(());
+    }
+    let mut along = 0;
+    let mut dash: Vec<(i32, i32)> = Vec::new();
+    for pair in points.windows(2) {
+        let ((mut x, mut y), to) = (pair[0], pair[1]);
+        while (x, y) != to {
+            if along % (DASH.0 + DASH.1) < DASH.0 {
+                dash.push((x, y));
+            } else if !dash.is_empty() {
+                area.draw(&PathElement::new(thinned(&std::mem::take(&mut dash)), style))?;
+            }
+            // Points of a step curve differ in one coordinate; where both do, the diagonal is walked.
+            x += (to.0 - x).signum();
+            y += (to.1 - y).signum();
+            along += 1;
+        }
+    }
+    if dash.len() > 1 {
+        area.draw(&PathElement::new(thinned(&dash), style))?;
+    }
+    Ok(())
+}
+
+/// Without the points within a straight piece.
+fn thinned(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
+    let mut kept: Vec<(i32, i32)> = Vec::new();
+    for point in points {
+        let straight = match kept.as_slice() {
+            [.., a, b] => (a.0 == b.0 && b.0 == point.0) || (a.1 == b.1 && b.1 == point.1),
+            _ => false,
+        };
+        if straight {
+            kept.pop();
+        }
+        kept.push(*point);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> WaitsPlot {
+        let curve = |name: &str, scale: u64, zero: usize, never, recorded| {
+            let mut waits = vec![SimDuration::ZERO; zero];
+            waits.extend((1..400u64).map(|n| SimDuration::from_secs(n * n * scale / 40)));
+            Curve { name: name.into(), waits, never, recorded }
+        };
+        let panel = |title: &str, zero| Panel {
+            title: title.into(),
+            curves: vec![
+                curve("FIFO", 70, zero, 0, false),
+                curve("skipping", 3, zero * 2, 40, false),
+                curve("recorded", 20, zero, 0, true),
+            ],
+        };
+        WaitsPlot {
+            title: "Waiting times on the Gaia cluster".into(),
+            panels: vec![panel("interactive", 900), panel("default", 100), panel("besteffort", 5)],
+            captions: vec!["Node sizes are not in the log: 41 nodes with 14 cores and 110 with 13.".into()],
+        }
+    }
+
+    #[test]
+    fn the_same_waits_give_the_same_bytes() {
+        let svg = example().svg();
+        assert_eq!(svg, example().svg());
+        for text in ["interactive", "default", "besteffort", "recorded", "41 nodes", "part of all jobs"] {
+            assert!(svg.contains(text), "{text} is written on the plot");
+        }
+        if let Ok(path) = std::env::var("DRYRACK_PLOT_OUT") {
+            std::fs::write(path, svg).expect("a place to write");
+        }
+    }
+
+    #[test]
+    fn those_never_placed_count_as_later_than_all_others() {
+        let curve = Curve {
+            name: "a".into(),
+            waits: vec![SimDuration::from_secs(10); 6],
+            never: 4,
+            recorded: false,
+        };
+        assert_eq!((of_all(&curve, 50).as_str(), of_all(&curve, 95).as_str()), ("10s", "never"));
+    }
+}

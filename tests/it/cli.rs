@@ -1,0 +1,255 @@
+//! The commands as they are typed: exit codes, and what is written to stdout and stderr, to the letter.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use assert_cmd::assert::OutputAssertExt;
+use tempfile::TempDir;
+
+use crate::small_world;
+
+fn dryrack(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dryrack"));
+    command.args(args).current_dir(dir).env_remove("DRYRACK_DATA").env("NO_COLOR", "1");
+    command
+}
+
+/// Exit code, stdout, stderr.
+fn check(dir: &Path, args: &[&str], code: i32, stdout: &str, stderr: &str) {
+    dryrack(dir, args).assert().code(code).stdout(stdout.to_string()).stderr(stderr.to_string());
+}
+
+fn stdout(dir: &Path, args: &[&str], code: i32) -> String {
+    let output = dryrack(dir, args).assert().code(code).get_output().stdout.clone();
+    String::from_utf8(output).expect("text")
+}
+
+fn empty() -> TempDir {
+    TempDir::new().expect("a folder of our own")
+}
+
+/// A folder with the log of two jobs that want one GPU.
+fn recorded() -> TempDir {
+    let dir = empty();
+    small_world::write(dir.path(), 60);
+    dir
+}
+
+fn log_lines(dir: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(dir.join("events.jsonl")).expect("recorded");
+    text.lines().map(str::to_string).collect()
+}
+
+/// Rewrites the first line that holds `from`; gives its number.
+fn alter(dir: &Path, holds: &str, from: &str, to: &str) -> usize {
+    let mut lines = log_lines(dir);
+    let index = lines.iter().position(|line| line.contains(holds) && line.contains(from)).expect("such a line");
+    lines[index] = lines[index].replacen(from, to, 1);
+    std::fs::write(dir.join("events.jsonl"), lines.join("\n") + "\n").expect("a folder of our own");
+    index + 1
+}
+
+pub fn help_and_version_are_data() {
+    let dir = empty();
+    assert!(stdout(dir.path(), &["--version"], 0).starts_with("dryrack "));
+    let help = stdout(dir.path(), &["--help"], 0);
+    for command in ["run", "test", "check", "log", "explain", "replay", "diff", "catalog", "profile", "plot"] {
+        assert!(help.contains(&format!("\n  {command} ")), "{command} is in the help");
+    }
+}
+
+pub fn a_wrong_flag_and_a_wrong_file_are_bad_input() {
+    let dir = empty();
+    for args in [&["run"][..], &["rum", "x.yaml"], &["log", "x", "--since", "5"], &["test", ".", "--threads", "0"]] {
+        dryrack(dir.path(), args).assert().code(2).stdout("");
+    }
+    let missing = "error: none.jsonl: cannot be read: No such file or directory (os error 2)\n";
+    for command in ["log", "replay"] {
+        check(dir.path(), &[command, "none.jsonl"], 2, "", missing);
+    }
+    let missing = "error: none: cannot be read: No such file or directory (os error 2)\n";
+    check(dir.path(), &["test", "none"], 2, "", missing);
+    check(dir.path(), &["check", "none"], 2, "", missing);
+    std::fs::write(dir.path().join("odd"), [0xff, 0xfe, 0x00]).expect("a folder of our own");
+    let refused = String::from_utf8(dryrack(dir.path(), &["log", "odd"]).assert().code(2).get_output().stderr.clone());
+    assert!(refused.expect("text").starts_with("error: odd: line 1: not text"));
+    std::fs::write(dir.path().join("empty"), "").expect("a folder of our own");
+    let empty = "error: empty: is empty; expected a log that `dryrack run --out` wrote\n";
+    check(dir.path(), &["log", "empty"], 2, "", empty);
+}
+
+pub fn a_folder_without_scenarios_selects_nothing() {
+    let dir = empty();
+    let said = "no scenario files there: folders are searched for *.yaml\n";
+    check(dir.path(), &["test", "."], 4, "", said);
+    check(dir.path(), &["check", "."], 4, "", said);
+}
+
+pub fn the_catalog_is_listed_for_people_and_programs() {
+    let dir = empty();
+    for (what, name) in [("gpus", "h100-80g"), ("machines", "m2-ultra-192g")] {
+        let text = stdout(dir.path(), &["catalog", what], 0);
+        assert!(text.lines().any(|line| line.starts_with(&format!("{name} "))), "{name} begins a line");
+        let json = stdout(dir.path(), &["catalog", what, "--format", "json"], 0);
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&json).expect("a list");
+        assert_eq!(rows.len() + 1, text.lines().count(), "a line for each row, and a header");
+        assert!(rows.iter().any(|row| row["name"] == name));
+    }
+}
+
+/// Worked out by hand: chat takes the only GPU for its minute, late waits for it.
+const TRANSITIONS: &str = "          0s  alpha                declared       ready
+         10s  chat                 submitted
+         10s  chat                 placed         on alpha/0, score 0.000
+         10s  chat                 running        was scheduled
+         20s  late                 submitted
+         20s  late                 held           1 insufficient_gpus
+       1m10s  chat                 completed      was running; completed
+       1m10s  chat                 job ended      completed; completed
+       1m10s  late                 placed         on alpha/0, score 0.000
+       1m10s  late                 running        was scheduled
+       2m10s  late                 completed      was running; completed
+       2m10s  late                 job ended      completed; completed
+";
+
+pub fn a_log_is_printed_one_transition_to_a_line() {
+    check(recorded().path(), &["log", "events.jsonl"], 0, TRANSITIONS, "");
+}
+
+pub fn a_log_is_filtered_by_job_node_reason_and_time() {
+    let dir = recorded();
+    let lines = |wanted: &[usize]| {
+        let all: Vec<&str> = TRANSITIONS.lines().collect();
+        wanted.iter().map(|index| format!("{}\n", all[*index])).collect::<String>()
+    };
+    let rows: [(&[&str], &[usize]); 5] = [
+        (&["--job", "chat"], &[1, 2, 3, 6, 7]),
+        (&["--node", "alpha"], &[0, 2, 8]),
+        (&["--reason", "insufficient_gpus"], &[5]),
+        (&["--since", "1m11s"], &[10, 11]),
+        (&["--job", "late", "--since", "1m10s", "--node", "alpha"], &[8]),
+    ];
+    for (flags, wanted) in rows {
+        check(dir.path(), &[&["log", "events.jsonl"], flags].concat(), 0, &lines(wanted), "");
+    }
+}
+
+pub fn a_wrong_name_is_answered_with_the_nearest() {
+    let dir = recorded();
+    let rows = [
+        ("--job", "chta", "error: the log has no job named `chta`; did you mean `chat`?\n"),
+        ("--node", "alhpa", "error: the log has no node named `alhpa`; did you mean `alpha`?\n"),
+        ("--reason", "node_not_redy", "error: there is no reason `node_not_redy`; did you mean `node_not_ready`?\n"),
+    ];
+    for (flag, name, said) in rows {
+        check(dir.path(), &["log", "events.jsonl", flag, name], 2, "", said);
+    }
+}
+
+pub fn a_replay_of_an_honest_log_is_silent() {
+    check(recorded().path(), &["replay", "events.jsonl"], 0, "", "");
+}
+
+pub fn a_flipped_byte_in_an_event_is_found_and_named() {
+    let dir = recorded();
+    let honest = log_lines(dir.path());
+    let line = alter(dir.path(), "\"placed\"", "\"cpu\":1000", "\"cpu\":1001");
+    let altered = log_lines(dir.path());
+    let said = format!(
+        "events.jsonl: line {line}: another event came of the same inputs\n  recorded  {}\n  replayed  {}\n",
+        altered[line - 1],
+        honest[line - 1],
+    );
+    check(dir.path(), &["replay", "events.jsonl"], 1, &said, "");
+}
+
+pub fn an_event_that_is_no_record_any_more_is_named_with_what_belongs_there() {
+    let dir = recorded();
+    let honest = log_lines(dir.path());
+    let line = alter(dir.path(), "\"ended\"", "ended", "endee");
+    let said = stdout(dir.path(), &["replay", "events.jsonl"], 1);
+    assert!(said.starts_with(&format!("events.jsonl: line {line}: not a record: ")), "{said}");
+    assert!(said.ends_with(&format!("  replayed  {}\n", honest[line - 1])), "{said}");
+    // The other commands refuse it, and say which line.
+    let refused = dryrack(dir.path(), &["log", "events.jsonl"]).assert().code(2).get_output().stderr.clone();
+    let refused = String::from_utf8(refused).expect("text");
+    assert!(refused.starts_with(&format!("error: events.jsonl: line {line}: not a record")), "{refused}");
+}
+
+pub fn a_changed_input_is_found_by_the_digest() {
+    let dir = recorded();
+    alter(dir.path(), "\"submit\"", "\"queue\":\"default\"", "\"queue\":\"defaulu\"");
+    let said = stdout(dir.path(), &["replay", "events.jsonl"], 1);
+    assert!(said.contains("an input, or the footer, was changed"), "{said}");
+}
+
+pub fn a_log_that_is_cut_off_is_refused() {
+    let dir = recorded();
+    let lines = log_lines(dir.path());
+    let kept = lines.len() - 2;
+    std::fs::write(dir.path().join("events.jsonl"), lines[..kept].join("\n") + "\n").expect("a folder of our own");
+    let said = format!("error: events.jsonl: is cut off after line {kept}: it has no footer\n");
+    for command in [&["log", "events.jsonl"][..], &["replay", "events.jsonl"], &["diff", "events.jsonl", "events.jsonl"]] {
+        dryrack(dir.path(), command).assert().code(2).stderr(said.clone());
+    }
+}
+
+pub fn equal_logs_do_not_differ() {
+    let (left, right) = (recorded(), recorded());
+    let right = right.path().join("events.jsonl");
+    check(left.path(), &["diff", "events.jsonl", &right.display().to_string()], 0, "", "");
+}
+
+pub fn the_first_difference_of_two_logs_is_shown() {
+    let dir = recorded();
+    let line = log_lines(dir.path()).iter().position(|line| line.contains("130000000000")).expect("late ends") + 1;
+    std::fs::rename(dir.path().join("events.jsonl"), dir.path().join("a.jsonl")).expect("a folder of our own");
+    small_world::write(dir.path(), 90);
+    let said = stdout(dir.path(), &["diff", "a.jsonl", "events.jsonl"], 1);
+    assert!(said.starts_with(&format!("line {line} is the first that differs\na.jsonl\n  {{")), "{said}");
+}
+
+pub fn a_waiting_job_is_told_why_not() {
+    let dir = recorded();
+    let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "late", "--at", "30s"], 0);
+    for part in [
+        "late at 20s\n",
+        "why not now\n",
+        "      1 node   insufficient_gpus        too few GPUs are free\n",
+        "least change: alpha would do with 1 GPUs free instead of 0\n",
+    ] {
+        assert!(said.contains(part), "{part:?} in\n{said}");
+    }
+}
+
+pub fn a_placed_job_is_told_why_here() {
+    let dir = recorded();
+    let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "late", "--at", "2m"], 0);
+    assert!(said.contains("why here: placed on alpha/0 at 1m10s\n"), "{said}");
+}
+
+pub fn a_reader_that_goes_away_is_no_failure() {
+    let dir = recorded();
+    let mut child = dryrack(dir.path(), &["catalog", "machines", "--format", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it was built");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+pub fn waits_are_plotted_the_same_twice() {
+    let dir = recorded();
+    for out in ["a.svg", "b.svg"] {
+        check(dir.path(), &["plot", "waits", "FIFO=.", "--out", out, "--caption", "one GPU"], 0, "", "");
+    }
+    let read = |name| std::fs::read_to_string(dir.path().join(name)).expect("written");
+    assert_eq!(read("a.svg"), read("b.svg"));
+    for text in ["FIFO", "recorded", "default (2 jobs)", "one GPU"] {
+        assert!(read("a.svg").contains(text), "{text} is on the plot");
+    }
+    let said = "error: no run has a queue named `defalt`; did you mean `default`?\n";
+    check(dir.path(), &["plot", "waits", ".", "--out", "c.svg", "--queues", "defalt"], 2, "", said);
+}

@@ -1,0 +1,97 @@
+//! The one integration crate. Its own harness, because a trial whose data is not here must be reported as not run, which
+//! libtest cannot say.
+
+mod cli;
+mod diagnostics;
+mod openb;
+mod report;
+mod small_world;
+mod swf_samples;
+
+use libtest_mimic::{Arguments, Trial};
+
+/// What a trial needs to be run.
+enum Needs {
+    Nothing,
+    /// Traces or recorded decisions: the folder that `DRYRACK_DATA` names, or `../shared` if it is there.
+    Data,
+}
+
+/// Trials named by module and function.
+macro_rules! trials {
+    ($($needs:ident: $module:ident { $($trial:ident,)* })*) => {
+        vec![$($(
+            trial(concat!(stringify!($module), "::", stringify!($trial)), Needs::$needs, $module::$trial),
+        )*)*]
+    };
+}
+
+fn main() {
+    let mut trials = trials! {
+        Nothing: cli {
+            help_and_version_are_data,
+            a_wrong_flag_and_a_wrong_file_are_bad_input,
+            a_folder_without_scenarios_selects_nothing,
+            the_catalog_is_listed_for_people_and_programs,
+            a_log_is_printed_one_transition_to_a_line,
+            a_log_is_filtered_by_job_node_reason_and_time,
+            a_wrong_name_is_answered_with_the_nearest,
+            a_replay_of_an_honest_log_is_silent,
+            a_flipped_byte_in_an_event_is_found_and_named,
+            an_event_that_is_no_record_any_more_is_named_with_what_belongs_there,
+            a_changed_input_is_found_by_the_digest,
+            a_log_that_is_cut_off_is_refused,
+            equal_logs_do_not_differ,
+            the_first_difference_of_two_logs_is_shown,
+            a_waiting_job_is_told_why_not,
+            a_placed_job_is_told_why_here,
+            a_reader_that_goes_away_is_no_failure,
+            waits_are_plotted_the_same_twice,
+        }
+        Nothing: diagnostics {
+            a_wrong_override_is_shown_on_the_command_line,
+            an_override_changes_the_file_as_if_it_had_been_written_there,
+            what_is_no_scenario_at_all_ends_in_one_clear_error,
+        }
+        Nothing: report {
+            metrics_are_what_arithmetic_on_paper_gives,
+            tables_are_what_arithmetic_on_paper_gives,
+            a_summary_of_a_small_fleet_shows_each_gpu,
+            a_summary_of_a_large_fleet_shows_how_full_it_was,
+            a_run_of_nothing_has_metrics_too,
+        }
+    };
+    trials.extend(diagnostics::broken_files().into_iter().map(|file| {
+        let name = format!("diagnostics::{}", file.file_stem().expect("a file").to_string_lossy());
+        trial(&name, Needs::Nothing, move || diagnostics::a_broken_file_is_told_what_to_type_next(&file))
+    }));
+    for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL) {
+        trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial {
+    let is_here = match needs {
+        Needs::Nothing => true,
+        Needs::Data => data().is_some(),
+    };
+    // Where the data must be there, its absence is a failure rather than a gap nobody sees.
+    let is_required = std::env::var_os("DRYRACK_REQUIRE_DATA").is_some_and(|value| value == "1");
+    let absent = !is_here && is_required;
+    let runner = move || {
+        if absent {
+            return Err("the folder that DRYRACK_DATA names is not there".into());
+        }
+        run();
+        Ok(())
+    };
+    Trial::test(name, runner).with_ignored_flag(!is_here && !is_required)
+}
+
+/// The folder of traces and recorded decisions.
+pub fn data() -> Option<std::path::PathBuf> {
+    let named = std::env::var_os("DRYRACK_DATA").map(std::path::PathBuf::from);
+    let folder = named.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared").into());
+    folder.join("traces").is_dir().then_some(folder)
+}

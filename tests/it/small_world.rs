@@ -1,0 +1,96 @@
+//! One node with one GPU and two jobs that want it: what happens can be worked out by hand.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use dryrack::catalog::{CpuArch, Os};
+use dryrack::control::Profile;
+use dryrack::engine::{InitialNode, Rehearsal, RunOptions, run};
+use dryrack::event::{FORMAT_VERSION, LogHeader};
+use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
+use dryrack::report::{Accounts, LogWriter, write_jobs_csv};
+use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
+use dryrack::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand};
+
+pub fn node(name: &str) -> InitialNode {
+    let gpu = GpuShape { model: "l4".into(), vendor: None, memory: Bytes::from_gib(24), unified: false };
+    let shape = NodeShape {
+        machine: None,
+        os: Os::Linux,
+        arch: CpuArch::X86_64,
+        driver: None,
+        labels: BTreeMap::new(),
+        cpu: MilliCpu::from_cores(8),
+        ram: Bytes::from_gib(64),
+        reserved: Reserved::default(),
+        gpus: vec![gpu],
+        price_per_hour: None,
+        rack: None,
+        switch: None,
+    };
+    let spec = NodeSpec { name: name.into(), shape: Arc::new(shape) };
+    InitialNode { spec, state: NodeState::Ready, gpus: Vec::new() }
+}
+
+pub fn arrival(name: &str, at: u64, run: u64) -> Arrival {
+    let gpus = GpuDemand { count: 1, take: GpuTake::Whole, models: Vec::new(), min_memory: None };
+    let task = TaskDemand { gpus: Some(gpus), ..TaskDemand::cpu_only(MilliCpu::from_cores(1)) };
+    let spec = JobSpec {
+        name: name.into(),
+        demand: Demand { tasks: 1, task, gang: Gang::Anywhere, pick: None },
+        replicas: 1,
+        priority: 0,
+        queue: Some("default".into()),
+        user: None,
+        estimate: None,
+        time_limit: None,
+        analyse: false,
+        restart: Restart::Never,
+        retry: None,
+    };
+    let course = Course { run: Some(SimDuration::from_secs(run)), ..Course::default() };
+    let recorded_wait = Some(SimDuration::from_secs(5));
+    Arrival { at: SimTime::from_secs(at), spec: Arc::new(spec), course: Arc::new(course), recorded_wait }
+}
+
+/// `chat` comes at 10 s and runs for a minute, `late` comes at 20 s and runs for `late_run` seconds.
+pub fn rehearsal(late_run: u64) -> Rehearsal {
+    let text = include_str!("../../src/control/profiles/first-fit.yaml");
+    let profile: Profile = serde_saphyr::from_str(text).expect("the profile that all others begin with");
+    Rehearsal {
+        title: "Two jobs want one GPU".into(),
+        source: String::new(),
+        seed: 7,
+        profile: Arc::new(profile),
+        nodes: vec![node("alpha")],
+        arrivals: vec![arrival("chat", 10, 60), arrival("late", 20, late_run)],
+        cancellations: Vec::new(),
+        faults: Vec::new(),
+        until: None,
+    }
+}
+
+/// Writes `events.jsonl` and `jobs.csv` into a folder.
+pub fn write(dir: &Path, late_run: u64) {
+    let rehearsal = rehearsal(late_run);
+    let header = LogHeader {
+        dryrack: "0.1.0".into(),
+        format: FORMAT_VERSION,
+        scenario: rehearsal.title.clone(),
+        source: String::new(),
+        seed: rehearsal.seed,
+        profile: rehearsal.profile.name.clone(),
+        profile_data: serde_json::to_value(&*rehearsal.profile).expect("a profile is data"),
+    };
+    let mut log = LogWriter::new(Vec::new(), &header).expect("a Vec takes everything");
+    let mut accounts = Accounts::default();
+    let end = run(&rehearsal, RunOptions::default(), &mut [&mut log, &mut accounts]);
+    accounts.finish(end.at);
+    let log = log.finish(end.at).expect("a Vec takes everything");
+    std::fs::write(dir.join("events.jsonl"), log).expect("a folder of our own");
+    let mut jobs = Vec::new();
+    let recorded = |job: usize| rehearsal.arrivals[job].recorded_wait;
+    write_jobs_csv(&mut jobs, &accounts, recorded).expect("a Vec takes everything");
+    std::fs::write(dir.join("jobs.csv"), jobs).expect("a folder of our own");
+}
