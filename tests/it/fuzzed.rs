@@ -98,8 +98,8 @@ fn edited() -> impl Strategy<Value = String> {
 }
 
 /// Any text at all, and files with a few edits.
-pub fn no_text_makes_the_reader_panic(cases: u32) {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
+pub fn no_text_makes_the_reader_panic() {
+    let config = Config { cases: 2_000, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new(config);
     runner.run(&".{0,200}", |text| check(&text, Vec::new())).unwrap();
     runner.run(&edited(), |text| check(&text, Vec::new())).unwrap();

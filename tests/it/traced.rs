@@ -13,9 +13,15 @@ fn openb(data: &Path, choice: &str) -> Loaded {
     load_text("openb.yaml", &text, Path::new(""), &options).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
+type Test = fn(&Path) -> Result<(), String>;
+
+/// Every test on a traced scenario: its name and what runs it.
+pub const ALL: [(&str, Test); 1] =
+    [("a_scenario_on_openb_has_its_pods_and_nodes", a_scenario_on_openb_has_its_pods_and_nodes)];
+
 /// The counts are those of the trace's own README: 1,523 nodes of which 1,213 have GPUs, 6,212 GPUs, 8,152 tasks of which
 /// 7,064 ask for GPUs.
-pub fn openb_becomes_pods_on_its_own_nodes(data: &Path) {
+fn a_scenario_on_openb_has_its_pods_and_nodes(data: &Path) -> Result<(), String> {
     let loaded = openb(data, "{name: openb, list: default}");
     let rehearsal = &loaded.rehearsal;
     assert_eq!((rehearsal.nodes.len(), rehearsal.arrivals.len()), (1_523, 8_152));
@@ -26,4 +32,5 @@ pub fn openb_becomes_pods_on_its_own_nodes(data: &Path) {
     assert!(asking.clone().all(|gpus| gpus.count == 1 || gpus.take == GpuTake::Whole));
     let with_gpus = openb(data, "{name: openb, nodes: gpu}");
     assert_eq!(with_gpus.rehearsal.nodes.len(), 1_213);
+    Ok(())
 }
