@@ -157,7 +157,12 @@ struct Fault {
 pub(super) struct Report {
     sources: Vec<Source>,
     faults: Vec<Fault>,
+    /// Faults beyond those that are kept.
+    more: usize,
 }
+
+/// Faults that are kept: nobody reads more, and each costs a passage over its line.
+const MAX_FAULTS: usize = 200;
 
 impl SourceId {
     /// Bytes of this source, those beyond 4 GiB cut off: no text that is read is so long.
@@ -238,7 +243,13 @@ impl Report {
     }
 
     fn add(&mut self, severity: Severity, span: Span, message: String, help: Option<String>) {
-        self.faults.push(Fault { severity, span, message, help });
+        let fault = Fault { severity, span, message, help };
+        match self.faults.len() < MAX_FAULTS {
+            true => self.faults.push(fault),
+            // An error must not go unseen behind warnings.
+            false if severity == Severity::Error && !self.has_errors() => self.faults[MAX_FAULTS - 1] = fault,
+            false => self.more += 1,
+        }
     }
 
     pub fn has_errors(&self) -> bool {
@@ -254,6 +265,12 @@ impl Report {
 
     /// The faults found so far, in the order of the sources; of one place, in the order found.
     pub fn finish(mut self) -> Diagnostics {
+        if let (more @ 1.., Some(last)) = (self.more, self.faults.last()) {
+            let (severity, span) = (last.severity, last.span);
+            let (message, help) =
+                (format!("{more} further faults are not shown"), Some("mend these first".to_string()));
+            self.faults.push(Fault { severity, span, message, help });
+        }
         self.faults.sort_by_key(|fault| (fault.span.source, fault.span.start));
         let sources = self.sources;
         let resolve = |fault: Fault| sources[usize::from(fault.span.source)].resolve(fault);
@@ -315,6 +332,20 @@ mod tests {
         let (line, caret) = (rendered.lines().nth(3).unwrap(), rendered.lines().nth(4).unwrap());
         let marked = caret.chars().position(|letter| letter == '^').unwrap();
         assert_eq!(line.chars().nth(marked), Some('x'), "{rendered}");
+    }
+
+    #[test]
+    fn faults_beyond_the_first_hundreds_are_counted() {
+        let mut report = Report::default();
+        let source = report.add_source("all.yaml", "a: b");
+        for _ in 0..300 {
+            report.warning(source.span(0, 1), "odd", "mend it");
+        }
+        report.error(source.span(3, 4), "wrong");
+        let found = report.finish();
+        assert!(found.has_errors());
+        assert_eq!(found.iter().count(), MAX_FAULTS + 1);
+        assert!(found.to_string().contains("100 further faults are not shown"), "{found}");
     }
 
     #[test]

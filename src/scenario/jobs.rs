@@ -40,7 +40,7 @@ const FIELDS: [&str; 19] = [
 ];
 
 /// Jobs of one scenario.
-const MAX_JOBS: usize = 2_000_000;
+const MAX_JOBS: usize = 1_000_000;
 /// Replicas of one job, and tasks of one gang.
 const MAX_REPLICAS: u32 = 100_000;
 
@@ -71,6 +71,7 @@ pub(super) fn arrange(
     drafts.sort_by_key(|draft| draft.arrival.at);
     let mut arrivals = Vec::with_capacity(drafts.len());
     let mut cancellations = Vec::new();
+    let mut told = None;
     for draft in drafts {
         let spec = &draft.arrival.spec;
         match world.job_names.add(Arc::clone(&spec.name)) {
@@ -79,7 +80,10 @@ pub(super) fn arrange(
                 world.replicas.push(spec.replicas);
                 arrivals.push(draft.arrival);
             }
+            // Once for all copies of one entry.
+            Err(_) if told == Some(draft.span) => {}
             Err(_) => {
+                told = Some(draft.span);
                 let message = format!("two jobs are named `{}`", spec.name);
                 report.error_with_help(draft.span, message, "give each a name of its own, or use `count:`");
             }
@@ -119,6 +123,7 @@ fn entry(tree: &Tree, world: &mut World, profile: &Profile, drafts: &mut Vec<Dra
             copies(name, count).collect()
         }
     };
+    let mut is_told = false;
     for (index, name) in names.into_iter().enumerate() {
         let later = SimDuration::from_nanos(every.as_nanos().saturating_mul(index as u64));
         let at = at.checked_add(later).filter(|_| every.as_nanos().checked_mul(index as u64).is_some());
@@ -132,6 +137,7 @@ fn entry(tree: &Tree, world: &mut World, profile: &Profile, drafts: &mut Vec<Dra
         };
         if let (Some(cancel), Some(tree)) = (cancel_at, fields.get("cancel_at"))
             && cancel < at
+            && !std::mem::replace(&mut is_told, true)
         {
             let message = format!("`{name}` is cancelled at {cancel}, before it comes at {at}");
             report.error_with_help(tree.span, message, format!("write {at} or later"));

@@ -10,7 +10,7 @@ use super::tree::{Entry, Node, Tree};
 /// Levels of lists and maps within each other. A scenario has about five.
 const MAX_DEPTH: usize = 48;
 /// Values in one file, those that aliases repeat counted each time. A job takes about ten.
-const MAX_NODES: usize = 2_000_000;
+const MAX_NODES: usize = 4_000_000;
 
 /// The tree of a text, or `None` after its faults were reported. A syntax error ends the reading; a key given twice
 /// does not, and the first is kept.
@@ -44,6 +44,13 @@ pub(super) fn parse(text: &str, source: SourceId, report: &mut Report) -> Option
             return None;
         }
     }
+    if builder.root.is_none() {
+        builder.report.error_with_help(
+            source.start(),
+            "nothing but comments or markers is written here",
+            "write a value",
+        );
+    }
     builder.root
 }
 
@@ -59,7 +66,7 @@ struct Frame {
 
 enum Content {
     List(Vec<Tree>),
-    Map { entries: Vec<Entry>, keys: BTreeSet<String>, key: Option<(String, Span)> },
+    Map { entries: Vec<Entry>, keys: BTreeMap<String, Span>, key: Option<(String, Span)> },
 }
 
 struct Anchored {
@@ -91,7 +98,7 @@ impl Builder<'_> {
             }
             Event::MappingStart(_, anchor, tag) => {
                 self.refuse_tag(tag.is_some(), span)?;
-                let content = Content::Map { entries: Vec::new(), keys: BTreeSet::new(), key: None };
+                let content = Content::Map { entries: Vec::new(), keys: BTreeMap::new(), key: None };
                 self.open(Frame { start: span, anchor, content })
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
@@ -180,15 +187,17 @@ impl Builder<'_> {
             None => self.root = Some(tree),
             Some(Content::List(items)) => items.push(tree),
             Some(Content::Map { entries, keys, key }) => match key.take() {
-                Some((text, key_span)) if keys.insert(text.clone()) => {
-                    entries.push(Entry { key: text, key_span, value: tree });
-                }
-                Some((text, key_span)) => {
-                    let first = entries.iter().find(|entry| entry.key == text).map(|entry| entry.key_span);
-                    let line = first.map_or(0, |first| self.report.place(first).1);
-                    let help = format!("it is given on line {line} already; keep one of the two");
-                    self.report.error_with_help(key_span, format!("key `{text}` is given twice"), help);
-                }
+                Some((text, key_span)) => match keys.get(&text) {
+                    None => {
+                        keys.insert(text.clone(), key_span);
+                        entries.push(Entry { key: text, key_span, value: tree });
+                    }
+                    Some(first) => {
+                        let line = self.report.place(*first).1;
+                        let help = format!("it is given on line {line} already; keep one of the two");
+                        self.report.error_with_help(key_span, format!("key `{text}` is given twice"), help);
+                    }
+                },
                 None => match tree.node {
                     Node::Scalar { text, .. } => *key = Some((text, tree.span)),
                     Node::List(_) | Node::Map(_) => {

@@ -81,12 +81,19 @@ pub(super) fn read(
     });
     if entry.format == Format::Swf && choice != Choice::None {
         let message = format!("trace {} says nothing of its nodes", entry.name);
-        report.error_with_help(asked.nodes_span, message, "leave `nodes` out here, and describe them in the file's own `nodes:`");
+        report.error_with_help(
+            asked.nodes_span,
+            message,
+            "leave `nodes` out here, and describe them in the file's own `nodes:`",
+        );
         return None;
     }
     let mut taken = 0;
     if choice != Choice::None {
-        let nodes = trace::load_nodes(&index, roots, asked.name, None);
+        // The list that has all nodes, of which those with GPUs are chosen here: a list of them may not be there.
+        let lists = entry.files.iter().filter(|file| file.holds == Holds::Nodes);
+        let all = lists.map(|file| file.list.as_str()).find(|list| list.starts_with("all"));
+        let nodes = trace::load_nodes(&index, roots, asked.name, all);
         let nodes = told(nodes, asked.span, report)?;
         for node in nodes.nodes.iter().filter(|node| choice == Choice::All || node.gpus > 0) {
             add_node(node, asked.span, world, report);
@@ -107,7 +114,16 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
     if let Node::Scalar { .. } = tree.node {
         let name = text(tree, "the name of a trace", report)?;
         let (span, offset) = (tree.span, SimTime::ZERO);
-        return Some(Asked { name, span, list: None, nodes: None, nodes_span: span, queues: Vec::new(), limit: None, offset });
+        return Some(Asked {
+            name,
+            span,
+            list: None,
+            nodes: None,
+            nodes_span: span,
+            queues: Vec::new(),
+            limit: None,
+            offset,
+        });
     }
     let known = ["name", "list", "nodes", "queue", "limit", "offset"];
     let fields = Fields::read(tree, "a trace", &known, report)?;
@@ -202,7 +218,8 @@ fn drafts(tasks: &TaskTrace, format: Format, asked: &Asked<'_>, report: &mut Rep
     let mut courses: BTreeMap<SimDuration, Arc<Course>> = BTreeMap::new();
     let draft = |(task, queue): (&TraceTask, Option<Arc<str>>)| {
         let at = SimTime::ZERO.saturating_add(task.submit.since(asked.offset));
-        let course = courses.entry(task.run).or_insert_with(|| Arc::new(Course { run: Some(task.run), ..Course::default() }));
+        let course =
+            courses.entry(task.run).or_insert_with(|| Arc::new(Course { run: Some(task.run), ..Course::default() }));
         let spec = Arc::new(spec(task, queue, format));
         let arrival = Arrival { at, spec, course: Arc::clone(course), recorded_wait: task.recorded_wait };
         Draft { arrival, cancel_at: None, span: asked.span }
@@ -255,7 +272,8 @@ fn pod(task: &TraceTask) -> Demand {
             Some(share) if share < GpuShare::WHOLE => GpuTake::Share(share),
             _ => GpuTake::Whole,
         };
-        let name = |model: &String| catalog::gpu(model).map_or_else(|| Arc::from(model.as_str()), |gpu| Arc::from(gpu.name));
+        let name =
+            |model: &String| catalog::gpu(model).map_or_else(|| Arc::from(model.as_str()), |gpu| Arc::from(gpu.name));
         GpuDemand { count, take, models: task.gpu_models.iter().map(name).collect(), min_memory: None }
     });
     let need = TaskDemand {

@@ -3,10 +3,12 @@
 
 mod cli;
 mod diagnostics;
+mod fuzzed;
 mod openb;
 mod report;
 mod small_world;
 mod swf_samples;
+mod traced;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -59,6 +61,9 @@ fn main() {
             an_override_changes_the_file_as_if_it_had_been_written_there,
             what_is_no_scenario_at_all_ends_in_one_clear_error,
         }
+        Nothing: fuzzed {
+            no_text_makes_the_reader_panic,
+        }
         Nothing: report {
             metrics_are_what_arithmetic_on_paper_gives,
             tables_are_what_arithmetic_on_paper_gives,
@@ -71,7 +76,7 @@ fn main() {
         let name = format!("diagnostics::{}", file.file_stem().expect("a file").to_string_lossy());
         trial(&name, Needs::Nothing, move || diagnostics::a_broken_file_is_told_what_to_type_next(&file))
     }));
-    for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL) {
+    for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL).chain(traced::ALL) {
         trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
