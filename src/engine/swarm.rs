@@ -76,9 +76,9 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         (0..draws.between(1, 40)).map(|number| draw_arrival(&mut draws, &features, &nodes, number, horizon)).collect();
     arrivals.sort_by_key(|arrival| arrival.at);
     let mut cancellations = Vec::new();
-    for index in 0..arrivals.len() {
+    for (index, arrival) in arrivals.iter().enumerate() {
         // What has no end is cancelled in the end, so that nothing runs for ever.
-        let endless = arrivals[index].course.run.is_none() || arrivals[index].spec.restart != Restart::Never;
+        let endless = arrival.course.run.is_none() || arrival.spec.restart != Restart::Never;
         if endless || (features.cancellations && draws.chance(200)) {
             let at = SimTime::ZERO + horizon_part(&mut draws, horizon, 2);
             cancellations.push((at, JobId::new(index)));
