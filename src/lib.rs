@@ -1,3 +1,61 @@
+//! dryrack rehearses a GPU cluster before it runs.
+//!
+//! A scenario file says which machines there are, what is asked of them and what goes wrong. dryrack runs the real
+//! scheduler and policy code over it in virtual time, the same way every time, and says what happened, why, and whether
+//! that is what the file expected.
+//!
+//! # The whole on one page
+//!
+//! ```text
+//!  scenario file ─┐                                    ┌─> event log ─> expectations, digest, explain,
+//!  job trace ─────┤                                    │               metrics, tables, plots
+//!                 v                                    │
+//!           ┌───────────┐   Input (what happened)   ┌──┴────────┐
+//!           │   world   │ ────────────────────────> │  control  │   scheduler: filters, generator, scorers, queue
+//!           │           │ <──────────────────────── │   plane   │   policies, lifecycle tables, timers, commit
+//!           └───────────┘   Command (please do)     └───────────┘
+//!  simulated: event queue, virtual clock               sans-IO: no clock, no thread, no file,
+//!  replayed:  the inputs of a recorded log             no random number of its own
+//! ```
+//!
+//! An *instant* is a time at which something happens. All inputs of an instant are applied in the order of their classes
+//! (fleet facts, facts about runs, cancellations, arrivals), then the control plane settles: timers that are due fire,
+//! passes run. What the world answers at once makes another *step* of the same instant. The log holds the inputs and the
+//! events; a log's inputs, replayed, give the same events byte for byte.
+//!
+//! # The rooms
+//!
+//! A room may use the rooms on lower floors, never one above; those marked * do not name each other. `tests/it/tidy.rs`
+//! holds this. Each room's `mod.rs` opens with what it owns and what it must never do.
+//!
+//! | floor | rooms |
+//! | --- | --- |
+//! | 0 | [`units`], [`ids`], [`rng`], [`nearest`] |
+//! | 1 | [`catalog`], [`fleet`], [`workload`] |
+//! | 2 | [`event`] |
+//! | 3 | [`scheduler`] *, [`policy`] *, [`lifecycle`] * |
+//! | 4 | [`control`] |
+//! | 5 | [`engine`] * |
+//! | 6 | [`scenario`], [`trace`], [`expect`], [`report`] |
+//! | 7 | [`cli`] |
+//!
+//! # What is absent, on purpose
+//!
+//! - No float stands for time, memory, CPU, a share or money. A score is a double, combined with `+ - * /` alone.
+//! - No decision depends on the order of a hash map, on the machine's clock, or on the number of threads.
+//! - No random number is drawn but from [`rng::Stream`], one stream for each seed, purpose and entity.
+//! - The control plane never learns which world it is in, and never that a job would have ended at a certain time.
+//! - No code asks which version of an upstream program it models: that is in the profile, as data.
+//! - No command is a fact. A lost, late or repeated acknowledgement is an ordinary input.
+//!
+//! # Two departures from first thoughts
+//!
+//! A heartbeat is an input only where it says something new: the first after silence, and the first that is missed. The
+//! ones in between change nothing, and half a year of them for a thousand nodes would be five hundred million inputs.
+//!
+//! A demand that was refused is not judged again before the fleet has grown: taking never makes room, so the answer
+//! would be the same. So a queue of thousands costs nothing while nothing is given back.
+
 pub mod catalog;
 pub mod cli;
 pub mod control;
