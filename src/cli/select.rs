@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
 
-/// Files as they are, folders with every `*.yaml` below them in order of their paths; each file once.
+/// Files as they are, folders with every `*.yaml` below them in order of their paths; each file once. A profile of the
+/// scenarios' own lies beside them as `*.profile.yaml` and is not one of them.
 pub fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
@@ -31,9 +32,14 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         // A link to a folder is not followed: it may lead back here.
         if kind.is_dir() {
             collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+        } else if is_scenario(&path) {
             files.push(path);
         }
     }
     Ok(())
+}
+
+fn is_scenario(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    name.ends_with(".yaml") && !name.ends_with(".profile.yaml")
 }
