@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::fleet::NodeState;
 use crate::scheduler::{FilterName, SchedulerOptions};
 use crate::units::{Permille, SimDuration, text_form};
-use crate::workload::{Backoff, RetryPolicy};
+use crate::workload::{Backoff, JobSpec, Restart, RetryPolicy};
 
 /// Everything a profile file says, its bases folded in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,13 +128,6 @@ pub struct RetryOptions {
     pub max: SimDuration,
 }
 
-impl From<RetryOptions> for RetryPolicy {
-    fn from(options: RetryOptions) -> RetryPolicy {
-        let backoff = Backoff { first: options.first, factor: options.factor, max: options.max };
-        RetryPolicy { limit: options.limit, backoff }
-    }
-}
-
 /// Why a profile cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProfileError {
@@ -163,6 +156,14 @@ pub enum ProfileError {
 }
 
 impl Profile {
+    /// What follows when a run of this job goes wrong: what the job says, else what the profile says. What is meant to
+    /// run always has no limit unless it states one.
+    pub fn retry_of(&self, spec: &JobSpec) -> RetryPolicy {
+        let RetryOptions { limit, first, factor, max } = self.retry;
+        let limit = if spec.restart == Restart::Always { None } else { limit };
+        spec.retry.unwrap_or(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
+    }
+
     /// All that is wrong with it.
     pub fn faults(&self) -> Vec<ProfileError> {
         let mut faults = Vec::new();
@@ -207,6 +208,7 @@ impl Profile {
             let each = matches!(pass.trigger, Trigger::EachAfter(_));
             faults.extend((each && pass.batch.is_some()).then_some(ProfileError::BatchOfEach(name)));
         }
+        faults.extend(self.retry.first.is_zero().then_some(ProfileError::NoTime("retry.first")));
         faults.extend(self.heartbeat.every.is_zero().then_some(ProfileError::NoTime("heartbeat.every")));
         if !matches!(self.heartbeat.becomes, NodeState::NotReady | NodeState::Unreachable) {
             faults.push(ProfileError::Silence { found: format!("{:?}", self.heartbeat.becomes).to_lowercase() });

@@ -13,7 +13,7 @@ use crate::lifecycle::is_run_edge;
 use crate::policy::{Next, RetryState};
 use crate::scheduler::QueueKey;
 use crate::units::{SimDuration, SimTime};
-use crate::workload::{Demand, Ending, JobSpec, Restart, RetryPolicy};
+use crate::workload::{Demand, Ending, JobSpec, Restart};
 
 impl Control {
     pub(super) fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
@@ -328,8 +328,7 @@ impl Control {
         let next = match outcome {
             Outcome::Lost => Next::After(SimDuration::ZERO),
             Outcome::Completed | Outcome::Failed | Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired => {
-                let policy = spec.retry.unwrap_or_else(|| RetryPolicy::from(self.profile.retry));
-                replica.retry.failed(&policy, ran)
+                replica.retry.failed(&self.profile.retry_of(spec), ran)
             }
         };
         match next {

@@ -34,6 +34,13 @@ struct WorldNode {
     to_stop: Vec<RunId>,
 }
 
+impl WorldNode {
+    /// It may still run what it was given, but neither hears nor is heard. What is gone runs nothing and is not waited for.
+    fn is_out_of_reach(&self) -> bool {
+        !self.heard && self.reported != NodeState::Gone
+    }
+}
+
 struct WorldRun {
     course: Arc<Course>,
     /// Empty while it is only analysed.
@@ -171,7 +178,7 @@ impl<'a> World<'a> {
             return;
         };
         let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
-        let unreached = claims.iter().find(|claim| !self.nodes[claim.node.index()].heard);
+        let unreached = claims.iter().find(|claim| self.nodes[claim.node.index()].is_out_of_reach());
         if let Some(claim) = unreached {
             self.nodes[claim.node.index()].to_stop.push(run);
             return;
@@ -228,7 +235,7 @@ impl<'a> World<'a> {
         };
         known.alive &= !is_over;
         let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
-        let unheard = claims.iter().find(|claim| !self.nodes[claim.node.index()].heard);
+        let unheard = claims.iter().find(|claim| self.nodes[claim.node.index()].is_out_of_reach());
         match unheard {
             Some(claim) => self.nodes[claim.node.index()].unsent.push((run, fact)),
             None => {

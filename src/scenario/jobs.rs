@@ -148,6 +148,36 @@ fn entry(tree: &Tree, world: &mut World, profile: &Profile, drafts: &mut Vec<Dra
     }
 }
 
+/// A run that would never end is bad input, not a long wait.
+pub(super) fn refuse_endless(drafts: &[Draft], profile: &Profile, until: Option<SimTime>, report: &mut Report) {
+    let mut told = None;
+    for draft in drafts.iter().filter(|draft| until.is_none() && draft.cancel_at.is_none()) {
+        if repeats_for_ever(&draft.arrival, profile) && told != Some(draft.span) {
+            told = Some(draft.span);
+            let message =
+                format!("`{}` is started again for ever, so the run would never end", draft.arrival.spec.name);
+            report.error_with_help(draft.span, message, "write `until: 1h` in the file, or `cancel_at` for the job");
+        }
+    }
+}
+
+fn repeats_for_ever(arrival: &Arrival, profile: &Profile) -> bool {
+    let (spec, course) = (&arrival.spec, &arrival.course);
+    let policy = profile.retry_of(spec);
+    let unlimited = policy.limit.is_none();
+    if spec.analyse && course.analysis_fails {
+        return unlimited;
+    }
+    let Some(length) = course.run else { return false };
+    // A run as long as the longest pause makes the failures before it forgotten.
+    let forgiven = unlimited || (length >= policy.backoff.max && !length.is_zero());
+    match spec.restart {
+        Restart::Never => false,
+        Restart::OnFailure => course.ending == Ending::Failed && forgiven,
+        Restart::Always => forgiven,
+    }
+}
+
 /// All but the name.
 fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
     let replicas = fields.count("replicas", 1, report).unwrap_or(1);
@@ -167,6 +197,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         let help = "write a duration such as 1h, or leave `time_limit` out";
         report.error_with_help(fields.key_span("time_limit"), "a time limit of nothing lets nothing run", help);
     }
+    let restart = fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or_default();
     JobSpec {
         name: Arc::from(""),
         demand,
@@ -177,8 +208,8 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         estimate: fields.value("estimate", report),
         time_limit,
         analyse: fields.has("analysis"),
-        restart: fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or_default(),
-        retry: fields.get("retry").and_then(|tree| retry(tree, profile, report)),
+        restart,
+        retry: fields.get("retry").and_then(|tree| retry(tree, profile, restart, report)),
     }
 }
 
@@ -218,11 +249,12 @@ fn course(fields: &Fields<'_>, report: &mut Report) -> Course {
 }
 
 /// `{limit: 3, first: 10s, factor: 200%, max: 5m}`; what is not said is as in the profile.
-fn retry(tree: &Tree, profile: &Profile, report: &mut Report) -> Option<RetryPolicy> {
+fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) -> Option<RetryPolicy> {
     let fields = Fields::read(tree, "a retry policy", &["limit", "first", "factor", "max"], report)?;
     let limit = match fields.get("limit") {
         Some(Tree { node: Node::Scalar { text, .. }, .. }) if text == "none" => None,
         Some(_) => fields.value::<u32>("limit", report),
+        None if restart == Restart::Always => None,
         None => profile.retry.limit,
     };
     let factor = fields.value::<Permille>("factor", report).unwrap_or(profile.retry.factor);
@@ -231,6 +263,10 @@ fn retry(tree: &Tree, profile: &Profile, report: &mut Report) -> Option<RetryPol
         report.error_with_help(fields.key_span("factor"), format!("a factor of {factor} would shrink the pause"), help);
     }
     let first = fields.value("first", report).unwrap_or(profile.retry.first);
+    if first == SimDuration::ZERO && limit.is_none() {
+        let help = "write `first: 1s`, or a `limit`";
+        report.error_with_help(tree.span, "pauses of no time without a limit might never let time go on", help);
+    }
     let max = fields.value("max", report).unwrap_or(profile.retry.max.max(first));
     if max < first {
         let help = format!("write `max: {first}` or more");

@@ -143,6 +143,7 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
         let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
         report.warning(file.place(), "nothing is asked of these nodes", help);
     }
+    jobs::refuse_endless(&drafts, &profile, head.until, report);
     let (arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
     let faults = faults::read(&file, &world, head.until, report);
     let setting = Setting { world: &world, until: head.until, folder };
