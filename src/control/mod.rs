@@ -24,7 +24,7 @@ pub use profile::{
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::event::{Command, Event, Input, Output};
+use crate::event::{Command, Event, Input, Output, Phase};
 use crate::fleet::{Fleet, NodeClaim, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::scheduler::{Decision, Discipline, Examination, Grouping, WaitQueue, decide, examine};
@@ -33,7 +33,7 @@ use crate::workload::Demand;
 use nodes::NodeRecord;
 use passes::PassState;
 use placing::Deciding;
-use store::{DemandRecord, JobRecord, Replica, ReplicaIndex};
+use store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use timer::{Timer, Timers};
 
 /// The control plane.
@@ -214,6 +214,27 @@ impl Control {
             let holds = replica.placement.is_some();
             assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
         }
+        self.assert_indexes();
+    }
+
+    /// What is kept twice for speed says the same twice; and cancelled means no more work.
+    fn assert_indexes(&self) {
+        let mut queued = 0;
+        for (index, replica) in self.replicas.iter().enumerate() {
+            let index = index as ReplicaIndex;
+            let analysing = self.analysing.contains(&replica.run());
+            assert_eq!(analysing, replica.phase == Phase::Analysing, "{} is not what is analysed", replica.run());
+            for claim in replica.placement.iter().flat_map(|placement| placement.claims()) {
+                assert!(self.nodes[claim.node.index()].runs.contains(&index), "{} is not on its node", replica.run());
+            }
+            queued += usize::from(replica.wait == Wait::Queue);
+        }
+        assert_eq!(queued, self.queue.len(), "the queue holds who does not wait in it");
+        let on_nodes: usize = self.nodes.iter().map(|node| node.runs.len()).sum();
+        let claims = |replica: &Replica| replica.placement.as_ref().map_or(0, |placement| placement.claims().len());
+        assert_eq!(on_nodes, self.replicas.iter().map(claims).sum::<usize>(), "a node keeps a run that has left it");
+        let analysed = self.replicas.iter().filter(|replica| replica.phase == Phase::Analysing).count();
+        assert_eq!(self.analysing.len(), analysed, "an analysis goes on that nobody waits for");
     }
 
     /// Liveness: with nothing more to come, nobody waits whom the queue would let pass and the fleet would hold.
