@@ -134,7 +134,7 @@ impl Control {
         let gone = self.fleet.node(lost).status.state == NodeState::Gone;
         let placement = replica.placement.clone().expect("a replica on a node has a placement");
         let stopped = replica.stopped_on.clone();
-        let (kept, _) = placement.split(|node| !(gone && node == lost) && !stopped.contains(&node));
+        let (kept, _) = placement.split(|node| !(stopped.contains(&node) || gone && node == lost));
         if from != Phase::Stopping && !kept.is_empty() {
             self.ask(Command::Stop { run });
         }
