@@ -5,7 +5,7 @@ use dryrack::ids::NodeId;
 use dryrack::scheduler::{GpuOrder, ScorerName};
 use dryrack::workload::{Demand, GpuTake, Pick};
 
-use super::search::Room;
+use super::search::{GpuRoom, Room};
 
 fn mean(parts: &[f64]) -> f64 {
     if parts.is_empty() { 0.0 } else { parts.iter().sum::<f64>() / parts.len() as f64 }
@@ -34,9 +34,8 @@ pub fn score(scorer: ScorerName, demand: &Demand, fleet: &Fleet, id: NodeId) -> 
 
 fn left_over(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {
     let (room, task) = (Room::now(fleet.node(id)), &demand.task);
-    let largest = |amount: &dyn Fn(&Room) -> u64| {
-        fleet.iter().map(|(_, node)| amount(&Room::ideal(node))).max().unwrap_or(0)
-    };
+    let largest =
+        |amount: &dyn Fn(&Room) -> u64| fleet.iter().map(|(_, node)| amount(&Room::ideal(node))).max().unwrap_or(0);
     let mut parts = Vec::new();
     if task.cpu.get() > 0 {
         parts.push(over(room.cpu.saturating_sub(task.cpu.get()), largest(&|room| room.cpu)));
@@ -47,13 +46,14 @@ fn left_over(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {
     let count = gpu_count(demand, id);
     if let Some(asked) = &task.gpus {
         let milli = |room: &Room| room.gpus.iter().map(|gpu| gpu.share).sum::<u64>();
+        // Memory that is a part of RAM is free up to the RAM that is left; what a node has in all is not so bounded.
+        let free = |gpu: &GpuRoom| if gpu.unified { gpu.memory.min(room.ram) } else { gpu.memory };
+        let memory_free: u64 = room.gpus.iter().map(free).sum();
         let memory = |room: &Room| room.gpus.iter().map(|gpu| gpu.memory).sum::<u64>();
         parts.push(match asked.take {
             GpuTake::Whole => over(milli(&room).saturating_sub(1000 * count), largest(&milli)),
-            GpuTake::Share(share) => {
-                over(milli(&room).saturating_sub(u64::from(share.get()) * count), largest(&milli))
-            }
-            GpuTake::Memory(bytes) => over(memory(&room).saturating_sub(bytes.get() * count), largest(&memory)),
+            GpuTake::Share(share) => over(milli(&room).saturating_sub(u64::from(share.get()) * count), largest(&milli)),
+            GpuTake::Memory(bytes) => over(memory_free.saturating_sub(bytes.get() * count), largest(&memory)),
         });
     }
     parts

@@ -5,7 +5,7 @@
 use dryrack::fleet::{Fleet, Node, NodeState};
 use dryrack::ids::NodeId;
 use dryrack::scheduler::{FilterName, SchedulerOptions};
-use dryrack::workload::{Demand, Gang, GpuTake, Pick, TaskDemand};
+use dryrack::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 
 /// The fleet as it stands, or as it would be were every node ready, whole and empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,15 +75,22 @@ impl Room {
         }
     }
 
+    /// A whole GPU whose memory is a part of RAM has what RAM is left, however little, but some.
+    fn takes_the_rest(&self, take: GpuTake, index: usize) -> bool {
+        take == GpuTake::Whole && self.gpus[index].unified
+    }
+
     /// Takes one task on these GPUs; false, and nothing taken for certain, where there is no room for it.
     pub fn take(&mut self, task: &TaskDemand, gpus: &[usize]) -> bool {
         let mut ram = task.ram.get();
         if let Some(asked) = &task.gpus {
             for index in gpus {
-                let (share, memory) = self.part(asked.take, *index);
+                let rest = self.takes_the_rest(asked.take, *index);
+                let (share, memory) = if rest { (1000, 0) } else { self.part(asked.take, *index) };
                 let gpu = &mut self.gpus[*index];
-                let alone = asked.take != GpuTake::Whole || gpu.idle;
-                if !alone || gpu.share < share || gpu.memory < memory {
+                // A GPU whose time is wholly held is held whole, and has no memory for others.
+                let may = if asked.take == GpuTake::Whole { gpu.idle } else { gpu.share > 0 };
+                if !may || gpu.share < share || gpu.memory < memory {
                     return false;
                 }
                 gpu.share -= share;
@@ -92,7 +99,9 @@ impl Room {
                 ram += if gpu.unified { memory } else { 0 };
             }
         }
-        if self.cpu < task.cpu.get() || self.ram < ram {
+        let whole = |asked: &GpuDemand| gpus.iter().any(|index| self.takes_the_rest(asked.take, *index));
+        let some = u64::from(task.gpus.as_ref().is_some_and(whole));
+        if self.cpu < task.cpu.get() || self.ram < ram + some {
             return false;
         }
         self.cpu -= task.cpu.get();
@@ -119,27 +128,29 @@ pub fn first_refusal(
         Some(Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => gpus.iter().any(|gpu| gpu.node != gpus[0].node),
         Some(Pick::Nodes(_)) | None => false,
     };
-    options.filters.iter().map(|filter| (filter.stage, filter.unless.is_some() && several)).find_map(|(stage, exempt)| {
-        let passes = match stage {
-            FilterName::Picked => match &demand.pick {
-                None => true,
-                Some(Pick::Nodes(nodes)) => nodes.contains(&id),
-                Some(Pick::Gpus(gpus)) => gpus.iter().any(|gpu| gpu.node == id),
-                Some(Pick::AllGpus(gpus)) => {
-                    let here = |gpu: &&dryrack::ids::GpuId| gpu.node == id;
-                    let known = |gpu: &dryrack::ids::GpuId| usize::from(gpu.index) < node.shape.gpus.len();
-                    gpus.iter().any(|gpu| gpu.node == id) && gpus.iter().filter(here).all(known)
+    options.filters.iter().map(|filter| (filter.stage, filter.unless.is_some() && several)).find_map(
+        |(stage, exempt)| {
+            let passes = match stage {
+                FilterName::Picked => match &demand.pick {
+                    None => true,
+                    Some(Pick::Nodes(nodes)) => nodes.contains(&id),
+                    Some(Pick::Gpus(gpus)) => gpus.iter().any(|gpu| gpu.node == id),
+                    Some(Pick::AllGpus(gpus)) => {
+                        let here = |gpu: &&dryrack::ids::GpuId| gpu.node == id;
+                        let known = |gpu: &dryrack::ids::GpuId| usize::from(gpu.index) < node.shape.gpus.len();
+                        gpus.iter().any(|gpu| gpu.node == id) && gpus.iter().filter(here).all(known)
+                    }
+                },
+                FilterName::Labels => task.labels.iter().all(|(key, value)| node.shape.labels.get(key) == Some(value)),
+                FilterName::Ready => when == When::Ideal || node.status.state == NodeState::Ready,
+                FilterName::Compatible => {
+                    task.os.is_none_or(|os| os == node.shape.os) && task.arch.is_none_or(|arch| arch == node.shape.arch)
                 }
-            },
-            FilterName::Labels => task.labels.iter().all(|(key, value)| node.shape.labels.get(key) == Some(value)),
-            FilterName::Ready => when == When::Ideal || node.status.state == NodeState::Ready,
-            FilterName::Compatible => {
-                task.os.is_none_or(|os| os == node.shape.os) && task.arch.is_none_or(|arch| arch == node.shape.arch)
-            }
-            FilterName::Resources => true,
-        };
-        (!passes && !exempt).then_some(stage)
-    })
+                FilterName::Resources => true,
+            };
+            (!passes && !exempt).then_some(stage)
+        },
+    )
 }
 
 /// The sets of GPUs that one task may have on this node.
@@ -165,7 +176,8 @@ fn gpu_sets(demand: &Demand, fleet: &Fleet, id: NodeId, when: When) -> Vec<Vec<u
         Some(Pick::AllGpus(gpus)) => gpus.iter().filter(|gpu| gpu.node == id).count(),
         _ => asked.count as usize,
     };
-    let subset = |bits: u32| eligible.iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, gpu)| *gpu);
+    let subset =
+        |bits: u32| eligible.iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, gpu)| *gpu);
     let sets = (0..1u32 << eligible.len()).filter(|bits| bits.count_ones() as usize == size);
     sets.map(|bits| subset(bits).collect()).collect()
 }
@@ -217,9 +229,8 @@ pub fn spreads(demand: &Demand, most: &[u32]) -> Vec<Vec<u32>> {
     let mut ways = vec![Vec::new()];
     for most in most {
         let most = if demand.gang == Gang::Spread { (*most).min(1) } else { *most };
-        let longer = |way: Vec<u32>| {
-            (0..=most).map(move |tasks| way.iter().copied().chain([tasks]).collect::<Vec<u32>>())
-        };
+        let longer =
+            |way: Vec<u32>| (0..=most).map(move |tasks| way.iter().copied().chain([tasks]).collect::<Vec<u32>>());
         ways = ways.into_iter().flat_map(longer).filter(|way| way.iter().sum::<u32>() <= demand.tasks).collect();
     }
     ways.retain(|way| way.iter().sum::<u32>() == demand.tasks);
@@ -259,6 +270,8 @@ fn reaches(
         if let Some(asked) = &task.gpus {
             for index in set {
                 let (share, memory) = room.part(asked.take, *index);
+                let rest = memory.min(next.ram);
+                let memory = if room.takes_the_rest(asked.take, *index) { rest } else { memory };
                 sums[*index].0 += share;
                 sums[*index].1 += memory;
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dryrack::catalog::{CpuArch, Os};
 use dryrack::fleet::{
-    Fleet, Foreign, GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement, Reserved,
+    Fleet, Foreign, GpuClaim, GpuShape, GpuState, Node, NodeClaim, NodeShape, NodeSpec, NodeState, Placement, Reserved,
 };
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
@@ -26,13 +26,13 @@ pub struct World {
     pub options: SchedulerOptions,
 }
 
-pub fn options(scorer: Option<ScorerName>, gpus: GpuOrder, unless: Option<Exemption>) -> SchedulerOptions {
+pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exemption>) -> SchedulerOptions {
     let stage = |stage| FilterStage { stage, unless: if stage == FilterName::Ready { unless } else { None } };
     SchedulerOptions {
         order: vec![OrderKey::Submitted],
         discipline: Discipline::Skipping,
         filters: FilterName::ALL.into_iter().map(stage).collect(),
-        scorers: scorer.into_iter().map(|stage| WeightedScorer { stage, weight: 1.0 }).collect(),
+        scorers: scorers.iter().map(|(stage, weight)| WeightedScorer { stage: *stage, weight: *weight }).collect(),
         gpus,
         never_fits: NeverFits::End,
     }
@@ -93,9 +93,14 @@ pub fn draw(seed: u64) -> World {
     let mut from = Stream::new(seed, "oracle", 0);
     let mut fleet = Fleet::default();
     let nodes = from.between(1, 4);
-    // Few shapes, so that some nodes are in equal state and share a class.
-    let shapes: Vec<NodeShape> = (0..from.between(1, 2)).map(|_| draw_shape(&mut from)).collect();
     let take = draw_take(&mut from);
+    // Few shapes, so that some nodes are in equal state and share a class.
+    let mut shapes: Vec<NodeShape> = (0..from.between(1, 2)).map(|_| draw_shape(&mut from)).collect();
+    if take == GpuTake::Whole {
+        // How whole GPUs divide the RAM that they all are a part of is said nowhere, and no machine has several.
+        let unified = |shape: &&mut NodeShape| shape.gpus.iter().any(|gpu| gpu.unified);
+        shapes.iter_mut().filter(unified).for_each(|shape| shape.gpus.truncate(1));
+    }
     // Half of the worlds are calm, so that many demands fit and preference is what decides.
     let calm = from.chance(500);
     for _ in 0..nodes {
@@ -110,10 +115,18 @@ pub fn draw(seed: u64) -> World {
         }
     }
     let demand = draw_demand(&mut from, &fleet, take);
-    let scorer = *from.pick(&[None, None, Some(ScorerName::BestFit), Some(ScorerName::Pack), Some(ScorerName::Spread)]);
+    let mixes: [&[(ScorerName, f64)]; 6] = [
+        &[],
+        &[],
+        &[(ScorerName::BestFit, 1.0)],
+        &[(ScorerName::Pack, 1.0)],
+        &[(ScorerName::Spread, 1.0)],
+        &[(ScorerName::BestFit, 1.0), (ScorerName::Spread, 0.5)],
+    ];
+    let scorers = *from.pick(&mixes);
     let order = *from.pick(&[GpuOrder::First, GpuOrder::Tightest, GpuOrder::Emptiest]);
     let unless = from.chance(150).then_some(Exemption::PickedOnSeveralNodes);
-    World { fleet, demand, options: options(scorer, order, unless) }
+    World { fleet, demand, options: options(scorers, order, unless) }
 }
 
 fn draw_shape(from: &mut Stream) -> NodeShape {
@@ -124,7 +137,7 @@ fn draw_shape(from: &mut Stream) -> NodeShape {
     shape.cpu = MilliCpu::from_cores(*from.pick(&[4, 8, 16]));
     shape.ram = Bytes::from_gib(*from.pick(&[40, 80, 160]));
     for gpu in &mut shape.gpus {
-        let odd = from.chance(100);
+        let odd = !unified && from.chance(100);
         gpu.model = if odd { "b" } else { model }.into();
         gpu.memory = Bytes::from_gib(if odd { 40 } else { memory });
         gpu.unified = unified;
@@ -190,14 +203,21 @@ fn draw_demand(from: &mut Stream, fleet: &Fleet, take: GpuTake) -> Demand {
     let mut task = TaskDemand::cpu_only(MilliCpu::new(500 * from.between(0, 5)));
     task.ram = Bytes::from_gib(4 * from.between(0, 5));
     if from.chance(880) {
-        let count = *from.pick(&[1, 1, 1, 2, 2, 3, 4]);
+        let count = *from.pick(&[1, 1, 1, 1, 2, 2, 3, 4]);
         let models = match from.between(0, 9) {
             0 => vec!["a".into()],
             1 => vec!["b".into()],
             2 => vec!["b".into(), "a".into()],
             _ => Vec::new(),
         };
-        let min_memory = from.chance(150).then(|| Bytes::from_gib(*from.pick(&[20, 40, 80])));
+        // Least memory, where the system keeps some of it, has a test of its own; where it is a part of RAM and the whole
+        // GPU is asked for, it is said nowhere whether the RAM that is left counts.
+        let plain = |(_, node): (NodeId, &Node)| {
+            let unified = node.shape.gpus.iter().any(|gpu| gpu.unified);
+            node.shape.reserved.gpu_memory == Bytes::ZERO && !(unified && take == GpuTake::Whole)
+        };
+        let least = fleet.iter().all(plain) && from.chance(200);
+        let min_memory = least.then(|| Bytes::from_gib(*from.pick(&[20, 40, 80])));
         task.gpus = Some(GpuDemand { count, take, models, min_memory });
     }
     if from.chance(120) {
@@ -212,7 +232,7 @@ fn draw_demand(from: &mut Stream, fleet: &Fleet, take: GpuTake) -> Demand {
 }
 
 fn draw_pick(from: &mut Stream, fleet: &Fleet, demand: &mut Demand) {
-    if from.chance(550) {
+    if from.chance(650) {
         return;
     }
     let all = || fleet.iter().flat_map(|(node, there)| (0..there.shape.gpus.len()).map(move |i| (node, i)));
@@ -282,7 +302,11 @@ impl World {
             }
         }
         let task = &self.demand.task;
-        let _ = write!(text, "\n  {} tasks {:?}, {} cores, {} RAM", self.demand.tasks, self.demand.gang, task.cpu, task.ram);
+        let _ = write!(
+            text,
+            "\n  {} tasks {:?}, {} cores, {} RAM",
+            self.demand.tasks, self.demand.gang, task.cpu, task.ram
+        );
         if let Some(gpus) = &task.gpus {
             let _ = write!(text, ", {} GPUs {:?}", gpus.count, gpus.take);
             if !gpus.models.is_empty() {
