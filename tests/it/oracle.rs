@@ -11,10 +11,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use dryrack::event::{Histogram, Reason, Refusal};
-use dryrack::fleet::{Fleet, NodeState};
+use dryrack::fleet::{Fleet, GpuState, NodeState};
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::scheduler::{Candidate, Decision, FilterName, GpuOrder, Grouping, ScorerName, decide, still_fits};
-use dryrack::units::{Bytes, Score};
+use dryrack::units::{Bytes, GpuShare, Score};
 use dryrack::workload::{Gang, GpuTake, Pick};
 use search::{Room, When};
 use world::World;
@@ -23,9 +23,10 @@ use world::World;
 pub type Test = fn() -> Result<(), String>;
 
 /// Every test of this module: its name and what runs it.
-pub const ALL: [(&str, Test); 5] = [
+pub const ALL: [(&str, Test); 6] = [
     ("oracle_every_small_fleet_of_whole_gpus_is_decided_as_by_search", every_small_fleet_of_whole_gpus),
     ("oracle_random_worlds_are_decided_as_by_search", random_worlds),
+    ("oracle_tasks_with_parts_of_several_gpus_are_laid_as_by_search", tasks_with_parts_of_several_gpus),
     ("oracle_least_memory_is_what_a_gpu_has_in_all", least_memory_is_what_a_gpu_has_in_all),
     (
         "oracle_a_picked_gpu_is_missing_only_where_none_has_its_index",
@@ -385,6 +386,40 @@ pub fn random_worlds() -> Result<(), String> {
         findings.add(&format!("seed {seed}"), &world::draw(seed));
     }
     findings.judge(5_000)
+}
+
+/// One node of 3 GPUs, each ready or degraded with room for 0 to 3 parts, and every gang of 1 to 4 tasks that take a part
+/// of 1 to 3 different GPUs: filling one GPU too early leaves too few different ones for the last task.
+pub fn tasks_with_parts_of_several_gpus() -> Result<(), String> {
+    let part = GpuTake::Share(GpuShare::new(300));
+    let mut findings = Findings::default();
+    for number in 0..8usize.pow(3) {
+        let mut fleet = Fleet::default();
+        let node = world::declare(&mut fleet, world::plain_shape(3), NodeState::Ready);
+        for index in 0..3 {
+            let kind = number / 8usize.pow(index as u32) % 8;
+            if kind >= 4 {
+                fleet.set_gpu_state(GpuId { node, index: index as u16 }, GpuState::Degraded);
+            }
+            for _ in 0..kind % 4 {
+                let claim = world::claim(&fleet, node, part, &[index]);
+                world::enter(&mut fleet, claim);
+            }
+        }
+        let options = world::options(&[], GpuOrder::First, None);
+        let mut world = World { fleet, demand: world::plain_demand(1, 1, Gang::Anywhere), options };
+        for order in [GpuOrder::First, GpuOrder::Tightest, GpuOrder::Emptiest] {
+            world.options.gpus = order;
+            for (tasks, gpus) in (1..=4).flat_map(|tasks| (1..=3).map(move |gpus| (tasks, gpus))) {
+                world.demand = world::plain_demand(tasks, gpus, Gang::Packed);
+                if let Some(asked) = &mut world.demand.task.gpus {
+                    asked.take = part;
+                }
+                findings.add(&format!("node {number}"), &world);
+            }
+        }
+    }
+    findings.judge(500)
 }
 
 /// One GPU of 80 GiB, of which the system keeps one, will do for who asks for a GPU of 80 GiB.
