@@ -22,5 +22,5 @@ pub use expectation::{
 };
 pub use fold::{Fold, Sought, gpu_state_name, node_state_name};
 pub use judge::{Judge, Verdict};
-pub use reproduction::judge_reproduction;
+pub use reproduction::{is_cured, judge_reproduction};
 pub use window::Horizon;

@@ -4,6 +4,7 @@
 mod cli;
 mod diagnostics;
 mod fuzzed;
+mod grammar;
 mod openb;
 mod report;
 mod small_world;
@@ -63,6 +64,13 @@ fn main() {
         }
         Nothing: fuzzed {
             no_text_makes_the_reader_panic,
+        }
+        Nothing: grammar {
+            every_example_of_the_reference_holds,
+            every_word_of_the_grammar_has_an_example,
+            metrics_are_held_against_their_bounds,
+            an_order_is_of_first_instants,
+            reasons_cancellations_and_judgements_are_told,
         }
         Nothing: report {
             metrics_are_what_arithmetic_on_paper_gives,
