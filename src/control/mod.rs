@@ -24,8 +24,8 @@ pub use profile::{
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::event::{Command, Event, Input, Output, Phase};
-use crate::fleet::{Fleet, NodeClaim, NodeState, Placement};
+use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
+use crate::fleet::{Fleet, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::scheduler::{Decision, Discipline, Examination, Grouping, WaitQueue, decide, examine};
 use crate::units::SimTime;
@@ -55,7 +55,7 @@ pub struct Control {
     analysing: BTreeSet<RunId>,
     deciding: Option<Deciding>,
     /// Claims that outlive their run, because a node cannot confirm that it has stopped.
-    kept_claims: BTreeMap<RunId, Vec<NodeClaim>>,
+    kept_claims: BTreeMap<RunId, Placement>,
     timers: Timers,
     analyse_pass: PassState,
     place_pass: PassState,
@@ -145,6 +145,7 @@ impl Control {
             Input::HeartbeatMissed { last, .. } if *last > now => Err("a heartbeat from the future"),
             Input::HeartbeatMissed { node, .. } => known_node(*node),
             Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
+            Input::Run { fact: Lifecycle::StoppedOn { node }, .. } if !self.fleet.knows(*node) => known_node(*node),
             Input::Run { run, .. } if run.replica >= known_job(run.job)?.spec.replicas => Err("a replica that is not"),
             Input::Run { .. } => Ok(()),
             Input::Cancel { job } => known_job(*job).map(|_| ()),
@@ -202,8 +203,7 @@ impl Control {
     /// What each run holds now, kept claims included.
     pub fn held(&self) -> Vec<Placement> {
         let live = self.replicas.iter().filter_map(|replica| replica.placement.clone());
-        let kept = self.kept_claims.values().map(|claims| Placement::new(claims.iter().cloned().collect()));
-        live.chain(kept).collect()
+        live.chain(self.kept_claims.values().cloned()).collect()
     }
 
     /// Integrity of the whole store; costs a pass over everything.
@@ -249,6 +249,12 @@ impl Control {
             let decision = decide(&self.profile.scheduler, demand, &self.fleet, Grouping::EachNode, 1);
             assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
             assert!(replica.held.is_some(), "{} waits and was never told why", replica.run());
+        }
+        for (run, kept) in &self.kept_claims {
+            for claim in kept.claims() {
+                let state = self.fleet.node(claim.node).status.state;
+                assert_ne!(state, NodeState::Ready, "{run} has ended, and its node could long have said so");
+            }
         }
     }
 

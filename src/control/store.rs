@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::event::{Histogram, Outcome, Phase, Reason, Refusal};
 use crate::fleet::Placement;
-use crate::ids::{JobId, RunId};
+use crate::ids::{JobId, NodeId, RunId};
 use crate::policy::RetryState;
 use crate::scheduler::QueueKey;
 use crate::units::SimTime;
@@ -64,6 +66,8 @@ pub struct Replica {
     pub retry: RetryState,
     /// How it will have ended once it has stopped.
     pub stopping: Option<(Outcome, Reason)>,
+    /// The nodes that have said already that their part of it has stopped.
+    pub stopped_on: SmallVec<[NodeId; 1]>,
     /// When a pass for each replica looks at it next.
     pub due: SimTime,
     /// How often it was looked at by such a pass.

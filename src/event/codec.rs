@@ -154,7 +154,7 @@ mod tests {
             r#"{"step":1,"at_ns":0,"input":"wakeup"}"#,
             r#"{"step":2,"at_ns":5,"input":{"cancel":{"job":"chat"}}}"#,
             r#"{"step":3,"at_ns":5,"input":{"gpu_reported":{"gpu":"alpha/1","state":"failed"}}}"#,
-            r#"{"step":4,"at_ns":9,"event":{"claim_freed":{"run":{"job":"chat","replica":0,"attempt":1}}}}"#,
+            r#"{"step":4,"at_ns":9,"event":{"claim_freed":{"run":{"job":"chat","replica":0,"attempt":1},"node":"alpha"}}}"#,
         ];
         for row in rows {
             let record = decode_line(row, &mut names()).expect(row);

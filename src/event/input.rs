@@ -53,7 +53,7 @@ impl Phase {
 
 /// A fact about one run. A late, lost or repeated one is an ordinary input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Lifecycle {
     Analysed,
     AnalysisFailed,
@@ -69,6 +69,10 @@ pub enum Lifecycle {
     NodeFailed,
     /// Ended because it was told to.
     Stopped,
+    /// Its part on this node has ended because it was told to; of another part nothing is known.
+    StoppedOn {
+        node: NodeId,
+    },
 }
 
 /// What happened. All inputs of one instant are applied, class by class, before anything is decided.
