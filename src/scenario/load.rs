@@ -146,8 +146,9 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
     jobs::refuse_endless(&drafts, &profile, head.until, report);
     let (arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
     let faults = faults::read(&file, &world, head.until, report);
-    let setting = Setting { world: &world, until: head.until, folder };
+    let setting = Setting { world: &world, arrivals: &arrivals, until: head.until, folder };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
+    let evaluations = expectations::evaluations(&expectations, &reproductions);
     let rehearsal = Rehearsal {
         title: head.title,
         source: effective,
@@ -157,6 +158,7 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
         arrivals,
         cancellations,
         faults,
+        evaluations,
         until: head.until,
     };
     let warnings = Diagnostics::default();

@@ -20,12 +20,14 @@
 mod demand;
 mod diagnostic;
 mod emit;
+mod expectation_window;
 mod expectations;
 mod faults;
 mod fields;
 mod jobs;
 mod load;
 mod machines;
+mod metric_text;
 mod nodes;
 mod parse;
 mod profiles;
@@ -40,6 +42,7 @@ mod world;
 mod tests;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use expectations::expectation_words;
 pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text};
 pub use profiles::{load_profile, profile_names};
 pub use trace_source::TraceUse;
