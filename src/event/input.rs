@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Foreign, GpuState, NodeSpec, NodeState};
-use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::ids::{GpuId, JobId, NodeId, RunId, declared};
 use crate::units::SimTime;
 use crate::workload::{Demand, Ending, JobSpec};
 
@@ -53,7 +53,7 @@ impl Phase {
 
 /// A fact about one run. A late, lost or repeated one is an ordinary input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Lifecycle {
     Analysed,
     AnalysisFailed,
@@ -77,9 +77,10 @@ pub enum Lifecycle {
 
 /// What happened. All inputs of one instant are applied, class by class, before anything is decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Input {
     NodeDeclared {
+        #[serde(with = "declared")]
         node: NodeId,
         state: NodeState,
         spec: NodeSpec,
@@ -113,6 +114,7 @@ pub enum Input {
         job: JobId,
     },
     Submit {
+        #[serde(with = "declared")]
         job: JobId,
         spec: Arc<JobSpec>,
     },
