@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use dryrack::engine::{Progress, RunOptions, run};
-use dryrack::event::Sink;
+use dryrack::engine::{Audit, Progress, Records, RunOptions, replay, run};
+use dryrack::event::{Event, Record, Said, Sink, decode_line, encode_line};
 use dryrack::expect::{EventName, Horizon, Judge, Verdict};
 use dryrack::ids::Names;
 use dryrack::report::{Accounts, METRICS, Series};
@@ -52,6 +52,24 @@ pub fn every_example_of_the_reference_holds() {
     for block in &blocks()[1..] {
         load_text("block.yaml", block, Path::new(""), &Options::default()).unwrap_or_else(|faults| panic!("{faults}"));
     }
+}
+
+pub fn a_log_with_judgements_is_audited_and_replayed() {
+    let text = format!("{}expect:\n  - {{evaluate: '*', is: fits, at: 5m}}\n", blocks()[0]);
+    let loaded = load_text("text.yaml", &text, Path::new(""), &Options::default());
+    let rehearsal = loaded.unwrap_or_else(|faults| panic!("{faults}")).rehearsal;
+    let (mut records, mut audit) = (Records::default(), Audit::new(false));
+    run(&rehearsal, RunOptions::default(), &mut [&mut records as &mut dyn Sink, &mut audit]);
+    assert_eq!(audit.finish().submitted, 6);
+    let said = records.0.iter().filter(|record| matches!(record.said, Said::Event(Event::Evaluated { .. })));
+    assert_eq!(said.count(), 6);
+    let lines =
+        |names: &mut Names| -> Vec<String> { records.0.iter().map(|record| encode_line(record, names)).collect() };
+    let mut names = Names::default();
+    let read = lines(&mut Names::default()).iter().map(|line| decode_line(line, &mut names)).collect::<Result<_, _>>();
+    let read: Vec<Record> = read.expect("what was written can be read");
+    assert_eq!(read, records.0);
+    replay(rehearsal.profile, rehearsal.seed, read).expect("the same events come again");
 }
 
 pub fn every_word_of_the_grammar_has_an_example() {
