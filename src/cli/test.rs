@@ -29,7 +29,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// Threads to run on; as many as there are cores if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
     /// Fail if no scenario among them tells some option of a historic profile apart from its base
     #[arg(long)]
