@@ -20,6 +20,8 @@ pub struct Rehearsal {
     /// In order of time; of equal times, in the order of the file.
     pub arrivals: Vec<Arrival>,
     pub cancellations: Vec<(SimTime, JobId)>,
+    /// From then on the job is to have so many replicas.
+    pub scalings: Vec<(SimTime, JobId, u32)>,
     pub faults: Vec<(SimTime, Fault)>,
     /// The run stops before the first instant after this; without it, when nothing is left to happen.
     pub until: Option<SimTime>,

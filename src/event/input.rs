@@ -108,6 +108,11 @@ pub enum Input {
     Cancel {
         job: JobId,
     },
+    /// A job is to have so many replicas from now on.
+    Scale {
+        job: JobId,
+        replicas: u32,
+    },
     Submit {
         job: JobId,
         spec: Arc<JobSpec>,
@@ -121,6 +126,7 @@ pub enum Input {
 pub enum InputClass {
     FleetFact,
     Exit,
+    /// And other changes that users ask for.
     Cancellation,
     Arrival,
     Timer,
@@ -136,7 +142,7 @@ impl Input {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. } => InputClass::FleetFact,
             Input::Run { .. } => InputClass::Exit,
-            Input::Cancel { .. } => InputClass::Cancellation,
+            Input::Cancel { .. } | Input::Scale { .. } => InputClass::Cancellation,
             Input::Submit { .. } => InputClass::Arrival,
             Input::Wakeup => InputClass::Timer,
         }

@@ -345,6 +345,7 @@ impl Sink for Judge {
             | Input::ForeignUse { .. }
             | Input::Run { .. }
             | Input::Cancel { .. }
+            | Input::Scale { .. }
             | Input::Wakeup => {}
         }
     }
@@ -403,6 +404,7 @@ fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
         Event::Retry { run, .. } => (Some(EventName::Retry), Some(*run)),
         Event::DeadlineExpired { run, .. } => (Some(EventName::DeadlineExpired), Some(*run)),
         Event::SafetyBroken { run, .. } => (Some(EventName::SafetyBroken), Some(*run)),
+        Event::ReplicaAdded { run } => (None, Some(*run)),
         Event::JobEnded { .. } => (None, None),
     }
 }

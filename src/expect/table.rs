@@ -25,7 +25,7 @@ use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sin
 use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement, Reserved};
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
 use crate::units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
-use crate::workload::{Demand, Gang, JobSpec, Restart, TaskDemand};
+use crate::workload::{Demand, Gang, JobSpec, Restart, TaskDemand, Unselectable};
 
 const ALPHA: usize = 0;
 const BETA: usize = 1;
@@ -67,6 +67,7 @@ fn job(name: &str, replicas: u32) -> Arc<JobSpec> {
         analyse: false,
         restart: Restart::Never,
         retry: None,
+        unselectable: Unselectable::Wait,
     })
 }
 

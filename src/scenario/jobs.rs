@@ -10,14 +10,18 @@ use super::world::{World, copies};
 use crate::control::Profile;
 use crate::ids::JobId;
 use crate::units::{Permille, SimDuration, SimTime};
-use crate::workload::{Arrival, Backoff, Course, Demand, Ending, GpuTake, JobSpec, Pick, Restart, RetryPolicy};
+use crate::workload::{
+    Arrival, Backoff, Course, Demand, Ending, GpuTake, JobSpec, Pick, Restart, RetryPolicy, Unselectable,
+};
 
 const RESTARTS: [(&str, Restart); 3] =
     [("never", Restart::Never), ("on_failure", Restart::OnFailure), ("always", Restart::Always)];
 const ENDINGS: [(&str, Ending); 2] = [("completed", Ending::Completed), ("failed", Ending::Failed)];
 
+const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), ("refuse", Unselectable::Refuse)];
+
 /// Fields of a job besides those of its demand.
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 20] = [
     "name",
     "at",
     "count",
@@ -37,6 +41,7 @@ const FIELDS: [&str; 19] = [
     "restart",
     "retry",
     "replicas",
+    "unselectable",
 ];
 
 /// Jobs of one scenario.
@@ -210,6 +215,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         analyse: fields.has("analysis"),
         restart,
         retry: fields.get("retry").and_then(|tree| retry(tree, profile, restart, report)),
+        unselectable: fields.word("unselectable", "what to do", &UNSELECTABLE, report).unwrap_or_default(),
     }
 }
 

@@ -156,6 +156,7 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
         nodes: world.nodes,
         arrivals,
         cancellations,
+        scalings: Vec::new(),
         faults,
         until: head.until,
     };

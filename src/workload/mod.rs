@@ -5,6 +5,8 @@
 
 mod demand;
 mod job;
+mod mishap;
 
 pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
-pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy};
+pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
+pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};
