@@ -5,6 +5,7 @@
 
 mod audit;
 mod explain;
+mod outages;
 mod queue;
 mod rehearsal;
 mod replay;
@@ -14,6 +15,7 @@ mod world;
 
 pub use audit::{Accounts, Audit};
 pub use explain::{Explanation, WhyHere, explain};
+pub use outages::{Becomes, FailureModel, Outage, Subject, Target, as_faults};
 pub use queue::EventQueue;
 pub use rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
 pub use replay::{Difference, Replay, replay};
