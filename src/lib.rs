@@ -56,6 +56,9 @@
 //! A demand that was refused is not judged again before the fleet has grown: taking never makes room, so the answer
 //! would be the same. So a queue of thousands costs nothing while nothing is given back.
 
+// Here, not in `Cargo.toml`: tests may unwrap.
+#![warn(clippy::unwrap_used)]
+
 pub mod catalog;
 pub mod cli;
 pub mod control;

@@ -27,6 +27,7 @@ pub fn rehearse<W: Write>(
     progress: &Progress,
     log: Option<&mut LogWriter<W>>,
 ) -> Rehearsed {
+    #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
     let begun = Instant::now();
     let mut judge = Judge::new(expectations, names(rehearsal));
     let mut accounts = Accounts::default();

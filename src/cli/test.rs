@@ -78,6 +78,7 @@ pub fn test(args: &TestArgs, format: Format) -> Done {
         warn("no scenario files there: folders are searched for *.yaml\n");
         return Ok(Exit::NothingSelected);
     }
+    #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
     let begun = Instant::now();
     let pool = pool(args.threads)?;
     let overrides = Overrides::under(args.profile.clone());
@@ -144,6 +145,7 @@ fn judge_case(case: &mut Case, place: String, reproduction: &Reproduction) {
 
 /// Runs the scenario once, after `prepare` had its way with it.
 fn test_case(file: &Path, overrides: &Overrides, prepare: impl FnOnce(&mut Loaded)) -> Case {
+    #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
     let begun = Instant::now();
     let mut loaded = match load(file, &overrides.lower()) {
         Ok(loaded) => loaded,

@@ -25,8 +25,8 @@ pub use profile::{
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::event::{Command, Event, Input, Output};
-use crate::fleet::{Fleet, NodeClaim, NodeState, Placement};
+use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
+use crate::fleet::{Fleet, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::scheduler::{Decision, Discipline, Examination, Grouping, WaitQueue, decide, examine};
 use crate::units::SimTime;
@@ -34,7 +34,7 @@ use crate::workload::Demand;
 use nodes::NodeRecord;
 use passes::PassState;
 use placing::Deciding;
-use store::{DemandRecord, JobRecord, Replica, ReplicaIndex};
+use store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use timer::{Timer, Timers};
 
 /// The control plane.
@@ -56,7 +56,7 @@ pub struct Control {
     analysing: BTreeSet<RunId>,
     deciding: Option<Deciding>,
     /// Claims that outlive their run, because a node cannot confirm that it has stopped.
-    kept_claims: BTreeMap<RunId, Vec<NodeClaim>>,
+    kept_claims: BTreeMap<RunId, Placement>,
     timers: Timers,
     analyse_pass: PassState,
     place_pass: PassState,
@@ -147,6 +147,7 @@ impl Control {
             Input::HeartbeatMissed { last, .. } if *last > now => Err("a heartbeat from the future"),
             Input::HeartbeatMissed { node, .. } => known_node(*node),
             Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
+            Input::Run { fact: Lifecycle::StoppedOn { node }, .. } if !self.fleet.knows(*node) => known_node(*node),
             Input::Run { run, .. } if known_job(run.job)?.replica(run.replica).is_none() => {
                 Err("a replica that is not")
             }
@@ -208,8 +209,7 @@ impl Control {
     /// What each run holds now, kept claims included.
     pub fn held(&self) -> Vec<Placement> {
         let live = self.replicas.iter().filter_map(|replica| replica.placement.clone());
-        let kept = self.kept_claims.values().map(|claims| Placement::new(claims.iter().cloned().collect()));
-        live.chain(kept).collect()
+        live.chain(self.kept_claims.values().cloned()).collect()
     }
 
     /// Integrity of the whole store; costs a pass over everything.
@@ -220,6 +220,27 @@ impl Control {
             let holds = replica.placement.is_some();
             assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
         }
+        self.assert_indexes();
+    }
+
+    /// What is kept twice for speed says the same twice; and cancelled means no more work.
+    fn assert_indexes(&self) {
+        let mut queued = 0;
+        for (index, replica) in self.replicas.iter().enumerate() {
+            let index = index as ReplicaIndex;
+            let analysing = self.analysing.contains(&replica.run());
+            assert_eq!(analysing, replica.phase == Phase::Analysing, "{} is not what is analysed", replica.run());
+            for claim in replica.placement.iter().flat_map(|placement| placement.claims()) {
+                assert!(self.nodes[claim.node.index()].runs.contains(&index), "{} is not on its node", replica.run());
+            }
+            queued += usize::from(replica.wait == Wait::Queue);
+        }
+        assert_eq!(queued, self.queue.len(), "the queue holds who does not wait in it");
+        let on_nodes: usize = self.nodes.iter().map(|node| node.runs.len()).sum();
+        let claims = |replica: &Replica| replica.placement.as_ref().map_or(0, |placement| placement.claims().len());
+        assert_eq!(on_nodes, self.replicas.iter().map(claims).sum::<usize>(), "a node keeps a run that has left it");
+        let analysed = self.replicas.iter().filter(|replica| replica.phase == Phase::Analysing).count();
+        assert_eq!(self.analysing.len(), analysed, "an analysis goes on that nobody waits for");
     }
 
     /// Liveness: with nothing more to come, nobody waits whom the queue would let pass and the fleet would hold.
@@ -234,6 +255,12 @@ impl Control {
             let decision = decide(&self.profile.scheduler, demand, &self.fleet, Grouping::EachNode, 1);
             assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
             assert!(replica.held.is_some(), "{} waits and was never told why", replica.run());
+        }
+        for (run, kept) in &self.kept_claims {
+            for claim in kept.claims() {
+                let state = self.fleet.node(claim.node).status.state;
+                assert_ne!(state, NodeState::Ready, "{run} has ended, and its node could long have said so");
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use super::Control;
 use super::store::ReplicaIndex;
 use super::timer::Timer;
 use crate::event::{Command, Event, Outcome, Phase, Reason};
-use crate::fleet::{GpuState, NodeSpec, NodeState};
+use crate::fleet::{GpuState, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, NodeId, RunId};
 use crate::lifecycle::is_node_edge;
 use crate::units::SimTime;
@@ -133,33 +133,33 @@ impl Control {
         let (outcome, because) = replica.stopping.unwrap_or((Outcome::Lost, Reason::NodeLost));
         let gone = self.fleet.node(lost).status.state == NodeState::Gone;
         let placement = replica.placement.clone().expect("a replica on a node has a placement");
-        let (free, kept): (Vec<_>, Vec<_>) =
-            placement.claims().iter().cloned().partition(|claim| gone && claim.node == lost);
-        let claim_kept = !kept.is_empty();
-        if from != Phase::Stopping && claim_kept {
+        let stopped = replica.stopped_on.clone();
+        let (kept, _) = placement.split(|node| !(stopped.contains(&node) || gone && node == lost));
+        if from != Phase::Stopping && !kept.is_empty() {
             self.ask(Command::Stop { run });
         }
-        self.end_holding(index, outcome, because, free, kept);
+        self.end_keeping(index, outcome, because, kept);
     }
 
     /// A node that is gone holds nothing any more.
     fn forget_kept_claims(&mut self, node: NodeId) {
-        let touching: Vec<RunId> = (self.kept_claims.iter())
-            .filter(|(_, claims)| claims.iter().any(|claim| claim.node == node))
-            .map(|(run, _)| *run)
-            .collect();
+        let touches = |(_, kept): &(&RunId, &Placement)| kept.touches(node);
+        let touching: Vec<RunId> = self.kept_claims.iter().filter(touches).map(|(run, _)| *run).collect();
         for run in touching {
-            let claims = self.kept_claims.get_mut(&run).expect("just found");
-            let (gone, kept): (Vec<_>, Vec<_>) = claims.drain(..).partition(|claim| claim.node == node);
-            *claims = kept;
-            let empty = claims.is_empty();
-            for claim in gone {
-                self.fleet.release(&claim);
-            }
-            if empty {
-                self.kept_claims.remove(&run);
-                self.say(Event::ClaimFreed { run });
-            }
+            self.free_kept(run, |other| other == node);
+        }
+    }
+
+    /// What a run that is over still holds on these nodes is free.
+    pub(super) fn free_kept(&mut self, run: RunId, is_free: impl Fn(NodeId) -> bool) {
+        let Some(kept) = self.kept_claims.remove(&run) else { return };
+        let (free, remains) = kept.split(is_free);
+        for claim in free.claims() {
+            self.fleet.release(claim);
+            self.say(Event::ClaimFreed { run, node: claim.node });
+        }
+        if !remains.is_empty() {
+            self.kept_claims.insert(run, remains);
         }
     }
 }

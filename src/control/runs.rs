@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::Control;
 use super::profile::Trigger;
 use super::store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
-use crate::fleet::NodeClaim;
+use crate::fleet::Placement;
 use crate::ids::{JobId, RunId};
 use crate::lifecycle::is_run_edge;
 use crate::policy::{Next, RetryState};
@@ -63,6 +65,7 @@ impl Control {
             analysed: !spec.analyse,
             retry: RetryState::default(),
             stopping: None,
+            stopped_on: SmallVec::new(),
             dismissed: false,
             due: self.now,
             processed: 0,
@@ -197,6 +200,7 @@ impl Control {
                 let (outcome, because) = self.replicas[index as usize].stopping.expect("set when it was told to stop");
                 self.end(index, outcome, because);
             }
+            (Lifecycle::StoppedOn { node }, Phase::Stopping) => self.replicas[index as usize].stopped_on.push(node),
             // Late or repeated.
             (
                 Lifecycle::Analysed
@@ -207,7 +211,8 @@ impl Control {
                 | Lifecycle::Exited(_)
                 | Lifecycle::GpuFailed
                 | Lifecycle::NodeFailed
-                | Lifecycle::Stopped,
+                | Lifecycle::Stopped
+                | Lifecycle::StoppedOn { .. },
                 _,
             ) => {}
         }
@@ -220,13 +225,16 @@ impl Control {
             | Lifecycle::Exited(_)
             | Lifecycle::GpuFailed
             | Lifecycle::NodeFailed => true,
-            Lifecycle::Analysed | Lifecycle::AnalysisFailed | Lifecycle::Preparing | Lifecycle::Started => false,
+            Lifecycle::Analysed
+            | Lifecycle::AnalysisFailed
+            | Lifecycle::Preparing
+            | Lifecycle::Started
+            | Lifecycle::StoppedOn { .. } => false,
         };
-        if is_over && let Some(claims) = self.kept_claims.remove(&run) {
-            for claim in claims {
-                self.fleet.release(&claim);
-            }
-            self.say(Event::ClaimFreed { run });
+        if is_over {
+            self.free_kept(run, |_| true);
+        } else if let Lifecycle::StoppedOn { node } = fact {
+            self.free_kept(run, |other| other == node);
         }
     }
 
@@ -265,9 +273,10 @@ impl Control {
             // It will not say that it has stopped, so nobody can know that what it holds is free.
             Phase::Stopping => {
                 let (outcome, because) = stopping.expect("set when it was told to stop");
-                let placement = &self.replicas[index as usize].placement;
-                let kept = placement.as_ref().expect("what stops has a placement").claims().to_vec();
-                self.end_holding(index, outcome, because, Vec::new(), kept);
+                let replica = &self.replicas[index as usize];
+                let placement = replica.placement.as_ref().expect("what stops has a placement");
+                let (_, kept) = placement.split(|node| replica.stopped_on.contains(&node));
+                self.end_keeping(index, outcome, because, kept);
             }
             Phase::Ended => panic!("{run} has ended and has no deadline"),
         }
@@ -275,37 +284,29 @@ impl Control {
 
     /// Ends a run and frees all it holds.
     pub(super) fn end(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
-        let placement = &self.replicas[index as usize].placement;
-        let free = placement.as_ref().map_or(Vec::new(), |placement| placement.claims().to_vec());
-        self.end_holding(index, outcome, because, free, Vec::new());
+        self.end_keeping(index, outcome, because, Placement::default());
     }
 
-    /// Ends a run; `free` is free at once, `kept` stays taken until it is known to be over.
-    pub(super) fn end_holding(
-        &mut self,
-        index: ReplicaIndex,
-        outcome: Outcome,
-        because: Reason,
-        free: Vec<NodeClaim>,
-        kept: Vec<NodeClaim>,
-    ) {
+    /// Ends a run and frees all it holds but `kept`, which stays taken until it is known to be over.
+    pub(super) fn end_keeping(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, kept: Placement) {
         self.withdraw(index);
         let replica = &mut self.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
         let ran = if from == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };
-        replica.placement = None;
+        let placement = replica.placement.take().unwrap_or_default();
         replica.stopping = None;
-        for claim in free.iter().chain(&kept) {
+        replica.stopped_on.clear();
+        for claim in placement.claims() {
             self.nodes[claim.node.index()].runs.remove(&index);
+            if !kept.touches(claim.node) {
+                self.fleet.release(claim);
+            }
         }
-        for claim in &free {
-            self.fleet.release(claim);
-        }
-        let claim_kept = !kept.is_empty();
-        if claim_kept {
+        let kept_on = kept.claims().iter().map(|claim| claim.node).collect();
+        if !kept.is_empty() {
             self.kept_claims.insert(run, kept);
         }
-        self.say(Event::Ended { run, from, outcome, because, claim_kept });
+        self.say(Event::Ended { run, from, outcome, because, kept: kept_on });
         self.enter_silently(index, Phase::Ended);
         self.follow(index, outcome, because, ran);
     }

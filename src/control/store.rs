@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::event::{Histogram, Outcome, Phase, Reason, Refusal};
 use crate::fleet::Placement;
-use crate::ids::{JobId, RunId};
+use crate::ids::{JobId, NodeId, RunId};
 use crate::policy::RetryState;
 use crate::scheduler::QueueKey;
 use crate::units::SimTime;
@@ -68,6 +70,8 @@ pub struct Replica {
     pub stopping: Option<(Outcome, Reason)>,
     /// It was scaled away: no attempt follows.
     pub dismissed: bool,
+    /// The nodes that have said already that their part of it has stopped.
+    pub stopped_on: SmallVec<[NodeId; 1]>,
     /// When a pass for each replica looks at it next.
     pub due: SimTime,
     /// How often it was looked at by such a pass.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::event::{Event, Input, Outcome, Phase, Sink};
-use crate::fleet::{GpuState, NodeClaim, NodeShape, NodeState, Placement};
+use crate::fleet::{GpuState, NodeShape, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::units::SimTime;
 use crate::workload::{Gang, JobSpec, Pick};
@@ -111,38 +111,20 @@ impl Audit {
         assert!(self.claims.insert(run, placement.clone()).is_none(), "{run} was placed twice");
     }
 
-    fn free(&mut self, run: RunId) {
+    /// Frees what a run holds, but on the nodes that keep it.
+    fn free(&mut self, run: RunId, keeps: impl Fn(NodeId) -> bool) {
         let placement = self.claims.remove(&run).unwrap_or_else(|| panic!("{run} frees what it does not hold"));
-        placement.claims().iter().for_each(|claim| self.free_claim(claim));
-    }
-
-    fn free_claim(&mut self, claim: &NodeClaim) {
-        *self.cpu_taken.get_mut(&claim.node).expect("it was taken") -= claim.cpu.get();
-        for part in &claim.gpus {
-            let gpu = GpuId { node: claim.node, index: part.index };
-            *self.gpu_milli_taken.get_mut(&gpu).expect("it was taken") -= u64::from(part.share.get());
-        }
-    }
-
-    /// Claims kept after their end are free on a node that is gone.
-    fn node_gone(&mut self, node: NodeId) {
-        let kept: Vec<RunId> = self.claims.keys().copied().collect();
-        for run in kept {
-            let (attempt, phase) = self.phases[&(run.job, run.replica)];
-            if attempt == run.attempt && phase != Phase::Ended {
-                continue;
+        let (kept, free) = placement.split(keeps);
+        for claim in free.claims() {
+            *self.cpu_taken.get_mut(&claim.node).expect("it was taken") -= claim.cpu.get();
+            for part in &claim.gpus {
+                let gpu = GpuId { node: claim.node, index: part.index };
+                *self.gpu_milli_taken.get_mut(&gpu).expect("it was taken") -= u64::from(part.share.get());
             }
-            self.drop_claims_on(run, node);
         }
-    }
-
-    fn drop_claims_on(&mut self, run: RunId, node: NodeId) {
-        let Some(placement) = self.claims.get(&run).filter(|placement| placement.touches(node)).cloned() else {
-            return;
-        };
-        let (gone, kept): (Vec<_>, Vec<_>) = placement.claims().iter().cloned().partition(|claim| claim.node == node);
-        gone.iter().for_each(|claim| self.free_claim(claim));
-        self.claims.insert(run, Placement::new(kept.into_iter().collect()));
+        if !kept.is_empty() {
+            self.claims.insert(run, kept);
+        }
     }
 
     fn leave(&mut self, run: RunId, from: Phase, to: Phase) {
@@ -185,9 +167,6 @@ impl Sink for Audit {
             Event::NodeChanged { node, from, to, .. } => {
                 assert_eq!(self.nodes[node.index()].1, *from, "a node leaves a state that it was not in");
                 self.nodes[node.index()].1 = *to;
-                if *to == NodeState::Gone {
-                    self.node_gone(*node);
-                }
             }
             Event::GpuChanged { gpu, to, .. } => assert_eq!(self.gpus[gpu], *to),
             Event::Placed { run, placement, .. } => {
@@ -200,20 +179,19 @@ impl Sink for Audit {
                 assert!(!to.holds_claim() || from.holds_claim(), "{run} holds a claim without being placed");
                 self.leave(*run, *from, *to);
             }
-            Event::Ended { run, from, claim_kept, .. } => {
+            Event::Ended { run, from, kept, .. } => {
                 self.leave(*run, *from, Phase::Ended);
-                assert!(from.holds_claim() || !claim_kept, "{run} keeps a claim it never had");
-                if from.holds_claim() && !claim_kept {
-                    self.free(*run);
-                } else if *claim_kept {
-                    let gone = |node: &NodeId| self.nodes[node.index()].1 == NodeState::Gone;
-                    let nodes: Vec<NodeId> = self.claims[run].claims().iter().map(|claim| claim.node).collect();
-                    for node in nodes.into_iter().filter(gone).collect::<Vec<_>>() {
-                        self.drop_claims_on(*run, node);
-                    }
+                assert!(from.holds_claim() || kept.is_empty(), "{run} keeps a claim it never had");
+                let gone = |node: &NodeId| self.nodes[node.index()].1 == NodeState::Gone;
+                assert!(!kept.iter().any(gone), "{run} keeps a claim on a node that is gone");
+                if from.holds_claim() {
+                    self.free(*run, |node| kept.contains(&node));
                 }
             }
-            Event::ClaimFreed { run } => self.free(*run),
+            Event::ClaimFreed { run, node } => {
+                assert!(self.claims[run].touches(*node), "{run} frees a node that it does not hold");
+                self.free(*run, |other| other != *node);
+            }
             Event::Retry { run, .. } => {
                 let known =
                     self.phases.get_mut(&(run.job, run.replica)).expect("only what was submitted is tried again");

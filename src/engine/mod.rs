@@ -10,6 +10,7 @@ mod queue;
 mod rehearsal;
 mod replay;
 mod run;
+mod selection;
 mod swarm;
 mod world;
 
@@ -20,5 +21,6 @@ pub use queue::EventQueue;
 pub use rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
 pub use replay::{Difference, Replay, replay};
 pub use run::{Checks, Progress, RunEnd, RunOptions, run};
+pub use selection::{Selection, selection};
 pub use swarm::{Records, WorldResult, draw_world, run_world};
 pub use world::Due;

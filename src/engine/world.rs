@@ -65,6 +65,8 @@ struct WorldRun {
     alive: bool,
     /// How often it has said something.
     said: u32,
+    /// What it will say of having stopped is on its way, whatever becomes of a node of it.
+    told_to_stop: bool,
 }
 
 pub struct World<'a> {
@@ -164,7 +166,10 @@ impl<'a> World<'a> {
                 if let Some(length) = length {
                     self.queue.push(now.saturating_add(length), Due::Fact { run, epoch: 0, fact });
                 }
-                self.runs.insert(run, WorldRun { course, placement: None, epoch: 0, alive: true, said: 0 });
+                self.runs.insert(
+                    run,
+                    WorldRun { course, placement: None, epoch: 0, alive: true, said: 0, told_to_stop: false },
+                );
             }
             Command::AbandonAnalysis { run } => {
                 self.runs.remove(&run);
@@ -191,7 +196,8 @@ impl<'a> World<'a> {
             Fate::SlowBy(more) => course.prepare.saturating_add(more),
             Fate::Well | Fate::Fails | Fate::Never | Fate::AgainAfter(_) => course.prepare,
         };
-        self.runs.insert(run, WorldRun { course, placement: Some(placement), epoch, alive: reached, said });
+        let (placement, told_to_stop) = (Some(placement), false);
+        self.runs.insert(run, WorldRun { course, placement, epoch, alive: reached, said, told_to_stop });
         if !reached {
             return;
         }
@@ -202,22 +208,27 @@ impl<'a> World<'a> {
         self.queue.push(now.saturating_add(prepare), Due::Fact { run, epoch, fact });
     }
 
-    /// Each of its nodes is told; one that cannot be reached is told once it can.
+    /// Each of its nodes is told; one that cannot be reached is told once it can, and the others answer for themselves.
     fn stop(&mut self, now: SimTime, run: RunId) {
-        let Some(known) = self.runs.get_mut(&run) else {
-            // It has ended in the meantime, and has said so.
-            return;
-        };
-        let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
-        let unreached = claims.iter().find(|claim| self.nodes[claim.node.index()].is_out_of_reach());
-        if let Some(claim) = unreached {
-            self.nodes[claim.node.index()].to_stop.push(run);
+        // Otherwise it has ended in the meantime, and has said so.
+        let Some(known) = self.runs.get_mut(&run) else { return };
+        let placement = known.placement.clone().unwrap_or_default();
+        known.epoch += 1;
+        known.told_to_stop = true;
+        let length = if known.alive { known.course.stop } else { SimDuration::ZERO };
+        let (epoch, at) = (known.epoch, now.saturating_add(length));
+        let (unreached, reached) = placement.split(|node| self.nodes[node.index()].is_out_of_reach());
+        if unreached.is_empty() {
+            self.queue.push(at, Due::Fact { run, epoch, fact: Lifecycle::Stopped });
             return;
         }
-        known.epoch += 1;
-        let length = if known.alive { known.course.stop } else { SimDuration::ZERO };
-        let fact = Lifecycle::Stopped;
-        self.queue.push(now.saturating_add(length), Due::Fact { run, epoch: known.epoch, fact });
+        for claim in reached.claims() {
+            let fact = Lifecycle::StoppedOn { node: claim.node };
+            self.queue.push(at, Due::Fact { run, epoch, fact });
+        }
+        for claim in unreached.claims() {
+            self.nodes[claim.node.index()].to_stop.push(run);
+        }
     }
 
     fn happen_one(&mut self, now: SimTime, due: Due, inputs: &mut Vec<Input>) {
@@ -268,11 +279,18 @@ impl<'a> World<'a> {
             | Lifecycle::GpuFailed
             | Lifecycle::NodeFailed
             | Lifecycle::Stopped => true,
-            Lifecycle::Analysed | Lifecycle::AnalysisFailed | Lifecycle::Preparing | Lifecycle::Started => false,
+            Lifecycle::Analysed
+            | Lifecycle::AnalysisFailed
+            | Lifecycle::Preparing
+            | Lifecycle::Started
+            | Lifecycle::StoppedOn { .. } => false,
         };
         known.alive &= !is_over;
         let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
-        let unheard = claims.iter().find(|claim| self.nodes[claim.node.index()].is_out_of_reach());
+        let speaker = if let Lifecycle::StoppedOn { node } = fact { Some(node) } else { None };
+        let speaks = |node| speaker.is_none_or(|speaker| speaker == node);
+        let unheard =
+            claims.iter().find(|claim| speaks(claim.node) && self.nodes[claim.node.index()].is_out_of_reach());
         match unheard {
             Some(claim) => self.nodes[claim.node.index()].unsent.push((run, fact)),
             None => {
@@ -358,7 +376,7 @@ impl<'a> World<'a> {
                 for run in self.runs_on(id) {
                     let run = self.runs.get_mut(&run).expect("just listed");
                     run.alive = false;
-                    run.epoch += 1;
+                    run.epoch += u32::from(!run.told_to_stop);
                 }
             }
             NodeTurn::Ready => self.come_back(now, id, inputs),
@@ -383,7 +401,7 @@ impl<'a> World<'a> {
     fn kill_on(&mut self, now: SimTime, id: NodeId, inputs: &mut Vec<Input>) {
         for run in self.runs_on(id) {
             let known = self.runs.get_mut(&run).expect("just listed");
-            if !known.alive {
+            if !known.alive || known.told_to_stop {
                 continue;
             }
             known.alive = false;

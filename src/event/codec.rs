@@ -98,6 +98,10 @@ fn swap(value: &mut Value, names: &Names, replace: Swap) -> Result<(), CodecErro
                         swap_pick(item, names, replace)?;
                         continue;
                     }
+                    "kept" => {
+                        swap_items(item, Kind::Node, names, replace)?;
+                        continue;
+                    }
                     // User data with keys of its own.
                     "labels" => continue,
                     _ => {
@@ -115,11 +119,16 @@ fn swap(value: &mut Value, names: &Names, replace: Swap) -> Result<(), CodecErro
 
 fn swap_pick(pick: &mut Value, names: &Names, replace: Swap) -> Result<(), CodecError> {
     for (form, kind) in [("nodes", Kind::Node), ("gpus", Kind::Gpu), ("all_gpus", Kind::Gpu)] {
-        if let Some(Value::Array(items)) = pick.get_mut(form) {
-            for item in items {
-                *item = replace(kind, item, names)?;
-            }
+        if let Some(items) = pick.get_mut(form) {
+            swap_items(items, kind, names, replace)?;
         }
+    }
+    Ok(())
+}
+
+fn swap_items(items: &mut Value, kind: Kind, names: &Names, replace: Swap) -> Result<(), CodecError> {
+    for item in items.as_array_mut().into_iter().flatten() {
+        *item = replace(kind, item, names)?;
     }
     Ok(())
 }

@@ -69,6 +69,10 @@ pub enum Lifecycle {
     NodeFailed,
     /// Ended because it was told to.
     Stopped,
+    /// Its part on this node has ended because it was told to; of another part nothing is known.
+    StoppedOn {
+        node: NodeId,
+    },
 }
 
 /// What happened. All inputs of one instant are applied, class by class, before anything is decided.

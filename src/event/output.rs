@@ -1,6 +1,7 @@
 //! What the control plane asks for, and what it says of itself.
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::input::Phase;
 use super::reason::{Histogram, Reason};
@@ -131,17 +132,18 @@ pub enum Event {
         to: Phase,
         because: Option<Reason>,
     },
-    /// The last edge. What it held is free again, unless its node cannot confirm that (`claim_kept`).
+    /// The last edge. What it held is free again, but on the nodes that cannot confirm that it has stopped (`kept`).
     Ended {
         run: RunId,
         from: Phase,
         outcome: Outcome,
         because: Reason,
-        claim_kept: bool,
+        kept: SmallVec<[NodeId; 1]>,
     },
     /// A claim kept beyond the end of its run is free now.
     ClaimFreed {
         run: RunId,
+        node: NodeId,
     },
     /// Another attempt follows, not before `at`.
     Retry {
@@ -187,7 +189,7 @@ impl Event {
             | Event::CommitRefused { run, .. }
             | Event::Moved { run, .. }
             | Event::Ended { run, .. }
-            | Event::ClaimFreed { run }
+            | Event::ClaimFreed { run, .. }
             | Event::Retry { run, .. }
             | Event::DeadlineExpired { run, .. }
             | Event::ReplicaAdded { run }

@@ -98,21 +98,22 @@ impl Fold {
                     replica.claim = None;
                 }
             }
-            Event::Ended { run, outcome, because, claim_kept, .. } => {
+            Event::Ended { run, outcome, because, kept, .. } => {
                 let replica = self.replica(*run);
                 replica.phase = Phase::Ended;
                 replica.outcome = Some(*outcome);
                 replica.is_wanted = *because != Reason::ScaledDown;
                 replica.reasons = Histogram::of(*because, 1);
-                if !claim_kept {
-                    replica.claim = None;
-                }
+                let claim = replica.claim.take();
+                let remains = claim.map(|claim| claim.split(|node| kept.contains(&node)).0);
+                replica.claim = remains.filter(|claim| !claim.is_empty());
             }
-            Event::ClaimFreed { run } => {
+            Event::ClaimFreed { run, node } => {
                 // A claim kept for an earlier attempt is not this one's.
                 let replica = self.replica(*run);
                 if replica.attempt == run.attempt {
-                    replica.claim = None;
+                    let remains = replica.claim.take().map(|claim| claim.split(|other| other != *node).0);
+                    replica.claim = remains.filter(|claim| !claim.is_empty());
                 }
             }
             Event::Retry { run, because, .. } => {

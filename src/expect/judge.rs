@@ -400,7 +400,7 @@ fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
             (name, Some(*run))
         }
         Event::Ended { run, .. } => (Some(EventName::Ended), Some(*run)),
-        Event::ClaimFreed { run } => (None, Some(*run)),
+        Event::ClaimFreed { run, .. } => (None, Some(*run)),
         Event::Retry { run, .. } => (Some(EventName::Retry), Some(*run)),
         Event::DeadlineExpired { run, .. } => (Some(EventName::DeadlineExpired), Some(*run)),
         Event::SafetyBroken { run, .. } => (Some(EventName::SafetyBroken), Some(*run)),

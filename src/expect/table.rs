@@ -105,8 +105,9 @@ impl Script {
         self.tell(second, Event::Held { run, refusal: Refusal::Unfit, reasons });
     }
 
-    fn end(&mut self, second: u64, run: RunId, outcome: Outcome, because: Reason, claim_kept: bool) {
-        self.tell(second, Event::Ended { run, from: Phase::Running, outcome, because, claim_kept });
+    fn end(&mut self, second: u64, run: RunId, outcome: Outcome, because: Reason, kept: &[usize]) {
+        let kept = kept.iter().map(|node| NodeId::new(*node)).collect();
+        self.tell(second, Event::Ended { run, from: Phase::Running, outcome, because, kept });
     }
 
     fn end_job(&mut self, second: u64, job: usize, outcome: Outcome, because: Reason) {
@@ -130,7 +131,7 @@ impl Script {
         self.go(20, run(CHAT, 0, 1), Phase::Scheduled, Phase::Preparing);
         self.go(30, run(CHAT, 0, 1), Phase::Preparing, Phase::Running);
         self.turn(40, ALPHA, NodeState::Ready, NodeState::Unreachable);
-        self.end(40, run(CHAT, 0, 1), Outcome::Lost, Reason::NodeLost, true);
+        self.end(40, run(CHAT, 0, 1), Outcome::Lost, Reason::NodeLost, &[ALPHA]);
         let at = SimTime::from_secs(45);
         self.tell(40, Event::Retry { run: run(CHAT, 0, 2), at, because: Reason::NodeLost });
         for (second, id, gpu) in [(50, run(CHAT, 0, 2), 0), (50, run(PAIR, 0, 1), 1), (60, run(PAIR, 1, 1), 1)] {
@@ -140,14 +141,14 @@ impl Script {
         let gpu = GpuId { node: NodeId::new(BETA), index: 1 };
         self.tell(70, Event::GpuChanged { gpu, from: GpuState::Ready, to: GpuState::Failed });
         for replica in [0, 1] {
-            self.end(80, run(PAIR, replica, 1), Outcome::Completed, Reason::Completed, false);
+            self.end(80, run(PAIR, replica, 1), Outcome::Completed, Reason::Completed, &[]);
         }
         self.end_job(80, PAIR, Outcome::Completed, Reason::Completed);
         self.submit(80, LATE, "late", 1);
         self.hold(80, run(LATE, 0, 1), Reason::QueueOrder);
         self.turn(90, ALPHA, NodeState::Unreachable, NodeState::Ready);
-        self.tell(90, Event::ClaimFreed { run: run(CHAT, 0, 1) });
-        self.end(100, run(CHAT, 0, 2), Outcome::Cancelled, Reason::Cancelled, false);
+        self.tell(90, Event::ClaimFreed { run: run(CHAT, 0, 1), node: NodeId::new(ALPHA) });
+        self.end(100, run(CHAT, 0, 2), Outcome::Cancelled, Reason::Cancelled, &[]);
         self.end_job(100, CHAT, Outcome::Cancelled, Reason::Cancelled);
     }
 }

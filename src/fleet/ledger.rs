@@ -28,7 +28,7 @@ pub struct NodeClaim {
 }
 
 /// Where one run goes: one claim for each node, in order of node ids. Shared, as it is said, done and remembered.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Placement(Arc<[NodeClaim]>);
 
@@ -46,6 +46,16 @@ impl Placement {
 
     pub fn tasks(&self) -> u32 {
         self.0.iter().map(|claim| claim.tasks).sum()
+    }
+
+    /// The claims on nodes for which `is_wanted` holds, and the others.
+    pub fn split(&self, is_wanted: impl Fn(NodeId) -> bool) -> (Placement, Placement) {
+        let (wanted, rest) = self.0.iter().cloned().partition::<Vec<_>, _>(|claim| is_wanted(claim.node));
+        (Placement(wanted.into()), Placement(rest.into()))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub fn touches(&self, node: NodeId) -> bool {

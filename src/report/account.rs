@@ -257,7 +257,7 @@ impl Accounts {
         replica.reason = None;
     }
 
-    fn end(&mut self, run: RunId, outcome: Outcome, because: Reason, claim_kept: bool) {
+    fn end(&mut self, run: RunId, outcome: Outcome, because: Reason, kept: &[NodeId]) {
         let now = self.now;
         if is_waiting(self.replica(run).phase) {
             self.charge_wait(run);
@@ -269,13 +269,14 @@ impl Accounts {
         replica.reason = Some(because);
         let since = replica.placed_last;
         let held = std::mem::take(&mut replica.holding);
-        assert!(held || !claim_kept, "{run} keeps a claim it does not have");
+        assert!(held || kept.is_empty(), "{run} keeps a claim it does not have");
         if held {
             let placement = replica.placement.clone().expect("what holds was placed");
-            match claim_kept {
-                true => drop(self.kept.insert(run, (placement, since))),
-                false => self.release(run, &placement, since),
+            let (remains, free) = placement.split(|node| kept.contains(&node));
+            if !remains.is_empty() {
+                self.kept.insert(run, (remains, since));
             }
+            self.release(run, &free, since);
         }
     }
 
@@ -404,11 +405,15 @@ impl Sink for Accounts {
                     self.release(*run, &placement.expect("what holds was placed"), since);
                 }
             }
-            Event::Ended { run, outcome, because, claim_kept, .. } => self.end(*run, *outcome, *because, *claim_kept),
-            Event::ClaimFreed { run } => {
+            Event::Ended { run, outcome, because, kept, .. } => self.end(*run, *outcome, *because, kept),
+            Event::ClaimFreed { run, node } => {
                 let kept = self.kept.remove(run);
                 let (placement, since) = kept.unwrap_or_else(|| panic!("{run} frees a claim it did not keep"));
-                self.release(*run, &placement, since);
+                let (free, remains) = placement.split(|other| other == *node);
+                if !remains.is_empty() {
+                    self.kept.insert(*run, (remains, since));
+                }
+                self.release(*run, &free, since);
             }
             Event::Retry { run, because, .. } => self.retry(*run, *because),
             Event::ReplicaAdded { run } => {

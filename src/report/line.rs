@@ -121,11 +121,15 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
             let detail = format!("was {}{because_text}", from.name());
             of_run(*run, to.name(), detail, because.map_or(Histogram::default(), one))
         }
-        Event::Ended { run, from, outcome, because, claim_kept } => {
-            let kept = if *claim_kept { "; its claim is kept" } else { "" };
+        Event::Ended { run, from, outcome, because, kept } => {
+            let nodes: Vec<&str> = kept.iter().map(|node| names.node(*node)).collect();
+            let kept =
+                if nodes.is_empty() { String::new() } else { format!("; its claim is kept on {}", nodes.join(", ")) };
             of_run(*run, outcome.name(), format!("was {}; {because}{kept}", from.name()), one(*because))
         }
-        Event::ClaimFreed { run } => of_run(*run, "claim freed", String::new(), Histogram::default()),
+        Event::ClaimFreed { run, node } => {
+            of_run(*run, "claim freed", format!("on {}", names.node(*node)), Histogram::default())
+        }
         Event::Retry { run, at, because } => {
             of_run(*run, "retry", format!("not before {at}; {because}"), one(*because))
         }

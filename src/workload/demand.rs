@@ -39,7 +39,7 @@ pub struct GpuDemand {
     pub take: GpuTake,
     /// Types that will do, by name; any if empty.
     pub models: Vec<Arc<str>>,
-    /// Least memory that each GPU must have in all.
+    /// Least memory that each GPU must have in all, with what the system keeps of it.
     pub min_memory: Option<Bytes>,
 }
 
@@ -47,11 +47,12 @@ pub struct GpuDemand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuTake {
-    /// The whole GPU, which nobody else may hold any of.
+    /// The whole GPU, which nobody else may hold any of. Where its memory is a part of RAM, as much of it as the task's own
+    /// RAM leaves.
     Whole,
     /// A share of its time, with the same share of its memory.
     Share(GpuShare),
-    /// Memory alone; no share of its time is promised.
+    /// Memory alone; no share of its time is promised, but some must be left by others.
     Memory(Bytes),
 }
 

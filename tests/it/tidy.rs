@@ -1,0 +1,573 @@
+//! What the sources promise of themselves, held: which room may name which, what may not be called where a run must be
+//! the same twice, how each room opens, how long a file and a function may be, and what may not be left behind.
+//!
+//! A checker takes one [`Source`] and gives its faults, so each is shown to find what it is for on a few made-up lines.
+//! It reads text in which comments and literals are blanked, not syntax: what it cannot recognise it lets pass, and
+//! `clippy.toml` forbids the same calls by their types.
+
+use std::path::Path;
+
+/// Name, floor, and whether rooms of the same floor must not be named. `src/main.rs` and `src/lib.rs` are free.
+const ROOMS: [(&str, u8, bool); 21] = [
+    ("units", 0, false),
+    ("ids", 0, false),
+    ("rng", 0, false),
+    ("nearest", 0, false),
+    ("catalog", 1, false),
+    ("fleet", 1, false),
+    ("workload", 1, false),
+    ("event", 2, false),
+    ("scheduler", 3, true),
+    ("policy", 3, true),
+    ("lifecycle", 3, true),
+    ("control", 4, false),
+    ("engine", 5, true),
+    ("live", 5, true),
+    ("outside", 5, true),
+    ("scenario", 6, false),
+    ("trace", 6, false),
+    ("expect", 6, false),
+    ("plan", 6, false),
+    ("report", 6, false),
+    ("cli", 7, false),
+];
+
+/// Where the wall clock and the machine's own mathematics may show.
+const ROOMS_WITH_A_CLOCK: [&str; 2] = ["live", "cli"];
+
+const FILE_LINES: usize = 700;
+const FUNCTION_LINES: usize = 80;
+
+/// A test by its name, as the harness lists them.
+pub type Test = (&'static str, fn() -> Result<(), String>);
+
+pub const ALL: [Test; 13] = [
+    ("tidy::a_room_names_only_rooms_below_it", a_room_names_only_rooms_below_it),
+    ("tidy::no_run_depends_on_a_clock_or_on_the_order_of_a_hash", no_run_depends_on_a_clock_or_on_the_order_of_a_hash),
+    ("tidy::each_room_opens_with_its_floor", each_room_opens_with_its_floor),
+    ("tidy::files_and_functions_are_read_in_one_sitting", files_and_functions_are_read_in_one_sitting),
+    ("tidy::nothing_is_left_to_do", nothing_is_left_to_do),
+    ("tidy::no_word_of_a_workplace_is_left", no_word_of_a_workplace_is_left),
+    ("tidy::a_room_above_is_found", a_room_above_is_found),
+    ("tidy::a_clock_and_mathematics_of_the_machine_are_found", a_clock_and_mathematics_of_the_machine_are_found),
+    ("tidy::the_order_of_a_hash_is_found", the_order_of_a_hash_is_found),
+    ("tidy::a_wrong_opening_is_found", a_wrong_opening_is_found),
+    ("tidy::long_files_and_functions_are_found", long_files_and_functions_are_found),
+    ("tidy::what_is_left_to_do_is_found", what_is_left_to_do_is_found),
+    ("tidy::comments_and_literals_are_no_code", comments_and_literals_are_no_code),
+];
+
+/// A fault by its line.
+type Fault = (usize, String);
+
+/// One file, as written and as code alone.
+struct Source {
+    /// From the root of the repository, with `/`.
+    path: String,
+    text: String,
+    /// As long as `text` in characters, with comments and the insides of literals blanked.
+    code: Vec<char>,
+}
+
+impl Source {
+    fn new(path: &str, text: &str) -> Source {
+        Source { path: path.to_owned(), text: text.to_owned(), code: code_of(text) }
+    }
+
+    /// `src/fleet/node.rs` is in `fleet`, `src/ids.rs` is `ids`; `src/lib.rs` and `src/main.rs` are in none.
+    fn room(&self) -> Option<&str> {
+        let inside = self.path.strip_prefix("src/")?;
+        let first = inside.split('/').next()?;
+        (!matches!(inside, "lib.rs" | "main.rs")).then(|| first.strip_suffix(".rs").unwrap_or(first))
+    }
+
+    /// How many `super` lead from the file's own module to the root.
+    fn depth(&self) -> usize {
+        let parts = self.path.split('/').count() - 1;
+        if self.path.ends_with("/mod.rs") { parts - 1 } else { parts }
+    }
+
+    fn line(&self, at: usize) -> usize {
+        1 + self.code[..at].iter().filter(|c| **c == '\n').count()
+    }
+
+    /// Where `pattern` stands in the code and is not a part of a longer word.
+    fn find(&self, pattern: &str) -> Vec<usize> {
+        let pattern: Vec<char> = pattern.chars().collect();
+        let starts_word = is_word(pattern[0]);
+        let ends_word = is_word(pattern[pattern.len() - 1]);
+        let is_here = |at: &usize| {
+            let end = at + pattern.len();
+            self.code[*at..end] == pattern[..]
+                && !(starts_word && *at > 0 && is_word(self.code[at - 1]))
+                && !(ends_word && self.code.get(end).copied().is_some_and(is_word))
+        };
+        (0..(self.code.len() + 1).saturating_sub(pattern.len())).filter(is_here).collect()
+    }
+
+    fn after_space(&self, mut at: usize) -> usize {
+        while self.code.get(at).is_some_and(|c| c.is_whitespace()) {
+            at += 1;
+        }
+        at
+    }
+
+    fn before_space(&self, mut end: usize) -> usize {
+        while end > 0 && self.code[end - 1].is_whitespace() {
+            end -= 1;
+        }
+        end
+    }
+
+    fn word_at(&self, at: usize) -> String {
+        self.code[at..].iter().take_while(|c| is_word(**c)).collect()
+    }
+
+    /// The word that ends right before `end`.
+    fn word_before(&self, end: usize) -> String {
+        let len = self.code[..end].iter().rev().take_while(|c| is_word(**c)).count();
+        self.code[end - len..end].iter().collect()
+    }
+
+    fn ends_with(&self, end: usize, suffix: &str) -> bool {
+        self.code[..end].iter().rev().copied().zip(suffix.chars().rev()).filter(|(a, b)| a == b).count()
+            == suffix.chars().count()
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The text with comments and the insides of string and character literals made blank, line for line.
+fn code_of(text: &str) -> Vec<char> {
+    let text: Vec<char> = text.chars().collect();
+    let mut code = text.clone();
+    let mut at = 0;
+    while at < text.len() {
+        let end = literal_end(&text, at).min(text.len());
+        for c in &mut code[at..end] {
+            if *c != '\n' {
+                *c = ' ';
+            }
+        }
+        at = end.max(at + 1);
+    }
+    code
+}
+
+/// The end of the comment or literal that begins at `at`; `at` itself if none does.
+fn literal_end(text: &[char], at: usize) -> usize {
+    let is = |at: usize, c: char| text.get(at) == Some(&c);
+    let until = |from: usize, stops: &dyn Fn(usize) -> bool| (from..text.len()).find(|at| stops(*at));
+    match text[at] {
+        '/' if is(at + 1, '/') => until(at, &|at| is(at, '\n')).unwrap_or(text.len()),
+        '/' if is(at + 1, '*') => {
+            let (mut depth, mut at) = (1, at + 2);
+            while depth > 0 && at < text.len() {
+                match (text[at], text.get(at + 1)) {
+                    ('*', Some('/')) => (depth, at) = (depth - 1, at + 2),
+                    ('/', Some('*')) => (depth, at) = (depth + 1, at + 2),
+                    _ => at += 1,
+                }
+            }
+            at
+        }
+        'r' if at == 0 || !is_word(text[at - 1]) || text[at - 1] == 'b' => {
+            let hashes = text[at + 1..].iter().take_while(|c| **c == '#').count();
+            if !is(at + 1 + hashes, '"') {
+                return at;
+            }
+            let closes = |at: usize| is(at, '"') && (1..=hashes).all(|ahead| is(at + ahead, '#'));
+            until(at + 2 + hashes, &closes).map_or(text.len(), |at| at + 1 + hashes)
+        }
+        '"' => {
+            let mut at = at + 1;
+            while at < text.len() && text[at] != '"' {
+                at += if text[at] == '\\' { 2 } else { 1 };
+            }
+            at + 1
+        }
+        '\'' if is(at + 1, '\\') => until(at + 3, &|at| is(at, '\'')).map_or(text.len(), |at| at + 1),
+        '\'' if is(at + 2, '\'') => at + 3,
+        _ => at,
+    }
+}
+
+// Checkers
+
+fn floor_of(room: &str) -> Option<(u8, bool)> {
+    ROOMS.iter().find(|(name, ..)| *name == room).map(|(_, floor, starred)| (*floor, *starred))
+}
+
+/// Rooms named that may not be named from here.
+fn rooms_above(source: &Source) -> Vec<Fault> {
+    let Some(room) = source.room() else { return Vec::new() };
+    let Some((floor, starred)) = floor_of(room) else { return vec![(1, format!("`{room}` is a room of no floor"))] };
+    let mut faults = Vec::new();
+    for (at, named) in rooms_named(source) {
+        let line = source.line(at);
+        match floor_of(&named) {
+            None => faults.push((line, format!("`crate::{named}` is a room of no floor"))),
+            Some(_) if named == room => {}
+            Some((other, _)) if other > floor => {
+                faults.push((line, format!("`{room}` (floor {floor}) names `{named}` (floor {other})")));
+            }
+            Some((other, _)) if other == floor && starred => {
+                faults.push((line, format!("`{room}` and `{named}` share floor {floor} and do not name each other")));
+            }
+            Some(_) => {}
+        }
+    }
+    faults
+}
+
+/// What follows `crate::`, each of a group, and a room reached by as many `super::` as lead to the root.
+fn rooms_named(source: &Source) -> Vec<(usize, String)> {
+    let mut named = Vec::new();
+    for at in source.find("crate::") {
+        let first = source.after_space(at + "crate::".len());
+        if source.code.get(first) == Some(&'{') {
+            let (mut depth, mut at, mut begins) = (1, first + 1, true);
+            while depth > 0 && at < source.code.len() {
+                match source.code[at] {
+                    '{' => depth += 1,
+                    '}' => depth -= 1,
+                    ',' => begins = depth == 1,
+                    c if is_word(c) && begins => {
+                        named.push((at, source.word_at(at)));
+                        begins = false;
+                    }
+                    _ => {}
+                }
+                at += 1;
+            }
+        } else {
+            named.push((at, source.word_at(first)));
+        }
+    }
+    for at in source.find("super::") {
+        let steps = 1 + source.code[..at]
+            .rchunks(7)
+            .take_while(|chunk| chunk.iter().eq(&['s', 'u', 'p', 'e', 'r', ':', ':']))
+            .count();
+        let word = source.word_at(at + "super::".len());
+        if word != "super" && steps >= source.depth() && floor_of(&word).is_some() {
+            named.push((at, word));
+        }
+    }
+    named
+}
+
+/// Readings of the wall clock, waiting for it, and mathematics that is not the same on every machine. (`sqrt` is exact.)
+fn clocks_and_mathematics(source: &Source) -> Vec<Fault> {
+    if source.room().is_none_or(|room| ROOMS_WITH_A_CLOCK.contains(&room)) {
+        return Vec::new();
+    }
+    let mut faults = Vec::new();
+    for clock in ["Instant::now", "SystemTime::now", "time::Instant", "time::SystemTime", "thread::sleep"] {
+        faults.extend(source.find(clock).into_iter().map(|at| (source.line(at), format!("`{clock}` outside `live`"))));
+    }
+    for at in source.find("time::{") {
+        let group: String = source.code[at..].iter().take_while(|c| **c != '}').collect();
+        if group.split(|c| !is_word(c)).any(|word| matches!(word, "Instant" | "SystemTime")) {
+            faults.push((source.line(at), "the wall clock outside `live`".to_owned()));
+        }
+    }
+    for function in ["ln", "exp", "powf", "powi", "log2", "log10", "sin", "cos"] {
+        for call in [format!(".{function}("), format!("f64::{function}")] {
+            let found = source.find(&call).into_iter();
+            faults.extend(found.map(|at| (source.line(at), format!("`{call}`: call `libm` by name"))));
+        }
+    }
+    faults
+}
+
+/// Iteration over what the same file declares as a hash map or set. An `#[expect]` with its reason lets it pass.
+fn orders_of_a_hash(source: &Source) -> Vec<Fault> {
+    const ITERATES: [&str; 11] = [
+        "iter",
+        "iter_mut",
+        "keys",
+        "values",
+        "values_mut",
+        "into_iter",
+        "into_keys",
+        "into_values",
+        "drain",
+        "retain",
+        "extract_if",
+    ];
+    if source.room().is_none_or(|room| ROOMS_WITH_A_CLOCK.contains(&room)) {
+        return Vec::new();
+    }
+    let mut faults = Vec::new();
+    for name in hashes_declared(source) {
+        for at in source.find(&name) {
+            let after = source.after_space(at + name.chars().count());
+            let method = match source.code.get(after) {
+                Some('.') => source.word_at(source.after_space(after + 1)),
+                _ => String::new(),
+            };
+            let path = source.code[..at].iter().rev().take_while(|c| is_word(**c) || **c == '.').count();
+            let mut before = source.before_space(at - path);
+            for sign in ["mut", "&"] {
+                if source.ends_with(before, sign) {
+                    before = source.before_space(before - sign.len());
+                }
+            }
+            let is_looped = source.word_before(before) == "in" && source.code.get(after) == Some(&'{');
+            let line = source.line(at);
+            if (is_looped || ITERATES.contains(&method.as_str())) && !is_expected(source, line) {
+                faults.push((line, format!("the order of the hash `{name}` can show")));
+            }
+        }
+    }
+    faults
+}
+
+fn hashes_declared(source: &Source) -> Vec<String> {
+    let mut names = Vec::new();
+    for hash in ["HashMap", "HashSet"] {
+        for at in source.find(hash) {
+            let mut end = at;
+            for path in ["collections::", "std::", "mut ", "&"] {
+                if source.ends_with(end, path) {
+                    end -= path.len();
+                }
+            }
+            end = source.before_space(end);
+            let is_declared = [":", "="].iter().any(|sign| source.ends_with(end, sign)) && !source.ends_with(end, "::");
+            let name = if is_declared { source.word_before(source.before_space(end - 1)) } else { String::new() };
+            if !name.is_empty() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+fn is_expected(source: &Source, line: usize) -> bool {
+    let above = source.text.lines().skip(line.saturating_sub(4)).take(line.min(4));
+    above.into_iter().any(|line| {
+        let line = line.trim_start();
+        line.starts_with("#[expect(clippy::disallowed_methods")
+            || line.starts_with("#[expect(clippy::iter_over_hash_type")
+    })
+}
+
+/// The file that opens a room must say its floor first.
+fn wrong_opening(source: &Source) -> Vec<Fault> {
+    let Some(room) = source.room() else { return Vec::new() };
+    let opens = source.path == format!("src/{room}.rs") || source.path == format!("src/{room}/mod.rs");
+    match floor_of(room) {
+        Some((floor, _)) if opens && !source.text.starts_with(&format!("//! Floor {floor}. ")) => {
+            vec![(1, format!("the room `{room}` opens with `//! Floor {floor}. ` and what it is"))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn too_long(source: &Source) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let lines = source.text.lines().count();
+    if lines > FILE_LINES {
+        faults.push((lines, format!("a file of {lines} lines (at most {FILE_LINES})")));
+    }
+    for at in source.find("fn") {
+        let name = source.word_at(source.after_space(at + 2));
+        if let Some(end) = function_end(source, at).filter(|_| !name.is_empty()) {
+            let (first, last) = (source.line(at), source.line(end));
+            let lines = last + 1 - first;
+            if lines > FUNCTION_LINES {
+                faults.push((first, format!("`{name}` of {lines} lines (at most {FUNCTION_LINES})")));
+            }
+        }
+    }
+    faults
+}
+
+/// The brace that closes the function whose `fn` is at `at`; none if it has no body.
+fn function_end(source: &Source, at: usize) -> Option<usize> {
+    let (mut brackets, mut braces) = (0, 0);
+    for (index, c) in source.code.iter().enumerate().skip(at) {
+        match c {
+            '(' | '[' => brackets += 1,
+            ')' | ']' => brackets -= 1,
+            '{' => braces += 1,
+            '}' if braces == 1 => return Some(index),
+            '}' => braces -= 1,
+            ';' if braces == 0 && brackets == 0 => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn left_to_do(source: &Source) -> Vec<Fault> {
+    let left = ["todo!", "unimplemented!", "dbg!", "#[ignore"];
+    let found = left.iter().flat_map(|left| source.find(left).into_iter().map(move |at| (at, left)));
+    found.map(|(at, left)| (source.line(at), format!("`{left}` is left"))).collect()
+}
+
+/// Comments and literals count too.
+fn words_of_a_workplace(source: &Source) -> Vec<Fault> {
+    // In two parts, for this file is read as well.
+    let words = [concat!("/wo", "rk/"), concat!("/tmp", "/wt"), concat!("Cla", "ude")];
+    let lines = source.text.lines().enumerate();
+    let found = lines
+        .flat_map(|(index, line)| words.iter().filter(|word| line.contains(**word)).map(move |word| (index, word)));
+    found.map(|(index, word)| (index + 1, format!("`{word}` is of a workplace"))).collect()
+}
+
+// The sources
+
+/// Every fault of the Rust files in these folders, one to a line.
+fn hold(folders: &[&str], checkers: &[fn(&Source) -> Vec<Fault>]) -> Result<(), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut sources = Vec::new();
+    for folder in folders {
+        read_folder(root, folder, &mut sources)?;
+    }
+    if sources.is_empty() {
+        return Err(format!("there is no source in {folders:?}"));
+    }
+    let mut faults = Vec::new();
+    for source in &sources {
+        let mut of_file: Vec<Fault> = checkers.iter().flat_map(|checker| checker(source)).collect();
+        of_file.sort();
+        faults.extend(of_file.into_iter().map(|(line, fault)| format!("{}:{line}: {fault}", source.path)));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+}
+
+fn read_folder(root: &Path, folder: &str, sources: &mut Vec<Source>) -> Result<(), String> {
+    let said = |error: std::io::Error| format!("{folder}: {error}");
+    let mut entries =
+        std::fs::read_dir(root.join(folder)).map_err(said)?.collect::<Result<Vec<_>, _>>().map_err(said)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type().map_err(said)?.is_dir() {
+            read_folder(root, &path, sources)?;
+        } else if path.ends_with(".rs") {
+            let text = std::fs::read_to_string(entry.path()).map_err(|error| format!("{path}: {error}"))?;
+            sources.push(Source::new(&path, &text));
+        }
+    }
+    Ok(())
+}
+
+pub fn a_room_names_only_rooms_below_it() -> Result<(), String> {
+    hold(&["src"], &[rooms_above])
+}
+
+pub fn no_run_depends_on_a_clock_or_on_the_order_of_a_hash() -> Result<(), String> {
+    hold(&["src"], &[clocks_and_mathematics, orders_of_a_hash])
+}
+
+pub fn each_room_opens_with_its_floor() -> Result<(), String> {
+    hold(&["src"], &[wrong_opening])
+}
+
+pub fn files_and_functions_are_read_in_one_sitting() -> Result<(), String> {
+    hold(&["src"], &[too_long])
+}
+
+pub fn nothing_is_left_to_do() -> Result<(), String> {
+    hold(&["src", "tests", "benches"], &[left_to_do])
+}
+
+pub fn no_word_of_a_workplace_is_left() -> Result<(), String> {
+    hold(&["src", "tests", "benches"], &[words_of_a_workplace])
+}
+
+// The checkers find what they are for
+
+/// Holds that the checker finds faults on these lines of the text and on no other.
+fn check(checker: fn(&Source) -> Vec<Fault>, path: &str, text: &str, expected: &[usize]) -> Result<(), String> {
+    let faults = checker(&Source::new(path, text));
+    let mut lines: Vec<usize> = faults.iter().map(|(line, _)| *line).collect();
+    lines.sort_unstable();
+    if lines == expected {
+        Ok(())
+    } else {
+        Err(format!("expected faults on {expected:?}, found {faults:?} in\n{text}"))
+    }
+}
+
+pub fn a_room_above_is_found() -> Result<(), String> {
+    let below = "use crate::units::SimTime;\nuse crate::event::{Event, Input};\nuse crate::policy::Retry;";
+    check(rooms_above, "src/control/passes.rs", below, &[])?;
+    check(
+        rooms_above,
+        "src/fleet/node.rs",
+        "use crate::units::A;\nuse crate::control::B;\nuse crate::event::C;",
+        &[2, 3],
+    )?;
+    check(rooms_above, "src/trace/swf.rs", "fn f() {\n    crate::cli::main()\n}", &[2])?;
+    // Of one floor: rooms with a star do not name each other, others may; a room always names itself.
+    check(rooms_above, "src/policy/retry.rs", "use crate::policy::A;\nuse crate::lifecycle::B;", &[2])?;
+    check(rooms_above, "src/trace/swf.rs", "use crate::scenario::A;", &[])?;
+    check(rooms_above, "src/fleet/node.rs", "use crate::{\n    units::{A, engine},\n    engine::B,\n};", &[3])?;
+    check(rooms_above, "src/ids.rs", "use super::engine::A;\nmod tests { use super::super::cli::B; }", &[1, 2])?;
+    check(rooms_above, "src/report/waits.rs", "use super::table::A;\nuse super::super::cli::B;", &[2])?;
+    check(rooms_above, "src/fleet/mod.rs", "#[cfg(test)]\nmod tests {\n    use crate::engine::A;\n}", &[3])?;
+    check(rooms_above, "src/cellar/mod.rs", "", &[1])?;
+    check(rooms_above, "src/fleet/mod.rs", "use crate::cellar::A;", &[1])?;
+    check(rooms_above, "src/lib.rs", "use crate::cli::A;", &[])
+}
+
+pub fn a_clock_and_mathematics_of_the_machine_are_found() -> Result<(), String> {
+    let clocks = "use std::time::Duration;\nuse std::time::{Duration, Instant};\nlet a = SystemTime::now();\n\
+                  std::thread::sleep(a);\nlet instant: InstantOf = Instant::now_or(a);";
+    check(clocks_and_mathematics, "src/engine/run.rs", clocks, &[2, 3, 4])?;
+    check(clocks_and_mathematics, "src/live/probe.rs", clocks, &[])?;
+    let numbers =
+        "let a = b.sqrt();\nlet a = b.ln();\nlet a = f64::powf(b, c);\nlet a = libm::log(b);\nlet a = b.len().exp2;";
+    check(clocks_and_mathematics, "src/report/waits.rs", numbers, &[2, 3])
+}
+
+pub fn the_order_of_a_hash_is_found() -> Result<(), String> {
+    let fields = "struct A {\n    runs: HashMap<u32, B>,\n    nodes: Vec<B>,\n}\n";
+    let found = |body: &str, expected: &[usize]| {
+        check(orders_of_a_hash, "src/engine/world.rs", &format!("{fields}{body}"), expected)
+    };
+    found("self.runs.get(&a);\nself.runs.len();\nself.nodes.iter();\nfor node in &self.nodes {}", &[])?;
+    found("self.runs.iter();\nself\n    .runs\n    .values()", &[5, 7])?;
+    found("for (id, run) in &self.runs {}\nfor a in self.runs {}\nfor run in &mut world.runs {}", &[5, 6, 7])?;
+    found("self.runs.drain();\nself.runs.retain(|_, run| run.alive);\nlet keys = runs.keys();", &[5, 6, 7])?;
+    found("#[expect(clippy::disallowed_methods, reason = \"sorted below\")]\nself.runs.iter();", &[])?;
+    found("let mut seen = HashSet::new();\nseen.insert(a);\nfor a in seen {}", &[7])?;
+    found("fn f(known: &std::collections::HashSet<u32>) {\n    known.iter()\n}", &[6])
+}
+
+pub fn a_wrong_opening_is_found() -> Result<(), String> {
+    check(wrong_opening, "src/fleet/mod.rs", "//! Floor 1. What there is.\n", &[])?;
+    check(wrong_opening, "src/fleet/mod.rs", "//! Floor 2. What there is.\n", &[1])?;
+    check(wrong_opening, "src/ids.rs", "//! Typed ids.\n", &[1])?;
+    check(wrong_opening, "src/fleet/node.rs", "//! A node.\n", &[])
+}
+
+pub fn long_files_and_functions_are_found() -> Result<(), String> {
+    let function = |lines: usize| format!("\nfn f(a: [u8; 3]) {{\n{}}}\nfn g();\n", "    a();\n".repeat(lines - 2));
+    check(too_long, "src/ids.rs", &function(FUNCTION_LINES), &[])?;
+    check(too_long, "src/ids.rs", &function(FUNCTION_LINES + 1), &[2])?;
+    check(too_long, "src/ids.rs", &"a\n".repeat(FILE_LINES), &[])?;
+    check(too_long, "src/ids.rs", &"a\n".repeat(FILE_LINES + 1), &[FILE_LINES + 1])
+}
+
+pub fn what_is_left_to_do_is_found() -> Result<(), String> {
+    let left = "todo!()\nunimplemented!()\nlet a = dbg!(b);\n#[ignore = \"slow\"]\n#[ignore]\nmy_todo!(); // todo!";
+    check(left_to_do, "src/ids.rs", left, &[1, 2, 3, 4, 5])?;
+    let words = concat!("// see /wo", "rk/x\nlet a = \"/tmp", "/wt\";\nwork / hours\n// Cla", "ude");
+    check(words_of_a_workplace, "src/ids.rs", words, &[1, 2, 4])
+}
+
+pub fn comments_and_literals_are_no_code() -> Result<(), String> {
+    let text = "a /* b /* \" */ c */ \"d\\\" // e\" 'f' '\\'' r#\"g \" h\"# &'i j // k\nl";
+    let code: String = code_of(text).into_iter().collect();
+    let words: Vec<&str> = code.split_whitespace().collect();
+    let expected = ["a", "&'i", "j", "l"];
+    if words == expected { Ok(()) } else { Err(format!("expected {expected:?}, found {words:?}")) }
+}
