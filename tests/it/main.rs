@@ -7,6 +7,7 @@ mod fuzzed;
 mod openb;
 mod oracle;
 mod report;
+mod selection;
 mod small_world;
 mod swf_samples;
 mod tidy;
@@ -65,6 +66,10 @@ fn main() {
         }
         Nothing: fuzzed {
             no_text_makes_the_reader_panic,
+        }
+        Nothing: selection {
+            what_is_offered_fits_and_what_is_refused_does_not_in_random_worlds,
+            what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios,
         }
         Nothing: report {
             metrics_are_what_arithmetic_on_paper_gives,
