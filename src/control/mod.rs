@@ -123,6 +123,7 @@ impl Control {
             Input::Cancel { job } => self.cancel(*job),
             Input::Scale { job, replicas } => self.scale(*job, *replicas),
             Input::Submit { job, spec } => self.submit(*job, spec),
+            Input::Evaluate { name, demand } => self.evaluate(name, demand),
             Input::Wakeup => {}
         }
     }
@@ -158,6 +159,11 @@ impl Control {
             Input::Submit { job, .. } if job.index() != self.jobs.len() => Err("a job out of order"),
             Input::Submit { spec, .. } if spec.replicas == 0 || spec.demand.tasks == 0 => Err("a job of nothing"),
             Input::Submit { .. } => Ok(()),
+            Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job of nothing"),
+            Input::Evaluate { demand: Demand { pick: Some(pick), .. }, .. } => {
+                pick.nodes().into_iter().try_for_each(known_node)
+            }
+            Input::Evaluate { .. } => Ok(()),
         }
     }
 
@@ -278,6 +284,7 @@ impl Control {
             Timer::Evict { node, .. } => self.evict(node),
             Timer::Deadline { replica, .. } => self.deadline_expired(replica),
             Timer::RetryDue { replica, .. } => self.queue_up(replica),
+            Timer::StopAgain { run, left } => self.stop_again(run, left),
             Timer::CommitDue { .. } => self.commit_due(),
         }
     }

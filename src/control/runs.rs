@@ -9,13 +9,17 @@ use super::profile::Trigger;
 use super::store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
-use crate::fleet::Placement;
-use crate::ids::{JobId, RunId};
+use crate::fleet::{NodeState, Placement};
+use crate::ids::{JobId, NodeId, RunId};
 use crate::lifecycle::is_run_edge;
 use crate::policy::{Next, RetryState};
 use crate::scheduler::{QueueKey, is_pick_selectable};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Demand, Ending, JobSpec, Restart, Unselectable};
+
+/// How often a run is asked for that has ended and keeps a claim: often enough that a lost word is heard in the end, and
+/// not for ever.
+pub(super) const STOPS_ASKED_FOR: u8 = 20;
 
 impl Control {
     pub(super) fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
@@ -305,10 +309,29 @@ impl Control {
         let kept_on = kept.claims().iter().map(|claim| claim.node).collect();
         if !kept.is_empty() {
             self.kept_claims.insert(run, kept);
+            self.expect_stop(run, STOPS_ASKED_FOR);
         }
         self.say(Event::Ended { run, from, outcome, because, kept: kept_on });
         self.enter_silently(index, Phase::Ended);
         self.follow(index, outcome, because, ran);
+    }
+
+    /// What was told to stop may have stopped, and its word been lost: unless it is heard of by then, it is asked again.
+    pub(super) fn expect_stop(&mut self, run: RunId, left: u8) {
+        let at = self.now.saturating_add(self.profile.deadlines.stopping);
+        self.timers.set(at, Timer::StopAgain { run, left });
+    }
+
+    /// Of a node that cannot be heard no answer is to be had; once it is back there is another reason to ask.
+    pub(super) fn stop_again(&mut self, run: RunId, left: u8) {
+        let is_ready = |node: NodeId| self.fleet.node(node).status.state == NodeState::Ready;
+        if !self.kept_claims[&run].claims().iter().any(|claim| is_ready(claim.node)) {
+            return;
+        }
+        self.ask(Command::Stop { run });
+        if left > 1 {
+            self.expect_stop(run, left - 1);
+        }
     }
 
     /// Takes a replica out of everything that works on it: cancelled means no more work.

@@ -157,6 +157,7 @@ impl Sink for Audit {
             | Input::Run { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
+            | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
     }
@@ -221,6 +222,9 @@ impl Sink for Audit {
                 assert!(!reasons.is_empty(), "{run} waits without a reason");
                 let (attempt, phase) = self.phases[&(run.job, run.replica)];
                 assert_eq!((attempt, phase), (run.attempt, Phase::Pending), "only what is pending waits");
+            }
+            Event::Evaluated { refusal, reasons, .. } => {
+                assert_eq!(refusal.is_none(), reasons.is_empty(), "what does not fit does so for a reason");
             }
             Event::CommitRefused { .. } | Event::DeadlineExpired { .. } => {}
         }

@@ -23,6 +23,8 @@ pub struct Rehearsal {
     /// From then on the job is to have so many replicas.
     pub scalings: Vec<(SimTime, JobId, u32)>,
     pub faults: Vec<(SimTime, Fault)>,
+    /// Jobs to be judged without being placed, by their place in `arrivals`, whether they have come by then or not.
+    pub evaluations: Vec<(SimTime, JobId)>,
     /// The run stops before the first instant after this; without it, when nothing is left to happen.
     pub until: Option<SimTime>,
 }

@@ -104,6 +104,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         cancellations,
         scalings,
         faults,
+        evaluations: Vec::new(),
         until: features.until.then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
     }
 }

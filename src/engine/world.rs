@@ -33,6 +33,7 @@ pub enum Due {
         run: RunId,
         fact: Lifecycle,
     },
+    Evaluate(JobId),
 }
 
 struct WorldNode {
@@ -63,10 +64,11 @@ struct WorldRun {
     /// Raised when what was to happen to it will not.
     epoch: u32,
     alive: bool,
+    /// When it will have stopped, once it was told to: what it will say of that is on its way, whatever becomes of a node
+    /// of it.
+    stops_at: Option<SimTime>,
     /// How often it has said something.
     said: u32,
-    /// What it will say of having stopped is on its way, whatever becomes of a node of it.
-    told_to_stop: bool,
 }
 
 pub struct World<'a> {
@@ -90,6 +92,9 @@ impl<'a> World<'a> {
         }
         for (at, job, replicas) in &rehearsal.scalings {
             queue.push(*at, Due::Scale(*job, *replicas));
+        }
+        for (at, job) in &rehearsal.evaluations {
+            queue.push(*at, Due::Evaluate(*job));
         }
         let node = |state| WorldNode {
             reported: state,
@@ -166,16 +171,19 @@ impl<'a> World<'a> {
                 if let Some(length) = length {
                     self.queue.push(now.saturating_add(length), Due::Fact { run, epoch: 0, fact });
                 }
-                self.runs.insert(
-                    run,
-                    WorldRun { course, placement: None, epoch: 0, alive: true, said: 0, told_to_stop: false },
-                );
+                self.runs
+                    .insert(run, WorldRun { course, placement: None, epoch: 0, alive: true, said: 0, stops_at: None });
             }
             Command::AbandonAnalysis { run } => {
                 self.runs.remove(&run);
             }
             Command::Start { run, placement } => self.start(now, run, placement),
-            Command::Stop { run } => self.stop(now, run),
+            Command::Stop { run } => match self.runs.get(&run).map(|known| known.stops_at) {
+                Some(Some(stops_at)) => self.stop_again(now.max(stops_at), run),
+                Some(None) => self.stop(now, run),
+                // It has ended in the meantime, and what it said of that is on its way.
+                None => {}
+            },
         }
     }
 
@@ -196,8 +204,8 @@ impl<'a> World<'a> {
             Fate::SlowBy(more) => course.prepare.saturating_add(more),
             Fate::Well | Fate::Fails | Fate::Never | Fate::AgainAfter(_) => course.prepare,
         };
-        let (placement, told_to_stop) = (Some(placement), false);
-        self.runs.insert(run, WorldRun { course, placement, epoch, alive: reached, said, told_to_stop });
+        let placement = Some(placement);
+        self.runs.insert(run, WorldRun { course, placement, epoch, alive: reached, said, stops_at: None });
         if !reached {
             return;
         }
@@ -214,9 +222,9 @@ impl<'a> World<'a> {
         let Some(known) = self.runs.get_mut(&run) else { return };
         let placement = known.placement.clone().unwrap_or_default();
         known.epoch += 1;
-        known.told_to_stop = true;
         let length = if known.alive { known.course.stop } else { SimDuration::ZERO };
         let (epoch, at) = (known.epoch, now.saturating_add(length));
+        known.stops_at = Some(at);
         let (unreached, reached) = placement.split(|node| self.nodes[node.index()].is_out_of_reach());
         if unreached.is_empty() {
             self.queue.push(at, Due::Fact { run, epoch, fact: Lifecycle::Stopped });
@@ -228,6 +236,19 @@ impl<'a> World<'a> {
         }
         for claim in unreached.claims() {
             self.nodes[claim.node.index()].to_stop.push(run);
+        }
+    }
+
+    /// It was told before. What has stopped says so again, and what is stopping is not disturbed.
+    fn stop_again(&mut self, at: SimTime, run: RunId) {
+        let known = &self.runs[&run];
+        let (epoch, placement) = (known.epoch, known.placement.clone().unwrap_or_default());
+        let (unreached, reached) = placement.split(|node| self.nodes[node.index()].is_out_of_reach());
+        if unreached.is_empty() {
+            return self.queue.push(at, Due::Fact { run, epoch, fact: Lifecycle::Stopped });
+        }
+        for claim in reached.claims() {
+            self.queue.push(at, Due::Fact { run, epoch, fact: Lifecycle::StoppedOn { node: claim.node } });
         }
     }
 
@@ -256,6 +277,10 @@ impl<'a> World<'a> {
             }
             Due::Scale(job, replicas) => inputs.push(Input::Scale { job, replicas }),
             Due::Ack { run, fact } => inputs.push(Input::Run { run, fact }),
+            Due::Evaluate(job) => {
+                let spec = &self.rehearsal.arrivals[job.index()].spec;
+                inputs.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: spec.demand.clone() });
+            }
         }
     }
 
@@ -376,7 +401,7 @@ impl<'a> World<'a> {
                 for run in self.runs_on(id) {
                     let run = self.runs.get_mut(&run).expect("just listed");
                     run.alive = false;
-                    run.epoch += u32::from(!run.told_to_stop);
+                    run.epoch += u32::from(run.stops_at.is_none());
                 }
             }
             NodeTurn::Ready => self.come_back(now, id, inputs),
@@ -401,7 +426,7 @@ impl<'a> World<'a> {
     fn kill_on(&mut self, now: SimTime, id: NodeId, inputs: &mut Vec<Input>) {
         for run in self.runs_on(id) {
             let known = self.runs.get_mut(&run).expect("just listed");
-            if !known.alive || known.told_to_stop {
+            if !known.alive || known.stops_at.is_some() {
                 continue;
             }
             known.alive = false;

@@ -69,6 +69,7 @@ impl Fold {
             | Input::Run { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
+            | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
     }
@@ -129,7 +130,7 @@ impl Fold {
             Event::ReplicaAdded { run } => {
                 self.jobs.get_mut(&run.job).expect("submitted before").replicas.push(ReplicaFold::new());
             }
-            Event::DeadlineExpired { .. } | Event::SafetyBroken { .. } => {}
+            Event::DeadlineExpired { .. } | Event::SafetyBroken { .. } | Event::Evaluated { .. } => {}
         }
     }
 

@@ -374,6 +374,7 @@ impl Sink for Accounts {
             | Input::Run { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
+            | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
     }
@@ -420,6 +421,7 @@ impl Sink for Accounts {
                 self.jobs[run.job.index()].replicas.push(ReplicaAccount::new(at));
                 self.current.waiting += 1;
             }
+            Event::Evaluated { .. } => {}
             Event::DeadlineExpired { .. } => self.deadlines_expired += 1,
             Event::SafetyBroken { .. } => self.safety_broken += 1,
             Event::JobEnded { job, outcome, .. } => {

@@ -153,8 +153,9 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
     let setting = failures::Setting { world: &world, profile: &profile, seed: head.seed, until: head.until };
     faults.extend(failures::read(&file, &setting, &mut arrivals, report));
     faults.sort_by_key(|(at, _)| *at);
-    let setting = Setting { world: &world, until: head.until, folder };
+    let setting = Setting { world: &world, arrivals: &arrivals, until: head.until, folder };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
+    let evaluations = expectations::evaluations(&expectations, &reproductions);
     let rehearsal = Rehearsal {
         title: head.title,
         source: effective,
@@ -165,6 +166,7 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
         cancellations,
         scalings,
         faults,
+        evaluations,
         until: head.until,
     };
     let warnings = Diagnostics::default();

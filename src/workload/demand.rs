@@ -11,6 +11,7 @@ use crate::units::{Bytes, GpuShare, MilliCpu};
 
 /// All that decides where a job may go. Jobs of equal demand are interchangeable but for their place in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Demand {
     /// Number of tasks; more than one make a gang, which is placed whole or not at all.
     pub tasks: u32,
@@ -22,6 +23,7 @@ pub struct Demand {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TaskDemand {
     pub cpu: MilliCpu,
     pub ram: Bytes,
@@ -33,6 +35,7 @@ pub struct TaskDemand {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GpuDemand {
     /// Different GPUs of one node, for each task.
     pub count: u32,

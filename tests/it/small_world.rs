@@ -71,6 +71,7 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         cancellations: Vec::new(),
         scalings: Vec::new(),
         faults: Vec::new(),
+        evaluations: Vec::new(),
         until: None,
     }
 }
