@@ -3,6 +3,7 @@
 //! Owns the event queue, the virtual clock, what nodes and runs really do, faults, replay, explanation and the swarm of
 //! random worlds. Must never know of file formats, nor decide anything: it does what commands ask and says what happened.
 
+mod accounts;
 mod audit;
 mod explain;
 mod queue;
@@ -12,7 +13,8 @@ mod run;
 mod swarm;
 mod world;
 
-pub use audit::{Accounts, Audit};
+pub use accounts::{Accounts, Standing};
+pub use audit::Audit;
 pub use explain::{Explanation, WhyHere, explain};
 pub use queue::EventQueue;
 pub use rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};

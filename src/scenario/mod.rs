@@ -39,7 +39,7 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use diagnostic::{Diagnostic, Diagnostics, Kind, Severity};
 pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text};
 pub use profiles::{load_profile, profile_names};
 pub use trace_source::TraceUse;
