@@ -18,7 +18,7 @@ use super::run::Overrides;
 use super::select::scenario_files;
 use crate::engine::Progress;
 use crate::expect::{Reproduction, Verdict, is_cured, judge_reproduction};
-use crate::scenario::{Diagnostics, Loaded, Severity, load};
+use crate::scenario::{Diagnostics, Loaded, load};
 
 #[derive(Debug, Args)]
 pub struct TestArgs {
@@ -216,7 +216,7 @@ fn test_case(file: &Path, overrides: &Overrides, prepare: impl FnOnce(&mut Loade
 fn not_loaded(file: &Path, diagnostics: &Diagnostics, wall: Duration) -> Case {
     // Where the traces are said to be, one that is missing is a fault.
     let must_be_there = std::env::var_os("DRYRACK_DATA").is_some();
-    let status = match (lacks_only_a_trace(diagnostics), must_be_there) {
+    let status = match (diagnostics.lacks_only_a_trace(), must_be_there) {
         (false, _) => Status::Invalid,
         (true, true) => Status::Failed,
         (true, false) => Status::NotRun,
@@ -234,14 +234,6 @@ fn not_loaded(file: &Path, diagnostics: &Diagnostics, wall: Duration) -> Case {
         repeat: None,
         causes: None,
     }
-}
-
-/// Whether the file is right as far as could be seen, and all it lacks can be brought.
-pub fn lacks_only_a_trace(diagnostics: &Diagnostics) -> bool {
-    let is_missing = |text: &str| text.contains("dryrack trace get ");
-    let mut errors = diagnostics.iter().filter(|known| known.severity == Severity::Error).peekable();
-    errors.peek().is_some()
-        && errors.all(|error| is_missing(&error.message) || error.help.as_deref().is_some_and(is_missing))
 }
 
 const OK: Style = AnsiColor::Green.on_default();

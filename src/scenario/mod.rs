@@ -46,7 +46,7 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use diagnostic::{Diagnostic, Diagnostics, Kind, Severity};
 pub use expectations::expectation_words;
 pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text};
 pub use profiles::{load_profile, profile_names, profile_options};

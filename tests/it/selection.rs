@@ -22,7 +22,7 @@ const NODES: usize = 12;
 
 fn profiles() -> Vec<Arc<Profile>> {
     let load = |name: &str| load_profile(name, Path::new("")).unwrap_or_else(|faults| panic!("{faults}"));
-    profile_names().into_iter().map(load).collect()
+    profile_names().map(load).collect()
 }
 
 /// The fleet in a few moments of a run.
