@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::json;
 
+use super::causes::{Causes, Untold, untold_options};
 use super::exit::{Done, Exit, Failure};
 use super::guard::guarded;
 use super::output::{Format, say, say_json, warn};
@@ -16,7 +17,7 @@ use super::rehearse::{fault_text, rehearse};
 use super::run::Overrides;
 use super::select::scenario_files;
 use crate::engine::Progress;
-use crate::expect::{Reproduction, Verdict, judge_reproduction};
+use crate::expect::{Reproduction, Verdict, is_cured, judge_reproduction};
 use crate::scenario::{Diagnostics, Loaded, load};
 
 #[derive(Debug, Args)]
@@ -28,8 +29,11 @@ pub struct TestArgs {
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// Threads to run on; as many as there are cores if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
+    /// Fail if no scenario among them tells some option of a historic profile apart from its base
+    #[arg(long)]
+    options: bool,
 }
 
 /// How a scenario, or one of its reproductions, came out.
@@ -59,6 +63,8 @@ struct Case {
     warnings: String,
     digest: Option<String>,
     repeat: Option<String>,
+    /// Which options of the profile cause what is reproduced.
+    causes: Option<Causes>,
 }
 
 /// What became of an expectation, and where it stands.
@@ -84,14 +90,22 @@ pub fn test(args: &TestArgs, format: Format) -> Done {
     let overrides = Overrides::under(args.profile.clone());
     // Collected in the order of the files, whichever ends first.
     let tested: Vec<Tested> = pool.install(|| files.par_iter().map(|file| test_file(file, &overrides)).collect());
+    let mut untold = Vec::new();
+    if args.options {
+        untold =
+            untold_options(tested.iter().flat_map(|tested| &tested.cases).filter_map(|case| case.causes.as_ref()))?;
+    }
     let wall = begun.elapsed();
     // A reproduction loads the same file; its warnings are the same.
     tested.iter().for_each(|tested| warn(&tested.cases[0].warnings));
     match format {
-        Format::Human => say(&human(&tested, wall))?,
-        Format::Json => say_json(&json_report(&tested, wall))?,
+        Format::Human => say(&human(&tested, &untold, wall))?,
+        Format::Json => say_json(&json_report(&tested, &untold, wall))?,
     }
-    Ok(exit_of(&tested))
+    Ok(match exit_of(&tested) {
+        Exit::Fine if !untold.is_empty() => Exit::Failed,
+        exit => exit,
+    })
 }
 
 /// Threads as many as were asked for, or as there are cores.
@@ -129,9 +143,22 @@ fn test_file(file: &Path, overrides: &Overrides) -> Tested {
             let place = format!("{}:{}", reproduction.place.file, reproduction.place.line);
             judge_case(&mut case, place, &reproduction);
         }
+        if case.status == Status::Passed {
+            case.causes = Some(find_causes(file, &under, &reproduction));
+        }
         cases.push(case);
     }
     Tested { file: file.to_path_buf(), cases }
+}
+
+/// Runs it once for each option that could be the cause.
+fn find_causes(file: &Path, under: &Overrides, reproduction: &Reproduction) -> Causes {
+    Causes::find(file, &reproduction.profile, |option| {
+        let witnesses = |loaded: &mut Loaded| loaded.expectations.extend(reproduction.and.iter().cloned());
+        let case = test_case(file, &under.as_in_base(option), witnesses);
+        let verdicts: Vec<Verdict> = case.judged.into_iter().map(|judged| judged.verdict).collect();
+        is_cured(reproduction, &verdicts)
+    })
 }
 
 /// Turns the verdicts of a run under the historic profile into the one that was asked for.
@@ -167,6 +194,7 @@ fn test_case(file: &Path, overrides: &Overrides, prepare: impl FnOnce(&mut Loade
         warnings: warnings.to_string(),
         digest: None,
         repeat: Some(repeat.clone()),
+        causes: None,
     };
     match guarded(|| rehearse::<Vec<u8>>(&rehearsal, expectations, &progress, None)) {
         Ok(rehearsed) => {
@@ -204,6 +232,7 @@ fn not_loaded(file: &Path, diagnostics: &Diagnostics, wall: Duration) -> Case {
         warnings: String::new(),
         digest: None,
         repeat: None,
+        causes: None,
     }
 }
 
@@ -211,7 +240,7 @@ const OK: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const ODD: Style = AnsiColor::Yellow.on_default();
 
-fn human(tested: &[Tested], wall: Duration) -> String {
+fn human(tested: &[Tested], untold: &[Untold], wall: Duration) -> String {
     let mut text = String::new();
     for Tested { file, cases } in tested {
         for case in cases {
@@ -222,6 +251,12 @@ fn human(tested: &[Tested], wall: Duration) -> String {
         for case in cases.iter().filter(|case| case.status != Status::Passed) {
             text.push_str(&case_details(file, case));
         }
+    }
+    if !untold.is_empty() {
+        text.push('\n');
+    }
+    for known in untold {
+        text.push_str(&format!("{BAD}{:>8}{BAD:#} {known}\n", "FAIL"));
     }
     text + &summary_line(tested, wall)
 }
@@ -236,7 +271,10 @@ fn case_line(file: &Path, case: &Case) -> String {
     };
     let seconds = case.wall.as_secs_f64();
     let what = match &case.reproduces {
-        Some(profile) => format!("reproduced under {profile}"),
+        Some(profile) => {
+            let causes = case.causes.as_ref().map_or(String::new(), Causes::text);
+            format!("reproduced under {profile}{causes}")
+        }
         None if case.status == Status::Invalid => String::new(),
         None => case.title.clone(),
     };
@@ -287,7 +325,7 @@ fn summary_line(tested: &[Tested], wall: Duration) -> String {
     format!("\n{files} {scenarios}{checks}: {} [{:.3}s]\n", parts.join(", "), wall.as_secs_f64())
 }
 
-fn json_report(tested: &[Tested], wall: Duration) -> serde_json::Value {
+fn json_report(tested: &[Tested], untold: &[Untold], wall: Duration) -> serde_json::Value {
     let case = |case: &Case| {
         let failures: Vec<_> = (case.judged.iter())
             .filter(|judged| !judged.verdict.passed)
@@ -300,6 +338,7 @@ fn json_report(tested: &[Tested], wall: Duration) -> serde_json::Value {
             .collect();
         json!({
             "scenario": case.title, "reproduces": case.reproduces, "status": case.status,
+            "because_of": case.causes.as_ref().map(|causes| &causes.causing),
             "wall_seconds": case.wall.as_secs_f64(), "digest": case.digest,
             "failures": failures, "text": case.text, "repeat": case.repeat,
         })
@@ -307,5 +346,6 @@ fn json_report(tested: &[Tested], wall: Duration) -> serde_json::Value {
     let files: Vec<_> = (tested.iter())
         .map(|tested| json!({"file": tested.file, "runs": tested.cases.iter().map(case).collect::<Vec<_>>()}))
         .collect();
-    json!({"files": files, "wall_seconds": wall.as_secs_f64()})
+    let untold: Vec<_> = untold.iter().map(|known| json!({"profile": known.profile, "option": known.option})).collect();
+    json!({"files": files, "options_that_nothing_tells_apart": untold, "wall_seconds": wall.as_secs_f64()})
 }

@@ -79,6 +79,7 @@ fn learn(input: &Input, names: &mut Names) {
         | Input::ForeignUse { .. }
         | Input::Run { .. }
         | Input::Cancel { .. }
+        | Input::Evaluate { .. }
         | Input::Wakeup => return,
     };
     let known = table.find(name).or_else(|| table.add(name.clone()).ok());
@@ -129,6 +130,7 @@ fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
         | Input::ForeignUse { .. }
         | Input::Run { .. }
         | Input::Cancel { .. }
+        | Input::Evaluate { .. }
         | Input::Wakeup => return Ok(()),
     };
     match name == &**spec {

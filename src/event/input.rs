@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::fleet::{Foreign, GpuState, NodeSpec, NodeState};
 use crate::ids::{GpuId, JobId, NodeId, RunId, declared};
 use crate::units::SimTime;
-use crate::workload::{Ending, JobSpec};
+use crate::workload::{Demand, Ending, JobSpec};
 
 /// The phases that every profile's states map to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -120,6 +120,12 @@ pub enum Input {
     },
     /// Nothing but time: a timer or a pass is due.
     Wakeup,
+    /// What would the scheduler say to this demand, as things stand? Nothing is placed. The name is a job's, which need
+    /// not have been submitted.
+    Evaluate {
+        name: Arc<str>,
+        demand: Demand,
+    },
 }
 
 /// The order in which the inputs of one instant are applied.
@@ -129,6 +135,7 @@ pub enum InputClass {
     Exit,
     Cancellation,
     Arrival,
+    Question,
     Timer,
 }
 
@@ -144,6 +151,7 @@ impl Input {
             Input::Run { .. } => InputClass::Exit,
             Input::Cancel { .. } => InputClass::Cancellation,
             Input::Submit { .. } => InputClass::Arrival,
+            Input::Evaluate { .. } => InputClass::Question,
             Input::Wakeup => InputClass::Timer,
         }
     }

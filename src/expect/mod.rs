@@ -1,11 +1,17 @@
 //! Floor 6. Expectations: what a scenario says must be so, judged by folding the event log.
 //!
 //! Owns the meaning of `expect:` and of `reproduces:`. Reads records alone and must never look into the engine: what the
-//! log does not say cannot be expected.
+//! log does not say cannot be expected. Metrics are taken from the books that `report` keeps of the same records.
+//!
+//! Every form with an example and its meaning is in `scenarios/README.md`, which a test holds to its word.
 
 mod expectation;
 mod fold;
 mod judge;
+mod metric;
+mod named;
+mod reproduction;
+mod story;
 mod window;
 mod words;
 
@@ -13,8 +19,10 @@ mod words;
 mod table;
 
 pub use expectation::{
-    Comparison, EventName, Expectation, Mode, Reproduction, SourcePlace, State, Subject, What, Window,
+    Bound, Comparison, EventName, Expectation, Judgement, Landmark, MetricCheck, Mode, Quantity, Reproduction,
+    Restriction, Sign, SourcePlace, State, Subject, What, Whose, Window,
 };
 pub use fold::{Fold, Sought, gpu_state_name, node_state_name};
-pub use judge::{Judge, Verdict, judge_reproduction};
+pub use judge::{Judge, Verdict};
+pub use reproduction::{is_cured, judge_reproduction};
 pub use window::Horizon;

@@ -359,6 +359,7 @@ impl Sink for RunAccount {
             | Input::ForeignUse { .. }
             | Input::Run { .. }
             | Input::Cancel { .. }
+            | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
     }
@@ -401,6 +402,7 @@ impl Sink for RunAccount {
                 self.release(*run, &free, since);
             }
             Event::Retry { run, because, .. } => self.retry(*run, *because),
+            Event::Evaluated { .. } => {}
             Event::DeadlineExpired { .. } => self.deadlines_expired += 1,
             Event::SafetyBroken { .. } => self.safety_broken += 1,
             Event::JobEnded { job, outcome, .. } => {

@@ -30,6 +30,8 @@ pub struct Options {
     /// A name or a path beside the file.
     pub profile: Option<String>,
     pub until: Option<String>,
+    /// An option of the profile that is to be as in the profile's base: `scheduler.filters.ready.unless`.
+    pub as_in_base: Option<String>,
     /// Where the files of traces are looked for.
     pub roots: Roots,
 }
@@ -123,7 +125,7 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
     let is_overridden = override_all(&mut tree, options, report);
     let effective = if is_overridden { emit(&tree) } else { text.to_string() };
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
-    let head = head(&file, folder, report);
+    let head = head(&file, folder, options.as_in_base.as_deref(), report);
     let mut world = World::default();
     nodes::read(&file, &mut world, report);
     let profile = match head.profile {
@@ -146,8 +148,9 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
     jobs::refuse_endless(&drafts, &profile, head.until, report);
     let (arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
     let faults = faults::read(&file, &world, head.until, report);
-    let setting = Setting { world: &world, until: head.until, folder };
+    let setting = Setting { world: &world, arrivals: &arrivals, until: head.until, folder };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
+    let evaluations = expectations::evaluations(&expectations, &reproductions);
     let rehearsal = Rehearsal {
         title: head.title,
         source: effective,
@@ -157,6 +160,7 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
         arrivals,
         cancellations,
         faults,
+        evaluations,
         until: head.until,
     };
     let warnings = Diagnostics::default();
@@ -178,13 +182,13 @@ fn override_all(tree: &mut Tree, options: &Options, report: &mut Report) -> bool
     !overrides.is_empty()
 }
 
-fn head(file: &Fields<'_>, folder: &Path, report: &mut Report) -> Head {
+fn head(file: &Fields<'_>, folder: &Path, as_in_base: Option<&str>, report: &mut Report) -> Head {
     let title = file.require("scenario", "A sentence that says what must be so", report);
     let title = title.and_then(|tree| text(tree, "a sentence that says what must be so", report));
     let profile = match file.get("profile") {
-        None => profiles::profile(DEFAULT_PROFILE, file.place(), folder, report),
+        None => profiles::profile_with(DEFAULT_PROFILE, file.place(), folder, as_in_base, report),
         Some(tree) => text(tree, "the name of a profile", report)
-            .and_then(|name| profiles::profile(name, tree.span, folder, report)),
+            .and_then(|name| profiles::profile_with(name, tree.span, folder, as_in_base, report)),
     };
     let tags = file.items("tags", "a tag", report);
     Head {

@@ -20,14 +20,17 @@
 mod demand;
 mod diagnostic;
 mod emit;
+mod expectation_window;
 mod expectations;
 mod faults;
 mod fields;
 mod jobs;
 mod load;
 mod machines;
+mod metric_text;
 mod nodes;
 mod parse;
+mod profile_diff;
 mod profiles;
 mod set;
 mod source;
@@ -40,6 +43,7 @@ mod world;
 mod tests;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Kind, Severity};
+pub use expectations::expectation_words;
 pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text};
-pub use profiles::{load_profile, profile_names};
+pub use profiles::{load_profile, profile_names, profile_options};
 pub use trace_source::TraceUse;
