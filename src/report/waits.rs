@@ -52,11 +52,13 @@ const GRID: RGBColor = RGBColor(226, 226, 226);
 const INK: RGBColor = RGBColor(60, 60, 60);
 
 const COLUMNS: usize = 3;
-const PANEL_WIDTH: i32 = 280;
+const PANEL_WIDTH: i32 = 274;
 /// Without the table below each panel.
 const PANEL_HEIGHT: i32 = 410;
 const TABLE_LINE: i32 = 19;
-const LEFT: i32 = 60;
+const LEFT: i32 = 78;
+/// Left of the captions.
+const MARGIN: i32 = 24;
 const HEAD: i32 = 84;
 /// Around the axes of a panel: above, right, below.
 const PAD: (i32, i32, i32) = (34, 22, 78);
@@ -71,7 +73,8 @@ const PARTS: [(f64, &str); 5] = [(1.0, "100%"), (0.1, "10%"), (0.01, "1%"), (0.0
 /// Seconds at which the axis is marked.
 const TICKS: [(u64, &str); 10] = [
     (0, "0"),
-    (1, "1s"),
+    // Too near to zero for a name of its own.
+    (1, ""),
     (10, "10s"),
     (60, "1m"),
     (600, "10m"),
@@ -131,7 +134,7 @@ impl WaitsPlot {
         }
         let below = height - 8 - CAPTION_LINE * self.captions.len() as i32;
         for (index, caption) in self.captions.iter().enumerate() {
-            write(area, caption, (LEFT, below + CAPTION_LINE * index as i32), 16, INK, HPos::Left)?;
+            write(area, caption, (MARGIN, below + CAPTION_LINE * index as i32), 16, INK, HPos::Left)?;
         }
         Ok(())
     }
@@ -211,7 +214,7 @@ impl Frame {
             INK,
             HPos::Center,
         )?;
-        write(area, "time since submission (log scale)", (middle, self.bottom + 28), 16, INK, HPos::Center)?;
+        write(area, "time waited (log scale)", (middle, self.bottom + 28), 16, INK, HPos::Center)?;
         if labelled {
             let style = ("sans-serif", 16).into_font().transform(FontTransform::Rotate270).color(&INK);
             let style = style.pos(Pos::new(HPos::Center, VPos::Center));
@@ -245,6 +248,9 @@ impl Frame {
                 points.push((x, last.1));
             }
             points.push((x, y));
+            if y == self.bottom {
+                break;
+            }
         }
         if let Some(last) = points.last_mut() {
             // The longest wait may lie within the last pixel.
