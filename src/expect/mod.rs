@@ -6,6 +6,7 @@
 mod expectation;
 mod fold;
 mod judge;
+mod share;
 mod window;
 mod words;
 
@@ -17,4 +18,5 @@ pub use expectation::{
 };
 pub use fold::{Fold, Sought, gpu_state_name, node_state_name};
 pub use judge::{Judge, Verdict, judge_reproduction};
+pub use share::{Share, ShareAt};
 pub use window::Horizon;

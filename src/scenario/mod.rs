@@ -10,6 +10,7 @@
 //! | --- | --- | --- |
 //! | read | `source` | text within bounds |
 //! | parse | `parse` | a `tree` that remembers places; a syntax error ends here |
+//! | compose | `include`, `params`, `fleets`, `seeds` | the tree of one run, in the order that `compose` says |
 //! | override | `set` | the tree as the command line wants it, `emit` its text |
 //! | check and lower | `nodes`, `jobs`, `trace_source`, `faults`, `expectations` | ids, quantities, resolved names |
 //! | report | `diagnostic` | the faults, rendered |
@@ -17,18 +18,23 @@
 //! Ids are places in lists. Nodes are those of `nodes:` in the order of the file, then the trace's. Jobs are in order of
 //! time; of one instant, those of `jobs:` in the order of the file come first, then the trace's in its order.
 
+mod compose;
 mod demand;
 mod diagnostic;
 mod emit;
 mod expectations;
 mod faults;
 mod fields;
+mod fleets;
+mod include;
 mod jobs;
 mod load;
 mod machines;
 mod nodes;
+mod params;
 mod parse;
 mod profiles;
+mod seeds;
 mod set;
 mod source;
 mod trace_source;
@@ -39,7 +45,8 @@ mod world;
 #[cfg(test)]
 mod tests;
 
+pub use compose::{Cell, Outline};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
-pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text};
+pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text, outline};
 pub use profiles::{load_profile, profile_names};
 pub use trace_source::TraceUse;

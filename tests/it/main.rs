@@ -60,6 +60,8 @@ fn main() {
             a_wrong_override_is_shown_on_the_command_line,
             an_override_changes_the_file_as_if_it_had_been_written_there,
             what_is_no_scenario_at_all_ends_in_one_clear_error,
+            an_override_of_a_composed_file_is_shown_on_the_command_line,
+            a_composed_file_is_the_same_as_one_written_out,
         }
         Nothing: fuzzed {
             no_text_makes_the_reader_panic,
