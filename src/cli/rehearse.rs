@@ -47,7 +47,7 @@ pub fn rehearse<W: Write>(
         (false, _) | (true, None) => (end.at, Horizon::Everything),
     };
     accounts.finish(until);
-    let verdicts = judge.finish(horizon);
+    let verdicts = judge.finish(horizon, &accounts);
     Rehearsed { end, until, digest: digester.finish(), verdicts, accounts, wall: begun.elapsed() }
 }
 

@@ -121,6 +121,7 @@ impl Control {
             Input::Run { run, fact } => self.run_fact(*run, *fact),
             Input::Cancel { job } => self.cancel(*job),
             Input::Submit { job, spec } => self.submit(*job, spec),
+            Input::Evaluate { name, demand } => self.evaluate(name, demand),
             Input::Wakeup => {}
         }
     }
@@ -152,6 +153,11 @@ impl Control {
             Input::Submit { job, .. } if job.index() != self.jobs.len() => Err("a job out of order"),
             Input::Submit { spec, .. } if spec.replicas == 0 || spec.demand.tasks == 0 => Err("a job of nothing"),
             Input::Submit { .. } => Ok(()),
+            Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job of nothing"),
+            Input::Evaluate { demand: Demand { pick: Some(pick), .. }, .. } => {
+                pick.nodes().into_iter().try_for_each(known_node)
+            }
+            Input::Evaluate { .. } => Ok(()),
         }
     }
 

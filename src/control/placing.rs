@@ -1,13 +1,16 @@
 //! Decisions and their commit. A decision is computed on a read of the fleet and committed by compare-and-set.
 
+use std::sync::Arc;
+
 use super::Control;
 use super::Watched;
 use super::safety;
 use super::store::{ReplicaIndex, Wait};
 use super::timer::Timer;
-use crate::event::{Command, Event, Outcome, Phase, Reason, Refusal};
+use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
 use crate::ids::NodeId;
 use crate::scheduler::{Candidate, Decision, NeverFits, decide, examine, still_fits};
+use crate::workload::Demand;
 
 /// A decision that is being made.
 pub struct Deciding {
@@ -47,6 +50,15 @@ impl Control {
         self.deciding = Some(Deciding { replica: index, version, decision, growth: self.fleet.growth(), read });
         let at = self.now.saturating_add(options.decision_time);
         self.timers.set(at, Timer::CommitDue { replica: index, version });
+    }
+
+    /// Answers what the scheduler would say to a demand now: the very stages of a decision, and nothing comes of it.
+    pub(super) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
+        let (refusal, reasons) = match decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, 1) {
+            Decision::Place(_) => (None, Histogram::default()),
+            Decision::Refuse { refusal, reasons } => (Some(refusal), reasons),
+        };
+        self.say(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }
 
     fn versions_of(&self, candidates: &[Candidate]) -> Vec<(NodeId, u64)> {

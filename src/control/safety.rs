@@ -90,7 +90,7 @@ fn has_its_gpus(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
     let suits = claim.gpus.iter().all(|part| {
         let gpu = &shape.gpus[usize::from(part.index)];
         (gpus.models.is_empty() || gpus.models.contains(&gpu.model))
-            && gpus.min_memory.is_none_or(|least| gpu.memory.saturating_sub(shape.reserved.gpu_memory) >= least)
+            && gpus.min_memory.is_none_or(|least| gpu.memory >= least)
     });
     let wanted = match &demand.pick {
         Some(Pick::AllGpus(picked)) => picked.iter().filter(|gpu| gpu.node == claim.node).count() as u64,

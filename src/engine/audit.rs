@@ -152,6 +152,7 @@ impl Sink for Audit {
             | Input::ForeignUse { .. }
             | Input::Run { .. }
             | Input::Cancel { .. }
+            | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
     }
@@ -209,6 +210,9 @@ impl Sink for Audit {
                 assert!(!reasons.is_empty(), "{run} waits without a reason");
                 let (attempt, phase) = self.phases[&(run.job, run.replica)];
                 assert_eq!((attempt, phase), (run.attempt, Phase::Pending), "only what is pending waits");
+            }
+            Event::Evaluated { refusal, reasons, .. } => {
+                assert_eq!(refusal.is_none(), reasons.is_empty(), "what does not fit does so for a reason");
             }
             Event::CommitRefused { .. } | Event::DeadlineExpired { .. } => {}
         }

@@ -15,17 +15,24 @@ const BUCKETS: usize = 65;
 #[derive(Clone, Debug)]
 pub struct EventQueue<T> {
     /// Bucket 0: due at `last`. Bucket b: the highest bit that differs from `last` is b - 1.
-    buckets: Vec<Vec<(u64, T)>>,
+    buckets: Vec<Bucket<T>>,
+    /// A bit for each bucket that holds something, so that the lowest is found at once.
+    filled: u128,
     last: u64,
-    /// The earliest time; kept while it is known, for a look costs nothing then.
-    earliest: Option<u64>,
     len: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Bucket<T> {
+    events: Vec<(u64, T)>,
+    /// `u64::MAX` while it is empty.
+    earliest: u64,
 }
 
 impl<T> Default for EventQueue<T> {
     fn default() -> EventQueue<T> {
-        let buckets = (0..BUCKETS).map(|_| Vec::new()).collect();
-        EventQueue { buckets, last: 0, earliest: None, len: 0 }
+        let buckets = (0..BUCKETS).map(|_| Bucket { events: Vec::new(), earliest: u64::MAX }).collect();
+        EventQueue { buckets, filled: 0, last: 0, len: 0 }
     }
 }
 
@@ -42,46 +49,46 @@ impl<T> EventQueue<T> {
     pub fn push(&mut self, at: SimTime, event: T) {
         let at = at.as_nanos();
         assert!(at >= self.last, "an event at {at} ns, but the queue has reached {} ns", self.last);
-        self.buckets[bucket_of(at, self.last)].push((at, event));
-        if self.len == 0 || self.earliest.is_some_and(|earliest| at < earliest) {
-            self.earliest = Some(at);
-        }
+        self.put(bucket_of(at, self.last), at, event);
         self.len += 1;
     }
 
+    fn put(&mut self, index: usize, at: u64, event: T) {
+        let bucket = &mut self.buckets[index];
+        bucket.events.push((at, event));
+        bucket.earliest = bucket.earliest.min(at);
+        self.filled |= 1 << index;
+    }
+
+    /// The lowest bucket that holds something: the next instant is in it.
+    fn lowest(&self) -> Option<usize> {
+        (self.filled != 0).then(|| self.filled.trailing_zeros() as usize)
+    }
+
     /// The time of the next instant.
-    pub fn next_time(&mut self) -> Option<SimTime> {
-        if self.len == 0 {
-            return None;
-        }
-        let earliest = match self.earliest {
-            Some(earliest) => earliest,
-            None => {
-                let lowest = self.buckets.iter().find(|bucket| !bucket.is_empty()).expect("the queue is not empty");
-                lowest.iter().map(|(at, _)| *at).min().expect("the bucket is not empty")
-            }
-        };
-        self.earliest = Some(earliest);
-        Some(SimTime::from_nanos(earliest))
+    pub fn next_time(&self) -> Option<SimTime> {
+        self.lowest().map(|index| SimTime::from_nanos(self.buckets[index].earliest))
     }
 
     /// Takes all events of the next instant, adding them to `events` in order of insertion. What is added at the same
     /// time afterwards makes another round of it.
     pub fn take_instant(&mut self, events: &mut Vec<T>) -> Option<SimTime> {
-        let next = self.next_time()?.as_nanos();
-        if next != self.last {
-            let full = self.buckets.iter().position(|bucket| !bucket.is_empty()).expect("the queue is not empty");
-            self.last = next;
-            let mut moved = std::mem::take(&mut self.buckets[full]);
-            for (at, event) in moved.drain(..) {
-                self.buckets[bucket_of(at, next)].push((at, event));
+        let index = self.lowest()?;
+        let bucket = &mut self.buckets[index];
+        let next = std::mem::replace(&mut bucket.earliest, u64::MAX);
+        let mut taken = std::mem::take(&mut bucket.events);
+        self.filled &= !(1 << index);
+        self.last = next;
+        let before = events.len();
+        for (at, event) in taken.drain(..) {
+            match bucket_of(at, next) {
+                0 => events.push(event),
+                lower => self.put(lower, at, event),
             }
-            // Its allocation is used again.
-            self.buckets[full] = moved;
         }
-        self.len -= self.buckets[0].len();
-        events.extend(self.buckets[0].drain(..).map(|(_, event)| event));
-        self.earliest = None;
+        // Its allocation is used again.
+        self.buckets[index].events = taken;
+        self.len -= events.len() - before;
         Some(SimTime::from_nanos(next))
     }
 }

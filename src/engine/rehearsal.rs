@@ -21,6 +21,8 @@ pub struct Rehearsal {
     pub arrivals: Vec<Arrival>,
     pub cancellations: Vec<(SimTime, JobId)>,
     pub faults: Vec<(SimTime, Fault)>,
+    /// Jobs to be judged without being placed, by their place in `arrivals`, whether they have come by then or not.
+    pub evaluations: Vec<(SimTime, JobId)>,
     /// The run stops before the first instant after this; without it, when nothing is left to happen.
     pub until: Option<SimTime>,
 }

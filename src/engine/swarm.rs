@@ -94,6 +94,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         arrivals,
         cancellations,
         faults,
+        evaluations: Vec::new(),
         until: features.until.then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
     }
 }

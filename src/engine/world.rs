@@ -18,6 +18,7 @@ pub enum Due {
     HeartbeatMissed { node: NodeId, epoch: u32, last: SimTime },
     Fault(u32),
     Cancel(JobId),
+    Evaluate(JobId),
 }
 
 struct WorldNode {
@@ -70,6 +71,9 @@ impl<'a> World<'a> {
         }
         for (at, job) in &rehearsal.cancellations {
             queue.push(*at, Due::Cancel(*job));
+        }
+        for (at, job) in &rehearsal.evaluations {
+            queue.push(*at, Due::Evaluate(*job));
         }
         let node = |state| WorldNode {
             reported: state,
@@ -216,6 +220,10 @@ impl<'a> World<'a> {
                 self.queue.push(arrives.max(now), Due::Cancel(job));
             }
             Due::Cancel(job) => inputs.push(Input::Cancel { job }),
+            Due::Evaluate(job) => {
+                let spec = &self.rehearsal.arrivals[job.index()].spec;
+                inputs.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: spec.demand.clone() });
+            }
         }
     }
 

@@ -1,12 +1,13 @@
 //! A record as one line of JSON, with names in the place of ids.
 
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::input::Input;
 use super::log::{Record, Said};
-use crate::ids::{JobId, Names, NodeId};
-use crate::nearest::nearest;
+use super::output::Event;
+use crate::ids::{NameError, Names, lend};
+use crate::units::SimTime;
 
 /// Why a line of a log is not a record.
 #[derive(Debug, PartialEq, Eq, Error)]
@@ -15,153 +16,175 @@ pub enum CodecError {
     Json(String),
     #[error("not a record of this version: {0}")]
     Shape(String),
-    #[error("no {kind} is named `{name}`{}", hint(.nearest))]
-    UnknownName { kind: &'static str, name: String, nearest: Option<String> },
-    #[error("a {kind} named `{name}` was declared before")]
-    Duplicate { kind: &'static str, name: String },
-    #[error("`{found}` is declared with id {id}, but the next is {next}")]
-    OutOfOrder { found: String, id: usize, next: usize },
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error("`{name}` is declared by a spec that names `{spec}`")]
+    OtherName { name: String, spec: String },
 }
 
-fn hint(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or(String::new(), |name| format!("; did you mean `{name}`?"))
+#[derive(Serialize)]
+struct LineOut<'a> {
+    step: u64,
+    at_ns: SimTime,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<&'a Input>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'a Event>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LineIn {
+    step: u64,
+    at_ns: SimTime,
+    input: Option<Input>,
+    event: Option<Event>,
 }
 
 /// Writes one record without a line end. A declaration adds its name to `names`.
 pub fn encode_line(record: &Record, names: &mut Names) -> String {
-    learn(record, names).expect("a run declares each name once and in order");
-    let mut value = serde_json::to_value(record).expect("records have a JSON form");
-    swap(&mut value, names, to_name).expect("a run speaks only of what was declared");
-    value.to_string()
+    let mut line = Vec::new();
+    match &record.said {
+        Said::Input(input) => encode_input(record.step, record.at, input, names, &mut line),
+        Said::Event(event) => encode_event(record.step, record.at, event, names, &mut line),
+    }
+    String::from_utf8(line).expect("JSON is text")
+}
+
+/// Adds an input to `out`, as [`encode_line`] writes it.
+pub fn encode_input(step: u64, at: SimTime, input: &Input, names: &mut Names, out: &mut Vec<u8>) {
+    learn(input, names);
+    encode(&LineOut { step, at_ns: at, input: Some(input), event: None }, names, out);
+}
+
+/// Adds an event to `out`, as [`encode_line`] writes it.
+pub fn encode_event(step: u64, at: SimTime, event: &Event, names: &mut Names, out: &mut Vec<u8>) {
+    encode(&LineOut { step, at_ns: at, input: None, event: Some(event) }, names, out);
+}
+
+fn encode(line: &LineOut<'_>, names: &mut Names, out: &mut Vec<u8>) {
+    let (written, _) = lend(names, || serde_json::to_writer(out, line));
+    written.unwrap_or_else(|error| panic!("a run speaks only of what was declared: {error}"));
+}
+
+/// A declaration is known before it is written; known already if it is written again.
+fn learn(input: &Input, names: &mut Names) {
+    let (table, name, id) = match input {
+        Input::NodeDeclared { node, spec, .. } => (&mut names.nodes, &spec.name, node.index()),
+        Input::Submit { job, spec } => (&mut names.jobs, &spec.name, job.index()),
+        Input::NodeReported { .. }
+        | Input::HeartbeatBack { .. }
+        | Input::HeartbeatMissed { .. }
+        | Input::GpuReported { .. }
+        | Input::ForeignUse { .. }
+        | Input::Run { .. }
+        | Input::Cancel { .. }
+        | Input::Evaluate { .. }
+        | Input::Wakeup => return,
+    };
+    let known = table.find(name).or_else(|| table.add(name.clone()).ok());
+    assert_eq!(known, Some(id), "`{name}` is declared once, and in the order of ids");
 }
 
 /// Reads one line. A declaration adds its name to `names`.
 pub fn decode_line(line: &str, names: &mut Names) -> Result<Record, CodecError> {
-    let mut value: Value = serde_json::from_str(line).map_err(|error| CodecError::Json(error.to_string()))?;
-    // A declaration names what it declares in its spec, so its name is known before any other line needs it.
-    learn_declared(&value, names)?;
-    swap(&mut value, names, to_id)?;
-    let record: Record = serde_json::from_value(value).map_err(|error| CodecError::Shape(error.to_string()))?;
-    Ok(record)
+    let (read, fault) = lend(names, || serde_json::from_str::<LineIn>(line));
+    let line = match (read, fault) {
+        (Ok(line), _) => line,
+        (Err(_), Some(fault)) => return Err(CodecError::Name(fault)),
+        (Err(error), None) => return Err(told(&error)),
+    };
+    let said = match (line.input, line.event) {
+        (Some(input), None) => Said::Input(input),
+        (None, Some(event)) => Said::Event(event),
+        _ => return Err(CodecError::Shape("expected either an input or an event".to_string())),
+    };
+    if let Said::Input(input) = &said {
+        check_declared(input, names)?;
+    }
+    Ok(Record { step: line.step, at: line.at_ns, said })
 }
 
-fn learn(record: &Record, names: &mut Names) -> Result<(), CodecError> {
-    let (kind, table, name, id) = match &record.said {
-        Said::Input(Input::NodeDeclared { node, spec, .. }) => ("node", &mut names.nodes, &spec.name, node.index()),
-        Said::Input(Input::Submit { job, spec }) => ("job", &mut names.jobs, &spec.name, job.index()),
-        Said::Input(_) | Said::Event(_) => return Ok(()),
-    };
-    let next = table.len();
-    if table.find(name) == Some(id) {
-        return Ok(());
+fn told(error: &serde_json::Error) -> CodecError {
+    let text = error.to_string();
+    // The line is the log's, not the first.
+    let message = text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    let message = format!("{message}, at column {}", error.column());
+    match error.classify() {
+        serde_json::error::Category::Data => CodecError::Shape(message),
+        serde_json::error::Category::Io | serde_json::error::Category::Syntax | serde_json::error::Category::Eof => {
+            CodecError::Json(message)
+        }
     }
-    table.add(name.clone()).map_err(|_| CodecError::Duplicate { kind, name: name.to_string() })?;
-    match id == next {
+}
+
+/// The name is said twice, and must be the same.
+fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
+    let (name, spec) = match input {
+        Input::NodeDeclared { node, spec, .. } => (names.node(*node), &spec.name),
+        Input::Submit { job, spec } => (names.job(*job), &spec.name),
+        Input::NodeReported { .. }
+        | Input::HeartbeatBack { .. }
+        | Input::HeartbeatMissed { .. }
+        | Input::GpuReported { .. }
+        | Input::ForeignUse { .. }
+        | Input::Run { .. }
+        | Input::Cancel { .. }
+        | Input::Evaluate { .. }
+        | Input::Wakeup => return Ok(()),
+    };
+    match name == &**spec {
         true => Ok(()),
-        false => Err(CodecError::OutOfOrder { found: name.to_string(), id, next }),
+        false => Err(CodecError::OtherName { name: name.to_string(), spec: spec.to_string() }),
     }
 }
 
-fn learn_declared(value: &Value, names: &mut Names) -> Result<(), CodecError> {
-    for (kind, path, table) in [
-        ("node", "/input/node_declared/spec/name", &mut names.nodes),
-        ("job", "/input/submit/spec/name", &mut names.jobs),
-    ] {
-        if let Some(name) = value.pointer(path).and_then(Value::as_str) {
-            let duplicate = |_| CodecError::Duplicate { kind, name: name.to_string() };
-            table.add(name.into()).map_err(duplicate)?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        let mut names = Names::default();
+        names.nodes.add("alpha".into()).expect("the first");
+        names.jobs.add("chat".into()).expect("the first");
+        names
+    }
+
+    #[test]
+    fn a_line_names_what_it_speaks_of_and_reads_back() {
+        let rows = [
+            r#"{"step":1,"at_ns":0,"input":"wakeup"}"#,
+            r#"{"step":2,"at_ns":5,"input":{"cancel":{"job":"chat"}}}"#,
+            r#"{"step":3,"at_ns":5,"input":{"gpu_reported":{"gpu":"alpha/1","state":"failed"}}}"#,
+            r#"{"step":4,"at_ns":9,"event":{"claim_freed":{"run":{"job":"chat","replica":0,"attempt":1},"node":"alpha"}}}"#,
+        ];
+        for row in rows {
+            let record = decode_line(row, &mut names()).expect(row);
+            assert_eq!(encode_line(&record, &mut names()), row);
         }
     }
-    Ok(())
-}
 
-type Swap = fn(kind: Kind, value: &Value, names: &Names) -> Result<Value, CodecError>;
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Node,
-    Job,
-    Gpu,
-}
-
-/// Replaces every id by its name, or the other way round; the keys `node`, `job`, `gpu` and those of picks hold ids.
-fn swap(value: &mut Value, names: &Names, replace: Swap) -> Result<(), CodecError> {
-    match value {
-        Value::Array(items) => items.iter_mut().try_for_each(|item| swap(item, names, replace)),
-        Value::Object(map) => {
-            for (key, item) in map.iter_mut() {
-                let kind = match key.as_str() {
-                    "node" => Kind::Node,
-                    "job" => Kind::Job,
-                    "gpu" => Kind::Gpu,
-                    "pick" => {
-                        swap_pick(item, names, replace)?;
-                        continue;
-                    }
-                    "kept" => {
-                        swap_items(item, Kind::Node, names, replace)?;
-                        continue;
-                    }
-                    // User data with keys of its own.
-                    "labels" => continue,
-                    _ => {
-                        swap(item, names, replace)?;
-                        continue;
-                    }
-                };
-                *item = replace(kind, item, names)?;
-            }
-            Ok(())
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
-    }
-}
-
-fn swap_pick(pick: &mut Value, names: &Names, replace: Swap) -> Result<(), CodecError> {
-    for (form, kind) in [("nodes", Kind::Node), ("gpus", Kind::Gpu), ("all_gpus", Kind::Gpu)] {
-        if let Some(items) = pick.get_mut(form) {
-            swap_items(items, kind, names, replace)?;
-        }
-    }
-    Ok(())
-}
-
-fn swap_items(items: &mut Value, kind: Kind, names: &Names, replace: Swap) -> Result<(), CodecError> {
-    for item in items.as_array_mut().into_iter().flatten() {
-        *item = replace(kind, item, names)?;
-    }
-    Ok(())
-}
-
-fn to_name(kind: Kind, value: &Value, names: &Names) -> Result<Value, CodecError> {
-    let id = |value: &Value| value.as_u64().expect("an id is a number") as usize;
-    Ok(Value::String(match kind {
-        Kind::Node => names.node(NodeId::new(id(value))).to_string(),
-        Kind::Job => names.job(JobId::new(id(value))).to_string(),
-        Kind::Gpu => format!("{}/{}", names.node(NodeId::new(id(&value["node"]))), value["index"]),
-    }))
-}
-
-fn to_id(kind: Kind, value: &Value, names: &Names) -> Result<Value, CodecError> {
-    let Some(text) = value.as_str() else {
-        return Err(CodecError::Shape(format!("expected a name, found {value}")));
-    };
-    let find = |kind, table: &crate::ids::NameTable, name: &str| match table.find(name) {
-        Some(id) => Ok(id),
-        None => Err(CodecError::UnknownName {
-            kind,
-            name: name.to_string(),
-            nearest: nearest(name, table.iter().map(|known| &**known)).map(str::to_string),
-        }),
-    };
-    match kind {
-        Kind::Node => find("node", &names.nodes, text).map(Value::from),
-        Kind::Job => find("job", &names.jobs, text).map(Value::from),
-        Kind::Gpu => {
-            let not_a_gpu = || CodecError::Shape(format!("expected a GPU such as alpha/0, found `{text}`"));
-            let (node, index) = text.rsplit_once('/').ok_or_else(not_a_gpu)?;
-            let index: u16 = index.parse().map_err(|_| not_a_gpu())?;
-            Ok(serde_json::json!({"node": find("node", &names.nodes, node)?, "index": index}))
+    #[test]
+    fn a_line_that_is_no_record_is_told_why() {
+        let rows = [
+            (r#"{"step":1,"at_ns":0,"input":"wakeup""#, "not JSON: EOF while parsing an object, at column 36"),
+            (r#"{"step":1,"at_ns":0}"#, "not a record of this version: expected either an input or an event"),
+            (
+                r#"{"step":1,"at_nz":0,"input":"wakeup"}"#,
+                "not a record of this version: unknown field `at_nz`, expected one of `step`, `at_ns`, `input`, \
+                 `event`, at column 17",
+            ),
+            (
+                r#"{"step":1,"at_ns":0,"input":{"cancel":{"job":"chta"}}}"#,
+                "no job is named `chta`; did you mean `chat`?",
+            ),
+            (
+                r#"{"step":1,"at_ns":0,"input":{"gpu_reported":{"gpu":"alpha","state":"failed"}}}"#,
+                "not a record of this version: expected a GPU such as alpha/0, found `alpha`, at column 58",
+            ),
+        ];
+        for (row, wanted) in rows {
+            assert_eq!(decode_line(row, &mut names()).expect_err(row).to_string(), wanted);
         }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Foreign, GpuState, NodeSpec, NodeState};
-use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::ids::{GpuId, JobId, NodeId, RunId, declared};
 use crate::units::SimTime;
-use crate::workload::{Ending, JobSpec};
+use crate::workload::{Demand, Ending, JobSpec};
 
 /// The phases that every profile's states map to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ impl Phase {
 
 /// A fact about one run. A late, lost or repeated one is an ordinary input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Lifecycle {
     Analysed,
     AnalysisFailed,
@@ -77,9 +77,10 @@ pub enum Lifecycle {
 
 /// What happened. All inputs of one instant are applied, class by class, before anything is decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Input {
     NodeDeclared {
+        #[serde(with = "declared")]
         node: NodeId,
         state: NodeState,
         spec: NodeSpec,
@@ -113,11 +114,18 @@ pub enum Input {
         job: JobId,
     },
     Submit {
+        #[serde(with = "declared")]
         job: JobId,
         spec: Arc<JobSpec>,
     },
     /// Nothing but time: a timer or a pass is due.
     Wakeup,
+    /// What would the scheduler say to this demand, as things stand? Nothing is placed. The name is a job's, which need
+    /// not have been submitted.
+    Evaluate {
+        name: Arc<str>,
+        demand: Demand,
+    },
 }
 
 /// The order in which the inputs of one instant are applied.
@@ -127,6 +135,7 @@ pub enum InputClass {
     Exit,
     Cancellation,
     Arrival,
+    Question,
     Timer,
 }
 
@@ -142,6 +151,7 @@ impl Input {
             Input::Run { .. } => InputClass::Exit,
             Input::Cancel { .. } => InputClass::Cancellation,
             Input::Submit { .. } => InputClass::Arrival,
+            Input::Evaluate { .. } => InputClass::Question,
             Input::Wakeup => InputClass::Timer,
         }
     }

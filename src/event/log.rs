@@ -28,18 +28,15 @@ pub struct LogHeader {
 }
 
 /// One line of the log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The round of inputs, decisions and outputs it belongs to, counted from 1. An instant may take several.
     pub step: u64,
-    #[serde(rename = "at_ns")]
     pub at: SimTime,
-    #[serde(flatten)]
     pub said: Said,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     Input(Input),
     Event(Event),

@@ -9,7 +9,7 @@ mod log;
 mod output;
 mod reason;
 
-pub use codec::{CodecError, decode_line, encode_line};
+pub use codec::{CodecError, decode_line, encode_event, encode_input, encode_line};
 pub use input::{Input, InputClass, Lifecycle, Phase};
 pub use log::{Digest, Digester, FORMAT_VERSION, LogHeader, Record, Said, Sink};
 pub use output::{Command, Event, Outcome, Output, Refusal, Safety};

@@ -1,5 +1,7 @@
 //! What the control plane asks for, and what it says of itself.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -84,7 +86,7 @@ pub enum Safety {
 
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
     NodeChanged {
         node: NodeId,
@@ -157,6 +159,12 @@ pub enum Event {
         outcome: Outcome,
         because: Reason,
     },
+    /// The answer to an evaluation: it fits, or why not.
+    Evaluated {
+        name: Arc<str>,
+        refusal: Option<Refusal>,
+        reasons: Histogram,
+    },
 }
 
 /// One output of the control plane.
@@ -180,7 +188,7 @@ impl Event {
             | Event::DeadlineExpired { run, .. }
             | Event::SafetyBroken { run, .. } => Some(run.job),
             Event::JobEnded { job, .. } => Some(*job),
-            Event::NodeChanged { .. } | Event::GpuChanged { .. } => None,
+            Event::NodeChanged { .. } | Event::GpuChanged { .. } | Event::Evaluated { .. } => None,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! An expectation as data, every name resolved.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::event::{Outcome, Phase, Reason};
+use crate::event::{Outcome, Phase, Reason, Refusal};
 use crate::fleet::{GpuState, NodeState};
 use crate::ids::{GpuId, JobId, NodeId};
-use crate::units::SimTime;
+use crate::report::{Definition, Function, Series};
+use crate::units::{Permille, SimDuration, SimTime};
 
 /// Where something stands in a scenario file; line and column counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +39,88 @@ pub enum What {
         replicas: Option<u32>,
         window: Window,
     },
-    /// `{count: placed, job: chat, is: 2}`, `{count: retry, is: <= 3, until: 1h}`
-    Count { event: EventName, subject: Option<Subject>, is: Comparison, window: Window },
+    /// `{count: placed, job: chat, is: 2}`, `{count: retry, is: <= 3, until: 1h}`, and of any event that gives a reason
+    /// `{reason: node_lost, never: given}`
+    Count {
+        /// Any if absent.
+        event: Option<EventName>,
+        subject: Option<Subject>,
+        /// Only those that give this reason.
+        because: Option<Reason>,
+        whose: Whose,
+        is: Comparison,
+        window: Window,
+    },
+    /// `{evaluate: chat, is: incompatible, because: os_mismatch, at: 5m}`
+    Evaluation { job: JobId, at: SimTime, is: Judgement, because: Option<Reason> },
+    /// `p95(queue_wait) <= 10m`
+    Metric(MetricCheck),
+}
+
+/// Of which jobs the events are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    Any,
+    /// Of jobs whose cancellation had been asked for by then.
+    Cancelled,
+}
+
+/// What an evaluation before deployment can find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// It would be placed.
+    Fits,
+    /// Not as things stand.
+    Unfit,
+    /// Nor if every node were ready and empty.
+    Incompatible,
+}
+
+/// A metric held against a bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricCheck {
+    pub quantity: Quantity,
+    pub sign: Sign,
+    pub bound: Bound,
+    /// As it is said: `p95(queue_wait) <= 10m`.
+    pub text: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// One number for the whole run.
+    Run(&'static Definition),
+    /// One number of those of all replicas.
+    Of { function: Function, series: Series, of: Restriction },
+}
+
+/// Which jobs a series is taken of; each that is given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restriction {
+    /// In order of their ids.
+    pub jobs: Option<Arc<[JobId]>>,
+    pub queue: Option<Arc<str>>,
+    pub user: Option<Arc<str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    Less,
+    AtMost,
+    Equal,
+    Unequal,
+    AtLeast,
+    More,
+}
+
+/// In the unit of what it bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    Count(u64),
+    Time(SimDuration),
+    Part(Permille),
+    /// In millionths.
+    Number(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +166,23 @@ pub enum Window {
     After(SimTime),
     /// Each instant from the first to before the second.
     Throughout(SimTime, SimTime),
+    /// At or before so long after the job's submission.
+    Within(SimDuration),
+    /// Before the first instant of another state, which must come to be.
+    BeforeState(Landmark),
+    /// From the first instant of another state on, which must come to be. With `Is`: for the first time then.
+    AfterState(Landmark),
+}
+
+/// Another subject's state, by which a window is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landmark {
+    pub subject: Subject,
+    pub state: State,
+    /// Only for jobs.
+    pub on: Option<NodeId>,
+    /// Only for jobs.
+    pub because: Option<Reason>,
 }
 
 /// The events that can be counted, by their names in the log.
@@ -94,9 +193,12 @@ pub enum EventName {
     Held,
     Placed,
     CommitRefused,
+    Preparing,
     Started,
     Stopping,
     Ended,
+    ClaimFreed,
+    JobEnded,
     Retry,
     DeadlineExpired,
     SafetyBroken,
@@ -121,19 +223,63 @@ pub struct Reproduction {
 }
 
 impl EventName {
-    pub const ALL: [(EventName, &'static str); 13] = [
+    pub const ALL: [(EventName, &'static str); 16] = [
         (EventName::Submitted, "submitted"),
         (EventName::AnalysisStarted, "analysis_started"),
         (EventName::Held, "held"),
         (EventName::Placed, "placed"),
         (EventName::CommitRefused, "commit_refused"),
+        (EventName::Preparing, "preparing"),
         (EventName::Started, "started"),
         (EventName::Stopping, "stopping"),
         (EventName::Ended, "ended"),
+        (EventName::ClaimFreed, "claim_freed"),
+        (EventName::JobEnded, "job_ended"),
         (EventName::Retry, "retry"),
         (EventName::DeadlineExpired, "deadline_expired"),
         (EventName::SafetyBroken, "safety_broken"),
         (EventName::NodeChanged, "node_changed"),
         (EventName::GpuChanged, "gpu_changed"),
     ];
+}
+
+impl Judgement {
+    pub const ALL: [(Judgement, &'static str); 3] =
+        [(Judgement::Fits, "fits"), (Judgement::Unfit, "unfit"), (Judgement::Incompatible, "incompatible")];
+
+    pub fn of(refusal: Option<Refusal>) -> Judgement {
+        match refusal {
+            None => Judgement::Fits,
+            Some(Refusal::Unfit) => Judgement::Unfit,
+            Some(Refusal::Never) => Judgement::Incompatible,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        Judgement::ALL.iter().find(|(known, _)| *known == self).expect("every judgement has a row").1
+    }
+}
+
+impl Sign {
+    /// Longer ones first, so that the first that matches is the one that was written.
+    pub const ALL: [(Sign, &'static str); 7] = [
+        (Sign::AtMost, "<="),
+        (Sign::AtLeast, ">="),
+        (Sign::Equal, "=="),
+        (Sign::Unequal, "!="),
+        (Sign::Less, "<"),
+        (Sign::More, ">"),
+        (Sign::Equal, "="),
+    ];
+
+    pub fn holds(self, order: Ordering) -> bool {
+        match self {
+            Sign::Less => order.is_lt(),
+            Sign::AtMost => order.is_le(),
+            Sign::Equal => order.is_eq(),
+            Sign::Unequal => order.is_ne(),
+            Sign::AtLeast => order.is_ge(),
+            Sign::More => order.is_gt(),
+        }
+    }
 }

@@ -73,6 +73,7 @@ impl Fold {
             | Input::ForeignUse { .. }
             | Input::Run { .. }
             | Input::Cancel { .. }
+            | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
     }
@@ -129,7 +130,7 @@ impl Fold {
             Event::JobEnded { job, outcome, because } => {
                 self.jobs.get_mut(job).expect("submitted before").ended = Some((*outcome, *because));
             }
-            Event::DeadlineExpired { .. } | Event::SafetyBroken { .. } => {}
+            Event::DeadlineExpired { .. } | Event::SafetyBroken { .. } | Event::Evaluated { .. } => {}
         }
     }
 

@@ -6,12 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::expectation::{EventName, Expectation, Mode, Reproduction, State, Subject, What};
+use super::expectation::{EventName, Expectation, Judgement, Landmark, Mode, State, Subject, What, Whose, Window};
 use super::fold::{Fold, Sought};
+use super::metric;
+use super::named::{gives, kind};
+use super::story::{COUNT_INSTANTS, Story, cut_text, tell_count};
 use super::window::{Finding, Horizon, Standing, Tally, bounds};
-use super::words::{sentence, state_name, subject_name};
-use crate::event::{Event, Input, Phase, Sink};
+use super::words::{landmark_text, sentence, state_name, subject_name};
+use crate::event::{Event, Histogram, Input, Sink};
 use crate::ids::{JobId, Names, RunId};
+use crate::report::Accounts;
 use crate::units::SimTime;
 
 /// What became of one expectation.
@@ -35,20 +39,21 @@ impl Verdict {
     }
 }
 
-/// Changes told at the beginning of a story, and at its end.
-const STORY_LINES: usize = 6;
-/// Instants named for a count.
-const COUNT_INSTANTS: usize = 5;
-
 pub struct Judge {
     expectations: Vec<Expectation>,
     names: Names,
     fold: Fold,
     watches: Vec<Watch>,
+    /// Each expectation's window; one that counts from something is set once that has happened.
+    windows: Vec<Window>,
     /// The watches of each job; those on nodes and GPUs are few and in one list for each node.
     by_job: BTreeMap<JobId, Vec<usize>>,
     by_node: BTreeMap<usize, Vec<usize>>,
     counts: Vec<usize>,
+    evaluations: Vec<usize>,
+    /// Counts of this instant, which belong to their windows or not once the instant is whole.
+    counted: Vec<usize>,
+    cancelled: BTreeSet<JobId>,
     /// A count asks where runs are, so all of them must be followed.
     follow_all: bool,
     touched: BTreeSet<usize>,
@@ -56,41 +61,19 @@ pub struct Judge {
 }
 
 enum Watch {
-    State { tally: Tally, story: Story },
-    Count { count: u64, instants: Vec<SimTime> },
-}
-
-/// How a subject stood, each change once; the middle of a long story is left out.
-#[derive(Default)]
-struct Story {
-    first: Vec<(SimTime, String)>,
-    left_out: u64,
-    last: Option<(SimTime, String)>,
-}
-
-impl Story {
-    fn tell(&mut self, at: SimTime, text: String) {
-        let latest = self.last.as_ref().or(self.first.last()).map(|(_, known)| known);
-        if latest == Some(&text) {
-            return;
-        }
-        if self.first.len() < STORY_LINES {
-            self.first.push((at, text));
-        } else {
-            self.left_out += u64::from(self.last.is_some());
-            self.last = Some((at, text));
-        }
-    }
-
-    fn text(&self) -> String {
-        let line = |(at, text): &(SimTime, String)| format!("{at} {text}");
-        let mut parts: Vec<String> = self.first.iter().map(line).collect();
-        if self.left_out > 0 {
-            parts.push(format!("({} more changes)", self.left_out));
-        }
-        parts.extend(self.last.iter().map(line));
-        parts.join(", ")
-    }
+    State {
+        tally: Tally,
+        story: Story,
+    },
+    Count {
+        count: u64,
+        instants: Vec<SimTime>,
+    },
+    Evaluation {
+        found: Option<(Judgement, Histogram)>,
+    },
+    /// Taken from the accounts at the end.
+    Metric,
 }
 
 impl Judge {
@@ -98,11 +81,15 @@ impl Judge {
     pub fn new(expectations: Vec<Expectation>, names: Names) -> Judge {
         let mut judge = Judge {
             watches: Vec::with_capacity(expectations.len()),
+            windows: Vec::with_capacity(expectations.len()),
             names,
             fold: Fold::default(),
             by_job: BTreeMap::new(),
             by_node: BTreeMap::new(),
             counts: Vec::new(),
+            evaluations: Vec::new(),
+            counted: Vec::new(),
+            cancelled: BTreeSet::new(),
             follow_all: false,
             touched: BTreeSet::new(),
             now: SimTime::ZERO,
@@ -116,23 +103,29 @@ impl Judge {
     }
 
     fn watch(&mut self, index: usize, what: &What) {
-        let subject = match what {
+        let (watch, window, subject) = match what {
             What::State { subject, mode, window, .. } => {
-                self.watches.push(Watch::State { tally: Tally::new(*mode, *window), story: Story::default() });
-                Some(*subject)
+                (Watch::State { tally: Tally::new(*mode, *window), story: Story::default() }, *window, Some(*subject))
             }
-            What::Count { subject, .. } => {
-                self.watches.push(Watch::Count { count: 0, instants: Vec::new() });
+            What::Count { subject, window, .. } => {
                 self.counts.push(index);
                 self.follow_all |= matches!(subject, Some(Subject::Node(_) | Subject::Gpu(_)));
-                *subject
+                (Watch::Count { count: 0, instants: Vec::new() }, *window, *subject)
             }
+            What::Evaluation { at, .. } => {
+                self.evaluations.push(index);
+                (Watch::Evaluation { found: None }, Window::At(*at), None)
+            }
+            What::Metric(_) => (Watch::Metric, Window::Unstated, None),
         };
-        match subject {
-            Some(Subject::Job(job)) => self.by_job.entry(job).or_default().push(index),
-            Some(Subject::Node(node)) => self.by_node.entry(node.index()).or_default().push(index),
-            Some(Subject::Gpu(gpu)) => self.by_node.entry(gpu.node.index()).or_default().push(index),
-            None => {}
+        self.watches.push(watch);
+        self.windows.push(window);
+        for subject in [subject, landmark(window).map(|landmark| landmark.subject)].into_iter().flatten() {
+            match subject {
+                Subject::Job(job) => self.by_job.entry(job).or_default().push(index),
+                Subject::Node(node) => self.by_node.entry(node.index()).or_default().push(index),
+                Subject::Gpu(gpu) => self.by_node.entry(gpu.node.index()).or_default().push(index),
+            }
         }
     }
 
@@ -157,7 +150,21 @@ impl Judge {
 
     /// Looks again at what was touched, now that the instant is whole.
     fn close_instant(&mut self) {
-        for index in std::mem::take(&mut self.touched) {
+        let touched = std::mem::take(&mut self.touched);
+        for index in &touched {
+            self.set_by_landmark(*index);
+        }
+        for index in std::mem::take(&mut self.counted) {
+            let now = self.now.as_nanos();
+            let inside = bounds(self.windows[index]).is_some_and(|(low, high)| (low..=high).contains(&now));
+            if let (true, Watch::Count { count, instants }) = (inside, &mut self.watches[index]) {
+                *count += 1;
+                if instants.len() < COUNT_INSTANTS {
+                    instants.push(self.now);
+                }
+            }
+        }
+        for index in touched {
             let What::State { subject, state, mode, on, because, replicas, .. } = &self.expectations[index].what else {
                 continue;
             };
@@ -178,31 +185,67 @@ impl Judge {
         }
     }
 
-    fn count(&mut self, name: EventName, run: Option<RunId>, event: Option<&Event>) {
+    /// Sets a window at the first instant of the state it counts from.
+    fn set_by_landmark(&mut self, index: usize) {
+        let set = match self.windows[index] {
+            Window::BeforeState(_) => Window::Until(self.now),
+            Window::AfterState(_) => Window::After(self.now),
+            _ => return,
+        };
+        let Some(Landmark { subject, state, on, because }) = landmark(self.windows[index]) else { return };
+        if self.fold.is(subject, &Sought { state, on, because }, None) {
+            self.set(index, set);
+        }
+    }
+
+    fn set(&mut self, index: usize, window: Window) {
+        self.windows[index] = window;
+        if let Watch::State { tally, .. } = &mut self.watches[index] {
+            tally.set(window);
+        }
+    }
+
+    fn submitted(&mut self, job: JobId) {
+        let within = self.by_job.get(&job).into_iter().flatten().filter_map(|index| match self.windows[*index] {
+            Window::Within(length) => Some((*index, Window::By(self.now.saturating_add(length)))),
+            _ => None,
+        });
+        for (index, window) in within.collect::<Vec<_>>() {
+            self.set(index, window);
+        }
+    }
+
+    fn count(&mut self, name: EventName, (job, run): (Option<JobId>, Option<RunId>), said: Option<&Event>) {
         for index in &self.counts {
-            let What::Count { event: wanted, subject, window, .. } = &self.expectations[*index].what else {
+            let What::Count { event, subject, because, whose, .. } = &self.expectations[*index].what else {
                 unreachable!("a count is watched as a count")
             };
-            let now = self.now.as_nanos();
-            let inside = bounds(*window).is_some_and(|(low, high)| (low..=high).contains(&now));
-            if *wanted != name || !inside || !subject.is_none_or(|subject| self.concerns(subject, run, event)) {
-                continue;
+            let is_counted = event.is_none_or(|event| event == name)
+                && because.is_none_or(|reason| said.is_some_and(|said| gives(said, reason)))
+                && (*whose == Whose::Any || job.is_some_and(|job| self.cancelled.contains(&job)))
+                && subject.is_none_or(|subject| self.concerns(subject, (job, run), said));
+            if is_counted {
+                self.counted.push(*index);
             }
-            let Watch::Count { count, instants } = &mut self.watches[*index] else {
-                unreachable!("a count is watched as a count")
+        }
+    }
+
+    fn evaluated(&mut self, name: &str, judgement: Judgement, reasons: &Histogram) {
+        for index in &self.evaluations {
+            let What::Evaluation { job, at, .. } = &self.expectations[*index].what else {
+                unreachable!("an evaluation is watched as one")
             };
-            *count += 1;
-            if instants.len() < COUNT_INSTANTS {
-                instants.push(self.now);
+            if *at == self.now && self.names.job(*job) == name {
+                self.watches[*index] = Watch::Evaluation { found: Some((judgement, reasons.clone())) };
             }
         }
     }
 
     /// Whether an event is one of this subject. Of a node or GPU are those that name it, and those of runs that have a
     /// claim there when it happens.
-    fn concerns(&self, subject: Subject, run: Option<RunId>, event: Option<&Event>) -> bool {
-        if let Subject::Job(job) = subject {
-            return run.is_some_and(|run| run.job == job);
+    fn concerns(&self, subject: Subject, (job, run): (Option<JobId>, Option<RunId>), event: Option<&Event>) -> bool {
+        if let Subject::Job(wanted) = subject {
+            return job == Some(wanted);
         }
         match event {
             Some(Event::NodeChanged { node, .. } | Event::SafetyBroken { node, .. }) => {
@@ -227,59 +270,107 @@ impl Judge {
         })
     }
 
-    /// The verdicts, in the order of the expectations.
-    pub fn finish(mut self, horizon: Horizon) -> Vec<Verdict> {
+    /// The verdicts, in the order of the expectations; `accounts` are the finished books of the same run.
+    pub fn finish(mut self, horizon: Horizon, accounts: &Accounts) -> Vec<Verdict> {
         self.close_instant();
         let watches = std::mem::take(&mut self.watches);
         let expectations = std::mem::take(&mut self.expectations);
-        let judged = expectations.iter().zip(watches);
-        judged.map(|(expectation, watch)| self.verdict(expectation, watch, horizon)).collect()
+        let judged = expectations.iter().zip(watches).enumerate();
+        let verdict = |(index, (expectation, watch)): (usize, (&Expectation, Watch))| {
+            let (passed, happened) = self.verdict(index, &expectation.what, watch, horizon, accounts);
+            let expected = sentence(&expectation.what, &self.names);
+            Verdict { name: Arc::clone(&expectation.name), passed, expected, happened }
+        };
+        judged.map(verdict).collect()
     }
 
-    fn verdict(&self, expectation: &Expectation, watch: Watch, horizon: Horizon) -> Verdict {
-        let (passed, happened) = match (watch, &expectation.what) {
-            (_, What::State { subject, .. } | What::Count { subject: Some(subject), .. })
-                if !self.fold.exists(*subject) =>
-            {
-                (false, self.never_existed(*subject, horizon))
-            }
-            (Watch::State { mut tally, story }, what) => {
+    fn verdict(
+        &self,
+        index: usize,
+        what: &What,
+        watch: Watch,
+        horizon: Horizon,
+        accounts: &Accounts,
+    ) -> (bool, String) {
+        let window = self.windows[index];
+        if let Some(missing) = self.missing(what, window, horizon) {
+            return (false, missing);
+        }
+        match (watch, what) {
+            (Watch::State { mut tally, story }, What::State { .. }) => {
                 let finding = tally.finish(horizon);
-                (finding == Finding::Passed, self.tell_state(what, &tally, &story, finding, horizon))
+                let text = self.tell_state(what, (&tally, window), &story, finding, horizon);
+                (finding == Finding::Passed, text)
             }
-            (Watch::Count { count, instants }, What::Count { is, window, .. }) => {
-                let (holds, cut) = (is.holds(count), cut_text(horizon, bounds(*window).map_or(0, |(_, high)| high)));
+            (Watch::Count { count, instants }, What::Count { is, .. }) => {
+                let (holds, cut) = (is.holds(count), cut_text(horizon, bounds(window).map_or(0, |(_, high)| high)));
                 let text = tell_count(count, &instants);
                 match cut {
                     Some(cut) => (false, format!("{text}; {cut}")),
                     None => (holds, text),
                 }
             }
-            (Watch::Count { .. }, What::State { .. }) => unreachable!("a state is watched as a state"),
+            (Watch::Evaluation { found: None }, What::Evaluation { at, .. }) => {
+                (false, cut_text(horizon, at.as_nanos()).unwrap_or_else(|| "it was not evaluated".to_string()))
+            }
+            (Watch::Evaluation { found: Some((judgement, reasons)) }, What::Evaluation { is, because, .. }) => {
+                let holds = judgement == *is && because.is_none_or(|reason| reasons.contains(reason));
+                let reasons = if reasons.is_empty() { String::new() } else { format!(" ({reasons})") };
+                (holds, format!("{}{reasons}", judgement.name()))
+            }
+            (Watch::Metric, What::Metric(check)) => metric::judge(check, accounts),
+            _ => unreachable!("each is watched as what it is"),
+        }
+    }
+
+    /// What had to be there for anything to be judged, and never was.
+    fn missing(&self, what: &What, window: Window, horizon: Horizon) -> Option<String> {
+        let (subject, whose) = match what {
+            What::State { subject, .. } => (Some(*subject), Whose::Any),
+            What::Count { subject, whose, .. } => (*subject, *whose),
+            What::Evaluation { .. } | What::Metric(_) => return None,
         };
-        let expected = sentence(&expectation.what, &self.names);
-        Verdict { name: Arc::clone(&expectation.name), passed, expected, happened }
+        let landmark = landmark(window);
+        let subjects = [subject, landmark.map(|landmark| landmark.subject)];
+        if let Some(absent) = subjects.into_iter().flatten().find(|subject| !self.fold.exists(*subject)) {
+            return Some(self.never_existed(absent, horizon));
+        }
+        if let Some(landmark) = landmark {
+            return Some(format!("{} never came to be {}", landmark_text(&landmark, &self.names), ending(horizon)));
+        }
+        let is_cancelled = match subject {
+            Some(Subject::Job(job)) => self.cancelled.contains(&job),
+            _ => !self.cancelled.is_empty(),
+        };
+        (whose == Whose::Cancelled && !is_cancelled).then(|| format!("nothing was cancelled {}", ending(horizon)))
     }
 
     fn never_existed(&self, subject: Subject, horizon: Horizon) -> String {
         let name = subject_name(subject, &self.names);
-        let end = match horizon {
-            Horizon::Everything => "in the whole run".to_string(),
-            Horizon::Until(at) => format!("before the run stopped at {at}"),
-        };
+        let end = ending(horizon);
         match subject {
             Subject::Job(_) => format!("{name} was never submitted {end}"),
             Subject::Node(_) | Subject::Gpu(_) => format!("{name} was never declared {end}"),
         }
     }
 
-    fn tell_state(&self, what: &What, tally: &Tally, story: &Story, finding: Finding, horizon: Horizon) -> String {
-        let What::State { subject, state, mode, on, window, .. } = what else {
+    fn tell_state(
+        &self,
+        what: &What,
+        (tally, window): (&Tally, Window),
+        story: &Story,
+        finding: Finding,
+        horizon: Horizon,
+    ) -> String {
+        let What::State { subject, state, mode, on, window: stated, .. } = what else {
             unreachable!("a state is watched as a state")
         };
-        let story = story.text();
+        let mut story = story.text();
+        if let (Some(landmark), Window::Until(at) | Window::After(at)) = (landmark(*stated), window) {
+            story.push_str(&format!("; {} at {at}", landmark_text(&landmark, &self.names)));
+        }
         if finding == Finding::Undecided {
-            let high = bounds(*window).map_or(0, |(_, high)| high);
+            let high = bounds(window).map_or(0, |(_, high)| high);
             return format!("{story}; {}", cut_text(horizon, high).expect("undecided because it was cut"));
         }
         match (mode, finding, tally.first_held) {
@@ -301,24 +392,17 @@ impl Judge {
     }
 }
 
-fn cut_text(horizon: Horizon, high: u64) -> Option<String> {
-    match horizon {
-        Horizon::Until(at) if high != u64::MAX && high > at.as_nanos() => {
-            Some(format!("the run was stopped at {at}, before this could be known"))
-        }
-        Horizon::Until(_) | Horizon::Everything => None,
+fn landmark(window: Window) -> Option<Landmark> {
+    match window {
+        Window::BeforeState(landmark) | Window::AfterState(landmark) => Some(landmark),
+        _ => None,
     }
 }
 
-fn tell_count(count: u64, instants: &[SimTime]) -> String {
-    let mut at: Vec<String> = instants.iter().map(SimTime::to_string).collect();
-    if count > at.len() as u64 {
-        at.push("…".to_string());
-    }
-    match count {
-        0 => "none happened".to_string(),
-        1 => format!("1 happened, at {}", at.join(", ")),
-        count => format!("{count} happened, at {}", at.join(", ")),
+fn ending(horizon: Horizon) -> String {
+    match horizon {
+        Horizon::Everything => "in the whole run".to_string(),
+        Horizon::Until(at) => format!("before the run stopped at {at}"),
     }
 }
 
@@ -330,9 +414,13 @@ impl Sink for Judge {
                 if self.follows(*job) {
                     self.fold.input(input);
                     self.touch_job(*job);
+                    self.submitted(*job);
                 }
                 let first = RunId { job: *job, replica: 0, attempt: 1 };
-                self.count(EventName::Submitted, Some(first), None);
+                self.count(EventName::Submitted, (Some(*job), Some(first)), None);
+            }
+            Input::Cancel { job } => {
+                self.cancelled.insert(*job);
             }
             Input::NodeDeclared { node, .. } => {
                 self.fold.input(input);
@@ -344,7 +432,7 @@ impl Sink for Judge {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::Run { .. }
-            | Input::Cancel { .. }
+            | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
     }
@@ -356,9 +444,10 @@ impl Sink for Judge {
         if let Some(name) = name
             && !self.counts.is_empty()
         {
-            self.count(name, run, Some(event));
+            self.count(name, (event.job(), run), Some(event));
         }
         match event {
+            Event::Evaluated { name, refusal, reasons } => self.evaluated(name, Judgement::of(*refusal), reasons),
             Event::NodeChanged { node, .. } => {
                 self.fold.event(event);
                 self.touch_node(node.index());
@@ -379,58 +468,4 @@ impl Sink for Judge {
             }
         }
     }
-}
-
-/// The name under which an event is counted, and the run it is about.
-fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
-    match event {
-        Event::NodeChanged { .. } => (Some(EventName::NodeChanged), None),
-        Event::GpuChanged { .. } => (Some(EventName::GpuChanged), None),
-        Event::Held { run, .. } => (Some(EventName::Held), Some(*run)),
-        Event::Placed { run, .. } => (Some(EventName::Placed), Some(*run)),
-        Event::CommitRefused { run, .. } => (Some(EventName::CommitRefused), Some(*run)),
-        Event::Moved { run, to, .. } => {
-            let name = match to {
-                Phase::Analysing => Some(EventName::AnalysisStarted),
-                Phase::Running => Some(EventName::Started),
-                Phase::Stopping => Some(EventName::Stopping),
-                Phase::Pending | Phase::Scheduled | Phase::Preparing | Phase::Ended => None,
-            };
-            (name, Some(*run))
-        }
-        Event::Ended { run, .. } => (Some(EventName::Ended), Some(*run)),
-        Event::ClaimFreed { run, .. } => (None, Some(*run)),
-        Event::Retry { run, .. } => (Some(EventName::Retry), Some(*run)),
-        Event::DeadlineExpired { run, .. } => (Some(EventName::DeadlineExpired), Some(*run)),
-        Event::SafetyBroken { run, .. } => (Some(EventName::SafetyBroken), Some(*run)),
-        Event::JobEnded { .. } => (None, None),
-    }
-}
-
-/// Whether a run under the profile shows the report again: each named expectation failed, and each witness held.
-///
-/// `verdicts` are those of the scenario's own expectations, `witnesses` those of the reproduction, of the same run.
-pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], witnesses: &[Verdict]) -> Verdict {
-    let mut happened = Vec::new();
-    for name in &reproduction.fails {
-        match verdicts.iter().find(|verdict| verdict.name == *name) {
-            Some(verdict) if !verdict.passed => {}
-            Some(verdict) => happened.push(format!("{name} held: {}", verdict.happened)),
-            None => happened.push(format!("there is no expectation named {name}")),
-        }
-    }
-    happened.extend(witnesses.iter().filter(|witness| !witness.passed).map(|witness| {
-        format!("the witness {} did not hold, expected {}: {}", witness.name, witness.expected, witness.happened)
-    }));
-    let mut expected = format!("under {} ", reproduction.profile);
-    expected.push_str(&match reproduction.fails.as_slice() {
-        [] => "the report is visible".to_string(),
-        fails => format!("{} fails", fails.join(" and ")),
-    });
-    if !witnesses.is_empty() {
-        expected.push_str(" as reported");
-    }
-    let passed = happened.is_empty();
-    let happened = if passed { "it was visible again".to_string() } else { happened.join("; ") };
-    Verdict { name: format!("reproduces under {}", reproduction.profile).into(), passed, expected, happened }
 }

@@ -6,7 +6,11 @@
 mod expectation;
 mod fold;
 mod judge;
+mod metric;
+mod named;
+mod reproduction;
 mod share;
+mod story;
 mod window;
 mod words;
 
@@ -14,9 +18,11 @@ mod words;
 mod table;
 
 pub use expectation::{
-    Comparison, EventName, Expectation, Mode, Reproduction, SourcePlace, State, Subject, What, Window,
+    Bound, Comparison, EventName, Expectation, Judgement, Landmark, MetricCheck, Mode, Quantity, Reproduction,
+    Restriction, Sign, SourcePlace, State, Subject, What, Whose, Window,
 };
 pub use fold::{Fold, Sought, gpu_state_name, node_state_name};
-pub use judge::{Judge, Verdict, judge_reproduction};
+pub use judge::{Judge, Verdict};
+pub use reproduction::judge_reproduction;
 pub use share::{Share, ShareAt};
 pub use window::Horizon;

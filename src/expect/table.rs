@@ -24,6 +24,7 @@ use crate::catalog::{CpuArch, Os};
 use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
 use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement, Reserved};
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
+use crate::report::Accounts;
 use crate::units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
 use crate::workload::{Demand, Gang, JobSpec, Restart, TaskDemand};
 
@@ -74,16 +75,22 @@ fn run(job: usize, replica: u32, attempt: u32) -> RunId {
     RunId { job: JobId::new(job), replica, attempt }
 }
 
-struct Script(Judge);
+struct Script(Judge, Accounts);
 
 impl Script {
     fn tell(&mut self, second: u64, event: Event) {
         self.0.event(0, SimTime::from_secs(second), &event);
+        self.1.event(0, SimTime::from_secs(second), &event);
+    }
+
+    fn input(&mut self, second: u64, input: &Input) {
+        self.0.input(0, SimTime::from_secs(second), input);
+        self.1.input(0, SimTime::from_secs(second), input);
     }
 
     fn submit(&mut self, second: u64, id: usize, name: &str, replicas: u32) {
         let input = Input::Submit { job: JobId::new(id), spec: job(name, replicas) };
-        self.0.input(0, SimTime::from_secs(second), &input);
+        self.input(second, &input);
     }
 
     fn place(&mut self, second: u64, run: RunId, node: usize, gpu: u16) {
@@ -121,7 +128,7 @@ impl Script {
     fn history(&mut self) {
         for (index, name) in ["alpha", "beta"].into_iter().enumerate() {
             let input = Input::NodeDeclared { node: NodeId::new(index), state: NodeState::Ready, spec: node(name) };
-            self.0.input(0, SimTime::ZERO, &input);
+            self.input(0, &input);
         }
         self.submit(10, CHAT, "chat", 1);
         self.submit(10, PAIR, "pair", 2);
@@ -161,9 +168,12 @@ fn judge(what: What, horizon: Horizon) -> Verdict {
         names.jobs.add(name.into()).expect("a new name");
     }
     let place = SourcePlace { file: "table".into(), line: 1, column: 1 };
-    let mut script = Script(Judge::new(vec![Expectation { name: "row".into(), place, what }], names));
+    let judge = Judge::new(vec![Expectation { name: "row".into(), place, what }], names);
+    let mut script = Script(judge, Accounts::default());
     script.history();
-    script.0.finish(horizon).remove(0)
+    let Script(judge, mut accounts) = script;
+    accounts.finish(at(100));
+    judge.finish(horizon, &accounts).remove(0)
 }
 
 fn at(second: u64) -> SimTime {
@@ -208,7 +218,7 @@ fn of_gpu(index: u16, mode: Mode, state: GpuState, window: Window) -> What {
 }
 
 fn count(event: EventName, subject: Option<Subject>, is: Comparison, window: Window) -> What {
-    What::Count { event, subject, is, window }
+    What::Count { event: Some(event), subject, because: None, whose: Whose::Any, is, window }
 }
 
 const RUNNING: State = State::Phase(Phase::Running);

@@ -11,6 +11,12 @@
 //! | `until: t` | 0 to just before t | instants before it came do not count |
 //! | `after: t` | t and all that follow | must be there at t |
 //! | `from: t, for: d` | t to just before t + d | must be there |
+//! | `within: d` | 0 to d after the job's submission | instants before it came do not count |
+//! | `before: {…}` | 0 to just before the other state's first instant | instants before it came do not count |
+//! | `after: {…}` | the other state's first instant and all that follow | must be there at it |
+//!
+//! The last three are set once what they count from has happened; where it never does, nothing holds. `is` with
+//! `after: {…}` says that the state comes to hold then for the first time: an order, not a repetition.
 //!
 //! | mode | holds when |
 //! | --- | --- |
@@ -53,7 +59,9 @@ pub(super) enum Standing {
 /// The first and last instant of a window, or `None` if it has none.
 pub(super) fn bounds(window: Window) -> Option<(u64, u64)> {
     match window {
-        Window::Unstated => Some((0, u64::MAX)),
+        // What has not been set yet does not end yet, or has not begun.
+        Window::Unstated | Window::Within(_) | Window::BeforeState(_) => Some((0, u64::MAX)),
+        Window::AfterState(_) => None,
         Window::At(at) => Some((at.as_nanos(), at.as_nanos())),
         Window::By(at) => Some((0, at.as_nanos())),
         Window::Until(at) => at.as_nanos().checked_sub(1).map(|last| (0, last)),
@@ -76,6 +84,10 @@ pub(super) struct Tally {
     pub times_held: u64,
     /// First counted instant of the window at which it did not.
     pub first_broken: Option<SimTime>,
+    /// First instant at which it held, whether in the window or not.
+    first_ever: Option<u64>,
+    /// It must hold in the window for the first time.
+    is_order: bool,
     last: Standing,
 }
 
@@ -97,8 +109,15 @@ impl Tally {
             first_held: None,
             times_held: 0,
             first_broken: None,
+            first_ever: None,
+            is_order: mode == Mode::Is && matches!(window, Window::AfterState(_)),
             last: Standing::Absent,
         }
+    }
+
+    /// What the window counts from has happened, now.
+    pub fn set(&mut self, window: Window) {
+        self.window = window;
     }
 
     /// From `at` on it stands so.
@@ -113,6 +132,9 @@ impl Tally {
             self.close(since, end, before);
         }
         self.open = (at.as_nanos(), standing);
+        if standing == Standing::Held {
+            self.first_ever.get_or_insert(at.as_nanos());
+        }
     }
 
     fn close(&mut self, from: u64, to: u64, standing: Standing) {
@@ -143,6 +165,11 @@ impl Tally {
         let passed_if = |decided: bool| if decided { Finding::Passed } else { Finding::Failed };
         let unless_cut = |finding| if seen_whole { finding } else { Finding::Undecided };
         match (self.mode, self.window) {
+            (_, Window::Within(_) | Window::BeforeState(_) | Window::AfterState(_)) => Finding::Failed,
+            (Mode::Is, Window::After(from)) if self.is_order => match self.first_ever {
+                Some(first) => passed_if(first >= from.as_nanos()),
+                None => unless_cut(Finding::Failed),
+            },
             (Mode::Is, Window::Unstated) => passed_if(self.last == Standing::Held),
             (Mode::Is, Window::Throughout(..)) | (Mode::Always, _) => match self.first_broken {
                 Some(_) => Finding::Failed,

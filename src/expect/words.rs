@@ -1,6 +1,6 @@
 //! Expectations as sentences.
 
-use super::expectation::{Comparison, EventName, Mode, State, Subject, What, Window};
+use super::expectation::{Comparison, EventName, Landmark, Mode, State, Subject, What, Whose, Window};
 use super::fold::{gpu_state_name, node_state_name};
 use crate::ids::Names;
 
@@ -25,12 +25,24 @@ pub(super) fn sentence(what: &What, names: &Names) -> String {
             if let Some(reason) = because {
                 text.push_str(&format!(" because {reason}"));
             }
-            text + &window_text(*window, *mode == Mode::Is)
+            text + &window_text(*window, *mode == Mode::Is, names)
         }
-        What::Count { event, subject, is, window } => {
-            let of = subject.map_or(String::new(), |subject| format!(" of {}", subject_name(subject, names)));
-            format!("{}{of}: {}{}", event.name(), comparison(*is), window_text(*window, false))
+        What::Count { event, subject, because, whose, is, window } => {
+            let event = event.map_or("any event", EventName::name);
+            let of = match (subject, whose) {
+                (Some(subject), Whose::Any) => format!(" of {}", subject_name(*subject, names)),
+                (Some(subject), Whose::Cancelled) => format!(" of {} once cancelled", subject_name(*subject, names)),
+                (None, Whose::Cancelled) => " of cancelled jobs".to_string(),
+                (None, Whose::Any) => String::new(),
+            };
+            let because = because.map_or(String::new(), |reason| format!(" because {reason}"));
+            format!("{event}{of}{because}: {}{}", comparison(*is), window_text(*window, false, names))
         }
+        What::Evaluation { job, at, is, because } => {
+            let because = because.map_or(String::new(), |reason| format!(" because {reason}"));
+            format!("{} is judged {}{because} at {at}", names.job(*job), is.name())
+        }
+        What::Metric(check) => check.text.to_string(),
     }
 }
 
@@ -52,7 +64,14 @@ pub(super) fn state_name(state: State) -> &'static str {
     }
 }
 
-fn window_text(window: Window, last_if_unstated: bool) -> String {
+/// `b is running on alpha`
+pub(super) fn landmark_text(landmark: &Landmark, names: &Names) -> String {
+    let on = landmark.on.map_or(String::new(), |node| format!(" on {}", names.node(node)));
+    let because = landmark.because.map_or(String::new(), |reason| format!(" because {reason}"));
+    format!("{} is {}{on}{because}", subject_name(landmark.subject, names), state_name(landmark.state))
+}
+
+fn window_text(window: Window, last_if_unstated: bool, names: &Names) -> String {
     match window {
         Window::Unstated if last_if_unstated => " at the end".to_string(),
         Window::Unstated => String::new(),
@@ -61,6 +80,9 @@ fn window_text(window: Window, last_if_unstated: bool) -> String {
         Window::Until(at) => format!(" before {at}"),
         Window::After(at) => format!(" from {at} on"),
         Window::Throughout(from, to) => format!(" from {from} to {to}"),
+        Window::Within(length) => format!(" within {length} of its submission"),
+        Window::BeforeState(landmark) => format!(" before {}", landmark_text(&landmark, names)),
+        Window::AfterState(landmark) => format!(" after {}", landmark_text(&landmark, names)),
     }
 }
 

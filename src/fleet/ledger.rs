@@ -11,6 +11,7 @@ use crate::units::{Bytes, GpuShare, MilliCpu};
 
 /// What a placement holds of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GpuClaim {
     pub index: u16,
     pub share: GpuShare,
@@ -19,6 +20,7 @@ pub struct GpuClaim {
 
 /// What a placement holds of one node, all its tasks there together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NodeClaim {
     pub node: NodeId,
     pub tasks: u32,

@@ -11,6 +11,7 @@ use crate::units::{Bytes, GpuShare, MilliCpu, Money};
 
 /// A node as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NodeSpec {
     pub name: Arc<str>,
     pub shape: Arc<NodeShape>,
@@ -18,6 +19,7 @@ pub struct NodeSpec {
 
 /// All that is fixed about a node but its name: nodes of one shape differ in their status alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NodeShape {
     /// The catalog's machine, if it is one.
     pub machine: Option<Arc<str>>,
@@ -37,6 +39,7 @@ pub struct NodeShape {
 
 /// What the system keeps for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Reserved {
     pub cpu: MilliCpu,
     pub ram: Bytes,
@@ -45,6 +48,7 @@ pub struct Reserved {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GpuShape {
     /// The type's name in the catalog, or the scenario's own.
     pub model: Arc<str>,
@@ -99,6 +103,7 @@ impl GpuState {
 
 /// What others than this scheduler hold of a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Foreign {
     pub share: GpuShare,
     pub memory: Bytes,

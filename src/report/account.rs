@@ -367,6 +367,7 @@ impl Sink for Accounts {
             | Input::ForeignUse { .. }
             | Input::Run { .. }
             | Input::Cancel { .. }
+            | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
     }
@@ -409,6 +410,7 @@ impl Sink for Accounts {
                 self.release(*run, &free, since);
             }
             Event::Retry { run, because, .. } => self.retry(*run, *because),
+            Event::Evaluated { .. } => {}
             Event::DeadlineExpired { .. } => self.deadlines_expired += 1,
             Event::SafetyBroken { .. } => self.safety_broken += 1,
             Event::JobEnded { job, outcome, .. } => {

@@ -75,6 +75,7 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
         | Input::HeartbeatMissed { .. }
         | Input::GpuReported { .. }
         | Input::Run { .. }
+        | Input::Evaluate { .. }
         | Input::Wakeup => None,
     }
 }
@@ -147,6 +148,15 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
             reasons: one(*because),
             ..plain(names.job(*job).into(), "job ended", format!("{}; {because}", outcome.name()))
         },
+        Event::Evaluated { name, refusal, reasons } => {
+            let detail = match refusal {
+                None => "fits".to_string(),
+                Some(crate::event::Refusal::Unfit) => format!("unfit: {reasons}"),
+                Some(crate::event::Refusal::Never) => format!("incompatible: {reasons}"),
+            };
+            let job = names.jobs.find(name).map(JobId::new);
+            Parts { job, reasons: reasons.clone(), ..plain(name.to_string(), "evaluated", detail) }
+        }
     }
 }
 

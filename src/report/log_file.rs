@@ -7,8 +7,8 @@ use std::io::{self, BufRead, Write};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::event::{CodecError, Digester, Event, FORMAT_VERSION, Input, LogHeader, Record, Said, Sink};
-use crate::event::{decode_line, encode_line};
+use crate::event::{CodecError, Digester, Event, FORMAT_VERSION, Input, LogHeader, Record, Sink};
+use crate::event::{decode_line, encode_event, encode_input};
 use crate::ids::Names;
 use crate::units::SimTime;
 
@@ -68,20 +68,23 @@ pub struct LogWriter<W> {
     names: Names,
     failure: Option<io::Error>,
     digester: Digester,
+    line: Vec<u8>,
 }
 
 impl<W: Write> LogWriter<W> {
     pub fn new(mut out: W, header: &LogHeader) -> io::Result<LogWriter<W>> {
         let line = serde_json::to_string(&HeaderOut { header }).expect("a header has a JSON form");
         writeln!(out, "{line}")?;
-        Ok(LogWriter { out, names: Names::default(), failure: None, digester: Digester::default() })
+        Ok(LogWriter { out, names: Names::default(), failure: None, digester: Digester::default(), line: Vec::new() })
     }
 
-    fn write(&mut self, record: &Record) {
+    /// Writes the line that `encode` gives.
+    fn write(&mut self, encode: impl FnOnce(&mut Names, &mut Vec<u8>)) {
         if self.failure.is_none() {
-            self.digester.record(record);
-            let line = encode_line(record, &mut self.names);
-            self.failure = writeln!(self.out, "{line}").err();
+            self.line.clear();
+            encode(&mut self.names, &mut self.line);
+            self.line.push(b'\n');
+            self.failure = self.out.write_all(&self.line).err();
         }
     }
 
@@ -101,11 +104,13 @@ impl<W: Write> LogWriter<W> {
 
 impl<W: Write> Sink for LogWriter<W> {
     fn input(&mut self, step: u64, at: SimTime, input: &Input) {
-        self.write(&Record { step, at, said: Said::Input(input.clone()) });
+        self.digester.input(step, at, input);
+        self.write(|names, line| encode_input(step, at, input, names, line));
     }
 
     fn event(&mut self, step: u64, at: SimTime, event: &Event) {
-        self.write(&Record { step, at, said: Said::Event(event.clone()) });
+        self.digester.event(step, at, event);
+        self.write(|names, line| encode_event(step, at, event, names, line));
     }
 }
 

@@ -48,7 +48,7 @@ metrics! {
 }
 
 /// Runs shorter than this count as this long in a slowdown (Feitelson 2001 uses the same 10 s).
-const SLOWDOWN_BOUND: SimDuration = SimDuration::from_secs(10);
+pub(super) const SLOWDOWN_BOUND: SimDuration = SimDuration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {

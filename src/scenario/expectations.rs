@@ -5,27 +5,88 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::diagnostic::{Report, Span};
+use super::expectation_window::{self, ForKey, TIMES};
 use super::fields::{Fields, is_pattern, text, value, word};
+use super::metric_text;
 use super::nodes::{GPU_STATES, NODE_STATES};
 use super::profiles;
-use super::tree::Tree;
+use super::tree::{Node, Tree};
 use super::world::World;
 use crate::event::{Outcome, Phase, Reason};
 use crate::expect::{
-    Comparison, EventName, Expectation, Mode, Reproduction, SourcePlace, State, Subject, What, Window,
+    Comparison, EventName, Expectation, Judgement, Mode, Reproduction, Restriction, SourcePlace, State, Subject, What,
+    Whose,
 };
 use crate::ids::JobId;
-use crate::units::{SimDuration, SimTime};
+use crate::units::SimTime;
+use crate::workload::Arrival;
 
 const SUBJECTS: [&str; 3] = ["job", "node", "gpu"];
-const TIMES: [&str; 6] = ["at", "by", "until", "after", "from", "for"];
-/// All keys of an expectation on a state; a count has some of them.
-const STATE_FIELDS: [&str; 16] = [
-    "name", "job", "node", "gpu", "is", "never", "always", "on", "because", "replicas", "at", "by", "until", "after",
-    "from", "for",
-];
-const COUNT_FIELDS: [&str; 12] =
-    ["name", "count", "job", "node", "gpu", "is", "at", "by", "until", "after", "from", "for"];
+const MODES: [&str; 3] = ["is", "never", "always"];
+
+/// The forms of an expectation, each known by a key of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    State,
+    Count,
+    Reason,
+    Evaluation,
+    Metric,
+}
+
+impl Form {
+    const ALL: [Form; 5] = [Form::State, Form::Count, Form::Reason, Form::Evaluation, Form::Metric];
+
+    fn of(tree: &Tree) -> Form {
+        let mut keyed = [Form::Count, Form::Reason, Form::Evaluation, Form::Metric].into_iter();
+        match &tree.node {
+            Node::Scalar { .. } => Form::Metric,
+            _ => keyed.find(|form| tree.get(form.keys()[1]).is_some()).unwrap_or(Form::State),
+        }
+    }
+
+    /// What it is called, for "unknown key … of".
+    fn called(self) -> &'static str {
+        match self {
+            Form::State => "an expectation",
+            Form::Count => "an expectation on a count",
+            Form::Reason => "an expectation on a reason",
+            Form::Evaluation => "an evaluation",
+            Form::Metric => "an expectation on a metric",
+        }
+    }
+
+    /// All keys but those that say when. The second is the one by which it is known.
+    fn keys(self) -> &'static [&'static str] {
+        match self {
+            Form::State => &["name", "job", "node", "gpu", "is", "never", "always", "on", "because", "replicas"],
+            Form::Count => &["name", "count", "job", "node", "gpu", "is", "because"],
+            Form::Reason => &["name", "reason", "job", "node", "gpu", "is", "never"],
+            Form::Evaluation => &["name", "evaluate", "is", "because", "at"],
+            Form::Metric => &["name", "metric", "of"],
+        }
+    }
+
+    fn fields(self) -> Vec<&'static str> {
+        let times: &[&str] = match self {
+            Form::State | Form::Count | Form::Reason => &TIMES,
+            Form::Evaluation | Form::Metric => &[],
+        };
+        self.keys().iter().chain(times).copied().collect()
+    }
+}
+
+/// Every word of the grammar, for which its reference has an example.
+pub fn expectation_words() -> Vec<&'static str> {
+    let mut words: Vec<&str> = Form::ALL.iter().flat_map(|form| form.fields()).collect();
+    words.extend(["given", "cancelled", "profile", "fails", "and"]);
+    words.extend(Judgement::ALL.map(|(_, name)| name));
+    words.extend(["mean", "min", "max", "sum", "p95"]);
+    words.extend(metric_text::RESTRICTIONS);
+    words.sort_unstable();
+    words.dedup();
+    words
+}
 
 /// A name given to an expectation: where, and the names of what it was lowered to.
 type Given = BTreeMap<String, Vec<Arc<str>>>;
@@ -33,6 +94,8 @@ type Given = BTreeMap<String, Vec<Arc<str>>>;
 /// What expectations are read against.
 pub(super) struct Setting<'w> {
     pub world: &'w World,
+    /// In order of their ids.
+    pub arrivals: &'w [Arrival],
     pub until: Option<SimTime>,
     /// The folder of the file, for profiles by path.
     pub folder: &'w Path,
@@ -103,35 +166,72 @@ fn entry(
     expectations: &mut Vec<Expectation>,
     report: &mut Report,
 ) {
-    let is_count = tree.get("count").is_some();
-    let fields = match is_count {
-        true => Fields::read(tree, "an expectation on a count", &COUNT_FIELDS, report),
-        false => Fields::read(tree, "an expectation", &STATE_FIELDS, report),
-    };
-    let Some(fields) = fields else { return };
+    let form = Form::of(tree);
+    if broken_apart(tree, report) {
+        return;
+    }
+    if let Node::Scalar { .. } = &tree.node {
+        // A metric alone, under a name of its own.
+        let what = metric_text::read(tree, setting, None, report).map(|check| (What::Metric(check), None));
+        return give(default_name, None, tree.span, what.into_iter().collect(), setting, given, expectations, report);
+    }
+    let Some(fields) = Fields::read(tree, form.called(), &form.fields(), report) else { return };
     let name = fields.text("name", "a name", report).unwrap_or(default_name);
     fields.exclusive(&SUBJECTS, "an expectation is about one of them", report);
-    let window = window(&fields, setting.until, report);
     let subjects = subjects(&fields, setting.world, report);
-    let what = match is_count {
-        true => count(&fields, &subjects, window, report),
-        false => states(&fields, &subjects, window, setting.world, report),
+    let what = match form {
+        Form::State => states(&fields, &subjects, setting, report),
+        Form::Count => count(&fields, &subjects, setting, report),
+        Form::Reason => given_reason(&fields, &subjects, setting, report),
+        Form::Evaluation => evaluation(&fields, setting, report),
+        Form::Metric => metric(&fields, setting, report),
     };
-    let is_one = !SUBJECTS.iter().any(|key| fields.text(key, "a name", &mut Report::default()).is_some_and(is_pattern));
-    let place = place(fields.place(), report);
+    let span = fields.place();
+    let name_span = fields.get("name").map(|tree| tree.span);
+    let of_many = ["job", "node", "gpu", "evaluate"];
+    let is_one = !of_many.iter().any(|key| fields.get(key).and_then(Tree::scalar).is_some_and(is_pattern));
+    let what = what.into_iter().map(|(what, subject)| (what, subject.filter(|_| !is_one))).collect();
+    give(name, name_span, span, what, setting, given, expectations, report);
+}
+
+/// A metric with a colon in braces that is not in quotes was read as a map.
+fn broken_apart(tree: &Tree, report: &mut Report) -> bool {
+    let Node::Map(entries) = &tree.node else { return false };
+    let odd =
+        entries.iter().find(|entry| entry.key.contains("({") || entry.key.contains('(') && entry.key.contains('{'));
+    if let Some(entry) = odd {
+        let rest = entry.value.scalar().unwrap_or("…");
+        let help = format!("write it in quotes, \"{}: {rest}\", or with `=` in place of the colon", entry.key);
+        report.error_with_help(entry.key_span, "a colon and a space begin a value here, as in a map", help);
+    }
+    odd.is_some()
+}
+
+/// Enters what one entry was lowered to, under names: of several, each with its subject's.
+#[expect(clippy::too_many_arguments, reason = "all of an entry, and where it goes")]
+fn give(
+    name: &str,
+    name_span: Option<Span>,
+    span: Span,
+    what: Lowered,
+    setting: &Setting<'_>,
+    given: &mut Given,
+    expectations: &mut Vec<Expectation>,
+    report: &mut Report,
+) {
+    let place = place(span, report);
     let mut names: Vec<Arc<str>> = Vec::new();
     for (what, subject) in what {
-        let name: Arc<str> = match (is_one, subject) {
-            (false, Some(subject)) => Arc::from(format!("{name}[{}]", subject_name(subject, setting.world))),
-            _ => Arc::from(name),
+        let name: Arc<str> = match subject {
+            Some(subject) => Arc::from(format!("{name}[{}]", subject_name(subject, setting.world))),
+            None => Arc::from(name),
         };
         names.push(Arc::clone(&name));
         expectations.push(Expectation { name, place: place.clone(), what });
     }
     if given.insert(name.to_string(), names).is_some() {
-        let span = fields.get("name").map_or(fields.place(), |tree| tree.span);
         let message = format!("two expectations are named `{name}`");
-        report.error_with_help(span, message, "give each a name of its own");
+        report.error_with_help(name_span.unwrap_or(span), message, "give each a name of its own");
     }
 }
 
@@ -144,7 +244,7 @@ fn subject_name(subject: Subject, world: &World) -> String {
     }
 }
 
-fn subjects(fields: &Fields<'_>, world: &World, report: &mut Report) -> Vec<Subject> {
+pub(super) fn subjects(fields: &Fields<'_>, world: &World, report: &mut Report) -> Vec<Subject> {
     let mut subjects = Vec::new();
     if let (Some(typed), Some(tree)) = (fields.text("job", "the name of a job", report), fields.get("job")) {
         subjects.extend(world.jobs(typed, tree.span, report).into_iter().map(Subject::Job));
@@ -163,64 +263,11 @@ fn subjects(fields: &Fields<'_>, world: &World, report: &mut Report) -> Vec<Subj
     subjects
 }
 
-/// When: at most one of the ways to say it.
-fn window(fields: &Fields<'_>, until: Option<SimTime>, report: &mut Report) -> Window {
-    fields.exclusive(&["at", "by", "until", "after", "from"], "each says when in its own way", report);
-    if let Some(until) = until {
-        for key in TIMES.iter().filter(|key| **key != "for") {
-            let mut unreported = Report::default();
-            let late = fields.value::<SimTime>(key, &mut unreported).is_some_and(|time| time > until);
-            if late {
-                let help = format!("write {until} or earlier, or a later `until` of the file");
-                report.warning(fields.key_span(key), format!("the run stops at {until}, before this"), help);
-            }
-        }
-    }
-    let mut time = |key: &str| fields.value::<SimTime>(key, report);
-    let windows = [
-        time("at").map(Window::At),
-        time("by").map(Window::By),
-        time("until").map(Window::Until),
-        time("after").map(Window::After),
-    ];
-    let from = time("from");
-    let length = fields.value::<SimDuration>("for", report);
-    let throughout = match (from, length) {
-        (Some(from), Some(length)) => match from.checked_add(length) {
-            Some(to) if !length.is_zero() => Some(Window::Throughout(from, to)),
-            Some(_) => {
-                let help = "write a longer time, or `at:` for one instant";
-                report.error_with_help(fields.key_span("for"), "no time at all", help);
-                None
-            }
-            None => {
-                report.error_with_help(
-                    fields.key_span("for"),
-                    "this ends after the end of time",
-                    "write a shorter time",
-                );
-                None
-            }
-        },
-        (Some(from), None) if !fields.has("for") => {
-            let help = format!("add `for: 5m`, or write `after: {from}` for all the rest");
-            report.error_with_help(fields.key_span("from"), "it is not said for how long", help);
-            None
-        }
-        (None, Some(_)) if !fields.has("from") => {
-            report.error_with_help(fields.key_span("for"), "it is not said from when on", "add `from: 5m`");
-            None
-        }
-        _ => None,
-    };
-    windows.into_iter().flatten().next().or(throughout).unwrap_or(Window::Unstated)
-}
-
 type Lowered = Vec<(What, Option<Subject>)>;
 
-fn states(fields: &Fields<'_>, subjects: &[Subject], window: Window, world: &World, report: &mut Report) -> Lowered {
-    let modes = ["is", "never", "always"];
-    fields.exclusive(&modes, "an expectation says one thing", report);
+fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, report: &mut Report) -> Lowered {
+    let world = setting.world;
+    fields.exclusive(&MODES, "an expectation says one thing", report);
     if fields.lacks_all(&SUBJECTS) {
         let help = "add `job: chat`, `node: alpha` or `gpu: alpha/0`, or `count: placed` for a number of events";
         report.error_with_help(fields.place(), "it is not said of what", help);
@@ -234,11 +281,12 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], window: Window, world: &Wor
         }
     }
     too_many_replicas(fields, subjects, replicas, world, report);
-    let Some((key, tree)) = modes.iter().find_map(|key| Some((*key, fields.get(key)?))) else {
-        if fields.lacks_all(&modes) {
+    let Some((key, tree)) = MODES.iter().find_map(|key| Some((*key, fields.get(key)?))) else {
+        if fields.lacks_all(&MODES) {
             let help = "add `is: running`, `never: placed` or `always: ready`";
             report.error_with_help(fields.place(), "it is not said what is expected", help);
         }
+        expectation_window::read(fields, setting, None, ForKey::Length, report);
         return Vec::new();
     };
     let mode = match key {
@@ -246,7 +294,9 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], window: Window, world: &Wor
         "always" => Mode::Always,
         _ => Mode::Is,
     };
-    let Some(state) = state(fields, tree, report) else { return Vec::new() };
+    let state = state_of(fields, tree, report);
+    let window = expectation_window::read(fields, setting, state, ForKey::Length, report);
+    let Some(state) = state else { return Vec::new() };
     let holds = match state {
         State::Placed => true,
         State::Phase(phase) => phase.holds_claim(),
@@ -284,7 +334,7 @@ fn too_many_replicas(
 }
 
 /// A state that the subject can be in.
-fn state(fields: &Fields<'_>, tree: &Tree, report: &mut Report) -> Option<State> {
+pub(super) fn state_of(fields: &Fields<'_>, tree: &Tree, report: &mut Report) -> Option<State> {
     if fields.has("node") {
         return word(tree, "a state of a node", &NODE_STATES, report).map(State::Node);
     }
@@ -298,25 +348,125 @@ fn state(fields: &Fields<'_>, tree: &Tree, report: &mut Report) -> Option<State>
     word(tree, "a state of a job", &words, report)
 }
 
-fn reason(tree: &Tree, report: &mut Report) -> Option<Reason> {
+pub(super) fn reason(tree: &Tree, report: &mut Report) -> Option<Reason> {
     let words: Vec<(&'static str, Reason)> = Reason::ALL.iter().map(|reason| (reason.name(), *reason)).collect();
     word(tree, "a reason", &words, report)
 }
 
-fn count(fields: &Fields<'_>, subjects: &[Subject], window: Window, report: &mut Report) -> Lowered {
+fn count(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, report: &mut Report) -> Lowered {
     let words: Vec<(&'static str, EventName)> = EventName::ALL.iter().map(|(event, name)| (*name, *event)).collect();
     let event = fields.word("count", "an event", &words, report);
     let is = fields.require("is", "\">= 2\"", report).and_then(|tree| comparison(tree, report));
-    let (Some(event), Some(is)) = (event, is) else { return Vec::new() };
-    if fields.has("job") && matches!(event, EventName::NodeChanged | EventName::GpuChanged) {
+    let because = fields.get("because").map(|tree| reason(tree, report));
+    if fields.has("job") && matches!(event, Some(EventName::NodeChanged | EventName::GpuChanged)) {
         let help = "say `node: alpha` or `gpu: alpha/0`, or leave `job` out";
         report.error_with_help(fields.key_span("job"), "this event is about no job", help);
     }
-    if !SUBJECTS.iter().any(|key| fields.has(key)) {
-        return vec![(What::Count { event, subject: None, is, window }, None)];
+    let (whose, meant_by_for) = whose(fields, report);
+    let window = expectation_window::read(fields, setting, None, meant_by_for, report);
+    let (Some(event), Some(is), Some(because)) = (event, is, because.map_or(Some(None), |found| found.map(Some)))
+    else {
+        return Vec::new();
+    };
+    let what = |subject| What::Count { event: Some(event), subject, because, whose, is, window };
+    of_each(fields, subjects, what)
+}
+
+/// One for each subject, or one for all where none is named.
+fn of_each(fields: &Fields<'_>, subjects: &[Subject], what: impl Fn(Option<Subject>) -> What) -> Lowered {
+    match SUBJECTS.iter().any(|key| fields.has(key)) {
+        false => vec![(what(None), None)],
+        true => subjects.iter().map(|subject| (what(Some(*subject)), Some(*subject))).collect(),
     }
-    let lower = |subject: &Subject| (What::Count { event, subject: Some(*subject), is, window }, Some(*subject));
-    subjects.iter().map(lower).collect()
+}
+
+/// `for: cancelled`, where it is no length of time.
+fn whose(fields: &Fields<'_>, report: &mut Report) -> (Whose, ForKey) {
+    let typed = fields.get("for").and_then(Tree::scalar);
+    match typed {
+        Some("cancelled") => (Whose::Cancelled, ForKey::Jobs),
+        Some(typed) if typed.starts_with(|letter: char| letter.is_alphabetic()) => {
+            let span = fields.get("for").map_or(fields.place(), |tree| tree.span);
+            let message = format!("events cannot be counted for `{typed}` jobs");
+            report.unknown(span, message, typed, ["cancelled"].into_iter());
+            (Whose::Any, ForKey::Jobs)
+        }
+        _ => (Whose::Any, ForKey::Length),
+    }
+}
+
+/// `{reason: node_lost, never: given}`: a count of every event that gives it.
+fn given_reason(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, report: &mut Report) -> Lowered {
+    let because = fields.get("reason").and_then(|tree| reason(tree, report));
+    let window = expectation_window::read(fields, setting, None, ForKey::Length, report);
+    fields.exclusive(&["is", "never"], "an expectation says one thing", report);
+    let words = [("given", ())];
+    let is = match (fields.get("is"), fields.get("never")) {
+        (Some(tree), _) => word(tree, "what a reason can be", &words, report).map(|()| Comparison::AtLeast(1)),
+        (None, Some(tree)) => word(tree, "what a reason can be", &words, report).map(|()| Comparison::Exactly(0)),
+        (None, None) => {
+            if fields.lacks_all(&["is", "never"]) {
+                let help = "add `is: given` or `never: given`";
+                report.error_with_help(fields.place(), "it is not said what is expected", help);
+            }
+            None
+        }
+    };
+    let (Some(because), Some(is)) = (because, is) else { return Vec::new() };
+    let what = |subject| What::Count { event: None, subject, because: Some(because), whose: Whose::Any, is, window };
+    of_each(fields, subjects, what)
+}
+
+/// `{evaluate: chat, is: incompatible, because: os_mismatch, at: 5m}`
+fn evaluation(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Lowered {
+    let jobs = match (fields.text("evaluate", "the name of a job", report), fields.get("evaluate")) {
+        (Some(typed), Some(tree)) => setting.world.jobs(typed, tree.span, report),
+        _ => Vec::new(),
+    };
+    let words = Judgement::ALL.map(|(judgement, name)| (name, judgement));
+    let is = fields.require("is", "fits", report);
+    let is = is.and_then(|tree| word(tree, "a judgement", &words, report));
+    let because = fields.get("because").and_then(|tree| reason(tree, report));
+    if is == Some(Judgement::Fits) && fields.has("because") {
+        let help = "leave it out, or expect `is: unfit` or `is: incompatible`";
+        report.error_with_help(fields.key_span("because"), "what fits is given no reason", help);
+    }
+    let at = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
+    if let Some(until) = setting.until.filter(|until| at > *until) {
+        let help = format!("write {until} or earlier, or a later `until` of the file");
+        report.warning(fields.key_span("at"), format!("the run stops at {until}, before this"), help);
+    }
+    let Some(is) = is else { return Vec::new() };
+    let lower = |job: &JobId| (What::Evaluation { job: *job, at, is, because }, Some(Subject::Job(*job)));
+    jobs.iter().map(lower).collect()
+}
+
+/// `{metric: p95(queue_wait) <= 10m, of: chat-*}`
+fn metric(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Lowered {
+    let typed = fields.text("of", "the name of a job", report);
+    let jobs = typed.zip(fields.get("of")).map(|(typed, tree)| {
+        let jobs = setting.world.jobs(typed, tree.span, report);
+        (tree.span, Restriction { jobs: Some(jobs.into()), ..Restriction::default() })
+    });
+    let Some(tree) = fields.get("metric") else { return Vec::new() };
+    let Some(mut check) = metric_text::read(tree, setting, jobs, report) else { return Vec::new() };
+    if let Some(typed) = typed {
+        check.text = Arc::from(format!("{}, of {typed}", check.text));
+    }
+    vec![(What::Metric(check), None)]
+}
+
+/// When which jobs are to be judged without being placed, for the rehearsal.
+pub(super) fn evaluations(expectations: &[Expectation], reproductions: &[Reproduction]) -> Vec<(SimTime, JobId)> {
+    let witnesses = reproductions.iter().flat_map(|reproduction| &reproduction.and);
+    let asked = expectations.iter().chain(witnesses).filter_map(|expectation| match &expectation.what {
+        What::Evaluation { job, at, .. } => Some((*at, *job)),
+        What::State { .. } | What::Count { .. } | What::Metric(_) => None,
+    });
+    let mut evaluations: Vec<_> = asked.collect();
+    evaluations.sort_unstable();
+    evaluations.dedup();
+    evaluations
 }
 
 /// `2`, `">= 2"` or `"<= 3"`.

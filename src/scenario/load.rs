@@ -198,8 +198,9 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     jobs::refuse_endless(&drafts, &profile, head.until, report);
     let (arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
     let faults = faults::read(&file, &world, head.until, report);
-    let setting = Setting { world: &world, until: head.until, folder };
+    let setting = Setting { world: &world, arrivals: &arrivals, until: head.until, folder };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
+    let evaluations = expectations::evaluations(&expectations, &reproductions);
     let rehearsal = Rehearsal {
         title: head.title,
         source: effective,
@@ -209,6 +210,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         arrivals,
         cancellations,
         faults,
+        evaluations,
         until: head.until,
     };
     let warnings = Diagnostics::default();

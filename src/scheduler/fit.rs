@@ -22,6 +22,11 @@ pub fn is_of_type(demand: &GpuDemand, gpu: &GpuShape) -> bool {
     demand.models.is_empty() || demand.models.contains(&gpu.model)
 }
 
+/// What a GPU has in all is compared, with what the system keeps of it.
+pub fn is_large_enough(demand: &GpuDemand, gpu: &GpuShape) -> bool {
+    demand.min_memory.is_none_or(|least| gpu.memory >= least)
+}
+
 /// Why not even one task fits, or `None` if one does. CPU first, then RAM, then GPUs.
 pub fn first_shortage(demand: &Demand, order: GpuOrder, row: &Row) -> Option<Reason> {
     let (shape, status) = (row.shape, row.status);
@@ -32,7 +37,7 @@ pub fn first_shortage(demand: &Demand, order: GpuOrder, row: &Row) -> Option<Rea
         return Some(Reason::InsufficientRam);
     }
     let gpus = demand.task.gpus.as_ref()?;
-    if take_gpus(demand, gpus, order, row, status).is_some() {
+    if take_gpus(demand, gpus, Preference::Profile(order), row, status).is_some() {
         return None;
     }
     Some(gpu_shortage(demand, gpus, row))
@@ -93,18 +98,18 @@ pub fn fill(demand: &Demand, order: GpuOrder, row: &Row, limit: u32) -> Load {
         let cpu = MilliCpu::new(cpu * u64::from(tasks));
         return Load { tasks, cpu, ram: Bytes::new(ram * u64::from(tasks)), gpus: SmallVec::new() };
     };
-    // Several shares for each of several tasks: only taking the GPUs with the most room first is sure to fit as many
-    // tasks as can fit.
-    let order = match gpus.take {
-        GpuTake::Whole => order,
-        GpuTake::Share(_) | GpuTake::Memory(_) if limit > 1 && gpus.count > 1 => GpuOrder::Emptiest,
-        GpuTake::Share(_) | GpuTake::Memory(_) => order,
+    // Several parts for each of several tasks: only taking the GPUs with room for the most tasks first, degraded or not,
+    // is sure to fit as many tasks as can fit.
+    let preference = match gpus.take {
+        GpuTake::Whole => Preference::Profile(order),
+        GpuTake::Share(_) | GpuTake::Memory(_) if limit > 1 && gpus.count > 1 => Preference::MostRoom,
+        GpuTake::Share(_) | GpuTake::Memory(_) => Preference::Profile(order),
     };
     let mut status = row.status.clone();
     let mut load = Load::default();
     while load.tasks < limit {
         let room = status.cpu_free(row.shape) >= demand.task.cpu && status.ram_free(row.shape) >= demand.task.ram;
-        let Some(taken) = room.then(|| take_gpus(demand, gpus, order, row, &status)).flatten() else { break };
+        let Some(taken) = room.then(|| take_gpus(demand, gpus, preference, row, &status)).flatten() else { break };
         status.cpu_taken = status.cpu_taken + demand.task.cpu;
         status.ram_taken = status.ram_taken + demand.task.ram;
         for claim in &taken {
@@ -133,11 +138,20 @@ fn merge(claims: &mut SmallVec<[GpuClaim; 2]>, new: GpuClaim) {
     }
 }
 
+/// Which GPUs are taken first.
+#[derive(Clone, Copy)]
+enum Preference {
+    /// As the profile says, degraded ones last.
+    Profile(GpuOrder),
+    /// Those with room for the most tasks.
+    MostRoom,
+}
+
 /// The GPUs that one more task would take, lowest index first; `None` if there are too few.
 fn take_gpus(
     demand: &Demand,
     gpus: &GpuDemand,
-    order: GpuOrder,
+    preference: Preference,
     row: &Row,
     status: &NodeStatus,
 ) -> Option<SmallVec<[GpuClaim; 8]>> {
@@ -147,17 +161,26 @@ fn take_gpus(
     let mut found: SmallVec<[(bool, u64, GpuClaim); 8]> = SmallVec::new();
     for index in (0..shape.gpus.len()).filter(|index| is_candidate(gpus, row, *index)) {
         if let Some(claim) = claim_on(gpus, shape, status, index, ram_left) {
+            let memory = status.gpu_memory_free(shape, index).get();
+            let time = u64::from(status.gpu_share_free(index).get());
             let room = match gpus.take {
                 GpuTake::Whole => 0,
-                GpuTake::Share(_) => u64::from(status.gpu_share_free(index).get()),
-                GpuTake::Memory(_) => status.gpu_memory_free(shape, index).get(),
+                GpuTake::Share(_) => time,
+                GpuTake::Memory(_) => memory,
             };
-            let key = match order {
-                GpuOrder::First => 0,
-                GpuOrder::Tightest => room,
-                GpuOrder::Emptiest => u64::MAX - room,
-            };
-            found.push((status.gpus[index].state == GpuState::Degraded, key, claim));
+            let degraded = status.gpus[index].state == GpuState::Degraded;
+            found.push(match preference {
+                Preference::Profile(GpuOrder::First) => (degraded, 0, claim),
+                Preference::Profile(GpuOrder::Tightest) => (degraded, room, claim),
+                Preference::Profile(GpuOrder::Emptiest) => (degraded, u64::MAX - room, claim),
+                Preference::MostRoom => {
+                    let by_time = time.checked_div(u64::from(claim.share.get())).unwrap_or(u64::MAX);
+                    let by_memory = memory.checked_div(claim.memory.get()).unwrap_or(u64::MAX);
+                    // Twice the tasks, so that of equal room the degraded one comes last.
+                    let tasks = by_time.min(by_memory).min(u64::MAX / 4);
+                    (false, u64::MAX - 2 * tasks + u64::from(degraded), claim)
+                }
+            });
         }
     }
     if found.len() < needed {
@@ -177,9 +200,7 @@ fn take_gpus(
 
 /// Of the right type and size, and picked if GPUs were picked.
 fn is_candidate(gpus: &GpuDemand, row: &Row, index: usize) -> bool {
-    row.allows_gpu(index)
-        && is_of_type(gpus, &row.shape.gpus[index])
-        && gpus.min_memory.is_none_or(|least| row.shape.gpu_memory_capacity(index) >= least)
+    row.allows_gpu(index) && is_of_type(gpus, &row.shape.gpus[index]) && is_large_enough(gpus, &row.shape.gpus[index])
 }
 
 fn claim_on(
@@ -197,8 +218,9 @@ fn claim_on(
         GpuTake::Whole => {
             // Memory that is a part of RAM is taken as far as the task's own RAM leaves it.
             let memory = if shape.gpus[index].unified { capacity.min(ram_left) } else { capacity };
-            let enough = gpus.min_memory.is_none_or(|least| memory >= least) && memory > Bytes::ZERO;
-            (GpuShare::WHOLE, memory, status.gpu_is_idle(index) && (enough || capacity == Bytes::ZERO))
+            let enough = memory == capacity || gpus.min_memory.is_none_or(|least| memory >= least);
+            let some = memory > Bytes::ZERO || capacity == Bytes::ZERO;
+            (GpuShare::WHOLE, memory, status.gpu_is_idle(index) && enough && some)
         }
         GpuTake::Share(share) => {
             let memory = share.of(capacity);

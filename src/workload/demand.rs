@@ -11,6 +11,7 @@ use crate::units::{Bytes, GpuShare, MilliCpu};
 
 /// All that decides where a job may go. Jobs of equal demand are interchangeable but for their place in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Demand {
     /// Number of tasks; more than one make a gang, which is placed whole or not at all.
     pub tasks: u32,
@@ -22,6 +23,7 @@ pub struct Demand {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TaskDemand {
     pub cpu: MilliCpu,
     pub ram: Bytes,
@@ -33,13 +35,14 @@ pub struct TaskDemand {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GpuDemand {
     /// Different GPUs of one node, for each task.
     pub count: u32,
     pub take: GpuTake,
     /// Types that will do, by name; any if empty.
     pub models: Vec<Arc<str>>,
-    /// Least memory that each GPU must have in all.
+    /// Least memory that each GPU must have in all, with what the system keeps of it.
     pub min_memory: Option<Bytes>,
 }
 
@@ -47,11 +50,12 @@ pub struct GpuDemand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuTake {
-    /// The whole GPU, which nobody else may hold any of.
+    /// The whole GPU, which nobody else may hold any of. Where its memory is a part of RAM, as much of it as the task's own
+    /// RAM leaves.
     Whole,
     /// A share of its time, with the same share of its memory.
     Share(GpuShare),
-    /// Memory alone; no share of its time is promised.
+    /// Memory alone; no share of its time is promised, but some must be left by others.
     Memory(Bytes),
 }
 

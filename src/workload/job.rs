@@ -9,6 +9,7 @@ use crate::units::{Permille, SimDuration, SimTime};
 
 /// What the control plane is told at submission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct JobSpec {
     pub name: Arc<str>,
     pub demand: Demand,
@@ -42,6 +43,7 @@ pub enum Restart {
 
 /// How often, and after what pause, a failed attempt is followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RetryPolicy {
     /// Attempts after the first; without a limit if `None`.
     pub limit: Option<u32>,
@@ -50,6 +52,7 @@ pub struct RetryPolicy {
 
 /// A pause that grows: `first`, then each time `factor` as long, at most `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Backoff {
     pub first: SimDuration,
     /// 2000‰ doubles.

@@ -5,9 +5,11 @@ mod cli;
 mod diagnostics;
 mod fuzzed;
 mod openb;
+mod oracle;
 mod report;
 mod small_world;
 mod swf_samples;
+mod tidy;
 mod traced;
 
 use libtest_mimic::{Arguments, Trial};
@@ -78,6 +80,9 @@ fn main() {
         let name = format!("diagnostics::{}", file.file_stem().expect("a file").to_string_lossy());
         trial(&name, Needs::Nothing, move || diagnostics::a_broken_file_is_told_what_to_type_next(&file))
     }));
+    for (name, test) in tidy::ALL.into_iter().chain(oracle::ALL) {
+        trials.push(trial(name, Needs::Nothing, move || test().unwrap_or_else(|fault| panic!("{fault}"))));
+    }
     for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL).chain(traced::ALL) {
         trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
     }

@@ -67,6 +67,7 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         arrivals: vec![arrival("chat", 10, 60), arrival("late", 20, late_run)],
         cancellations: Vec::new(),
         faults: Vec::new(),
+        evaluations: Vec::new(),
         until: None,
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Verdict;
 use crate::event::Reason;
-use crate::scheduler::fit::is_of_type;
+use crate::scheduler::fit::{is_large_enough, is_of_type};
 use crate::scheduler::row::Row;
 use crate::workload::{Demand, GpuTake};
 
@@ -25,11 +25,10 @@ pub fn judge(demand: &Demand, row: &Row) -> Verdict {
     if of_type < needed {
         return Verdict::Never(if of_type == 0 { Reason::GpuTypeMismatch } else { Reason::TooFewGpus });
     }
-    let least = match gpus.take {
-        GpuTake::Memory(memory) => gpus.min_memory.max(Some(memory)),
-        GpuTake::Whole | GpuTake::Share(_) => gpus.min_memory,
+    let large = |index: &usize| match gpus.take {
+        GpuTake::Memory(memory) if row.shape.gpu_memory_capacity(*index) < memory => false,
+        GpuTake::Memory(_) | GpuTake::Whole | GpuTake::Share(_) => is_large_enough(gpus, &row.shape.gpus[*index]),
     };
-    let large = |index: &usize| least.is_none_or(|least| row.shape.gpu_memory_capacity(*index) >= least);
     let of_size = allowed().filter(|index| is_of_type(gpus, &row.shape.gpus[*index])).filter(large).count();
     if of_size < needed { Verdict::Never(Reason::GpuMemoryTooSmall) } else { Verdict::Fit }
 }

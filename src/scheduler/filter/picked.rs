@@ -14,7 +14,8 @@ pub fn judge(demand: &Demand, row: &Row) -> Verdict {
     let enough = match demand.pick {
         // None of these may be missing: dropping one silently is what GPUStack issue 1850 reports.
         Some(Pick::AllGpus(_)) => there == picked.len() as u32,
-        Some(Pick::Gpus(_) | Pick::Nodes(_)) | None => there >= row.gpus_per_task(demand),
+        // Too few of them is the answer of another filter.
+        Some(Pick::Gpus(_) | Pick::Nodes(_)) | None => there > 0,
     };
     if enough { Verdict::Fit } else { Verdict::Never(Reason::PickedGpuMissing) }
 }

@@ -1,5 +1,6 @@
 //! Scorers: how good a node is for a demand, from 0 to 1. Computed of fractions in the written order, so the same on
-//! every machine.
+//! every machine. Scores that are equal on paper but come of different states may differ in their last bit, and are then
+//! different scores.
 
 use super::options::{ScorerName, WeightedScorer};
 use super::row::Row;
@@ -29,7 +30,9 @@ fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// What one task would leave of each resource it asks for, as a fraction of the largest node's.
+/// What one task would leave of each resource it asks for, as a fraction of the largest node's. Of GPUs it is their time,
+/// or their memory where memory is asked for; those that are failed or of another type count too. The score is one less
+/// the mean of these.
 fn left_over(largest: &Largest, demand: &Demand, row: &Row) -> Vec<f64> {
     let (task, shape, status) = (&demand.task, row.shape, row.status);
     let mut parts = Vec::with_capacity(3);
@@ -59,7 +62,8 @@ fn gpu_milli_free(row: &Row) -> u64 {
     (0..row.shape.gpus.len()).map(|index| u64::from(row.status.gpu_share_free(index).get())).sum()
 }
 
-/// The part of each of the node's resources that would be taken with one task more.
+/// The part of each of the node's resources that would be taken with one task more: of CPU, RAM and GPUs, as far as the
+/// node has them. A GPU counts by its time or its memory, whichever is held more. The score is the mean of these.
 fn taken_after(demand: &Demand, row: &Row) -> Vec<f64> {
     let (task, shape, status) = (&demand.task, row.shape, row.status);
     let mut parts = Vec::with_capacity(3);
@@ -71,13 +75,25 @@ fn taken_after(demand: &Demand, row: &Row) -> Vec<f64> {
         parts.push(1.0 - fraction(free.get(), shape.ram_capacity().get()));
     }
     if !shape.gpus.is_empty() {
+        let count = shape.gpus.len() as f64;
+        let held = (0..shape.gpus.len()).map(|index| gpu_held(row, index)).fold(0.0, |sum, part| sum + part);
+        let memory: Bytes = (0..shape.gpus.len()).map(|index| shape.gpu_memory_capacity(index)).sum();
         let asked = match task.gpus.as_ref().map(|gpus| gpus.take) {
-            None => 0,
-            Some(GpuTake::Whole | GpuTake::Memory(_)) => 1000,
-            Some(GpuTake::Share(share)) => u64::from(share.get()),
+            None => 0.0,
+            Some(GpuTake::Whole) => 1.0,
+            Some(GpuTake::Share(share)) => fraction(u64::from(share.get()), 1000),
+            Some(GpuTake::Memory(each)) => fraction(each.get(), memory.get()) * count,
         };
-        let free = gpu_milli_free(row).saturating_sub(asked * u64::from(row.gpus_per_task(demand)));
-        parts.push(1.0 - fraction(free, 1000 * shape.gpus.len() as u64));
+        parts.push((held + asked * f64::from(row.gpus_per_task(demand))) / count);
     }
     parts
+}
+
+/// How much of one GPU is held by anyone: of its time or of its memory, whichever is more.
+fn gpu_held(row: &Row, index: usize) -> f64 {
+    let gpu = &row.status.gpus[index];
+    let capacity = row.shape.gpu_memory_capacity(index);
+    let time = fraction(u64::from((gpu.taken + gpu.foreign.share).get()), 1000);
+    let memory = fraction((gpu.memory_taken + gpu.foreign.memory).get(), capacity.get());
+    time.max(memory).min(1.0)
 }

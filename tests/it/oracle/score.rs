@@ -69,14 +69,22 @@ fn taken_after(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {
         parts.push(over(all.ram - room.ram + task.ram.get(), all.ram));
     }
     if !all.gpus.is_empty() {
-        let milli = 1000 * all.gpus.len() as u64;
-        let taken = milli - room.gpus.iter().map(|gpu| gpu.share).sum::<u64>();
+        let number = all.gpus.len() as f64;
+        // Each GPU counts by its time or its memory, whichever is held more.
+        let held = room.gpus.iter().zip(&all.gpus).map(|(now, idle)| {
+            let (time, memory) = (over(1000 - now.share, 1000), over(idle.memory - now.memory, idle.memory));
+            if time > memory { time } else { memory }
+        });
+        let held: f64 = held.sum();
         let more = match task.gpus.as_ref().map(|asked| asked.take) {
-            Some(GpuTake::Whole) => 1000 * gpu_count(demand, id),
-            Some(GpuTake::Share(share)) => u64::from(share.get()) * gpu_count(demand, id),
-            Some(GpuTake::Memory(_)) | None => 0,
+            Some(GpuTake::Whole) => 1.0,
+            Some(GpuTake::Share(share)) => over(u64::from(share.get()), 1000),
+            Some(GpuTake::Memory(bytes)) => {
+                over(bytes.get(), all.gpus.iter().map(|gpu| gpu.memory).sum::<u64>()) * number
+            }
+            None => 0.0,
         };
-        parts.push(over(taken + more, milli));
+        parts.push((held + more * gpu_count(demand, id) as f64) / number);
     }
     parts
 }

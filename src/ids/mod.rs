@@ -1,7 +1,10 @@
 //! Floor 0. Typed ids and the tables that give them names.
 //!
 //! Owns the small integers by which the crate speaks of nodes, GPUs and jobs, and nothing about what they stand for.
-//! Ids are dense and given in order of declaration, so they are the last part of every sort key.
+//! Ids are dense and given in order of declaration, so they are the last part of every sort key. In JSON they are the
+//! names they stand for.
+
+mod spoken;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,11 +12,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use spoken::{NameError, declared, lend};
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(transparent)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(u32);
 
         impl $name {
@@ -41,7 +45,7 @@ id! {
 }
 
 /// A GPU by its node and its index there: `alpha/0`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuId {
     pub node: NodeId,
     pub index: u16,
@@ -50,6 +54,7 @@ pub struct GpuId {
 /// One attempt at running one replica of a job. An acknowledgement names the attempt it belongs to, so a late one is
 /// never taken for another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RunId {
     pub job: JobId,
     pub replica: u32,

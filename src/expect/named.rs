@@ -1,0 +1,51 @@
+//! Events as expectations name them.
+
+use super::expectation::EventName;
+use crate::event::{Event, Phase, Reason};
+use crate::ids::RunId;
+
+/// The name under which an event is counted, and the run it is about.
+pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
+    match event {
+        Event::NodeChanged { .. } => (Some(EventName::NodeChanged), None),
+        Event::GpuChanged { .. } => (Some(EventName::GpuChanged), None),
+        Event::Held { run, .. } => (Some(EventName::Held), Some(*run)),
+        Event::Placed { run, .. } => (Some(EventName::Placed), Some(*run)),
+        Event::CommitRefused { run, .. } => (Some(EventName::CommitRefused), Some(*run)),
+        Event::Moved { run, to, .. } => {
+            let name = match to {
+                Phase::Analysing => Some(EventName::AnalysisStarted),
+                Phase::Running => Some(EventName::Started),
+                Phase::Stopping => Some(EventName::Stopping),
+                Phase::Preparing => Some(EventName::Preparing),
+                Phase::Pending | Phase::Scheduled | Phase::Ended => None,
+            };
+            (name, Some(*run))
+        }
+        Event::Ended { run, .. } => (Some(EventName::Ended), Some(*run)),
+        Event::ClaimFreed { run, .. } => (Some(EventName::ClaimFreed), Some(*run)),
+        Event::Retry { run, .. } => (Some(EventName::Retry), Some(*run)),
+        Event::DeadlineExpired { run, .. } => (Some(EventName::DeadlineExpired), Some(*run)),
+        Event::SafetyBroken { run, .. } => (Some(EventName::SafetyBroken), Some(*run)),
+        Event::JobEnded { .. } => (Some(EventName::JobEnded), None),
+        // An answer to a question is not something that happened.
+        Event::Evaluated { .. } => (None, None),
+    }
+}
+
+/// Whether the event gives this reason.
+pub(super) fn gives(event: &Event, reason: Reason) -> bool {
+    match event {
+        Event::Held { reasons, .. } | Event::Evaluated { reasons, .. } => reasons.contains(reason),
+        Event::NodeChanged { because, .. }
+        | Event::CommitRefused { because, .. }
+        | Event::Ended { because, .. }
+        | Event::Retry { because, .. }
+        | Event::JobEnded { because, .. } => *because == reason,
+        Event::Moved { because, .. } => *because == Some(reason),
+        Event::DeadlineExpired { .. } => reason == Reason::DeadlineExpired,
+        Event::GpuChanged { .. } | Event::Placed { .. } | Event::ClaimFreed { .. } | Event::SafetyBroken { .. } => {
+            false
+        }
+    }
+}

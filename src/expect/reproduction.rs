@@ -1,0 +1,32 @@
+//! Whether a report is visible again.
+
+use super::expectation::Reproduction;
+use super::judge::Verdict;
+
+/// Whether a run under the profile shows the report again: each named expectation failed, and each witness held.
+///
+/// `verdicts` are those of the scenario's own expectations, `witnesses` those of the reproduction, of the same run.
+pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], witnesses: &[Verdict]) -> Verdict {
+    let mut happened = Vec::new();
+    for name in &reproduction.fails {
+        match verdicts.iter().find(|verdict| verdict.name == *name) {
+            Some(verdict) if !verdict.passed => {}
+            Some(verdict) => happened.push(format!("{name} held: {}", verdict.happened)),
+            None => happened.push(format!("there is no expectation named {name}")),
+        }
+    }
+    happened.extend(witnesses.iter().filter(|witness| !witness.passed).map(|witness| {
+        format!("the witness {} did not hold, expected {}: {}", witness.name, witness.expected, witness.happened)
+    }));
+    let mut expected = format!("under {} ", reproduction.profile);
+    expected.push_str(&match reproduction.fails.as_slice() {
+        [] => "the report is visible".to_string(),
+        fails => format!("{} fails", fails.join(" and ")),
+    });
+    if !witnesses.is_empty() {
+        expected.push_str(" as reported");
+    }
+    let passed = happened.is_empty();
+    let happened = if passed { "it was visible again".to_string() } else { happened.join("; ") };
+    Verdict { name: format!("reproduces under {}", reproduction.profile).into(), passed, expected, happened }
+}

@@ -1,0 +1,64 @@
+//! What happened, told.
+
+use super::window::Horizon;
+use crate::units::SimTime;
+
+/// Changes told at the beginning of a story, and at its end.
+const STORY_LINES: usize = 6;
+/// Instants named for a count.
+pub(super) const COUNT_INSTANTS: usize = 5;
+
+/// How a subject stood, each change once; the middle of a long story is left out.
+#[derive(Default)]
+pub(super) struct Story {
+    first: Vec<(SimTime, String)>,
+    left_out: u64,
+    last: Option<(SimTime, String)>,
+}
+
+impl Story {
+    pub fn tell(&mut self, at: SimTime, text: String) {
+        let latest = self.last.as_ref().or(self.first.last()).map(|(_, known)| known);
+        if latest == Some(&text) {
+            return;
+        }
+        if self.first.len() < STORY_LINES {
+            self.first.push((at, text));
+        } else {
+            self.left_out += u64::from(self.last.is_some());
+            self.last = Some((at, text));
+        }
+    }
+
+    pub fn text(&self) -> String {
+        let line = |(at, text): &(SimTime, String)| format!("{at} {text}");
+        let mut parts: Vec<String> = self.first.iter().map(line).collect();
+        if self.left_out > 0 {
+            parts.push(format!("({} more changes)", self.left_out));
+        }
+        parts.extend(self.last.iter().map(line));
+        parts.join(", ")
+    }
+}
+
+/// That the run ended before the instant `high` could be seen, if so.
+pub(super) fn cut_text(horizon: Horizon, high: u64) -> Option<String> {
+    match horizon {
+        Horizon::Until(at) if high != u64::MAX && high > at.as_nanos() => {
+            Some(format!("the run was stopped at {at}, before this could be known"))
+        }
+        Horizon::Until(_) | Horizon::Everything => None,
+    }
+}
+
+pub(super) fn tell_count(count: u64, instants: &[SimTime]) -> String {
+    let mut at: Vec<String> = instants.iter().map(SimTime::to_string).collect();
+    if count > at.len() as u64 {
+        at.push("…".to_string());
+    }
+    match count {
+        0 => "none happened".to_string(),
+        1 => format!("1 happened, at {}", at.join(", ")),
+        count => format!("{count} happened, at {}", at.join(", ")),
+    }
+}

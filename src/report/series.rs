@@ -1,0 +1,256 @@
+//! Series: one value for each replica of a run, and the functions that make one number of many.
+
+use super::account::{Accounts, JobAccount, ReplicaAccount};
+use super::metrics::{Definition, SLOWDOWN_BOUND, Value};
+use crate::event::Outcome;
+use crate::ids::JobId;
+use crate::units::SimDuration;
+
+/// What a number counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Count,
+    Time,
+    /// A proportion of a whole.
+    Part,
+    Number,
+}
+
+/// What is taken of each replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Series {
+    QueueWait,
+    StartWait,
+    RunTime,
+    Turnaround,
+    BoundedSlowdown,
+    Attempts,
+}
+
+/// How many values become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    Mean,
+    Min,
+    Max,
+    Sum,
+    /// By nearest rank, in thousandths: 950 is p95, 999 is p99.9.
+    Quantile(u16),
+}
+
+impl Series {
+    /// All, with their names and what each is of one replica.
+    pub const ALL: [(Series, &'static str, &'static str); 6] = [
+        (Series::QueueWait, "queue_wait", "from the job's submission to the replica's first placement"),
+        (Series::StartWait, "start_wait", "from the job's submission to the replica's first start"),
+        (Series::RunTime, "run_time", "the last attempt of a completed replica, from its start to its end"),
+        (Series::Turnaround, "turnaround", "from the job's submission to the end of a completed replica"),
+        (
+            Series::BoundedSlowdown,
+            "bounded_slowdown",
+            "of a completed replica, max(1, turnaround / max(run_time, 10 s))",
+        ),
+        (Series::Attempts, "attempts", "attempts so far, the first among them"),
+    ];
+
+    pub fn name(self) -> &'static str {
+        Series::ALL.iter().find(|(series, ..)| *series == self).expect("every series has a row").1
+    }
+
+    pub fn unit(self) -> Unit {
+        match self {
+            Series::QueueWait | Series::StartWait | Series::RunTime | Series::Turnaround => Unit::Time,
+            Series::BoundedSlowdown => Unit::Number,
+            Series::Attempts => Unit::Count,
+        }
+    }
+
+    /// What a replica without a value lacks.
+    pub fn lack(self) -> &'static str {
+        match self {
+            Series::QueueWait => "were never placed",
+            Series::StartWait => "never started",
+            Series::RunTime | Series::Turnaround | Series::BoundedSlowdown => "did not complete",
+            Series::Attempts => "have no attempt",
+        }
+    }
+
+    fn of(self, job: &JobAccount, replica: &ReplicaAccount) -> Option<Value> {
+        let completed = replica.ended.filter(|_| replica.outcome == Some(Outcome::Completed));
+        let run = completed.zip(replica.last_started).map(|(ended, started)| ended.since(started));
+        let turnaround = completed.map(|ended| ended.since(job.submitted));
+        match self {
+            Series::QueueWait => replica.placed.map(|at| Value::Time(at.since(job.submitted))),
+            Series::StartWait => replica.started.map(|at| Value::Time(at.since(job.submitted))),
+            Series::RunTime => run.map(Value::Time),
+            Series::Turnaround => turnaround.map(Value::Time),
+            Series::BoundedSlowdown => run.zip(turnaround).map(|(run, turnaround)| {
+                Value::Ratio((turnaround.as_secs_f64() / run.max(SLOWDOWN_BOUND).as_secs_f64()).max(1.0))
+            }),
+            Series::Attempts => Some(Value::Count(u64::from(replica.attempt))),
+        }
+    }
+
+    /// The values of the jobs that `wanted` takes, and how many of their replicas have none.
+    pub fn values(self, accounts: &Accounts, wanted: impl Fn(JobId, &JobAccount) -> bool) -> (Vec<Value>, usize) {
+        let (mut values, mut without) = (Vec::new(), 0);
+        for (_, job, replica) in accounts.replicas().filter(|(run, job, _)| wanted(run.job, job)) {
+            match self.of(job, replica) {
+                Some(value) => values.push(value),
+                None => without += 1,
+            }
+        }
+        (values, without)
+    }
+}
+
+impl Function {
+    /// One number of many values of one kind; of none it is undefined.
+    pub fn of(self, values: &[Value]) -> Value {
+        match values.first() {
+            None | Some(Value::Undefined) => Value::Undefined,
+            Some(Value::Ratio(_)) => Value::Ratio(self.of_ratios(values.iter().map(|value| match value {
+                Value::Ratio(ratio) => *ratio,
+                other => panic!("{other:?} among ratios"),
+            }))),
+            Some(Value::Time(_)) => {
+                let nanos = values.iter().map(|value| match value {
+                    Value::Time(time) => time.as_nanos(),
+                    other => panic!("{other:?} among times"),
+                });
+                let nanos = self.of_whole(nanos).min(u128::from(u64::MAX));
+                Value::Time(SimDuration::from_nanos(u64::try_from(nanos).expect("bounded by u64::MAX")))
+            }
+            Some(Value::Count(_)) => {
+                let counts: Vec<u64> = (values.iter())
+                    .map(|value| match value {
+                        Value::Count(count) => *count,
+                        other => panic!("{other:?} among counts"),
+                    })
+                    .collect();
+                // The mean of counts need not be one.
+                if self == Function::Mean {
+                    let sum: u64 = counts.iter().sum();
+                    return Value::Ratio(sum as f64 / counts.len() as f64);
+                }
+                let count = self.of_whole(counts.into_iter()).min(u128::from(u64::MAX));
+                Value::Count(u64::try_from(count).expect("bounded by u64::MAX"))
+            }
+        }
+    }
+
+    fn of_whole(self, values: impl Iterator<Item = u64>) -> u128 {
+        let mut ascending: Vec<u64> = values.collect();
+        ascending.sort_unstable();
+        let sum = || ascending.iter().map(|value| u128::from(*value)).sum::<u128>();
+        match self {
+            Function::Mean => sum() / ascending.len() as u128,
+            Function::Sum => sum(),
+            Function::Min => u128::from(ascending[0]),
+            Function::Max => u128::from(ascending[ascending.len() - 1]),
+            Function::Quantile(permille) => u128::from(ascending[rank(ascending.len(), permille)]),
+        }
+    }
+
+    fn of_ratios(self, values: impl Iterator<Item = f64>) -> f64 {
+        let mut ascending: Vec<f64> = values.collect();
+        ascending.sort_unstable_by(f64::total_cmp);
+        let sum = || ascending.iter().sum::<f64>();
+        match self {
+            Function::Mean => sum() / ascending.len() as f64,
+            Function::Sum => sum(),
+            Function::Min => ascending[0],
+            Function::Max => ascending[ascending.len() - 1],
+            Function::Quantile(permille) => ascending[rank(ascending.len(), permille)],
+        }
+    }
+
+    /// `p95`, `mean`.
+    pub fn name(self) -> String {
+        match self {
+            Function::Mean => "mean".to_string(),
+            Function::Min => "min".to_string(),
+            Function::Max => "max".to_string(),
+            Function::Sum => "sum".to_string(),
+            Function::Quantile(permille) if permille % 10 == 0 => format!("p{}", permille / 10),
+            Function::Quantile(permille) => format!("p{}.{}", permille / 10, permille % 10),
+        }
+    }
+
+    /// What a number of it counts in.
+    pub fn unit(self, of: Unit) -> Unit {
+        match (self, of) {
+            (Function::Mean, Unit::Count) => Unit::Number,
+            (_, unit) => unit,
+        }
+    }
+}
+
+/// Place, from 0, of the nearest rank ⌈p·n⌉.
+fn rank(count: usize, permille: u16) -> usize {
+    (count * usize::from(permille)).div_ceil(1000).max(1) - 1
+}
+
+impl Definition {
+    /// What it counts in; its name ends in the unit where it has one.
+    pub fn unit(&self) -> Unit {
+        match self.name {
+            name if name.ends_with("_seconds") => Unit::Time,
+            name if name.ends_with("_allocated") => Unit::Part,
+            name if name.ends_with("_mean") => Unit::Number,
+            _ => Unit::Count,
+        }
+    }
+
+    /// The name in an expression, where the unit stands on the other side: `makespan` for `makespan_seconds`.
+    pub fn short_name(&self) -> &'static str {
+        self.name.strip_suffix("_seconds").unwrap_or(self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{METRICS, Metrics};
+
+    fn times(seconds: &[u64]) -> Vec<Value> {
+        seconds.iter().map(|seconds| Value::Time(SimDuration::from_secs(*seconds))).collect()
+    }
+
+    #[test]
+    fn many_values_become_one() {
+        // The example of the nearest-rank method, out of order: 15, 20, 35, 40, 50.
+        let values = times(&[40, 15, 50, 20, 35]);
+        let rows = [
+            (Function::Mean, 32),
+            (Function::Min, 15),
+            (Function::Max, 50),
+            (Function::Sum, 160),
+            (Function::Quantile(50), 15),
+            (Function::Quantile(300), 20),
+            (Function::Quantile(400), 20),
+            (Function::Quantile(500), 35),
+            (Function::Quantile(999), 50),
+            (Function::Quantile(1000), 50),
+        ];
+        for (function, seconds) in rows {
+            assert_eq!(function.of(&values), Value::Time(SimDuration::from_secs(seconds)), "{function:?}");
+        }
+        assert_eq!(Function::Mean.of(&[Value::Count(1), Value::Count(2)]), Value::Ratio(1.5));
+        assert_eq!(Function::Sum.of(&[Value::Count(1), Value::Count(2)]), Value::Count(3));
+        assert_eq!(Function::Max.of(&[]), Value::Undefined);
+    }
+
+    #[test]
+    fn the_value_of_each_metric_is_of_its_unit() {
+        for (definition, value) in Metrics::of(&Accounts::default()).iter() {
+            let fits = match value {
+                Value::Count(_) => definition.unit() == Unit::Count,
+                Value::Time(_) | Value::Ratio(_) | Value::Undefined => definition.unit() != Unit::Count,
+            };
+            assert!(fits, "{} is {value:?}", definition.name);
+        }
+        let short: std::collections::BTreeSet<_> = METRICS.iter().map(Definition::short_name).collect();
+        assert_eq!(short.len(), METRICS.len(), "short names are still names");
+    }
+}

@@ -1,0 +1,157 @@
+//! When an expectation holds: at most one of the ways to say it.
+
+use super::diagnostic::Report;
+use super::expectations::{Setting, reason, state_of, subjects};
+use super::fields::{Fields, text, value};
+use super::tree::{Node, Tree};
+use crate::expect::{Landmark, State, Subject, Window};
+use crate::units::{SimDuration, SimTime};
+
+/// All keys that say when.
+pub(super) const TIMES: [&str; 8] = ["at", "by", "until", "before", "after", "within", "from", "for"];
+const LANDMARK_FIELDS: [&str; 6] = ["job", "node", "gpu", "is", "on", "because"];
+
+/// `state` is the one that is expected, which `before: b` means of b too.
+pub(super) fn read(
+    fields: &Fields<'_>,
+    setting: &Setting<'_>,
+    state: Option<State>,
+    meant_by_for: ForKey,
+    report: &mut Report,
+) -> Window {
+    let ways = ["at", "by", "until", "before", "after", "within", "from"];
+    fields.exclusive(&ways, "each says when in its own way", report);
+    warn_of_late_times(fields, setting.until, report);
+    let landmark_or_time = |key: &'static str, report: &mut Report| match fields.get(key) {
+        Some(tree) => instant(key, tree, setting, state, report),
+        None => None,
+    };
+    let mut time = |key: &str| fields.value::<SimTime>(key, report);
+    let simple = [time("at").map(Window::At), time("by").map(Window::By), time("until").map(Window::Until)];
+    let before = landmark_or_time("before", report).map(|instant| match instant {
+        Instant::Time(at) => Window::Until(at),
+        Instant::Landmark(landmark) => Window::BeforeState(landmark),
+    });
+    let after = landmark_or_time("after", report).map(|instant| match instant {
+        Instant::Time(at) => Window::After(at),
+        Instant::Landmark(landmark) => Window::AfterState(landmark),
+    });
+    let within = within(fields, report);
+    let throughout = if meant_by_for == ForKey::Length { throughout(fields, report) } else { None };
+    let rest = [before, after, within, throughout];
+    simple.into_iter().chain(rest).flatten().next().unwrap_or(Window::Unstated)
+}
+
+/// What `for` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ForKey {
+    Length,
+    /// `for: cancelled`
+    Jobs,
+}
+
+enum Instant {
+    Time(SimTime),
+    Landmark(Landmark),
+}
+
+fn warn_of_late_times(fields: &Fields<'_>, until: Option<SimTime>, report: &mut Report) {
+    let Some(until) = until else { return };
+    for key in ["at", "by", "until", "before", "after", "from"] {
+        let mut unreported = Report::default();
+        let late = fields.value::<SimTime>(key, &mut unreported).is_some_and(|time| time > until);
+        if late {
+            let help = format!("write {until} or earlier, or a later `until` of the file");
+            report.warning(fields.key_span(key), format!("the run stops at {until}, before this"), help);
+        }
+    }
+}
+
+/// A time, a job (in the same state), or a map that says who is in which state.
+fn instant(
+    key: &'static str,
+    tree: &Tree,
+    setting: &Setting<'_>,
+    state: Option<State>,
+    report: &mut Report,
+) -> Option<Instant> {
+    if let Node::Map(_) = &tree.node {
+        return landmark(tree, setting, report).map(Instant::Landmark);
+    }
+    let typed = text(tree, "a time, a job, or a state such as {job: chat, is: running}", report)?;
+    if typed.starts_with(|letter: char| letter.is_ascii_digit() || letter == '-') {
+        return value::<SimTime>(tree, report).map(Instant::Time);
+    }
+    let [job] = setting.world.jobs(typed, tree.span, report)[..] else {
+        let several = setting.world.jobs(typed, tree.span, &mut Report::default()).len();
+        if several > 1 {
+            let message = format!("`{typed}` is {several} jobs");
+            report.error_with_help(tree.span, message, "name one of them");
+        }
+        return None;
+    };
+    let state = state.filter(|state| !matches!(state, State::Node(_) | State::Gpu(_)));
+    if state.is_none() {
+        let help = format!("write `{key}: {{job: {typed}, is: running}}`");
+        report.error_with_help(tree.span, format!("it is not said what `{typed}` is then"), help);
+    }
+    Some(Instant::Landmark(Landmark { subject: Subject::Job(job), state: state?, on: None, because: None }))
+}
+
+fn landmark(tree: &Tree, setting: &Setting<'_>, report: &mut Report) -> Option<Landmark> {
+    let fields = Fields::read(tree, "another's state", &LANDMARK_FIELDS, report)?;
+    fields.exclusive(&["job", "node", "gpu"], "it is about one of them", report);
+    let found = subjects(&fields, setting.world, report);
+    if fields.lacks_all(&["job", "node", "gpu"]) {
+        let help = "write `{job: chat, is: running}` or `{node: alpha, is: ready}`";
+        report.error_with_help(fields.place(), "it is not said of what", help);
+    }
+    if found.len() > 1 {
+        let message = format!("this is {} of them, and the instant is that of one", found.len());
+        report.error_with_help(fields.place(), message, "name one");
+        return None;
+    }
+    let is = fields.require("is", "running", report)?;
+    let state = state_of(&fields, is, report);
+    let on = fields.get("on");
+    let on = on.and_then(|tree| setting.world.node(text(tree, "the name of a node", report)?, tree.span, report));
+    let because = fields.get("because").and_then(|tree| reason(tree, report));
+    Some(Landmark { subject: *found.first()?, state: state?, on, because })
+}
+
+fn within(fields: &Fields<'_>, report: &mut Report) -> Option<Window> {
+    let length = fields.value::<SimDuration>("within", report);
+    if fields.has("within") && !fields.has("job") {
+        let help = "add `job: chat`, or write `by:` for a time from the start";
+        report.error_with_help(fields.key_span("within"), "`within` counts from a job's submission", help);
+        return None;
+    }
+    length.map(Window::Within)
+}
+
+fn throughout(fields: &Fields<'_>, report: &mut Report) -> Option<Window> {
+    let from = fields.value::<SimTime>("from", report);
+    let length = fields.value::<SimDuration>("for", report);
+    match (from, length) {
+        (Some(from), Some(length)) => match from.checked_add(length) {
+            Some(to) if !length.is_zero() => return Some(Window::Throughout(from, to)),
+            Some(_) => {
+                let help = "write a longer time, or `at:` for one instant";
+                report.error_with_help(fields.key_span("for"), "no time at all", help);
+            }
+            None => {
+                let help = "write a shorter time";
+                report.error_with_help(fields.key_span("for"), "this ends after the end of time", help);
+            }
+        },
+        (Some(from), None) if !fields.has("for") => {
+            let help = format!("add `for: 5m`, or write `after: {from}` for all the rest");
+            report.error_with_help(fields.key_span("from"), "it is not said for how long", help);
+        }
+        (None, Some(_)) if !fields.has("from") => {
+            report.error_with_help(fields.key_span("for"), "it is not said from when on", "add `from: 5m`");
+        }
+        _ => {}
+    }
+    None
+}

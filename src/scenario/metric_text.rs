@@ -1,0 +1,314 @@
+//! Metric expressions: `p95(queue_wait{queue: besteffort}) <= 10m`, `gpu_allocated >= 92%`.
+//!
+//! ```text
+//! expression = quantity sign bound
+//! quantity   = run-wide metric | function "(" series [ "{" key ":" value { "," key ":" value } "}" ] ")"
+//! function   = "mean" | "min" | "max" | "sum" | "p" number
+//! sign       = "<=" | "<" | ">=" | ">" | "==" | "!="
+//! ```
+//!
+//! In place of the colon in braces `=` may stand: a colon and a space would begin a map where the file has no quotes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::diagnostic::{Report, Span};
+use super::expectations::Setting;
+use super::fields::{Value, value};
+use super::tree::{Node, Tree};
+use crate::expect::{Bound, MetricCheck, Quantity, Restriction, Sign};
+use crate::report::{Definition, Function, METRICS, Series, Unit};
+use crate::units::{Money, Permille, SimDuration, UnitError};
+
+/// Functions to name where one is not known.
+pub(super) const FUNCTIONS: [&str; 8] = ["mean", "min", "max", "sum", "p50", "p90", "p95", "p99"];
+pub(super) const RESTRICTIONS: [&str; 3] = ["job", "queue", "user"];
+
+/// A part of the expression, with where it stands.
+#[derive(Clone, Copy)]
+struct Part<'t> {
+    text: &'t str,
+    /// Bytes of the expression before it.
+    offset: usize,
+}
+
+/// The whole expression, into which parts point.
+struct Whole<'t> {
+    span: Span,
+    length: usize,
+    setting: &'t Setting<'t>,
+}
+
+impl<'t> Part<'t> {
+    fn slice(self, from: usize, to: usize) -> Part<'t> {
+        let text = &self.text[from..to];
+        let trimmed = text.trim();
+        let before = text.len() - text.trim_start().len();
+        Part { text: trimmed, offset: self.offset + from + before }
+    }
+
+    /// Before and after the bytes from `at` to `end`.
+    fn split(self, at: usize, end: usize) -> (Part<'t>, Part<'t>) {
+        (self.slice(0, at), self.slice(end, self.text.len()))
+    }
+}
+
+impl Whole<'_> {
+    fn span(&self, part: Part<'_>) -> Span {
+        self.span.within(part.offset, part.text.len(), self.length)
+    }
+}
+
+/// Reads an expression that stands in `tree`; `jobs` are those that `of:` beside it names.
+pub(super) fn read(
+    tree: &Tree,
+    setting: &Setting<'_>,
+    jobs: Option<(Span, Restriction)>,
+    report: &mut Report,
+) -> Option<MetricCheck> {
+    let Some(typed) = tree.scalar() else {
+        let message = format!("expected a metric and its bound, found {}", tree.kind());
+        report.error_with_help(tree.span, message, "write `p95(queue_wait) <= 10m` or `gpu_allocated >= 92%`");
+        return None;
+    };
+    let whole = Whole { span: tree.span, length: typed.len(), setting };
+    let all = Part { text: typed, offset: 0 };
+    let Some((at, sign, length)) = sign(typed) else {
+        let help = "write a metric, a sign and a bound: `p95(queue_wait) <= 10m` or `gpu_allocated >= 92%`";
+        report.error_with_help(tree.span, format!("`{typed}` holds nothing against a bound"), help);
+        return None;
+    };
+    let (left, right) = all.split(at, at + length);
+    let quantity = quantity(left, &whole, jobs, report);
+    let unit = quantity.as_ref()?.unit();
+    let bound = bound(right, unit, &whole, report)?;
+    Some(MetricCheck { quantity: quantity?.0, sign, bound, text: Arc::from(typed.trim()) })
+}
+
+/// The first sign outside of braces, with where it begins and its length.
+fn sign(text: &str) -> Option<(usize, Sign, usize)> {
+    let mut depth = 0u32;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ if depth > 0 => {}
+            _ => {
+                let found = Sign::ALL.iter().find(|(_, written)| text[at..].starts_with(written));
+                if let Some((sign, written)) = found {
+                    return Some((at, *sign, written.len()));
+                }
+            }
+        }
+    }
+    None
+}
+
+struct Measured(Quantity);
+
+impl Measured {
+    fn unit(&self) -> Unit {
+        match &self.0 {
+            Quantity::Run(definition) => definition.unit(),
+            Quantity::Of { function, series, .. } => function.unit(series.unit()),
+        }
+    }
+}
+
+fn quantity(
+    part: Part<'_>,
+    whole: &Whole<'_>,
+    jobs: Option<(Span, Restriction)>,
+    report: &mut Report,
+) -> Option<Measured> {
+    let Some(open) = part.text.find('(') else {
+        if let Some((span, _)) = jobs {
+            let help = "leave `of` out, or take a series such as `p95(queue_wait)`";
+            report.error_with_help(span, format!("`{}` is of the whole run", part.text), help);
+        }
+        return run_wide(part, whole, report).map(|definition| Measured(Quantity::Run(definition)));
+    };
+    let (name, rest) = part.split(open, open + 1);
+    let Some(inner) = rest.text.strip_suffix(')') else {
+        report.error_with_help(whole.span(part), format!("`{}` lacks a closing `)`", part.text), "add `)`");
+        return None;
+    };
+    let inner = rest.slice(0, inner.len());
+    let (series_part, braces) = match inner.text.find('{') {
+        None => (inner, None),
+        Some(at) => {
+            let (series, rest) = inner.split(at, at + 1);
+            match rest.text.strip_suffix('}') {
+                Some(text) => (series, Some(rest.slice(0, text.len()))),
+                None => {
+                    report.error_with_help(
+                        whole.span(inner),
+                        format!("`{}` lacks a closing `}}`", inner.text),
+                        "add `}`",
+                    );
+                    return None;
+                }
+            }
+        }
+    };
+    let function = function(name, whole, report);
+    let series = series(series_part, whole, report);
+    let mut of = jobs.map(|(_, jobs)| jobs).unwrap_or_default();
+    if let Some(braces) = braces {
+        restrict(braces, whole, &mut of, report)?;
+    }
+    Some(Measured(Quantity::Of { function: function?, series: series?, of }))
+}
+
+fn run_wide(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<&'static Definition> {
+    let typed = part.text;
+    if let Some(known) = METRICS.iter().find(|known| known.short_name() == typed) {
+        return Some(known);
+    }
+    let span = whole.span(part);
+    if let Some(known) = METRICS.iter().find(|known| known.name == typed) {
+        let short = known.short_name();
+        let help = format!("write `{short}`, and its unit behind the bound: `{short} <= 10m`");
+        report.error_with_help(span, format!("the unit of `{typed}` stands on the other side"), help);
+    } else if series_by_name(typed.split('{').next().unwrap_or("").trim()).is_some() {
+        let help = format!("say which: `p95({typed})`, `mean({typed})`, `max({typed})`");
+        report.error_with_help(span, format!("`{typed}` has a value for each replica"), help);
+    } else {
+        let names = METRICS.iter().map(Definition::short_name);
+        report.unknown(span, format!("no metric is named `{typed}`"), typed, names);
+    }
+    None
+}
+
+fn function(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Function> {
+    let typed = part.text;
+    let named = match typed {
+        "mean" => Some(Function::Mean),
+        "min" => Some(Function::Min),
+        "max" => Some(Function::Max),
+        "sum" => Some(Function::Sum),
+        _ => None,
+    };
+    let percent = typed.strip_prefix('p').filter(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
+    if let Some(percent) = percent {
+        let permille = format!("{percent}%").parse::<Permille>().ok().map(Permille::get);
+        let permille = permille.and_then(|permille| u16::try_from(permille).ok()).filter(|p| (1..=1000).contains(p));
+        if permille.is_none() {
+            let help = "write p50, p95, p99.9 or another up to p100";
+            report.error_with_help(whole.span(part), format!("`{typed}` is no percentile"), help);
+        }
+        return permille.map(Function::Quantile);
+    }
+    if named.is_none() {
+        report.unknown(whole.span(part), format!("no function is named `{typed}`"), typed, FUNCTIONS.into_iter());
+    }
+    named
+}
+
+fn series_by_name(name: &str) -> Option<Series> {
+    Series::ALL.iter().find(|(_, known, _)| *known == name).map(|(series, ..)| *series)
+}
+
+fn series(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Series> {
+    let found = series_by_name(part.text);
+    if found.is_none() {
+        let (typed, span) = (part.text, whole.span(part));
+        match METRICS.iter().any(|known| known.short_name() == typed) {
+            true => {
+                let message = format!("`{typed}` is one number for the whole run");
+                report.error_with_help(span, message, format!("write `{typed}` without a function"));
+            }
+            false => {
+                let names = Series::ALL.iter().map(|(_, name, _)| *name);
+                report.unknown(span, format!("no series is named `{typed}`"), typed, names);
+            }
+        }
+    }
+    found
+}
+
+/// `queue: besteffort, user: ann`
+fn restrict(part: Part<'_>, whole: &Whole<'_>, of: &mut Restriction, report: &mut Report) -> Option<()> {
+    let mut start = 0;
+    let mut all = Some(());
+    for end in part.text.match_indices(',').map(|(at, _)| at).chain([part.text.len()]) {
+        let pair = part.slice(start, end);
+        start = end + 1;
+        let Some(at) = pair.text.find([':', '=']) else {
+            let help = "write `queue: besteffort`, `user: ann` or `job: chat-*`";
+            report.error_with_help(whole.span(pair), format!("`{}` restricts nothing", pair.text), help);
+            all = None;
+            continue;
+        };
+        let (key, wanted) = pair.split(at, at + 1);
+        let arrivals = whole.setting.arrivals;
+        let found = match key.text {
+            "job" => {
+                let jobs = whole.setting.world.jobs(wanted.text, whole.span(wanted), report);
+                let is_known = !jobs.is_empty();
+                of.jobs = Some(jobs.into());
+                is_known
+            }
+            "queue" => {
+                let known = arrivals.iter().filter_map(|arrival| arrival.spec.queue.as_deref()).collect();
+                of.queue = Some(Arc::from(wanted.text));
+                is_known("queue", wanted, whole, known, report)
+            }
+            "user" => {
+                let known = arrivals.iter().filter_map(|arrival| arrival.spec.user.as_deref()).collect();
+                of.user = Some(Arc::from(wanted.text));
+                is_known("user", wanted, whole, known, report)
+            }
+            other => {
+                let message = format!("a series cannot be restricted by `{other}`");
+                report.unknown(whole.span(key), message, other, RESTRICTIONS.into_iter());
+                false
+            }
+        };
+        all = all.filter(|()| found);
+    }
+    all
+}
+
+fn is_known(what: &str, wanted: Part<'_>, whole: &Whole<'_>, known: BTreeSet<&str>, report: &mut Report) -> bool {
+    let found = known.contains(wanted.text);
+    if !found {
+        let message = format!("no job has the {what} `{}`", wanted.text);
+        report.unknown(whole.span(wanted), message, wanted.text, known.into_iter());
+    }
+    found
+}
+
+/// A decimal number, in millionths.
+struct Decimal(u64);
+
+impl Value for Decimal {
+    const EXPECTED: &'static str = "a number such as 3 or 3.5";
+    const LARGEST: &'static str = "18446744073709";
+    fn parse(text: &str) -> Result<Decimal, UnitError> {
+        text.parse::<Money>().map(|amount| Decimal(amount.get())).map_err(|error| match error {
+            UnitError::TooLarge { .. } => error,
+            _ => UnitError::Malformed { text: text.to_string(), expected: Self::EXPECTED },
+        })
+    }
+}
+
+fn bound(part: Part<'_>, unit: Unit, whole: &Whole<'_>, report: &mut Report) -> Option<Bound> {
+    let example = match unit {
+        Unit::Time => "10m",
+        Unit::Part => "92%",
+        Unit::Count => "3",
+        Unit::Number => "3.5",
+    };
+    if part.text.is_empty() {
+        report.error_with_help(whole.span, "the bound is missing", format!("add one behind the sign: `{example}`"));
+        return None;
+    }
+    let tree = Tree { span: whole.span(part), node: Node::Scalar { text: part.text.to_string(), quoted: true } };
+    match unit {
+        Unit::Time => value::<SimDuration>(&tree, report).map(Bound::Time),
+        Unit::Part => value::<Permille>(&tree, report).map(Bound::Part),
+        Unit::Count => value::<u64>(&tree, report).map(Bound::Count),
+        Unit::Number => value::<Decimal>(&tree, report).map(|Decimal(number)| Bound::Number(number)),
+    }
+}
