@@ -47,6 +47,13 @@ pub struct Cell {
     pub reproduces: bool,
 }
 
+impl Cell {
+    /// The whole of a file without a matrix.
+    pub fn whole() -> Cell {
+        Cell { name: String::new(), set: Vec::new(), reproduces: true }
+    }
+}
+
 /// What a file would have run, before any of it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {

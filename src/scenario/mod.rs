@@ -50,6 +50,7 @@ mod tests;
 pub use compose::{Cell, Outline};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use expectations::expectation_words;
+pub use fields::matches as matches_pattern;
 pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text, outline};
 pub use profiles::{load_profile, profile_names};
 pub use trace_source::TraceUse;

@@ -19,6 +19,8 @@ enum Needs {
     Nothing,
     /// Traces or recorded decisions: the folder that `DRYRACK_DATA` names, or `../shared` if it is there.
     Data,
+    /// The checker of XML that libxml2 comes with.
+    Xmllint,
 }
 
 /// Trials named by module and function.
@@ -55,8 +57,19 @@ fn main() {
             a_failure_says_where_what_and_how_to_see_it_again,
             a_broken_file_does_not_hide_the_others,
             a_run_leaves_its_files_and_they_agree_with_what_it_says,
+            each_cell_of_a_matrix_is_a_test_of_its_own,
+            scenarios_are_selected_by_tag_path_and_title,
+            a_part_of_the_seeds_is_counted_and_the_first_otherwise_is_named,
+            github_shows_each_failure_at_its_line,
+            tap_has_a_point_for_each_run,
+            junit_is_the_same_twice_and_has_every_verdict,
+            a_baseline_names_the_first_decision_that_a_change_altered,
+            a_change_of_a_file_runs_it_again,
             random_worlds_run_from_the_command_line,
             traces_are_listed_and_a_wrong_name_is_answered,
+        }
+        Xmllint: cli {
+            junit_is_accepted_by_the_schema_of_jenkins,
         }
         Nothing: diagnostics {
             a_wrong_override_is_shown_on_the_command_line,
@@ -93,6 +106,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
     let is_here = match needs {
         Needs::Nothing => true,
         Needs::Data => data().is_some(),
+        Needs::Xmllint => cli::xmllint_is_here(),
     };
     // Where the data must be there, its absence is a failure rather than a gap nobody sees.
     let is_required = std::env::var_os("DRYRACK_REQUIRE_DATA").is_some_and(|value| value == "1");
