@@ -8,8 +8,9 @@ use std::cmp::Reverse;
 /// The candidate that `word` was most likely meant to be, or `None` where nothing is close enough to be worth showing.
 ///
 /// Case does not count. Up to a third of the word's letters may be wrong, swapped or missing (one in a short word); a
-/// word that only begins a name (`h100` for `h100-80g`) is completed if no name is that close. Equal distances go to the
-/// shorter name, then to the first in byte order, whatever the order of `candidates`.
+/// word that only begins a name (`h100` for `h100-80g`) is completed if no name is that close. Equal distances go to a
+/// name that the word begins, then to the shorter one, then to the first in byte order, whatever the order of
+/// `candidates`.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.trim().to_lowercase();
     let letters = word.chars().count();
@@ -24,7 +25,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         let is_near = distance <= allowed && distance < letters;
         let is_begun = letters >= 2 && lower.starts_with(&word);
         let distance = if is_near { distance } else { usize::MAX };
-        (is_near || is_begun).then_some((Reverse(is_near), distance, candidate.len(), candidate))
+        (is_near || is_begun).then_some((Reverse(is_near), distance, !is_begun, candidate.len(), candidate))
     };
     candidates.into_iter().filter_map(rank).min().map(|(.., candidate)| candidate)
 }
@@ -42,6 +43,7 @@ mod tests {
             ("another separator", "rtx_4090", Some("rtx-4090")),
             ("capitals and spaces around it", " RTX-4090 ", Some("rtx-4090")),
             ("the beginning of a name", "h100", Some("h100-80g")),
+            ("the end of a name left off, rather than another letter wrong", "l40", Some("l40s")),
             ("a single letter begins too much", "r", None),
             ("a name itself before one it begins", "l4", Some("l4")),
             ("a short word with one wrong letter", "l5", Some("l4")),

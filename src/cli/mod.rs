@@ -4,6 +4,7 @@
 //! and is, with `live`, the only room that reads a clock: for how long a command took, never for what it decides.
 
 mod catalog;
+mod causes;
 mod check;
 mod diff;
 mod exit;

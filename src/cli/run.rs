@@ -33,6 +33,9 @@ pub struct Overrides {
     /// Run under this profile
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
+    /// With an option of the profile as the profile's base has it: scheduler.filters.ready.unless
+    #[arg(long, value_name = "OPTION")]
+    as_in_base: Option<String>,
     /// Stop before the first instant after this, such as 2h
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
@@ -42,6 +45,11 @@ pub struct Overrides {
 }
 
 impl Overrides {
+    /// The same, with an option of the profile as the profile's base has it.
+    pub fn as_in_base(&self, option: &str) -> Overrides {
+        Overrides { as_in_base: Some(option.to_string()), ..self.clone() }
+    }
+
     /// Another profile and nothing else.
     pub fn under(profile: Option<String>) -> Overrides {
         Overrides { profile, ..Overrides::default() }
@@ -66,6 +74,7 @@ impl Overrides {
             seed: self.seed.clone(),
             profile: self.profile.clone(),
             until: self.until.clone(),
+            as_in_base: self.as_in_base.clone(),
             set: self.set.clone(),
             ..options()
         }
@@ -74,7 +83,7 @@ impl Overrides {
     /// As it would be typed again; the seed as it was used.
     pub fn repeat(&self, file: &Path, seed: u64) -> String {
         let mut command = format!("dryrack run {} --seed {seed}", quoted(&file.display().to_string()));
-        for (flag, value) in [("profile", &self.profile), ("until", &self.until)] {
+        for (flag, value) in [("profile", &self.profile), ("as-in-base", &self.as_in_base), ("until", &self.until)] {
             if let Some(value) = value {
                 command.push_str(&format!(" --{flag} {}", quoted(value)));
             }
@@ -189,8 +198,8 @@ mod tests {
         let overrides = Overrides {
             seed: Some("3".into()),
             profile: Some("pack".into()),
-            until: None,
             set: vec!["scenario=it's so".into()],
+            ..Overrides::default()
         };
         let command = overrides.repeat(Path::new("a b.yaml"), 3);
         assert_eq!(command, "dryrack run 'a b.yaml' --seed 3 --profile pack --set 'scenario=it'\\''s so'");

@@ -24,7 +24,7 @@ pub struct SwarmArgs {
     #[arg(long, value_name = "A..B", value_parser = seeds)]
     seeds: Range<u64>,
     /// Threads to run on; as many as there are cores if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 }
 

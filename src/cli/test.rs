@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use rayon::prelude::*;
 
+use super::causes::{Untold, untold_options};
 use super::exit::{Done, Exit, Failure};
 use super::output::{TestFormat, WholeFile, say, say_json, warn};
 use super::run::Overrides;
@@ -53,8 +54,11 @@ pub struct TestArgs {
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
     /// Threads to run on; as many as there are cores if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
+    /// Fail if no scenario among them tells some option of a historic profile apart from its base
+    #[arg(long)]
+    options: bool,
     /// Name the slowest N at the end, and not only those over a second
     #[arg(long, value_name = "N")]
     slowest: Option<usize>,
@@ -83,6 +87,8 @@ struct Outcome<'a> {
     left_out: usize,
     wall: Duration,
     compared: Option<Compared>,
+    /// Options of historic profiles that nothing tells apart, where that was asked for.
+    untold: Vec<Untold>,
 }
 
 pub fn test(args: &TestArgs, format: TestFormat) -> Done {
@@ -124,7 +130,9 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
     });
     let compared = args.baseline.as_deref().map(|dir| baseline::compare(dir, &tested, args.update_baseline));
     let compared = compared.transpose()?;
-    let outcome = Outcome { args, tested, left_out: selection.left_out, wall: begun.elapsed(), compared };
+    let causes = tested.iter().flat_map(|tested| &tested.cases).filter_map(|case| case.causes.as_ref());
+    let untold = if args.options { untold_options(causes)? } else { Vec::new() };
+    let outcome = Outcome { args, tested, left_out: selection.left_out, wall: begun.elapsed(), compared, untold };
     // A reproduction loads the same file; its warnings are the same.
     outcome.tested.iter().for_each(|tested| warn(&tested.cases[0].warnings.to_string()));
     report(&outcome, format)?;
@@ -158,7 +166,9 @@ fn exit_of(outcome: &Outcome<'_>) -> Exit {
         Exit::OurFault
     } else if any(Status::Invalid) {
         Exit::BadInput
-    } else if any(Status::Failed) || outcome.compared.as_ref().is_some_and(Compared::differs) {
+    } else if any(Status::Failed)
+        || !outcome.untold.is_empty()
+        || outcome.compared.as_ref().is_some_and(Compared::differs) {
         Exit::Failed
     } else if statuses().all(|status| status == Status::NotRun) {
         Exit::NothingSelected

@@ -1,7 +1,9 @@
 //! Floor 6. Expectations: what a scenario says must be so, judged by folding the event log.
 //!
 //! Owns the meaning of `expect:` and of `reproduces:`. Reads records alone and must never look into the engine: what the
-//! log does not say cannot be expected.
+//! log does not say cannot be expected. Metrics are taken from the books that `report` keeps of the same records.
+//!
+//! Every form with an example and its meaning is in `scenarios/README.md`, which a test holds to its word.
 
 mod expectation;
 mod fold;
@@ -23,6 +25,6 @@ pub use expectation::{
 };
 pub use fold::{Fold, Sought, gpu_state_name, node_state_name};
 pub use judge::{Judge, Verdict};
-pub use reproduction::judge_reproduction;
+pub use reproduction::{is_cured, judge_reproduction};
 pub use share::{Share, ShareAt};
 pub use window::Horizon;

@@ -30,3 +30,15 @@ pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], wit
     let happened = if passed { "it was visible again".to_string() } else { happened.join("; ") };
     Verdict { name: format!("reproduces under {}", reproduction.profile).into(), passed, expected, happened }
 }
+
+/// Whether a run under the profile with something set right shows the report no more: an expectation that failed holds
+/// again; where none is named, the witness does not hold. `verdicts` are those of the scenario's own expectations, then of
+/// the witness; none at all is no cure.
+pub fn is_cured(reproduction: &Reproduction, verdicts: &[Verdict]) -> bool {
+    let Some(own) = verdicts.len().checked_sub(reproduction.and.len()) else { return false };
+    let (own, witnesses) = verdicts.split_at(own);
+    match reproduction.fails.is_empty() {
+        true => witnesses.iter().any(|verdict| !verdict.passed),
+        false => own.iter().any(|verdict| verdict.passed && reproduction.fails.contains(&verdict.name)),
+    }
+}

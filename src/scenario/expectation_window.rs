@@ -131,6 +131,13 @@ fn within(fields: &Fields<'_>, report: &mut Report) -> Option<Window> {
 
 fn throughout(fields: &Fields<'_>, report: &mut Report) -> Option<Window> {
     let from = fields.value::<SimTime>("from", report);
+    if let Some(tree) = fields.get("for")
+        && tree.scalar() == Some("cancelled")
+    {
+        let help = "write `count: placed, for: cancelled, is: 0`, or a length of time behind `from: 5m`";
+        report.error_with_help(tree.span, "`for: cancelled` is said of events that are counted", help);
+        return None;
+    }
     let length = fields.value::<SimDuration>("for", report);
     match (from, length) {
         (Some(from), Some(length)) => match from.checked_add(length) {

@@ -171,9 +171,10 @@ fn entry(
         return;
     }
     if let Node::Scalar { .. } = &tree.node {
-        // A metric alone, under a name of its own.
+        // A metric alone is named by what it says.
         let what = metric_text::read(tree, setting, None, report).map(|check| (What::Metric(check), None));
-        return give(default_name, None, tree.span, what.into_iter().collect(), setting, given, expectations, report);
+        let name = tree.scalar().unwrap_or(default_name);
+        return give(name, None, tree.span, what.into_iter().collect(), setting, given, expectations, report);
     }
     let Some(fields) = Fields::read(tree, form.called(), &form.fields(), report) else { return };
     let name = fields.text("name", "a name", report).unwrap_or(default_name);

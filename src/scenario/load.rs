@@ -29,6 +29,8 @@ pub struct Options {
     /// A name or a path beside the file.
     pub profile: Option<String>,
     pub until: Option<String>,
+    /// An option of the profile that is to be as in the profile's base: `scheduler.filters.ready.unless`.
+    pub as_in_base: Option<String>,
     /// Where the files of traces are looked for.
     pub roots: Roots,
 }
@@ -175,7 +177,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let Composed { tree, is_changed, shares } = assembled.compose(source, options, report);
     let effective = if is_changed { emit(&tree) } else { text.to_string() };
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
-    let head = head(&file, folder, report);
+    let head = head(&file, folder, options.as_in_base.as_deref(), report);
     let mut world = World::default();
     nodes::read(&file, &mut world, report);
     let profile = match head.profile {
@@ -226,13 +228,13 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     })
 }
 
-fn head(file: &Fields<'_>, folder: &Path, report: &mut Report) -> Head {
+fn head(file: &Fields<'_>, folder: &Path, as_in_base: Option<&str>, report: &mut Report) -> Head {
     let title = file.require("scenario", "A sentence that says what must be so", report);
     let title = title.and_then(|tree| text(tree, "a sentence that says what must be so", report));
     let profile = match file.get("profile") {
-        None => profiles::profile(DEFAULT_PROFILE, file.place(), folder, report),
+        None => profiles::profile_with(DEFAULT_PROFILE, file.place(), folder, as_in_base, report),
         Some(tree) => text(tree, "the name of a profile", report)
-            .and_then(|name| profiles::profile(name, tree.span, folder, report)),
+            .and_then(|name| profiles::profile_with(name, tree.span, folder, as_in_base, report)),
     };
     let tags = file.items("tags", "a tag", report);
     Head {

@@ -74,6 +74,10 @@ pub(super) fn read(
     let whole = Whole { span: tree.span, length: typed.len(), setting };
     let all = Part { text: typed, offset: 0 };
     let Some((at, sign, length)) = sign(typed) else {
+        if typed.matches('{').count() > typed.matches('}').count() {
+            report.error_with_help(tree.span, format!("`{typed}` lacks a closing `}}`"), "add `}` before the `)`");
+            return None;
+        }
         let help = "write a metric, a sign and a bound: `p95(queue_wait) <= 10m` or `gpu_allocated >= 92%`";
         report.error_with_help(tree.span, format!("`{typed}` holds nothing against a bound"), help);
         return None;
@@ -81,7 +85,7 @@ pub(super) fn read(
     let (left, right) = all.split(at, at + length);
     let quantity = quantity(left, &whole, jobs, report);
     let unit = quantity.as_ref()?.unit();
-    let bound = bound(right, unit, &whole, report)?;
+    let bound = bound(right, (left.text, unit), &whole, report)?;
     Some(MetricCheck { quantity: quantity?.0, sign, bound, text: Arc::from(typed.trim()) })
 }
 
@@ -199,7 +203,15 @@ fn function(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Fu
         }
         return permille.map(Function::Quantile);
     }
-    if named.is_none() {
+    let meant = match typed {
+        "median" => Some("p50"),
+        "avg" | "average" => Some("mean"),
+        _ => None,
+    };
+    if let Some(meant) = meant {
+        let message = format!("no function is named `{typed}`");
+        report.error_with_help(whole.span(part), message, format!("did you mean `{meant}`?"));
+    } else if named.is_none() {
         report.unknown(whole.span(part), format!("no function is named `{typed}`"), typed, FUNCTIONS.into_iter());
     }
     named
@@ -293,18 +305,32 @@ impl Value for Decimal {
     }
 }
 
-fn bound(part: Part<'_>, unit: Unit, whole: &Whole<'_>, report: &mut Report) -> Option<Bound> {
-    let example = match unit {
-        Unit::Time => "10m",
-        Unit::Part => "92%",
-        Unit::Count => "3",
-        Unit::Number => "3.5",
+fn bound(part: Part<'_>, (name, unit): (&str, Unit), whole: &Whole<'_>, report: &mut Report) -> Option<Bound> {
+    let (kind, example) = match unit {
+        Unit::Time => ("a time", "10m"),
+        Unit::Part => ("a proportion", "92%"),
+        Unit::Count => ("a count", "3"),
+        Unit::Number => ("a number", "3.5"),
     };
     if part.text.is_empty() {
         report.error_with_help(whole.span, "the bound is missing", format!("add one behind the sign: `{example}`"));
         return None;
     }
     let tree = Tree { span: whole.span(part), node: Node::Scalar { text: part.text.to_string(), quoted: true } };
+    let help = format!("`{name}` is {kind}: write it as in `{example}`");
+    let is_bare = part.text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let fault = match unit {
+        Unit::Time if !is_bare => SimDuration::parse(part.text).err(),
+        Unit::Part if !is_bare || part.text.contains('.') => Permille::parse(part.text).err(),
+        Unit::Count => u64::parse(part.text).err(),
+        Unit::Number => Decimal::parse(part.text).err(),
+        // Of a bare number it is only the unit that is missing, and the nearest is known.
+        Unit::Time | Unit::Part => None,
+    };
+    if let Some(error) = fault {
+        report.error_with_help(tree.span, error.to_string(), help);
+        return None;
+    }
     match unit {
         Unit::Time => value::<SimDuration>(&tree, report).map(Bound::Time),
         Unit::Part => value::<Permille>(&tree, report).map(Bound::Part),

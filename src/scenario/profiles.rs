@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::diagnostic::{Diagnostics, Report, SourceId, Span};
 use super::parse::parse;
+use super::profile_diff::{differences, set_back};
 use super::source::read_text;
 use super::tree::{Node, Tree};
 use super::tree_serde::Misfit;
@@ -44,9 +45,44 @@ pub fn load_profile(name_or_path: &str, folder: &Path) -> Result<Arc<Profile>, D
     }
 }
 
+/// The options in which that profile differs from its base; those of one without a base are its own, and none.
+pub fn profile_options(name_or_path: &str, folder: &Path) -> Result<Vec<String>, Diagnostics> {
+    let mut report = Report::default();
+    let span = report.add_source("command line", name_or_path).span(0, name_or_path.len());
+    match fold(name_or_path, span, folder, 0, &mut report) {
+        Some((folded, Some(base))) => Ok(differences(&folded, &base)),
+        Some((_, None)) => Ok(Vec::new()),
+        None => Err(report.finish()),
+    }
+}
+
 /// Likewise, for a name that stands at `span`.
 pub(super) fn profile(name_or_path: &str, span: Span, folder: &Path, report: &mut Report) -> Option<Profile> {
-    let (folded, base) = fold(name_or_path, span, folder, 0, report)?;
+    profile_with(name_or_path, span, folder, None, report)
+}
+
+/// Likewise, with one option as the profile's base has it.
+pub(super) fn profile_with(
+    name_or_path: &str,
+    span: Span,
+    folder: &Path,
+    as_in_base: Option<&str>,
+    report: &mut Report,
+) -> Option<Profile> {
+    let (mut folded, base) = fold(name_or_path, span, folder, 0, report)?;
+    if let Some(path) = as_in_base {
+        let options = base.as_ref().map_or_else(Vec::new, |base| differences(&folded, base));
+        match (&base, options.iter().any(|option| option == path)) {
+            (Some(base), true) => set_back(&mut folded, base, path),
+            _ => {
+                let typed = report.add_source("command line", format!("--as-in-base {path}"));
+                let start = "--as-in-base ".len();
+                let message = format!("`{path}` is no option in which `{name_or_path}` differs from its base");
+                let names = options.iter().map(String::as_str);
+                report.unknown(typed.span(start, start + path.len()), message, path, names);
+            }
+        }
+    }
     let source = folded.span.source();
     let profile = read(folded, base.as_ref(), report)?;
     let is_builtin = is_builtin(name_or_path);

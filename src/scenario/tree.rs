@@ -105,7 +105,6 @@ impl Tree {
     }
 
     /// The same data, wherever it stands.
-    #[cfg(test)]
     pub fn is_alike(&self, other: &Tree) -> bool {
         match (&self.node, &other.node) {
             (Node::Scalar { text, .. }, Node::Scalar { text: other_text, .. }) => {

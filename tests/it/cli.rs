@@ -304,12 +304,37 @@ fn without_times(text: &str) -> String {
 pub fn a_scenario_that_holds_is_ok_and_its_report_is_reproduced() {
     let dir = scenario();
     let wanted = "      ok [] ./not_ready.yaml  A worker that is not ready is never chosen, by hand or automatically
-      ok [] ./not_ready.yaml  reproduced under gpustack-0.5-dev
+      ok [] ./not_ready.yaml  reproduced under gpustack-0.5-dev, because of scheduler.filters.ready.unless
 
 1 scenario, 2 runs: 2 passed []
 ";
     assert_eq!(without_times(&stdout(dir.path(), &["test", "."], 0)), wanted);
     assert_eq!(without_times(&stdout(dir.path(), &["test", ".", "--threads", "1"], 0)), wanted);
+}
+
+pub fn the_cause_of_a_report_is_found_and_an_option_that_nothing_tells_apart_is_an_error() {
+    let dir = scenario();
+    // With the one option as in the base nothing fails any more, and the run can be repeated so.
+    let option = ["--profile", "gpustack-0.5-dev", "--as-in-base", "scheduler.filters.ready.unless"];
+    stdout(dir.path(), &[&["run", "not_ready.yaml"][..], &option].concat(), 0);
+    assert!(stdout(dir.path(), &["test", ".", "--options"], 0).contains("2 passed"));
+    let other = "scenario: Nothing is reproduced\nnodes: [{name: a, machine: l4-x1}]\njobs: [{name: j, gpus: 1}]
+expect: [{job: j, is: running}]\n";
+    std::fs::write(dir.path().join("other.yaml"), other).expect("a folder of our own");
+    let said = stdout(dir.path(), &["test", "other.yaml", "--options"], 1);
+    let untold = "    FAIL no scenario tells scheduler.filters.ready.unless of gpustack-0.5-dev apart: ";
+    assert!(said.contains(untold), "{said}");
+    stdout(dir.path(), &["test", "other.yaml"], 0);
+    let wrong = ["run", "not_ready.yaml", "--profile", "gpustack-0.5-dev", "--as-in-base", "scheduler.filters.redy"];
+    let wanted = "error: `scheduler.filters.redy` is no option in which `gpustack-0.5-dev` differs from its base
+ --> command line:1:14
+  |
+1 | --as-in-base scheduler.filters.redy
+  |              ^^^^^^^^^^^^^^^^^^^^^^
+  = help: there is only `scheduler.filters.ready.unless`
+
+";
+    dryrack(dir.path(), &wrong).assert().code(2).stderr(wanted);
 }
 
 pub fn a_failure_says_where_what_and_how_to_see_it_again() {

@@ -8,6 +8,9 @@ use proptest::test_runner::{Config, TestRunner};
 
 const TEXTS: &[&str] = &[
     include_str!("broken/expectations.yaml"),
+    include_str!("broken/metrics_not_whole.yaml"),
+    include_str!("broken/metrics_restricted.yaml"),
+    include_str!("broken/expectations_in_order.yaml"),
     include_str!("broken/jobs.yaml"),
     include_str!("broken/fleet.yaml"),
     include_str!("broken/faults.yaml"),
@@ -54,6 +57,9 @@ const PIECES: &[&str] = &[
     "*",
     "?",
     "alpha/0",
+    "p95(",
+    "<=",
+    "for: cancelled",
     "name: ",
     "count: 3",
     "1000000",

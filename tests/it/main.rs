@@ -4,6 +4,7 @@
 mod cli;
 mod diagnostics;
 mod fuzzed;
+mod grammar;
 mod openb;
 mod oracle;
 mod report;
@@ -54,6 +55,7 @@ fn main() {
             a_reader_that_goes_away_is_no_failure,
             waits_are_plotted_the_same_twice,
             a_scenario_that_holds_is_ok_and_its_report_is_reproduced,
+            the_cause_of_a_report_is_found_and_an_option_that_nothing_tells_apart_is_an_error,
             a_failure_says_where_what_and_how_to_see_it_again,
             a_broken_file_does_not_hide_the_others,
             a_run_leaves_its_files_and_they_agree_with_what_it_says,
@@ -80,6 +82,14 @@ fn main() {
         }
         Nothing: fuzzed {
             no_text_makes_the_reader_panic,
+        }
+        Nothing: grammar {
+            every_example_of_the_reference_holds,
+            a_log_with_judgements_is_audited_and_replayed,
+            every_word_of_the_grammar_has_an_example,
+            metrics_are_held_against_their_bounds,
+            an_order_is_of_first_instants,
+            reasons_cancellations_and_judgements_are_told,
         }
         Nothing: report {
             metrics_are_what_arithmetic_on_paper_gives,

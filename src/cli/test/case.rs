@@ -10,12 +10,13 @@ use serde::Serialize;
 use super::baseline::Decisions;
 use super::plan::Plan;
 use super::why::why;
+use crate::cli::causes::Causes;
 use crate::cli::guard::guarded;
 use crate::cli::rehearse::{fault_text, names, rehearse_with};
 use crate::cli::run::Overrides;
 use crate::engine::{Progress, Rehearsal};
 use crate::event::Sink;
-use crate::expect::{Expectation, Reproduction, Share, ShareAt, SourcePlace, Verdict, judge_reproduction};
+use crate::expect::{Expectation, Reproduction, Share, ShareAt, SourcePlace, Verdict, is_cured, judge_reproduction};
 use crate::report::some;
 use crate::scenario::{Cell, Diagnostics, Loaded, Severity, load};
 
@@ -61,6 +62,8 @@ pub struct Case {
     /// One to a line, if they are kept.
     pub decisions: Vec<String>,
     pub repeat: Option<String>,
+    /// Which options of the profile cause what is reproduced.
+    pub causes: Option<Causes>,
     /// What the file says of the seeds.
     shares: Vec<ShareAt>,
 }
@@ -113,10 +116,24 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
         if matches!(case.status, Status::Passed | Status::Failed) {
             judge_case(&mut case, &reproduction);
         }
+        if case.status == Status::Passed {
+            case.causes = Some(find_causes(&plan.file, &under, context, &reproduction));
+        }
         cases.push(case);
     }
     cases.iter_mut().for_each(|case| case.cell.clone_from(&cell.name));
     cases
+}
+
+/// Runs it once for each option that could be the cause.
+fn find_causes(file: &Path, under: &Overrides, context: &Context<'_>, reproduction: &Reproduction) -> Causes {
+    let context = Context { overrides: context.overrides, keeps_decisions: false };
+    Causes::find(file, &reproduction.profile, |option| {
+        let witnesses = |loaded: &mut Loaded| loaded.expectations.extend(reproduction.and.iter().cloned());
+        let case = test_case(file, &under.as_in_base(option), &context, witnesses);
+        let verdicts: Vec<Verdict> = case.judged.into_iter().map(|judged| judged.verdict).collect();
+        is_cured(reproduction, &verdicts)
+    })
 }
 
 /// Turns the verdicts of a run under the historic profile into the one that was asked for.
@@ -280,6 +297,7 @@ impl Case {
             digest: None,
             decisions: Vec::new(),
             repeat: None,
+            causes: None,
             shares: Vec::new(),
         }
     }

@@ -9,6 +9,7 @@ use super::Outcome;
 use super::baseline::{Change, Compared};
 use super::case::{Case, Judged, Status, Tested};
 use super::plan::name;
+use crate::cli::causes::Causes;
 use crate::report::some;
 
 const OK: Style = AnsiColor::Green.on_default();
@@ -31,6 +32,12 @@ pub fn text(outcome: &Outcome<'_>) -> String {
             text.push_str(&case_details(file, case));
         }
     }
+    if !outcome.untold.is_empty() {
+        text.push('\n');
+    }
+    for known in &outcome.untold {
+        text.push_str(&format!("{BAD}{:>8}{BAD:#} {known}\n", "FAIL"));
+    }
     if let Some(compared) = &outcome.compared {
         text.push_str(&comparison(compared));
     }
@@ -48,7 +55,10 @@ fn case_line(file: &Path, case: &Case) -> String {
     };
     let seconds = case.wall.as_secs_f64();
     let what = match &case.reproduces {
-        Some(profile) => format!("reproduced under {profile}"),
+        Some(profile) => {
+            let causes = case.causes.as_ref().map_or(String::new(), Causes::text);
+            format!("reproduced under {profile}{causes}")
+        }
         None if case.status == Status::Invalid => String::new(),
         None => case.full_title(),
     };

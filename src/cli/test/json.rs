@@ -16,6 +16,10 @@ pub fn value(outcome: &Outcome<'_>) -> Value {
     let mut report = json!({
         "files": files, "left_out": outcome.left_out, "wall_seconds": outcome.wall.as_secs_f64(),
     });
+    if outcome.args.options {
+        let untold = outcome.untold.iter().map(|known| json!({"profile": known.profile, "option": known.option}));
+        report["options_that_nothing_tells_apart"] = untold.collect();
+    }
     if let Some(compared) = compared {
         report["baseline"] = json!(compared);
     }
@@ -26,6 +30,7 @@ fn case(case: &Case) -> Value {
     let shares: Vec<_> = case.judged.iter().filter_map(share).collect();
     json!({
         "scenario": case.title, "cell": case.cell, "reproduces": case.reproduces, "status": case.status,
+        "because_of": case.causes.as_ref().map(|causes| &causes.causing),
         "wall_seconds": case.wall.as_secs_f64(), "digest": case.digest, "seeds": case.seeds,
         "failures": case.failures().map(failure).collect::<Vec<_>>(), "shares": shares,
         "text": case.text, "diagnostics": case.diagnostics.to_json(), "repeat": case.repeat,

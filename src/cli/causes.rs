@@ -1,0 +1,82 @@
+//! Which options of a historic profile cause what a scenario reproduces, and which are told apart by none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+
+use super::exit::Failure;
+use crate::scenario::{load_profile, profile_names, profile_options};
+
+/// The options in which one profile differs from its base, tried one at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Causes {
+    /// The profile's name, or its path.
+    profile: String,
+    options: Vec<String>,
+    /// Those with which, as the base has them, the report is gone.
+    pub causing: Vec<String>,
+}
+
+impl Causes {
+    /// Tries each option of the profile; `is_cured` runs the scenario with it as in the base.
+    pub fn find(file: &Path, profile: &str, is_cured: impl Fn(&str) -> bool) -> Causes {
+        let folder = file.parent().unwrap_or(Path::new(""));
+        // The scenario has just been run under it, so it can be read.
+        let options = profile_options(profile, folder).unwrap_or_default();
+        let causing = options.iter().filter(|option| is_cured(option)).cloned().collect();
+        let is_builtin = profile_names().any(|name| name == profile);
+        let profile = if is_builtin { profile.to_string() } else { folder.join(profile).display().to_string() };
+        Causes { profile, options, causing }
+    }
+
+    /// What is said behind "reproduced under …".
+    pub fn text(&self) -> String {
+        match (self.options.is_empty(), self.causing.as_slice()) {
+            (true, _) => String::new(),
+            (false, []) => ", because of no single option".to_string(),
+            (false, [one]) => format!(", because of {one}"),
+            (false, [first @ .., last]) => format!(", because of {} and of {last}", first.join(", ")),
+        }
+    }
+}
+
+/// An option of a historic profile that no scenario tells apart from its base's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Untold {
+    pub profile: String,
+    pub option: String,
+}
+
+impl fmt::Display for Untold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "no scenario tells {} of {} apart: write one that reproduces it, or remove it",
+            self.option, self.profile
+        )
+    }
+}
+
+/// Of every historic profile that comes with dryrack, and of those that were reproduced under.
+pub fn untold_options<'c>(causes: impl Iterator<Item = &'c Causes>) -> Result<Vec<Untold>, Failure> {
+    let input = |diagnostics: crate::scenario::Diagnostics| Failure::Input(diagnostics.to_string());
+    let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for name in profile_names() {
+        if load_profile(name, Path::new("")).map_err(input)?.historic {
+            let differing = profile_options(name, Path::new("")).map_err(input)?;
+            options.insert(name.to_string(), differing.into_iter().collect());
+        }
+    }
+    let causes: Vec<&Causes> = causes.collect();
+    for known in &causes {
+        options.entry(known.profile.clone()).or_default().extend(known.options.iter().cloned());
+    }
+    for known in &causes {
+        let left = options.get_mut(&known.profile).expect("entered above");
+        left.retain(|option| !known.causing.contains(option));
+    }
+    let untold = options.into_iter().flat_map(|(profile, options)| {
+        options.into_iter().map(move |option| Untold { profile: profile.clone(), option })
+    });
+    Ok(untold.collect())
+}
