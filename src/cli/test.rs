@@ -168,7 +168,8 @@ fn exit_of(outcome: &Outcome<'_>) -> Exit {
         Exit::BadInput
     } else if any(Status::Failed)
         || !outcome.untold.is_empty()
-        || outcome.compared.as_ref().is_some_and(Compared::differs) {
+        || outcome.compared.as_ref().is_some_and(Compared::differs)
+    {
         Exit::Failed
     } else if statuses().all(|status| status == Status::NotRun) {
         Exit::NothingSelected

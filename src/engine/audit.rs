@@ -32,6 +32,8 @@ pub struct Audit {
 
 struct Account {
     spec: Arc<JobSpec>,
+    /// That there ever were.
+    replicas: u32,
     outcome: Option<Outcome>,
 }
 
@@ -63,11 +65,13 @@ impl Audit {
     pub fn finish(self) -> Accounts {
         let mut accounts = Accounts { submitted: self.jobs.len() as u64, ..Accounts::default() };
         for (index, job) in self.jobs.iter().enumerate() {
-            let phases = (0..job.spec.replicas).map(|number| self.phases[&(JobId::new(index), number)].1);
+            let phases = (0..job.replicas).map(|number| self.phases[&(JobId::new(index), number)].1);
             match job.outcome {
                 Some(Outcome::NeverFits) => accounts.never_fits += 1,
                 Some(Outcome::Expired) => accounts.expired += 1,
-                Some(Outcome::Completed | Outcome::Failed | Outcome::Cancelled | Outcome::Lost) => accounts.ended += 1,
+                Some(Outcome::Completed | Outcome::Failed | Outcome::Cancelled | Outcome::Lost | Outcome::Refused) => {
+                    accounts.ended += 1
+                }
                 None if phases.clone().any(Phase::holds_claim) => accounts.running += 1,
                 None => {
                     let alive = phases.clone().any(|phase| phase != Phase::Ended);
@@ -141,7 +145,7 @@ impl Sink for Audit {
             }
             Input::Submit { job, spec } => {
                 assert_eq!(job.index(), self.jobs.len(), "jobs come in order of their ids");
-                self.jobs.push(Account { spec: Arc::clone(spec), outcome: None });
+                self.jobs.push(Account { spec: Arc::clone(spec), replicas: spec.replicas, outcome: None });
                 for number in 0..spec.replicas {
                     self.phases.insert((*job, number), (1, Phase::Pending));
                 }
@@ -152,6 +156,7 @@ impl Sink for Audit {
             | Input::ForeignUse { .. }
             | Input::Run { .. }
             | Input::Cancel { .. }
+            | Input::Scale { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
@@ -202,9 +207,16 @@ impl Sink for Audit {
                 let account = &mut self.jobs[job.index()];
                 assert!(account.outcome.is_none(), "{} ended twice", account.spec.name);
                 account.outcome = Some(*outcome);
-                for number in 0..account.spec.replicas {
+                for number in 0..account.replicas {
                     assert_eq!(self.phases[&(*job, number)].1, Phase::Ended, "a replica outlives its job");
                 }
+            }
+            Event::ReplicaAdded { run } => {
+                let account = &mut self.jobs[run.job.index()];
+                assert!(account.outcome.is_none(), "{run} is added to a job that has ended");
+                assert_eq!((run.replica, run.attempt), (account.replicas, 1), "replicas are added in order");
+                account.replicas += 1;
+                self.phases.insert((run.job, run.replica), (1, Phase::Pending));
             }
             Event::Held { run, reasons, .. } => {
                 assert!(!reasons.is_empty(), "{run} waits without a reason");

@@ -14,9 +14,10 @@ use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 
 /// What an included file may hold.
-pub(super) const INCLUDED_FIELDS: [&str; 7] = ["include", "params", "fleets", "machines", "nodes", "jobs", "faults"];
+pub(super) const INCLUDED_FIELDS: [&str; 9] =
+    ["include", "params", "fleets", "machines", "nodes", "jobs", "changes", "faults", "failures"];
 /// Of these, the lists.
-const LISTS: [&str; 3] = ["nodes", "jobs", "faults"];
+const LISTS: [&str; 5] = ["nodes", "jobs", "changes", "faults", "failures"];
 
 /// Files of one scenario, itself among them.
 const MAX_FILES: usize = 64;

@@ -12,23 +12,27 @@
 //! | parse | `parse` | a `tree` that remembers places; a syntax error ends here |
 //! | compose | `include`, `params`, `fleets`, `seeds` | the tree of one run, in the order that `compose` says |
 //! | override | `set` | the tree as the command line wants it, `emit` its text |
-//! | check and lower | `nodes`, `jobs`, `trace_source`, `faults`, `expectations` | ids, quantities, resolved names |
+//! | check and lower | `nodes`, `jobs`, `trace_source`, `changes`, `faults`, `failures`, `expectations` | ids, quantities, resolved names |
 //! | report | `diagnostic` | the faults, rendered |
 //!
 //! Ids are places in lists. Nodes are those of `nodes:` in the order of the file, then the trace's. Jobs are in order of
 //! time; of one instant, those of `jobs:` in the order of the file come first, then the trace's in its order.
 
+mod arrivals;
+mod changes;
 mod compose;
 mod demand;
 mod diagnostic;
 mod emit;
 mod expectation_window;
 mod expectations;
+mod failures;
 mod faults;
 mod fields;
 mod fleets;
 mod include;
 mod jobs;
+mod lengths;
 mod load;
 mod machines;
 mod metric_text;
@@ -51,7 +55,7 @@ mod tests;
 pub use compose::{Cell, Outline};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use expectations::expectation_words;
-pub use profiles::{load_profile, profile_names, profile_options};
 pub use fields::matches as matches_pattern;
 pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text, outline};
+pub use profiles::{load_profile, profile_names, profile_options};
 pub use trace_source::TraceUse;

@@ -8,6 +8,8 @@ mod grammar;
 mod openb;
 mod oracle;
 mod report;
+mod runner;
+mod selection;
 mod small_world;
 mod swf_samples;
 mod tidy;
@@ -59,6 +61,10 @@ fn main() {
             a_failure_says_where_what_and_how_to_see_it_again,
             a_broken_file_does_not_hide_the_others,
             a_run_leaves_its_files_and_they_agree_with_what_it_says,
+            random_worlds_run_from_the_command_line,
+            traces_are_listed_and_a_wrong_name_is_answered,
+        }
+        Nothing: runner {
             each_cell_of_a_matrix_is_a_test_of_its_own,
             scenarios_are_selected_by_tag_path_and_title,
             a_part_of_the_seeds_is_counted_and_the_first_otherwise_is_named,
@@ -67,10 +73,8 @@ fn main() {
             junit_is_the_same_twice_and_has_every_verdict,
             a_baseline_names_the_first_decision_that_a_change_altered,
             a_change_of_a_file_runs_it_again,
-            random_worlds_run_from_the_command_line,
-            traces_are_listed_and_a_wrong_name_is_answered,
         }
-        Xmllint: cli {
+        Xmllint: runner {
             junit_is_accepted_by_the_schema_of_jenkins,
         }
         Nothing: diagnostics {
@@ -90,6 +94,10 @@ fn main() {
             metrics_are_held_against_their_bounds,
             an_order_is_of_first_instants,
             reasons_cancellations_and_judgements_are_told,
+        }
+        Nothing: selection {
+            what_is_offered_fits_and_what_is_refused_does_not_in_random_worlds,
+            what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios,
         }
         Nothing: report {
             metrics_are_what_arithmetic_on_paper_gives,
@@ -116,10 +124,11 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
     let is_here = match needs {
         Needs::Nothing => true,
         Needs::Data => data().is_some(),
-        Needs::Xmllint => cli::xmllint_is_here(),
+        Needs::Xmllint => runner::xmllint_is_here(),
     };
     // Where the data must be there, its absence is a failure rather than a gap nobody sees.
-    let is_required = std::env::var_os("DRYRACK_REQUIRE_DATA").is_some_and(|value| value == "1");
+    let is_required =
+        matches!(needs, Needs::Data) && std::env::var_os("DRYRACK_REQUIRE_DATA").is_some_and(|value| value == "1");
     let absent = !is_here && is_required;
     let runner = move || {
         if absent {
