@@ -206,8 +206,8 @@ expect:
 baseline: 0 as stored, 1 changed
   ./alike.yaml
     decision 1
-      was  0s first placed on alpha/0
-      now  0s first placed on beta/0
+      was  0s first placed on alpha/0, score 0.000
+      now  0s first placed on beta/0, score 0.000
 ";
     assert!(said.contains(wanted), "{said}");
     // Storing it anew is the way to accept it.
