@@ -65,15 +65,83 @@ impl Stream {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Exponentially distributed with this mean (inverse transform).
+    /// Exponentially distributed with this mean: -ln(1 - U) times the mean (inverse transform; Devroye, *Non-Uniform
+    /// Random Variate Generation*, 1986, II.2.1).
     pub fn exponential(&mut self, mean: SimDuration) -> SimDuration {
-        let draw = -libm::log(1.0 - self.unit()) * mean.as_nanos() as f64;
-        SimDuration::from_nanos(draw.min(u64::MAX as f64) as u64)
+        scaled(mean, -libm::log(1.0 - self.unit()))
+    }
+
+    /// Weibull distributed: (-ln(1 - U))^(1/shape) times the scale (inverse transform; Devroye 1986, II.2.1). Below 1,
+    /// `shape` means early failures; 1 is the exponential; above 1 is wear.
+    pub fn weibull(&mut self, shape: f64, scale: SimDuration) -> SimDuration {
+        scaled(scale, libm::pow(-libm::log(1.0 - self.unit()), 1.0 / shape))
+    }
+
+    /// The logarithm is normal: e^(sigma Z) times the median.
+    pub fn lognormal(&mut self, median: SimDuration, sigma: f64) -> SimDuration {
+        let power = sigma * self.normal();
+        scaled(median, libm::exp(power))
+    }
+
+    /// Standard normal: sqrt(-2 ln U) cos(2 pi V) (Box and Muller, *A Note on the Generation of Random Normal Deviates*,
+    /// Annals of Mathematical Statistics 29, 1958). The sine, a second draw, is left unused: one call, two draws.
+    pub fn normal(&mut self) -> f64 {
+        let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.unit()));
+        radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 
     /// A duration in the closed interval.
     pub fn duration(&mut self, low: SimDuration, high: SimDuration) -> SimDuration {
         SimDuration::from_nanos(self.between(low.as_nanos(), high.as_nanos()))
+    }
+}
+
+/// `factor` times as long, whole nanoseconds; at most the end of time.
+fn scaled(length: SimDuration, factor: f64) -> SimDuration {
+    assert!(factor >= 0.0, "a length is not negative, and a number: {factor}");
+    // The conversion ends at the largest number.
+    SimDuration::from_nanos((factor * length.as_nanos() as f64) as u64)
+}
+
+/// An entity that is known by what it is called: another that is added before it moves none of its draws.
+pub fn entity(parts: &[&str]) -> u64 {
+    let mut hasher = blake3::Hasher::new_derive_key("dryrack 2026 entities of random streams");
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    let hash = hasher.finalize();
+    u64::from_le_bytes(hash.as_bytes()[..8].try_into().expect("eight bytes"))
+}
+
+/// How long something takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Lengths {
+    Fixed(SimDuration),
+    /// From the first to the second, both included.
+    Uniform(SimDuration, SimDuration),
+    Exponential {
+        mean: SimDuration,
+    },
+    Weibull {
+        shape: f64,
+        scale: SimDuration,
+    },
+    Lognormal {
+        median: SimDuration,
+        sigma: f64,
+    },
+}
+
+impl Lengths {
+    pub fn draw(self, stream: &mut Stream) -> SimDuration {
+        match self {
+            Lengths::Fixed(length) => length,
+            Lengths::Uniform(low, high) => stream.duration(low, high),
+            Lengths::Exponential { mean } => stream.exponential(mean),
+            Lengths::Weibull { shape, scale } => stream.weibull(shape, scale),
+            Lengths::Lognormal { median, sigma } => stream.lognormal(median, sigma),
+        }
     }
 }
 
@@ -101,12 +169,78 @@ mod tests {
         assert_eq!(stream.between(5, 5), 5);
     }
 
-    #[test]
-    fn the_exponential_has_its_mean() {
+    const DRAWS: usize = 100_000;
+
+    /// Seconds.
+    fn draws(lengths: Lengths) -> Vec<f64> {
         let mut stream = Stream::new(1, "test", 0);
-        let mean = SimDuration::from_secs(100);
-        let sum: f64 = (0..100_000).map(|_| stream.exponential(mean).as_secs_f64()).sum();
-        // Three standard errors of the mean of 100,000 draws: 3 * 100 / sqrt(100000) = 0.95.
-        assert!((sum / 100_000.0 - 100.0).abs() < 0.95, "{}", sum / 100_000.0);
+        let mut drawn: Vec<f64> = (0..DRAWS).map(|_| lengths.draw(&mut stream).as_secs_f64()).collect();
+        drawn.sort_by(f64::total_cmp);
+        drawn
+    }
+
+    /// The mean lies within three standard errors, sd / sqrt(n), of the analytic one; and of each quantile q, the part of
+    /// the draws that is below it lies within three standard errors, sqrt(q (1 - q) / n), of q.
+    #[test]
+    fn distributions_have_their_analytic_means_and_quantiles() {
+        let secs = SimDuration::from_secs;
+        let ln2 = std::f64::consts::LN_2;
+        // Name, distribution, mean, standard deviation, quantiles 10 %, 50 % and 90 %, in seconds.
+        let rows = [
+            ("uniform", Lengths::Uniform(secs(10), secs(70)), 40.0, 60.0 / 12f64.sqrt(), [16.0, 40.0, 64.0]),
+            // -ln(0.9), ln 2 and ln 10 times the mean.
+            (
+                "exponential",
+                Lengths::Exponential { mean: secs(100) },
+                100.0,
+                100.0,
+                [10.5360516, 100.0 * ln2, 230.2585093],
+            ),
+            // Shape 1/2: scale Gamma(3) = 2 scale; variance Gamma(5) - Gamma(3)^2 = 20; quantiles (-ln(1 - q))^2.
+            (
+                "weibull",
+                Lengths::Weibull { shape: 0.5, scale: secs(100) },
+                200.0,
+                100.0 * 20f64.sqrt(),
+                [1.1100838, 100.0 * ln2 * ln2, 530.1898110],
+            ),
+            // Mean e^(sigma^2/2), variance (e^(sigma^2) - 1) e^(sigma^2), quantiles e^(-+1.2815516 sigma).
+            (
+                "lognormal",
+                Lengths::Lognormal { median: secs(100), sigma: 0.5 },
+                113.3148453,
+                100.0 * (libm::expm1(0.25) * libm::exp(0.25)).sqrt(),
+                [52.6894, 100.0, 189.7915],
+            ),
+        ];
+        for (name, lengths, mean, deviation, quantiles) in rows {
+            let drawn = draws(lengths);
+            let root = (DRAWS as f64).sqrt();
+            let found = drawn.iter().sum::<f64>() / DRAWS as f64;
+            assert!((found - mean).abs() < 3.0 * deviation / root, "{name}: mean {found}, expected {mean}");
+            for (part, quantile) in [0.1f64, 0.5, 0.9].into_iter().zip(quantiles) {
+                let below = drawn.partition_point(|draw| *draw < quantile) as f64 / DRAWS as f64;
+                let error = (part * (1.0 - part)).sqrt() / root;
+                assert!((below - part).abs() < 3.0 * error, "{name}: {below} below {quantile}, expected {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_normal_has_its_mean_and_variance() {
+        let mut stream = Stream::new(1, "test", 0);
+        let drawn: Vec<f64> = (0..DRAWS).map(|_| stream.normal()).collect();
+        let mean = drawn.iter().sum::<f64>() / DRAWS as f64;
+        let variance = drawn.iter().map(|draw| draw * draw).sum::<f64>() / DRAWS as f64;
+        let root = (DRAWS as f64).sqrt();
+        assert!(mean.abs() < 3.0 / root, "{mean}");
+        // The square has mean 1 and variance 2.
+        assert!((variance - 1.0).abs() < 3.0 * 2f64.sqrt() / root, "{variance}");
+    }
+
+    #[test]
+    fn an_entity_is_its_parts_and_where_they_end() {
+        assert_ne!(entity(&["ab", "c"]), entity(&["a", "bc"]));
+        assert_eq!(entity(&["a", "b"]), entity(&["a", "b"]));
     }
 }

@@ -19,6 +19,7 @@ mod rehearse;
 mod replay;
 mod run;
 mod select;
+mod selection;
 mod swarm;
 mod test;
 mod trace;
@@ -56,6 +57,8 @@ enum Command {
     Log(log::LogArgs),
     /// Say why a job waits, or why it is where it is
     Explain(explain::ExplainArgs),
+    /// Show what can be picked by hand for a job, and why the rest cannot
+    Select(selection::SelectArgs),
     /// Feed a log's inputs again and compare every event
     Replay(replay::ReplayArgs),
     /// Find the first record in which two logs differ
@@ -118,6 +121,7 @@ impl Cli {
             Command::Check(args) => check::check(args, self.format),
             Command::Log(args) => log::log(args, self.format),
             Command::Explain(args) => explain::explain(args, self.format),
+            Command::Select(args) => selection::select(args, self.format),
             Command::Replay(args) => replay::replay(args, self.format),
             Command::Diff(args) => diff::diff(args, self.format),
             Command::Catalog(command) => catalog::catalog(command, self.format),

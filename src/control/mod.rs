@@ -13,6 +13,7 @@ mod placing;
 mod profile;
 mod runs;
 mod safety;
+mod scaling;
 mod store;
 mod timer;
 
@@ -120,6 +121,7 @@ impl Control {
             Input::ForeignUse { gpu, foreign } => self.fleet.set_foreign(*gpu, *foreign),
             Input::Run { run, fact } => self.run_fact(*run, *fact),
             Input::Cancel { job } => self.cancel(*job),
+            Input::Scale { job, replicas } => self.scale(*job, *replicas),
             Input::Submit { job, spec } => self.submit(*job, spec),
             Input::Evaluate { name, demand } => self.evaluate(name, demand),
             Input::Wakeup => {}
@@ -147,9 +149,13 @@ impl Control {
             Input::HeartbeatMissed { node, .. } => known_node(*node),
             Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
             Input::Run { fact: Lifecycle::StoppedOn { node }, .. } if !self.fleet.knows(*node) => known_node(*node),
-            Input::Run { run, .. } if run.replica >= known_job(run.job)?.spec.replicas => Err("a replica that is not"),
+            Input::Run { run, .. } if known_job(run.job)?.replica(run.replica).is_none() => {
+                Err("a replica that is not")
+            }
             Input::Run { .. } => Ok(()),
             Input::Cancel { job } => known_job(*job).map(|_| ()),
+            Input::Scale { replicas: 0, .. } => Err("a job scaled to nothing"),
+            Input::Scale { job, .. } => known_job(*job).map(|_| ()),
             Input::Submit { job, .. } if job.index() != self.jobs.len() => Err("a job out of order"),
             Input::Submit { spec, .. } if spec.replicas == 0 || spec.demand.tasks == 0 => Err("a job of nothing"),
             Input::Submit { .. } => Ok(()),
@@ -278,6 +284,7 @@ impl Control {
             Timer::Evict { node, .. } => self.evict(node),
             Timer::Deadline { replica, .. } => self.deadline_expired(replica),
             Timer::RetryDue { replica, .. } => self.queue_up(replica),
+            Timer::StopAgain { run, left } => self.stop_again(run, left),
             Timer::CommitDue { .. } => self.commit_due(),
         }
     }

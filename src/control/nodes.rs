@@ -122,6 +122,9 @@ impl Control {
             assert!(is_node_edge(from, to), "a node cannot go from {from:?} to {to:?}");
             self.fleet.set_node_state(node, to);
             self.say(Event::NodeChanged { node, from, to, because });
+            if to == NodeState::Ready {
+                self.expect_stops_on(node);
+            }
         }
     }
 
@@ -139,6 +142,13 @@ impl Control {
             self.ask(Command::Stop { run });
         }
         self.end_keeping(index, outcome, because, kept);
+    }
+
+    /// It can be heard again.
+    fn expect_stops_on(&mut self, node: NodeId) {
+        let touches = |(_, kept): &(&RunId, &Placement)| kept.touches(node);
+        let kept: Vec<RunId> = self.kept_claims.iter().filter(touches).map(|(run, _)| *run).collect();
+        kept.into_iter().for_each(|run| self.expect_stop(run, super::runs::STOPS_ASKED_FOR));
     }
 
     /// A node that is gone holds nothing any more.

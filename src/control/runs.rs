@@ -9,51 +9,77 @@ use super::profile::Trigger;
 use super::store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
-use crate::fleet::Placement;
-use crate::ids::{JobId, RunId};
+use crate::fleet::{NodeState, Placement};
+use crate::ids::{JobId, NodeId, RunId};
 use crate::lifecycle::is_run_edge;
 use crate::policy::{Next, RetryState};
-use crate::scheduler::QueueKey;
+use crate::scheduler::{QueueKey, is_pick_selectable};
 use crate::units::{SimDuration, SimTime};
-use crate::workload::{Demand, Ending, JobSpec, Restart};
+use crate::workload::{Demand, Ending, JobSpec, Restart, Unselectable};
+
+/// How often a run is asked for that has ended and keeps a claim: often enough that a lost word is heard in the end, and
+/// not for ever.
+pub(super) const STOPS_ASKED_FOR: u8 = 20;
 
 impl Control {
     pub(super) fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
         let demand = self.demand_number(&spec.demand);
         let first = self.replicas.len() as ReplicaIndex;
+        let refused = !self.is_pick_selectable(spec);
         self.jobs.push(JobRecord {
             spec: Arc::clone(spec),
             demand,
             first,
+            added: Vec::new(),
             live: spec.replicas,
             cancelled: false,
             ended: None,
         });
         for number in 0..spec.replicas {
-            let index = self.replicas.len() as ReplicaIndex;
-            let order = &self.profile.scheduler.order;
-            self.replicas.push(Replica {
-                job,
-                number,
-                attempt: 1,
-                phase: Phase::Pending,
-                wait: Wait::Nothing,
-                version: 0,
-                since: self.now,
-                key: QueueKey::new(order, spec.priority, job.index() as u64, index),
-                demand,
-                placement: None,
-                held: None,
-                analysed: !spec.analyse,
-                retry: RetryState::default(),
-                stopping: None,
-                stopped_on: SmallVec::new(),
-                due: self.now,
-                processed: 0,
-            });
-            self.set_deadline(index);
-            self.queue_up(index);
+            let index = self.add_replica(job, number);
+            match refused {
+                false => self.begin(index),
+                true => self.end(index, Outcome::Refused, Reason::PickRefused),
+            }
         }
+    }
+
+    fn is_pick_selectable(&self, spec: &JobSpec) -> bool {
+        spec.unselectable == Unselectable::Wait
+            || is_pick_selectable(&self.profile.scheduler, &spec.demand, &self.fleet)
+    }
+
+    /// A record for one replica more, which does not wait for anything yet.
+    pub(super) fn add_replica(&mut self, job: JobId, number: u32) -> ReplicaIndex {
+        let index = self.replicas.len() as ReplicaIndex;
+        let record = &self.jobs[job.index()];
+        let (spec, order) = (&record.spec, &self.profile.scheduler.order);
+        self.replicas.push(Replica {
+            job,
+            number,
+            attempt: 1,
+            phase: Phase::Pending,
+            wait: Wait::Nothing,
+            version: 0,
+            since: self.now,
+            key: QueueKey::new(order, spec.priority, job.index() as u64, index),
+            demand: record.demand,
+            placement: None,
+            held: None,
+            analysed: !spec.analyse,
+            retry: RetryState::default(),
+            stopping: None,
+            stopped_on: SmallVec::new(),
+            dismissed: false,
+            due: self.now,
+            processed: 0,
+        });
+        index
+    }
+
+    pub(super) fn begin(&mut self, index: ReplicaIndex) {
+        self.set_deadline(index);
+        self.queue_up(index);
     }
 
     fn demand_number(&mut self, demand: &Demand) -> u32 {
@@ -138,7 +164,7 @@ impl Control {
 
     /// A fact about a run. One about an attempt that is over changes nothing but the claims it may have left.
     pub(super) fn run_fact(&mut self, run: RunId, fact: Lifecycle) {
-        let index = self.jobs[run.job.index()].first + run.replica;
+        let index = self.jobs[run.job.index()].replica(run.replica).expect("checked at the door");
         self.analysing.remove(&run);
         let replica = &self.replicas[index as usize];
         if replica.attempt != run.attempt || replica.phase == Phase::Ended {
@@ -219,14 +245,13 @@ impl Control {
     pub(super) fn cancel(&mut self, job: JobId) {
         let record = &mut self.jobs[job.index()];
         record.cancelled = true;
-        let replicas = record.first..record.first + record.spec.replicas;
-        for index in replicas {
+        for index in record.replicas() {
             self.stop(index, Outcome::Cancelled, Reason::Cancelled);
         }
     }
 
     /// Ends a replica from whatever phase it is in; one that holds something is told to stop first.
-    fn stop(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+    pub(super) fn stop(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         match self.replicas[index as usize].phase {
             Phase::Pending | Phase::Analysing => self.end(index, outcome, because),
             Phase::Scheduled | Phase::Preparing | Phase::Running => {
@@ -284,10 +309,29 @@ impl Control {
         let kept_on = kept.claims().iter().map(|claim| claim.node).collect();
         if !kept.is_empty() {
             self.kept_claims.insert(run, kept);
+            self.expect_stop(run, STOPS_ASKED_FOR);
         }
         self.say(Event::Ended { run, from, outcome, because, kept: kept_on });
         self.enter_silently(index, Phase::Ended);
         self.follow(index, outcome, because, ran);
+    }
+
+    /// What was told to stop may have stopped, and its word been lost: unless it is heard of by then, it is asked again.
+    pub(super) fn expect_stop(&mut self, run: RunId, left: u8) {
+        let at = self.now.saturating_add(self.profile.deadlines.stopping);
+        self.timers.set(at, Timer::StopAgain { run, left });
+    }
+
+    /// Of a node that cannot be heard no answer is to be had; once it is back there is another reason to ask.
+    pub(super) fn stop_again(&mut self, run: RunId, left: u8) {
+        let is_ready = |node: NodeId| self.fleet.node(node).status.state == NodeState::Ready;
+        if !self.kept_claims[&run].claims().iter().any(|claim| is_ready(claim.node)) {
+            return;
+        }
+        self.ask(Command::Stop { run });
+        if left > 1 {
+            self.expect_stop(run, left - 1);
+        }
     }
 
     /// Takes a replica out of everything that works on it: cancelled means no more work.
@@ -310,7 +354,7 @@ impl Control {
         let replica = &mut self.replicas[index as usize];
         let job = &self.jobs[replica.job.index()];
         let spec = &job.spec;
-        if job.cancelled {
+        if job.cancelled || replica.dismissed {
             self.finish(index, outcome, because);
             return;
         }
@@ -319,7 +363,7 @@ impl Control {
             Outcome::Completed => spec.restart == Restart::Always,
             Outcome::Failed => !by_itself || spec.restart != Restart::Never,
             Outcome::Lost => true,
-            Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired => false,
+            Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired | Outcome::Refused => false,
         };
         if !again {
             self.finish(index, outcome, because);
@@ -328,9 +372,12 @@ impl Control {
         // Losing a node or a GPU is nobody's failure: it costs no attempt and no pause.
         let next = match outcome {
             Outcome::Lost => Next::After(SimDuration::ZERO),
-            Outcome::Completed | Outcome::Failed | Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired => {
-                replica.retry.failed(&self.profile.retry_of(spec), ran)
-            }
+            Outcome::Completed
+            | Outcome::Failed
+            | Outcome::Cancelled
+            | Outcome::NeverFits
+            | Outcome::Expired
+            | Outcome::Refused => replica.retry.failed(&self.profile.retry_of(spec), ran),
         };
         match next {
             Next::GiveUp => self.finish(index, outcome, Reason::RetryLimit),
@@ -360,12 +407,15 @@ impl Control {
 
     /// A replica has ended for good; with the last one, so has its job, as its gravest replica did.
     fn finish(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
-        let job = self.replicas[index as usize].job;
+        let Replica { job, dismissed, .. } = self.replicas[index as usize];
         let record = &mut self.jobs[job.index()];
         record.live -= 1;
-        record.ended = record.ended.max(Some((outcome, because)));
+        // How a replica ended that was not wanted any more says nothing of its job.
+        if !dismissed || record.cancelled {
+            record.ended = record.ended.max(Some((outcome, because)));
+        }
         if record.live == 0 {
-            let (outcome, because) = record.ended.expect("just set");
+            let (outcome, because) = record.ended.unwrap_or((outcome, because));
             self.say(Event::JobEnded { job, outcome, because });
         }
     }

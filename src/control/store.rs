@@ -19,6 +19,8 @@ pub struct JobRecord {
     pub spec: Arc<JobSpec>,
     pub demand: u32,
     pub first: ReplicaIndex,
+    /// Replicas beyond those it was submitted with, in order of their numbers.
+    pub added: Vec<ReplicaIndex>,
     /// Replicas that have not ended for good.
     pub live: u32,
     pub cancelled: bool,
@@ -66,12 +68,29 @@ pub struct Replica {
     pub retry: RetryState,
     /// How it will have ended once it has stopped.
     pub stopping: Option<(Outcome, Reason)>,
+    /// It was scaled away: no attempt follows.
+    pub dismissed: bool,
     /// The nodes that have said already that their part of it has stopped.
     pub stopped_on: SmallVec<[NodeId; 1]>,
     /// When a pass for each replica looks at it next.
     pub due: SimTime,
     /// How often it was looked at by such a pass.
     pub processed: u32,
+}
+
+impl JobRecord {
+    /// Of all replicas there ever were, in order of their numbers.
+    pub fn replicas(&self) -> impl Iterator<Item = ReplicaIndex> + use<> {
+        let first = self.first..self.first + self.spec.replicas;
+        first.chain(self.added.clone())
+    }
+
+    pub fn replica(&self, number: u32) -> Option<ReplicaIndex> {
+        match number.checked_sub(self.spec.replicas) {
+            None => Some(self.first + number),
+            Some(beyond) => self.added.get(beyond as usize).copied(),
+        }
+    }
 }
 
 impl Replica {

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::Control;
 use super::store::ReplicaIndex;
-use crate::ids::NodeId;
+use crate::ids::{NodeId, RunId};
 use crate::units::SimTime;
 
 /// Each names the version it was set at; once that has changed, it is void.
@@ -19,6 +19,8 @@ pub enum Timer {
     Deadline { replica: ReplicaIndex, version: u64 },
     /// A pause between two attempts is over.
     RetryDue { replica: ReplicaIndex, version: u64 },
+    /// A run that has ended, and whose claims are kept, has not said that it has stopped.
+    StopAgain { run: RunId, left: u8 },
     /// A decision is made.
     CommitDue { replica: ReplicaIndex, version: u64 },
 }
@@ -30,6 +32,7 @@ impl Timer {
             Timer::Evict { .. } => "a node's eviction",
             Timer::Deadline { .. } => "a run's deadline",
             Timer::RetryDue { .. } => "a pause between attempts",
+            Timer::StopAgain { .. } => "a stop to be asked for again",
             Timer::CommitDue { .. } => "a decision to commit",
         }
     }
@@ -78,6 +81,7 @@ impl Control {
             Timer::SilenceExpired { node, epoch } | Timer::Evict { node, epoch } => {
                 self.nodes[node.index()].epoch == epoch
             }
+            Timer::StopAgain { run, .. } => self.kept_claims.contains_key(&run),
             Timer::Deadline { replica, version }
             | Timer::RetryDue { replica, version }
             | Timer::CommitDue { replica, version } => self.replicas[replica as usize].version == version,

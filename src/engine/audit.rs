@@ -33,6 +33,8 @@ pub struct Audit {
 
 struct Account {
     spec: Arc<JobSpec>,
+    /// That there ever were.
+    replicas: u32,
     outcome: Option<Outcome>,
 }
 
@@ -45,7 +47,7 @@ impl Audit {
     pub fn finish(self) -> Accounts {
         let mut accounts = Accounts { submitted: self.jobs.len() as u64, ..Accounts::default() };
         for (index, job) in self.jobs.iter().enumerate() {
-            let phases = (0..job.spec.replicas).map(|number| self.phases[&(JobId::new(index), number)].1);
+            let phases = (0..job.replicas).map(|number| self.phases[&(JobId::new(index), number)].1);
             accounts.add(match job.outcome {
                 Some(outcome) => Standing::Ended(outcome),
                 None if phases.clone().any(Phase::holds_claim) => Standing::Running,
@@ -120,7 +122,7 @@ impl Sink for Audit {
             }
             Input::Submit { job, spec } => {
                 assert_eq!(job.index(), self.jobs.len(), "jobs come in order of their ids");
-                self.jobs.push(Account { spec: Arc::clone(spec), outcome: None });
+                self.jobs.push(Account { spec: Arc::clone(spec), replicas: spec.replicas, outcome: None });
                 for number in 0..spec.replicas {
                     self.phases.insert((*job, number), (1, Phase::Pending));
                 }
@@ -131,6 +133,7 @@ impl Sink for Audit {
             | Input::ForeignUse { .. }
             | Input::Run { .. }
             | Input::Cancel { .. }
+            | Input::Scale { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
@@ -181,9 +184,16 @@ impl Sink for Audit {
                 let account = &mut self.jobs[job.index()];
                 assert!(account.outcome.is_none(), "{} ended twice", account.spec.name);
                 account.outcome = Some(*outcome);
-                for number in 0..account.spec.replicas {
+                for number in 0..account.replicas {
                     assert_eq!(self.phases[&(*job, number)].1, Phase::Ended, "a replica outlives its job");
                 }
+            }
+            Event::ReplicaAdded { run } => {
+                let account = &mut self.jobs[run.job.index()];
+                assert!(account.outcome.is_none(), "{run} is added to a job that has ended");
+                assert_eq!((run.replica, run.attempt), (account.replicas, 1), "replicas are added in order");
+                account.replicas += 1;
+                self.phases.insert((run.job, run.replica), (1, Phase::Pending));
             }
             Event::Held { run, reasons, .. } => {
                 assert!(!reasons.is_empty(), "{run} waits without a reason");

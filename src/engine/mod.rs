@@ -6,19 +6,23 @@
 mod accounts;
 mod audit;
 mod explain;
+mod outages;
 mod queue;
 mod rehearsal;
 mod replay;
 mod run;
+mod selection;
 mod swarm;
 mod world;
 
 pub use accounts::{Accounts, Standing};
 pub use audit::Audit;
 pub use explain::{Explanation, WhyHere, explain};
+pub use outages::{Becomes, FailureModel, Outage, Subject, Target, as_faults};
 pub use queue::EventQueue;
 pub use rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
 pub use replay::{Difference, Replay, replay};
 pub use run::{Checks, Progress, RunEnd, RunOptions, run};
+pub use selection::{Selection, selection};
 pub use swarm::{Records, WorldResult, draw_world, run_world};
 pub use world::Due;

@@ -20,6 +20,8 @@ pub struct Rehearsal {
     /// In order of time; of equal times, in the order of the file.
     pub arrivals: Vec<Arrival>,
     pub cancellations: Vec<(SimTime, JobId)>,
+    /// From then on the job is to have so many replicas.
+    pub scalings: Vec<(SimTime, JobId, u32)>,
     pub faults: Vec<(SimTime, Fault)>,
     /// Jobs to be judged without being placed, by their place in `arrivals`, whether they have come by then or not.
     pub evaluations: Vec<(SimTime, JobId)>,

@@ -16,8 +16,11 @@ use crate::fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, 
 use crate::ids::{GpuId, JobId, NodeId};
 use crate::rng::Stream;
 use crate::scheduler::{Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
-use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use crate::workload::{Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Pick, Restart, TaskDemand};
+use crate::units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
+use crate::workload::{
+    Acks, Analyses, Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick, Restart, Starts,
+    TaskDemand, Unselectable,
+};
 
 /// What came of one random world.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +89,12 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         }
     }
     let faults = draw_faults(&mut draws, &features, &nodes, horizon);
+    let mut scalings = Vec::new();
+    for _ in 0..if features.scalings { draws.between(1, 8) } else { 0 } {
+        let at = SimTime::ZERO + horizon_part(&mut draws, horizon, 1);
+        scalings.push((at, JobId::new(draws.index(arrivals.len())), draws.between(1, 5) as u32));
+    }
+    scalings.sort_unstable();
     Rehearsal {
         title: format!("random world {seed}"),
         source: String::new(),
@@ -94,6 +103,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         nodes,
         arrivals,
         cancellations,
+        scalings,
         faults,
         evaluations: Vec::new(),
         until: features.until.then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
@@ -119,6 +129,9 @@ struct Features {
     passes: bool,
     foreign: bool,
     until: bool,
+    acks: bool,
+    mishaps: bool,
+    scalings: bool,
 }
 
 impl Features {
@@ -142,6 +155,9 @@ impl Features {
             passes: flip(),
             foreign: flip(),
             until: flip() && flip(),
+            acks: flip(),
+            mishaps: flip(),
+            scalings: flip(),
         }
     }
 }
@@ -267,6 +283,7 @@ fn draw_arrival(
         analysis_fails: features.failures && draws.chance(100),
         failing_starts: if features.failures && draws.chance(200) { draws.between(1, 3) as u32 } else { 0 },
         stop: SimDuration::from_secs(if draws.chance(300) { draws.between(0, 900) } else { 0 }),
+        mishaps: draw_mishaps(draws, features),
     };
     let spec = JobSpec {
         name: format!("j{number}").into(),
@@ -280,6 +297,7 @@ fn draw_arrival(
         analyse: features.analysis && draws.chance(500),
         restart: if features.failures { *draws.pick(&restarts) } else { Restart::Never },
         retry: None,
+        unselectable: *draws.pick(&[Unselectable::Wait, Unselectable::Wait, Unselectable::Refuse]),
     };
     Arrival {
         at: SimTime::ZERO + horizon_part(draws, horizon, 1),
@@ -287,6 +305,21 @@ fn draw_arrival(
         course: Arc::new(course),
         recorded_wait: None,
     }
+}
+
+/// Chances from never to most of the time.
+fn draw_mishaps(draws: &mut Stream, features: &Features) -> Mishaps {
+    let mut mishaps = Mishaps::default();
+    let draw = |draws: &mut Stream| Permille::new(*draws.pick(&[0, 0, 50, 300]));
+    let by = SimDuration::from_secs(draws.between(1, 900));
+    if features.acks && draws.chance(700) {
+        mishaps.acks = Acks { lost: draw(draws), late: draw(draws), repeated: draw(draws), late_by: by };
+    }
+    if features.mishaps && draws.chance(500) {
+        mishaps.starts = Starts { fail: draw(draws), slow: draw(draws), slow_by: by };
+        mishaps.analyses = Analyses { fail: draw(draws), hang: draw(draws), slow: draw(draws), slow_by: by };
+    }
+    mishaps
 }
 
 fn draw_demand(draws: &mut Stream, features: &Features, nodes: &[InitialNode]) -> Demand {

@@ -8,16 +8,31 @@ use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use crate::event::{Command, Input, Lifecycle};
 use crate::fleet::{GpuState, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::rng::{Stream, entity};
 use crate::units::{SimDuration, SimTime};
-use crate::workload::Course;
+use crate::workload::{Acks, Analyses, Course, Fate, Starts};
 
 /// Something that will happen. It is void if what it is about has changed since (`epoch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    Fact { run: RunId, epoch: u32, fact: Lifecycle },
-    HeartbeatMissed { node: NodeId, epoch: u32, last: SimTime },
+    Fact {
+        run: RunId,
+        epoch: u32,
+        fact: Lifecycle,
+    },
+    HeartbeatMissed {
+        node: NodeId,
+        epoch: u32,
+        last: SimTime,
+    },
     Fault(u32),
     Cancel(JobId),
+    Scale(JobId, u32),
+    /// What was said of a run arrives.
+    Ack {
+        run: RunId,
+        fact: Lifecycle,
+    },
     Evaluate(JobId),
 }
 
@@ -49,8 +64,11 @@ struct WorldRun {
     /// Raised when what was to happen to it will not.
     epoch: u32,
     alive: bool,
-    /// What it will say of having stopped is on its way, whatever becomes of a node of it.
-    told_to_stop: bool,
+    /// When it will have stopped, once it was told to: what it will say of that is on its way, whatever becomes of a node
+    /// of it.
+    stops_at: Option<SimTime>,
+    /// How often it has said something.
+    said: u32,
 }
 
 pub struct World<'a> {
@@ -71,6 +89,9 @@ impl<'a> World<'a> {
         }
         for (at, job) in &rehearsal.cancellations {
             queue.push(*at, Due::Cancel(*job));
+        }
+        for (at, job, replicas) in &rehearsal.scalings {
+            queue.push(*at, Due::Scale(*job, *replicas));
         }
         for (at, job) in &rehearsal.evaluations {
             queue.push(*at, Due::Evaluate(*job));
@@ -139,17 +160,30 @@ impl<'a> World<'a> {
         match command {
             Command::Analyse { run } => {
                 let course = self.course(run);
-                let fact = if course.analysis_fails { Lifecycle::AnalysisFailed } else { Lifecycle::Analysed };
-                if let Some(length) = course.analysis {
+                let fate = self.analysis_fate(&course, run);
+                let fails = course.analysis_fails || fate == Fate::Fails;
+                let fact = if fails { Lifecycle::AnalysisFailed } else { Lifecycle::Analysed };
+                let length = match fate {
+                    Fate::Never => None,
+                    Fate::SlowBy(more) => course.analysis.map(|length| length.saturating_add(more)),
+                    Fate::Well | Fate::Fails | Fate::AgainAfter(_) => course.analysis,
+                };
+                if let Some(length) = length {
                     self.queue.push(now.saturating_add(length), Due::Fact { run, epoch: 0, fact });
                 }
-                self.runs.insert(run, WorldRun { course, placement: None, epoch: 0, alive: true, told_to_stop: false });
+                self.runs
+                    .insert(run, WorldRun { course, placement: None, epoch: 0, alive: true, said: 0, stops_at: None });
             }
             Command::AbandonAnalysis { run } => {
                 self.runs.remove(&run);
             }
             Command::Start { run, placement } => self.start(now, run, placement),
-            Command::Stop { run } => self.stop(now, run),
+            Command::Stop { run } => match self.runs.get(&run).map(|known| known.stops_at) {
+                Some(Some(stops_at)) => self.stop_again(now.max(stops_at), run),
+                Some(None) => self.stop(now, run),
+                // It has ended in the meantime, and what it said of that is on its way.
+                None => {}
+            },
         }
     }
 
@@ -163,11 +197,15 @@ impl<'a> World<'a> {
             let node = &self.nodes[claim.node.index()];
             node.heard && node.alive
         });
-        let epoch = self.runs.get(&run).map_or(0, |known| known.epoch + 1);
-        let fails = run.attempt <= course.failing_starts;
-        let prepare = course.prepare;
-        let (placement, told_to_stop) = (Some(placement), false);
-        self.runs.insert(run, WorldRun { course, placement, epoch, alive: reached, told_to_stop });
+        let (epoch, said) = self.runs.get(&run).map_or((0, 0), |known| (known.epoch + 1, known.said));
+        let fate = self.start_fate(&course, run);
+        let fails = run.attempt <= course.failing_starts || fate == Fate::Fails;
+        let prepare = match fate {
+            Fate::SlowBy(more) => course.prepare.saturating_add(more),
+            Fate::Well | Fate::Fails | Fate::Never | Fate::AgainAfter(_) => course.prepare,
+        };
+        let placement = Some(placement);
+        self.runs.insert(run, WorldRun { course, placement, epoch, alive: reached, said, stops_at: None });
         if !reached {
             return;
         }
@@ -184,9 +222,9 @@ impl<'a> World<'a> {
         let Some(known) = self.runs.get_mut(&run) else { return };
         let placement = known.placement.clone().unwrap_or_default();
         known.epoch += 1;
-        known.told_to_stop = true;
         let length = if known.alive { known.course.stop } else { SimDuration::ZERO };
         let (epoch, at) = (known.epoch, now.saturating_add(length));
+        known.stops_at = Some(at);
         let (unreached, reached) = placement.split(|node| self.nodes[node.index()].is_out_of_reach());
         if unreached.is_empty() {
             self.queue.push(at, Due::Fact { run, epoch, fact: Lifecycle::Stopped });
@@ -201,6 +239,19 @@ impl<'a> World<'a> {
         }
     }
 
+    /// It was told before. What has stopped says so again, and what is stopping is not disturbed.
+    fn stop_again(&mut self, at: SimTime, run: RunId) {
+        let known = &self.runs[&run];
+        let (epoch, placement) = (known.epoch, known.placement.clone().unwrap_or_default());
+        let (unreached, reached) = placement.split(|node| self.nodes[node.index()].is_out_of_reach());
+        if unreached.is_empty() {
+            return self.queue.push(at, Due::Fact { run, epoch, fact: Lifecycle::Stopped });
+        }
+        for claim in reached.claims() {
+            self.queue.push(at, Due::Fact { run, epoch, fact: Lifecycle::StoppedOn { node: claim.node } });
+        }
+    }
+
     fn happen_one(&mut self, now: SimTime, due: Due, inputs: &mut Vec<Input>) {
         match due {
             Due::Fact { run, epoch, fact } => self.fact(now, run, epoch, fact, inputs),
@@ -211,7 +262,7 @@ impl<'a> World<'a> {
             }
             Due::Fault(index) => match self.rehearsal.faults[index as usize].1 {
                 Fault::Node { node, becomes } => self.turn(now, node, becomes, inputs),
-                Fault::Gpu { gpu, becomes } => self.turn_gpu(gpu, becomes, inputs),
+                Fault::Gpu { gpu, becomes } => self.turn_gpu(now, gpu, becomes, inputs),
                 Fault::Foreign { gpu, foreign } => inputs.push(Input::ForeignUse { gpu, foreign }),
             },
             Due::Cancel(job) if job.index() >= self.submitted => {
@@ -220,6 +271,12 @@ impl<'a> World<'a> {
                 self.queue.push(arrives.max(now), Due::Cancel(job));
             }
             Due::Cancel(job) => inputs.push(Input::Cancel { job }),
+            Due::Scale(job, replicas) if job.index() >= self.submitted => {
+                let arrives = self.rehearsal.arrivals[job.index()].at;
+                self.queue.push(arrives.max(now), Due::Scale(job, replicas));
+            }
+            Due::Scale(job, replicas) => inputs.push(Input::Scale { job, replicas }),
+            Due::Ack { run, fact } => inputs.push(Input::Run { run, fact }),
             Due::Evaluate(job) => {
                 let spec = &self.rehearsal.arrivals[job.index()].spec;
                 inputs.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: spec.demand.clone() });
@@ -235,11 +292,11 @@ impl<'a> World<'a> {
             let ending = Lifecycle::Exited(known.course.ending);
             self.queue.push(now.saturating_add(length), Due::Fact { run, epoch, fact: ending });
         }
-        self.tell(run, fact, inputs);
+        self.tell(now, run, fact, inputs);
     }
 
     /// Passes a fact on, or keeps it on a node of the run that cannot be heard.
-    fn tell(&mut self, run: RunId, fact: Lifecycle, inputs: &mut Vec<Input>) {
+    fn tell(&mut self, now: SimTime, run: RunId, fact: Lifecycle, inputs: &mut Vec<Input>) {
         let known = self.runs.get_mut(&run).expect("only a known run has facts");
         let is_over = match fact {
             Lifecycle::StartFailed
@@ -262,12 +319,63 @@ impl<'a> World<'a> {
         match unheard {
             Some(claim) => self.nodes[claim.node.index()].unsent.push((run, fact)),
             None => {
-                if is_over {
+                let fate = self.ack_fate(run);
+                // Of one whose last word was lost the node still knows that it is over.
+                if is_over && fate != Fate::Never {
                     self.runs.remove(&run);
                 }
-                inputs.push(Input::Run { run, fact });
+                self.send(now, (run, fact), fate, inputs);
             }
         }
+    }
+
+    /// A fact leaves its node. It arrives at once, later, twice or never.
+    fn send(&mut self, now: SimTime, (run, fact): (RunId, Lifecycle), fate: Fate, inputs: &mut Vec<Input>) {
+        match fate {
+            Fate::Well | Fate::Fails => inputs.push(Input::Run { run, fact }),
+            Fate::Never => {}
+            Fate::SlowBy(later) => self.queue.push(now.saturating_add(later), Due::Ack { run, fact }),
+            Fate::AgainAfter(later) => {
+                inputs.push(Input::Run { run, fact });
+                self.queue.push(now.saturating_add(later), Due::Ack { run, fact });
+            }
+        }
+    }
+
+    fn start_fate(&self, course: &Course, run: RunId) -> Fate {
+        let starts = course.mishaps.starts;
+        self.fate(run, 0, "starts", starts != Starts::default(), |stream| starts.draw(stream))
+    }
+
+    fn analysis_fate(&self, course: &Course, run: RunId) -> Fate {
+        let analyses = course.mishaps.analyses;
+        self.fate(run, 0, "analyses", analyses != Analyses::default(), |stream| analyses.draw(stream))
+    }
+
+    /// What becomes of the next thing that a run says.
+    fn ack_fate(&mut self, run: RunId) -> Fate {
+        let known = self.runs.get_mut(&run).expect("only a known run has facts");
+        known.said += 1;
+        let (said, acks) = (known.said, known.course.mishaps.acks);
+        self.fate(run, said, "acknowledgements", acks != Acks::default(), |stream| acks.draw(stream))
+    }
+
+    /// The n-th draw of one attempt for one purpose, whatever else runs; none is made where nothing can go wrong.
+    fn fate(
+        &self,
+        run: RunId,
+        number: u32,
+        purpose: &'static str,
+        is_at_risk: bool,
+        draw: impl FnOnce(&mut Stream) -> Fate,
+    ) -> Fate {
+        if !is_at_risk {
+            return Fate::Well;
+        }
+        let name = &*self.rehearsal.arrivals[run.job.index()].spec.name;
+        let parts = [run.replica, run.attempt, number].map(|part| part.to_string());
+        let entity = entity(&[name, &parts[0], &parts[1], &parts[2]]);
+        draw(&mut Stream::new(self.rehearsal.seed, purpose, entity))
     }
 
     fn turn(&mut self, now: SimTime, id: NodeId, becomes: NodeTurn, inputs: &mut Vec<Input>) {
@@ -282,7 +390,7 @@ impl<'a> World<'a> {
             NodeTurn::Crashed => {
                 self.fall_silent(now, id);
                 self.nodes[id.index()].alive = false;
-                self.kill_on(id, inputs);
+                self.kill_on(now, id, inputs);
             }
             NodeTurn::Gone => {
                 node.reported = NodeState::Gone;
@@ -293,7 +401,7 @@ impl<'a> World<'a> {
                 for run in self.runs_on(id) {
                     let run = self.runs.get_mut(&run).expect("just listed");
                     run.alive = false;
-                    run.epoch += u32::from(!run.told_to_stop);
+                    run.epoch += u32::from(run.stops_at.is_none());
                 }
             }
             NodeTurn::Ready => self.come_back(now, id, inputs),
@@ -315,10 +423,10 @@ impl<'a> World<'a> {
     }
 
     /// The processes of every run on this node die. Where another of a run's nodes can be heard, it says so.
-    fn kill_on(&mut self, id: NodeId, inputs: &mut Vec<Input>) {
+    fn kill_on(&mut self, now: SimTime, id: NodeId, inputs: &mut Vec<Input>) {
         for run in self.runs_on(id) {
             let known = self.runs.get_mut(&run).expect("just listed");
-            if !known.alive || known.told_to_stop {
+            if !known.alive || known.stops_at.is_some() {
                 continue;
             }
             known.alive = false;
@@ -326,7 +434,10 @@ impl<'a> World<'a> {
             let placement = known.placement.as_ref().expect("it runs on a node");
             let witness = placement.claims().iter().any(|claim| self.nodes[claim.node.index()].heard);
             match witness {
-                true => inputs.push(Input::Run { run, fact: Lifecycle::NodeFailed }),
+                true => {
+                    let fate = self.ack_fate(run);
+                    self.send(now, (run, Lifecycle::NodeFailed), fate, inputs);
+                }
                 false => self.nodes[id.index()].unsent.push((run, Lifecycle::NodeFailed)),
             }
         }
@@ -347,7 +458,7 @@ impl<'a> World<'a> {
         let (unsent, to_stop) = (std::mem::take(&mut node.unsent), std::mem::take(&mut node.to_stop));
         for (run, fact) in unsent {
             if self.runs.contains_key(&run) {
-                self.tell(run, fact, inputs);
+                self.tell(now, run, fact, inputs);
             }
         }
         for run in to_stop {
@@ -355,7 +466,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn turn_gpu(&mut self, gpu: GpuId, becomes: GpuState, inputs: &mut Vec<Input>) {
+    fn turn_gpu(&mut self, now: SimTime, gpu: GpuId, becomes: GpuState, inputs: &mut Vec<Input>) {
         inputs.push(Input::GpuReported { gpu, state: becomes });
         if becomes != GpuState::Failed {
             return;
@@ -369,7 +480,7 @@ impl<'a> World<'a> {
                 .any(|claim| claim.node == gpu.node && claim.gpus.iter().any(|part| part.index == gpu.index));
             if holds && known.alive {
                 known.epoch += 1;
-                self.tell(run, Lifecycle::GpuFailed, inputs);
+                self.tell(now, run, Lifecycle::GpuFailed, inputs);
             }
         }
     }

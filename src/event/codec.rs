@@ -79,6 +79,7 @@ fn learn(input: &Input, names: &mut Names) {
         | Input::ForeignUse { .. }
         | Input::Run { .. }
         | Input::Cancel { .. }
+        | Input::Scale { .. }
         | Input::Evaluate { .. }
         | Input::Wakeup => return,
     };
@@ -130,6 +131,7 @@ fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
         | Input::ForeignUse { .. }
         | Input::Run { .. }
         | Input::Cancel { .. }
+        | Input::Scale { .. }
         | Input::Evaluate { .. }
         | Input::Wakeup => return Ok(()),
     };

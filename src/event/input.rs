@@ -113,6 +113,11 @@ pub enum Input {
     Cancel {
         job: JobId,
     },
+    /// A job is to have so many replicas from now on.
+    Scale {
+        job: JobId,
+        replicas: u32,
+    },
     Submit {
         #[serde(with = "declared")]
         job: JobId,
@@ -133,6 +138,7 @@ pub enum Input {
 pub enum InputClass {
     FleetFact,
     Exit,
+    /// And other changes that users ask for.
     Cancellation,
     Arrival,
     Question,
@@ -149,7 +155,7 @@ impl Input {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. } => InputClass::FleetFact,
             Input::Run { .. } => InputClass::Exit,
-            Input::Cancel { .. } => InputClass::Cancellation,
+            Input::Cancel { .. } | Input::Scale { .. } => InputClass::Cancellation,
             Input::Submit { .. } => InputClass::Arrival,
             Input::Evaluate { .. } => InputClass::Question,
             Input::Wakeup => InputClass::Timer,

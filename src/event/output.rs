@@ -42,11 +42,20 @@ pub enum Outcome {
     NeverFits,
     /// A limit ended it: of time, of retries, of patience.
     Expired,
+    /// Turned away at the door: what it picks could not be selected.
+    Refused,
 }
 
 impl Outcome {
-    pub const ALL: [Outcome; 6] =
-        [Outcome::Completed, Outcome::Failed, Outcome::Cancelled, Outcome::Lost, Outcome::NeverFits, Outcome::Expired];
+    pub const ALL: [Outcome; 7] = [
+        Outcome::Completed,
+        Outcome::Failed,
+        Outcome::Cancelled,
+        Outcome::Lost,
+        Outcome::NeverFits,
+        Outcome::Expired,
+        Outcome::Refused,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -56,6 +65,7 @@ impl Outcome {
             Outcome::Lost => "lost",
             Outcome::NeverFits => "never_fits",
             Outcome::Expired => "expired",
+            Outcome::Refused => "refused",
         }
     }
 }
@@ -153,6 +163,10 @@ pub enum Event {
         node: NodeId,
         what: Safety,
     },
+    /// A replica more than before, pending.
+    ReplicaAdded {
+        run: RunId,
+    },
     /// All replicas have ended for good.
     JobEnded {
         job: JobId,
@@ -186,6 +200,7 @@ impl Event {
             | Event::ClaimFreed { run, .. }
             | Event::Retry { run, .. }
             | Event::DeadlineExpired { run, .. }
+            | Event::ReplicaAdded { run }
             | Event::SafetyBroken { run, .. } => Some(run.job),
             Event::JobEnded { job, .. } => Some(*job),
             Event::NodeChanged { .. } | Event::GpuChanged { .. } | Event::Evaluated { .. } => None,

@@ -67,6 +67,8 @@ reasons! {
     AnalysisFailed => "analysis_failed", "its analysis failed";
     NodeLost => "node_lost", "its node was lost";
     GpuLost => "gpu_lost", "its GPU failed";
+    ScaledDown => "scaled_down", "its job needs fewer replicas";
+    PickRefused => "pick_refused", "what it picks could not be selected when it was submitted";
     TimeLimit => "time_limit", "reached its time limit";
     DeadlineExpired => "deadline_expired", "stayed too long in one state";
     RetryLimit => "retry_limit", "failed as often as is allowed";

@@ -30,6 +30,8 @@ struct ReplicaFold {
     reasons: Histogram,
     /// How its last attempt ended.
     outcome: Option<Outcome>,
+    /// It was not scaled away: "all replicas" means it too.
+    is_wanted: bool,
 }
 
 struct NodeFold {
@@ -49,14 +51,7 @@ impl Fold {
     pub fn input(&mut self, input: &Input) {
         match input {
             Input::Submit { job, spec } => {
-                let new = |_| ReplicaFold {
-                    attempt: 1,
-                    phase: Phase::Pending,
-                    claim: None,
-                    reasons: Histogram::default(),
-                    outcome: None,
-                };
-                let replicas = (0..spec.replicas).map(new).collect();
+                let replicas = (0..spec.replicas).map(|_| ReplicaFold::new()).collect();
                 let known = self.jobs.insert(*job, JobFold { replicas, ended: None });
                 assert!(known.is_none(), "{} was submitted twice", spec.name);
             }
@@ -73,6 +68,7 @@ impl Fold {
             | Input::ForeignUse { .. }
             | Input::Run { .. }
             | Input::Cancel { .. }
+            | Input::Scale { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
@@ -107,6 +103,7 @@ impl Fold {
                 let replica = self.replica(*run);
                 replica.phase = Phase::Ended;
                 replica.outcome = Some(*outcome);
+                replica.is_wanted = *because != Reason::ScaledDown;
                 replica.reasons = Histogram::of(*because, 1);
                 let claim = replica.claim.take();
                 let remains = claim.map(|claim| claim.split(|node| kept.contains(&node)).0);
@@ -129,6 +126,9 @@ impl Fold {
             }
             Event::JobEnded { job, outcome, because } => {
                 self.jobs.get_mut(job).expect("submitted before").ended = Some((*outcome, *because));
+            }
+            Event::ReplicaAdded { run } => {
+                self.jobs.get_mut(&run.job).expect("submitted before").replicas.push(ReplicaFold::new());
             }
             Event::DeadlineExpired { .. } | Event::SafetyBroken { .. } | Event::Evaluated { .. } => {}
         }
@@ -195,10 +195,10 @@ impl JobFold {
             };
             return self.ended.is_some_and(so);
         }
-        let all = self.replicas.len();
+        let all = self.replicas.iter().filter(|replica| replica.is_wanted).count();
         let least = replicas.map_or(all.max(1), |least| least as usize);
         let ended = self.ended.is_some();
-        self.replicas.iter().filter(|replica| replica.is(sought, ended)).count() >= least
+        self.replicas.iter().filter(|replica| replica.is_wanted && replica.is(sought, ended)).count() >= least
     }
 
     fn says(&self, reason: Reason) -> bool {
@@ -213,7 +213,7 @@ impl JobFold {
             };
         }
         let mut groups: Vec<(String, usize)> = Vec::new();
-        for replica in &self.replicas {
+        for replica in self.replicas.iter().filter(|replica| replica.is_wanted) {
             let text = replica.describe(names);
             match groups.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, count)) => *count += 1,
@@ -232,6 +232,17 @@ impl JobFold {
 }
 
 impl ReplicaFold {
+    fn new() -> ReplicaFold {
+        ReplicaFold {
+            attempt: 1,
+            phase: Phase::Pending,
+            claim: None,
+            reasons: Histogram::default(),
+            outcome: None,
+            is_wanted: true,
+        }
+    }
+
     fn is(&self, sought: &Sought, job_ended: bool) -> bool {
         let state = match sought.state {
             State::Phase(phase) => self.phase == phase,

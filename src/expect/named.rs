@@ -28,6 +28,7 @@ pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
         Event::DeadlineExpired { run, .. } => (Some(EventName::DeadlineExpired), Some(*run)),
         Event::SafetyBroken { run, .. } => (Some(EventName::SafetyBroken), Some(*run)),
         Event::JobEnded { .. } => (Some(EventName::JobEnded), None),
+        Event::ReplicaAdded { run } => (None, Some(*run)),
         // An answer to a question is not something that happened.
         Event::Evaluated { .. } => (None, None),
     }
@@ -44,8 +45,10 @@ pub(super) fn gives(event: &Event, reason: Reason) -> bool {
         | Event::JobEnded { because, .. } => *because == reason,
         Event::Moved { because, .. } => *because == Some(reason),
         Event::DeadlineExpired { .. } => reason == Reason::DeadlineExpired,
-        Event::GpuChanged { .. } | Event::Placed { .. } | Event::ClaimFreed { .. } | Event::SafetyBroken { .. } => {
-            false
-        }
+        Event::GpuChanged { .. }
+        | Event::Placed { .. }
+        | Event::ClaimFreed { .. }
+        | Event::ReplicaAdded { .. }
+        | Event::SafetyBroken { .. } => false,
     }
 }

@@ -26,7 +26,7 @@ use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec,
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
 use crate::report::RunAccount;
 use crate::units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
-use crate::workload::{Demand, Gang, JobSpec, Restart, TaskDemand};
+use crate::workload::{Demand, Gang, JobSpec, Restart, TaskDemand, Unselectable};
 
 const ALPHA: usize = 0;
 const BETA: usize = 1;
@@ -68,6 +68,7 @@ fn job(name: &str, replicas: u32) -> Arc<JobSpec> {
         analyse: false,
         restart: Restart::Never,
         retry: None,
+        unselectable: Unselectable::Wait,
     })
 }
 

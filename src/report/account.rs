@@ -56,6 +56,8 @@ pub struct JobAccount {
 }
 
 pub struct ReplicaAccount {
+    /// When it began to be wanted: with its job, or when the job was scaled up.
+    pub wanted: SimTime,
     pub attempt: u32,
     pub phase: Phase,
     /// First placed, over all attempts.
@@ -227,23 +229,7 @@ impl RunAccount {
         assert_eq!(job.index(), self.jobs.len(), "jobs are submitted in the order of their ids");
         self.names.jobs.add(Arc::clone(&spec.name)).expect("a job is submitted once");
         self.waited.resize(Reason::ALL.len(), 0);
-        let mut replicas = SmallVec::new();
-        for _ in 0..spec.replicas {
-            replicas.push(ReplicaAccount {
-                attempt: 1,
-                phase: Phase::Pending,
-                placed: None,
-                started: None,
-                last_started: None,
-                ended: None,
-                placement: None,
-                holding: false,
-                placed_last: self.now,
-                outcome: None,
-                reason: None,
-                waiting_since: self.now,
-            });
-        }
+        let replicas = (0..spec.replicas).map(|_| ReplicaAccount::new(self.now)).collect();
         self.current.waiting += u64::from(spec.replicas);
         self.jobs.push(JobAccount { spec: Arc::clone(spec), submitted: self.now, replicas, outcome: None });
     }
@@ -299,6 +285,26 @@ impl RunAccount {
         replica.waiting_since = now;
         self.current.waiting += 1;
         self.retries += 1;
+    }
+}
+
+impl ReplicaAccount {
+    fn new(now: SimTime) -> ReplicaAccount {
+        ReplicaAccount {
+            wanted: now,
+            attempt: 1,
+            phase: Phase::Pending,
+            placed: None,
+            started: None,
+            last_started: None,
+            ended: None,
+            placement: None,
+            holding: false,
+            placed_last: now,
+            outcome: None,
+            reason: None,
+            waiting_since: now,
+        }
     }
 }
 
@@ -359,6 +365,7 @@ impl Sink for RunAccount {
             | Input::ForeignUse { .. }
             | Input::Run { .. }
             | Input::Cancel { .. }
+            | Input::Scale { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
@@ -402,6 +409,10 @@ impl Sink for RunAccount {
                 self.release(*run, &free, since);
             }
             Event::Retry { run, because, .. } => self.retry(*run, *because),
+            Event::ReplicaAdded { run } => {
+                self.jobs[run.job.index()].replicas.push(ReplicaAccount::new(at));
+                self.current.waiting += 1;
+            }
             Event::Evaluated { .. } => {}
             Event::DeadlineExpired { .. } => self.deadlines_expired += 1,
             Event::SafetyBroken { .. } => self.safety_broken += 1,

@@ -65,6 +65,10 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
         Input::Cancel { job } => {
             Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "cancel", "asked for".into()) })
         }
+        Input::Scale { job, replicas } => {
+            let detail = format!("to {replicas} replicas");
+            Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "scale", detail) })
+        }
         Input::ForeignUse { gpu, foreign } => {
             let detail = format!("{} of it, {}", foreign.share, foreign.memory);
             Some(Parts { nodes: vec![gpu.node], ..plain(names.gpu(*gpu), "foreign use", detail) })
@@ -130,6 +134,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
         Event::Retry { run, at, because } => {
             of_run(*run, "retry", format!("not before {at}; {because}"), one(*because))
         }
+        Event::ReplicaAdded { run } => of_run(*run, "replica added", String::new(), Histogram::default()),
         Event::DeadlineExpired { run, phase } => {
             let detail = format!("in {}", phase.name());
             of_run(*run, "deadline", detail, one(crate::event::Reason::DeadlineExpired))

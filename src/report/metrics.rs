@@ -30,11 +30,12 @@ metrics! {
     "jobs_failed": "jobs that ended for good by failing";
     "jobs_cancelled": "jobs that were cancelled";
     "jobs_lost": "jobs that ended for good because a node or GPU was lost";
-    "jobs_never_fits": "jobs refused because they fit no node of the fleet, however empty";
+    "jobs_never_fits": "jobs ended because they fit no node of the fleet, however empty";
     "jobs_expired": "jobs ended by a limit: of time, of retries, of patience";
+    "jobs_refused": "jobs turned away when they came, because what they picked could not be selected";
     "jobs_running": "jobs of which a replica had a place when the run ended";
     "jobs_waiting": "jobs of which no replica had a place when the run ended";
-    "queue_wait_mean_seconds": "mean time from a job's submission to the first placement of each of its replicas that had one";
+    "queue_wait_mean_seconds": "mean time from a job's submission (or its scaling up) to the first placement of each of its replicas that had one";
     "queue_wait_p50_seconds": "median of the same";
     "queue_wait_p95_seconds": "95th percentile of the same";
     "queue_wait_max_seconds": "longest of the same";
@@ -101,13 +102,13 @@ impl Metrics {
 }
 
 /// Submitted, ended by each outcome, running, waiting; submitted is the sum of the others.
-fn count_standings(accounts: &RunAccount) -> [Value; 9] {
+fn count_standings(accounts: &RunAccount) -> [Value; 10] {
     let mut counted = Accounts { submitted: accounts.jobs.len() as u64, ..Accounts::default() };
     accounts.jobs.iter().for_each(|job| counted.add(job.standing()));
     let Accounts { submitted, outcomes, running, waiting } = counted.checked();
     assert_eq!(outcomes, accounts.ended, "each ended job has one record of its end");
-    let [completed, failed, cancelled, lost, never_fits, expired] = outcomes;
-    [submitted, completed, failed, cancelled, lost, never_fits, expired, running, waiting].map(Value::Count)
+    let [completed, failed, cancelled, lost, never_fits, expired, refused] = outcomes;
+    [submitted, completed, failed, cancelled, lost, never_fits, expired, refused, running, waiting].map(Value::Count)
 }
 
 /// Queue waits in ascending order.
@@ -115,11 +116,8 @@ struct Waits(Vec<SimDuration>);
 
 impl Waits {
     fn of(accounts: &RunAccount) -> Waits {
-        let wait = |placed: Option<_>, job: &super::JobAccount| {
-            placed.map(|at: crate::units::SimTime| at.since(job.submitted))
-        };
-        let mut waits: Vec<SimDuration> =
-            accounts.replicas().filter_map(|(_, job, replica)| wait(replica.placed, job)).collect();
+        let wait = |replica: &super::ReplicaAccount| replica.placed.map(|at| at.since(replica.wanted));
+        let mut waits: Vec<SimDuration> = accounts.replicas().filter_map(|(_, _, replica)| wait(replica)).collect();
         waits.sort_unstable();
         Waits(waits)
     }
@@ -140,14 +138,14 @@ pub(super) fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration
 
 fn slowdown(accounts: &RunAccount) -> Value {
     let (mut sum, mut count) = (0.0, 0u64);
-    for (_, job, replica) in accounts.replicas() {
+    for (_, _, replica) in accounts.replicas() {
         let (Some(Outcome::Completed), Some(started), Some(ended)) =
             (replica.outcome, replica.last_started, replica.ended)
         else {
             continue;
         };
         let run = ended.since(started).max(SLOWDOWN_BOUND);
-        sum += (ended.since(job.submitted).as_secs_f64() / run.as_secs_f64()).max(1.0);
+        sum += (ended.since(replica.wanted).as_secs_f64() / run.as_secs_f64()).max(1.0);
         count += 1;
     }
     if count == 0 { Value::Undefined } else { Value::Ratio(sum / count as f64) }

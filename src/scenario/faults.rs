@@ -10,7 +10,7 @@ use crate::fleet::{Foreign, GpuState};
 use crate::ids::GpuId;
 use crate::units::{Bytes, SimTime};
 
-const NODE_TURNS: [(&str, NodeTurn); 6] = [
+pub(super) const NODE_TURNS: [(&str, NodeTurn); 6] = [
     ("ready", NodeTurn::Ready),
     ("not_ready", NodeTurn::NotReady),
     ("maintenance", NodeTurn::Maintenance),

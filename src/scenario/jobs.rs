@@ -2,26 +2,35 @@
 
 use std::sync::Arc;
 
+use super::arrivals::arrivals;
 use super::demand;
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text};
+use super::lengths::lengths;
 use super::tree::{Node, Tree};
 use super::world::{World, copies};
 use crate::control::Profile;
 use crate::ids::JobId;
+use crate::rng::{self, Lengths, Stream};
 use crate::units::{Permille, SimDuration, SimTime};
-use crate::workload::{Arrival, Backoff, Course, Demand, Ending, GpuTake, JobSpec, Pick, Restart, RetryPolicy};
+use crate::workload::{
+    Arrival, Backoff, Course, Demand, Ending, GpuTake, JobSpec, Pick, Restart, RetryPolicy, Unselectable,
+};
 
 const RESTARTS: [(&str, Restart); 3] =
     [("never", Restart::Never), ("on_failure", Restart::OnFailure), ("always", Restart::Always)];
 const ENDINGS: [(&str, Ending); 2] = [("completed", Ending::Completed), ("failed", Ending::Failed)];
 
+const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), ("refuse", Unselectable::Refuse)];
+
 /// Fields of a job besides those of its demand.
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 22] = [
     "name",
     "at",
     "count",
     "every",
+    "arrivals",
+    "until",
     "duration",
     "ends",
     "cancel_at",
@@ -37,12 +46,20 @@ const FIELDS: [&str; 19] = [
     "restart",
     "retry",
     "replicas",
+    "unselectable",
 ];
 
 /// Jobs of one scenario.
 const MAX_JOBS: usize = 1_000_000;
 /// Replicas of one job, and tasks of one gang.
 const MAX_REPLICAS: u32 = 100_000;
+
+/// What jobs are read against.
+pub(super) struct Setting<'s> {
+    pub profile: &'s Profile,
+    pub seed: u64,
+    pub until: Option<SimTime>,
+}
 
 /// A job with what else is known of it until all are in order.
 pub(super) struct Draft {
@@ -53,10 +70,10 @@ pub(super) struct Draft {
 }
 
 /// Reads `jobs:`, in the order of the file.
-pub(super) fn read(file: &Fields<'_>, world: &mut World, profile: &Profile, report: &mut Report) -> Vec<Draft> {
+pub(super) fn read(file: &Fields<'_>, world: &mut World, setting: &Setting<'_>, report: &mut Report) -> Vec<Draft> {
     let mut drafts = Vec::new();
     for tree in file.list("jobs", report) {
-        entry(tree, world, profile, &mut drafts, report);
+        entry(tree, world, setting, &mut drafts, report);
     }
     drafts
 }
@@ -93,48 +110,29 @@ pub(super) fn arrange(
     (arrivals, cancellations)
 }
 
-fn entry(tree: &Tree, world: &mut World, profile: &Profile, drafts: &mut Vec<Draft>, report: &mut Report) {
+fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec<Draft>, report: &mut Report) {
     let mut known = FIELDS.to_vec();
     known.extend(demand::FIELDS.iter().filter(|key| **key != "replicas"));
     let Some(fields) = Fields::read(tree, "a job", &known, report) else { return };
     let name_tree = fields.require("name", "chat", report);
-    let at = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
     let demand = demand::read(&fields, world, report);
-    let spec = spec(&fields, demand, profile, report);
-    let course = Arc::new(course(&fields, report));
+    let spec = spec(&fields, demand, setting.profile, report);
+    let run = fields.get("duration").and_then(|tree| lengths(tree, report));
+    let course = course(&fields, run, report);
     let cancel_at = fields.value::<SimTime>("cancel_at", report);
-    let Some((name_tree, name)) = name_tree.and_then(|tree| Some((tree, name(tree, report)?))) else { return };
-    let every = fields.value::<SimDuration>("every", report).unwrap_or(SimDuration::ZERO);
-    if fields.has("every") && !fields.has("count") {
-        let help = "add `count: 10`, or leave `every` out";
-        report.error_with_help(fields.key_span("every"), "`every` lies between copies, and there is one job", help);
-    }
-    let names: Vec<Arc<str>> = match fields.get("count") {
-        None => vec![Arc::from(name)],
-        Some(tree) => {
-            // Where the number is wrong, one copy stands for the others in what is checked later.
-            let mut count = fields.count("count", 1, report).unwrap_or(1);
-            if drafts.len() + count as usize > MAX_JOBS {
-                let message = format!("more than {MAX_JOBS} jobs");
-                report.error_with_help(tree.span, message, "rehearse a part of the workload");
-                count = 1;
-            }
-            world.groups.insert(name.to_string());
-            copies(name, count).collect()
-        }
+    let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));
+    let typed = name.map_or("", |(_, name)| name);
+    let coming = match fields.get("arrivals") {
+        Some(tree) => generated(&fields, tree, typed, setting, MAX_JOBS - drafts.len(), report),
+        None => stated(&fields, typed, MAX_JOBS - drafts.len(), report),
     };
+    let Some((name_tree, typed)) = name else { return };
+    if fields.has("count") || fields.has("arrivals") {
+        world.groups.insert(typed.to_string());
+    }
+    let shared = Arc::new(course);
     let mut is_told = false;
-    for (index, name) in names.into_iter().enumerate() {
-        let later = SimDuration::from_nanos(every.as_nanos().saturating_mul(index as u64));
-        let at = at.checked_add(later).filter(|_| every.as_nanos().checked_mul(index as u64).is_some());
-        let Some(at) = at else {
-            let help = "write a shorter `every`, or fewer copies";
-            return report.error_with_help(
-                fields.key_span("every"),
-                "the last copies come after the end of time",
-                help,
-            );
-        };
+    for (name, at) in coming {
         if let (Some(cancel), Some(tree)) = (cancel_at, fields.get("cancel_at"))
             && cancel < at
             && !std::mem::replace(&mut is_told, true)
@@ -142,10 +140,86 @@ fn entry(tree: &Tree, world: &mut World, profile: &Profile, drafts: &mut Vec<Dra
             let message = format!("`{name}` is cancelled at {cancel}, before it comes at {at}");
             report.error_with_help(tree.span, message, format!("write {at} or later"));
         }
+        // Each has draws of its own, so that one more moves no other's.
+        let course = match run {
+            None | Some(Lengths::Fixed(_)) => Arc::clone(&shared),
+            Some(lengths) => {
+                let run = lengths.draw(&mut Stream::new(setting.seed, "durations", rng::entity(&[&name])));
+                Arc::new(Course { run: Some(run), ..(*shared).clone() })
+            }
+        };
         let spec = Arc::new(JobSpec { name, ..spec.clone() });
-        let arrival = Arrival { at, spec, course: Arc::clone(&course), recorded_wait: None };
+        let arrival = Arrival { at, spec, course, recorded_wait: None };
         drafts.push(Draft { arrival, cancel_at, span: name_tree.span });
     }
+}
+
+/// One job, or `count` copies `every` so long after each other.
+fn stated(fields: &Fields<'_>, name: &str, most: usize, report: &mut Report) -> Vec<(Arc<str>, SimTime)> {
+    let at = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
+    let every = fields.value::<SimDuration>("every", report).unwrap_or(SimDuration::ZERO);
+    if fields.has("every") && !fields.has("count") {
+        let help = "add `count: 10`, or leave `every` out";
+        report.error_with_help(fields.key_span("every"), "`every` lies between copies, and there is one job", help);
+    }
+    if fields.has("until") {
+        let help = "add `arrivals: {poisson: 10/h}`, or leave `until` out";
+        report.error_with_help(fields.key_span("until"), "`until` ends the arrivals of many jobs", help);
+    }
+    let Some(tree) = fields.get("count") else { return vec![(Arc::from(name), at)] };
+    // Where the number is wrong, one copy stands for the others in what is checked later.
+    let mut count = fields.count("count", 1, report).unwrap_or(1);
+    if count as usize > most {
+        report.error_with_help(tree.span, format!("more than {MAX_JOBS} jobs"), "rehearse a part of the workload");
+        count = 1;
+    }
+    let mut coming = Vec::with_capacity(count as usize);
+    for (index, name) in copies(name, count).enumerate() {
+        let later = every.as_nanos().checked_mul(index as u64).map(SimDuration::from_nanos);
+        let Some(at) = later.and_then(|later| at.checked_add(later)) else {
+            let help = "write a shorter `every`, or fewer copies";
+            report.error_with_help(fields.key_span("every"), "the last copies come after the end of time", help);
+            break;
+        };
+        coming.push((name, at));
+    }
+    coming
+}
+
+/// Jobs that come by chance or by the clock, named `load-0000` and so on.
+fn generated(
+    fields: &Fields<'_>,
+    tree: &Tree,
+    name: &str,
+    setting: &Setting<'_>,
+    most: usize,
+    report: &mut Report,
+) -> Vec<(Arc<str>, SimTime)> {
+    fields.exclusive(&["arrivals", "every"], "the arrivals say how far apart they are", report);
+    let from = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
+    let count = fields.count("count", 1, report);
+    let until = fields.value::<SimTime>("until", report).or(setting.until);
+    if until.is_none() && !fields.has("count") {
+        let help = "add `until: 8h` or `count: 100`";
+        report.error_with_help(fields.key_span("arrivals"), "it is not said when the arrivals end", help);
+    }
+    let Some(arrivals) = arrivals(tree, report) else { return Vec::new() };
+    if until.is_none() && count.is_none() {
+        return Vec::new();
+    }
+    let wanted = count.map_or(usize::MAX, |count| count as usize);
+    let mut stream = Stream::new(setting.seed, "arrivals", rng::entity(&[name]));
+    let times = arrivals.times(&mut stream, from, until.unwrap_or(SimTime::MAX), wanted.min(most + 1));
+    if times.len() > most {
+        report.error_with_help(tree.span, format!("more than {MAX_JOBS} jobs"), "write an earlier `until`");
+        return Vec::new();
+    }
+    if times.is_empty() {
+        report.warning(tree.span, "no job comes in this time", "write a later `until`, or a higher rate");
+    }
+    let width = times.len().saturating_sub(1).to_string().len().max(4);
+    let named = times.into_iter().enumerate();
+    named.map(|(index, at)| (Arc::from(format!("{name}-{index:0width$}")), at)).collect()
 }
 
 /// A run that would never end is bad input, not a long wait.
@@ -210,11 +284,18 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         analyse: fields.has("analysis"),
         restart,
         retry: fields.get("retry").and_then(|tree| retry(tree, profile, restart, report)),
+        unselectable: fields.word("unselectable", "what to do", &UNSELECTABLE, report).unwrap_or_default(),
     }
 }
 
-fn course(fields: &Fields<'_>, report: &mut Report) -> Course {
-    let run = fields.value("duration", report);
+/// `run` as it is where nothing is drawn.
+fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Course {
+    let run = run.map(|lengths| match lengths {
+        Lengths::Fixed(length) => length,
+        Lengths::Uniform(..) | Lengths::Exponential { .. } | Lengths::Weibull { .. } | Lengths::Lognormal { .. } => {
+            SimDuration::ZERO
+        }
+    });
     if fields.has("ends") && !fields.has("duration") {
         let help = "add `duration: 10m`";
         report.error_with_help(

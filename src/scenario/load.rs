@@ -14,7 +14,7 @@ use super::source::read_text;
 use super::trace_source::{self, TraceUse};
 use super::tree::Tree;
 use super::world::World;
-use super::{faults, jobs, nodes};
+use super::{changes, failures, faults, jobs, nodes};
 use crate::control::Profile;
 use crate::engine::Rehearsal;
 use crate::expect::{Expectation, Reproduction};
@@ -51,7 +51,7 @@ pub struct Loaded {
     pub warnings: Diagnostics,
 }
 
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 15] = [
     "scenario",
     "report",
     "seed",
@@ -62,7 +62,9 @@ const FIELDS: [&str; 13] = [
     "nodes",
     "jobs",
     "trace",
+    "changes",
     "faults",
+    "failures",
     "expect",
     "reproduces",
 ];
@@ -135,7 +137,8 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
     };
     // Before the jobs of the file, which may pick nodes of the trace.
     let (trace, traced) = trace_source::read(&file, &options.roots, &mut world, report).unzip();
-    let mut drafts = jobs::read(&file, &mut world, &profile, report);
+    let setting = jobs::Setting { profile: &profile, seed: head.seed, until: head.until };
+    let mut drafts = jobs::read(&file, &mut world, &setting, report);
     drafts.extend(traced.into_iter().flatten());
     if world.nodes.is_empty() && !report.has_errors() {
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
@@ -146,8 +149,12 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
         report.warning(file.place(), "nothing is asked of these nodes", help);
     }
     jobs::refuse_endless(&drafts, &profile, head.until, report);
-    let (arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
-    let faults = faults::read(&file, &world, head.until, report);
+    let (mut arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
+    let scalings = changes::read(&file, &mut world, &arrivals, report);
+    let mut faults = faults::read(&file, &world, head.until, report);
+    let setting = failures::Setting { world: &world, profile: &profile, seed: head.seed, until: head.until };
+    faults.extend(failures::read(&file, &setting, &mut arrivals, report));
+    faults.sort_by_key(|(at, _)| *at);
     let setting = Setting { world: &world, arrivals: &arrivals, until: head.until, folder };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
     let evaluations = expectations::evaluations(&expectations, &reproductions);
@@ -159,6 +166,7 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
         nodes: world.nodes,
         arrivals,
         cancellations,
+        scalings,
         faults,
         evaluations,
         until: head.until,

@@ -11,20 +11,24 @@
 //! | read | `source` | text within bounds |
 //! | parse | `parse` | a `tree` that remembers places; a syntax error ends here |
 //! | override | `set` | the tree as the command line wants it, `emit` its text |
-//! | check and lower | `nodes`, `jobs`, `trace_source`, `faults`, `expectations` | ids, quantities, resolved names |
+//! | check and lower | `nodes`, `jobs`, `trace_source`, `changes`, `faults`, `failures`, `expectations` | ids, quantities, resolved names |
 //! | report | `diagnostic` | the faults, rendered |
 //!
 //! Ids are places in lists. Nodes are those of `nodes:` in the order of the file, then the trace's. Jobs are in order of
 //! time; of one instant, those of `jobs:` in the order of the file come first, then the trace's in its order.
 
+mod arrivals;
+mod changes;
 mod demand;
 mod diagnostic;
 mod emit;
 mod expectation_window;
 mod expectations;
+mod failures;
 mod faults;
 mod fields;
 mod jobs;
+mod lengths;
 mod load;
 mod machines;
 mod metric_text;

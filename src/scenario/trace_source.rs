@@ -32,7 +32,7 @@ use crate::engine::InitialNode;
 use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use crate::trace::{self, Format, Holds, Index, Roots, SwfHeader, Tally, TaskTrace, TraceEntry, TraceNode, TraceTask};
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use crate::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand};
+use crate::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
 
 /// The trace that a scenario uses, and what was odd in it.
 #[derive(Clone, Debug, Serialize)]
@@ -273,6 +273,7 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
         analyse: false,
         restart: Restart::Never,
         retry: None,
+        unselectable: Unselectable::Wait,
     }
 }
 

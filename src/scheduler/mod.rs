@@ -12,6 +12,7 @@ mod options;
 mod queue;
 mod row;
 mod scorer;
+mod select;
 
 pub use decide::{Candidate, Decision, decide, ever_fits, still_fits};
 pub use examine::{Examination, NodeFinding, Shortage, examine};
@@ -22,3 +23,4 @@ pub use options::{
 };
 pub use queue::{QueueKey, WaitQueue};
 pub use row::{Grouping, Row};
+pub use select::{Selectable, is_pick_selectable, on_gpu, on_node, select};

@@ -90,6 +90,14 @@ pub fn rows<'a>(fleet: &'a Fleet, demand: &Demand, grouping: Grouping) -> Vec<Ro
     rows
 }
 
+/// One node for one demand, as [`rows`] would have it under [`Grouping::EachNode`].
+pub fn row_of<'a>(fleet: &'a Fleet, demand: &Demand, id: NodeId) -> Row<'a> {
+    match &demand.pick {
+        None => node_row(fleet, id, true, None),
+        Some(pick) => node_row(fleet, id, pick.allows_node(id), gpus_on(pick, id)),
+    }
+}
+
 /// The rows of the fleet as declared, every node ready, whole and empty: for judging what could ever fit.
 pub fn ideal_rows<'a>(fleet: &'a Fleet, demand: &Demand) -> Vec<Row<'a>> {
     match &demand.pick {

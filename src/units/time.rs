@@ -108,6 +108,10 @@ impl SimDuration {
         SimDuration(self.0.saturating_mul(factor))
     }
 
+    pub fn saturating_add(self, other: SimDuration) -> SimDuration {
+        SimDuration(self.0.saturating_add(other.0))
+    }
+
     pub fn saturating_sub(self, other: SimDuration) -> SimDuration {
         SimDuration(self.0.saturating_sub(other.0))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::demand::Demand;
+use super::mishap::Mishaps;
 use crate::units::{Permille, SimDuration, SimTime};
 
 /// What the control plane is told at submission.
@@ -28,6 +29,19 @@ pub struct JobSpec {
     pub restart: Restart,
     /// Overrides the profile's.
     pub retry: Option<RetryPolicy>,
+    /// What becomes of it if what it picks by hand could not be selected when it comes.
+    pub unselectable: Unselectable,
+}
+
+/// What a pick leads to that a front end would have greyed out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unselectable {
+    /// Until it can be placed as it was picked.
+    #[default]
+    Wait,
+    /// It ends at once.
+    Refuse,
 }
 
 /// When a run that ended by itself is followed by another.
@@ -75,6 +89,8 @@ pub struct Course {
     pub failing_starts: u32,
     /// From being told to stop to having stopped.
     pub stop: SimDuration,
+    /// What may go wrong by chance.
+    pub mishaps: Mishaps,
 }
 
 /// How a run that ends by itself ends.
@@ -97,6 +113,7 @@ impl Default for Course {
             analysis_fails: false,
             failing_starts: 0,
             stop: SimDuration::ZERO,
+            mishaps: Mishaps::default(),
         }
     }
 }

@@ -3,8 +3,12 @@
 //! Owns what a user states. [`JobSpec`] is what the control plane is told; [`Course`] is what will really happen, which
 //! only the simulated world knows. Must never know of a node's state, nor hold a control plane's bookkeeping.
 
+mod arrivals;
 mod demand;
 mod job;
+mod mishap;
 
+pub use arrivals::{Arrivals, Spell};
 pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
-pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy};
+pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
+pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};

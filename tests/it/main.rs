@@ -9,6 +9,7 @@ mod grammar;
 mod openb;
 mod oracle;
 mod report;
+mod selection;
 mod small_world;
 mod swf_samples;
 mod tidy;
@@ -82,6 +83,10 @@ fn main() {
             metrics_are_held_against_their_bounds,
             an_order_is_of_first_instants,
             reasons_cancellations_and_judgements_are_told,
+        }
+        Nothing: selection {
+            what_is_offered_fits_and_what_is_refused_does_not_in_random_worlds,
+            what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios,
         }
         Nothing: report {
             metrics_are_what_arithmetic_on_paper_gives,

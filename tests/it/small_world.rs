@@ -11,7 +11,9 @@ use dryrack::event::{FORMAT_VERSION, LogHeader};
 use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use dryrack::report::{LogWriter, RunAccount, write_jobs_csv};
 use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand};
+use dryrack::workload::{
+    Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable,
+};
 
 pub fn node(name: &str) -> InitialNode {
     let gpu = GpuShape { model: "l4".into(), vendor: None, memory: Bytes::from_gib(24), unified: false };
@@ -48,6 +50,7 @@ pub fn arrival(name: &str, at: u64, run: u64) -> Arrival {
         analyse: false,
         restart: Restart::Never,
         retry: None,
+        unselectable: Unselectable::Wait,
     };
     let course = Course { run: Some(SimDuration::from_secs(run)), ..Course::default() };
     let recorded_wait = Some(SimDuration::from_secs(5));
@@ -66,6 +69,7 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         nodes: vec![node("alpha")],
         arrivals: vec![arrival("chat", 10, 60), arrival("late", 20, late_run)],
         cancellations: Vec::new(),
+        scalings: Vec::new(),
         faults: Vec::new(),
         evaluations: Vec::new(),
         until: None,

@@ -1,0 +1,100 @@
+//! `dryrack select`: every node and GPU, selectable for a job or not, each no with its reason.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::exit::{Done, Exit, Failure};
+use super::guard::guarded;
+use super::output::{Format, say, say_json, warn};
+use super::run::Overrides;
+use crate::engine::{Selection, selection};
+use crate::ids::JobId;
+use crate::nearest::nearest;
+use crate::report::table;
+use crate::scenario::load;
+use crate::scheduler::Verdict;
+use crate::units::SimTime;
+
+#[derive(Debug, Args)]
+pub struct SelectArgs {
+    /// A scenario file
+    file: PathBuf,
+    /// The job for which something is to be picked
+    #[arg(long, value_name = "NAME")]
+    job: String,
+    /// At this time, such as 1h30m; when the job is submitted if not given
+    #[arg(long, value_name = "TIME")]
+    at: Option<SimTime>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+pub fn select(args: &SelectArgs, format: Format) -> Done {
+    let loaded = load(&args.file, &args.overrides.lower());
+    let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
+    warn(&loaded.warnings.to_string());
+    let rehearsal = loaded.rehearsal;
+    let names = || rehearsal.arrivals.iter().map(|arrival| &*arrival.spec.name);
+    let Some(job) = names().position(|name| name == args.job) else {
+        let hint = nearest(&args.job, names()).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+        return Err(Failure::Input(format!("error: no job is named `{}`{hint}", args.job)));
+    };
+    let found = guarded(|| selection(&rehearsal, JobId::new(job), args.at));
+    let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
+    match format {
+        Format::Human => say(&human(&args.job, &found))?,
+        Format::Json => say_json(&as_json(&args.job, &found))?,
+    }
+    Ok(Exit::Fine)
+}
+
+/// Of every node and GPU: its name, and the verdict if it alone is picked.
+fn lines(found: &Selection) -> Vec<(String, Verdict)> {
+    let mut lines = Vec::new();
+    for known in &found.nodes {
+        let name = &found.fleet.node(known.node).name;
+        lines.push((name.to_string(), known.verdict));
+        lines.extend(known.gpus.iter().enumerate().map(|(index, verdict)| (format!("{name}/{index}"), *verdict)));
+    }
+    lines
+}
+
+fn answer(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Fit => "yes",
+        Verdict::Unfit(_) => "not now",
+        Verdict::Never(_) => "never",
+    }
+}
+
+fn human(job: &str, found: &Selection) -> String {
+    let row = |(name, verdict): &(String, Verdict)| {
+        let (reason, text) = verdict.reason().map_or(("", ""), |reason| (reason.name(), reason.text()));
+        vec![name.clone(), answer(*verdict).to_string(), reason.to_string(), text.to_string()]
+    };
+    let rows: Vec<Vec<String>> = lines(found).iter().map(row).collect();
+    format!("for {job} at {}\n\n{}", found.at, table(&["pick", "selectable", "because", ""], &rows))
+}
+
+fn as_json(job: &str, found: &Selection) -> Value {
+    let choice = |key: &str, name: &str, verdict: Verdict| {
+        json!({
+            key: name, "selectable": verdict.is_fit(), "answer": answer(verdict),
+            "because": verdict.reason().map(|reason| reason.name()),
+        })
+    };
+    let nodes: Vec<Value> = (found.nodes.iter())
+        .map(|known| {
+            let name = &found.fleet.node(known.node).name;
+            let gpus = known.gpus.iter().enumerate();
+            let gpus: Vec<Value> =
+                gpus.map(|(index, verdict)| choice("gpu", &format!("{name}/{index}"), *verdict)).collect();
+            let mut node = choice("node", name, known.verdict);
+            node["gpus"] = gpus.into();
+            node
+        })
+        .collect();
+    json!({"job": job, "at_seconds": found.at.as_secs_f64(), "nodes": nodes})
+}

@@ -1,0 +1,78 @@
+//! How many replicas a job has: more and fewer of them while it lives.
+
+use std::cmp::Reverse;
+
+use super::Control;
+use super::store::ReplicaIndex;
+use crate::event::{Event, Outcome, Phase, Reason};
+use crate::fleet::{GpuState, NodeState};
+use crate::ids::{JobId, RunId};
+
+impl Control {
+    /// Counted are the replicas that have not ended for good and are still wanted. A job that has ended, or is cancelled,
+    /// stays as it is.
+    pub(super) fn scale(&mut self, job: JobId, wanted: u32) {
+        let record = &self.jobs[job.index()];
+        if record.live == 0 || record.cancelled {
+            return;
+        }
+        let counted: Vec<ReplicaIndex> = record.replicas().filter(|index| self.counts(*index)).collect();
+        let has = counted.len() as u32;
+        if has < wanted {
+            (has..wanted).for_each(|_| self.scale_up(job));
+        } else {
+            self.scale_down(counted, (has - wanted) as usize);
+        }
+    }
+
+    /// After an end that is not for good the next attempt is pending at once.
+    fn counts(&self, index: ReplicaIndex) -> bool {
+        let replica = &self.replicas[index as usize];
+        replica.phase != Phase::Ended && !replica.dismissed
+    }
+
+    fn scale_up(&mut self, job: JobId) {
+        let record = &self.jobs[job.index()];
+        let number = record.spec.replicas + record.added.len() as u32;
+        let index = self.add_replica(job, number);
+        let record = &mut self.jobs[job.index()];
+        record.added.push(index);
+        record.live += 1;
+        self.say(Event::ReplicaAdded { run: RunId { job, replica: number, attempt: 1 } });
+        self.begin(index);
+    }
+
+    /// Those that serve nobody go first: the furthest from running; of these the one that has been so for the shortest
+    /// time, and of these the last in order.
+    fn scale_down(&mut self, mut counted: Vec<ReplicaIndex>, surplus: usize) {
+        counted.sort_by_key(|index| {
+            let replica = &self.replicas[*index as usize];
+            (self.health(*index), Reverse(replica.since), Reverse(*index))
+        });
+        for index in counted.into_iter().take(surplus) {
+            self.replicas[index as usize].dismissed = true;
+            self.stop(index, Outcome::Cancelled, Reason::ScaledDown);
+        }
+    }
+
+    /// Least first: stopping, waiting, about to run, running where something is wrong, running where all is
+    /// well.
+    fn health(&self, index: ReplicaIndex) -> u8 {
+        let replica = &self.replicas[index as usize];
+        match replica.phase {
+            Phase::Ended | Phase::Stopping => 0,
+            Phase::Pending | Phase::Analysing => 1,
+            Phase::Scheduled | Phase::Preparing => 2,
+            Phase::Running => 3 + u8::from(self.is_on_sound_ground(index)),
+        }
+    }
+
+    fn is_on_sound_ground(&self, index: ReplicaIndex) -> bool {
+        let placement = self.replicas[index as usize].placement.as_ref().expect("what runs has a placement");
+        placement.claims().iter().all(|claim| {
+            let status = &self.fleet.node(claim.node).status;
+            status.state == NodeState::Ready
+                && claim.gpus.iter().all(|part| status.gpus[usize::from(part.index)].state == GpuState::Ready)
+        })
+    }
+}

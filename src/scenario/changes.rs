@@ -1,0 +1,45 @@
+//! What users change of jobs while they live: from `changes:` to the engine's list, in order of time.
+
+use super::diagnostic::Report;
+use super::fields::Fields;
+use super::world::World;
+use crate::ids::JobId;
+use crate::units::SimTime;
+use crate::workload::Arrival;
+
+/// Reads `changes:`, such as `{at: 10m, job: web, replicas: 2}`.
+pub(super) fn read(
+    file: &Fields<'_>,
+    world: &mut World,
+    arrivals: &[Arrival],
+    report: &mut Report,
+) -> Vec<(SimTime, JobId, u32)> {
+    let mut scalings = Vec::new();
+    for tree in file.list("changes", report) {
+        let Some(fields) = Fields::read(tree, "a change", &["at", "job", "replicas"], report) else { continue };
+        for (key, example) in [("at", "10m"), ("job", "chat"), ("replicas", "2")] {
+            fields.require(key, example, report);
+        }
+        let at = fields.value::<SimTime>("at", report);
+        let replicas = fields.count("replicas", 1, report);
+        for (typed, span) in fields.items("job", "the name of a job", report) {
+            let jobs = world.jobs(typed, span, report);
+            let (Some(at), Some(replicas)) = (at, replicas) else { continue };
+            for job in jobs {
+                let comes = arrivals[job.index()].at;
+                if at < comes {
+                    let name = &arrivals[job.index()].spec.name;
+                    let message = format!("`{name}` is changed at {at}, before it comes at {comes}");
+                    report.error_with_help(fields.key_span("at"), message, format!("write {comes} or later"));
+                    break;
+                }
+                let most = &mut world.replicas[job.index()];
+                *most = (*most).max(replicas);
+                scalings.push((at, job, replicas));
+            }
+        }
+    }
+    // Stable: of one instant, in the order of the file.
+    scalings.sort_by_key(|(at, ..)| *at);
+    scalings
+}

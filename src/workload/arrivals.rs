@@ -1,0 +1,161 @@
+//! Instants at which synthetic jobs come.
+
+use crate::rng::Stream;
+use crate::units::{Permille, SimDuration, SimTime};
+
+/// How jobs come. A rate is given as the mean time between two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// So long apart, the first at once.
+    Every(SimDuration),
+    Poisson {
+        gap: SimDuration,
+    },
+    /// A Poisson process whose rate changes between two states, each of which lasts for an exponential time: a Markov
+    /// modulated Poisson process (Fischer and Meier-Hellstern, *The Markov-modulated Poisson process (MMPP) cookbook*,
+    /// Performance Evaluation 18, 1993). It begins quiet.
+    Bursty {
+        quiet: Spell,
+        busy: Spell,
+    },
+    /// A Poisson process whose rate swings once a day around its mean, by thinning (Lewis and Shedler, *Simulation of
+    /// Nonhomogeneous Poisson Processes by Thinning*, Naval Research Logistics 26, 1979).
+    Daily {
+        gap: SimDuration,
+        /// When most come, after midnight; a run begins at midnight.
+        peak: SimDuration,
+        /// By how much of the mean the rate rises and falls; at most the whole.
+        swing: Permille,
+    },
+}
+
+/// One of the two states of bursty arrivals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spell {
+    pub gap: SimDuration,
+    /// How long it lasts in the mean.
+    pub lasts: SimDuration,
+}
+
+const DAY: SimDuration = SimDuration::from_secs(86_400);
+
+impl Arrivals {
+    /// The instants from `from` to before `until`, at most `most` of them.
+    pub fn times(self, stream: &mut Stream, from: SimTime, until: SimTime, most: usize) -> Vec<SimTime> {
+        let mut times = Vec::new();
+        let mut process = Process { arrivals: self, at: from, busy: false, switch: None, is_first: true };
+        while times.len() < most {
+            let at = process.next(stream);
+            if at >= until || at == SimTime::MAX {
+                break;
+            }
+            times.push(at);
+        }
+        times
+    }
+}
+
+struct Process {
+    arrivals: Arrivals,
+    at: SimTime,
+    busy: bool,
+    /// When the present spell ends.
+    switch: Option<SimTime>,
+    is_first: bool,
+}
+
+impl Process {
+    fn next(&mut self, stream: &mut Stream) -> SimTime {
+        match self.arrivals {
+            Arrivals::Every(gap) => {
+                let later = if std::mem::take(&mut self.is_first) { SimDuration::ZERO } else { gap };
+                self.at = self.at.saturating_add(later);
+            }
+            Arrivals::Poisson { gap } => self.at = self.at.saturating_add(stream.exponential(gap)),
+            Arrivals::Bursty { quiet, busy } => self.next_of_spells(stream, quiet, busy),
+            Arrivals::Daily { gap, peak, swing } => self.next_of_day(stream, gap, peak, swing),
+        }
+        self.at
+    }
+
+    fn next_of_spells(&mut self, stream: &mut Stream, quiet: Spell, busy: Spell) {
+        loop {
+            let spell = if self.busy { busy } else { quiet };
+            let switch = match self.switch {
+                Some(switch) => switch,
+                None => *self.switch.insert(self.at.saturating_add(stream.exponential(spell.lasts))),
+            };
+            let at = self.at.saturating_add(stream.exponential(spell.gap));
+            if at < switch || switch == SimTime::MAX {
+                self.at = at;
+                return;
+            }
+            // What was drawn beyond the end of the spell is drawn anew: the exponential has no memory.
+            (self.at, self.busy, self.switch) = (switch, !self.busy, None);
+        }
+    }
+
+    fn next_of_day(&mut self, stream: &mut Stream, gap: SimDuration, peak: SimDuration, swing: Permille) {
+        let swing = f64::from(swing.get()) / 1000.0;
+        let most = SimDuration::from_nanos((gap.as_nanos() as f64 / (1.0 + swing)) as u64);
+        loop {
+            self.at = self.at.saturating_add(stream.exponential(most));
+            let since_peak = (self.at.as_nanos() % DAY.as_nanos()) as f64 - peak.as_nanos() as f64;
+            let turn = std::f64::consts::TAU * since_peak / DAY.as_nanos() as f64;
+            let rate = 1.0 + swing * libm::cos(turn);
+            if stream.unit() * (1.0 + swing) < rate || self.at == SimTime::MAX {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: SimDuration = SimDuration::from_secs(3600);
+
+    fn times(arrivals: Arrivals, days: u64) -> Vec<SimTime> {
+        let mut stream = Stream::new(1, "test", 0);
+        arrivals.times(&mut stream, SimTime::ZERO, SimTime::from_secs(86_400 * days), usize::MAX)
+    }
+
+    #[test]
+    fn a_fixed_gap_begins_at_once_and_ends_before_the_end() {
+        let found = times(Arrivals::Every(HOUR.saturating_mul(6)), 1);
+        assert_eq!(found, [0, 6, 12, 18].map(|hour| SimTime::from_secs(3600 * hour)));
+    }
+
+    /// 10 an hour for 400 days are 96,000, give or take three times the root of that.
+    #[test]
+    fn a_poisson_process_keeps_its_rate() {
+        let found = times(Arrivals::Poisson { gap: SimDuration::from_secs(360) }, 400).len() as f64;
+        assert!((found - 96_000.0).abs() < 3.0 * 96_000f64.sqrt(), "{found}");
+    }
+
+    /// The rate at the peak is 1.8 times the mean and twelve hours later 0.2 times; over the six hours around the peak
+    /// the mean of 1 + 0.8 cos is 1 + 0.8 sin(pi/4) / (pi/4) = 1.72025, so they get 24/4 * 1.72025 = 0.43006 of a day.
+    #[test]
+    fn a_day_has_its_peak_where_it_is_said_to_be() {
+        let gap = SimDuration::from_secs(360);
+        let found = times(Arrivals::Daily { gap, peak: HOUR.saturating_mul(14), swing: Permille::new(800) }, 400);
+        let total = found.len() as f64;
+        assert!((total - 96_000.0).abs() < 3.0 * 96_000f64.sqrt(), "{total}");
+        let around = |at: &&SimTime| (11..17).contains(&(at.as_nanos() / HOUR.as_nanos() % 24));
+        let part = found.iter().filter(around).count() as f64 / total;
+        let error = (0.43006 * 0.56994 / total).sqrt();
+        assert!((part - 0.43006).abs() < 3.0 * error, "{part}");
+    }
+
+    /// 2 h at 2 an hour and 20 min at 40 an hour: 7.4286 an hour in the mean. The number in one cycle of 2.3333 h has the
+    /// mean 17.33 and, for exponential spells, the variance 17.33 + 4^2 + 13.33^2 = 211.1; 400 days are 4114.3 cycles.
+    #[test]
+    fn bursts_come_in_their_proportion() {
+        let quiet = Spell { gap: SimDuration::from_secs(1800), lasts: HOUR.saturating_mul(2) };
+        let busy = Spell { gap: SimDuration::from_secs(90), lasts: SimDuration::from_secs(1200) };
+        let found = times(Arrivals::Bursty { quiet, busy }, 400).len() as f64;
+        let (mean, error) = (9600.0 * 52.0 / 7.0, (4114.3 * 211.1f64).sqrt());
+        assert!((found - mean).abs() < 3.0 * error, "{found}, expected {mean}");
+    }
+}

@@ -1,0 +1,160 @@
+//! What can be picked by hand, held against what the scheduler then does: over random worlds and over all scenarios.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dryrack::control::Profile;
+use dryrack::engine::{Records, Rehearsal, Replay, RunOptions, draw_world, run};
+use dryrack::fleet::{Fleet, NodeState};
+use dryrack::ids::{GpuId, NodeId};
+use dryrack::rng::Stream;
+use dryrack::scenario::{Options, load, load_profile, profile_names};
+use dryrack::scheduler::{
+    Decision, Grouping, NodeFinding, SchedulerOptions, decide, examine, is_pick_selectable, on_gpu, on_node, select,
+};
+use dryrack::units::SimTime;
+use dryrack::workload::Demand;
+
+const WORLDS: u64 = 10_000;
+/// Fleets looked at in one run, and nodes of each; a scenario may have thousands.
+const LOOKS: u64 = 3;
+const NODES: usize = 12;
+
+fn profiles() -> Vec<Arc<Profile>> {
+    let load = |name: &str| load_profile(name, Path::new("")).unwrap_or_else(|faults| panic!("{faults}"));
+    profile_names().map(load).collect()
+}
+
+/// The fleet in a few moments of a run.
+fn moments(rehearsal: &Rehearsal, draws: &mut Stream) -> Vec<Fleet> {
+    let mut records = Records::default();
+    run(rehearsal, RunOptions::default(), &mut [&mut records]);
+    let mut stops: Vec<usize> = (0..LOOKS).map(|_| draws.index(records.0.len())).collect();
+    stops.sort_unstable();
+    let mut replay = Replay::new(Arc::clone(&rehearsal.profile), rehearsal.seed);
+    let mut fleets = Vec::new();
+    for (index, record) in records.0.iter().enumerate() {
+        if stops.last().is_some_and(|last| index > *last) {
+            break;
+        }
+        replay.take(record).expect("what was just recorded replays");
+        if stops.contains(&index) {
+            fleets.push(replay.control.fleet().clone());
+        }
+    }
+    fleets
+}
+
+/// Holds every property for a few jobs in a few moments.
+fn hold(rehearsal: &Rehearsal, draws: &mut Stream) {
+    if rehearsal.arrivals.is_empty() {
+        return;
+    }
+    let options = &rehearsal.profile.scheduler;
+    for fleet in moments(rehearsal, draws) {
+        let demand = &draws.pick(&rehearsal.arrivals).spec.demand;
+        let offered = select(options, demand, &fleet);
+        assert_eq!(offered.len(), fleet.len(), "every node is judged");
+        for _ in 0..NODES.min(fleet.len()) {
+            let known = draws.pick(&offered);
+            node_is_as_offered(options, demand, &fleet, known.node, known.verdict.reason());
+            let count = fleet.node(known.node).shape.gpus.len();
+            assert_eq!(known.gpus.len(), if demand.task.gpus.is_some() { count } else { 0 });
+            for (index, verdict) in known.gpus.iter().enumerate() {
+                let gpu = GpuId { node: known.node, index: index as u16 };
+                gpu_is_as_offered(options, demand, &fleet, gpu, verdict.is_fit());
+            }
+        }
+    }
+}
+
+fn node_is_as_offered(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    fleet: &Fleet,
+    node: NodeId,
+    refused: Option<dryrack::event::Reason>,
+) {
+    let picked = on_node(demand, node);
+    assert_eq!(is_pick_selectable(options, &picked, fleet), refused.is_none());
+    let by_hand = decide(options, &picked, fleet, Grouping::Classes, 1);
+    let seen = finding(options, &picked, fleet, node);
+    match refused {
+        None => assert!(seen.refusals.is_empty(), "{node:?} is offered, but refused: {seen:?}"),
+        Some(reason) => {
+            assert!(matches!(by_hand, Decision::Refuse { .. }), "{node:?} is refused for {reason}, but placed");
+            assert_eq!(seen.verdict.reason(), Some(reason));
+        }
+    }
+    // Automatic placement, free to go anywhere, sees in this node what a pick of it sees.
+    let free = Demand { pick: None, ..demand.clone() };
+    let also = finding(options, &free, fleet, node);
+    let parts = |found: &NodeFinding| {
+        (found.verdict, found.refusals.clone(), found.shortages.clone(), found.capacity, found.scores.clone())
+    };
+    assert_eq!(parts(&seen), parts(&also), "{node:?}");
+    // And where nothing else is left it does the same.
+    let mut alone = fleet.clone();
+    for index in (0..fleet.len()).filter(|index| *index != node.index()) {
+        alone.set_node_state(NodeId::new(index), NodeState::Gone);
+    }
+    let automatic = decide(options, &free, &alone, Grouping::Classes, 1);
+    match (&automatic, &by_hand) {
+        (Decision::Place(automatic), Decision::Place(by_hand)) => assert_eq!(automatic, by_hand),
+        (Decision::Refuse { .. }, Decision::Refuse { .. }) => {}
+        (automatic, by_hand) => panic!("{node:?}: automatic {automatic:?}, by hand {by_hand:?}"),
+    }
+}
+
+fn finding(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: NodeId) -> NodeFinding {
+    examine(options, demand, fleet).nodes.swap_remove(node.index())
+}
+
+fn gpu_is_as_offered(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, gpu: GpuId, is_offered: bool) {
+    let picked = on_gpu(demand, gpu);
+    assert_eq!(is_pick_selectable(options, &picked, fleet), is_offered);
+    match decide(options, &picked, fleet, Grouping::Classes, 1) {
+        Decision::Refuse { reasons, .. } => assert!(!is_offered, "{gpu:?} is offered, but refused for {reasons}"),
+        Decision::Place(candidates) => {
+            assert!(is_offered, "{gpu:?} is refused, but placed");
+            let [claim] = candidates[0].placement.claims() else { panic!("one GPU lies on one node") };
+            assert_eq!((claim.node, claim.gpus.len(), claim.gpus[0].index), (gpu.node, 1, gpu.index));
+        }
+    }
+}
+
+/// What is offered is let pass, and what is refused is not placed, in 10,000 random worlds.
+pub fn what_is_offered_fits_and_what_is_refused_does_not_in_random_worlds() {
+    let profiles = profiles();
+    for seed in 0..WORLDS {
+        hold(&draw_world(seed, &profiles), &mut Stream::new(seed, "selection test", 0));
+    }
+}
+
+fn scenarios(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("scenarios are carried") {
+        let path = entry.expect("a folder can be listed").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
+        if path.is_dir() {
+            scenarios(&path, found);
+        } else if name.ends_with(".yaml") && !name.ends_with(".profile.yaml") {
+            found.push(path);
+        }
+    }
+}
+
+/// The same in all scenarios but those of traces, whose runs take too long to look at them more than once.
+pub fn what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios() {
+    let mut files = Vec::new();
+    scenarios(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios")), &mut files);
+    files.sort();
+    files.retain(|file| !file.components().any(|part| part.as_os_str() == "traces"));
+    assert!(files.len() > 30, "{} scenarios", files.len());
+    for file in files {
+        // A fragment that others include is no scenario.
+        let Ok(loaded) = load(&file, &Options::default()) else { continue };
+        let mut rehearsal = loaded.rehearsal;
+        rehearsal.until = rehearsal.until.min(Some(SimTime::from_secs(30 * 86_400))).or(rehearsal.until);
+        hold(&rehearsal, &mut Stream::new(1, "selection test", 0));
+    }
+}
