@@ -11,13 +11,13 @@ use super::logs::{WholeLog, read_whole};
 use super::output::{Format, say, say_json};
 use super::replay::profile_of;
 use crate::engine::{Explanation, explain as explain_job};
-use crate::event::{Histogram, Input, Reason, Record, Refusal, Said};
+use crate::event::{Event, Histogram, Input, Outcome, Reason, Record, Refusal, Said};
 use crate::fleet::{NodeState, Placement};
 use crate::ids::{GpuId, JobId, Names};
 use crate::report::{Filter, record_line, table};
 use crate::scheduler::{Decision, Examination, FilterName, NodeFinding};
 use crate::units::SimTime;
-use crate::workload::Pick;
+use crate::workload::{Demand, Pick};
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
@@ -168,14 +168,49 @@ enum Tasks {
     EachPicked,
 }
 
+/// The one or two lines that tell most, for whoever reads of a failure.
+pub fn brief(explained: &Explanation, demand: &Demand, asked: Option<SimTime>, names: &Names) -> Vec<String> {
+    let at = asked.unwrap_or(explained.at);
+    if let Some((ended, Event::JobEnded { outcome, because, .. })) = &explained.last
+        && *outcome != Outcome::NeverFits
+    {
+        return vec![format!("why not   it was over by {at}: {} at {ended}, {because}", outcome.name())];
+    }
+    match (&explained.placed, &explained.now) {
+        (Some(here), _) => {
+            let fits = here.examination.nodes.iter().filter(|node| node.verdict.is_fit()).count();
+            let of = here.examination.nodes.len();
+            let place = place(&here.placement, names);
+            vec![format!("why here  placed on {place} at {}; {fits} of {of} nodes would have done", here.at)]
+        }
+        (None, Some(examination)) => {
+            let Decision::Refuse { refusal, reasons } = &examination.decision else {
+                return vec![format!("at {at}   it would fit")];
+            };
+            let word = if *refusal == Refusal::Never { "why never" } else { "why not" };
+            let counted: Vec<String> =
+                reasons.iter().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
+            let mut lines = vec![format!("{word}   at {at}: {}", counted.join(", "))];
+            lines
+                .extend(least_change(examination, tasks_of(demand), names).map(|change| format!("if only   {change}")));
+            lines
+        }
+        (None, None) => vec![format!("why not   not submitted by {at}")],
+    }
+}
+
 fn tasks(log: &WholeLog, job: JobId) -> Tasks {
     let mut demands = log.records.iter().filter_map(|record| match &record.said {
         Said::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(&spec.demand),
         _ => None,
     });
-    match demands.next() {
-        Some(demand) if matches!(demand.pick, Some(Pick::AllGpus(_))) => Tasks::EachPicked,
-        Some(demand) if demand.tasks > 1 => Tasks::Gang,
+    demands.next().map_or(Tasks::One, tasks_of)
+}
+
+fn tasks_of(demand: &Demand) -> Tasks {
+    match demand.pick {
+        Some(Pick::AllGpus(_)) => Tasks::EachPicked,
+        _ if demand.tasks > 1 => Tasks::Gang,
         _ => Tasks::One,
     }
 }

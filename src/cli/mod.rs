@@ -29,7 +29,7 @@ pub use exit::Exit;
 use clap::{Parser, Subcommand};
 
 use exit::{Done, Failure};
-use output::{Color, Format};
+use output::{Color, TestFormat};
 
 /// Rehearses a GPU cluster before it runs.
 #[derive(Debug, Parser)]
@@ -39,7 +39,7 @@ pub struct Cli {
     command: Command,
     /// How data is written to stdout
     #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
-    format: Format,
+    format: TestFormat,
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     color: Color,
@@ -116,18 +116,18 @@ fn ended(message: String) -> String {
 impl Cli {
     fn dispatch(&self) -> Done {
         match &self.command {
-            Command::Run(args) => run::run(args, self.format),
+            Command::Run(args) => run::run(args, self.format.plain()?),
             Command::Test(args) => test::test(args, self.format),
-            Command::Check(args) => check::check(args, self.format),
-            Command::Log(args) => log::log(args, self.format),
-            Command::Explain(args) => explain::explain(args, self.format),
-            Command::Select(args) => selection::select(args, self.format),
-            Command::Replay(args) => replay::replay(args, self.format),
-            Command::Diff(args) => diff::diff(args, self.format),
-            Command::Catalog(command) => catalog::catalog(command, self.format),
-            Command::Profile(command) => profile::profile(command, self.format),
-            Command::Trace(command) => trace::trace(command, self.format),
-            Command::Swarm(args) => swarm::swarm(args, self.format),
+            Command::Check(args) => check::check(args, self.format.plain()?),
+            Command::Log(args) => log::log(args, self.format.plain()?),
+            Command::Explain(args) => explain::explain(args, self.format.plain()?),
+            Command::Select(args) => selection::select(args, self.format.plain()?),
+            Command::Replay(args) => replay::replay(args, self.format.plain()?),
+            Command::Diff(args) => diff::diff(args, self.format.plain()?),
+            Command::Catalog(command) => catalog::catalog(command, self.format.plain()?),
+            Command::Profile(command) => profile::profile(command, self.format.plain()?),
+            Command::Trace(command) => trace::trace(command, self.format.plain()?),
+            Command::Swarm(args) => swarm::swarm(args, self.format.plain()?),
             Command::Plot(command) => plot::plot(command),
         }
     }

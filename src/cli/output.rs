@@ -9,11 +9,37 @@ use serde::Serialize;
 
 use super::exit::Failure;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    Human,
+    Json,
+}
+
+/// All forms in which a report of tests can be had; every other command has the first two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TestFormat {
     #[default]
     Human,
     Json,
+    /// Of `test`: JUnit's XML
+    Junit,
+    /// Of `test`: for people, with annotations that GitHub shows at the lines of the files
+    Github,
+    /// Of `test`: the Test Anything Protocol, version 14
+    Tap,
+}
+
+impl TestFormat {
+    /// For a command that is not about tests.
+    pub fn plain(self) -> Result<Format, Failure> {
+        match self {
+            TestFormat::Human => Ok(Format::Human),
+            TestFormat::Json => Ok(Format::Json),
+            TestFormat::Junit | TestFormat::Github | TestFormat::Tap => {
+                Err(Failure::Input("error: --format junit, github and tap are of `dryrack test`".to_string()))
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -27,6 +27,16 @@ pub fn rehearse<W: Write>(
     progress: &Progress,
     log: Option<&mut LogWriter<W>>,
 ) -> Rehearsed {
+    rehearse_with(rehearsal, expectations, progress, log.map(|log| log as &mut dyn Sink).into_iter().collect())
+}
+
+/// Likewise, with any number of sinks that take every record.
+pub fn rehearse_with(
+    rehearsal: &Rehearsal,
+    expectations: Vec<Expectation>,
+    progress: &Progress,
+    mut more: Vec<&mut dyn Sink>,
+) -> Rehearsed {
     #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
     let begun = Instant::now();
     let mut judge = Judge::new(expectations, names(rehearsal));
@@ -35,8 +45,8 @@ pub fn rehearse<W: Write>(
     let options = RunOptions { progress: Some(progress), ..RunOptions::default() };
     let end = {
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut judge, &mut accounts, &mut digester];
-        if let Some(log) = log {
-            sinks.push(log);
+        for sink in &mut more {
+            sinks.push(&mut **sink);
         }
         run(rehearsal, options, &mut sinks)
     };
@@ -52,7 +62,7 @@ pub fn rehearse<W: Write>(
 }
 
 /// The names of all nodes and jobs, whether the run comes to them or not.
-fn names(rehearsal: &Rehearsal) -> Names {
+pub fn names(rehearsal: &Rehearsal) -> Names {
     let mut names = Names::default();
     for node in &rehearsal.nodes {
         names.nodes.add(node.spec.name.clone()).expect("a loaded scenario names each node once");

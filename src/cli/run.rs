@@ -55,6 +55,20 @@ impl Overrides {
         Overrides { profile, ..Overrides::default() }
     }
 
+    /// With these besides, which come after its own.
+    pub fn with_set(&self, set: &[String]) -> Overrides {
+        let set = self.set.iter().chain(set).cloned().collect();
+        Overrides { set, ..self.clone() }
+    }
+
+    pub fn and_profile(self, profile: &str) -> Overrides {
+        Overrides { profile: Some(profile.to_string()), ..self }
+    }
+
+    pub fn and_seed(self, seed: u64) -> Overrides {
+        Overrides { seed: Some(seed.to_string()), ..self }
+    }
+
     pub fn lower(&self) -> Options {
         Options {
             seed: self.seed.clone(),

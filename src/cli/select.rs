@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::exit::Failure;
 
 /// Files as they are, folders with every `*.yaml` below them in order of their paths; each file once. A profile of the
-/// scenarios' own lies beside them as `*.profile.yaml` and is not one of them.
+/// scenarios' own lies beside them as `*.profile.yaml`, what they include as `*.part.yaml`; these are none of them.
 pub fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
@@ -41,5 +41,5 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
 
 fn is_scenario(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    name.ends_with(".yaml") && !name.ends_with(".profile.yaml")
+    name.ends_with(".yaml") && !name.ends_with(".profile.yaml") && !name.ends_with(".part.yaml")
 }

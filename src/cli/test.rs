@@ -1,24 +1,39 @@
 //! `dryrack test`: many scenarios, each judged.
+//!
+//! | module | does |
+//! | --- | --- |
+//! | `plan` | what is selected: files, cells of their matrices, seeds |
+//! | `case` | one of these, run and judged |
+//! | `why` | the explanation of the job that a failure is about |
+//! | `human`, `json`, `junit`, `github`, `tap` | the report, one form each |
+//! | `baseline` | decisions now and then |
+//! | `progress`, `watch` | what is shown meanwhile, and when to run again |
 
-use std::path::{Path, PathBuf};
+mod baseline;
+mod case;
+mod github;
+mod human;
+mod json;
+mod junit;
+mod plan;
+mod progress;
+mod tap;
+mod watch;
+mod why;
+
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anstyle::{AnsiColor, Style};
 use clap::Args;
 use rayon::prelude::*;
-use serde::Serialize;
-use serde_json::json;
 
-use super::causes::{Causes, Untold, untold_options};
+use super::causes::{Untold, untold_options};
 use super::exit::{Done, Exit, Failure};
-use super::guard::guarded;
-use super::output::{Format, say, say_json, warn};
-use super::rehearse::{fault_text, rehearse};
+use super::output::{TestFormat, WholeFile, say, say_json, warn};
 use super::run::Overrides;
 use super::select::scenario_files;
-use crate::engine::Progress;
-use crate::expect::{Reproduction, Verdict, is_cured, judge_reproduction};
-use crate::scenario::{Diagnostics, Loaded, load};
+use baseline::Compared;
+use case::{Status, Tested};
 
 #[derive(Debug, Args)]
 pub struct TestArgs {
@@ -28,57 +43,71 @@ pub struct TestArgs {
     /// Run under this profile instead of the file's; then nothing is reproduced
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
+    /// Override a field or a parameter in every file: params.gpus=8; may be given again
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Only scenarios with this tag; may be given again, and any of them will do
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// Only what has this in its path or title, or matches it if it has a `*` or `?`; may be given again
+    #[arg(long, value_name = "TEXT")]
+    filter: Vec<String>,
     /// Threads to run on; as many as there are cores if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
     /// Fail if no scenario among them tells some option of a historic profile apart from its base
     #[arg(long)]
     options: bool,
+    /// Name the slowest N at the end, and not only those over a second
+    #[arg(long, value_name = "N")]
+    slowest: Option<usize>,
+    /// Say nothing of what passed
+    #[arg(short, long)]
+    quiet: bool,
+    /// Write a JUnit report there, beside what is said
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Compare the decisions of each scenario with those stored there
+    #[arg(long, value_name = "DIR")]
+    baseline: Option<PathBuf>,
+    /// Store the decisions of each scenario in the baseline
+    #[arg(long, requires = "baseline")]
+    update_baseline: bool,
+    /// Run again whenever a file changes, until interrupted
+    #[arg(long)]
+    watch: bool,
 }
 
-/// How a scenario, or one of its reproductions, came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Status {
-    Passed,
-    Failed,
-    /// Its trace is not here.
-    NotRun,
-    Invalid,
-    OurFault,
-}
-
-/// One line of the report, and what is told below it.
-struct Case {
-    title: String,
-    /// The profile, where it is not the scenario's own.
-    reproduces: Option<String>,
-    status: Status,
+/// All that was found out.
+struct Outcome<'a> {
+    args: &'a TestArgs,
+    tested: Vec<Tested>,
+    /// Cells that the tags and filters left out.
+    left_out: usize,
     wall: Duration,
-    /// Every expectation, in order of the file.
-    judged: Vec<Judged>,
-    /// Diagnostics, or what broke.
-    text: String,
-    /// Of a scenario that can be run all the same.
-    warnings: String,
-    digest: Option<String>,
-    repeat: Option<String>,
-    /// Which options of the profile cause what is reproduced.
-    causes: Option<Causes>,
+    compared: Option<Compared>,
+    /// Options of historic profiles that nothing tells apart, where that was asked for.
+    untold: Vec<Untold>,
 }
 
-/// What became of an expectation, and where it stands.
-struct Judged {
-    place: String,
-    verdict: Verdict,
+pub fn test(args: &TestArgs, format: TestFormat) -> Done {
+    if !args.watch {
+        return once(args, format);
+    }
+    let mut seen = watch::snapshot(&args.paths);
+    loop {
+        if let Err(failure) = once(args, format) {
+            match failure {
+                Failure::Input(message) | Failure::Ours(message) => warn(&format!("{}\n", message.trim_end())),
+                gone @ Failure::BrokenPipe => return Err(gone),
+            }
+        }
+        warn("waiting for a change; Control-C ends it\n");
+        seen = watch::changed(&args.paths, seen);
+    }
 }
 
-struct Tested {
-    file: PathBuf,
-    cases: Vec<Case>,
-}
-
-pub fn test(args: &TestArgs, format: Format) -> Done {
+fn once(args: &TestArgs, format: TestFormat) -> Done {
     let files = scenario_files(&args.paths)?;
     if files.is_empty() {
         warn("no scenario files there: folders are searched for *.yaml\n");
@@ -86,26 +115,41 @@ pub fn test(args: &TestArgs, format: Format) -> Done {
     }
     #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
     let begun = Instant::now();
+    let overrides = Overrides::under(args.profile.clone()).with_set(&args.set);
+    let selection = plan::select(&files, args, &overrides);
+    if selection.plans.is_empty() {
+        warn(&selection.nothing(args));
+        return Ok(Exit::NothingSelected);
+    }
+    let context = case::Context { overrides: &overrides, keeps_decisions: args.baseline.is_some() };
     let pool = pool(args.threads)?;
-    let overrides = Overrides::under(args.profile.clone());
     // Collected in the order of the files, whichever ends first.
-    let tested: Vec<Tested> = pool.install(|| files.par_iter().map(|file| test_file(file, &overrides)).collect());
-    let mut untold = Vec::new();
-    if args.options {
-        untold =
-            untold_options(tested.iter().flat_map(|tested| &tested.cases).filter_map(|case| case.causes.as_ref()))?;
-    }
-    let wall = begun.elapsed();
+    let tested: Vec<Tested> = progress::with_bar(selection.runs(), |bar| {
+        pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context, bar)).collect())
+    });
+    let compared = args.baseline.as_deref().map(|dir| baseline::compare(dir, &tested, args.update_baseline));
+    let compared = compared.transpose()?;
+    let causes = tested.iter().flat_map(|tested| &tested.cases).filter_map(|case| case.causes.as_ref());
+    let untold = if args.options { untold_options(causes)? } else { Vec::new() };
+    let outcome = Outcome { args, tested, left_out: selection.left_out, wall: begun.elapsed(), compared, untold };
     // A reproduction loads the same file; its warnings are the same.
-    tested.iter().for_each(|tested| warn(&tested.cases[0].warnings));
+    outcome.tested.iter().for_each(|tested| warn(&tested.cases[0].warnings.to_string()));
+    report(&outcome, format)?;
+    Ok(exit_of(&outcome))
+}
+
+fn report(outcome: &Outcome<'_>, format: TestFormat) -> Result<(), Failure> {
     match format {
-        Format::Human => say(&human(&tested, &untold, wall))?,
-        Format::Json => say_json(&json_report(&tested, &untold, wall))?,
+        TestFormat::Human => say(&human::text(outcome))?,
+        TestFormat::Json => say_json(&json::value(outcome))?,
+        TestFormat::Junit => say(&junit::text(&outcome.tested))?,
+        TestFormat::Github => say(&format!("{}{}", human::text(outcome), github::annotations(outcome)))?,
+        TestFormat::Tap => say(&tap::text(&outcome.tested))?,
     }
-    Ok(match exit_of(&tested) {
-        Exit::Fine if !untold.is_empty() => Exit::Failed,
-        exit => exit,
-    })
+    match &outcome.args.junit {
+        Some(path) => WholeFile::write(path, junit::text(&outcome.tested).as_bytes()),
+        None => Ok(()),
+    }
 }
 
 /// Threads as many as were asked for, or as there are cores.
@@ -114,238 +158,21 @@ pub fn pool(threads: Option<u16>) -> Result<rayon::ThreadPool, Failure> {
     pool.map_err(|error| Failure::Input(format!("error: --threads: {error}")))
 }
 
-fn exit_of(tested: &[Tested]) -> Exit {
-    let statuses = || tested.iter().flat_map(|tested| &tested.cases).map(|case| case.status);
+fn exit_of(outcome: &Outcome<'_>) -> Exit {
+    let statuses = || outcome.tested.iter().flat_map(|tested| &tested.cases).map(|case| case.status);
     let any = |wanted| statuses().any(|status| status == wanted);
     if any(Status::OurFault) {
         Exit::OurFault
     } else if any(Status::Invalid) {
         Exit::BadInput
-    } else if any(Status::Failed) {
+    } else if any(Status::Failed)
+        || !outcome.untold.is_empty()
+        || outcome.compared.as_ref().is_some_and(Compared::differs)
+    {
         Exit::Failed
     } else if statuses().all(|status| status == Status::NotRun) {
         Exit::NothingSelected
     } else {
         Exit::Fine
     }
-}
-
-fn test_file(file: &Path, overrides: &Overrides) -> Tested {
-    let mut reproductions = Vec::new();
-    let first = test_case(file, overrides, |loaded| reproductions = std::mem::take(&mut loaded.reproductions));
-    let is_own_profile = overrides.lower().profile.is_none();
-    let mut cases = vec![first];
-    for reproduction in reproductions.into_iter().filter(|_| is_own_profile) {
-        let under = Overrides::under(Some(reproduction.profile.to_string()));
-        let mut case = test_case(file, &under, |loaded| loaded.expectations.extend(reproduction.and.iter().cloned()));
-        case.reproduces = Some(reproduction.profile.to_string());
-        if matches!(case.status, Status::Passed | Status::Failed) {
-            let place = format!("{}:{}", reproduction.place.file, reproduction.place.line);
-            judge_case(&mut case, place, &reproduction);
-        }
-        if case.status == Status::Passed {
-            case.causes = Some(find_causes(file, &under, &reproduction));
-        }
-        cases.push(case);
-    }
-    Tested { file: file.to_path_buf(), cases }
-}
-
-/// Runs it once for each option that could be the cause.
-fn find_causes(file: &Path, under: &Overrides, reproduction: &Reproduction) -> Causes {
-    Causes::find(file, &reproduction.profile, |option| {
-        let witnesses = |loaded: &mut Loaded| loaded.expectations.extend(reproduction.and.iter().cloned());
-        let case = test_case(file, &under.as_in_base(option), witnesses);
-        let verdicts: Vec<Verdict> = case.judged.into_iter().map(|judged| judged.verdict).collect();
-        is_cured(reproduction, &verdicts)
-    })
-}
-
-/// Turns the verdicts of a run under the historic profile into the one that was asked for.
-fn judge_case(case: &mut Case, place: String, reproduction: &Reproduction) {
-    let verdicts: Vec<Verdict> = case.judged.drain(..).map(|judged| judged.verdict).collect();
-    let (verdicts, witnesses) = verdicts.split_at(verdicts.len() - reproduction.and.len());
-    let verdict = judge_reproduction(reproduction, verdicts, witnesses);
-    case.status = if verdict.passed { Status::Passed } else { Status::Failed };
-    case.judged.push(Judged { place, verdict });
-}
-
-/// Runs the scenario once, after `prepare` had its way with it.
-fn test_case(file: &Path, overrides: &Overrides, prepare: impl FnOnce(&mut Loaded)) -> Case {
-    #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
-    let begun = Instant::now();
-    let mut loaded = match load(file, &overrides.lower()) {
-        Ok(loaded) => loaded,
-        Err(diagnostics) => return not_loaded(file, &diagnostics, begun.elapsed()),
-    };
-    prepare(&mut loaded);
-    let Loaded { rehearsal, expectations, warnings, .. } = loaded;
-    let places: Vec<String> =
-        expectations.iter().map(|known| format!("{}:{}", known.place.file, known.place.line)).collect();
-    let repeat = overrides.repeat(file, rehearsal.seed);
-    let progress = Progress::default();
-    let mut case = Case {
-        title: rehearsal.title.clone(),
-        reproduces: None,
-        status: Status::Passed,
-        wall: Duration::ZERO,
-        judged: Vec::new(),
-        text: String::new(),
-        warnings: warnings.to_string(),
-        digest: None,
-        repeat: Some(repeat.clone()),
-        causes: None,
-    };
-    match guarded(|| rehearse::<Vec<u8>>(&rehearsal, expectations, &progress, None)) {
-        Ok(rehearsed) => {
-            case.digest = Some(rehearsed.digest.to_string());
-            let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
-            case.status = if failed { Status::Failed } else { Status::Passed };
-            let judged = places.into_iter().zip(rehearsed.verdicts);
-            case.judged = judged.map(|(place, verdict)| Judged { place, verdict }).collect();
-        }
-        Err(message) => {
-            case.status = Status::OurFault;
-            case.text = fault_text(&message, rehearsal.seed, &progress, &repeat);
-        }
-    }
-    case.wall = begun.elapsed();
-    case
-}
-
-fn not_loaded(file: &Path, diagnostics: &Diagnostics, wall: Duration) -> Case {
-    // Where the traces are said to be, one that is missing is a fault.
-    let must_be_there = std::env::var_os("DRYRACK_DATA").is_some();
-    let status = match (diagnostics.lacks_only_a_trace(), must_be_there) {
-        (false, _) => Status::Invalid,
-        (true, true) => Status::Failed,
-        (true, false) => Status::NotRun,
-    };
-    let (title, text) = (file.display().to_string(), diagnostics.to_string());
-    Case {
-        title,
-        reproduces: None,
-        status,
-        wall,
-        judged: Vec::new(),
-        text,
-        warnings: String::new(),
-        digest: None,
-        repeat: None,
-        causes: None,
-    }
-}
-
-const OK: Style = AnsiColor::Green.on_default();
-const BAD: Style = AnsiColor::Red.on_default().bold();
-const ODD: Style = AnsiColor::Yellow.on_default();
-
-fn human(tested: &[Tested], untold: &[Untold], wall: Duration) -> String {
-    let mut text = String::new();
-    for Tested { file, cases } in tested {
-        for case in cases {
-            text.push_str(&case_line(file, case));
-        }
-    }
-    for Tested { file, cases } in tested {
-        for case in cases.iter().filter(|case| case.status != Status::Passed) {
-            text.push_str(&case_details(file, case));
-        }
-    }
-    if !untold.is_empty() {
-        text.push('\n');
-    }
-    for known in untold {
-        text.push_str(&format!("{BAD}{:>8}{BAD:#} {known}\n", "FAIL"));
-    }
-    text + &summary_line(tested, wall)
-}
-
-fn case_line(file: &Path, case: &Case) -> String {
-    let (style, word) = match case.status {
-        Status::Passed => (OK, "ok"),
-        Status::Failed => (BAD, "FAIL"),
-        Status::NotRun => (ODD, "not run"),
-        Status::Invalid => (BAD, "INVALID"),
-        Status::OurFault => (BAD, "FAULT"),
-    };
-    let seconds = case.wall.as_secs_f64();
-    let what = match &case.reproduces {
-        Some(profile) => {
-            let causes = case.causes.as_ref().map_or(String::new(), Causes::text);
-            format!("reproduced under {profile}{causes}")
-        }
-        None if case.status == Status::Invalid => String::new(),
-        None => case.title.clone(),
-    };
-    let line = format!("{style}{word:>8}{style:#} [{seconds:>7.3}s] {}  {what}", file.display());
-    format!("{}\n", line.trim_end())
-}
-
-fn case_details(file: &Path, case: &Case) -> String {
-    let bold = Style::new().bold();
-    let mut text = format!("\n{bold}{}{bold:#}  {}\n", file.display(), case.title);
-    if case.text.is_empty() && case.judged.is_empty() {
-        return text;
-    }
-    for line in case.text.lines() {
-        text.push_str(&format!("  {line}\n").replace("  \n", "\n"));
-    }
-    for Judged { place, verdict } in case.judged.iter().filter(|judged| !judged.verdict.passed) {
-        text.push_str(&format!("  {place}  {}\n", verdict.name));
-        text.push_str(&format!("    expected  {}\n    happened  {}\n", verdict.expected, verdict.happened));
-    }
-    if let Some(repeat) = &case.repeat
-        && !case.judged.is_empty()
-    {
-        text.push_str(&format!("  repeat with: {repeat}\n"));
-    }
-    text
-}
-
-fn summary_line(tested: &[Tested], wall: Duration) -> String {
-    let statuses: Vec<Status> = tested.iter().flat_map(|tested| &tested.cases).map(|case| case.status).collect();
-    let mut parts = Vec::new();
-    for (status, word, style) in [
-        (Status::Passed, "passed", OK),
-        (Status::Failed, "failed", BAD),
-        (Status::Invalid, "invalid", BAD),
-        (Status::OurFault, "broke an invariant", BAD),
-        (Status::NotRun, "not run", ODD),
-    ] {
-        let count = statuses.iter().filter(|known| **known == status).count();
-        if count > 0 {
-            parts.push(format!("{style}{count} {word}{style:#}"));
-        }
-    }
-    let files = tested.len();
-    let scenarios = if files == 1 { "scenario" } else { "scenarios" };
-    let checks = statuses.len();
-    let checks = if checks == files { String::new() } else { format!(", {checks} runs") };
-    format!("\n{files} {scenarios}{checks}: {} [{:.3}s]\n", parts.join(", "), wall.as_secs_f64())
-}
-
-fn json_report(tested: &[Tested], untold: &[Untold], wall: Duration) -> serde_json::Value {
-    let case = |case: &Case| {
-        let failures: Vec<_> = (case.judged.iter())
-            .filter(|judged| !judged.verdict.passed)
-            .map(|Judged { place, verdict }| {
-                json!({
-                    "name": verdict.name, "place": place,
-                    "expected": verdict.expected, "happened": verdict.happened,
-                })
-            })
-            .collect();
-        json!({
-            "scenario": case.title, "reproduces": case.reproduces, "status": case.status,
-            "because_of": case.causes.as_ref().map(|causes| &causes.causing),
-            "wall_seconds": case.wall.as_secs_f64(), "digest": case.digest,
-            "failures": failures, "text": case.text, "repeat": case.repeat,
-        })
-    };
-    let files: Vec<_> = (tested.iter())
-        .map(|tested| json!({"file": tested.file, "runs": tested.cases.iter().map(case).collect::<Vec<_>>()}))
-        .collect();
-    let untold: Vec<_> = untold.iter().map(|known| json!({"profile": known.profile, "option": known.option})).collect();
-    json!({"files": files, "options_that_nothing_tells_apart": untold, "wall_seconds": wall.as_secs_f64()})
 }

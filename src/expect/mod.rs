@@ -11,6 +11,7 @@ mod judge;
 mod metric;
 mod named;
 mod reproduction;
+mod share;
 mod story;
 mod window;
 mod words;
@@ -25,4 +26,5 @@ pub use expectation::{
 pub use fold::{Fold, Sought, gpu_state_name, node_state_name};
 pub use judge::{Judge, Verdict};
 pub use reproduction::{is_cured, judge_reproduction};
+pub use share::{Share, ShareAt};
 pub use window::Horizon;

@@ -137,6 +137,13 @@ impl Diagnostics {
         self.0.iter()
     }
 
+    /// Adds what is not known yet.
+    pub(super) fn merge(&mut self, more: Diagnostics) {
+        let is_new = |diagnostic: &Diagnostic| !self.0.contains(diagnostic);
+        let new: Vec<Diagnostic> = more.0.into_iter().filter(is_new).collect();
+        self.0.extend(new);
+    }
+
     /// A list of objects with the fields of [`Diagnostic`].
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_else(|error| panic!("a diagnostic has no JSON form: {error}"))
@@ -177,6 +184,8 @@ pub(super) struct Report {
     faults: Vec<Fault>,
     /// Faults beyond those that are kept.
     more: usize,
+    /// Values of which all has been said.
+    hushed: Vec<Span>,
 }
 
 /// Faults that are kept: nobody reads more, and each costs a passage over its line.
@@ -265,7 +274,15 @@ impl Report {
         self.add(Severity::Warning, span, message.into(), Some(help.into()));
     }
 
+    /// Nothing more is said of what stands at this very place: the next fault would follow from the first.
+    pub fn hush(&mut self, span: Span) {
+        self.hushed.push(span);
+    }
+
     fn add(&mut self, severity: Severity, span: Span, message: String, help: Option<String>) {
+        if self.hushed.contains(&span) {
+            return;
+        }
         self.keep(Fault { severity, kind: Kind::Wrong, span, message, help });
     }
 

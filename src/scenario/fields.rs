@@ -283,7 +283,7 @@ pub(super) fn name<'t>(tree: &'t Tree, report: &mut Report) -> Option<&'t str> {
 }
 
 /// Whether `pattern`, in which `*` stands for any letters and `?` for one, matches.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut in_name) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

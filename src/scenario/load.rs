@@ -3,21 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::compose::{Composed, Outline, assemble};
 use super::diagnostic::{Diagnostics, Report, SourceId};
 use super::emit::emit;
 use super::expectations::{self, Setting};
 use super::fields::{Fields, text};
 use super::parse::parse;
 use super::profiles;
-use super::set::{Override, apply};
 use super::source::read_text;
 use super::trace_source::{self, TraceUse};
-use super::tree::Tree;
 use super::world::World;
 use super::{changes, failures, faults, jobs, nodes};
 use crate::control::Profile;
 use crate::engine::Rehearsal;
-use crate::expect::{Expectation, Reproduction};
+use crate::expect::{Expectation, Reproduction, ShareAt};
 use crate::trace::Roots;
 use crate::units::SimTime;
 
@@ -47,17 +46,25 @@ pub struct Loaded {
     pub report: Option<String>,
     pub tags: Vec<String>,
     pub trace: Option<TraceUse>,
+    /// In what part of the seeds an expectation has to hold, where it says so.
+    pub shares: Vec<ShareAt>,
     /// What is odd, and no error.
     pub warnings: Diagnostics,
 }
 
-const FIELDS: [&str; 15] = [
+/// The keys of a scenario file.
+pub(super) const FIELDS: [&str; 20] = [
     "scenario",
     "report",
     "seed",
+    "seeds",
     "profile",
     "until",
     "tags",
+    "include",
+    "params",
+    "matrix",
+    "fleets",
     "machines",
     "nodes",
     "jobs",
@@ -77,24 +84,52 @@ pub fn load(path: &Path, options: &Options) -> Result<Loaded, Diagnostics> {
     let mut report = Report::default();
     let read = read_text(path, None, &mut report);
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-    let loaded = read.and_then(|(source, text)| lower(source, &text, &folder, options, &mut report));
+    let loaded = read.and_then(|(source, text)| {
+        lower(&Place { source, text: &text, path: Some(path), folder: &folder }, options, &mut report)
+    });
     finish(loaded, report)
+}
+
+/// What a file would have run: its cells, seeds and tags. Only what has to do with these is checked.
+pub fn outline(path: &Path, options: &Options) -> Result<Outline, Diagnostics> {
+    let mut report = Report::default();
+    let outline = read_text(path, None, &mut report).and_then(|(source, text)| {
+        let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        let place = Place { source, text: &text, path: Some(path), folder: &folder };
+        let tree = if is_empty(&place, &mut report) { None } else { parse(&text, source, &mut report) };
+        Some(assemble(tree?, Some(path), &folder, options, &mut report).outline(&mut report))
+    });
+    match (outline, report.has_errors()) {
+        (Some(outline), false) => Ok(outline),
+        _ => Err(report.finish()),
+    }
 }
 
 /// Likewise, of a text; paths in it are looked for in `folder`, and `name` stands for the file in diagnostics.
 pub fn load_text(name: &str, text: &str, folder: &Path, options: &Options) -> Result<Loaded, Diagnostics> {
     let mut report = Report::default();
     let source = report.add_source(name, text);
-    let loaded = lower(source, text, folder, options, &mut report);
+    let loaded = lower(&Place { source, text, path: None, folder }, options, &mut report);
     finish(loaded, report)
 }
 
-/// What [`load`] would say, good or bad: empty for a file without a fault.
+/// What [`load`] would say, good or bad, of each cell of the file: empty for a file without a fault.
 pub fn check(path: &Path, options: &Options) -> Diagnostics {
-    match load(path, options) {
-        Ok(loaded) => loaded.warnings,
-        Err(diagnostics) => diagnostics,
+    let cells = match outline(path, options) {
+        Ok(outline) => outline.cells.into_iter().map(|cell| cell.set).collect(),
+        // What is wrong with these is said again with all the rest.
+        Err(_) => vec![Vec::new()],
+    };
+    let mut all = Diagnostics::default();
+    for set in cells {
+        let mut options = options.clone();
+        options.set.extend(set);
+        all.merge(match load(path, &options) {
+            Ok(loaded) => loaded.warnings,
+            Err(diagnostics) => diagnostics,
+        });
     }
+    all
 }
 
 fn finish(loaded: Option<Loaded>, report: Report) -> Result<Loaded, Diagnostics> {
@@ -116,16 +151,33 @@ struct Head {
     tags: Vec<String>,
 }
 
-fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report: &mut Report) -> Option<Loaded> {
-    let is_blank = text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
-    if is_blank || text.trim().is_empty() {
+/// A text, and where it was read.
+struct Place<'p> {
+    source: SourceId,
+    text: &'p str,
+    /// Of the file; a text of which no file is known cannot be found to include itself.
+    path: Option<&'p Path>,
+    folder: &'p Path,
+}
+
+/// Whether nothing is written there, which is told.
+fn is_empty(place: &Place<'_>, report: &mut Report) -> bool {
+    let is_blank = place.text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
+    if is_blank {
         let help = "begin with `scenario: ` and a sentence, then `nodes:`, `jobs:` and `expect:`";
-        report.error_with_help(source.start(), "the file is empty", help);
+        report.error_with_help(place.source.start(), "the file is empty", help);
+    }
+    is_blank
+}
+
+fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Loaded> {
+    let Place { source, text, path, folder } = *place;
+    if is_empty(place, report) {
         return None;
     }
-    let mut tree = parse(text, source, report)?;
-    let is_overridden = override_all(&mut tree, options, report);
-    let effective = if is_overridden { emit(&tree) } else { text.to_string() };
+    let assembled = assemble(parse(text, source, report)?, path, folder, options, report);
+    let Composed { tree, is_changed, shares } = assembled.compose(source, options, report);
+    let effective = if is_changed { emit(&tree) } else { text.to_string() };
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
     let head = head(&file, folder, options.as_in_base.as_deref(), report);
     let mut world = World::default();
@@ -172,22 +224,16 @@ fn lower(source: SourceId, text: &str, folder: &Path, options: &Options, report:
         until: head.until,
     };
     let warnings = Diagnostics::default();
-    Some(Loaded { rehearsal, expectations, reproductions, report: head.report, tags: head.tags, trace, warnings })
-}
-
-fn override_all(tree: &mut Tree, options: &Options, report: &mut Report) -> bool {
-    let set = options.set.iter().map(|argument| ("--set", "", argument.as_str()));
-    let named = [
-        ("--seed", "seed", &options.seed),
-        ("--profile", "profile", &options.profile),
-        ("--until", "until", &options.until),
-    ];
-    let named = named.into_iter().filter_map(|(option, path, argument)| Some((option, path, argument.as_deref()?)));
-    let overrides: Vec<_> = set.chain(named).collect();
-    for (option, path, argument) in &overrides {
-        apply(tree, &Override { option, path, argument }, report);
-    }
-    !overrides.is_empty()
+    Some(Loaded {
+        rehearsal,
+        expectations,
+        reproductions,
+        report: head.report,
+        tags: head.tags,
+        trace,
+        shares,
+        warnings,
+    })
 }
 
 fn head(file: &Fields<'_>, folder: &Path, as_in_base: Option<&str>, report: &mut Report) -> Head {

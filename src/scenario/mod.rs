@@ -10,6 +10,7 @@
 //! | --- | --- | --- |
 //! | read | `source` | text within bounds |
 //! | parse | `parse` | a `tree` that remembers places; a syntax error ends here |
+//! | compose | `include`, `params`, `fleets`, `seeds` | the tree of one run, in the order that `compose` says |
 //! | override | `set` | the tree as the command line wants it, `emit` its text |
 //! | check and lower | `nodes`, `jobs`, `trace_source`, `changes`, `faults`, `failures`, `expectations` | ids, quantities, resolved names |
 //! | report | `diagnostic` | the faults, rendered |
@@ -19,6 +20,7 @@
 
 mod arrivals;
 mod changes;
+mod compose;
 mod demand;
 mod diagnostic;
 mod emit;
@@ -27,15 +29,19 @@ mod expectations;
 mod failures;
 mod faults;
 mod fields;
+mod fleets;
+mod include;
 mod jobs;
 mod lengths;
 mod load;
 mod machines;
 mod metric_text;
 mod nodes;
+mod params;
 mod parse;
 mod profile_diff;
 mod profiles;
+mod seeds;
 mod set;
 mod source;
 mod trace_source;
@@ -46,8 +52,10 @@ mod world;
 #[cfg(test)]
 mod tests;
 
+pub use compose::{Cell, Outline};
 pub use diagnostic::{Diagnostic, Diagnostics, Kind, Severity};
 pub use expectations::expectation_words;
-pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text};
+pub use fields::matches as matches_pattern;
+pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text, outline};
 pub use profiles::{load_profile, profile_names, profile_options};
 pub use trace_source::TraceUse;

@@ -244,6 +244,11 @@ impl Builder<'_> {
                 format!("add the missing `{close}`"),
             );
         }
+        if let Some(reference) = bare_reference(text, at) {
+            let message = format!("`{reference}` within brackets needs quotes");
+            let span = self.source.span(at - 1, at - 1 + reference.len());
+            return self.report.error_with_help(span, message, format!("write \"{reference}\""));
+        }
         let (message, mut help) = explain(error);
         if let (ErrorKind::UnexpectedCharacter { .. }, Some(rest)) = (error.kind(), text.get(at..)) {
             let value = rest.split([',', '}', ']', '\n']).next().unwrap_or("").trim();
@@ -296,6 +301,13 @@ fn never_closed(text: &str, at: usize, kind: &ErrorKind) -> Option<(char, usize)
     let (bracket, position) = open.pop()?;
     let is_above = before[position..].contains('\n') || text[at..].trim().is_empty();
     is_above.then_some((bracket, position))
+}
+
+/// `${gpus}`, if its brace is what the parser stumbled over.
+fn bare_reference(text: &str, at: usize) -> Option<&str> {
+    let rest = text.get(at.checked_sub(1)?..)?;
+    let end = rest.find(['}', '\n']).filter(|end| rest.starts_with("${") && rest[*end..].starts_with('}'))?;
+    Some(&rest[..=end])
 }
 
 const FLATTEN: &str = "a scenario needs about five levels; look for brackets that are never closed";

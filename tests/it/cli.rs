@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::small_world;
 
-fn dryrack(dir: &Path, args: &[&str]) -> Command {
+pub fn dryrack(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dryrack"));
     command.args(args).current_dir(dir).env_remove("DRYRACK_DATA").env("NO_COLOR", "1");
     command
@@ -19,12 +19,12 @@ fn check(dir: &Path, args: &[&str], code: i32, stdout: &str, stderr: &str) {
     dryrack(dir, args).assert().code(code).stdout(stdout.to_string()).stderr(stderr.to_string());
 }
 
-fn stdout(dir: &Path, args: &[&str], code: i32) -> String {
+pub fn stdout(dir: &Path, args: &[&str], code: i32) -> String {
     let output = dryrack(dir, args).assert().code(code).get_output().stdout.clone();
     String::from_utf8(output).expect("text")
 }
 
-fn empty() -> TempDir {
+pub fn empty() -> TempDir {
     TempDir::new().expect("a folder of our own")
 }
 
@@ -257,7 +257,7 @@ pub fn waits_are_plotted_the_same_twice() {
 }
 
 /// Two nodes of two GPUs; chat wants one GPU of each, and alpha is not ready until 5 minutes.
-const NOT_READY: &str = "\
+pub const NOT_READY: &str = "\
 scenario: A worker that is not ready is never chosen, by hand or automatically
 seed: 7
 until: 20m
@@ -278,7 +278,7 @@ reproduces:
     and: [{job: chat, is: placed, on: alpha, from: 20s, for: 4m}]
 ";
 
-fn scenario() -> TempDir {
+pub fn scenario() -> TempDir {
     let dir = empty();
     std::fs::write(dir.path().join("not_ready.yaml"), NOT_READY).expect("a folder of our own");
     dir
@@ -345,9 +345,11 @@ not_ready.yaml  A worker that is not ready is never chosen, by hand or automatic
   not_ready.yaml:12  never_on_alpha
     expected  chat is never placed on alpha before 5m
     happened  chat was placed on alpha at 10s: 10s running on alpha, beta
+    why here  placed on alpha/0 beta/0 at 10s; 2 of 2 nodes would have done
   not_ready.yaml:13  says_why
     expected  chat is pending because node_not_ready at 1m
     happened  10s running on alpha, beta
+    why here  placed on alpha/0 beta/0 at 10s; 2 of 2 nodes would have done
   repeat with: dryrack run not_ready.yaml --seed 7 --profile gpustack-0.5-dev
 
 1 scenario: 1 failed []

@@ -127,3 +127,67 @@ pub fn what_is_no_scenario_at_all_ends_in_one_clear_error() {
     }
     compare(&folder().join("no_scenario.stderr"), &found);
 }
+
+const COMPOSED: &str = "\
+scenario: A sound file of parts
+params: {machine: a100-80g-x2}
+matrix: {gpus: [1, 2], profile: [first-fit, spread]}
+fleets: {lab: [{name: alpha, machine: \"${machine}\"}]}
+nodes: {fleet: lab}
+jobs:
+  - {name: chat, gpus: \"${gpus}\"}
+expect:
+  - {name: runs, job: chat, is: running}
+";
+
+/// An override of what a file is composed of names a parameter or an axis that is there, or is told so.
+pub fn an_override_of_a_composed_file_is_shown_on_the_command_line() {
+    let pinned = ["matrix.gpus=2", "matrix.profile=spread"];
+    let rows: [&[&str]; 8] = [
+        &[],
+        &["matrix.gpus=2"],
+        &["params.machien=l4-x1"],
+        &["matrix.gpsu=1"],
+        &["params.machine=a100-80g-x9"],
+        &["matrix.gpus=[2, 3]"],
+        &["fleets.lab=[]"],
+        &["include=other.yaml"],
+    ];
+    let mut found = String::new();
+    for row in rows {
+        let is_early = row.first().is_none_or(|argument| argument.starts_with("matrix"));
+        let arguments: Vec<&str> = row.iter().copied().chain(pinned.into_iter().filter(|_| !is_early)).collect();
+        match load_text("composed.yaml", COMPOSED, Path::new(""), &set(&arguments)) {
+            Ok(_) => panic!("{arguments:?} is fine"),
+            Err(diagnostics) => found.push_str(&diagnostics.to_string()),
+        }
+    }
+    compare(&folder().join("overrides_of_composition.stderr"), &found);
+}
+
+/// A composed file is the file that would have been written without composing, and its log says so.
+pub fn a_composed_file_is_the_same_as_one_written_out() {
+    let options =
+        set(&["matrix.gpus=2", "matrix.profile=spread", "params.machine=a100-80g-x8", "nodes.alpha.state=joining"]);
+    let loaded =
+        load_text("composed.yaml", COMPOSED, Path::new(""), &options).unwrap_or_else(|faults| panic!("{faults}"));
+    let written = "\
+scenario: A sound file of parts
+profile: spread
+nodes:
+  - {name: alpha, machine: a100-80g-x8, state: joining}
+jobs:
+  - {name: chat, gpus: 2}
+expect:
+  - {name: runs, job: chat, is: running}
+";
+    let written = load_text("written.yaml", written, Path::new(""), &Options::default());
+    let written = written.unwrap_or_else(|faults| panic!("{faults}"));
+    let again = load_text("again.yaml", &loaded.rehearsal.source, Path::new(""), &Options::default());
+    let again = again.unwrap_or_else(|faults| panic!("{faults}"));
+    for other in [&written, &again] {
+        assert_eq!(loaded.rehearsal.profile, other.rehearsal.profile);
+        assert_eq!(format!("{:?}", loaded.rehearsal.arrivals), format!("{:?}", other.rehearsal.arrivals));
+        assert_eq!(format!("{:?}", loaded.rehearsal.nodes), format!("{:?}", other.rehearsal.nodes));
+    }
+}

@@ -15,6 +15,10 @@ const TEXTS: &[&str] = &[
     include_str!("broken/fleet.yaml"),
     include_str!("broken/faults.yaml"),
     include_str!("broken/nested_aliases.yaml"),
+    include_str!("broken/fleets.yaml"),
+    include_str!("broken/params.yaml"),
+    include_str!("broken/matrix.yaml"),
+    include_str!("broken/seeds.yaml"),
     "scenario: ä\nnodes: [{name: é, machine: a100-80g-x2, labels: {x: ü}}]\njobs: [{name: ß, gpus: [é/0]}]\n",
 ];
 
@@ -62,6 +66,13 @@ const PIECES: &[&str] = &[
     "é",
     "\r\n",
     "\0",
+    "${",
+    "$${",
+    "\"${gpus}\"",
+    "include: x.yaml\n",
+    "{fleet: lab}",
+    "seeds: 1..3\n",
+    "in: \">= 5%\"",
 ];
 
 type Checked = Result<(), TestCaseError>;
@@ -111,5 +122,5 @@ pub fn no_text_makes_the_reader_panic() {
     runner.run(&edited(), |text| check(&text, Vec::new())).unwrap();
     let argument = "[a-z0-9.\"=\\[\\]{}: ä]{0,40}";
     runner.run(&(edited(), argument), |(text, argument)| check(&text, vec![argument])).unwrap();
-    runner.run(&argument, |argument| check(TEXTS[5], vec![format!("jobs.ß.{argument}")])).unwrap();
+    runner.run(&argument, |argument| check(TEXTS[TEXTS.len() - 1], vec![format!("jobs.ß.{argument}")])).unwrap();
 }

@@ -9,6 +9,7 @@ mod grammar;
 mod openb;
 mod oracle;
 mod report;
+mod runner;
 mod selection;
 mod small_world;
 mod swf_samples;
@@ -24,6 +25,8 @@ enum Needs {
     Data,
     /// To be asked for: by a filter that names `slow`.
     Time,
+    /// The checker of XML that libxml2 comes with.
+    Xmllint,
 }
 
 /// Trials named by module and function.
@@ -68,10 +71,25 @@ fn main() {
             a_trace_that_should_be_here_and_is_not_is_a_failure,
             what_was_odd_in_a_trace_is_said,
         }
+        Nothing: runner {
+            each_cell_of_a_matrix_is_a_test_of_its_own,
+            scenarios_are_selected_by_tag_path_and_title,
+            a_part_of_the_seeds_is_counted_and_the_first_otherwise_is_named,
+            github_shows_each_failure_at_its_line,
+            tap_has_a_point_for_each_run,
+            junit_is_the_same_twice_and_has_every_verdict,
+            a_baseline_names_the_first_decision_that_a_change_altered,
+            a_change_of_a_file_runs_it_again,
+        }
+        Xmllint: runner {
+            junit_is_accepted_by_the_schema_of_jenkins,
+        }
         Nothing: diagnostics {
             a_wrong_override_is_shown_on_the_command_line,
             an_override_changes_the_file_as_if_it_had_been_written_there,
             what_is_no_scenario_at_all_ends_in_one_clear_error,
+            an_override_of_a_composed_file_is_shown_on_the_command_line,
+            a_composed_file_is_the_same_as_one_written_out,
         }
         Nothing: fuzzed {
             no_text_makes_the_reader_panic,
@@ -120,6 +138,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::Nothing => true,
         Needs::Data => data().is_some(),
         Needs::Time => std::env::args().any(|typed| typed.contains("slow")),
+        Needs::Xmllint => runner::xmllint_is_here(),
     };
     // Where the data must be there, its absence is a failure rather than a gap nobody sees.
     let is_required =

@@ -1,0 +1,262 @@
+//! Decisions now and then: what did a change alter?
+//!
+//! A baseline is a folder with a file for each scenario: for each run its digest, and what the scheduler decided, one
+//! decision to a line. A file that would be longer than a person reads is kept compressed. Where the digests are equal
+//! nothing else is looked at.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::{Component, Path, PathBuf};
+
+use serde::Serialize;
+
+use super::case::{Case, Status, Tested};
+use crate::cli::exit::Failure;
+use crate::cli::output::WholeFile;
+use crate::event::{Event, Input, Outcome, Record, Said, Sink};
+use crate::ids::Names;
+use crate::report::{Filter, record_line};
+use crate::units::SimTime;
+
+const FIRST_LINE: &str = "dryrack baseline 1";
+/// Bytes of the longest file that is kept as plain text.
+const PLAIN_BYTES: usize = 64 * 1024;
+
+/// Takes down what the scheduler decided.
+pub struct Decisions {
+    names: Names,
+    pub lines: Vec<String>,
+}
+
+impl Decisions {
+    pub fn new(names: Names) -> Decisions {
+        Decisions { names, lines: Vec::new() }
+    }
+}
+
+impl Sink for Decisions {
+    fn input(&mut self, _step: u64, _at: SimTime, _input: &Input) {}
+
+    fn event(&mut self, step: u64, at: SimTime, event: &Event) {
+        let is_decision = match event {
+            Event::Held { .. }
+            | Event::Placed { .. }
+            | Event::CommitRefused { .. }
+            | Event::Retry { .. }
+            | Event::DeadlineExpired { .. }
+            | Event::SafetyBroken { .. } => true,
+            Event::JobEnded { outcome, .. } => *outcome != Outcome::Completed,
+            _ => false,
+        };
+        if is_decision {
+            let record = Record { step, at, said: Said::Event(event.clone()) };
+            let line = record_line(&record, &self.names, &Filter::default()).unwrap_or_default();
+            self.lines.push(line.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+    }
+}
+
+/// How a run stands to what was stored of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Change {
+    /// Nothing is stored of it.
+    New,
+    Same,
+    /// Decides the same, and its log differs all the same.
+    LogOnly,
+    /// The first decision that differs; `None` where one of them ends.
+    Decision {
+        number: usize,
+        was: Option<String>,
+        now: Option<String>,
+    },
+}
+
+/// Every run that was compared, by name.
+pub struct Compared {
+    pub changes: Vec<(String, Change)>,
+    pub was_updated: bool,
+}
+
+impl Compared {
+    pub fn differs(&self) -> bool {
+        let is_other = |change: &Change| !matches!(change, Change::Same | Change::New);
+        !self.was_updated && self.changes.iter().any(|(_, change)| is_other(change))
+    }
+}
+
+/// What was stored of one run.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Stored {
+    digest: String,
+    lines: Vec<String>,
+}
+
+/// Compares every run with the baseline in `dir`, and stores it there if `updates`.
+pub fn compare(dir: &Path, tested: &[Tested], updates: bool) -> Result<Compared, Failure> {
+    if !updates && !dir.is_dir() {
+        let why = "is no folder; store a baseline first with --update-baseline";
+        return Err(Failure::file(dir, why));
+    }
+    let mut changes = Vec::new();
+    for tested in tested {
+        let path = place(dir, &tested.file);
+        let mut stored = read(&path)?;
+        for case in tested.cases.iter().filter(|case| is_run(case)) {
+            changes.push((case.name(&tested.file), change(stored.get(&label(case)), case)));
+        }
+        if updates && tested.cases.iter().any(is_run) {
+            for case in tested.cases.iter().filter(|case| is_run(case)) {
+                let digest = case.digest.clone().unwrap_or_default();
+                stored.insert(label(case), Stored { digest, lines: case.decisions.clone() });
+            }
+            write(&path, &stored)?;
+        }
+    }
+    Ok(Compared { changes, was_updated: updates })
+}
+
+fn is_run(case: &Case) -> bool {
+    matches!(case.status, Status::Passed | Status::Failed) && case.digest.is_some()
+}
+
+/// `[profile=spread] under gpustack-0.5-dev`, or `-`.
+fn label(case: &Case) -> String {
+    let cell = if case.cell.is_empty() { "-".to_string() } else { format!("[{}]", case.cell) };
+    match &case.reproduces {
+        Some(profile) => format!("{cell} under {profile}"),
+        None => cell,
+    }
+}
+
+fn change(stored: Option<&Stored>, case: &Case) -> Change {
+    let Some(stored) = stored else { return Change::New };
+    if case.digest.as_deref() == Some(stored.digest.as_str()) {
+        return Change::Same;
+    }
+    let (was, now) = (&stored.lines, &case.decisions);
+    let number = was.iter().zip(now).position(|(was, now)| was != now).unwrap_or(was.len().min(now.len()));
+    match (was.get(number), now.get(number)) {
+        (None, None) => Change::LogOnly,
+        (was, now) => Change::Decision { number: number + 1, was: was.cloned(), now: now.cloned() },
+    }
+}
+
+/// Where the baseline of a scenario file is, below `dir`.
+fn place(dir: &Path, file: &Path) -> PathBuf {
+    let mut path = dir.to_path_buf();
+    for part in file.components() {
+        match part {
+            Component::Normal(part) => path.push(part),
+            Component::ParentDir => path.push("up"),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+    }
+    let name = path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
+    path.with_file_name(format!("{name}.baseline"))
+}
+
+fn compressed(path: &Path) -> PathBuf {
+    let name = path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
+    path.with_file_name(format!("{name}.gz"))
+}
+
+fn read(path: &Path) -> Result<BTreeMap<String, Stored>, Failure> {
+    let packed = compressed(path);
+    let (path, text) = match (std::fs::read_to_string(path), std::fs::File::open(&packed)) {
+        (Ok(text), _) => (path, Ok(text)),
+        (Err(_), Ok(file)) => {
+            let mut text = String::new();
+            let read = flate2::read::GzDecoder::new(file).read_to_string(&mut text);
+            (packed.as_path(), read.map(|_| text))
+        }
+        (Err(error), Err(_)) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        (Err(error), Err(_)) => (path, Err(error)),
+    };
+    let text = text.map_err(|error| Failure::file(path, format!("cannot be read: {error}")))?;
+    let refuse = || Failure::file(path, "is no baseline of this version; store it anew with --update-baseline");
+    parse(&text).ok_or_else(refuse)
+}
+
+fn parse(text: &str) -> Option<BTreeMap<String, Stored>> {
+    let mut lines = text.lines();
+    (lines.next()? == FIRST_LINE).then_some(())?;
+    let mut all = BTreeMap::new();
+    let mut open: Option<(String, Stored)> = None;
+    for line in lines {
+        if let Some(label) = line.strip_prefix("run ") {
+            let (label, digest) = label.rsplit_once(' ')?;
+            all.extend(open.replace((label.to_string(), Stored { digest: digest.to_string(), lines: Vec::new() })));
+        } else {
+            open.as_mut()?.1.lines.push(line.strip_prefix("  ")?.to_string());
+        }
+    }
+    all.extend(open);
+    Some(all)
+}
+
+fn written(stored: &BTreeMap<String, Stored>) -> String {
+    let mut text = format!("{FIRST_LINE}\n");
+    for (label, Stored { digest, lines }) in stored {
+        text.push_str(&format!("run {label} {digest}\n"));
+        lines.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+    }
+    text
+}
+
+fn write(path: &Path, stored: &BTreeMap<String, Stored>) -> Result<(), Failure> {
+    let text = written(stored);
+    let unwritable = |error: std::io::Error| Failure::file(path, format!("cannot be written: {error}"));
+    std::fs::create_dir_all(path.parent().unwrap_or(path)).map_err(unwritable)?;
+    let packed = compressed(path);
+    let other = match text.len() > PLAIN_BYTES {
+        true => {
+            // No time in the header, so that equal decisions give equal bytes.
+            let mut encoder = flate2::GzBuilder::new().mtime(0).write(Vec::new(), flate2::Compression::default());
+            encoder.write_all(text.as_bytes()).map_err(unwritable)?;
+            WholeFile::write(&packed, &encoder.finish().map_err(unwritable)?)?;
+            path
+        }
+        false => {
+            WholeFile::write(path, text.as_bytes())?;
+            &packed
+        }
+    };
+    match std::fs::remove_file(other) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(unwritable(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_reads_back() {
+        let stored = |digest: &str, lines: &[&str]| Stored {
+            digest: digest.to_string(),
+            lines: lines.iter().map(|line| line.to_string()).collect(),
+        };
+        let all = BTreeMap::from([
+            ("-".to_string(), stored("ab", &["10s chat placed on alpha/0", ""])),
+            ("[profile=x y] under z".to_string(), stored("cd", &[])),
+        ]);
+        assert_eq!(parse(&written(&all)), Some(all));
+        assert_eq!(parse("dryrack baseline 2\n"), None);
+    }
+
+    #[test]
+    fn each_file_has_a_place_of_its_own_below_the_folder() {
+        let rows = [
+            ("a.yaml", "dir/a.yaml.baseline"),
+            ("./b/a.yaml", "dir/b/a.yaml.baseline"),
+            ("../a.yaml", "dir/up/a.yaml.baseline"),
+            ("/x/a.yaml", "dir/x/a.yaml.baseline"),
+        ];
+        for (file, expected) in rows {
+            assert_eq!(place(Path::new("dir"), Path::new(file)), Path::new(expected), "{file}");
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! One scenario, or one cell of its matrix, run and judged; and what it reproduces under other profiles.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::baseline::Decisions;
+use super::plan::Plan;
+use super::why::why;
+use crate::cli::causes::Causes;
+use crate::cli::guard::guarded;
+use crate::cli::rehearse::{fault_text, names, rehearse_with};
+use crate::cli::run::Overrides;
+use crate::engine::{Progress, Rehearsal};
+use crate::event::Sink;
+use crate::expect::{Expectation, Reproduction, Share, ShareAt, SourcePlace, Verdict, is_cured, judge_reproduction};
+use crate::report::some;
+use crate::scenario::{Cell, Diagnostics, Loaded, load};
+
+/// What all cases have in common.
+pub struct Context<'a> {
+    pub overrides: &'a Overrides,
+    pub keeps_decisions: bool,
+}
+
+/// How a scenario, or one of its reproductions, came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Passed,
+    Failed,
+    /// Its trace is not here.
+    NotRun,
+    Invalid,
+    OurFault,
+}
+
+/// One line of the report, and what is told below it.
+pub struct Case {
+    pub title: String,
+    /// `profile=spread, gpus=2`; empty without a matrix.
+    pub cell: String,
+    /// The profile, where it is not the scenario's own.
+    pub reproduces: Option<String>,
+    pub status: Status,
+    pub wall: Duration,
+    /// How many seeds it was run with, and the first of them.
+    pub seeds: usize,
+    pub seed: u64,
+    /// Every expectation, in order of the file.
+    pub judged: Vec<Judged>,
+    /// What broke, or why it was not run.
+    pub text: String,
+    /// The same as places, where it is the file that is wrong.
+    pub diagnostics: Diagnostics,
+    /// Of a scenario that can be run all the same.
+    pub warnings: Diagnostics,
+    pub digest: Option<String>,
+    /// One to a line, if they are kept.
+    pub decisions: Vec<String>,
+    pub repeat: Option<String>,
+    /// Which options of the profile cause what is reproduced.
+    pub causes: Option<Causes>,
+    /// What the file says of the seeds.
+    shares: Vec<ShareAt>,
+}
+
+/// What became of an expectation, and where it stands.
+pub struct Judged {
+    pub place: SourcePlace,
+    pub verdict: Verdict,
+    /// Of the job concerned, where it failed.
+    pub why: Vec<String>,
+    /// Of several seeds: how many of them, and what repeats the first that speaks against it.
+    pub share: Option<Shared>,
+}
+
+pub struct Shared {
+    pub held: usize,
+    pub of: usize,
+    /// What is asked for, if not every seed.
+    pub asked: Option<Share>,
+    pub repeat: Option<String>,
+}
+
+pub struct Tested {
+    pub file: PathBuf,
+    pub cases: Vec<Case>,
+}
+
+/// Runs every cell of a file, and what it reproduces.
+pub fn test_plan(plan: &Plan, context: &Context<'_>, bar: &ProgressBar) -> Tested {
+    let cells = plan.cells.par_iter().map(|cell| test_cell(plan, cell, context, bar)).collect::<Vec<_>>();
+    Tested { file: plan.file.clone(), cases: cells.into_iter().flatten().collect() }
+}
+
+fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar) -> Vec<Case> {
+    let overrides = context.overrides.with_set(&cell.set);
+    let mut reproductions = Vec::new();
+    let take = |loaded: &mut Loaded| reproductions = std::mem::take(&mut loaded.reproductions);
+    let first = match plan.seeds.as_slice() {
+        [] => test_case(&plan.file, &overrides, context, take),
+        seeds => test_seeds(&plan.file, seeds, &overrides, context, bar, take),
+    };
+    bar.inc(1);
+    let mut cases = vec![first];
+    let is_own_profile = overrides.lower().profile.is_none();
+    for reproduction in reproductions.into_iter().filter(|_| is_own_profile && cell.reproduces) {
+        let under = overrides.clone().and_profile(&reproduction.profile);
+        let add = |loaded: &mut Loaded| loaded.expectations.extend(reproduction.and.iter().cloned());
+        let mut case = test_case(&plan.file, &under, context, add);
+        case.reproduces = Some(reproduction.profile.to_string());
+        if matches!(case.status, Status::Passed | Status::Failed) {
+            judge_case(&mut case, &reproduction);
+        }
+        if case.status == Status::Passed {
+            case.causes = Some(find_causes(&plan.file, &under, context, &reproduction));
+        }
+        cases.push(case);
+    }
+    cases.iter_mut().for_each(|case| case.cell.clone_from(&cell.name));
+    cases
+}
+
+/// Runs it once for each option that could be the cause.
+fn find_causes(file: &Path, under: &Overrides, context: &Context<'_>, reproduction: &Reproduction) -> Causes {
+    let context = Context { overrides: context.overrides, keeps_decisions: false };
+    Causes::find(file, &reproduction.profile, |option| {
+        let witnesses = |loaded: &mut Loaded| loaded.expectations.extend(reproduction.and.iter().cloned());
+        let case = test_case(file, &under.as_in_base(option), &context, witnesses);
+        let verdicts: Vec<Verdict> = case.judged.into_iter().map(|judged| judged.verdict).collect();
+        is_cured(reproduction, &verdicts)
+    })
+}
+
+/// Turns the verdicts of a run under the historic profile into the one that was asked for.
+fn judge_case(case: &mut Case, reproduction: &Reproduction) {
+    let verdicts: Vec<Verdict> = case.judged.drain(..).map(|judged| judged.verdict).collect();
+    let (verdicts, witnesses) = verdicts.split_at(verdicts.len() - reproduction.and.len());
+    let verdict = judge_reproduction(reproduction, verdicts, witnesses);
+    case.status = if verdict.passed { Status::Passed } else { Status::Failed };
+    case.judged.push(Judged { place: reproduction.place.clone(), verdict, why: Vec::new(), share: None });
+}
+
+/// Runs the scenario once with each seed. `prepare` has its way with the first.
+fn test_seeds(
+    file: &Path,
+    seeds: &[u64],
+    overrides: &Overrides,
+    context: &Context<'_>,
+    bar: &ProgressBar,
+    prepare: impl FnOnce(&mut Loaded),
+) -> Case {
+    let with = |seed: &u64| overrides.clone().and_seed(*seed);
+    let first = test_case(file, &with(&seeds[0]), context, prepare);
+    // Were each the first, each would be explained and kept.
+    let quiet = Context { overrides: context.overrides, keeps_decisions: false };
+    let others: Vec<Case> = (seeds[1..].par_iter())
+        .map(|seed| {
+            let case = test_case(file, &with(seed), &quiet, |_| {});
+            bar.inc(1);
+            case
+        })
+        .collect();
+    merged(first, others)
+}
+
+/// One case of all seeds. What was not judged in one of them speaks for all.
+fn merged(mut first: Case, mut others: Vec<Case>) -> Case {
+    let is_judged = |case: &Case| matches!(case.status, Status::Passed | Status::Failed) && case.text.is_empty();
+    if !is_judged(&first) {
+        return first;
+    }
+    if let Some(at) = others.iter().position(|case| !is_judged(case)) {
+        return others.swap_remove(at);
+    }
+    let of = others.len() + 1;
+    let mut judged = Vec::new();
+    for (index, own) in std::mem::take(&mut first.judged).into_iter().enumerate() {
+        let asked = first.shares.iter().find(|share| share.place == own.place).map(|share| share.share);
+        let share = asked.unwrap_or(Share::ALL);
+        let passed = |case: &Case| case.judged[index].verdict.passed;
+        let held = usize::from(own.verdict.passed) + others.iter().filter(|case| passed(case)).count();
+        let against = match share.is_against(own.verdict.passed) {
+            true => Some((first.seed, &own, &first.repeat)),
+            false => (others.iter().find(|case| share.is_against(passed(case))))
+                .map(|case| (case.seed, &case.judged[index], &case.repeat)),
+        };
+        let percent = format!("{}.{}%", held * 100 / of, held * 1000 / of % 10);
+        let mut happened = format!("held in {held} of {of} seeds ({percent})");
+        if let Some((seed, judged, _)) = against {
+            let how = if judged.verdict.passed { "held" } else { "failed" };
+            happened.push_str(&format!("; first {how} with seed {seed}: {}", judged.verdict.happened));
+        }
+        let repeat = against.and_then(|(.., repeat)| repeat.clone());
+        let why = against.map_or(Vec::new(), |(_, judged, _)| judged.why.clone());
+        let expected = format!("{}, in {share}", own.verdict.expected);
+        let verdict = Verdict { passed: share.holds(held, of), expected, happened, ..own.verdict.clone() };
+        judged.push(Judged { verdict, why, share: Some(Shared { held, of, asked, repeat }), place: own.place.clone() });
+    }
+    let failed = judged.iter().any(|judged| !judged.verdict.passed);
+    first.status = if failed { Status::Failed } else { Status::Passed };
+    let digests: Vec<String> =
+        first.digest.iter().chain(others.iter().filter_map(|case| case.digest.as_ref())).cloned().collect();
+    first.digest = Some(blake3::hash(digests.join("\n").as_bytes()).to_hex().to_string());
+    first.wall += others.iter().map(|case| case.wall).sum::<Duration>();
+    Case { judged, seeds: of, repeat: None, ..first }
+}
+
+/// Runs the scenario once, after `prepare` had its way with it.
+fn test_case(file: &Path, overrides: &Overrides, context: &Context<'_>, prepare: impl FnOnce(&mut Loaded)) -> Case {
+    #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
+    let begun = Instant::now();
+    let mut loaded = match load(file, &overrides.lower()) {
+        Ok(loaded) => loaded,
+        Err(diagnostics) => return not_loaded(file, diagnostics, begun.elapsed()),
+    };
+    prepare(&mut loaded);
+    let Loaded { rehearsal, expectations, warnings, shares, .. } = loaded;
+    let repeat = overrides.repeat(file, rehearsal.seed);
+    let mut case = Case {
+        title: rehearsal.title.clone(),
+        seed: rehearsal.seed,
+        warnings,
+        shares,
+        repeat: Some(repeat.clone()),
+        ..Case::blank()
+    };
+    let progress = Progress::default();
+    match guarded(|| judge(&rehearsal, expectations, &progress, context, &mut case)) {
+        Ok(()) => {}
+        Err(message) => {
+            case.status = Status::OurFault;
+            case.text = fault_text(&message, rehearsal.seed, &progress, &repeat);
+        }
+    }
+    case.wall = begun.elapsed();
+    case
+}
+
+fn judge(
+    rehearsal: &Rehearsal,
+    expectations: Vec<Expectation>,
+    progress: &Progress,
+    context: &Context<'_>,
+    case: &mut Case,
+) {
+    let mut decisions = Decisions::new(names(rehearsal));
+    let mut more: Vec<&mut dyn Sink> = Vec::new();
+    if context.keeps_decisions {
+        more.push(&mut decisions);
+    }
+    let rehearsed = rehearse_with(rehearsal, expectations.clone(), progress, more);
+    case.decisions = decisions.lines;
+    case.digest = Some(rehearsed.digest.to_string());
+    let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
+    case.status = if failed { Status::Failed } else { Status::Passed };
+    let mut whys = why(rehearsal, &expectations, &rehearsed.verdicts);
+    let judged = expectations.into_iter().zip(rehearsed.verdicts).enumerate();
+    case.judged = judged
+        .map(|(index, (expectation, verdict))| {
+            let why = whys.remove(&index).unwrap_or_default();
+            Judged { place: expectation.place, verdict, why, share: None }
+        })
+        .collect();
+}
+
+fn not_loaded(file: &Path, diagnostics: Diagnostics, wall: Duration) -> Case {
+    // Where the traces are said to be, one that is missing is a fault.
+    let must_be_there = std::env::var_os("DRYRACK_DATA").is_some();
+    let status = match (diagnostics.lacks_only_a_trace(), must_be_there) {
+        (false, _) => Status::Invalid,
+        (true, true) => Status::Failed,
+        (true, false) => Status::NotRun,
+    };
+    let (title, text) = (file.display().to_string(), diagnostics.to_string());
+    Case { title, status, wall, text, diagnostics, ..Case::blank() }
+}
+
+impl Case {
+    fn blank() -> Case {
+        Case {
+            title: String::new(),
+            cell: String::new(),
+            reproduces: None,
+            status: Status::Passed,
+            wall: Duration::ZERO,
+            seeds: 1,
+            seed: 0,
+            judged: Vec::new(),
+            text: String::new(),
+            diagnostics: Diagnostics::default(),
+            warnings: Diagnostics::default(),
+            digest: None,
+            decisions: Vec::new(),
+            repeat: None,
+            causes: None,
+            shares: Vec::new(),
+        }
+    }
+
+    /// The file, the cell, and the profile under which something is reproduced.
+    pub fn name(&self, file: &Path) -> String {
+        let name = super::plan::name(file, &self.cell);
+        match &self.reproduces {
+            Some(profile) => format!("{name} reproduced under {profile}"),
+            None => name,
+        }
+    }
+
+    /// The title, with the number of seeds where there are several.
+    pub fn full_title(&self) -> String {
+        match self.seeds {
+            1 => self.title.clone(),
+            seeds => format!("{} ({})", self.title, some(seeds, "seed")),
+        }
+    }
+
+    pub fn failures(&self) -> impl Iterator<Item = &Judged> {
+        self.judged.iter().filter(|judged| !judged.verdict.passed)
+    }
+}

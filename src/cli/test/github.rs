@@ -1,0 +1,82 @@
+//! Annotations for GitHub: a line that its runner shows at the line of the file.
+
+use super::Outcome;
+use super::baseline::Change;
+use super::case::{Case, Status};
+use crate::scenario::{Diagnostic, Severity};
+
+pub fn annotations(outcome: &Outcome<'_>) -> String {
+    let mut text = String::new();
+    for tested in &outcome.tested {
+        let file = tested.file.display().to_string();
+        // The same file is loaded for each of its reproductions.
+        let first = &tested.cases[0];
+        first.warnings.iter().for_each(|found| text.push_str(&diagnostic(found)));
+        tested.cases.iter().for_each(|case| text.push_str(&of_case(&file, case)));
+    }
+    for (name, change) in outcome.compared.iter().flat_map(|compared| &compared.changes) {
+        if let Change::Decision { was, now, .. } = change {
+            let told = |line: &Option<String>| line.clone().unwrap_or_else(|| "nothing more".to_string());
+            let message = format!("was {}\nnow {}", told(was), told(now));
+            text.push_str(&line("warning", None, &format!("{name} decides otherwise"), &message));
+        }
+    }
+    text
+}
+
+fn of_case(file: &str, case: &Case) -> String {
+    let mut text = String::new();
+    case.diagnostics.iter().for_each(|found| text.push_str(&diagnostic(found)));
+    if case.status == Status::OurFault {
+        text.push_str(&line("error", Some((file, 1, 1)), &case.title, &case.text));
+    }
+    for judged in case.failures() {
+        let (place, verdict) = (&judged.place, &judged.verdict);
+        let mut message = format!("expected {}\nhappened {}", verdict.expected, verdict.happened);
+        judged.why.iter().for_each(|why| message.push_str(&format!("\n{why}")));
+        let cell = if case.cell.is_empty() { String::new() } else { format!(" [{}]", case.cell) };
+        let place = Some((&*place.file, place.line, place.column));
+        text.push_str(&line("error", place, &format!("{}{cell}", verdict.name), &message));
+    }
+    text
+}
+
+fn diagnostic(found: &Diagnostic) -> String {
+    let level = match found.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    let help = found.help.as_ref().map_or(String::new(), |help| format!("\nhelp: {help}"));
+    let place = Some((&*found.file, found.line, found.column));
+    line(level, place, &found.message, &format!("{}{help}", found.message))
+}
+
+/// `::error file=a.yaml,line=3,col=5,title=…::…`
+fn line(level: &str, place: Option<(&str, u32, u32)>, title: &str, message: &str) -> String {
+    let place = place.map_or(String::new(), |(file, line, column)| {
+        // Paths are those of the repository.
+        let file = file.strip_prefix("./").unwrap_or(file);
+        format!("file={},line={line},col={column},", property(file))
+    });
+    format!("::{level} {place}title={}::{}\n", property(title), data(message))
+}
+
+/// As `toolkit/packages/core/src/command.ts` of actions/toolkit escapes it.
+fn data(text: &str) -> String {
+    text.trim_end().replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_a_meaning_in_a_command_is_escaped() {
+        let found = line("error", Some(("./a,b.yaml", 3, 5)), "50%: x", "one\ntwo: 100%");
+        assert_eq!(found, "::error file=a%2Cb.yaml,line=3,col=5,title=50%25%3A x::one%0Atwo: 100%25\n");
+    }
+}

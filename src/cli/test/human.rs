@@ -1,0 +1,177 @@
+//! The report for people.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+
+use super::Outcome;
+use super::baseline::{Change, Compared};
+use super::case::{Case, Judged, Status, Tested};
+use super::plan::name;
+use crate::cli::causes::Causes;
+use crate::report::some;
+
+const OK: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const ODD: Style = AnsiColor::Yellow.on_default();
+
+/// Longer than this is slow.
+const SLOW: Duration = Duration::from_secs(1);
+
+pub fn text(outcome: &Outcome<'_>) -> String {
+    let mut text = String::new();
+    for Tested { file, cases } in &outcome.tested {
+        for case in cases.iter().filter(|case| !outcome.args.quiet || case.status != Status::Passed) {
+            text.push_str(&case_line(file, case));
+            text.push_str(&shares(case));
+        }
+    }
+    for Tested { file, cases } in &outcome.tested {
+        for case in cases.iter().filter(|case| case.status != Status::Passed) {
+            text.push_str(&case_details(file, case));
+        }
+    }
+    if !outcome.untold.is_empty() {
+        text.push('\n');
+    }
+    for known in &outcome.untold {
+        text.push_str(&format!("{BAD}{:>8}{BAD:#} {known}\n", "FAIL"));
+    }
+    if let Some(compared) = &outcome.compared {
+        text.push_str(&comparison(compared));
+    }
+    text.push_str(&slowest(&outcome.tested, outcome.args.slowest));
+    text + &summary_line(outcome)
+}
+
+fn case_line(file: &Path, case: &Case) -> String {
+    let (style, word) = match case.status {
+        Status::Passed => (OK, "ok"),
+        Status::Failed => (BAD, "FAIL"),
+        Status::NotRun => (ODD, "not run"),
+        Status::Invalid => (BAD, "INVALID"),
+        Status::OurFault => (BAD, "FAULT"),
+    };
+    let seconds = case.wall.as_secs_f64();
+    let what = match &case.reproduces {
+        Some(profile) => {
+            let causes = case.causes.as_ref().map_or(String::new(), Causes::text);
+            format!("reproduced under {profile}{causes}")
+        }
+        None if case.status == Status::Invalid => String::new(),
+        None => case.full_title(),
+    };
+    let line = format!("{style}{word:>8}{style:#} [{seconds:>7.3}s] {}  {what}", name(file, &case.cell));
+    format!("{}\n", line.trim_end())
+}
+
+/// Of how many seeds what was asked of a part of them held.
+fn shares(case: &Case) -> String {
+    let mut text = String::new();
+    for judged in case.judged.iter().filter(|judged| judged.verdict.passed) {
+        let Some((shared, asked)) = judged.share.as_ref().and_then(|shared| Some((shared, shared.asked?))) else {
+            continue;
+        };
+        let indent = " ".repeat(20);
+        let counted = format!("{} of {} seeds", shared.held, shared.of);
+        text.push_str(&format!("{indent}{}: {counted}, asked for {asked}\n", judged.verdict.name));
+        if let Some(repeat) = &shared.repeat {
+            text.push_str(&format!("{indent}  the first otherwise: {repeat}\n"));
+        }
+    }
+    text
+}
+
+fn case_details(file: &Path, case: &Case) -> String {
+    let bold = Style::new().bold();
+    let mut text = format!("\n{bold}{}{bold:#}  {}\n", name(file, &case.cell), case.title);
+    if case.text.is_empty() && case.judged.is_empty() {
+        return text;
+    }
+    for line in case.text.lines() {
+        text.push_str(&format!("  {line}\n").replace("  \n", "\n"));
+    }
+    case.failures().for_each(|judged| text.push_str(&failure(judged)));
+    if let Some(repeat) = &case.repeat
+        && !case.judged.is_empty()
+    {
+        text.push_str(&format!("  repeat with: {repeat}\n"));
+    }
+    text
+}
+
+fn failure(judged: &Judged) -> String {
+    let Judged { place, verdict, why, share } = judged;
+    let mut text = format!("  {}:{}  {}\n", place.file, place.line, verdict.name);
+    text.push_str(&format!("    expected  {}\n    happened  {}\n", verdict.expected, verdict.happened));
+    why.iter().for_each(|line| text.push_str(&format!("    {line}\n")));
+    if let Some(repeat) = share.as_ref().and_then(|share| share.repeat.as_ref()) {
+        text.push_str(&format!("    repeat with: {repeat}\n"));
+    }
+    text
+}
+
+/// What decides otherwise than it did, and the first decision in which it does.
+fn comparison(compared: &Compared) -> String {
+    let count = |wanted: fn(&Change) -> bool| compared.changes.iter().filter(|(_, change)| wanted(change)).count();
+    let mut text = String::new();
+    for (name, change) in &compared.changes {
+        match change {
+            Change::Same | Change::New => {}
+            Change::LogOnly => text.push_str(&format!("  {name}\n    decides the same, and its log differs\n")),
+            Change::Decision { number, was, now } => {
+                let told = |line: &Option<String>| line.clone().unwrap_or_else(|| "(nothing more)".to_string());
+                text.push_str(&format!("  {name}\n    decision {number}\n"));
+                text.push_str(&format!("      was  {}\n      now  {}\n", told(was), told(now)));
+            }
+        }
+    }
+    let (same, new) = (count(|change| *change == Change::Same), count(|change| *change == Change::New));
+    let other = compared.changes.len() - same - new;
+    let new = if new > 0 { format!(", {new} not in it") } else { String::new() };
+    let head = match compared.was_updated {
+        true => format!("baseline: {} stored, {other} changed{new}", some(compared.changes.len(), "run")),
+        false => format!("baseline: {same} as stored, {other} changed{new}"),
+    };
+    format!("\n{head}\n{text}")
+}
+
+fn slowest(tested: &[Tested], asked: Option<usize>) -> String {
+    let all = tested.iter().flat_map(|tested| tested.cases.iter().map(|case| (case.wall, case.name(&tested.file))));
+    let mut slow: Vec<(Duration, String)> = match asked {
+        Some(_) => all.collect(),
+        None => all.filter(|(wall, _)| *wall > SLOW).collect(),
+    };
+    slow.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    slow.truncate(asked.unwrap_or(usize::MAX));
+    if slow.is_empty() {
+        return String::new();
+    }
+    let lines = slow.iter().map(|(wall, name)| format!("  [{:>7.3}s] {name}\n", wall.as_secs_f64()));
+    format!("\nslowest\n{}", lines.collect::<String>())
+}
+
+fn summary_line(outcome: &Outcome<'_>) -> String {
+    let cases = || outcome.tested.iter().flat_map(|tested| &tested.cases);
+    let mut parts = Vec::new();
+    for (status, word, style) in [
+        (Status::Passed, "passed", OK),
+        (Status::Failed, "failed", BAD),
+        (Status::Invalid, "invalid", BAD),
+        (Status::OurFault, "broke an invariant", BAD),
+        (Status::NotRun, "not run", ODD),
+    ] {
+        let count = cases().filter(|case| case.status == status).count();
+        if count > 0 {
+            parts.push(format!("{style}{count} {word}{style:#}"));
+        }
+    }
+    if outcome.left_out > 0 {
+        parts.push(format!("{} left out", outcome.left_out));
+    }
+    let files = outcome.tested.len();
+    let runs = cases().count();
+    let runs = if runs == files { String::new() } else { format!(", {runs} runs") };
+    format!("\n{}{runs}: {} [{:.3}s]\n", some(files, "scenario"), parts.join(", "), outcome.wall.as_secs_f64())
+}

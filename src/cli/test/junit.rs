@@ -1,0 +1,78 @@
+//! The report as JUnit's XML, as Jenkins, GitLab and their like read it: a suite for each run of a scenario, a case for
+//! each expectation.
+//!
+//! The same verdicts give the same bytes, so no times are in it. Accepted by the schema of Jenkins' xUnit plug-in,
+//! `junit-10.xsd`, which knows no `skipped` of the whole.
+
+use std::path::Path;
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+
+use super::case::{Case, Judged, Status, Tested};
+
+pub fn text(tested: &[Tested]) -> String {
+    let mut report = Report::new("dryrack");
+    for Tested { file, cases } in tested {
+        report.add_test_suites(cases.iter().map(|case| suite(file, case)));
+    }
+    let text = report.to_string().expect("XML is written into memory");
+    let of_all = format!(" skipped=\"{}\"", report.skipped);
+    text.replacen(&of_all, "", 1)
+}
+
+fn suite(file: &Path, case: &Case) -> TestSuite {
+    let name = case.name(file);
+    let mut suite = TestSuite::new(name.clone());
+    let add = |suite: &mut TestSuite, test: &str, status: TestCaseStatus| {
+        let mut test = TestCase::new(test, status);
+        test.set_classname(name.clone());
+        suite.add_test_case(test);
+    };
+    if case.judged.is_empty() {
+        add(&mut suite, &case.title, whole(case));
+    }
+    for judged in &case.judged {
+        add(&mut suite, &judged.verdict.name, one(case, judged));
+    }
+    suite
+}
+
+/// Of a case in which nothing was judged.
+fn whole(case: &Case) -> TestCaseStatus {
+    let first = || case.text.lines().next().unwrap_or("").to_string();
+    match case.status {
+        Status::Passed => TestCaseStatus::success(),
+        Status::NotRun => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(first());
+            status
+        }
+        Status::Failed | Status::Invalid | Status::OurFault => {
+            let kind = match case.status {
+                Status::Failed => NonSuccessKind::Failure,
+                _ => NonSuccessKind::Error,
+            };
+            let mut status = TestCaseStatus::non_success(kind);
+            let of = if case.status == Status::OurFault { "invariant" } else { "input" };
+            status.set_type(of).set_message(first()).set_description(case.text.clone());
+            status
+        }
+    }
+}
+
+fn one(case: &Case, judged: &Judged) -> TestCaseStatus {
+    let Judged { place, verdict, why, share } = judged;
+    if verdict.passed {
+        return TestCaseStatus::success();
+    }
+    let mut text = format!("{}:{}:{}\n", place.file, place.line, place.column);
+    text.push_str(&format!("expected  {}\nhappened  {}\n", verdict.expected, verdict.happened));
+    why.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+    let repeat = share.as_ref().map_or(case.repeat.as_ref(), |share| share.repeat.as_ref());
+    if let Some(repeat) = repeat {
+        text.push_str(&format!("repeat with: {repeat}\n"));
+    }
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+    status.set_type("expectation").set_message(format!("expected {}", verdict.expected)).set_description(text);
+    status
+}

@@ -1,0 +1,56 @@
+//! When to run again: the files are looked at a few times a second.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Every file that may matter, with when it was written and how long it is.
+pub type Snapshot = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
+
+/// The YAML files below the paths; of a path that is a file, those beside it too, because it may include them.
+pub fn snapshot(paths: &[PathBuf]) -> Snapshot {
+    let mut seen = Snapshot::new();
+    for path in paths {
+        match path.is_dir() {
+            true => look(path, &mut seen),
+            false => {
+                note(path, &mut seen);
+                look(path.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new(".")), &mut seen);
+            }
+        }
+    }
+    seen
+}
+
+/// Waits until something differs from what was `seen`; gives what there is then.
+pub fn changed(paths: &[PathBuf], seen: Snapshot) -> Snapshot {
+    loop {
+        #[expect(clippy::disallowed_methods, reason = "the wall clock is waited for between runs, never in one")]
+        std::thread::sleep(PAUSE);
+        let now = snapshot(paths);
+        if now != seen {
+            return now;
+        }
+    }
+}
+
+fn look(dir: &Path, seen: &mut Snapshot) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        // A link to a folder is not followed: it may lead back here.
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => look(&path, seen),
+            _ if path.extension().is_some_and(|extension| extension == "yaml") => note(&path, seen),
+            _ => {}
+        }
+    }
+}
+
+fn note(path: &Path, seen: &mut Snapshot) {
+    let known = std::fs::metadata(path);
+    let stamp = known.map_or((None, 0), |known| (known.modified().ok(), known.len()));
+    seen.insert(path.to_path_buf(), stamp);
+}

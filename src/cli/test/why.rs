@@ -1,0 +1,52 @@
+//! The explanation of the job that a failed expectation is about: the same that `dryrack explain` gives, in a line or two.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cli::explain::brief;
+use crate::cli::rehearse::names;
+use crate::engine::{Records, Rehearsal, RunOptions, explain, run};
+use crate::expect::{Expectation, Subject, Verdict, What, Window};
+use crate::ids::JobId;
+use crate::units::SimTime;
+
+/// Failures of one run that are explained; whoever has more of them reads the first ones.
+const EXPLAINED: usize = 5;
+
+/// The lines for each failed expectation, by its place in the list. The run is made again and kept, which is cheaper than
+/// to keep every run.
+pub fn why(rehearsal: &Rehearsal, expectations: &[Expectation], verdicts: &[Verdict]) -> BTreeMap<usize, Vec<String>> {
+    let failed = expectations.iter().zip(verdicts).enumerate().filter(|(_, (_, verdict))| !verdict.passed);
+    let asked: Vec<_> = failed.filter_map(|(index, (known, _))| Some((index, about(known)?))).take(EXPLAINED).collect();
+    if asked.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut records = Records::default();
+    run(rehearsal, RunOptions::default(), &mut [&mut records]);
+    let names = names(rehearsal);
+    let lines = |(job, at): (JobId, Option<SimTime>)| {
+        let profile = Arc::clone(&rehearsal.profile);
+        let explained = explain(profile, rehearsal.seed, records.0.iter().cloned(), job, at).ok()?;
+        let demand = &rehearsal.arrivals.get(job.index())?.spec.demand;
+        Some(brief(&explained, demand, at, &names))
+    };
+    asked.into_iter().filter_map(|(index, asked)| Some((index, lines(asked)?))).collect()
+}
+
+/// The job, and the moment at which to ask; `None` for the end of the run.
+fn about(expectation: &Expectation) -> Option<(JobId, Option<SimTime>)> {
+    match &expectation.what {
+        What::State { subject: Subject::Job(job), window, .. } => Some((*job, moment(window))),
+        What::Count { subject: Some(Subject::Job(job)), window, .. } => Some((*job, moment(window))),
+        What::Evaluation { job, at, .. } => Some((*job, Some(*at))),
+        _ => None,
+    }
+}
+
+fn moment(window: &Window) -> Option<SimTime> {
+    match window {
+        Window::At(at) | Window::By(at) | Window::Until(at) => Some(*at),
+        Window::Throughout(from, _) => Some(*from),
+        _ => None,
+    }
+}

@@ -1,0 +1,74 @@
+//! In how many of several runs something has to hold.
+
+use std::fmt;
+
+use super::expectation::SourcePlace;
+use crate::units::Permille;
+
+/// A part of the seeds: `">= 95%"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    AtLeast(Permille),
+    AtMost(Permille),
+}
+
+/// What an expectation at this place says of the seeds, where it says anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareAt {
+    pub place: SourcePlace,
+    pub share: Share,
+}
+
+impl Share {
+    /// Every seed: what is meant where nothing is said.
+    pub const ALL: Share = Share::AtLeast(Permille::new(1000));
+
+    /// Whether `held` of `of` runs are enough, or few enough.
+    pub fn holds(self, held: usize, of: usize) -> bool {
+        let scaled = |part: usize| part as u128 * 1000;
+        match self {
+            Share::AtLeast(least) => scaled(held) >= u128::from(least.get()) * of as u128,
+            Share::AtMost(most) => scaled(held) <= u128::from(most.get()) * of as u128,
+        }
+    }
+
+    /// Whether a run in which the expectation did `passed` is one that speaks against this.
+    pub fn is_against(self, passed: bool) -> bool {
+        match self {
+            Share::AtLeast(_) => !passed,
+            Share::AtMost(_) => passed,
+        }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Share::AtLeast(all) if *all == Permille::new(1000) => f.write_str("every seed"),
+            Share::AtLeast(least) => write!(f, "at least {least} of the seeds"),
+            Share::AtMost(most) => write!(f, "at most {most} of the seeds"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_of_whole_runs() {
+        let rows = [
+            (Share::AtLeast(Permille::new(950)), 95, 100, true),
+            (Share::AtLeast(Permille::new(950)), 94, 100, false),
+            // 95% of 7 is 6.65.
+            (Share::AtLeast(Permille::new(950)), 6, 7, false),
+            (Share::AtMost(Permille::new(50)), 5, 100, true),
+            (Share::AtMost(Permille::new(50)), 6, 100, false),
+            (Share::ALL, 3, 3, true),
+            (Share::ALL, 2, 3, false),
+        ];
+        for (share, held, of, expected) in rows {
+            assert_eq!(share.holds(held, of), expected, "{held} of {of}: {share}");
+        }
+    }
+}

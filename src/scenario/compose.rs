@@ -1,0 +1,291 @@
+//! From the tree of one file to the tree of one run: files included, parameters filled in, fleets put in place, a cell of
+//! the matrix chosen.
+//!
+//! The order is part of the format. Files are included first, so that an override can name what they bring. Then
+//! `--set params.…` and `--set matrix.…` apply, then the matrix and the parameters; fleets come after them, so that a
+//! parameter can name a fleet; the other overrides come last and are not filled in.
+
+use std::path::Path;
+
+use super::diagnostic::{Report, SourceId};
+use super::fleets;
+use super::include::{include, listed};
+use super::load::Options;
+use super::params::{self, Axis, OWN_AXES, Params};
+use super::seeds;
+use super::set::{Override, apply};
+use super::tree::{Entry, Node, Tree};
+use crate::expect::ShareAt;
+
+/// Keys that are gone once a file is composed.
+const COMPOSED: [&str; 4] = ["include", "params", "fleets", "matrix"];
+
+/// What one run is read from.
+pub(super) struct Composed {
+    pub tree: Tree,
+    /// The text of the file no longer says the same.
+    pub is_changed: bool,
+    pub shares: Vec<ShareAt>,
+}
+
+/// The file before a cell is chosen.
+pub(super) struct Assembled {
+    tree: Tree,
+    axes: Vec<Axis>,
+    is_changed: bool,
+}
+
+/// One cell of a matrix, or the whole of a file that has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// `profile=spread, gpus=2`; empty without a matrix.
+    pub name: String,
+    /// The overrides that choose it, as [`Options::set`] takes them.
+    pub set: Vec<String>,
+    /// What the file reproduces under other profiles is reproduced in this cell: not in a second one that differs from
+    /// it in the profile alone.
+    pub reproduces: bool,
+}
+
+impl Cell {
+    /// The whole of a file without a matrix.
+    pub fn whole() -> Cell {
+        Cell { name: String::new(), set: Vec::new(), reproduces: true }
+    }
+}
+
+/// What a file would have run, before any of it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// As written, parameters not filled in.
+    pub title: String,
+    pub tags: Vec<String>,
+    pub cells: Vec<Cell>,
+    /// Empty where the file says nothing of several.
+    pub seeds: Vec<u64>,
+}
+
+/// Includes files and applies what the command line says of parameters and the matrix.
+pub(super) fn assemble(
+    mut tree: Tree,
+    path: Option<&Path>,
+    folder: &Path,
+    options: &Options,
+    report: &mut Report,
+) -> Assembled {
+    let mut is_changed = include(&mut tree, path, folder, report);
+    for argument in options.set.iter().filter(|argument| is_early(argument)) {
+        let known = names_within(&tree);
+        let matrix = tree.get("matrix").cloned();
+        apply(&mut tree, &Override { option: "--set", path: "", argument }, report);
+        refuse_new(&mut tree, &known, report);
+        keep_places(&mut tree, matrix.as_ref());
+        is_changed = true;
+    }
+    let mut axes = tree.get("matrix").map_or(Vec::new(), |matrix| params::axes(matrix, report));
+    is_changed |= !axes.is_empty();
+    // `--profile` and the like stand over the file, and so over the axis.
+    for (name, given) in [("profile", &options.profile), ("seed", &options.seed), ("until", &options.until)] {
+        axes.retain(|axis| axis.name != name || given.is_none());
+    }
+    Assembled { tree, axes, is_changed }
+}
+
+/// `params.gpus=2` and `matrix.gpus=2`.
+fn is_early(argument: &str) -> bool {
+    let path = argument.split('=').next().unwrap_or("");
+    matches!(path.split('.').next(), Some("params" | "matrix"))
+}
+
+/// The names of parameters and axes.
+fn names_within(tree: &Tree) -> Vec<(&'static str, Vec<String>)> {
+    let names = |key: &'static str| match tree.get(key).map(|tree| &tree.node) {
+        Some(Node::Map(entries)) => (key, entries.iter().map(|entry| entry.key.clone()).collect()),
+        _ => (key, Vec::new()),
+    };
+    vec![names("params"), names("matrix")]
+}
+
+/// An override changes a parameter; one that the file does not have is a slip.
+fn refuse_new(tree: &mut Tree, known: &[(&'static str, Vec<String>)], report: &mut Report) {
+    let Node::Map(entries) = &mut tree.node else { return };
+    for (key, names) in known {
+        let Some(Node::Map(inner)) =
+            entries.iter_mut().find(|entry| entry.key == *key).map(|entry| &mut entry.value.node)
+        else {
+            continue;
+        };
+        inner.retain(|entry| {
+            let is_known = names.contains(&entry.key);
+            if !is_known {
+                let what = if *key == "params" { "parameter" } else { "axis of the matrix" };
+                let message = format!("no {what} is named `{}`", entry.key);
+                report.unknown(entry.key_span, message, &entry.key, names.iter().map(String::as_str));
+            }
+            is_known
+        });
+    }
+}
+
+/// A value that was chosen from those of an axis stands where the file has it, so that its faults are shown there.
+fn keep_places(tree: &mut Tree, before: Option<&Tree>) {
+    let Node::Map(entries) = &mut tree.node else { return };
+    let matrix = entries.iter_mut().find(|entry| entry.key == "matrix").map(|entry| &mut entry.value.node);
+    let (Some(Node::Map(axes)), Some(before)) = (matrix, before) else { return };
+    for axis in axes {
+        let Some(Node::List(values)) = before.get(&axis.key).map(|values| &values.node) else { continue };
+        let chosen = values.iter().find(|value| value.scalar().is_some() && value.scalar() == axis.value.scalar());
+        if let Some(chosen) = chosen {
+            axis.value = chosen.clone();
+        }
+    }
+}
+
+impl Assembled {
+    pub fn outline(&self, report: &mut Report) -> Outline {
+        let cells = params::cells(&self.axes).into_iter().map(|cell| {
+            let names: Vec<String> =
+                cell.iter().map(|(name, value)| format!("{name}={}", value.scalar().unwrap_or(""))).collect();
+            let is_first = |(name, value): &(&str, &Tree)| {
+                let axis = self.axes.iter().find(|axis| axis.name == *name);
+                *name != "profile" || axis.is_some_and(|axis| axis.values[0].scalar() == value.scalar())
+            };
+            Cell {
+                name: names.join(", "),
+                set: cell.iter().map(|(name, value)| params::as_override(name, value)).collect(),
+                reproduces: cell.iter().all(is_first),
+            }
+        });
+        let title = self.tree.get("scenario").and_then(Tree::scalar).unwrap_or("");
+        let tags = match self.tree.get("tags").map(|tags| (&tags.node, tags)) {
+            Some((Node::List(items), _)) => items.iter().filter_map(Tree::scalar).map(str::to_string).collect(),
+            Some((_, tags)) => tags.scalar().into_iter().map(str::to_string).collect(),
+            None => Vec::new(),
+        };
+        let has_seeds = self.axes.iter().all(|axis| axis.name != "seed");
+        let seeds = self.tree.get("seeds").filter(|_| has_seeds).map_or(Vec::new(), |tree| seeds::seeds(tree, report));
+        Outline { title: title.to_string(), tags, cells: cells.collect(), seeds }
+    }
+
+    /// The tree of the only cell that is left, and the overrides that come last.
+    pub fn compose(mut self, own: SourceId, options: &Options, report: &mut Report) -> Composed {
+        self.refuse_several(report);
+        let (params, matrix, fleets) = self.take_parts();
+        let mut params = Params::read(params.as_ref(), &self.axes, report);
+        let tree = &mut self.tree;
+        if let Node::Map(entries) = &mut tree.node {
+            entries.iter_mut().for_each(|entry| params.fill(&mut entry.value, report));
+        }
+        let mut fleets = fleets;
+        if let Some(fleets) = &mut fleets {
+            params.fill(fleets, report);
+        }
+        if !params.is_empty() {
+            params.tell_unused(own, report);
+        }
+        self.is_changed |= !params.is_empty() || matrix;
+        self.set_own_axes(report);
+        self.is_changed |= put_fleets(&mut self.tree, fleets.as_ref(), report);
+        let shares = self.take_seeds(options, report);
+        self.is_changed |= override_all(&mut self.tree, options, report);
+        Composed { tree: self.tree, is_changed: self.is_changed, shares }
+    }
+
+    fn refuse_several(&self, report: &mut Report) {
+        if report.has_errors() {
+            return;
+        }
+        let cells = params::cells(&self.axes);
+        if let [first, _, ..] = cells.as_slice() {
+            let pinned: Vec<String> =
+                first.iter().map(|(name, value)| format!("--set {}", params::as_override(name, value))).collect();
+            let span = self.axes[0].span;
+            let message = format!("the matrix has {} cells, and a run is of one", cells.len());
+            let help = format!("choose one with `{}`, or run all with `dryrack test`", pinned.join(" "));
+            report.error_with_help(span, message, help);
+        }
+    }
+
+    /// Takes `params:`, `matrix:` and `fleets:` out of the tree.
+    fn take_parts(&mut self) -> (Option<Tree>, bool, Option<Tree>) {
+        let Node::Map(entries) = &mut self.tree.node else { return (None, false, None) };
+        let mut take = |key: &str| {
+            let at = entries.iter().position(|entry| entry.key == key);
+            at.map(|at| entries.remove(at).value)
+        };
+        (take("params"), take("matrix").is_some(), take("fleets"))
+    }
+
+    fn set_own_axes(&mut self, report: &mut Report) {
+        let Node::Map(entries) = &mut self.tree.node else { return };
+        for axis in self.axes.iter().filter(|axis| OWN_AXES.contains(&axis.name.as_str())) {
+            if let Some(known) = entries.iter().find(|entry| entry.key == axis.name) {
+                let message = format!("`{}` is an axis of the matrix, and is given here too", axis.name);
+                report.error_with_help(known.key_span, message, "keep one of the two");
+                continue;
+            }
+            entries.push(Entry { key: axis.name.clone(), key_span: axis.span, value: axis.values[0].clone() });
+        }
+    }
+
+    /// Puts the first seed of several in their place; `--seed` has been given for another.
+    fn take_seeds(&mut self, options: &Options, report: &mut Report) -> Vec<ShareAt> {
+        let Node::Map(entries) = &mut self.tree.node else { return Vec::new() };
+        let at = entries.iter().position(|entry| entry.key == "seeds");
+        let expect = entries.iter_mut().find(|entry| entry.key == "expect");
+        let shares = expect.map_or(Vec::new(), |expect| seeds::take_shares(&mut expect.value, at.is_some(), report));
+        let Some(at) = at else { return shares };
+        let entry = entries.remove(at);
+        if let Some(one) = entries.iter().find(|entry| entry.key == "seed") {
+            let message = "`seed` and `seeds` exclude each other: one run or several";
+            report.error_with_help(one.key_span, message, "keep one of `seed` and `seeds`");
+        }
+        let seeds = seeds::seeds(&entry.value, report);
+        if let (Some(first), None) = (seeds.first(), &options.seed) {
+            let node = Node::Scalar { text: first.to_string(), quoted: false };
+            let value = Tree { span: entry.value.span, node };
+            entries.push(Entry { key: "seed".to_string(), key_span: entry.key_span, value });
+        }
+        self.is_changed = true;
+        shares
+    }
+}
+
+fn put_fleets(tree: &mut Tree, fleets: Option<&Tree>, report: &mut Report) -> bool {
+    let Node::Map(entries) = &mut tree.node else { return false };
+    let Some(at) = entries.iter().position(|entry| entry.key == "nodes") else { return fleets.is_some() };
+    let entry = listed(entries[at].clone());
+    entries[at] = entry;
+    fleets::expand(&mut entries[at].value, fleets, report) || fleets.is_some()
+}
+
+fn override_all(tree: &mut Tree, options: &Options, report: &mut Report) -> bool {
+    let late = options.set.iter().filter(|argument| !is_early(argument));
+    let set = late.map(|argument| ("--set", "", argument.as_str()));
+    let named = [
+        ("--seed", "seed", &options.seed),
+        ("--profile", "profile", &options.profile),
+        ("--until", "until", &options.until),
+    ];
+    let named = named.into_iter().filter_map(|(option, path, argument)| Some((option, path, argument.as_deref()?)));
+    let overrides: Vec<_> = set.chain(named).collect();
+    for (option, path, argument) in &overrides {
+        apply(tree, &Override { option, path, argument }, report);
+    }
+    refuse_composed(tree, report);
+    !overrides.is_empty()
+}
+
+/// What composed the file is gone by now; an override cannot bring it back.
+fn refuse_composed(tree: &mut Tree, report: &mut Report) {
+    let Node::Map(entries) = &mut tree.node else { return };
+    entries.retain(|entry| {
+        let is_late = COMPOSED.contains(&entry.key.as_str());
+        if is_late {
+            let message = format!("`{}` cannot be overridden", entry.key);
+            let help = "override what it brings, such as `nodes.alpha.state=not_ready`, or a parameter";
+            report.error_with_help(entry.key_span, message, help);
+        }
+        !is_late
+    });
+}

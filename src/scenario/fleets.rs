@@ -1,0 +1,88 @@
+//! Named fleets: `fleets: {lab: [nodes…]}`, and `{fleet: lab}` in the place of nodes.
+
+use super::diagnostic::Report;
+use super::fields::{Fields, text};
+use super::tree::{Entry, Node, Tree};
+
+/// Entries that `nodes:` may come to, with those of fleets.
+const MAX_ENTRIES: usize = 100_000;
+
+pub(super) const FLEET_FIELDS: [&str; 1] = ["fleet"];
+
+/// Puts the nodes of fleets in the place of their names. Gives whether there were any.
+pub(super) fn expand(nodes: &mut Tree, fleets: Option<&Tree>, report: &mut Report) -> bool {
+    let known = known(fleets, report);
+    let Node::List(items) = &mut nodes.node else { return false };
+    if items.iter().all(|item| item.get("fleet").is_none()) {
+        return false;
+    }
+    let mut expanded = Vec::new();
+    put(items, known, &mut Vec::new(), &mut expanded, report);
+    *items = expanded;
+    true
+}
+
+/// The fleets, each a list of nodes.
+fn known<'t>(fleets: Option<&'t Tree>, report: &mut Report) -> &'t [Entry] {
+    let Some(tree) = fleets else { return &[] };
+    let Node::Map(entries) = &tree.node else {
+        let message = format!("expected `fleets` as a map from name to nodes, found {}", tree.kind());
+        report.error_with_help(tree.span, message, "write `{lab: [{name: alpha, machine: a100-80g-x8}]}`");
+        return &[];
+    };
+    for entry in entries.iter().filter(|entry| !matches!(entry.value.node, Node::List(_))) {
+        let message = format!("expected the fleet `{}` as a list of nodes, found {}", entry.key, entry.value.kind());
+        report.error_with_help(entry.value.span, message, "write each node behind `- `");
+    }
+    entries
+}
+
+/// `open` are the fleets that are being put in, from the outermost.
+fn put<'t>(items: &'t [Tree], known: &'t [Entry], open: &mut Vec<&'t str>, out: &mut Vec<Tree>, report: &mut Report) {
+    for item in items {
+        if item.get("fleet").is_none() {
+            out.push(item.clone());
+        } else {
+            named(item, known, open, out, report);
+        }
+        if out.len() > MAX_ENTRIES {
+            return;
+        }
+    }
+}
+
+fn named<'t>(item: &'t Tree, known: &'t [Entry], open: &mut Vec<&'t str>, out: &mut Vec<Tree>, report: &mut Report) {
+    let Some(fields) = Fields::read(item, "a fleet by name", &FLEET_FIELDS, report) else { return };
+    let Some(tree) = fields.get("fleet") else { return };
+    let names = match &tree.node {
+        Node::List(names) => names.as_slice(),
+        _ => std::slice::from_ref(tree),
+    };
+    for name in names {
+        let Some(typed) = text(name, "the name of a fleet", report) else { continue };
+        let Some(fleet) = known.iter().find(|fleet| fleet.key == typed) else {
+            let message = format!("no fleet is named `{typed}`");
+            match known.is_empty() {
+                true => report.error_with_help(name.span, message, format!("add `fleets: {{{typed}: [nodes…]}}`")),
+                false => report.unknown(name.span, message, typed, known.iter().map(|fleet| fleet.key.as_str())),
+            }
+            continue;
+        };
+        if open.contains(&fleet.key.as_str()) {
+            let message = format!("the fleet `{typed}` is a part of itself");
+            report.error_with_help(name.span, message, "write out the nodes that are meant");
+            continue;
+        }
+        let Node::List(nodes) = &fleet.value.node else { continue };
+        open.push(&fleet.key);
+        put(nodes, known, open, out, report);
+        open.pop();
+        if out.len() > MAX_ENTRIES {
+            let message = format!("fleets of fleets come to more than {MAX_ENTRIES} entries");
+            if !report.has_errors() {
+                report.error_with_help(name.span, message, "use `count:` for nodes that are alike");
+            }
+            return;
+        }
+    }
+}

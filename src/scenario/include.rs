@@ -1,0 +1,178 @@
+//! Other files, brought into this one: `include: [fleet.part.yaml]`.
+//!
+//! What an included file holds comes before what the file itself holds, in the order in which files are named. Lists are
+//! joined, maps are merged; two machines or fleets of one name are an error, and a parameter of the file itself stands
+//! over one that is brought. A file that is reached by several ways is brought once.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::diagnostic::{Report, Span};
+use super::fields::{Fields, list, text};
+use super::parse::parse;
+use super::source::read_text;
+use super::tree::{Entry, Node, Tree};
+
+/// What an included file may hold.
+pub(super) const INCLUDED_FIELDS: [&str; 9] =
+    ["include", "params", "fleets", "machines", "nodes", "jobs", "changes", "faults", "failures"];
+/// Of these, the lists.
+const LISTS: [&str; 5] = ["nodes", "jobs", "changes", "faults", "failures"];
+
+/// Files of one scenario, itself among them.
+const MAX_FILES: usize = 64;
+
+/// The files that are being read, from the scenario inwards, and all that were.
+struct Ways {
+    open: Vec<(PathBuf, String)>,
+    read: BTreeSet<PathBuf>,
+}
+
+/// Puts what `include:` names into the tree of a scenario, and takes `include:` out. `path` is where the tree was read,
+/// if it was a file. Gives whether there was anything to include.
+pub(super) fn include(tree: &mut Tree, path: Option<&Path>, folder: &Path, report: &mut Report) -> bool {
+    let mut ways = Ways { open: Vec::new(), read: BTreeSet::new() };
+    if let Some(path) = path {
+        ways.read.insert(identity(path));
+        ways.open.push((identity(path), path.display().to_string()));
+    }
+    bring(tree, folder, &mut ways, report)
+}
+
+/// The same for every way to name a file.
+fn identity(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+fn bring(tree: &mut Tree, folder: &Path, ways: &mut Ways, report: &mut Report) -> bool {
+    let Node::Map(entries) = &mut tree.node else { return false };
+    let Some(at) = entries.iter().position(|entry| entry.key == "include") else { return false };
+    let named = entries.remove(at).value;
+    let items = match named.node {
+        Node::List(items) => items,
+        _ => vec![named],
+    };
+    let mut brought: Vec<Entry> = Vec::new();
+    for item in &items {
+        let Some(typed) = text(item, "the path of a file", report) else { continue };
+        if let Some(more) = file(typed, item.span, folder, ways, report) {
+            more.into_iter().for_each(|entry| add(&mut brought, entry, report));
+        }
+    }
+    for entry in brought {
+        lay_under(entries, entry, report);
+    }
+    true
+}
+
+/// The entries of one file, with those that it includes itself.
+fn file(typed: &str, span: Span, folder: &Path, ways: &mut Ways, report: &mut Report) -> Option<Vec<Entry>> {
+    let path = folder.join(typed);
+    let own = identity(&path);
+    if let Some(at) = ways.open.iter().position(|(open, _)| *open == own) {
+        let by: Vec<&str> = ways.open[at + 1..].iter().map(|(_, name)| name.as_str()).collect();
+        let way = if by.is_empty() { String::new() } else { format!(" by way of {}", list(by.into_iter())) };
+        let message = format!("`{typed}` includes itself{way}");
+        let help = "move what both need into a third file, and include that";
+        report.error_with_help(span, message, help);
+        return None;
+    }
+    if !ways.read.insert(own.clone()) {
+        return None;
+    }
+    if ways.read.len() > MAX_FILES {
+        let message = format!("more than {MAX_FILES} files are included");
+        report.error_with_help(span, message, "join some of them");
+        return None;
+    }
+    let (source, text) = read_text(&path, Some(span), report)?;
+    let mut tree = parse(&text, source, report)?;
+    ways.open.push((own, path.display().to_string()));
+    bring(&mut tree, path.parent().unwrap_or(folder), ways, report);
+    ways.open.pop();
+    let fields = Fields::read(&tree, "an included file", &INCLUDED_FIELDS, report)?;
+    for key in LISTS {
+        if !is_fleet(key, fields.get(key)) {
+            fields.list(key, report);
+        }
+    }
+    let Node::Map(entries) = tree.node else { return None };
+    Some(entries.into_iter().filter(|entry| INCLUDED_FIELDS.contains(&entry.key.as_str())).map(listed).collect())
+}
+
+/// `nodes: {fleet: lab}`, which is a list of one.
+fn is_fleet(key: &str, tree: Option<&Tree>) -> bool {
+    key == "nodes" && tree.is_some_and(|tree| tree.get("fleet").is_some())
+}
+
+/// The entry, with `nodes: {fleet: lab}` as a list.
+pub(super) fn listed(mut entry: Entry) -> Entry {
+    if is_fleet(&entry.key, Some(&entry.value)) {
+        let span = entry.value.span;
+        entry.value = Tree { span, node: Node::List(vec![entry.value]) };
+    }
+    entry
+}
+
+/// Adds an entry of a later file to those of earlier ones.
+fn add(brought: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
+    let Some(known) = brought.iter_mut().find(|known| known.key == entry.key) else {
+        brought.push(entry);
+        return;
+    };
+    match (&mut known.value.node, entry.value.node) {
+        (Node::List(items), Node::List(more)) => items.extend(more),
+        (Node::Map(entries), Node::Map(more)) => {
+            let kept = std::mem::take(entries);
+            *entries = joined(&entry.key, kept, more, report);
+        }
+        // One of them is wrong, and that has been said where it stands.
+        (_, _) => {}
+    }
+}
+
+/// Lays the entries of included files under those of the file.
+fn lay_under(own: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
+    let Some(at) = own.iter().position(|known| known.key == entry.key) else {
+        own.push(entry);
+        return;
+    };
+    let known = &mut own[at];
+    if is_fleet(&known.key, Some(&known.value)) {
+        let listed_own = listed(Entry { value: known.value.clone(), key: known.key.clone(), key_span: known.key_span });
+        known.value = listed_own.value;
+    }
+    // `nodes:` with nothing behind it beside an included file that has nodes.
+    if known.value.is_nothing() {
+        known.value = entry.value;
+        return;
+    }
+    match (&mut known.value.node, entry.value.node) {
+        (Node::List(items), Node::List(mut first)) => {
+            first.append(items);
+            *items = first;
+        }
+        (Node::Map(entries), Node::Map(first)) => {
+            let kept = std::mem::take(entries);
+            *entries = joined(&entry.key, first, kept, report);
+        }
+        // What the file holds is wrong, and the reading of it says so.
+        (_, _) => {}
+    }
+}
+
+/// Two maps as one. Of parameters the later value counts; of all else no name may be given twice.
+fn joined(what: &str, mut first: Vec<Entry>, later: Vec<Entry>, report: &mut Report) -> Vec<Entry> {
+    for entry in later {
+        match first.iter_mut().find(|known| known.key == entry.key) {
+            None => first.push(entry),
+            Some(known) if what == "params" => *known = entry,
+            Some(known) => {
+                let (file, line, _) = report.place(known.key_span);
+                let message = format!("`{}` is given twice in `{what}`", entry.key);
+                report.error_with_help(entry.key_span, message, format!("it is given at {file}:{line} already"));
+            }
+        }
+    }
+    first
+}

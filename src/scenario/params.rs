@@ -1,0 +1,242 @@
+//! Parameters and the matrix: `${gpus}` in any value, and a scenario for each cell.
+
+use std::collections::BTreeMap;
+
+use super::diagnostic::{Report, SourceId, Span};
+use super::emit;
+use super::fields::text;
+use super::tree::{Entry, Node, Tree};
+
+/// Fields of the file that an axis of the matrix may name; every other axis is a parameter.
+pub(super) const OWN_AXES: [&str; 3] = ["profile", "seed", "until"];
+
+/// Cells of one matrix.
+const MAX_CELLS: usize = 1_000;
+
+/// One axis of the matrix: a name and its values, all of them single.
+pub(super) struct Axis {
+    pub name: String,
+    pub span: Span,
+    pub values: Vec<Tree>,
+}
+
+/// A value that `${name}` stands for.
+struct Param {
+    value: Tree,
+    span: Span,
+    is_axis: bool,
+    is_used: bool,
+}
+
+/// All that `${…}` may name.
+#[derive(Default)]
+pub(super) struct Params(BTreeMap<String, Param>);
+
+/// The axes of `matrix:`.
+pub(super) fn axes(tree: &Tree, report: &mut Report) -> Vec<Axis> {
+    let Node::Map(entries) = &tree.node else {
+        let message = format!("expected `matrix` as a map from name to values, found {}", tree.kind());
+        report.error_with_help(tree.span, message, "write `{profile: [first-fit, spread], gpus: [1, 2]}`");
+        return Vec::new();
+    };
+    let mut axes = Vec::new();
+    for entry in entries {
+        let items = match &entry.value.node {
+            Node::List(items) => items.as_slice(),
+            _ => std::slice::from_ref(&entry.value),
+        };
+        if items.is_empty() {
+            let help = format!("write `{}: [1, 2]`, or leave it out", entry.key);
+            report.error_with_help(entry.value.span, format!("the axis `{}` has no values", entry.key), help);
+            continue;
+        }
+        let mut values: Vec<Tree> = Vec::new();
+        for item in items {
+            let Some(typed) = text(item, "a single value of the matrix", report) else { continue };
+            match values.iter().any(|known| known.scalar() == Some(typed)) {
+                true => {
+                    let message = format!("`{typed}` stands twice in the axis `{}`", entry.key);
+                    report.error_with_help(item.span, message, "keep one of the two");
+                }
+                false => values.push(item.clone()),
+            }
+        }
+        if is_name(&entry.key, entry.key_span, report) && !values.is_empty() {
+            axes.push(Axis { name: entry.key.clone(), span: entry.key_span, values });
+        }
+    }
+    let cells = axes.iter().try_fold(1usize, |cells, axis| cells.checked_mul(axis.values.len()));
+    if cells.is_none_or(|cells| cells > MAX_CELLS) {
+        let message = format!("the matrix has more than {MAX_CELLS} cells");
+        report.error_with_help(tree.span, message, "leave out values, or split the file");
+    }
+    axes
+}
+
+/// Each combination of one value of each axis, the last axis the fastest.
+pub(super) fn cells<'a>(axes: &'a [Axis]) -> Vec<Vec<(&'a str, &'a Tree)>> {
+    let mut cells: Vec<Vec<(&'a str, &'a Tree)>> = vec![Vec::new()];
+    for axis in axes {
+        let longer = |cell: Vec<(&'a str, &'a Tree)>| {
+            let with = move |value| cell.iter().copied().chain([(axis.name.as_str(), value)]).collect();
+            axis.values.iter().map(with).collect::<Vec<_>>()
+        };
+        cells = cells.into_iter().flat_map(longer).collect();
+    }
+    cells
+}
+
+/// `matrix.gpus=2`, as `--set` takes it.
+pub(super) fn as_override(name: &str, value: &Tree) -> String {
+    format!("matrix.{name}={}", emit::emit(value).trim_end())
+}
+
+fn is_name(name: &str, span: Span, report: &mut Report) -> bool {
+    let is_fine = !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-".contains(letter));
+    if !is_fine {
+        let help = "use letters, digits, `_` and `-`, as in `gpus_per_job`";
+        report.error_with_help(span, format!("`{name}` cannot be the name of a parameter"), help);
+    }
+    is_fine
+}
+
+impl Params {
+    /// Reads `params:`, and lays a value of each axis over them.
+    pub fn read(tree: Option<&Tree>, axes: &[Axis], report: &mut Report) -> Params {
+        let mut params = Params::default();
+        match tree.map(|tree| (&tree.node, tree)) {
+            None => {}
+            Some((Node::Map(entries), _)) => {
+                for entry in entries {
+                    params.add(entry, report);
+                }
+            }
+            Some((_, tree)) => {
+                let message = format!("expected `params` as a map from name to value, found {}", tree.kind());
+                report.error_with_help(tree.span, message, "write `{gpus: 4}`, and `${gpus}` where it is meant");
+            }
+        }
+        for axis in axes {
+            let value = axis.values[0].clone();
+            params.0.insert(axis.name.clone(), Param { value, span: axis.span, is_axis: true, is_used: false });
+        }
+        params
+    }
+
+    fn add(&mut self, entry: &Entry, report: &mut Report) {
+        if !is_name(&entry.key, entry.key_span, report) {
+            return;
+        }
+        if let Some(inner) = find_reference(&entry.value) {
+            let message = format!("`{}` is made of another parameter", entry.key);
+            report.error_with_help(inner, message, "write the value, or `$${` for these letters themselves");
+            return;
+        }
+        let value = entry.value.clone();
+        self.0.insert(entry.key.clone(), Param { value, span: entry.key_span, is_axis: false, is_used: false });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Puts values in the place of `${…}`, in all values below `tree`.
+    pub fn fill(&mut self, tree: &mut Tree, report: &mut Report) {
+        match &mut tree.node {
+            Node::Scalar { text, .. } if text.contains("${") => {
+                match self.filled(tree, report) {
+                    Some(filled) => *tree = filled,
+                    // What the letters would be taken for is beside the point.
+                    None => report.hush(tree.span),
+                }
+            }
+            Node::Scalar { .. } => {}
+            Node::List(items) => items.iter_mut().for_each(|item| self.fill(item, report)),
+            Node::Map(entries) => entries.iter_mut().for_each(|entry| self.fill(&mut entry.value, report)),
+        }
+    }
+
+    fn filled(&mut self, tree: &Tree, report: &mut Report) -> Option<Tree> {
+        let Node::Scalar { text, .. } = &tree.node else { return None };
+        let (mut out, mut at) = (String::new(), 0);
+        while let Some(found) = text[at..].find("${").map(|found| at + found) {
+            // `$${` is `${` itself.
+            if text[at..found].ends_with('$') {
+                out.push_str(&text[at..found]);
+                out.push('{');
+                at = found + 2;
+                continue;
+            }
+            out.push_str(&text[at..found]);
+            let Some(length) = text[found..].find('}') else {
+                let span = tree.span.within(found, 2, text.len());
+                report.error_with_help(span, "this `${` is never closed", "add `}`, or write `$${` for the letters");
+                return None;
+            };
+            let name = &text[found + 2..found + length];
+            let span = tree.span.within(found, length + 1, text.len());
+            let value = self.value(name, span, report)?;
+            at = found + length + 1;
+            if found == 0 && at == text.len() {
+                return Some(value.clone());
+            }
+            let Some(single) = value.scalar() else {
+                let help = format!("let `${{{name}}}` stand alone, or give it a single value");
+                report.error_with_help(
+                    span,
+                    format!("`{name}` is {}, and here is a part of a text", value.kind()),
+                    help,
+                );
+                return None;
+            };
+            out.push_str(single);
+        }
+        out.push_str(&text[at..]);
+        // In quotes, so that a value made of parts is never taken for nothing.
+        Some(Tree { span: tree.span, node: Node::Scalar { text: out, quoted: true } })
+    }
+
+    fn value(&mut self, name: &str, span: Span, report: &mut Report) -> Option<&Tree> {
+        if self.0.contains_key(name) {
+            let param = self.0.get_mut(name)?;
+            param.is_used = true;
+            return Some(&param.value);
+        }
+        let message = format!("no parameter is named `{name}`");
+        match self.0.is_empty() {
+            true => report.error_with_help(span, message, format!("add `params: {{{name}: …}}`")),
+            false => report.unknown(span, message, name, self.0.keys().map(String::as_str)),
+        }
+        None
+    }
+
+    /// Says what is given and not used: an axis that changes nothing is an error, a parameter of the file itself is odd.
+    pub fn tell_unused(&self, own: SourceId, report: &mut Report) {
+        for (name, param) in self.0.iter().filter(|(_, param)| !param.is_used) {
+            if param.is_axis && !OWN_AXES.contains(&name.as_str()) {
+                let message = format!("nothing differs along the axis `{name}`");
+                let near = crate::nearest::nearest(name, OWN_AXES);
+                let help = match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("write `${{{name}}}` where its values belong"),
+                };
+                report.error_with_help(param.span, message, help);
+            } else if !param.is_axis && param.span.source() == own {
+                let help = format!("write `${{{name}}}` where it is meant, or remove it");
+                report.warning(param.span, format!("the parameter `{name}` is not used"), help);
+            }
+        }
+    }
+}
+
+/// Where a value has a `${` in it that is meant.
+fn find_reference(tree: &Tree) -> Option<Span> {
+    match &tree.node {
+        Node::Scalar { text, .. } => {
+            let mut found = text.match_indices("${");
+            found.any(|(at, _)| !text[..at].ends_with('$')).then_some(tree.span)
+        }
+        Node::List(items) => items.iter().find_map(find_reference),
+        Node::Map(entries) => entries.iter().find_map(|entry| find_reference(&entry.value)),
+    }
+}

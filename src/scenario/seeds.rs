@@ -1,0 +1,96 @@
+//! `seeds: 1..100`, and what an expectation says of them: `{…, in: ">= 95%"}`.
+
+use super::diagnostic::Report;
+use super::fields::{text, value};
+use super::tree::{Entry, Node, Tree};
+use crate::expect::{Share, ShareAt, SourcePlace};
+use crate::units::Permille;
+
+/// Seeds of one file.
+const MAX_SEEDS: u64 = 100_000;
+
+/// The seeds of a file: `1..100`, both included, or a list. Empty after what is wrong was reported.
+pub(super) fn seeds(tree: &Tree, report: &mut Report) -> Vec<u64> {
+    if let Node::List(items) = &tree.node {
+        if items.is_empty() {
+            report.error_with_help(tree.span, "there are no seeds", "write `seeds: 1..100`");
+        }
+        let mut seeds: Vec<u64> = Vec::new();
+        for item in items {
+            let Some(seed) = value::<u64>(item, report) else { continue };
+            match seeds.contains(&seed) {
+                true => report.error_with_help(item.span, format!("seed {seed} stands there twice"), "keep one"),
+                false => seeds.push(seed),
+            }
+        }
+        return seeds;
+    }
+    let Some(typed) = text(tree, "seeds such as 1..100", report) else { return Vec::new() };
+    let ends = typed.split_once("..").map(|(first, last)| (first.trim().parse::<u64>(), last.trim().parse::<u64>()));
+    match ends {
+        Some((Ok(first), Ok(last))) if first <= last && last - first < MAX_SEEDS => (first..=last).collect(),
+        Some((Ok(first), Ok(last))) if first <= last => {
+            let message = format!("`{typed}` are more than {MAX_SEEDS} seeds");
+            report.error_with_help(tree.span, message, format!("write `{first}..{}` or fewer", first + 999));
+            Vec::new()
+        }
+        Some((Ok(first), Ok(last))) => {
+            let message = format!("`{typed}` is no seed at all");
+            report.error_with_help(tree.span, message, format!("write the smaller first: `{last}..{first}`"));
+            Vec::new()
+        }
+        _ => {
+            let help = "write `1..100`, both included, a list such as `[1, 7]`, or `seed: 7` for one";
+            report.error_with_help(tree.span, format!("`{typed}` are not seeds"), help);
+            Vec::new()
+        }
+    }
+}
+
+/// Takes `in:` out of the expectations, whose own grammar is about one run. `has_seeds` says whether it means anything.
+pub(super) fn take_shares(expect: &mut Tree, has_seeds: bool, report: &mut Report) -> Vec<ShareAt> {
+    let Node::List(items) = &mut expect.node else { return Vec::new() };
+    let mut shares = Vec::new();
+    for item in items {
+        let Node::Map(entries) = &mut item.node else { continue };
+        let Some(at) = entries.iter().position(|entry| entry.key == "in") else { continue };
+        let entry = entries.remove(at);
+        if !has_seeds {
+            let help = "add `seeds: 1..100` to the file, or leave `in` out";
+            report.error_with_help(entry.key_span, "`in` is a part of the seeds, and the file has one", help);
+        }
+        let Some(share) = share(&entry, report) else { continue };
+        let span = entries.first().map_or(item.span.start(), |first| first.key_span);
+        let (file, line, column) = report.place(span);
+        shares.push(ShareAt { place: SourcePlace { file, line, column }, share });
+    }
+    shares
+}
+
+fn share(entry: &Entry, report: &mut Report) -> Option<Share> {
+    let typed = text(&entry.value, "a part of the seeds such as \">= 95%\"", report)?;
+    let at_least = typed.strip_prefix(">=");
+    let Some(number) = at_least.or(typed.strip_prefix("<=")).map(str::trim) else {
+        let number = typed.trim_start_matches(['<', '>', '=', ' ']);
+        let help = format!("write \">= {number}\" or \"<= {number}\"");
+        report.error_with_help(
+            entry.value.span,
+            format!("`{typed}` does not say whether more or fewer would do"),
+            help,
+        );
+        return None;
+    };
+    match number.parse::<Permille>() {
+        Ok(part) if part <= Permille::new(1000) => {
+            Some(if at_least.is_some() { Share::AtLeast(part) } else { Share::AtMost(part) })
+        }
+        Ok(part) => {
+            report.error_with_help(entry.value.span, format!("{part} is more than all seeds"), "write 100% or less");
+            None
+        }
+        Err(error) => {
+            report.error_with_help(entry.value.span, error.to_string(), "write \">= 95%\"");
+            None
+        }
+    }
+}
