@@ -9,6 +9,7 @@ mod openb;
 mod oracle;
 mod report;
 mod runner;
+mod schema;
 mod selection;
 mod small_world;
 mod swf_samples;
@@ -63,6 +64,11 @@ fn main() {
             a_run_leaves_its_files_and_they_agree_with_what_it_says,
             random_worlds_run_from_the_command_line,
             traces_are_listed_and_a_wrong_name_is_answered,
+        }
+        Nothing: schema {
+            the_committed_schema_is_the_one_that_is_printed,
+            every_scenario_is_valid_under_the_schema,
+            the_schema_refuses_what_is_plainly_wrong,
         }
         Nothing: runner {
             each_cell_of_a_matrix_is_a_test_of_its_own,
