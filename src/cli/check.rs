@@ -9,7 +9,6 @@ use super::exit::{Done, Exit};
 use super::output::{Format, say, say_json, warn};
 use super::run::options;
 use super::select::scenario_files;
-use super::test::lacks_only_a_trace;
 use crate::report::some;
 use crate::scenario;
 
@@ -29,7 +28,7 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
     let (mut text, mut reports, mut invalid) = (String::new(), Vec::new(), 0);
     for file in &files {
         let diagnostics = scenario::check(file, &options());
-        let status = match (diagnostics.has_errors(), lacks_only_a_trace(&diagnostics)) {
+        let status = match (diagnostics.has_errors(), diagnostics.lacks_only_a_trace()) {
             (false, _) => "valid",
             // What the file itself says was found to be right.
             (true, true) => "trace_missing",

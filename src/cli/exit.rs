@@ -35,6 +35,14 @@ pub enum Failure {
 }
 
 impl Failure {
+    pub fn exit(&self) -> Exit {
+        match self {
+            Failure::Input(_) => Exit::BadInput,
+            Failure::BrokenPipe => Exit::Fine,
+            Failure::Ours(_) => Exit::OurFault,
+        }
+    }
+
     /// A sentence about a file.
     pub fn file(path: &std::path::Path, why: impl std::fmt::Display) -> Failure {
         Failure::Input(format!("error: {}: {why}", path.display()))

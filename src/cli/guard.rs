@@ -1,5 +1,6 @@
 //! Broken invariants: caught at the door, so that they can be named with what repeats them.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 
@@ -18,10 +19,16 @@ pub fn install() {
 
 /// What `work` gives, or the invariant that broke in it.
 pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
-        let message = MESSAGE.with(|message| message.borrow_mut().take());
-        message.unwrap_or_else(|| "a panic without a message".to_string())
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
+        // What the hook kept has the place as well.
+        let kept = MESSAGE.with(|message| message.borrow_mut().take());
+        kept.unwrap_or_else(|| text_of(&*payload))
     })
+}
+
+fn text_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a panic without a message").to_string()
 }
 
 #[cfg(test)]
@@ -31,5 +38,13 @@ mod tests {
     #[test]
     fn work_that_ends_well_gives_what_it_gives() {
         assert_eq!(guarded(|| 7), Ok(7));
+    }
+
+    #[test]
+    fn an_invariant_that_breaks_gives_its_message() {
+        let (taken, held) = (3, 2);
+        let broken = guarded(|| assert!(taken <= held, "{taken} taken of {held}"));
+        assert_eq!(broken, Err("3 taken of 2".to_string()));
+        assert_eq!(guarded(|| panic!("no claim")), Err::<(), _>("no claim".to_string()));
     }
 }

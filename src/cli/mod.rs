@@ -96,14 +96,13 @@ pub fn main() -> Exit {
     cli.color.apply();
     match guard::guarded(|| cli.dispatch()) {
         Ok(Ok(exit)) => exit,
-        Ok(Err(Failure::BrokenPipe)) => Exit::Fine,
-        Ok(Err(Failure::Input(message))) => {
-            output::warn(&ended(message));
-            Exit::BadInput
-        }
-        Ok(Err(Failure::Ours(message))) => {
-            output::warn(&ended(message));
-            Exit::OurFault
+        Ok(Err(failure)) => {
+            let exit = failure.exit();
+            match failure {
+                Failure::Input(message) | Failure::Ours(message) => output::warn(&ended(message)),
+                Failure::BrokenPipe => {}
+            }
+            exit
         }
         Err(message) => {
             let typed: Vec<String> = std::env::args().skip(1).collect();

@@ -7,7 +7,7 @@ use crate::engine::{Progress, Rehearsal, RunEnd, RunOptions, run};
 use crate::event::{Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
 use crate::expect::{Expectation, Horizon, Judge, Verdict};
 use crate::ids::Names;
-use crate::report::{Accounts, LogWriter};
+use crate::report::{LogWriter, RunAccount};
 use crate::units::SimTime;
 
 pub struct Rehearsed {
@@ -16,7 +16,7 @@ pub struct Rehearsed {
     pub until: SimTime,
     pub digest: Digest,
     pub verdicts: Vec<Verdict>,
-    pub accounts: Accounts,
+    pub accounts: RunAccount,
     pub wall: Duration,
 }
 
@@ -40,7 +40,7 @@ pub fn rehearse_with(
     #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
     let begun = Instant::now();
     let mut judge = Judge::new(expectations, names(rehearsal));
-    let mut accounts = Accounts::default();
+    let mut accounts = RunAccount::default();
     let mut digester = Digester::default();
     let options = RunOptions { progress: Some(progress), ..RunOptions::default() };
     let end = {
@@ -92,4 +92,57 @@ pub fn fault_text(message: &str, seed: u64, progress: &Progress, command: &str) 
         progress.step(),
         progress.at()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use super::*;
+    use crate::cli::exit::{Exit, Failure};
+    use crate::cli::guard::guarded;
+    use crate::cli::run::Overrides;
+    use crate::scenario::{Options, load_text};
+
+    /// Breaks an invariant of its own when the job is placed.
+    struct Breaks;
+
+    impl io::Write for Breaks {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let line = String::from_utf8_lossy(bytes);
+            assert!(!line.contains("\"placed\""), "nothing is placed here");
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const SCENARIO: &str = "\
+scenario: One job on one node
+seed: 7
+nodes: [{name: alpha, cpus: 2}]
+jobs: [{name: one, at: 10s, cpus: 1, duration: 1m}]
+expect: [{name: ends, job: one, is: completed}]
+";
+
+    #[test]
+    fn a_broken_invariant_is_told_with_seed_step_time_and_what_repeats_it() {
+        let loaded = load_text("one.yaml", SCENARIO, Path::new(""), &Options::default());
+        let loaded = loaded.unwrap_or_else(|faults| panic!("{faults}"));
+        let (rehearsal, progress) = (loaded.rehearsal, Progress::default());
+        let mut log = LogWriter::new(Breaks, &header(&rehearsal)).expect("it takes the header");
+        let broken = guarded(|| rehearse(&rehearsal, loaded.expectations, &progress, Some(&mut log)));
+        let message = broken.err().expect("the job is placed");
+        let command = Overrides::under(Some("pack".into())).repeat(Path::new("one.yaml"), rehearsal.seed);
+        let said = fault_text(&message, rehearsal.seed, &progress, &command);
+        // The first step declares the node; the job comes in the second.
+        let wanted = "our fault: nothing is placed here\n  seed 7, step 2, at 10s\n  \
+                      repeat with: dryrack run one.yaml --seed 7 --profile pack\n";
+        assert_eq!(said, wanted);
+        assert_eq!(Failure::Ours(said).exit(), Exit::OurFault);
+        assert_eq!(Exit::OurFault as u8, 3);
+    }
 }

@@ -11,7 +11,7 @@ use super::output::{Format, WholeFile, say, say_json, warn};
 use super::rehearse::{Rehearsed, fault_text, header, rehearse};
 use crate::engine::{Progress, Rehearsal};
 use crate::report::{Heading, LogWriter, Metrics, summary, write_jobs_csv, write_nodes_csv};
-use crate::scenario::{Loaded, Options, load};
+use crate::scenario::{Loaded, Options, TraceUse, load};
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -113,7 +113,7 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
     let loaded = load(&args.file, &args.overrides.lower());
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
-    let Loaded { rehearsal, expectations, .. } = loaded;
+    let Loaded { rehearsal, expectations, trace, .. } = loaded;
     let progress = Progress::default();
     let command = args.overrides.repeat(&args.file, rehearsal.seed);
     let fault = |message: String| Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command));
@@ -137,7 +137,7 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
     if let Some(dir) = &args.out {
         write_tables(dir, &rehearsal, &rehearsed, &metrics)?;
     }
-    report(&rehearsal, &rehearsed, &metrics, format)?;
+    report(&rehearsal, trace.as_ref(), &rehearsed, &metrics, format)?;
     let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     Ok(if failed { Exit::Failed } else { Exit::Fine })
 }
@@ -155,7 +155,13 @@ fn write_tables(dir: &Path, rehearsal: &Rehearsal, rehearsed: &Rehearsed, metric
     WholeFile::write(&dir.join("metrics.json"), json.as_bytes())
 }
 
-fn report(rehearsal: &Rehearsal, rehearsed: &Rehearsed, metrics: &Metrics, format: Format) -> Result<(), Failure> {
+fn report(
+    rehearsal: &Rehearsal,
+    trace: Option<&TraceUse>,
+    rehearsed: &Rehearsed,
+    metrics: &Metrics,
+    format: Format,
+) -> Result<(), Failure> {
     let digest = rehearsed.digest.to_string();
     match format {
         Format::Human => {
@@ -164,6 +170,7 @@ fn report(rehearsal: &Rehearsal, rehearsed: &Rehearsed, metrics: &Metrics, forma
                 profile: &rehearsal.profile.name,
                 seed: rehearsal.seed,
                 digest: &digest,
+                trace: trace.map_or(Vec::new(), TraceUse::lines),
             };
             say(&summary(&heading, &rehearsed.accounts, metrics, &rehearsed.verdicts))?;
         }
@@ -181,6 +188,7 @@ fn report(rehearsal: &Rehearsal, rehearsed: &Rehearsed, metrics: &Metrics, forma
                 "steps": rehearsed.end.steps,
                 "sim_seconds": rehearsed.until.as_secs_f64(),
                 "wall_seconds": rehearsed.wall.as_secs_f64(),
+                "trace": trace,
                 "expectations": expectations,
                 "metrics": metrics,
             }))?;

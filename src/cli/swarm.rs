@@ -16,6 +16,7 @@ use super::rehearse::fault_text;
 use super::test::pool;
 use crate::control::Profile;
 use crate::engine::{Progress, WorldResult, run_world};
+use crate::event::Outcome;
 use crate::scenario::{load_profile, profile_names};
 
 #[derive(Debug, Args)]
@@ -66,14 +67,18 @@ fn tell(results: &[Result<WorldResult, String>], faults: usize, format: Format) 
     let sum = |part: fn(&WorldResult) -> u64| results.iter().flatten().map(part).sum::<u64>();
     let (records, jobs) = (sum(|world| world.records), sum(|world| world.accounts.submitted));
     match format {
-        Format::Json => say_json(&json!({
-            "worlds": results.len(), "broken": faults, "records": records, "jobs_submitted": jobs,
-            "jobs_ended": sum(|world| world.accounts.ended),
-            "jobs_never_fits": sum(|world| world.accounts.never_fits),
-            "jobs_expired": sum(|world| world.accounts.expired),
-            "jobs_running": sum(|world| world.accounts.running),
-            "jobs_waiting": sum(|world| world.accounts.waiting),
-        }))?,
+        Format::Json => {
+            let mut said = json!({
+                "worlds": results.len(), "broken": faults, "records": records, "jobs_submitted": jobs,
+                "jobs_running": sum(|world| world.accounts.running),
+                "jobs_waiting": sum(|world| world.accounts.waiting),
+            });
+            for outcome in Outcome::ALL {
+                let count: u64 = results.iter().flatten().map(|world| world.accounts.count(outcome)).sum();
+                said[format!("jobs_{}", outcome.name())] = count.into();
+            }
+            say_json(&said)?;
+        }
         Format::Human => {
             say(&format!("{} worlds, {records} records, {jobs} jobs: {faults} broke an invariant\n", results.len()))?;
         }

@@ -33,7 +33,6 @@ use super::output::{TestFormat, WholeFile, say, say_json, warn};
 use super::run::Overrides;
 use super::select::scenario_files;
 use baseline::Compared;
-pub use case::lacks_only_a_trace;
 use case::{Status, Tested};
 
 #[derive(Debug, Args)]

@@ -291,8 +291,10 @@ impl Control {
         self.end_keeping(index, outcome, because, Placement::default());
     }
 
-    /// Ends a run and frees all it holds but `kept`, which stays taken until it is known to be over.
+    /// Ends a run and frees all it holds but `kept`, which stays taken until it is known to be over; on a node that is
+    /// gone it is.
     pub(super) fn end_keeping(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, kept: Placement) {
+        let (_, kept) = kept.split(|node| self.fleet.node(node).status.state == NodeState::Gone);
         self.withdraw(index);
         let replica = &mut self.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);

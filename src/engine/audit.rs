@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::accounts::{Accounts, Standing};
 use crate::event::{Event, Input, Outcome, Phase, Sink};
 use crate::fleet::{GpuState, NodeShape, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
@@ -37,25 +38,6 @@ struct Account {
     outcome: Option<Outcome>,
 }
 
-/// Where everything that was submitted has gone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Accounts {
-    pub submitted: u64,
-    pub ended: u64,
-    pub never_fits: u64,
-    /// A limit of the queue or of time ended them.
-    pub expired: u64,
-    /// Some replica holds a claim.
-    pub running: u64,
-    pub waiting: u64,
-}
-
-impl Accounts {
-    pub fn add_up(&self) -> bool {
-        self.submitted == self.ended + self.never_fits + self.expired + self.running + self.waiting
-    }
-}
-
 impl Audit {
     pub fn new(historic: bool) -> Audit {
         Audit { historic, ..Audit::default() }
@@ -66,22 +48,17 @@ impl Audit {
         let mut accounts = Accounts { submitted: self.jobs.len() as u64, ..Accounts::default() };
         for (index, job) in self.jobs.iter().enumerate() {
             let phases = (0..job.replicas).map(|number| self.phases[&(JobId::new(index), number)].1);
-            match job.outcome {
-                Some(Outcome::NeverFits) => accounts.never_fits += 1,
-                Some(Outcome::Expired) => accounts.expired += 1,
-                Some(Outcome::Completed | Outcome::Failed | Outcome::Cancelled | Outcome::Lost | Outcome::Refused) => {
-                    accounts.ended += 1
-                }
-                None if phases.clone().any(Phase::holds_claim) => accounts.running += 1,
+            accounts.add(match job.outcome {
+                Some(outcome) => Standing::Ended(outcome),
+                None if phases.clone().any(Phase::holds_claim) => Standing::Running,
                 None => {
                     let alive = phases.clone().any(|phase| phase != Phase::Ended);
                     assert!(alive, "{} has ended in every replica, but not as a job", job.spec.name);
-                    accounts.waiting += 1;
+                    Standing::Waiting
                 }
-            }
+            });
         }
-        assert!(accounts.add_up(), "jobs are unaccounted for: {accounts:?}");
-        accounts
+        accounts.checked()
     }
 
     fn placed(&mut self, run: RunId, placement: &Placement) {

@@ -3,6 +3,7 @@
 //! Owns the event queue, the virtual clock, what nodes and runs really do, faults, replay, explanation and the swarm of
 //! random worlds. Must never know of file formats, nor decide anything: it does what commands ask and says what happened.
 
+mod accounts;
 mod audit;
 mod explain;
 mod outages;
@@ -14,7 +15,8 @@ mod selection;
 mod swarm;
 mod world;
 
-pub use audit::{Accounts, Audit};
+pub use accounts::{Accounts, Standing};
+pub use audit::Audit;
 pub use explain::{Explanation, WhyHere, explain};
 pub use outages::{Becomes, FailureModel, Outage, Subject, Target, as_faults};
 pub use queue::EventQueue;

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::audit::{Accounts, Audit};
+use super::accounts::Accounts;
+use super::audit::Audit;
 use super::rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run};

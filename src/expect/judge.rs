@@ -15,7 +15,7 @@ use super::window::{Finding, Horizon, Standing, Tally, bounds};
 use super::words::{landmark_text, sentence, state_name, subject_name};
 use crate::event::{Event, Histogram, Input, Sink};
 use crate::ids::{JobId, Names, RunId};
-use crate::report::Accounts;
+use crate::report::RunAccount;
 use crate::units::SimTime;
 
 /// What became of one expectation.
@@ -271,7 +271,7 @@ impl Judge {
     }
 
     /// The verdicts, in the order of the expectations; `accounts` are the finished books of the same run.
-    pub fn finish(mut self, horizon: Horizon, accounts: &Accounts) -> Vec<Verdict> {
+    pub fn finish(mut self, horizon: Horizon, accounts: &RunAccount) -> Vec<Verdict> {
         self.close_instant();
         let watches = std::mem::take(&mut self.watches);
         let expectations = std::mem::take(&mut self.expectations);
@@ -290,7 +290,7 @@ impl Judge {
         what: &What,
         watch: Watch,
         horizon: Horizon,
-        accounts: &Accounts,
+        accounts: &RunAccount,
     ) -> (bool, String) {
         let window = self.windows[index];
         if let Some(missing) = self.missing(what, window, horizon) {

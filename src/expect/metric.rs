@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 
 use super::expectation::{Bound, MetricCheck, Quantity, Restriction};
 use crate::ids::JobId;
-use crate::report::{Accounts, JobAccount, Metrics, Value};
+use crate::report::{JobAccount, Metrics, RunAccount, Value};
 
 /// Whether it holds, and what the value was.
-pub(super) fn judge(check: &MetricCheck, accounts: &Accounts) -> (bool, String) {
+pub(super) fn judge(check: &MetricCheck, accounts: &RunAccount) -> (bool, String) {
     let (value, name, rest) = match &check.quantity {
         Quantity::Run(definition) => {
             let value = Metrics::of(accounts).get(definition.name).expect("every metric has a value");

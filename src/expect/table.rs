@@ -24,7 +24,7 @@ use crate::catalog::{CpuArch, Os};
 use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
 use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement, Reserved};
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
-use crate::report::Accounts;
+use crate::report::RunAccount;
 use crate::units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
 use crate::workload::{Demand, Gang, JobSpec, Restart, TaskDemand, Unselectable};
 
@@ -76,7 +76,7 @@ fn run(job: usize, replica: u32, attempt: u32) -> RunId {
     RunId { job: JobId::new(job), replica, attempt }
 }
 
-struct Script(Judge, Accounts);
+struct Script(Judge, RunAccount);
 
 impl Script {
     fn tell(&mut self, second: u64, event: Event) {
@@ -170,7 +170,7 @@ fn judge(what: What, horizon: Horizon) -> Verdict {
     }
     let place = SourcePlace { file: "table".into(), line: 1, column: 1 };
     let judge = Judge::new(vec![Expectation { name: "row".into(), place, what }], names);
-    let mut script = Script(judge, Accounts::default());
+    let mut script = Script(judge, RunAccount::default());
     script.history();
     let Script(judge, mut accounts) = script;
     accounts.finish(at(100));

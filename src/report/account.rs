@@ -9,6 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::node_account::{NodeAccount, Rates};
+use crate::engine::Standing;
 use crate::event::{Event, Input, Outcome, Phase, Reason, Sink};
 use crate::fleet::Placement;
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
@@ -21,7 +22,7 @@ const STINT_NODES: usize = 12;
 const STINTS: usize = 20_000;
 
 #[derive(Default)]
-pub struct Accounts {
+pub struct RunAccount {
     pub jobs: Vec<JobAccount>,
     pub nodes: Vec<NodeAccount>,
     pub names: Names,
@@ -77,15 +78,6 @@ pub struct ReplicaAccount {
     waiting_since: SimTime,
 }
 
-/// How a job stands, all its replicas together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    Ended(Outcome),
-    /// At least one replica has a place.
-    Running,
-    Waiting,
-}
-
 /// Totals over the fleet after an instant, in thousandths of a GPU or core.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
@@ -123,7 +115,7 @@ impl JobAccount {
     }
 }
 
-impl Accounts {
+impl RunAccount {
     /// The end of the run: what is still held is held until then.
     pub fn finish(&mut self, end: SimTime) {
         self.sample();
@@ -356,7 +348,7 @@ fn note_stints(
     }
 }
 
-impl Sink for Accounts {
+impl Sink for RunAccount {
     fn input(&mut self, _step: u64, at: SimTime, input: &Input) {
         self.arrive(at);
         match input {

@@ -13,7 +13,7 @@
 
 use std::io::{Read, Write};
 
-use super::account::{Accounts, JobAccount, ReplicaAccount};
+use super::account::{JobAccount, ReplicaAccount, RunAccount};
 use crate::ids::{GpuId, Names, RunId};
 use crate::units::{SimDuration, SimTime};
 
@@ -36,7 +36,7 @@ const COLUMNS: [&str; 13] = [
 /// `recorded_wait` gives what the trace says of the n-th job.
 pub fn write_jobs_csv(
     out: impl Write,
-    accounts: &Accounts,
+    accounts: &RunAccount,
     recorded_wait: impl Fn(usize) -> Option<SimDuration>,
 ) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);

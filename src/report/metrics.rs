@@ -5,7 +5,8 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::account::{Accounts, Standing};
+use super::account::RunAccount;
+use crate::engine::Accounts;
 use crate::event::Outcome;
 use crate::units::SimDuration;
 
@@ -66,7 +67,7 @@ pub struct Metrics(Vec<Value>);
 
 impl Metrics {
     /// Of books that are finished. Asserts that every job is accounted for once.
-    pub fn of(accounts: &Accounts) -> Metrics {
+    pub fn of(accounts: &RunAccount) -> Metrics {
         let standings = count_standings(accounts);
         let waits = Waits::of(accounts);
         let values = [standings.as_slice(), &waits.values(), &[slowdown(accounts), makespan(accounts)]].concat();
@@ -101,20 +102,12 @@ impl Metrics {
 }
 
 /// Submitted, ended by each outcome, running, waiting; submitted is the sum of the others.
-fn count_standings(accounts: &Accounts) -> [Value; 10] {
-    let (mut ended, mut running, mut waiting) = ([0u64; Outcome::ALL.len()], 0u64, 0u64);
-    for job in &accounts.jobs {
-        match job.standing() {
-            Standing::Ended(outcome) => ended[outcome as usize] += 1,
-            Standing::Running => running += 1,
-            Standing::Waiting => waiting += 1,
-        }
-    }
-    let submitted = accounts.jobs.len() as u64;
-    assert_eq!(ended, accounts.ended, "each ended job has one record of its end");
-    let sum = accounts.ended.iter().sum::<u64>() + running + waiting;
-    assert_eq!(submitted, sum, "submitted = ended + never fits + refused + still running or waiting");
-    let [completed, failed, cancelled, lost, never_fits, expired, refused] = ended;
+fn count_standings(accounts: &RunAccount) -> [Value; 10] {
+    let mut counted = Accounts { submitted: accounts.jobs.len() as u64, ..Accounts::default() };
+    accounts.jobs.iter().for_each(|job| counted.add(job.standing()));
+    let Accounts { submitted, outcomes, running, waiting } = counted.checked();
+    assert_eq!(outcomes, accounts.ended, "each ended job has one record of its end");
+    let [completed, failed, cancelled, lost, never_fits, expired, refused] = outcomes;
     [submitted, completed, failed, cancelled, lost, never_fits, expired, refused, running, waiting].map(Value::Count)
 }
 
@@ -122,7 +115,7 @@ fn count_standings(accounts: &Accounts) -> [Value; 10] {
 struct Waits(Vec<SimDuration>);
 
 impl Waits {
-    fn of(accounts: &Accounts) -> Waits {
+    fn of(accounts: &RunAccount) -> Waits {
         let wait = |replica: &super::ReplicaAccount| replica.placed.map(|at| at.since(replica.wanted));
         let mut waits: Vec<SimDuration> = accounts.replicas().filter_map(|(_, _, replica)| wait(replica)).collect();
         waits.sort_unstable();
@@ -143,7 +136,7 @@ pub(super) fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration
     ascending[rank - 1]
 }
 
-fn slowdown(accounts: &Accounts) -> Value {
+fn slowdown(accounts: &RunAccount) -> Value {
     let (mut sum, mut count) = (0.0, 0u64);
     for (_, _, replica) in accounts.replicas() {
         let (Some(Outcome::Completed), Some(started), Some(ended)) =
@@ -158,7 +151,7 @@ fn slowdown(accounts: &Accounts) -> Value {
     if count == 0 { Value::Undefined } else { Value::Ratio(sum / count as f64) }
 }
 
-fn makespan(accounts: &Accounts) -> Value {
+fn makespan(accounts: &RunAccount) -> Value {
     let first = accounts.jobs.iter().map(|job| job.submitted).min();
     let last = accounts.replicas().filter_map(|(_, _, replica)| replica.ended).max();
     first.zip(last).map_or(Value::Undefined, |(first, last)| Value::Time(last.since(first)))

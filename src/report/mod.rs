@@ -17,7 +17,7 @@ mod table;
 mod timeline;
 mod waits;
 
-pub use account::{Accounts, JobAccount, ReplicaAccount, Standing};
+pub use account::{JobAccount, ReplicaAccount, RunAccount};
 pub use jobs_csv::{JobRow, read_jobs_csv, write_jobs_csv};
 pub use line::{Filter, record_line};
 pub use log_file::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};

@@ -11,11 +11,11 @@
 
 use std::io::Write;
 
-use super::account::Accounts;
+use super::account::RunAccount;
 use crate::expect::node_state_name;
 
 /// Of books that are finished.
-pub fn write_nodes_csv(out: impl Write, accounts: &Accounts) -> csv::Result<()> {
+pub fn write_nodes_csv(out: impl Write, accounts: &RunAccount) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(["node", "machine", "state", "gpus", "ready_seconds", "gpu_seconds", "cpu_seconds", "runs"])?;
     for node in &accounts.nodes {

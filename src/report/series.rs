@@ -1,6 +1,6 @@
 //! Series: one value for each replica of a run, and the functions that make one number of many.
 
-use super::account::{Accounts, JobAccount, ReplicaAccount};
+use super::account::{JobAccount, ReplicaAccount, RunAccount};
 use super::metrics::{Definition, SLOWDOWN_BOUND, Value};
 use crate::event::Outcome;
 use crate::ids::JobId;
@@ -92,7 +92,7 @@ impl Series {
     }
 
     /// The values of the jobs that `wanted` takes, and how many of their replicas have none.
-    pub fn values(self, accounts: &Accounts, wanted: impl Fn(JobId, &JobAccount) -> bool) -> (Vec<Value>, usize) {
+    pub fn values(self, accounts: &RunAccount, wanted: impl Fn(JobId, &JobAccount) -> bool) -> (Vec<Value>, usize) {
         let (mut values, mut without) = (Vec::new(), 0);
         for (_, job, replica) in accounts.replicas().filter(|(run, job, _)| wanted(run.job, job)) {
             match self.of(job, replica) {
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_value_of_each_metric_is_of_its_unit() {
-        for (definition, value) in Metrics::of(&Accounts::default()).iter() {
+        for (definition, value) in Metrics::of(&RunAccount::default()).iter() {
             let fits = match value {
                 Value::Count(_) => definition.unit() == Unit::Count,
                 Value::Time(_) | Value::Ratio(_) | Value::Undefined => definition.unit() != Unit::Count,

@@ -2,9 +2,10 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::account::{Accounts, Standing};
+use super::account::RunAccount;
 use super::metrics::{Metrics, Value};
 use super::timeline::{about, timeline};
+use crate::engine::Standing;
 use crate::event::Outcome;
 use crate::expect::Verdict;
 use crate::ids::RunId;
@@ -15,13 +16,15 @@ pub struct Heading<'a> {
     pub profile: &'a str,
     pub seed: u64,
     pub digest: &'a str,
+    /// The trace it uses, and what was odd in it: the first line, then those that follow it.
+    pub trace: Vec<String>,
 }
 
 /// Replicas named one by one where they still wait.
 const STILL_WAITING: usize = 5;
 
 /// Lines ready to print, colours in ANSI codes.
-pub fn summary(heading: &Heading, accounts: &Accounts, metrics: &Metrics, verdicts: &[Verdict]) -> String {
+pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verdicts: &[Verdict]) -> String {
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let mut text = format!("{bold}{}{bold:#}\n", heading.title);
     let end = about(accounts.now.since(crate::units::SimTime::ZERO));
@@ -32,6 +35,9 @@ pub fn summary(heading: &Heading, accounts: &Accounts, metrics: &Metrics, verdic
         accounts.records,
         &heading.digest[..heading.digest.len().min(12)],
     ));
+    for (index, line) in heading.trace.iter().enumerate() {
+        text.push_str(&format!("{:<11}{line}\n", if index == 0 { "trace" } else { "" }));
+    }
     text.push_str(&ran(accounts, metrics));
     text.push_str(&waited(accounts, metrics));
     text.push_str(&used(accounts, metrics));
@@ -47,7 +53,7 @@ pub fn summary(heading: &Heading, accounts: &Accounts, metrics: &Metrics, verdic
 }
 
 /// `jobs      3 = 1 completed + 1 running + 1 waiting`
-fn ran(accounts: &Accounts, metrics: &Metrics) -> String {
+fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
     let mut parts = Vec::new();
     for outcome in Outcome::ALL {
         let count = accounts.ended[outcome as usize];
@@ -82,7 +88,7 @@ fn ran(accounts: &Accounts, metrics: &Metrics) -> String {
     text
 }
 
-fn waited(accounts: &Accounts, metrics: &Metrics) -> String {
+fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
     let time = |name| match metrics.get(name) {
         Some(Value::Time(time)) => about(time),
         _ => "none".to_string(),
@@ -107,7 +113,7 @@ fn waited(accounts: &Accounts, metrics: &Metrics) -> String {
     text + &still_waiting(accounts)
 }
 
-fn still_waiting(accounts: &Accounts) -> String {
+fn still_waiting(accounts: &RunAccount) -> String {
     let waiting: Vec<_> = (accounts.replicas())
         .filter(|(_, job, replica)| job.standing() == Standing::Waiting && replica.outcome.is_none())
         .collect();
@@ -130,7 +136,7 @@ fn replica_name(run: RunId, job: &str) -> String {
     if run.replica == 0 { job.to_string() } else { format!("{job}[{}]", run.replica) }
 }
 
-fn used(accounts: &Accounts, metrics: &Metrics) -> String {
+fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
     let share = |name| match metrics.get(name) {
         Some(Value::Ratio(ratio)) => format!("{:.1}%", ratio * 100.0),
         _ => "none was ready".to_string(),

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Color, Style};
 
-use super::account::{Accounts, Sample, Stint};
+use super::account::{RunAccount, Sample, Stint};
 use crate::ids::JobId;
 use crate::units::{SimDuration, SimTime};
 
@@ -22,7 +22,7 @@ const INKS: [AnsiColor; 6] = [
 const ROWS: usize = 32;
 
 /// Lines ready to print, colours in ANSI codes; empty for a run of no length.
-pub fn timeline(accounts: &Accounts) -> String {
+pub fn timeline(accounts: &RunAccount) -> String {
     let end = accounts.now;
     if end == SimTime::ZERO || accounts.nodes.is_empty() {
         return String::new();
@@ -34,7 +34,7 @@ pub fn timeline(accounts: &Accounts) -> String {
     body + &axis(end, label_width(accounts))
 }
 
-fn label_width(accounts: &Accounts) -> usize {
+fn label_width(accounts: &RunAccount) -> usize {
     let longest = accounts.nodes.iter().map(|node| node.spec.name.chars().count() + 3).max().unwrap_or(0);
     if accounts.nodes.len() <= 12 { longest.clamp(8, 24) } else { 16 }
 }
@@ -51,7 +51,7 @@ fn column(at: SimTime, end: SimTime) -> usize {
     (place as usize).min(WIDTH - 1)
 }
 
-fn gantt(accounts: &Accounts, end: SimTime) -> String {
+fn gantt(accounts: &RunAccount, end: SimTime) -> String {
     let label = label_width(accounts);
     let mut text = String::new();
     let mut rows = 0;
@@ -82,7 +82,7 @@ fn gantt(accounts: &Accounts, end: SimTime) -> String {
 }
 
 /// Each job as a run of its name's letters, the name written once where it has room.
-fn strip<'a>(accounts: &Accounts, stints: impl Iterator<Item = &'a Stint>, end: SimTime) -> String {
+fn strip<'a>(accounts: &RunAccount, stints: impl Iterator<Item = &'a Stint>, end: SimTime) -> String {
     let mut cells: Vec<Option<JobId>> = vec![None; WIDTH];
     for stint in stints {
         let last = stint.to.map_or(WIDTH - 1, |to| column(to, end).saturating_sub(usize::from(to < end)));
@@ -115,7 +115,7 @@ fn block(name: &str, job: JobId, length: usize) -> String {
 }
 
 /// Time-weighted means over each column, of GPUs (of cores where there are none) and of the queue.
-fn sparks(accounts: &Accounts, end: SimTime) -> String {
+fn sparks(accounts: &RunAccount, end: SimTime) -> String {
     let gpus: usize = accounts.nodes.iter().map(|node| node.gpu_count()).sum();
     let cores: u64 = accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
     let label = label_width(accounts);

@@ -1,8 +1,9 @@
 //! Waiting times as distributions: a panel for each queue, a curve for each run.
 //!
-//! Each curve is the empirical distribution function: the part of all jobs that waited no longer than so. Time runs along
-//! log(1 + t / 1 s), so that a wait of zero has a place on the axis: a curve begins there at the part that did not wait.
-//! Jobs that were never placed are among all jobs, so their curve ends below 100%.
+//! Each curve is the complement of the empirical distribution function: the part of all jobs that waited longer than so.
+//! Both axes are logarithmic, as it is the few long waits that tell schedulers apart. Time runs along log(1 + t / 1 s), so
+//! that a wait of zero has a place on the axis: a curve begins there at the part that waited at all, and a part below one
+//! in ten thousand lies on the floor. Jobs that were never placed wait longer than all others, so their curve stays up.
 //!
 //! Drawn in whole pixels without measuring a font, so the file is the same on every machine.
 
@@ -51,22 +52,29 @@ const GRID: RGBColor = RGBColor(226, 226, 226);
 const INK: RGBColor = RGBColor(60, 60, 60);
 
 const COLUMNS: usize = 3;
-const PANEL_WIDTH: i32 = 400;
+const PANEL_WIDTH: i32 = 274;
 /// Without the table below each panel.
-const PANEL_HEIGHT: i32 = 400;
-const TABLE_LINE: i32 = 17;
-const LEFT: i32 = 64;
+const PANEL_HEIGHT: i32 = 410;
+const TABLE_LINE: i32 = 19;
+const LEFT: i32 = 78;
+/// Left of the captions.
+const MARGIN: i32 = 24;
 const HEAD: i32 = 84;
 /// Around the axes of a panel: above, right, below.
-const PAD: (i32, i32, i32) = (34, 28, 78);
-const CAPTION_LINE: i32 = 18;
+const PAD: (i32, i32, i32) = (34, 22, 78);
+const CAPTION_LINE: i32 = 20;
 /// Pixels of a dash and of the gap after it.
 const DASH: (i32, i32) = (7, 4);
+
+/// The lowest part of all jobs that is told from none, as a power of ten.
+const DECADES: i32 = 4;
+const PARTS: [(f64, &str); 5] = [(1.0, "100%"), (0.1, "10%"), (0.01, "1%"), (0.001, "0.1%"), (0.0001, "0.01%")];
 
 /// Seconds at which the axis is marked.
 const TICKS: [(u64, &str); 10] = [
     (0, "0"),
-    (1, "1s"),
+    // Too near to zero for a name of its own.
+    (1, ""),
     (10, "10s"),
     (60, "1m"),
     (600, "10m"),
@@ -104,7 +112,7 @@ impl WaitsPlot {
 
     fn draw(&self, area: &Area, width: i32, height: i32) -> Drawn {
         area.fill(&WHITE)?;
-        write(area, &self.title, (width / 2, 12), 19, INK, HPos::Center)?;
+        write(area, &self.title, (width / 2, 12), 22, INK, HPos::Center)?;
         self.legend(area, width)?;
         let longest = self.panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| &curve.waits).max();
         let longest = longest.copied().unwrap_or(SimDuration::ZERO).max(SimDuration::from_secs(60));
@@ -126,7 +134,7 @@ impl WaitsPlot {
         }
         let below = height - 8 - CAPTION_LINE * self.captions.len() as i32;
         for (index, caption) in self.captions.iter().enumerate() {
-            write(area, caption, (LEFT, below + CAPTION_LINE * index as i32), 13, INK, HPos::Left)?;
+            write(area, caption, (MARGIN, below + CAPTION_LINE * index as i32), 16, INK, HPos::Left)?;
         }
         Ok(())
     }
@@ -135,12 +143,12 @@ impl WaitsPlot {
     fn legend(&self, area: &Area, width: i32) -> Drawn {
         let Some(panel) = self.panels.iter().max_by_key(|panel| panel.curves.len()) else { return Ok(()) };
         let longest = panel.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0) as i32;
-        let step = 48 + longest * 9;
+        let step = 50 + longest * 9;
         let mut left = (width - step * panel.curves.len() as i32).max(0) / 2 + 10;
         for (number, curve) in panel.curves.iter().enumerate() {
             let line: Vec<(i32, i32)> = (left..left + 30).map(|x| (x, 54)).collect();
             stroke(area, &line, ink_of(number, curve), curve.recorded)?;
-            write(area, &curve.name, (left + 37, 46), 15, INK, HPos::Left)?;
+            write(area, &curve.name, (left + 37, 45), 18, INK, HPos::Left)?;
             left += step;
         }
         Ok(())
@@ -172,15 +180,17 @@ impl Frame {
     }
 
     fn y(&self, part: f64) -> i32 {
-        self.bottom - libm::round(part * f64::from(self.bottom - self.top)) as i32
+        let height = f64::from(self.bottom - self.top);
+        let fall = if part > 0.0 { -libm::log10(part) / f64::from(DECADES) } else { 1.0 };
+        self.top + libm::round(fall.min(1.0) * height) as i32
     }
 
     fn axes(&self, area: &Area, panel: &Panel, labelled: bool) -> Drawn {
-        for percent in [0, 25, 50, 75, 100] {
-            let y = self.y(f64::from(percent) / 100.0);
+        for (part, label) in PARTS {
+            let y = self.y(part);
             area.draw(&PathElement::new(vec![(self.left, y), (self.right, y)], GRID))?;
             if labelled {
-                write(area, &format!("{percent}%"), (self.left - 8, y - 8), 13, INK, HPos::Right)?;
+                write(area, label, (self.left - 8, y - 8), 16, INK, HPos::Right)?;
             }
         }
         for (seconds, label) in TICKS {
@@ -190,7 +200,7 @@ impl Frame {
             }
             let x = self.x(place);
             area.draw(&PathElement::new(vec![(x, self.top), (x, self.bottom + 4)], GRID))?;
-            write(area, label, (x, self.bottom + 8), 13, INK, HPos::Center)?;
+            write(area, label, (x, self.bottom + 8), 16, INK, HPos::Center)?;
         }
         let corners = vec![(self.left, self.top), (self.left, self.bottom), (self.right, self.bottom)];
         area.draw(&PathElement::new(corners, INK))?;
@@ -200,20 +210,24 @@ impl Frame {
             area,
             &format!("{} ({} jobs)", panel.title, grouped(jobs)),
             (middle, self.top - 26),
-            16,
+            18,
             INK,
             HPos::Center,
         )?;
-        write(area, "waited no longer than (log scale, from 0)", (middle, self.bottom + 28), 13, INK, HPos::Center)?;
+        write(area, "time waited (log scale)", (middle, self.bottom + 28), 16, INK, HPos::Center)?;
         if labelled {
-            let style = ("sans-serif", 13).into_font().transform(FontTransform::Rotate270).color(&INK);
+            let style = ("sans-serif", 16).into_font().transform(FontTransform::Rotate270).color(&INK);
             let style = style.pos(Pos::new(HPos::Center, VPos::Center));
-            area.draw(&Text::new("part of all jobs", (16, (self.top + self.bottom) / 2), style))?;
+            area.draw(&Text::new(
+                "part of all jobs that waited longer (log scale)",
+                (14, (self.top + self.bottom) / 2),
+                style,
+            ))?;
         }
         Ok(())
     }
 
-    /// The distribution function, looked up once for each pixel.
+    /// The part that waited longer, looked up once for each pixel.
     fn curve(&self, area: &Area, curve: &Curve, ink: RGBColor) -> Drawn {
         let all = curve.waits.len() + curve.never;
         if all == 0 {
@@ -221,12 +235,12 @@ impl Frame {
         }
         let mut places: Vec<f64> = curve.waits.iter().map(|wait| place_of(*wait)).collect();
         places.sort_unstable_by(f64::total_cmp);
-        let part = |count: usize| self.y(count as f64 / all as f64);
+        let beyond = |count: usize| self.y((all - count) as f64 / all as f64);
         let mut points: Vec<(i32, i32)> = Vec::new();
         for x in self.left..=self.right {
             // A pixel shows the function where its column begins, so that zero shows only the waits of zero.
             let place = f64::from(x - self.left) / f64::from(self.right - self.left) * self.end;
-            let y = part(places.partition_point(|known| *known <= place));
+            let y = beyond(places.partition_point(|known| *known <= place));
             if let Some(last) = points.last().copied()
                 && last.1 != y
             {
@@ -234,10 +248,13 @@ impl Frame {
                 points.push((x, last.1));
             }
             points.push((x, y));
+            if y == self.bottom {
+                break;
+            }
         }
         if let Some(last) = points.last_mut() {
             // The longest wait may lie within the last pixel.
-            last.1 = part(curve.waits.len());
+            last.1 = beyond(curve.waits.len());
         }
         stroke(area, &points, ink, curve.recorded)?;
         area.draw(&Circle::new(points[0], 4, ink.filled()))?;
@@ -247,16 +264,16 @@ impl Frame {
     /// A small table below: median and 95% of each curve.
     fn medians(&self, area: &Area, panel: &Panel) -> Drawn {
         let top = self.bottom + 56;
-        let columns = [self.left + 190, self.left + 290];
+        let columns = [self.left + 150, self.left + 230];
         for (text, x) in ["median", "95%"].into_iter().zip(columns) {
-            write(area, text, (x, top), 12, INK, HPos::Right)?;
+            write(area, text, (x, top), 15, INK, HPos::Right)?;
         }
         for (row, curve) in panel.curves.iter().enumerate().filter(|(_, curve)| !curve.is_empty()) {
             let y = top + TABLE_LINE * (row as i32 + 1);
-            let mark: Vec<(i32, i32)> = (self.left + 70..self.left + 100).map(|x| (x, y + 7)).collect();
+            let mark: Vec<(i32, i32)> = (self.left + 40..self.left + 70).map(|x| (x, y + 7)).collect();
             stroke(area, &mark, ink_of(row, curve), curve.recorded)?;
             for (percent, x) in [50, 95].into_iter().zip(columns) {
-                write(area, &of_all(curve, percent), (x, y), 12, INK, HPos::Right)?;
+                write(area, &of_all(curve, percent), (x, y - 1), 15, INK, HPos::Right)?;
             }
         }
         Ok(())

@@ -13,10 +13,21 @@ pub enum Severity {
     Warning,
 }
 
+/// What sort of fault it is, for those who must tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The file is wrong, or odd.
+    Wrong,
+    /// The file is right as far as could be seen, and names a trace that is not here.
+    TraceMissing,
+}
+
 /// One fault of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
     pub severity: Severity,
+    pub kind: Kind,
     /// The file as it was named, or `command line`.
     pub file: Arc<str>,
     /// Counted from 1.
@@ -112,6 +123,12 @@ impl Diagnostics {
         self.0.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
+    /// Whether nothing stands in the way of a run but a trace that can be brought.
+    pub fn lacks_only_a_trace(&self) -> bool {
+        let mut errors = self.0.iter().filter(|known| known.severity == Severity::Error).peekable();
+        errors.peek().is_some() && errors.all(|error| error.kind == Kind::TraceMissing)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -154,6 +171,7 @@ struct Source {
 
 struct Fault {
     severity: Severity,
+    kind: Kind,
     span: Span,
     message: String,
     help: Option<String>,
@@ -228,6 +246,11 @@ impl Report {
         self.add(Severity::Error, span, message.into(), Some(help.into()));
     }
 
+    pub fn trace_missing(&mut self, span: Span, message: String, help: String) {
+        let (severity, kind) = (Severity::Error, Kind::TraceMissing);
+        self.keep(Fault { severity, kind, span, message, help: Some(help) });
+    }
+
     /// `message` with the nearest of the names that would have done, or else the names themselves if they are few.
     pub fn unknown<'n>(
         &mut self,
@@ -260,11 +283,14 @@ impl Report {
         if self.hushed.contains(&span) {
             return;
         }
-        let fault = Fault { severity, span, message, help };
+        self.keep(Fault { severity, kind: Kind::Wrong, span, message, help });
+    }
+
+    fn keep(&mut self, fault: Fault) {
         match self.faults.len() < MAX_FAULTS {
             true => self.faults.push(fault),
             // An error must not go unseen behind warnings.
-            false if severity == Severity::Error && !self.has_errors() => self.faults[MAX_FAULTS - 1] = fault,
+            false if fault.severity == Severity::Error && !self.has_errors() => self.faults[MAX_FAULTS - 1] = fault,
             false => self.more += 1,
         }
     }
@@ -286,7 +312,7 @@ impl Report {
             let (severity, span) = (last.severity, last.span);
             let (message, help) =
                 (format!("{more} further faults are not shown"), Some("mend these first".to_string()));
-            self.faults.push(Fault { severity, span, message, help });
+            self.faults.push(Fault { severity, kind: Kind::Wrong, span, message, help });
         }
         self.faults.sort_by_key(|fault| (fault.span.source, fault.span.start));
         let sources = self.sources;
@@ -322,6 +348,7 @@ impl Source {
         let excerpt = (!text.trim().is_empty()).then(|| Excerpt::cut(text, before, length));
         Diagnostic {
             severity: fault.severity,
+            kind: fault.kind,
             file: Arc::clone(&self.name),
             line,
             column,

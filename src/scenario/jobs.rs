@@ -284,7 +284,9 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         analyse: fields.has("analysis"),
         restart,
         retry: fields.get("retry").and_then(|tree| retry(tree, profile, restart, report)),
-        unselectable: fields.word("unselectable", "what to do", &UNSELECTABLE, report).unwrap_or_default(),
+        unselectable: fields
+            .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
+            .unwrap_or_default(),
     }
 }
 

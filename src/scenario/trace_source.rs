@@ -19,6 +19,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, text};
 use super::jobs::Draft;
@@ -33,13 +35,26 @@ use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use crate::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
 
 /// The trace that a scenario uses, and what was odd in it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct TraceUse {
     pub name: String,
     /// Tasks and nodes that became jobs and nodes of the run.
     pub tasks: usize,
     pub nodes: usize,
+    /// Of the whole list of tasks, chosen or not.
+    #[serde(flatten)]
     pub tally: Tally,
+}
+
+impl TraceUse {
+    /// For people: what was taken, then what was odd.
+    pub fn lines(&self) -> Vec<String> {
+        let nodes = if self.nodes == 0 { String::new() } else { format!(" and {} nodes", self.nodes) };
+        let rows = self.tally.rows();
+        let mut lines = vec![format!("{}: {} jobs{nodes} of it are in this run; {rows} rows", self.name, self.tasks)];
+        lines.extend(self.tally.lines());
+        lines
+    }
 }
 
 /// Which of the trace's nodes are taken.
@@ -162,7 +177,7 @@ fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) 
         Ok(read) => Some(read),
         Err(trace::TraceError::NotHere { trace, file, .. }) => {
             let help = format!("get it with `dryrack trace get {trace}`, or set DRYRACK_DATA to a folder that has it");
-            report.error_with_help(span, format!("trace {trace} is not here: no {file}"), help);
+            report.trace_missing(span, format!("trace {trace} is not here: no {file}"), help);
             None
         }
         Err(error) => {

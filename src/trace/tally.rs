@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
 /// Whether a row with an oddity is yielded all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
@@ -11,7 +13,8 @@ pub enum Fate {
 }
 
 /// A reason why a row is not taken at its word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Oddity {
     /// The run time is below zero, so how long it ran is unknown.
     NegativeRun,
@@ -134,20 +137,38 @@ impl Tally {
     }
 }
 
+impl Tally {
+    /// A line for the rows that are left out and one for those that are odd, if there are any.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |(fate, title)| {
+            let counts: Vec<String> = self.of(fate).map(|(odd, count)| format!("{count} {odd}")).collect();
+            (!counts.is_empty()).then(|| format!("{title}: {}", counts.join(", ")))
+        };
+        [(Fate::LeftOut, "left out"), (Fate::Kept, "kept, but odd")].into_iter().filter_map(line).collect()
+    }
+
+    fn of(&self, fate: Fate) -> impl Iterator<Item = (Oddity, u64)> + '_ {
+        self.iter().filter(move |(odd, _)| odd.fate() == fate)
+    }
+}
+
 impl fmt::Display for Tally {
-    /// `51987 rows, 51959 kept; left out: 28 run time negative; kept: 100 run for no time, …`
+    /// `51987 rows, 51959 kept; left out: 28 run time negative; kept, but odd: 100 run for no time, …`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} rows, {} kept", self.rows, self.kept())?;
-        for (fate, title) in [(Fate::LeftOut, "left out"), (Fate::Kept, "kept, but odd")] {
-            let counts: Vec<String> = self
-                .iter()
-                .filter(|(odd, _)| odd.fate() == fate)
-                .map(|(odd, count)| format!("{count} {odd}"))
-                .collect();
-            if !counts.is_empty() {
-                write!(f, "; {title}: {}", counts.join(", "))?;
-            }
-        }
-        Ok(())
+        self.lines().iter().try_for_each(|line| write!(f, "; {line}"))
+    }
+}
+
+impl Serialize for Tally {
+    /// `{"rows": 51987, "kept": 51959, "left_out": {"negative_run": 28}, "odd": {"zero_run": 100, …}}`
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let by_name = |fate| self.of(fate).collect::<BTreeMap<Oddity, u64>>();
+        let mut map = serializer.serialize_map(Some(4))?;
+        map.serialize_entry("rows", &self.rows)?;
+        map.serialize_entry("kept", &self.kept())?;
+        map.serialize_entry("left_out", &by_name(Fate::LeftOut))?;
+        map.serialize_entry("odd", &by_name(Fate::Kept))?;
+        map.end()
     }
 }

@@ -413,3 +413,83 @@ pub fn traces_are_listed_and_a_wrong_name_is_answered() {
     let refused = dryrack(dir.path(), &["trace", "get", "opneb"]).assert().code(2).get_output().stderr.clone();
     assert!(String::from_utf8(refused).expect("text").starts_with("error: unknown trace `opneb`"));
 }
+
+pub fn colours_are_where_they_are_wanted() {
+    let dir = scenario();
+    // Not a terminal, so by itself without.
+    let rows: [(&[&str], Option<&str>, bool); 6] = [
+        (&[], None, false),
+        (&["--color", "always"], None, true),
+        (&["--color", "never"], None, false),
+        (&[], Some("1"), false),
+        (&["--color", "always"], Some("1"), true),
+        (&["--color", "never"], Some("1"), false),
+    ];
+    for (flags, no_color, wanted) in rows {
+        for command in ["run", "test"] {
+            let mut asked = dryrack(dir.path(), &[&[command, "not_ready.yaml"], flags].concat());
+            asked.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+            no_color.map(|value| asked.env("NO_COLOR", value));
+            let said = asked.assert().code(0).get_output().stdout.clone();
+            assert_eq!(said.contains(&0x1b), wanted, "{command} {flags:?} NO_COLOR={no_color:?}");
+        }
+    }
+}
+
+/// A scenario on a trace, alone or beside one without; neither carried traces nor a cache are near.
+fn on_a_trace(dir: &Path, args: &[&str], data: Option<&Path>) -> Command {
+    std::fs::write(dir.join("openb.yaml"), "scenario: On openb\ntrace: openb\n").expect("a folder of our own");
+    let mut command = dryrack(dir, args);
+    command.env("DRYRACK_CACHE", dir.join("cache"));
+    data.map(|folder| command.env("DRYRACK_DATA", folder));
+    command
+}
+
+pub fn a_scenario_whose_trace_is_not_here_is_not_run() {
+    let dir = scenario();
+    let output = on_a_trace(dir.path(), &["test", "openb.yaml"], None).assert().code(4).get_output().stdout.clone();
+    let said = without_times(&String::from_utf8(output).expect("text"));
+    for part in [" not run [] openb.yaml", "get it with `dryrack trace get openb`", "1 scenario: 1 not run []"] {
+        assert!(said.contains(part), "{part:?} in\n{said}");
+    }
+    // Beside one that was run it is no failure, and is counted as what it is.
+    let output = on_a_trace(dir.path(), &["test", "."], None).assert().code(0).get_output().stdout.clone();
+    let said = without_times(&String::from_utf8(output).expect("text"));
+    assert!(said.ends_with("2 scenarios, 3 runs: 2 passed, 1 not run []\n"), "{said}");
+    let json = on_a_trace(dir.path(), &["check", "openb.yaml", "--format", "json"], None).assert().code(0);
+    let said: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).expect("JSON");
+    assert_eq!(said[0]["status"], "trace_missing");
+    assert_eq!(said[0]["diagnostics"][0]["kind"], "trace_missing");
+}
+
+pub fn a_trace_that_should_be_here_and_is_not_is_a_failure() {
+    let dir = scenario();
+    let data = empty();
+    let output = on_a_trace(dir.path(), &["test", "."], Some(data.path())).assert().code(1).get_output().stdout.clone();
+    let said = without_times(&String::from_utf8(output).expect("text"));
+    assert!(said.contains("    FAIL [] ./openb.yaml"), "{said}");
+    assert!(said.ends_with("2 scenarios, 3 runs: 2 passed, 1 failed []\n"), "{said}");
+}
+
+/// The counts are those of the trace's own notice: 51,987 rows, of which 28 have a negative run time, 100 one of zero, and
+/// 1,500 ran for longer than they asked.
+pub fn what_was_odd_in_a_trace_is_said() {
+    let dir = empty();
+    let text = "scenario: A day of Gaia\nnodes: [{name: wide, cpus: 4000}]\ntrace: {name: gaia, limit: 20}\n";
+    std::fs::write(dir.path().join("gaia.yaml"), text).expect("a folder of our own");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = dir.path().join("gaia.yaml").display().to_string();
+    let said = stdout(root, &["run", &file], 0);
+    let wanted = "trace      gaia: 20 jobs of it are in this run; 51987 rows
+           left out: 28 run time negative
+           kept, but odd: 100 run for no time, 1500 ran longer than requested
+";
+    assert!(said.contains(wanted), "{wanted} in\n{said}");
+    let said = stdout(root, &["run", &file, "--format", "json"], 0);
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let wanted = serde_json::json!({
+        "name": "gaia", "tasks": 20, "nodes": 0, "rows": 51_987, "kept": 51_959,
+        "left_out": {"negative_run": 28}, "odd": {"zero_run": 100, "longer_than_requested": 1_500},
+    });
+    assert_eq!(said["trace"], wanted);
+}

@@ -6,7 +6,7 @@ use dryrack::engine::{Audit, Progress, Records, RunOptions, replay, run};
 use dryrack::event::{Event, Record, Said, Sink, decode_line, encode_line};
 use dryrack::expect::{EventName, Horizon, Judge, Verdict};
 use dryrack::ids::Names;
-use dryrack::report::{Accounts, METRICS, Series};
+use dryrack::report::{METRICS, RunAccount, Series};
 use dryrack::scenario::{Options, expectation_words, load_text};
 
 const REFERENCE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/README.md"));
@@ -34,7 +34,7 @@ fn verdicts(text: &str) -> Vec<Verdict> {
     for arrival in &rehearsal.arrivals {
         names.jobs.add(arrival.spec.name.clone()).expect("a name of its own");
     }
-    let (mut judge, mut accounts) = (Judge::new(loaded.expectations, names), Accounts::default());
+    let (mut judge, mut accounts) = (Judge::new(loaded.expectations, names), RunAccount::default());
     let progress = Progress::default();
     let options = RunOptions { progress: Some(&progress), ..RunOptions::default() };
     let end = run(&rehearsal, options, &mut [&mut judge as &mut dyn Sink, &mut accounts]);

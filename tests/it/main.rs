@@ -2,6 +2,7 @@
 //! libtest cannot say.
 
 mod cli;
+mod determinism;
 mod diagnostics;
 mod fuzzed;
 mod grammar;
@@ -23,6 +24,8 @@ enum Needs {
     Nothing,
     /// Traces or recorded decisions: the folder that `DRYRACK_DATA` names, or `../shared` if it is there.
     Data,
+    /// To be asked for: by a filter that names `slow`.
+    Time,
     /// The checker of XML that libxml2 comes with.
     Xmllint,
 }
@@ -64,6 +67,10 @@ fn main() {
             a_run_leaves_its_files_and_they_agree_with_what_it_says,
             random_worlds_run_from_the_command_line,
             traces_are_listed_and_a_wrong_name_is_answered,
+            colours_are_where_they_are_wanted,
+            a_scenario_whose_trace_is_not_here_is_not_run,
+            a_trace_that_should_be_here_and_is_not_is_a_failure,
+            what_was_odd_in_a_trace_is_said,
         }
         Nothing: schema {
             the_committed_schema_is_the_one_that_is_printed,
@@ -120,6 +127,12 @@ fn main() {
     for (name, test) in tidy::ALL.into_iter().chain(oracle::ALL) {
         trials.push(trial(name, Needs::Nothing, move || test().unwrap_or_else(|fault| panic!("{fault}"))));
     }
+    for (name, test) in determinism::FAST {
+        trials.push(trial(name, Needs::Nothing, test));
+    }
+    for (name, test) in determinism::SLOW {
+        trials.push(trial(name, Needs::Time, test));
+    }
     for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL).chain(traced::ALL) {
         trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
     }
@@ -130,11 +143,12 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
     let is_here = match needs {
         Needs::Nothing => true,
         Needs::Data => data().is_some(),
+        Needs::Time => std::env::args().any(|typed| typed.contains("slow")),
         Needs::Xmllint => runner::xmllint_is_here(),
     };
     // Where the data must be there, its absence is a failure rather than a gap nobody sees.
     let is_required =
-        matches!(needs, Needs::Data) && std::env::var_os("DRYRACK_REQUIRE_DATA").is_some_and(|value| value == "1");
+        std::env::var_os("DRYRACK_REQUIRE_DATA").is_some_and(|value| value == "1") && matches!(needs, Needs::Data);
     let absent = !is_here && is_required;
     let runner = move || {
         if absent {

@@ -1,13 +1,13 @@
 //! What a run amounted to, against arithmetic on paper.
 
 use dryrack::engine::{Rehearsal, RunOptions, run};
-use dryrack::report::{Accounts, Heading, Metrics, Value, summary, write_jobs_csv, write_nodes_csv};
+use dryrack::report::{Heading, Metrics, RunAccount, Value, summary, write_jobs_csv, write_nodes_csv};
 use dryrack::units::{SimDuration, SimTime};
 
 use crate::small_world::{arrival, node, rehearsal};
 
-fn accounts(rehearsal: &Rehearsal, end: Option<SimTime>) -> Accounts {
-    let mut accounts = Accounts::default();
+fn accounts(rehearsal: &Rehearsal, end: Option<SimTime>) -> RunAccount {
+    let mut accounts = RunAccount::default();
     let ended = run(rehearsal, RunOptions::default(), &mut [&mut accounts]);
     accounts.finish(end.unwrap_or(ended.at));
     accounts
@@ -15,7 +15,13 @@ fn accounts(rehearsal: &Rehearsal, end: Option<SimTime>) -> Accounts {
 
 fn text(rehearsal: &Rehearsal) -> String {
     let accounts = accounts(rehearsal, rehearsal.until);
-    let heading = Heading { title: &rehearsal.title, profile: "first-fit", seed: 7, digest: "0123456789abcdef" };
+    let heading = Heading {
+        title: &rehearsal.title,
+        profile: "first-fit",
+        seed: 7,
+        digest: "0123456789abcdef",
+        trace: Vec::new(),
+    };
     let text = summary(&heading, &accounts, &Metrics::of(&accounts), &[]);
     anstream::adapter::strip_str(&text).to_string()
 }

@@ -22,7 +22,7 @@ const NODES: usize = 12;
 
 fn profiles() -> Vec<Arc<Profile>> {
     let load = |name: &str| load_profile(name, Path::new("")).unwrap_or_else(|faults| panic!("{faults}"));
-    profile_names().into_iter().map(load).collect()
+    profile_names().map(load).collect()
 }
 
 /// The fleet in a few moments of a run.
@@ -45,8 +45,15 @@ fn moments(rehearsal: &Rehearsal, draws: &mut Stream) -> Vec<Fleet> {
     fleets
 }
 
+/// Nodes that were offered, and that were not.
+#[derive(Default)]
+struct Tally {
+    offered: u64,
+    refused: u64,
+}
+
 /// Holds every property for a few jobs in a few moments.
-fn hold(rehearsal: &Rehearsal, draws: &mut Stream) {
+fn hold(rehearsal: &Rehearsal, draws: &mut Stream, tally: &mut Tally) {
     if rehearsal.arrivals.is_empty() {
         return;
     }
@@ -58,6 +65,8 @@ fn hold(rehearsal: &Rehearsal, draws: &mut Stream) {
         for _ in 0..NODES.min(fleet.len()) {
             let known = draws.pick(&offered);
             node_is_as_offered(options, demand, &fleet, known.node, known.verdict.reason());
+            tally.offered += u64::from(known.verdict.is_fit());
+            tally.refused += u64::from(!known.verdict.is_fit());
             let count = fleet.node(known.node).shape.gpus.len();
             assert_eq!(known.gpus.len(), if demand.task.gpus.is_some() { count } else { 0 });
             for (index, verdict) in known.gpus.iter().enumerate() {
@@ -126,9 +135,12 @@ fn gpu_is_as_offered(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet,
 /// What is offered is let pass, and what is refused is not placed, in 10,000 random worlds.
 pub fn what_is_offered_fits_and_what_is_refused_does_not_in_random_worlds() {
     let profiles = profiles();
+    let mut tally = Tally::default();
     for seed in 0..WORLDS {
-        hold(&draw_world(seed, &profiles), &mut Stream::new(seed, "selection test", 0));
+        hold(&draw_world(seed, &profiles), &mut Stream::new(seed, "selection test", 0), &mut tally);
     }
+    // Neither answer is rare.
+    assert!(tally.offered > WORLDS && tally.refused > WORLDS, "{} offered, {} refused", tally.offered, tally.refused);
 }
 
 fn scenarios(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -155,6 +167,6 @@ pub fn what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios() {
         let Ok(loaded) = load(&file, &Options::default()) else { continue };
         let mut rehearsal = loaded.rehearsal;
         rehearsal.until = rehearsal.until.min(Some(SimTime::from_secs(30 * 86_400))).or(rehearsal.until);
-        hold(&rehearsal, &mut Stream::new(1, "selection test", 0));
+        hold(&rehearsal, &mut Stream::new(1, "selection test", 0), &mut Tally::default());
     }
 }

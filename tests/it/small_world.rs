@@ -9,7 +9,7 @@ use dryrack::control::Profile;
 use dryrack::engine::{InitialNode, Rehearsal, RunOptions, run};
 use dryrack::event::{FORMAT_VERSION, LogHeader};
 use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
-use dryrack::report::{Accounts, LogWriter, write_jobs_csv};
+use dryrack::report::{LogWriter, RunAccount, write_jobs_csv};
 use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
 use dryrack::workload::{
     Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable,
@@ -89,7 +89,7 @@ pub fn write(dir: &Path, late_run: u64) {
         profile_data: serde_json::to_value(&*rehearsal.profile).expect("a profile is data"),
     };
     let mut log = LogWriter::new(Vec::new(), &header).expect("a Vec takes everything");
-    let mut accounts = Accounts::default();
+    let mut accounts = RunAccount::default();
     let end = run(&rehearsal, RunOptions::default(), &mut [&mut log, &mut accounts]);
     accounts.finish(end.at);
     let log = log.finish(end.at).expect("a Vec takes everything");

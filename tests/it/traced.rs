@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use dryrack::scenario::{Loaded, Options, load_text};
-use dryrack::trace::Roots;
+use dryrack::trace::{Oddity, Roots};
 use dryrack::workload::GpuTake;
 
 fn openb(data: &Path, choice: &str) -> Loaded {
@@ -30,6 +30,8 @@ fn a_scenario_on_openb_has_its_pods_and_nodes(data: &Path) -> Result<(), String>
     let asking = rehearsal.arrivals.iter().filter_map(|arrival| arrival.spec.demand.task.gpus.as_ref());
     assert_eq!(asking.clone().count(), 7_064);
     assert!(asking.clone().all(|gpus| gpus.count == 1 || gpus.take == GpuTake::Whole));
+    let used = loaded.trace.as_ref().expect("it uses one");
+    assert_eq!((used.nodes, used.tasks, used.tally.count(Oddity::NeverScheduled)), (1_523, 8_152, 897));
     let with_gpus = openb(data, "{name: openb, nodes: gpu}");
     assert_eq!(with_gpus.rehearsal.nodes.len(), 1_213);
     Ok(())

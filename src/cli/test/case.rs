@@ -18,7 +18,7 @@ use crate::engine::{Progress, Rehearsal};
 use crate::event::Sink;
 use crate::expect::{Expectation, Reproduction, Share, ShareAt, SourcePlace, Verdict, is_cured, judge_reproduction};
 use crate::report::some;
-use crate::scenario::{Cell, Diagnostics, Loaded, Severity, load};
+use crate::scenario::{Cell, Diagnostics, Loaded, load};
 
 /// What all cases have in common.
 pub struct Context<'a> {
@@ -271,7 +271,7 @@ fn judge(
 fn not_loaded(file: &Path, diagnostics: Diagnostics, wall: Duration) -> Case {
     // Where the traces are said to be, one that is missing is a fault.
     let must_be_there = std::env::var_os("DRYRACK_DATA").is_some();
-    let status = match (lacks_only_a_trace(&diagnostics), must_be_there) {
+    let status = match (diagnostics.lacks_only_a_trace(), must_be_there) {
         (false, _) => Status::Invalid,
         (true, true) => Status::Failed,
         (true, false) => Status::NotRun,
@@ -322,12 +322,4 @@ impl Case {
     pub fn failures(&self) -> impl Iterator<Item = &Judged> {
         self.judged.iter().filter(|judged| !judged.verdict.passed)
     }
-}
-
-/// Whether the file is right as far as could be seen, and all it lacks can be brought.
-pub fn lacks_only_a_trace(diagnostics: &Diagnostics) -> bool {
-    let is_missing = |text: &str| text.contains("dryrack trace get ");
-    let mut errors = diagnostics.iter().filter(|known| known.severity == Severity::Error).peekable();
-    errors.peek().is_some()
-        && errors.all(|error| is_missing(&error.message) || error.help.as_deref().is_some_and(is_missing))
 }

@@ -1,0 +1,107 @@
+//! Same input, same bytes: every scenario twice, on one thread and on two, replayed, and with a byte flipped.
+//!
+//! What runs the traces takes seconds, so it is named `slow`, and run by `cargo test --test it -- slow`. That a debug and
+//! a release build agree is held by `.ci/digests`, which needs both.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use assert_cmd::assert::OutputAssertExt;
+use dryrack::rng::Stream;
+use tempfile::TempDir;
+
+use crate::data;
+
+pub const FAST: [(&str, fn()); 3] = [
+    ("determinism::each_scenario_has_one_digest", || one_digest("basics")),
+    ("determinism::the_log_of_each_scenario_replays_in_silence", || silent_replay("basics")),
+    ("determinism::a_flipped_byte_is_found_in_any_event", a_flipped_byte_is_found_in_any_event),
+];
+
+pub const SLOW: [(&str, fn()); 2] = [
+    ("slow::each_scenario_of_a_trace_has_one_digest", || one_digest("traces")),
+    ("slow::the_log_of_each_trace_replays_in_silence", || silent_replay("traces")),
+];
+
+fn scenarios(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(folder)
+}
+
+/// Where the scenarios' traces are found; those that are carried lie in the repository.
+fn dryrack(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dryrack"));
+    command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("DRYRACK_DATA");
+    if let Some(folder) = data() {
+        command.env("DRYRACK_DATA", folder);
+    }
+    command
+}
+
+/// File, profile of the reproduction if it is one, and digest, of all that was run.
+fn digests(folder: &str, threads: &str) -> Vec<(String, Option<String>, String)> {
+    let folder = scenarios(folder).display().to_string();
+    let output = dryrack(&["test", &folder, "--threads", threads, "--format", "json"]).assert().code(0);
+    let said: serde_json::Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    let mut digests = Vec::new();
+    for file in said["files"].as_array().expect("a list") {
+        for run in file["runs"].as_array().expect("a list").iter().filter(|run| run["status"] != "not_run") {
+            let text = |value: &serde_json::Value| value.as_str().map(str::to_string);
+            let digest = text(&run["digest"]).expect("what ran has a digest");
+            digests.push((text(&file["file"]).expect("a path"), text(&run["reproduces"]), digest));
+        }
+    }
+    assert!(!digests.is_empty(), "{folder} has scenarios");
+    digests
+}
+
+fn one_digest(folder: &str) {
+    let first = digests(folder, "1");
+    assert_eq!(first, digests(folder, "1"), "the first and the second run");
+    assert_eq!(first, digests(folder, "2"), "one thread and two");
+}
+
+fn silent_replay(folder: &str) {
+    let out = TempDir::new().expect("a folder of our own");
+    for (number, (file, profile, digest)) in digests(folder, "2").into_iter().enumerate() {
+        let dir = out.path().join(number.to_string()).display().to_string();
+        let mut args = vec!["run", &file, "--out", &dir, "--format", "json"];
+        args.extend(profile.iter().flat_map(|profile| ["--profile", profile.as_str()]));
+        // A reproduction fails where it is meant to.
+        let output = dryrack(&args).output().expect("it was built");
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(said["digest"].as_str(), Some(digest.as_str()), "{file}: `run` and `test` agree");
+        dryrack(&["replay", &format!("{dir}/events.jsonl")]).assert().code(0).stdout("").stderr("");
+    }
+}
+
+const FLIPS: usize = 50;
+
+/// Any bit of any byte of any event: what comes of it is no log, no record, or another event, and the line is named.
+fn a_flipped_byte_is_found_in_any_event() {
+    let dir = TempDir::new().expect("a folder of our own");
+    let out = dir.path().display().to_string();
+    let file = scenarios("basics/node-lost-with-its-replicas.yaml").display().to_string();
+    dryrack(&["run", &file, "--out", &out]).assert().code(0);
+    let log = dir.path().join("events.jsonl");
+    let honest = std::fs::read(&log).expect("written");
+    let lines: Vec<&[u8]> = honest.split_inclusive(|byte| *byte == b'\n').collect();
+    let is_event = |line: &&[u8]| line.windows(9).any(|part| part == b",\"event\":");
+    let events: Vec<usize> = (0..lines.len()).filter(|index| is_event(&lines[*index])).collect();
+    assert!(events.len() > 10, "{} events", events.len());
+    let mut draws = Stream::new(1, "a byte to flip", 0);
+    for _ in 0..FLIPS {
+        let index = *draws.pick(&events);
+        let begin: usize = lines[..index].iter().map(|line| line.len()).sum();
+        let at = begin + draws.index(lines[index].len() - 1);
+        let mut altered = honest.clone();
+        altered[at] ^= 1 << draws.index(8);
+        std::fs::write(&log, &altered).expect("a folder of our own");
+        let output = dryrack(&["replay", &log.display().to_string()]).output().expect("it was built");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let place = format!("line {}", index + 1);
+        let shown = String::from_utf8_lossy(lines[index]);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{said}{shown}byte {}", at - begin);
+        assert!(said.contains(&place), "{place} is named in\n{said}{shown}byte {}", at - begin);
+    }
+}
