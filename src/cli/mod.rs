@@ -18,6 +18,7 @@ mod profile;
 mod rehearse;
 mod replay;
 mod run;
+mod schema;
 mod select;
 mod selection;
 mod swarm;
@@ -66,6 +67,8 @@ enum Command {
     /// List known machines and GPUs
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
+    /// Print the JSON Schema of scenario files, for editors
+    Schema,
     /// List and show scheduling profiles
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
@@ -125,6 +128,7 @@ impl Cli {
             Command::Replay(args) => replay::replay(args, self.format.plain()?),
             Command::Diff(args) => diff::diff(args, self.format.plain()?),
             Command::Catalog(command) => catalog::catalog(command, self.format.plain()?),
+            Command::Schema => schema::schema(),
             Command::Profile(command) => profile::profile(command, self.format.plain()?),
             Command::Trace(command) => trace::trace(command, self.format.plain()?),
             Command::Swarm(args) => swarm::swarm(args, self.format.plain()?),

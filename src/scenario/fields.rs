@@ -26,6 +26,8 @@ impl<'t> Fields<'t> {
             report.error_with_help(tree.span, message, format!("write `{{{first}: …}}`"));
             return None;
         };
+        #[cfg(test)]
+        super::tests::note(what, known);
         let mut meant = Vec::new();
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             meant.extend(crate::nearest::nearest(&entry.key, known.iter().copied()).map(str::to_string));

@@ -1,3 +1,4 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::*;
@@ -76,4 +77,48 @@ expect:
     assert_eq!(first.recorded_wait, Some(crate::units::SimDuration::from_secs(477_768)));
     let interactive = rehearsal.arrivals.iter().filter(|arrival| arrival.spec.queue.as_deref() == Some("interactive"));
     assert_eq!(interactive.count(), 1_850);
+}
+
+thread_local! {
+    /// Each kind of map that was read, with the keys that the reader knows of it.
+    static READ: std::cell::RefCell<BTreeMap<&'static str, BTreeSet<String>>> = std::cell::RefCell::default();
+}
+
+pub(super) fn note(what: &'static str, known: &[&str]) {
+    READ.with_borrow_mut(|read| read.entry(what).or_default().extend(known.iter().map(|key| key.to_string())));
+}
+
+/// What no scenario and no broken file has.
+const RARE: &str = "\
+scenario: Every kind of map
+nodes: [{name: a, machine: l4-x1}]
+jobs:
+  - {name: b, gpus: 1, count: 2, duration: {weibull: {shape: 1, scale: 1h}}, arrivals: {daily: {mean: 1/h}}, until: 1d}
+  - {name: c, gpus: 1, count: 2, duration: {uniform: {from: 1h, to: 2h}}, retry: {limit: 3}}
+  - {name: d, gpus: 1, duration: {lognormal: {median: 1h, sigma: 1}}}
+  - {name: e, gpus: 1, count: 2, until: 1d, arrivals: {bursty: {quiet: 1/h, quiet_for: 1h, busy: 2/h, busy_for: 1h}}}
+changes: [{at: 1h, job: d, replicas: 2}]
+";
+
+#[test]
+fn the_schema_has_every_key_that_the_reader_knows_and_no_other() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let _read = load_text("rare.yaml", RARE, Path::new(""), &Options::default());
+    for folder in ["scenarios/basics", "scenarios/operations", "tests/it/broken"] {
+        for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten() {
+            check(&entry.unwrap().path(), &Options { roots: roots(), ..Options::default() });
+        }
+    }
+    let read = READ.take();
+    let mut left: BTreeSet<&str> = read.keys().copied().collect();
+    for shape in schema_table::SHAPES.iter().filter(|shape| !shape.called.is_empty()) {
+        let known: BTreeSet<&str> =
+            shape.called.iter().flat_map(|called| read.get(called).into_iter().flatten()).map(String::as_str).collect();
+        // Taken out before expectations are read.
+        let taken = ["in"].into_iter().filter(|_| shape.name == "expectation");
+        let known: Vec<&str> = known.into_iter().chain(taken).collect::<BTreeSet<_>>().into_iter().collect();
+        assert_eq!(shape.keys(), known, "keys of {}", shape.name);
+        shape.called.iter().for_each(|called| assert!(left.remove(called), "no file has {called}"));
+    }
+    assert!(left.is_empty(), "the schema knows nothing of {left:?}");
 }

@@ -10,6 +10,7 @@ mod openb;
 mod oracle;
 mod report;
 mod runner;
+mod schema;
 mod selection;
 mod small_world;
 mod swf_samples;
@@ -70,6 +71,11 @@ fn main() {
             a_scenario_whose_trace_is_not_here_is_not_run,
             a_trace_that_should_be_here_and_is_not_is_a_failure,
             what_was_odd_in_a_trace_is_said,
+        }
+        Nothing: schema {
+            the_committed_schema_is_the_one_that_is_printed,
+            every_scenario_is_valid_under_the_schema,
+            the_schema_refuses_what_is_plainly_wrong,
         }
         Nothing: runner {
             each_cell_of_a_matrix_is_a_test_of_its_own,

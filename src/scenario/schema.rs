@@ -1,0 +1,111 @@
+//! The JSON Schema of scenario files, for editors.
+//!
+//! One table says of each kind of map what it is called in diagnostics, and of each of its keys what may stand there. A
+//! test reads every scenario and every broken file, notes with which keys the reader knows each kind of map, and holds
+//! that against the table: so neither can have a key that the other has not. What cannot be said in a schema (that a name
+//! exists, that two keys exclude each other, that a unit is one of time) is left to `dryrack check`.
+
+use serde_json::{Map, Value, json};
+
+use super::schema_table::SHAPES;
+
+/// What may stand behind a key.
+pub(super) enum Kind {
+    Text,
+    /// A number with a unit, or a plain number; the example says of what.
+    Amount(&'static str),
+    Whole,
+    Flag,
+    /// One of these words.
+    Words(fn() -> Vec<&'static str>),
+    /// Any text; editors offer these.
+    Offered(fn() -> Vec<&'static str>),
+    /// A map of this name.
+    Map(&'static str),
+    ListOf(&'static Kind),
+    /// One, or a list of them.
+    Some(&'static Kind),
+    /// From any name.
+    Named(&'static Kind),
+    Either(&'static [Kind]),
+    /// What parameters and axes hold.
+    Any,
+}
+
+/// One kind of map.
+pub(super) struct Shape {
+    pub name: &'static str,
+    /// What diagnostics call it; some have several forms.
+    pub called: &'static [&'static str],
+    pub required: &'static [&'static str],
+    pub fields: &'static [(&'static str, Kind, &'static str)],
+}
+
+/// The schema as a value.
+pub fn schema() -> Value {
+    let mut definitions = Map::new();
+    for shape in SHAPES.iter().filter(|shape| shape.name != "scenario") {
+        definitions.insert(shape.name.to_string(), object(shape));
+    }
+    let mut root = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A dryrack scenario",
+        "description": "What machines there are, what is asked of them, what goes wrong, and what must be so.",
+    });
+    let scenario = SHAPES.iter().find(|shape| shape.name == "scenario").expect("it is in the table");
+    if let (Value::Object(root), Value::Object(scenario)) = (&mut root, object(scenario)) {
+        let own = root.clone();
+        root.extend(scenario);
+        root.extend(own);
+        root.insert("$defs".to_string(), Value::Object(definitions));
+    }
+    root
+}
+
+fn object(shape: &Shape) -> Value {
+    let property = |(key, kind, about): &(&str, Kind, &str)| {
+        let mut value = value(kind);
+        if let Value::Object(map) = &mut value {
+            map.insert("description".to_string(), json!(about));
+        }
+        (key.to_string(), value)
+    };
+    let properties: Map<String, Value> = shape.fields.iter().map(property).collect();
+    let mut object = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    if let [called, ..] = shape.called {
+        object["title"] = json!(called);
+    }
+    if !shape.required.is_empty() {
+        object["required"] = json!(shape.required);
+    }
+    object
+}
+
+/// Where a single value is meant, a parameter may stand for it.
+fn value(kind: &Kind) -> Value {
+    let parameter = || json!({"type": "string", "pattern": r"\$\{"});
+    match kind {
+        Kind::Text => json!({"type": ["string", "number", "boolean"]}),
+        Kind::Amount(example) => json!({"type": ["string", "number"], "examples": [example]}),
+        Kind::Whole => json!({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^-?[0-9]+$|\$\{"}]}),
+        Kind::Flag => json!({"anyOf": [{"type": "boolean"}, parameter()]}),
+        Kind::Words(words) => json!({"anyOf": [{"enum": words()}, parameter()]}),
+        Kind::Offered(words) => json!({"anyOf": [{"enum": words()}, {"type": "string"}]}),
+        Kind::Map(name) => json!({"anyOf": [{"$ref": format!("#/$defs/{name}")}, parameter()]}),
+        Kind::ListOf(item) => json!({"anyOf": [{"type": "array", "items": value(item)}, parameter()]}),
+        Kind::Some(item) => json!({"anyOf": [value(item), {"type": "array", "items": value(item)}]}),
+        Kind::Named(item) => json!({"type": "object", "additionalProperties": value(item)}),
+        Kind::Either(kinds) => json!({"anyOf": kinds.iter().map(value).collect::<Vec<_>>()}),
+        Kind::Any => json!({}),
+    }
+}
+
+#[cfg(test)]
+impl Shape {
+    /// Its keys, sorted.
+    pub fn keys(&self) -> Vec<&'static str> {
+        let mut keys: Vec<&str> = self.fields.iter().map(|(key, ..)| *key).collect();
+        keys.sort_unstable();
+        keys
+    }
+}

@@ -1,0 +1,440 @@
+//! What the schema says of each key, in the order in which editors offer them.
+
+use super::faults::NODE_TURNS;
+use super::machines::{ARCH_WORDS, OS_WORDS};
+use super::nodes::{GPU_STATES, NODE_STATES};
+use super::profiles::profile_names;
+use super::schema::{Kind, Shape};
+use crate::event::{Outcome, Phase, Reason};
+use crate::expect::{EventName, Judgement};
+
+const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
+const MEMORY: Kind = Kind::Amount("80GiB");
+const PERCENT: Kind = Kind::Amount("95%");
+const RATE: Kind = Kind::Amount("10/h");
+const NUMBER: Kind = Kind::Amount("0.8");
+const LENGTH: Kind = Kind::Either(&[TIME, Kind::Map("distribution")]);
+const INSTANT: Kind = Kind::Either(&[Kind::Text, Kind::Map("landmark")]);
+const NODES: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::ListOf(&NODE)]);
+const NODE: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::Map("node")]);
+const EXPECTATION: Kind = Kind::Either(&[Kind::Text, Kind::Map("expectation")]);
+const TRACE: Kind = Kind::Either(&[Kind::Text, Kind::Map("trace")]);
+const SEEDS: Kind = Kind::Either(&[Kind::Text, Kind::ListOf(&Kind::Whole)]);
+const GPUS_OF_MACHINE: Kind = Kind::Either(&[Kind::Whole, Kind::ListOf(&GPU_GROUP)]);
+const GPU_GROUP: Kind = Kind::Either(&[Kind::Text, Kind::Map("gpu_group")]);
+const GPUS_OF_JOB: Kind = Kind::Either(&[Kind::Amount("2, 0.5 or 50%"), Kind::ListOf(&Kind::Text)]);
+const FOREIGN: Kind = Kind::Either(&[Kind::Words(|| vec!["none"]), Kind::Map("foreign_use")]);
+const COMPARED: Kind = Kind::Either(&[Kind::Amount("\">= 2\", or a state"), Kind::Offered(states)]);
+const TURNS: Kind = Kind::Words(|| both(NODE_TURNS.map(|(name, _)| name), GPU_STATES.map(|(name, _)| name)));
+
+fn both(one: impl IntoIterator<Item = &'static str>, two: impl IntoIterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut words: Vec<&str> = one.into_iter().chain(two).collect();
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+/// Of jobs, nodes and GPUs, and what else can be expected.
+fn states() -> Vec<&'static str> {
+    let of_jobs = Phase::ALL.map(Phase::name).into_iter().chain(Outcome::ALL.map(Outcome::name)).chain(["placed"]);
+    let of_hardware = both(NODE_STATES.map(|(name, _)| name), GPU_STATES.map(|(name, _)| name));
+    let judged = Judgement::ALL.map(|(_, name)| name).into_iter().chain(["given"]);
+    both(of_jobs, both(of_hardware, judged))
+}
+
+fn reasons() -> Vec<&'static str> {
+    Reason::ALL.iter().map(|reason| reason.name()).collect()
+}
+
+fn events() -> Vec<&'static str> {
+    EventName::ALL.iter().map(|(_, name)| *name).collect()
+}
+
+/// Every kind of map that a scenario file has.
+pub(super) const SHAPES: &[Shape] = &[
+    Shape {
+        name: "scenario",
+        called: &["a scenario file"],
+        required: &["scenario"],
+        fields: &[
+            ("scenario", Kind::Text, "A sentence that says what must be so"),
+            ("report", Kind::Text, "The report that is repeated, such as gpustack#1548"),
+            ("seed", Kind::Whole, "The seed of every draw; 1 if not given"),
+            ("seeds", SEEDS, "Seeds such as 1..100, both included: what is expected must hold for each of them"),
+            ("profile", Kind::Offered(|| profile_names().collect()), "The scheduling profile, by name or path"),
+            ("until", TIME, "The run stops before the first instant after this"),
+            ("tags", Kind::Some(&Kind::Text), "For `dryrack test --tag`"),
+            ("include", Kind::Some(&Kind::Text), "Files whose nodes, jobs and the like come before those of this one"),
+            ("params", Kind::Named(&Kind::Any), "What `${name}` stands for"),
+            ("matrix", Kind::Named(&Kind::Some(&Kind::Text)), "A test for each combination of these values"),
+            ("fleets", Kind::Named(&Kind::ListOf(&NODE)), "Nodes under a name, for `{fleet: name}` in `nodes`"),
+            ("machines", Kind::Named(&Kind::Map("machine")), "Machines that the catalog does not have"),
+            ("nodes", NODES, "What there is"),
+            ("jobs", Kind::ListOf(&Kind::Map("job")), "What is asked of it"),
+            ("trace", TRACE, "A recorded workload by name (`dryrack trace list`)"),
+            ("changes", Kind::ListOf(&Kind::Map("change")), "What is asked otherwise later"),
+            ("faults", Kind::ListOf(&Kind::Map("fault")), "What goes wrong, and right again"),
+            ("failures", Kind::ListOf(&Kind::Map("failure")), "What fails by chance, or over and over"),
+            ("expect", Kind::ListOf(&EXPECTATION), "What must be so"),
+            ("reproduces", Kind::ListOf(&Kind::Map("reproduction")), "Under which profile the report is visible again"),
+        ],
+    },
+    Shape {
+        name: "included",
+        called: &["an included file"],
+        required: &[],
+        fields: &[
+            ("include", Kind::Some(&Kind::Text), "Files that this one includes"),
+            (
+                "params",
+                Kind::Named(&Kind::Any),
+                "What `${name}` stands for, if the file that includes this does not say",
+            ),
+            ("fleets", Kind::Named(&Kind::ListOf(&NODE)), "Nodes under a name"),
+            ("machines", Kind::Named(&Kind::Map("machine")), "Machines that the catalog does not have"),
+            ("nodes", NODES, "What there is"),
+            ("jobs", Kind::ListOf(&Kind::Map("job")), "What is asked of it"),
+            ("changes", Kind::ListOf(&Kind::Map("change")), "What is asked otherwise later"),
+            ("faults", Kind::ListOf(&Kind::Map("fault")), "What goes wrong, and right again"),
+            ("failures", Kind::ListOf(&Kind::Map("failure")), "What fails by chance, or over and over"),
+        ],
+    },
+    Shape {
+        name: "fleet",
+        called: &["a fleet by name"],
+        required: &["fleet"],
+        fields: &[("fleet", Kind::Some(&Kind::Text), "Fleets of `fleets`")],
+    },
+    Shape {
+        name: "machine",
+        called: &["a machine"],
+        required: &[],
+        fields: &[
+            (
+                "machine",
+                Kind::Text,
+                "A machine of the catalog (`dryrack catalog machines`), or of this file's `machines`",
+            ),
+            ("cpus", Kind::Amount("2, 0.5 or 500m"), "Cores"),
+            ("ram", MEMORY, "Memory of the host"),
+            ("gpus", GPUS_OF_MACHINE, "How many GPUs, or a list of groups of them"),
+            ("gpu", Kind::Text, "The type of all of them (`dryrack catalog gpus`)"),
+            ("os", Kind::Words(|| OS_WORDS.map(|(name, _)| name).to_vec()), "Operating system"),
+            ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "CPU architecture"),
+            ("driver", Kind::Text, "Version of the GPU driver"),
+            ("labels", Kind::Named(&Kind::Text), "What jobs can ask for"),
+            ("reserved", Kind::Map("reservation"), "What is kept from jobs"),
+            ("price_per_hour", Kind::Amount("2.49"), "In whatever currency the file is in"),
+            ("rack", Kind::Text, "What fails together"),
+            ("switch", Kind::Text, "What is near together"),
+        ],
+    },
+    Shape {
+        name: "node",
+        called: &["a node"],
+        required: &["name"],
+        fields: &[
+            ("name", Kind::Text, "Of the node, or with `count` the beginning of the names"),
+            ("count", Kind::Whole, "So many that are alike"),
+            (
+                "state",
+                Kind::Words(|| NODE_STATES.map(|(name, _)| name).to_vec()),
+                "At the beginning; ready if not given",
+            ),
+            ("foreign", Kind::Named(&Kind::Map("foreign_use")), "What others hold of each GPU, from its index"),
+            (
+                "gpu_states",
+                Kind::Named(&Kind::Words(|| GPU_STATES.map(|(name, _)| name).to_vec())),
+                "Of GPUs that do not begin as ready, from their index",
+            ),
+            (
+                "machine",
+                Kind::Text,
+                "A machine of the catalog (`dryrack catalog machines`), or of this file's `machines`",
+            ),
+            ("cpus", Kind::Amount("2, 0.5 or 500m"), "Cores"),
+            ("ram", MEMORY, "Memory of the host"),
+            ("gpus", GPUS_OF_MACHINE, "How many GPUs, or a list of groups of them"),
+            ("gpu", Kind::Text, "The type of all of them (`dryrack catalog gpus`)"),
+            ("os", Kind::Words(|| OS_WORDS.map(|(name, _)| name).to_vec()), "Operating system"),
+            ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "CPU architecture"),
+            ("driver", Kind::Text, "Version of the GPU driver"),
+            ("labels", Kind::Named(&Kind::Text), "What jobs can ask for"),
+            ("reserved", Kind::Map("reservation"), "What is kept from jobs"),
+            ("price_per_hour", Kind::Amount("2.49"), "In whatever currency the file is in"),
+            ("rack", Kind::Text, "What fails together"),
+            ("switch", Kind::Text, "What is near together"),
+        ],
+    },
+    Shape {
+        name: "gpu_group",
+        called: &["a group of GPUs"],
+        required: &["type"],
+        fields: &[
+            ("type", Kind::Text, "A type of the catalog, or with `memory` one of the file's own"),
+            ("count", Kind::Whole, "How many; 1 if not given"),
+            ("memory", MEMORY, "Of each"),
+            ("vendor", Kind::Words(|| vec!["nvidia", "amd", "ascend", "apple"]), "Who made it"),
+            ("unified", Kind::Flag, "Its memory is a part of RAM"),
+        ],
+    },
+    Shape {
+        name: "reservation",
+        called: &["a reservation"],
+        required: &[],
+        fields: &[
+            ("cpu", Kind::Amount("500m"), "Cores"),
+            ("ram", MEMORY, "Memory of the host"),
+            ("gpu_memory", MEMORY, "Of each GPU"),
+        ],
+    },
+    Shape {
+        name: "foreign_use",
+        called: &["foreign use"],
+        required: &[],
+        fields: &[("memory", MEMORY, "What others hold"), ("share", Kind::Amount("80%"), "What others use")],
+    },
+    Shape {
+        name: "job",
+        called: &["a job"],
+        required: &["name"],
+        fields: &[
+            ("name", Kind::Text, "Of the job, or with `count` the beginning of the names"),
+            ("at", TIME, "When it comes; 0s if not given"),
+            ("count", Kind::Whole, "So many that are alike"),
+            ("every", TIME, "Between those"),
+            ("arrivals", Kind::Map("arrivals"), "When they come, drawn"),
+            ("until", TIME, "None comes after this"),
+            ("duration", LENGTH, "How long it runs; for ever if not given"),
+            ("ends", Kind::Words(|| vec!["completed", "failed"]), "How it ends by itself"),
+            ("cancel_at", TIME, "When its user gives it up"),
+            ("prepare", LENGTH, "How long a download or the like takes"),
+            ("analysis", Kind::Text, "How long it is analysed before it is placed, `never` (it hangs) or `fails`"),
+            ("failing_starts", Kind::Whole, "So many starts fail first"),
+            ("stop", LENGTH, "How long stopping takes"),
+            ("priority", Kind::Whole, "The larger goes first, where the profile looks at it"),
+            ("queue", Kind::Text, "Name of its queue"),
+            ("user", Kind::Text, "Whose it is"),
+            ("estimate", TIME, "What its user says it will take"),
+            ("time_limit", TIME, "It is ended after so long"),
+            ("restart", Kind::Words(|| vec!["never", "on_failure", "always"]), "What happens when it ends"),
+            ("retry", Kind::Map("retry"), "Pauses between attempts"),
+            ("replicas", Kind::Whole, "So many runs at a time"),
+            (
+                "unselectable",
+                Kind::Words(|| vec!["wait", "refuse"]),
+                "What becomes of a pick that is not selectable when it comes",
+            ),
+            ("tasks", Kind::Whole, "So many parts, each with what follows"),
+            ("gang", Kind::Words(|| vec!["anywhere", "spread", "packed"]), "How the tasks lie"),
+            ("gpus", GPUS_OF_JOB, "How many GPUs, a part of one, or exactly these: [alpha/0, beta/0]"),
+            ("gpu", Kind::Some(&Kind::Text), "Types that will do"),
+            ("gpu_memory", MEMORY, "So much of each GPU"),
+            ("min_gpu_memory", MEMORY, "Only GPUs with so much"),
+            ("cpus", Kind::Amount("2, 0.5 or 500m"), "Cores"),
+            ("ram", MEMORY, "Memory of the host"),
+            ("labels", Kind::Named(&Kind::Text), "Only nodes with these"),
+            ("os", Kind::Words(|| OS_WORDS.map(|(name, _)| name).to_vec()), "Only nodes with this"),
+            ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "Only nodes with this"),
+            ("on", Kind::Some(&Kind::Text), "Only these nodes, picked by hand"),
+            ("pick_gpus", Kind::ListOf(&Kind::Text), "Only these GPUs, picked by hand"),
+        ],
+    },
+    Shape {
+        name: "retry",
+        called: &["a retry policy"],
+        required: &[],
+        fields: &[
+            ("limit", Kind::Amount("3 or none"), "So many further attempts"),
+            ("first", TIME, "The first pause"),
+            ("factor", Kind::Amount("200%"), "How pauses grow"),
+            ("max", TIME, "The longest pause"),
+        ],
+    },
+    Shape {
+        name: "arrivals",
+        called: &[],
+        required: &[],
+        fields: &[
+            ("every", TIME, "At equal distances"),
+            ("poisson", RATE, "At a mean rate, without memory"),
+            ("bursty", Kind::Map("bursty"), "Quiet and busy spells"),
+            ("daily", Kind::Map("daily"), "More by day than by night"),
+        ],
+    },
+    Shape {
+        name: "bursty",
+        called: &["bursty arrivals"],
+        required: &["quiet", "quiet_for", "busy", "busy_for"],
+        fields: &[
+            ("quiet", RATE, "The rate of quiet spells"),
+            ("quiet_for", TIME, "Their mean length"),
+            ("busy", RATE, "The rate of busy spells"),
+            ("busy_for", TIME, "Their mean length"),
+        ],
+    },
+    Shape {
+        name: "daily",
+        called: &["daily arrivals"],
+        required: &["mean"],
+        fields: &[
+            ("mean", RATE, "The mean rate"),
+            ("peak", TIME, "The time of day with most; 14h if not given"),
+            ("swing", PERCENT, "How far it goes up and down; 50% if not given"),
+        ],
+    },
+    Shape {
+        name: "distribution",
+        called: &[],
+        required: &[],
+        fields: &[
+            ("exponential", TIME, "With this mean"),
+            ("weibull", Kind::Map("weibull"), "Weibull"),
+            ("lognormal", Kind::Map("lognormal"), "Lognormal"),
+            ("uniform", Kind::Map("uniform"), "Uniform"),
+        ],
+    },
+    Shape {
+        name: "weibull",
+        called: &["a Weibull distribution"],
+        required: &["shape", "scale"],
+        fields: &[("shape", NUMBER, "Below 1 the young fail most"), ("scale", TIME, "By then 63% have")],
+    },
+    Shape {
+        name: "lognormal",
+        called: &["a lognormal distribution"],
+        required: &["median", "sigma"],
+        fields: &[("median", TIME, "Half are shorter"), ("sigma", NUMBER, "Of the logarithm")],
+    },
+    Shape {
+        name: "uniform",
+        called: &["a uniform distribution"],
+        required: &["from", "to"],
+        fields: &[("from", TIME, "The shortest"), ("to", TIME, "The longest")],
+    },
+    Shape {
+        name: "trace",
+        called: &["a trace"],
+        required: &["name"],
+        fields: &[
+            ("name", Kind::Text, "As `dryrack trace list` has it"),
+            ("list", Kind::Text, "One of its lists"),
+            ("nodes", Kind::Words(|| vec!["all", "gpu", "none"]), "Which of its nodes are taken"),
+            ("queue", Kind::Some(&Kind::Text), "Only these queues"),
+            ("limit", Kind::Whole, "So many tasks at most"),
+            ("offset", TIME, "What came before is left out"),
+        ],
+    },
+    Shape {
+        name: "change",
+        called: &["a change"],
+        required: &["at", "job", "replicas"],
+        fields: &[
+            ("at", TIME, "When"),
+            ("job", Kind::Some(&Kind::Text), "Jobs by name or pattern"),
+            ("replicas", Kind::Whole, "So many from then on"),
+        ],
+    },
+    Shape {
+        name: "fault",
+        called: &["a fault"],
+        required: &["at", "node"],
+        fields: &[
+            ("at", TIME, "When"),
+            ("node", Kind::Some(&Kind::Text), "A node such as alpha, a GPU such as alpha/0, or a pattern"),
+            ("becomes", TURNS, "What it becomes"),
+            ("foreign", FOREIGN, "What others hold of a GPU from then on"),
+        ],
+    },
+    Shape {
+        name: "failure",
+        called: &["a failure"],
+        required: &[],
+        fields: &[
+            ("name", Kind::Text, "For `--set failures.NAME.active=false`"),
+            ("active", Kind::Flag, "Whether it happens; true if not given"),
+            ("nodes", Kind::Some(&Kind::Text), "Nodes that fail"),
+            ("gpus", Kind::Some(&Kind::Text), "GPUs that fail"),
+            ("racks", Kind::Some(&Kind::Text), "Racks that fail as one"),
+            ("flapping", Kind::Some(&Kind::Text), "Nodes that come and go"),
+            ("starts", Kind::Some(&Kind::Text), "Jobs whose starts fail or are slow"),
+            ("analyses", Kind::Some(&Kind::Text), "Jobs whose analyses fail, hang or are slow"),
+            ("acks", Kind::Some(&Kind::Text), "Jobs of which acknowledgements go astray"),
+            ("time_to_failure", LENGTH, "How long it works"),
+            ("repair", LENGTH, "How long it does not"),
+            ("becomes", TURNS, "What it becomes meanwhile"),
+            ("from", TIME, "Not before"),
+            ("until", TIME, "Not after"),
+            ("every", TIME, "From one time down to the next"),
+            ("down", TIME, "So long each time"),
+            ("fail", PERCENT, "So many fail"),
+            ("hang", PERCENT, "So many hang"),
+            ("slow", PERCENT, "So many are slow"),
+            ("slow_by", LENGTH, "By so much"),
+            ("lost", PERCENT, "So many are lost"),
+            ("late", PERCENT, "So many are late"),
+            ("repeated", PERCENT, "So many come twice"),
+            ("late_by", LENGTH, "By so much"),
+        ],
+    },
+    Shape {
+        name: "expectation",
+        called: &[
+            "an expectation",
+            "an expectation on a count",
+            "an expectation on a reason",
+            "an evaluation",
+            "an expectation on a metric",
+        ],
+        required: &[],
+        fields: &[
+            ("name", Kind::Text, "By which reports speak of it"),
+            ("job", Kind::Text, "Jobs by name or pattern"),
+            ("node", Kind::Text, "Nodes by name or pattern"),
+            ("gpu", Kind::Text, "GPUs by name or pattern, such as alpha/0"),
+            ("is", COMPARED, "The state it is in, or the number there are"),
+            ("never", Kind::Offered(states), "A state it is in at no instant"),
+            ("always", Kind::Offered(states), "A state it is in at every instant"),
+            ("on", Kind::Text, "With a claim on this node"),
+            ("because", Kind::Words(reasons), "The reason that is given"),
+            ("replicas", Kind::Whole, "So many replicas at least"),
+            ("count", Kind::Words(events), "The number of these events"),
+            ("reason", Kind::Words(reasons), "Whether this reason is given"),
+            ("evaluate", Kind::Text, "A job that is judged before deployment"),
+            ("metric", Kind::Text, "A metric and a bound, such as p95(queue_wait) <= 10m"),
+            ("of", Kind::Text, "With `metric`: of these jobs"),
+            ("in", Kind::Text, "With `seeds`: the part of them in which it must hold, such as \">= 95%\""),
+            ("at", TIME, "At this instant"),
+            ("by", TIME, "At or before this instant"),
+            ("until", TIME, "Before this instant"),
+            ("before", INSTANT, "Before this instant, job or state"),
+            ("after", INSTANT, "From this instant, job or state on"),
+            ("within", TIME, "So long after the job came"),
+            ("from", TIME, "With `for`: from this instant"),
+            ("for", Kind::Text, "With `from`: for so long; with `count`: `cancelled`, of cancelled jobs"),
+        ],
+    },
+    Shape {
+        name: "landmark",
+        called: &["another's state"],
+        required: &["is"],
+        fields: &[
+            ("job", Kind::Text, "A job"),
+            ("node", Kind::Text, "A node"),
+            ("gpu", Kind::Text, "A GPU"),
+            ("is", Kind::Offered(states), "The state it comes to"),
+            ("on", Kind::Text, "With a claim on this node"),
+            ("because", Kind::Words(reasons), "The reason that is given"),
+        ],
+    },
+    Shape {
+        name: "reproduction",
+        called: &["a reproduction"],
+        required: &["profile"],
+        fields: &[
+            ("profile", Kind::Offered(|| profile_names().collect()), "The profile that has the fault"),
+            ("fails", Kind::Some(&Kind::Text), "Expectations that fail under it"),
+            ("and", Kind::ListOf(&EXPECTATION), "Witnesses: what is so under it, as reported"),
+        ],
+    },
+];
