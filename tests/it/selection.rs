@@ -8,7 +8,7 @@ use dryrack::engine::{Records, Rehearsal, Replay, RunOptions, draw_world, run};
 use dryrack::fleet::{Fleet, NodeState};
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
-use dryrack::scenario::{Options, load, load_profile, profile_names};
+use dryrack::scenario::{Options, load, load_profile, outline, profile_names};
 use dryrack::scheduler::{
     Decision, Grouping, NodeFinding, SchedulerOptions, decide, examine, is_pick_selectable, on_gpu, on_node, select,
 };
