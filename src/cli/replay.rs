@@ -57,6 +57,10 @@ pub fn replay(args: &ReplayArgs, format: Format) -> Done {
                 "every event came again, but the digest is another: an input, or the footer, was changed".to_string();
             tell(args, format, &Parting { line: last + 1, why, recorded: Some(stated), replayed: Some(found) })
         }
+        Err(LogError::Sum) => {
+            let why = "every event came again, but the file is not as it was written: its header or end was changed";
+            tell(args, format, &Parting { line: 1, why: why.to_string(), recorded: None, replayed: None })
+        }
         Err(error) => Err(refused(error)),
     }
 }

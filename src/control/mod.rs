@@ -37,6 +37,9 @@ use placing::Deciding;
 use store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use timer::{Timer, Timers};
 
+/// The most replicas, and the most tasks, of one job.
+const MOST_COPIES: u32 = 1_000_000;
+
 /// The control plane.
 pub struct Control {
     profile: Arc<Profile>,
@@ -138,7 +141,8 @@ impl Control {
         }
         match input {
             Input::NodeDeclared { node, .. } if node.index() != self.fleet.len() => Err("a node out of order"),
-            Input::NodeDeclared { .. } | Input::Wakeup => Ok(()),
+            Input::NodeDeclared { spec, .. } => spec.shape.check_size(),
+            Input::Wakeup => Ok(()),
             Input::NodeReported { node, state } => {
                 known_node(*node)?;
                 let joined = !matches!(self.fleet.node(*node).status.state, NodeState::Joining | NodeState::Gone);
@@ -157,6 +161,9 @@ impl Control {
             Input::Scale { replicas: 0, .. } => Err("a job scaled to nothing"),
             Input::Scale { job, .. } => known_job(*job).map(|_| ()),
             Input::Submit { job, .. } if job.index() != self.jobs.len() => Err("a job out of order"),
+            Input::Submit { spec, .. } if spec.replicas.max(spec.demand.tasks) > MOST_COPIES => {
+                Err("a job of more replicas or tasks than any")
+            }
             Input::Submit { spec, .. } if spec.replicas == 0 || spec.demand.tasks == 0 => Err("a job of nothing"),
             Input::Submit { .. } => Ok(()),
             Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job of nothing"),

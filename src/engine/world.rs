@@ -169,7 +169,7 @@ impl<'a> World<'a> {
                     Fate::Well | Fate::Fails | Fate::AgainAfter(_) => course.analysis,
                 };
                 if let Some(length) = length {
-                    self.queue.push(now.saturating_add(length), Due::Fact { run, epoch: 0, fact });
+                    push_after(&mut self.queue, now, length, Due::Fact { run, epoch: 0, fact });
                 }
                 self.runs
                     .insert(run, WorldRun { course, placement: None, epoch: 0, alive: true, said: 0, stops_at: None });
@@ -213,7 +213,7 @@ impl<'a> World<'a> {
             self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Preparing });
         }
         let fact = if fails { Lifecycle::StartFailed } else { Lifecycle::Started };
-        self.queue.push(now.saturating_add(prepare), Due::Fact { run, epoch, fact });
+        push_after(&mut self.queue, now, prepare, Due::Fact { run, epoch, fact });
     }
 
     /// Each of its nodes is told; one that cannot be reached is told once it can, and the others answer for themselves.
@@ -290,7 +290,7 @@ impl<'a> World<'a> {
             && let Some(length) = known.course.run
         {
             let ending = Lifecycle::Exited(known.course.ending);
-            self.queue.push(now.saturating_add(length), Due::Fact { run, epoch, fact: ending });
+            push_after(&mut self.queue, now, length, Due::Fact { run, epoch, fact: ending });
         }
         self.tell(now, run, fact, inputs);
     }
@@ -334,10 +334,10 @@ impl<'a> World<'a> {
         match fate {
             Fate::Well | Fate::Fails => inputs.push(Input::Run { run, fact }),
             Fate::Never => {}
-            Fate::SlowBy(later) => self.queue.push(now.saturating_add(later), Due::Ack { run, fact }),
+            Fate::SlowBy(later) => push_after(&mut self.queue, now, later, Due::Ack { run, fact }),
             Fate::AgainAfter(later) => {
                 inputs.push(Input::Run { run, fact });
-                self.queue.push(now.saturating_add(later), Due::Ack { run, fact });
+                push_after(&mut self.queue, now, later, Due::Ack { run, fact });
             }
         }
     }
@@ -493,5 +493,12 @@ impl<'a> World<'a> {
         let mut found: Vec<RunId> = self.runs.iter().filter(|(_, run)| touches(run)).map(|(id, _)| *id).collect();
         found.sort_unstable();
         found
+    }
+}
+
+/// What would happen after the end of time does not happen.
+fn push_after(queue: &mut EventQueue<Due>, now: SimTime, length: SimDuration, due: Due) {
+    if let Some(at) = now.checked_add(length) {
+        queue.push(at, due);
     }
 }

@@ -136,6 +136,29 @@ pub struct GpuStatus {
 }
 
 impl NodeShape {
+    /// Far beyond any machine, and so small that the sums over one node fit their integers.
+    const MOST_CPU: MilliCpu = MilliCpu::from_cores(1_000_000_000);
+    const MOST_RAM: Bytes = Bytes::from_gib(1 << 30);
+    const MOST_GPU_MEMORY: Bytes = Bytes::from_gib(1 << 20);
+    const MOST_GPUS: usize = 1024;
+
+    /// Refuses a machine that cannot be, by what is too much of it.
+    pub fn check_size(&self) -> Result<(), &'static str> {
+        if self.cpu > NodeShape::MOST_CPU {
+            return Err("a node of more than a billion cores");
+        }
+        if self.ram > NodeShape::MOST_RAM {
+            return Err("a node of more than 1 EiB of RAM");
+        }
+        if self.gpus.len() > NodeShape::MOST_GPUS {
+            return Err("a node of more than 1,024 GPUs");
+        }
+        if self.gpus.iter().any(|gpu| gpu.memory > NodeShape::MOST_GPU_MEMORY) {
+            return Err("a GPU of more than 1 PiB of memory");
+        }
+        Ok(())
+    }
+
     pub fn cpu_capacity(&self) -> MilliCpu {
         self.cpu.saturating_sub(self.reserved.cpu)
     }

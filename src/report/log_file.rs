@@ -18,6 +18,9 @@ pub struct Footer {
     pub digest: String,
     pub records: u64,
     pub end_ns: SimTime,
+    /// BLAKE3 of every byte before the footer's line, and of `end_ns` as eight bytes, lowest first: the header too is
+    /// as it was written.
+    pub sum: String,
 }
 
 #[derive(Serialize)]
@@ -60,6 +63,10 @@ pub enum LogError {
         "was changed since it was recorded: its digest is {found}, its footer says {stated}; `dryrack replay` finds where"
     )]
     Digest { stated: String, found: String },
+    #[error(
+        "was changed since it was recorded: what it says is as it was, but its bytes have another sum than its footer says"
+    )]
+    Sum,
 }
 
 /// Writes records as they come. The first failure to write is kept for [`LogWriter::finish`], and nothing follows it.
@@ -68,6 +75,7 @@ pub struct LogWriter<W> {
     names: Names,
     failure: Option<io::Error>,
     digester: Digester,
+    sum: blake3::Hasher,
     line: Vec<u8>,
 }
 
@@ -75,7 +83,10 @@ impl<W: Write> LogWriter<W> {
     pub fn new(mut out: W, header: &LogHeader) -> io::Result<LogWriter<W>> {
         let line = serde_json::to_string(&HeaderOut { header }).expect("a header has a JSON form");
         writeln!(out, "{line}")?;
-        Ok(LogWriter { out, names: Names::default(), failure: None, digester: Digester::default(), line: Vec::new() })
+        let mut sum = blake3::Hasher::new();
+        sum.update(line.as_bytes()).update(b"\n");
+        let (names, digester) = (Names::default(), Digester::default());
+        Ok(LogWriter { out, names, failure: None, digester, sum, line: Vec::new() })
     }
 
     /// Writes the line that `encode` gives.
@@ -84,6 +95,7 @@ impl<W: Write> LogWriter<W> {
             self.line.clear();
             encode(&mut self.names, &mut self.line);
             self.line.push(b'\n');
+            self.sum.update(&self.line);
             self.failure = self.out.write_all(&self.line).err();
         }
     }
@@ -95,11 +107,16 @@ impl<W: Write> LogWriter<W> {
         }
         let records = self.digester.records();
         let digest = self.digester.finish().to_string();
-        let line = FooterLine { footer: Footer { digest, records, end_ns: end } };
+        let sum = total(&mut self.sum, end);
+        let line = FooterLine { footer: Footer { digest, records, end_ns: end, sum } };
         writeln!(self.out, "{}", serde_json::to_string(&line).expect("a footer has a JSON form"))?;
         self.out.flush()?;
         Ok(self.out)
     }
+}
+
+fn total(sum: &mut blake3::Hasher, end: SimTime) -> String {
+    sum.update(&end.as_nanos().to_le_bytes()).finalize().to_hex().to_string()
 }
 
 impl<W: Write> Sink for LogWriter<W> {
@@ -129,6 +146,7 @@ pub struct LogReader<R> {
     pub names: Names,
     line: u64,
     digester: Digester,
+    sum: blake3::Hasher,
     broken: bool,
     footer: Option<Footer>,
 }
@@ -141,8 +159,10 @@ impl<R: BufRead> LogReader<R> {
         if header.format != FORMAT_VERSION {
             return Err(LogError::Format { found: header.format });
         }
+        let mut sum = blake3::Hasher::new();
+        sum.update(first.0.as_bytes()).update(b"\n");
         let (names, digester) = (Names::default(), Digester::default());
-        Ok(LogReader { input, header, names, line: 1, digester, broken: false, footer: None })
+        Ok(LogReader { input, header, names, line: 1, digester, sum, broken: false, footer: None })
     }
 
     pub fn header(&self) -> &LogHeader {
@@ -172,6 +192,7 @@ impl<R: BufRead> LogReader<R> {
             self.footer = Some(line.footer);
             return Ok(None);
         }
+        self.sum.update(text.as_bytes()).update(b"\n");
         let record = decode_line(&text, &mut self.names);
         match &record {
             Ok(record) => self.digester.record(record),
@@ -181,7 +202,7 @@ impl<R: BufRead> LogReader<R> {
     }
 
     /// After the last line: the footer, once count and digest agree with what was read.
-    pub fn finish(self) -> Result<Footer, LogError> {
+    pub fn finish(mut self) -> Result<Footer, LogError> {
         let footer = self.footer.expect("read to the end first");
         if self.broken {
             return Ok(footer);
@@ -191,10 +212,13 @@ impl<R: BufRead> LogReader<R> {
             return Err(LogError::Count { line: self.line, stated: footer.records, found });
         }
         let digest = self.digester.finish().to_string();
-        match digest == footer.digest {
-            true => Ok(footer),
-            false => Err(LogError::Digest { stated: footer.digest, found: digest }),
+        if digest != footer.digest {
+            return Err(LogError::Digest { stated: footer.digest, found: digest });
         }
+        if total(&mut self.sum, footer.end_ns) != footer.sum {
+            return Err(LogError::Sum);
+        }
+        Ok(footer)
     }
 }
 

@@ -270,6 +270,10 @@ pub(super) fn value<V: Value>(tree: &Tree, report: &mut Report) -> Option<V> {
 /// A name by which other parts of the file, the log and the command line can speak of something.
 pub(super) fn name<'t>(tree: &'t Tree, report: &mut Report) -> Option<&'t str> {
     let typed = text(tree, "a name", report)?;
+    if typed.is_empty() {
+        report.error_with_help(tree.span, "a name of nothing", "write a name such as `alpha`");
+        return None;
+    }
     let is_odd = |letter: char| letter.is_whitespace() || "/*?,[]{}\"'`".contains(letter);
     if typed.contains(is_odd) {
         let message = format!("`{typed}` cannot be a name");

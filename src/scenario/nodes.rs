@@ -48,6 +48,13 @@ fn entry(tree: &Tree, machines: &Machines, world: &mut World, report: &mut Repor
     let shape = Arc::new(machines::shape(&fields, machines, report));
     let state = fields.word("state", "a state of a node", &NODE_STATES, report).unwrap_or(NodeState::Ready);
     let Some((name_tree, name)) = name_tree.and_then(|tree| Some((tree, name(tree, report)?))) else { return };
+    if let Err(excess) = shape.check_size() {
+        return report.error_with_help(
+            name_tree.span,
+            excess,
+            "write what the machine has; `dryrack catalog machines` lists some",
+        );
+    }
     let gpus = gpus(&fields, name, &shape, report);
     let names: Vec<Arc<str>> = match fields.get("count") {
         None => vec![Arc::from(name)],
