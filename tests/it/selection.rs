@@ -8,7 +8,7 @@ use dryrack::engine::{Records, Rehearsal, Replay, RunOptions, draw_world, run};
 use dryrack::fleet::{Fleet, NodeState};
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
-use dryrack::scenario::{Options, load, load_profile, profile_names};
+use dryrack::scenario::{Options, load, load_profile, outline, profile_names};
 use dryrack::scheduler::{
     Decision, Grouping, NodeFinding, SchedulerOptions, decide, examine, is_pick_selectable, on_gpu, on_node, select,
 };
@@ -149,7 +149,7 @@ fn scenarios(folder: &Path, found: &mut Vec<PathBuf>) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
         if path.is_dir() {
             scenarios(&path, found);
-        } else if name.ends_with(".yaml") && !name.ends_with(".profile.yaml") {
+        } else if name.ends_with(".yaml") && !name.ends_with(".profile.yaml") && !name.ends_with(".part.yaml") {
             found.push(path);
         }
     }
@@ -162,9 +162,12 @@ pub fn what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios() {
     files.sort();
     files.retain(|file| !file.components().any(|part| part.as_os_str() == "traces"));
     assert!(files.len() > 30, "{} scenarios", files.len());
-    for file in files {
-        // A fragment that others include is no scenario.
-        let Ok(loaded) = load(&file, &Options::default()) else { continue };
+    let cells = files.into_iter().flat_map(|file| {
+        let outline = outline(&file, &Options::default()).unwrap_or_else(|faults| panic!("{faults}"));
+        outline.cells.into_iter().map(move |cell| (file.clone(), Options { set: cell.set, ..Options::default() }))
+    });
+    for (file, options) in cells {
+        let loaded = load(&file, &options).unwrap_or_else(|faults| panic!("{faults}"));
         let mut rehearsal = loaded.rehearsal;
         rehearsal.until = rehearsal.until.min(Some(SimTime::from_secs(30 * 86_400))).or(rehearsal.until);
         hold(&rehearsal, &mut Stream::new(1, "selection test", 0), &mut Tally::default());

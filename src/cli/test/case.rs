@@ -43,6 +43,8 @@ pub struct Case {
     pub title: String,
     /// `profile=spread, gpus=2`; empty without a matrix.
     pub cell: String,
+    /// The overrides that choose it.
+    pub set: Vec<String>,
     /// The profile, where it is not the scenario's own.
     pub reproduces: Option<String>,
     pub status: Status,
@@ -121,7 +123,10 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
         }
         cases.push(case);
     }
-    cases.iter_mut().for_each(|case| case.cell.clone_from(&cell.name));
+    for case in &mut cases {
+        case.cell.clone_from(&cell.name);
+        case.set.clone_from(&cell.set);
+    }
     cases
 }
 
@@ -285,6 +290,7 @@ impl Case {
         Case {
             title: String::new(),
             cell: String::new(),
+            set: Vec::new(),
             reproduces: None,
             status: Status::Passed,
             wall: Duration::ZERO,

@@ -29,7 +29,7 @@ pub fn value(outcome: &Outcome<'_>) -> Value {
 fn case(case: &Case) -> Value {
     let shares: Vec<_> = case.judged.iter().filter_map(share).collect();
     json!({
-        "scenario": case.title, "cell": case.cell, "reproduces": case.reproduces, "status": case.status,
+        "scenario": case.title, "cell": case.cell, "set": case.set, "reproduces": case.reproduces, "status": case.status,
         "because_of": case.causes.as_ref().map(|causes| &causes.causing),
         "wall_seconds": case.wall.as_secs_f64(), "digest": case.digest, "seeds": case.seeds,
         "failures": case.failures().map(failure).collect::<Vec<_>>(), "shares": shares,
