@@ -347,7 +347,7 @@ fn draw_demand(draws: &mut Stream, features: &Features, nodes: &[InitialNode]) -
         arch: None,
     };
     let gang = *draws.pick(&[Gang::Anywhere, Gang::Spread, Gang::Packed]);
-    let mut demand = Demand { tasks: 1, task, gang, pick: None };
+    let mut demand = Demand { gang, ..Demand::of(task) };
     if features.gangs && draws.chance(400) {
         demand.tasks = draws.between(2, 6) as u32;
     }

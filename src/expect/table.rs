@@ -26,7 +26,7 @@ use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec,
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
 use crate::report::RunAccount;
 use crate::units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
-use crate::workload::{Demand, Gang, JobSpec, Restart, TaskDemand, Unselectable};
+use crate::workload::{Demand, JobSpec, Restart, TaskDemand, Unselectable};
 
 const ALPHA: usize = 0;
 const BETA: usize = 1;
@@ -55,7 +55,7 @@ fn node(name: &str) -> NodeSpec {
 }
 
 fn job(name: &str, replicas: u32) -> Arc<JobSpec> {
-    let demand = Demand { tasks: 1, task: TaskDemand::cpu_only(MilliCpu::ZERO), gang: Gang::Anywhere, pick: None };
+    let demand = Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO));
     Arc::new(JobSpec {
         name: name.into(),
         demand,

@@ -71,7 +71,7 @@ pub(super) fn read(fields: &Fields<'_>, world: &World, report: &mut Report) -> D
         let help = "add `tasks: 2` or more, or leave `gang` out";
         report.warning(fields.key_span("gang"), "`gang` says how several tasks lie, and the job has one", help);
     }
-    Demand { tasks, task, gang, pick }
+    Demand { tasks, gang, pick, ..Demand::of(task) }
 }
 
 fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {

@@ -32,7 +32,7 @@ use crate::engine::InitialNode;
 use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use crate::trace::{self, Format, Holds, Index, Roots, SwfHeader, Tally, TaskTrace, TraceEntry, TraceNode, TraceTask};
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use crate::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
+use crate::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
 
 /// The trace that a scenario uses, and what was odd in it.
 #[derive(Clone, Debug, Serialize)]
@@ -279,7 +279,7 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
 
 fn processors(task: &TraceTask) -> Demand {
     let tasks = task.processors.unwrap_or(1).max(1);
-    Demand { tasks, task: TaskDemand::cpu_only(MilliCpu::from_cores(1)), gang: Gang::Anywhere, pick: None }
+    Demand { tasks, ..Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1))) }
 }
 
 fn pod(task: &TraceTask) -> Demand {
@@ -297,5 +297,5 @@ fn pod(task: &TraceTask) -> Demand {
         gpus,
         ..TaskDemand::cpu_only(task.cpu.unwrap_or(MilliCpu::ZERO))
     };
-    Demand { tasks: 1, task: need, gang: Gang::Anywhere, pick: None }
+    Demand::of(need)
 }

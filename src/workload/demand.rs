@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::deployment::Deployment;
 use crate::catalog::{CpuArch, Os};
 use crate::ids::{GpuId, NodeId};
 use crate::units::{Bytes, GpuShare, MilliCpu};
@@ -20,6 +21,8 @@ pub struct Demand {
     pub gang: Gang,
     /// A pick by hand narrows the candidates and changes nothing else.
     pub pick: Option<Pick>,
+    /// A model to be served: what it takes follows from the model, and `task` says nothing.
+    pub deployment: Option<Arc<Deployment>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -114,6 +117,13 @@ impl Pick {
                 Some(picked)
             }
         }
+    }
+}
+
+impl Demand {
+    /// One such task, anywhere.
+    pub fn of(task: TaskDemand) -> Demand {
+        Demand { tasks: 1, task, gang: Gang::Anywhere, pick: None, deployment: None }
     }
 }
 

@@ -5,10 +5,12 @@
 
 mod arrivals;
 mod demand;
+mod deployment;
 mod job;
 mod mishap;
 
 pub use arrivals::{Arrivals, Spell};
 pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+pub use deployment::{Backend, Category, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
 pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};

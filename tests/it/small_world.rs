@@ -11,9 +11,7 @@ use dryrack::event::{FORMAT_VERSION, LogHeader};
 use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use dryrack::report::{LogWriter, RunAccount, write_jobs_csv};
 use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack::workload::{
-    Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable,
-};
+use dryrack::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
 
 pub fn node(name: &str) -> InitialNode {
     let gpu = GpuShape { model: "l4".into(), vendor: None, memory: Bytes::from_gib(24), unified: false };
@@ -40,7 +38,7 @@ pub fn arrival(name: &str, at: u64, run: u64) -> Arrival {
     let task = TaskDemand { gpus: Some(gpus), ..TaskDemand::cpu_only(MilliCpu::from_cores(1)) };
     let spec = JobSpec {
         name: name.into(),
-        demand: Demand { tasks: 1, task, gang: Gang::Anywhere, pick: None },
+        demand: Demand::of(task),
         replicas: 1,
         priority: 0,
         queue: Some("default".into()),

@@ -60,7 +60,7 @@ pub fn plain_shape(gpus: usize) -> NodeShape {
 pub fn plain_demand(tasks: u32, gpus: u32, gang: Gang) -> Demand {
     let gpus = GpuDemand { count: gpus, take: GpuTake::Whole, models: Vec::new(), min_memory: None };
     let task = TaskDemand { gpus: Some(gpus), ..TaskDemand::cpu_only(MilliCpu::ZERO) };
-    Demand { tasks, task, gang, pick: None }
+    Demand { tasks, gang, ..Demand::of(task) }
 }
 
 pub fn declare(fleet: &mut Fleet, shape: NodeShape, state: NodeState) -> NodeId {
@@ -226,7 +226,7 @@ fn draw_demand(from: &mut Stream, fleet: &Fleet, take: GpuTake) -> Demand {
     task.os = from.chance(80).then(|| *from.pick(&[Os::Linux, Os::Darwin]));
     task.arch = from.chance(50).then(|| *from.pick(&[CpuArch::X86_64, CpuArch::Aarch64]));
     let gang = *from.pick(&[Gang::Anywhere, Gang::Spread, Gang::Packed]);
-    let mut demand = Demand { tasks, task, gang, pick: None };
+    let mut demand = Demand { tasks, gang, ..Demand::of(task) };
     draw_pick(from, fleet, &mut demand);
     demand
 }
