@@ -36,7 +36,7 @@
 //! | 3 | [`scheduler`] *, [`policy`] *, [`lifecycle`] * |
 //! | 4 | [`control`] |
 //! | 5 | [`engine`] * |
-//! | 6 | [`scenario`], [`trace`], [`expect`], [`report`] |
+//! | 6 | [`scenario`], [`trace`], [`expect`], [`report`], [`conform`] |
 //! | 7 | [`cli`] |
 //!
 //! # What is absent, on purpose
@@ -61,6 +61,7 @@
 
 pub mod catalog;
 pub mod cli;
+pub mod conform;
 pub mod control;
 pub mod engine;
 pub mod event;

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
-use crate::scenario::{load_profile, profile_names, profile_options};
+use crate::conform::{Account, Profiles, conform};
+use crate::scenario::{load_profile, load_profile_as_in_base, profile_names, profile_options};
 
 /// The options in which one profile differs from its base, tried one at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ impl Causes {
     }
 }
 
-/// An option of a historic profile that no scenario tells apart from its base's.
+/// An option of a historic profile that no scenario and no record tells apart from its base's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Untold {
     pub profile: String,
@@ -51,15 +52,17 @@ impl fmt::Display for Untold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no scenario tells {} of {} apart: write one that reproduces it, or remove it",
+            "no scenario and no record tells {} of {} apart: write one that reproduces it, or remove it",
             self.option, self.profile
         )
     }
 }
 
 /// Of every historic profile that comes with dryrack, and of those that were reproduced under.
-pub fn untold_options<'c>(causes: impl Iterator<Item = &'c Causes>) -> Result<Vec<Untold>, Failure> {
-    let input = |diagnostics: crate::scenario::Diagnostics| Failure::Input(diagnostics.to_string());
+pub fn untold_options<'c>(
+    causes: impl Iterator<Item = &'c Causes>,
+    records: &[PathBuf],
+) -> Result<Vec<Untold>, Failure> {
     let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for name in profile_names() {
         if load_profile(name, Path::new("")).map_err(input)?.historic {
@@ -75,8 +78,35 @@ pub fn untold_options<'c>(causes: impl Iterator<Item = &'c Causes>) -> Result<Ve
         let left = options.get_mut(&known.profile).expect("entered above");
         left.retain(|option| !known.causing.contains(option));
     }
-    let untold = options.into_iter().flat_map(|(profile, options)| {
+    let left = options.into_iter().flat_map(|(profile, options)| {
         options.into_iter().map(move |option| Untold { profile: profile.clone(), option })
     });
-    Ok(untold.collect())
+    let mut untold = Vec::new();
+    for left in left {
+        if !is_told_by(records, &left)? {
+            untold.push(left);
+        }
+    }
+    Ok(untold)
+}
+
+/// Whether fewer recorded answers of the profile's version are met with the option as the base has it.
+fn is_told_by(records: &[PathBuf], Untold { profile, option }: &Untold) -> Result<bool, Failure> {
+    if records.is_empty() || profile_names().all(|name| name != profile) {
+        return Ok(false);
+    }
+    let met = |option: Option<&str>| -> Result<u64, Failure> {
+        // An option without which the profile would be none is one that matters.
+        let Ok(profile) = load_profile_as_in_base(profile, option, Path::new("")) else { return Ok(0) };
+        let (mut profiles, mut account) = (Profiles::own(profile), Account::default());
+        for file in records {
+            conform(file, &mut profiles, &mut account).map_err(|fault| Failure::file(file, fault))?;
+        }
+        Ok(account.all.identical)
+    };
+    Ok(met(Some(option))? < met(None)?)
+}
+
+fn input(diagnostics: crate::scenario::Diagnostics) -> Failure {
+    Failure::Input(diagnostics.to_string())
 }

@@ -6,6 +6,7 @@
 mod catalog;
 mod causes;
 mod check;
+mod conform;
 mod diff;
 mod exit;
 mod explain;
@@ -64,6 +65,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Find the first record in which two logs differ
     Diff(diff::DiffArgs),
+    /// Ask recorded decisions of released programs again and compare
+    Conform(conform::ConformArgs),
     /// List known machines and GPUs
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
@@ -127,6 +130,7 @@ impl Cli {
             Command::Select(args) => selection::select(args, self.format.plain()?),
             Command::Replay(args) => replay::replay(args, self.format.plain()?),
             Command::Diff(args) => diff::diff(args, self.format.plain()?),
+            Command::Conform(args) => conform::conform(args, self.format.plain()?),
             Command::Catalog(command) => catalog::catalog(command, self.format.plain()?),
             Command::Schema => schema::schema(),
             Command::Profile(command) => profile::profile(command, self.format.plain()?),

@@ -58,6 +58,9 @@ pub struct TestArgs {
     /// Fail if no scenario among them tells some option of a historic profile apart from its base
     #[arg(long)]
     options: bool,
+    /// A file of recorded decisions, as `conform` reads them, that may tell options apart too; may be given again
+    #[arg(long, value_name = "FILE", requires = "options")]
+    records: Vec<PathBuf>,
     /// Name the slowest N at the end, and not only those over a second
     #[arg(long, value_name = "N")]
     slowest: Option<usize>,
@@ -130,7 +133,7 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
     let compared = args.baseline.as_deref().map(|dir| baseline::compare(dir, &tested, args.update_baseline));
     let compared = compared.transpose()?;
     let causes = tested.iter().flat_map(|tested| &tested.cases).filter_map(|case| case.causes.as_ref());
-    let untold = if args.options { untold_options(causes)? } else { Vec::new() };
+    let untold = if args.options { untold_options(causes, &args.records)? } else { Vec::new() };
     let outcome = Outcome { args, tested, left_out: selection.left_out, wall: begun.elapsed(), compared, untold };
     // A reproduction loads the same file; its warnings are the same.
     outcome.tested.iter().for_each(|tested| warn(&tested.cases[0].warnings.to_string()));

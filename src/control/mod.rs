@@ -10,6 +10,7 @@
 mod nodes;
 mod passes;
 mod placing;
+mod policies;
 mod profile;
 mod runs;
 mod safety;
@@ -17,6 +18,7 @@ mod scaling;
 mod store;
 mod timer;
 
+pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use profile::{
     AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, PassOptions, Passes, Profile, ProfileError,
     RetryOptions, Trigger,

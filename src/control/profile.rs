@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::policies::PolicyOptions;
 use crate::fleet::NodeState;
 use crate::scheduler::{FilterName, SchedulerOptions};
 use crate::units::{Permille, SimDuration, text_form};
@@ -26,6 +27,7 @@ pub struct Profile {
     pub heartbeat: HeartbeatOptions,
     pub deadlines: Deadlines,
     pub retry: RetryOptions,
+    pub policies: PolicyOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,6 +155,12 @@ pub enum ProfileError {
     Weight,
     #[error("a back-off factor below 100% would shrink the pause")]
     Shrinks,
+    #[error("has a time window of {window}, shorter than its own least of {least}")]
+    ShortWindow { window: SimDuration, least: SimDuration },
+    #[error("would keep more than a million samples for one window; sample less often")]
+    ManySamples,
+    #[error("has a minimum GPU utilization above 100%")]
+    OverHundred,
 }
 
 impl Profile {
@@ -219,6 +227,7 @@ impl Profile {
         if self.retry.factor < Permille::new(1000) {
             faults.push(ProfileError::Shrinks);
         }
+        faults.extend(self.policies.utilization.faults());
         faults
     }
 }

@@ -59,6 +59,6 @@ pub use diagnostic::{Diagnostic, Diagnostics, Kind, Severity};
 pub use expectations::expectation_words;
 pub use fields::matches as matches_pattern;
 pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text, outline};
-pub use profiles::{load_profile, profile_names, profile_options};
+pub use profiles::{load_profile, load_profile_as_in_base, profile_names, profile_options};
 pub use schema::schema;
 pub use trace_source::TraceUse;

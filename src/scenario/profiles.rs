@@ -21,7 +21,18 @@ macro_rules! builtin {
     };
 }
 
-builtin!["best-fit", "fifo", "fifo-skipping", "first-fit", "gpustack-0.5-dev", "pack", "spread"];
+builtin![
+    "best-fit",
+    "dstack",
+    "dstack-0.19.10",
+    "dstack-0.22.5",
+    "fifo",
+    "fifo-skipping",
+    "first-fit",
+    "gpustack-0.5-dev",
+    "pack",
+    "spread"
+];
 
 /// Bases upon bases: more than anyone can follow.
 const MAX_BASES: usize = 8;
@@ -35,10 +46,19 @@ pub fn profile_names() -> impl Iterator<Item = &'static str> {
 
 /// The profile of that name, or in the file at that path; a relative path is looked for in `folder`.
 pub fn load_profile(name_or_path: &str, folder: &Path) -> Result<Arc<Profile>, Diagnostics> {
+    load_profile_as_in_base(name_or_path, None, folder)
+}
+
+/// Likewise, with one option as the profile's base has it.
+pub fn load_profile_as_in_base(
+    name_or_path: &str,
+    option: Option<&str>,
+    folder: &Path,
+) -> Result<Arc<Profile>, Diagnostics> {
     let mut report = Report::default();
     let asked = report.add_source("command line", name_or_path);
     let span = asked.span(0, name_or_path.len());
-    let profile = profile(name_or_path, span, folder, &mut report);
+    let profile = profile_with(name_or_path, span, folder, option, &mut report);
     match (profile, report.has_errors()) {
         (Some(profile), false) => Ok(Arc::new(profile)),
         _ => Err(report.finish()),

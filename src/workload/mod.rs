@@ -8,9 +8,14 @@ mod demand;
 mod deployment;
 mod job;
 mod mishap;
+mod utilization;
 
 pub use arrivals::{Arrivals, Spell};
 pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 pub use deployment::{Backend, Category, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
 pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};
+pub use utilization::{
+    AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, PolicySource, SampleFault, UtilizationOverrides,
+    UtilizationPolicy, UtilizationRule,
+};

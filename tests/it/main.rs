@@ -2,6 +2,7 @@
 //! libtest cannot say.
 
 mod cli;
+mod conform;
 mod determinism;
 mod diagnostics;
 mod fuzzed;
@@ -71,6 +72,12 @@ fn main() {
             a_scenario_whose_trace_is_not_here_is_not_run,
             a_trace_that_should_be_here_and_is_not_is_a_failure,
             what_was_odd_in_a_trace_is_said,
+        }
+        Nothing: conform {
+            each_recorded_firing_time_is_met_to_the_second,
+            answers_are_held_against_the_profile_of_one_version_or_against_any,
+            a_recorded_decision_tells_an_option_apart,
+            a_wrong_record_is_told_with_its_line_and_nothing_is_counted,
         }
         Nothing: schema {
             the_committed_schema_is_the_one_that_is_printed,

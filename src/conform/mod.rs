@@ -1,0 +1,71 @@
+//! Floor 6. Conformance: decisions that released programs made, asked of dryrack again.
+//!
+//! A file of records holds one case to a line, as JSON, plain or gzip: a world, what was asked, and the answers of the
+//! released versions of one program. Each answer is compared with what the control plane's own code decides under the
+//! profile of that version, and every difference has a kind and a sentence.
+//!
+//! Owns the reading of such files, which kinds of records there are, and the account of what is equal. A kind
+//! ([`RecordKind`]) knows its records by their fields, and is one file here, entered in [`KINDS`]. Must never decide
+//! anything itself: what a record asks is decided by the rooms that decide it in a run; and never pass over a record: one
+//! of no known kind is an error, and an answer for which there is no profile is counted as not asked.
+
+mod account;
+mod profiles;
+mod read;
+mod utilization;
+
+pub use account::{Account, Disagreement, Share};
+pub use profiles::Profiles;
+pub use read::{ConformError, conform};
+
+use serde_json::{Map, Value};
+
+/// One line of a file.
+pub type RecordFields = Map<String, Value>;
+
+/// A kind of record.
+pub trait RecordKind: Sync {
+    /// In reports: `utilization`.
+    fn name(&self) -> &'static str;
+
+    /// The fields by which its records are known.
+    fn fields(&self) -> &'static [&'static str];
+
+    /// Whether the record is of this kind; by its fields alone, right or wrong.
+    fn describes(&self, record: &RecordFields) -> bool {
+        self.fields().iter().all(|field| record.contains_key(*field))
+    }
+
+    /// What became of each answer of the record. An error is about the record: what was expected and what is there.
+    fn compare(&self, record: &RecordFields, profiles: &mut Profiles) -> Result<Vec<Compared>, String>;
+}
+
+/// In the order in which they are tried: the first that describes a record has it.
+pub const KINDS: [&dyn RecordKind; 1] = [&utilization::Utilization];
+
+/// One answer of a record.
+pub struct Compared {
+    /// What the record is called.
+    pub id: String,
+    /// What records of one kind are told apart by, as the record says.
+    pub class: String,
+    /// Of the program that answered.
+    pub version: String,
+    pub result: Comparison,
+}
+
+pub enum Comparison {
+    /// Each decision that differs; none if all are equal.
+    Asked(Vec<Difference>),
+    /// There is no such profile.
+    NotAsked { profile: String },
+}
+
+/// One decision that is another than the recorded one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Differences of one kind are counted together: `fires early`.
+    pub kind: &'static str,
+    /// What was recorded and what was found.
+    pub text: String,
+}

@@ -1,0 +1,148 @@
+//! Which policies bind a run: what a profile says, and what the run's configuration says over it.
+
+use serde::{Deserialize, Serialize};
+
+use super::profile::ProfileError;
+use crate::policy::{MOST_SAMPLES, ring_samples};
+use crate::units::{Permille, SimDuration, text_form};
+use crate::workload::{
+    AtMinimum, Gaps, IdleGpus, PolicyMode, PolicySource, UtilizationOverrides, UtilizationPolicy, UtilizationRule,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyOptions {
+    pub utilization: UtilizationOptions,
+}
+
+/// The utilization policy of a profile. It binds a run that has, from here or from its own configuration, a minimum and
+/// a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UtilizationOptions {
+    pub rule: UtilizationRule,
+    pub reads: PolicyReads,
+    pub mode: PolicyMode,
+    #[serde(with = "text_form::option")]
+    pub min_gpu_utilization: Option<Permille>,
+    #[serde(with = "text_form::option")]
+    pub time_window: Option<SimDuration>,
+    /// A shorter window is refused when the scenario is checked.
+    #[serde(with = "text_form")]
+    pub min_time_window: SimDuration,
+    pub gpus: IdleGpus,
+    pub at_minimum: AtMinimum,
+    /// How often GPUs are sampled.
+    #[serde(with = "text_form")]
+    pub interval: SimDuration,
+    /// Twice the interval if absent.
+    #[serde(with = "text_form::option")]
+    pub longest_gap: Option<SimDuration>,
+    pub gaps: Gaps,
+    #[serde(with = "text_form")]
+    pub grace: SimDuration,
+}
+
+/// Whose word counts when a run starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyReads {
+    /// The profile's, and field by field over it the configuration's.
+    #[default]
+    ProfileAndConfiguration,
+    /// The configuration's alone: one that is stated in the profile binds nobody (dstack 2383).
+    Configuration,
+}
+
+impl UtilizationOptions {
+    /// What binds a run whose configuration says this, and who said so.
+    pub fn bind(&self, over: &UtilizationOverrides) -> Option<(PolicySource, UtilizationPolicy)> {
+        let (minimum, window) = match self.reads {
+            PolicyReads::ProfileAndConfiguration => (self.min_gpu_utilization, self.time_window),
+            PolicyReads::Configuration => (None, None),
+        };
+        let interval = over.interval.unwrap_or(self.interval);
+        let longest_gap = over.longest_gap.or(self.longest_gap);
+        let policy = UtilizationPolicy {
+            rule: self.rule,
+            mode: over.mode.unwrap_or(self.mode),
+            min_gpu_utilization: over.min_gpu_utilization.or(minimum)?,
+            time_window: over.time_window.or(window)?,
+            gpus: over.gpus.unwrap_or(self.gpus),
+            at_minimum: over.at_minimum.unwrap_or(self.at_minimum),
+            interval,
+            longest_gap: longest_gap.unwrap_or_else(|| interval.saturating_mul(2)),
+            gaps: over.gaps.unwrap_or(self.gaps),
+            grace: over.grace.unwrap_or(self.grace),
+        };
+        let source = if over.is_stated() { PolicySource::Configuration } else { PolicySource::Profile };
+        Some((source, policy))
+    }
+
+    pub(super) fn faults(&self) -> Vec<ProfileError> {
+        let mut faults = Vec::new();
+        let mut times = vec![("policies.utilization.interval", self.interval)];
+        times.extend(self.time_window.map(|window| ("policies.utilization.time_window", window)));
+        times.extend(self.longest_gap.map(|gap| ("policies.utilization.longest_gap", gap)));
+        if let UtilizationRule::Dstack { looks_every, .. } = self.rule {
+            times.push(("policies.utilization.rule.dstack.looks_every", looks_every));
+        }
+        faults.extend(times.iter().filter(|(_, time)| time.is_zero()).map(|(name, _)| ProfileError::NoTime(name)));
+        if let Some(window) = self.time_window {
+            if window < self.min_time_window {
+                faults.push(ProfileError::ShortWindow { window, least: self.min_time_window });
+            }
+            if !self.interval.is_zero() && ring_samples(window, self.interval) > MOST_SAMPLES {
+                faults.push(ProfileError::ManySamples);
+            }
+        }
+        if self.min_gpu_utilization.is_some_and(|minimum| minimum > Permille::new(1000)) {
+            faults.push(ProfileError::OverHundred);
+        }
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROFILE: UtilizationOptions = UtilizationOptions {
+        rule: UtilizationRule::Covered,
+        reads: PolicyReads::ProfileAndConfiguration,
+        mode: PolicyMode::Warn,
+        min_gpu_utilization: Some(Permille::new(300)),
+        time_window: Some(SimDuration::from_secs(600)),
+        min_time_window: SimDuration::ZERO,
+        gpus: IdleGpus::Any,
+        at_minimum: AtMinimum::Busy,
+        interval: SimDuration::from_secs(10),
+        longest_gap: None,
+        gaps: Gaps::Void,
+        grace: SimDuration::ZERO,
+    };
+
+    #[test]
+    fn a_configuration_overrides_a_profile_field_by_field() {
+        let (source, policy) = PROFILE.bind(&UtilizationOverrides::default()).expect("the profile has a policy");
+        assert_eq!(source, PolicySource::Profile);
+        assert_eq!(policy.longest_gap, SimDuration::from_secs(20));
+        let over = UtilizationOverrides { time_window: Some(SimDuration::from_secs(60)), ..Default::default() };
+        let (source, policy) = PROFILE.bind(&over).expect("both have a policy");
+        assert_eq!(source, PolicySource::Configuration);
+        assert_eq!((policy.time_window, policy.mode), (SimDuration::from_secs(60), PolicyMode::Warn));
+        assert_eq!(policy.min_gpu_utilization, Permille::new(300));
+    }
+
+    #[test]
+    fn a_policy_in_a_profile_that_is_not_read_binds_nobody() {
+        let deaf = UtilizationOptions { reads: PolicyReads::Configuration, ..PROFILE };
+        assert_eq!(deaf.bind(&UtilizationOverrides::default()), None);
+        let over = UtilizationOverrides {
+            min_gpu_utilization: Some(Permille::new(500)),
+            time_window: Some(SimDuration::from_secs(300)),
+            ..Default::default()
+        };
+        assert!(deaf.bind(&over).is_some());
+    }
+}

@@ -1,0 +1,118 @@
+//! The default rule: idle spells, each the row of idle readings of one GPU that ends with its newest one.
+
+use smallvec::SmallVec;
+
+use super::ring::Ring;
+use crate::units::{Permille, SimTime};
+use crate::workload::{Coverage, Gaps, IdleGpus, UtilizationPolicy};
+
+/// `samples` is 0 while the newest reading that counts is not idle.
+#[derive(Clone, Copy, Default)]
+struct Spell {
+    first: SimTime,
+    last: SimTime,
+    samples: u32,
+}
+
+pub(super) struct Covered {
+    /// Readings from before this do not count.
+    counts_from: SimTime,
+    spells: Box<[Spell]>,
+    /// As they stood before the oldest sample of the ring.
+    before: Box<[Spell]>,
+    /// The end of the last window that it fired for: a spell fires once.
+    fired: Box<[Option<SimTime>]>,
+}
+
+impl Covered {
+    pub fn new(policy: &UtilizationPolicy, bound_at: SimTime, width: usize) -> Covered {
+        Covered {
+            counts_from: bound_at.saturating_add(policy.grace),
+            spells: vec![Spell::default(); width].into(),
+            before: vec![Spell::default(); width].into(),
+            fired: vec![None; width].into(),
+        }
+    }
+
+    /// The newest sample was added at the end.
+    pub fn added(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
+        let index = ring.len() - 1;
+        for (gpu, spell) in self.spells.iter_mut().enumerate() {
+            read(spell, policy, self.counts_from, ring.time(index), ring.reading(index, gpu));
+        }
+    }
+
+    /// A sample was put among the others: what came after it is read again.
+    pub fn inserted(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
+        self.spells.copy_from_slice(&self.before);
+        for index in 0..ring.len() {
+            for (gpu, spell) in self.spells.iter_mut().enumerate() {
+                read(spell, policy, self.counts_from, ring.time(index), ring.reading(index, gpu));
+            }
+        }
+    }
+
+    /// The oldest sample is about to be dropped; what it showed stays known.
+    pub fn drops_oldest(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
+        for (gpu, spell) in self.before.iter_mut().enumerate() {
+            read(spell, policy, self.counts_from, ring.time(0), ring.reading(0, gpu));
+        }
+    }
+
+    /// What covers the window now, if it does and has not been said.
+    pub fn coverage(&self, policy: &UtilizationPolicy) -> Option<Coverage> {
+        let covers = |spell: &Spell| {
+            let length = spell.last.checked_since(spell.first);
+            spell.samples > 0 && length.is_some_and(|length| length >= policy.time_window)
+        };
+        let is_new = |gpu: usize, spell: &Spell| self.fired[gpu].is_none_or(|until| until < spell.first);
+        match policy.gpus {
+            IdleGpus::Any => {
+                let mut of = self.spells.iter().enumerate();
+                let (_, spell) = of.find(|(gpu, spell)| covers(spell) && is_new(*gpu, spell))?;
+                let alike = |(_, other): &(usize, &Spell)| other.samples > 0 && is_same(other, spell);
+                let gpus = self.spells.iter().enumerate().filter(alike).map(|(gpu, _)| gpu as u16).collect();
+                Some(Coverage { gpus, first: spell.first, last: spell.last, samples: spell.samples })
+            }
+            IdleGpus::All => {
+                let shared = self.spells.iter().copied().reduce(|one, other| Spell {
+                    first: one.first.max(other.first),
+                    last: one.last.min(other.last),
+                    samples: one.samples.min(other.samples),
+                })?;
+                let gpus: SmallVec<[u16; 8]> = (0..self.spells.len() as u16).collect();
+                (covers(&shared) && is_new(0, &shared)).then_some(Coverage {
+                    gpus,
+                    first: shared.first,
+                    last: shared.last,
+                    samples: shared.samples,
+                })
+            }
+        }
+    }
+
+    pub fn fired(&mut self, coverage: &Coverage) {
+        for gpu in &coverage.gpus {
+            self.fired[usize::from(*gpu)] = Some(coverage.last);
+        }
+    }
+}
+
+fn is_same(one: &Spell, other: &Spell) -> bool {
+    (one.first, one.last) == (other.first, other.last)
+}
+
+fn read(spell: &mut Spell, policy: &UtilizationPolicy, counts_from: SimTime, at: SimTime, reading: Option<Permille>) {
+    let Some(reading) = reading.filter(|_| at >= counts_from) else { return };
+    if !super::is_idle(policy, reading) {
+        spell.samples = 0;
+        return;
+    }
+    let has_gap = policy.gaps == Gaps::Void && spell.samples > 0 && at.since(spell.last) > policy.longest_gap;
+    if spell.samples == 0 || has_gap {
+        *spell = Spell { first: at, last: at, samples: 1 };
+    } else {
+        spell.last = at;
+        spell.samples = spell.samples.saturating_add(1);
+    }
+}

@@ -1,0 +1,119 @@
+//! The rule of dstack 0.18.44 to 0.22.5, as measured on 0.19.10 and 0.22.5.
+//!
+//! It looks at fixed instants t. The samples from t - window on, the first instant included, are those *in the window*.
+//! The oldest of them is passed over; the others count. It fires if there is one that counts, the first that counts is
+//! at most `first_within` later than t - window, all that count speak of the same number of GPUs and have the memory of
+//! as many, and of some GPU each one that counts is strictly below the minimum. What lies between samples does not
+//! matter. So it fires before a whole window has passed since the start, and never if samples are rarer than
+//! `first_within` or so. A sample that lacks a reading is taken for one with lists of unequal length.
+
+use smallvec::SmallVec;
+
+use super::ring::Ring;
+use crate::units::{SimDuration, SimTime};
+use crate::workload::{Coverage, IdleGpus, UtilizationPolicy};
+
+/// What is remembered of all samples, so that a look need not read them again. Numbers are those of the ring, plus one;
+/// 0 is none.
+pub(super) struct Dstack {
+    looks_every: SimDuration,
+    first_within: SimDuration,
+    /// The last sample in which each GPU was not idle.
+    last_busy: Box<[u64]>,
+    /// The last sample after which the shape changed, or that is malformed itself.
+    last_misfit: u64,
+    /// The newest sample when it last fired: it fires again only if the one that is passed over is no older.
+    fired: u64,
+}
+
+impl Dstack {
+    pub fn new(looks_every: SimDuration, first_within: SimDuration, width: usize) -> Dstack {
+        Dstack { looks_every, first_within, last_busy: vec![0; width].into(), last_misfit: 0, fired: 0 }
+    }
+
+    /// The newest sample was added at the end.
+    pub fn added(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
+        self.read(policy, ring, ring.len() - 1);
+    }
+
+    /// A sample was put among the others, at this place.
+    pub fn inserted(&mut self, policy: &UtilizationPolicy, ring: &Ring, place: usize) {
+        self.fired += u64::from(ring.number(place) < self.fired);
+        // What is older than the ring is older than any window, or dropped with a fault that says so.
+        self.last_misfit = 0;
+        self.last_busy.fill(0);
+        for index in 0..ring.len() {
+            self.read(policy, ring, index);
+        }
+    }
+
+    fn read(&mut self, policy: &UtilizationPolicy, ring: &Ring, index: usize) {
+        let number = ring.number(index) + 1;
+        let (gpus, memory) = ring.shape(index);
+        let gpus = usize::from(gpus);
+        let lacks = (0..gpus).any(|gpu| ring.reading(index, gpu).is_none());
+        if gpus != usize::from(memory) || lacks {
+            self.last_misfit = number;
+        } else if index > 0 && ring.shape(index - 1) != ring.shape(index) {
+            self.last_misfit = number - 1;
+        }
+        for (gpu, last_busy) in self.last_busy.iter_mut().enumerate() {
+            let idle = ring.reading(index, gpu).is_some_and(|reading| super::is_idle(policy, reading));
+            if !idle || gpu >= gpus {
+                *last_busy = number;
+            }
+        }
+    }
+
+    /// The first look at or after `now` at which it fires if no further sample comes, and what covers the window then.
+    pub fn next(
+        &self,
+        policy: &UtilizationPolicy,
+        ring: &Ring,
+        bound_at: SimTime,
+        now: SimTime,
+    ) -> Option<(SimTime, Coverage)> {
+        let busy = match policy.gpus {
+            IdleGpus::Any => *self.last_busy.iter().min()?,
+            IdleGpus::All => *self.last_busy.iter().max()?,
+        };
+        // The sample that is passed over may be the last that would not do.
+        let passed_over = busy.max(self.last_misfit).max(self.fired).saturating_sub(1);
+        let mut oldest = ring.index(passed_over);
+        while oldest + 1 < ring.len() {
+            // In the window since its predecessor left it, until it leaves it itself.
+            let window = policy.time_window;
+            let leaves = ring.time(oldest).saturating_add(window);
+            let alone = match oldest {
+                0 => SimTime::ZERO,
+                _ => ring.time(oldest - 1).saturating_add(window).saturating_add(SimDuration::from_nanos(1)),
+            };
+            let reaches = ring.time(oldest + 1).saturating_add(window).as_nanos();
+            let reaches = SimTime::from_nanos(reaches.saturating_sub(self.first_within.as_nanos()));
+            let look = self.look(bound_at, now.max(alone).max(reaches));
+            if look <= leaves {
+                return Some((look, self.coverage(ring, oldest + 1, policy.gpus)));
+            }
+            oldest += 1;
+        }
+        None
+    }
+
+    fn look(&self, bound_at: SimTime, from: SimTime) -> SimTime {
+        let every = self.looks_every.as_nanos();
+        let looks = from.since(bound_at).as_nanos().div_ceil(every);
+        bound_at.saturating_add(self.looks_every.saturating_mul(looks))
+    }
+
+    fn coverage(&self, ring: &Ring, first: usize, gpus: IdleGpus) -> Coverage {
+        let number = ring.number(first) + 1;
+        let is_idle = |gpu: &u16| gpus == IdleGpus::All || self.last_busy[usize::from(*gpu)] < number;
+        let idle: SmallVec<[u16; 8]> = (0..self.last_busy.len() as u16).filter(is_idle).collect();
+        let last = ring.len() - 1;
+        Coverage { gpus: idle, first: ring.time(first), last: ring.time(last), samples: (last - first) as u32 + 1 }
+    }
+
+    pub fn fired(&mut self, ring: &Ring) {
+        self.fired = ring.number(ring.len() - 1) + 1;
+    }
+}

@@ -1,0 +1,63 @@
+//! Decisions of released programs, asked again from the command line.
+
+use assert_cmd::Command;
+
+const RECORDS: &str = "tests/data/dstack/utilization.jsonl.gz";
+
+fn conform(args: &[&str]) -> (i32, String, String) {
+    let mut command = Command::cargo_bin("dryrack").expect("it is built");
+    let run = command.current_dir(env!("CARGO_MANIFEST_DIR")).arg("conform").args(args).output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (run.status.code().expect("it ends"), text(run.stdout), text(run.stderr))
+}
+
+pub fn each_recorded_firing_time_is_met_to_the_second() {
+    let (code, said, _) = conform(&[RECORDS, "--format", "json"]);
+    assert_eq!(code, 0, "{said}");
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    // 200 cases, two released versions.
+    assert_eq!((&said["records"], &said["asked"], &said["identical"]), (&200.into(), &400.into(), &400.into()));
+    assert_eq!(said["classes"].as_array().map(Vec::len), Some(26), "13 kinds of two versions");
+}
+
+pub fn answers_are_held_against_the_profile_of_one_version_or_against_any() {
+    let (code, said, _) = conform(&[RECORDS, "--profile", "dstack-0.19.10"]);
+    assert!(code == 0 && said.contains("all                                       200        200   100%"), "{said}");
+    let (code, said, _) = conform(&[RECORDS, "--profile", "first-fit", "--verbose"]);
+    assert_eq!(code, 1, "the default rule is another");
+    assert!(said.contains("never fires and should") && said.contains("u1-0000"), "{said}");
+    let (code, ..) = conform(&[RECORDS, "--profile", "first-fit", "--at-least", "20%"]);
+    assert_eq!(code, 0);
+}
+
+pub fn a_recorded_decision_tells_an_option_apart() {
+    let test = |records: &[&str]| {
+        let mut command = Command::cargo_bin("dryrack").expect("it is built");
+        command.current_dir(env!("CARGO_MANIFEST_DIR"));
+        let args = ["test", "scenarios/basics/not-ready-is-never-chosen.yaml", "--options"];
+        let said = command.args(args).args(records).output().expect("it runs");
+        String::from_utf8(said.stdout).expect("text")
+    };
+    let untold = "no scenario and no record tells policies.utilization.rule of dstack-0.22.5 apart";
+    assert!(test(&[]).contains(untold));
+    assert!(!test(&["--records", RECORDS]).contains(untold));
+}
+
+pub fn a_wrong_record_is_told_with_its_line_and_nothing_is_counted() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("records.jsonl");
+    let good = r#"{"id":"a","kind":"k","min_gpu_utilization":10,"time_window_s":300,"horizon_s":4,"eval_every_s":4,"samples_ms":[],"answer":{"0.1":{"fire_s":null}}}"#;
+    let unordered = good.replace("\"samples_ms\":[]", "\"samples_ms\":[[5,[0]],[5,[0]]]");
+    std::fs::write(&path, format!("{good}\n{unordered}\n{{}}\n")).expect("written");
+    let path = path.to_str().expect("text");
+    let (code, said, fault) = conform(&[path]);
+    assert_eq!((code, said.as_str()), (2, ""));
+    assert!(fault.contains("line 2: samples_ms must ascend, and 5 does not"), "{fault}");
+    assert!(fault.contains("line 3: of no known kind; `utilization` has samples_ms"), "{fault}");
+    std::fs::write(path, good).expect("written");
+    let (code, said, _) = conform(&[path]);
+    assert_eq!(code, 4, "a version without a profile is not asked: {said}");
+    assert!(said.contains("not asked: 1 answer, for there is no profile dstack-0.1"), "{said}");
+    let (code, _, fault) = conform(&[RECORDS, "--profile", "dstak"]);
+    assert!(code == 2 && fault.contains("dstack"), "{fault}");
+}
