@@ -439,6 +439,29 @@ pub fn colours_are_where_they_are_wanted() {
     }
 }
 
+pub fn two_profiles_are_compared_option_by_option() {
+    let dir = empty();
+    let wanted = "option                fifo           first-fit
+scheduler.discipline  strict         skipping
+scheduler.order       [\"submitted\"]  [\"priority\",\"submitted\"]
+";
+    check(dir.path(), &["profile", "diff", "fifo", "first-fit"], 1, wanted, "");
+    check(dir.path(), &["profile", "diff", "fifo", "fifo"], 0, "", "");
+    // The same said in other words is no difference; a stage that only one has is.
+    let mine =
+        "base: pack\nname: mine\ntitle: Pack\nheartbeat: {every: 10000ms, grace: 90s}\nscheduler: {scorers: []}\n";
+    std::fs::write(dir.path().join("mine.yaml"), mine).expect("a folder of our own");
+    let said = stdout(dir.path(), &["profile", "diff", "mine.yaml", "pack", "--format", "json"], 1);
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let wanted = serde_json::json!({"left": "mine", "right": "pack", "options": [
+        {"option": "heartbeat.grace", "left": "1m30s", "right": "40s"},
+        {"option": "scheduler.scorers.pack", "left": null, "right": {"stage": "pack", "weight": 1.0}},
+    ]});
+    assert_eq!(said, wanted);
+    let refused = dryrack(dir.path(), &["profile", "diff", "fifi", "mine.yaml"]).assert().code(2).get_output().clone();
+    assert!(String::from_utf8(refused.stderr).expect("text").contains("did you mean `fifo`?"));
+}
+
 /// A scenario on a trace, alone or beside one without; neither carried traces nor a cache are near.
 fn on_a_trace(dir: &Path, args: &[&str], data: Option<&Path>) -> Command {
     std::fs::write(dir.join("openb.yaml"), "scenario: On openb\ntrace: openb\n").expect("a folder of our own");

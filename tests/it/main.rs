@@ -72,6 +72,7 @@ fn main() {
             a_scenario_whose_trace_is_not_here_is_not_run,
             a_trace_that_should_be_here_and_is_not_is_a_failure,
             what_was_odd_in_a_trace_is_said,
+            two_profiles_are_compared_option_by_option,
         }
         Nothing: conform {
             each_recorded_firing_time_is_met_to_the_second,
