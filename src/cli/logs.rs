@@ -7,7 +7,7 @@ use std::path::Path;
 use super::exit::Failure;
 use crate::event::{LogHeader, Record};
 use crate::ids::{JobId, NameTable, Names, NodeId};
-use crate::nearest::nearest;
+use crate::nearest::hint;
 use crate::report::{LogReader, read_log};
 
 pub fn open(path: &Path) -> Result<LogReader<BufReader<File>>, Failure> {
@@ -62,6 +62,6 @@ fn find(table: &NameTable, kind: &str, name: &str) -> Result<usize, Failure> {
 
 /// `error: … `chta`; did you mean `chat`?`
 pub fn no_such<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
-    let hint = nearest(name, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    let hint = hint(name, known).map_or(String::new(), |hint| format!("; {hint}"));
     Failure::Input(format!("error: {what} `{name}`{hint}"))
 }

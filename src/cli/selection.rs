@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::exit::{Done, Exit, Failure};
 use super::guard::guarded;
+use super::logs::no_such;
 use super::output::{Format, say, say_json, warn};
 use super::run::Overrides;
 use crate::engine::{Selection, selection};
 use crate::ids::JobId;
-use crate::nearest::nearest;
 use crate::report::table;
 use crate::scenario::load;
 use crate::scheduler::Verdict;
@@ -38,8 +38,7 @@ pub fn select(args: &SelectArgs, format: Format) -> Done {
     let rehearsal = loaded.rehearsal;
     let names = || rehearsal.arrivals.iter().map(|arrival| &*arrival.spec.name);
     let Some(job) = names().position(|name| name == args.job) else {
-        let hint = nearest(&args.job, names()).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-        return Err(Failure::Input(format!("error: no job is named `{}`{hint}", args.job)));
+        return Err(no_such("no job is named", &args.job, names()));
     };
     let found = guarded(|| selection(&rehearsal, JobId::new(job), args.at));
     let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;

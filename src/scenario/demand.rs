@@ -87,7 +87,9 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
     let Some(typed) = text(tree, "a number of GPUs, a part of one, or a list such as [alpha/0]", report) else {
         return Gpus::None;
     };
-    if world.node_names.find(typed.split('/').next().unwrap_or("")).is_some() {
+    // A number stays one, even where a node is called by it.
+    let is_number = typed.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'%'));
+    if !is_number && world.node_names.find(typed.split('/').next().unwrap_or("")).is_some() {
         report.error_with_help(
             tree.span,
             format!("expected a list of GPUs, found `{typed}`"),
@@ -111,8 +113,11 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
         }
         Ok(share) => Gpus::Share(share),
         Err(crate::units::UnitError::TooLarge { .. }) => {
-            let whole = typed.split('.').next().unwrap_or("2");
-            let help = format!("write `{whole}`, or a part such as `0.5`");
+            let whole = match typed.strip_suffix('%').map(|percent| percent.split('.').next().unwrap_or("")) {
+                Some(percent) => percent.parse::<u64>().map_or(2, |percent| percent.div_ceil(100)).to_string(),
+                None => typed.split('.').next().unwrap_or("2").to_string(),
+            };
+            let help = format!("write `{whole}` for whole ones, or a part of one such as `0.5` or `50%`");
             report.error_with_help(tree.span, format!("`{typed}` GPUs: several are taken whole, or one in part"), help);
             Gpus::None
         }
@@ -145,7 +150,15 @@ fn picked(fields: &Fields<'_>, world: &World, report: &mut Report) -> Option<Pic
             report.error_with_help(tree.span, message, "write `[alpha/0, beta/0]`");
             return None;
         };
+        if items.is_empty() {
+            let help = "write `[alpha/0, beta/0]`, or leave `pick_gpus` out to choose among all";
+            report.error_with_help(tree.span, "no GPU can be chosen from an empty list", help);
+            return None;
+        }
         return Some(Pick::Gpus(gpu_list(items, world, report)));
+    }
+    if refuse_nothing(fields, "on", "no node can be chosen from an empty list", "alpha", report) {
+        return None;
     }
     fields.get("on")?;
     let mut nodes: Vec<NodeId> = Vec::new();
@@ -155,6 +168,16 @@ fn picked(fields: &Fields<'_>, world: &World, report: &mut Report) -> Option<Pic
     nodes.sort_unstable();
     nodes.dedup();
     Some(Pick::Nodes(nodes))
+}
+
+/// An empty list would match nothing, and whoever wrote it meant something.
+fn refuse_nothing(fields: &Fields<'_>, key: &str, message: &str, example: &str, report: &mut Report) -> bool {
+    let Some(tree) = fields.get(key) else { return false };
+    let is_empty = matches!(&tree.node, Node::List(items) if items.is_empty());
+    if is_empty {
+        report.error_with_help(tree.span, message, format!("write `[{example}]`, or leave `{key}` out to allow all"));
+    }
+    is_empty
 }
 
 fn tasks(fields: &Fields<'_>, pick: Option<&Pick>, report: &mut Report) -> u32 {
@@ -178,6 +201,7 @@ fn gpu_demand(
 ) -> Option<GpuDemand> {
     let memory = fields.value::<Bytes>("gpu_memory", report);
     let mut models: Vec<Arc<str>> = Vec::new();
+    refuse_nothing(fields, "gpu", "no GPU is of a type from an empty list", "a100-80g", report);
     for (typed, span) in fields.items("gpu", "a GPU type", report) {
         models.extend(world.gpu_type(typed, span, report));
     }

@@ -95,6 +95,7 @@ pub(super) fn arrange(
             Ok(index) => {
                 cancellations.extend(draft.cancel_at.map(|at| (at, JobId::new(index))));
                 world.replicas.push(spec.replicas);
+                world.job_spans.push(draft.span);
                 arrivals.push(draft.arrival);
             }
             // Once for all copies of one entry.
@@ -220,36 +221,6 @@ fn generated(
     let width = times.len().saturating_sub(1).to_string().len().max(4);
     let named = times.into_iter().enumerate();
     named.map(|(index, at)| (Arc::from(format!("{name}-{index:0width$}")), at)).collect()
-}
-
-/// A run that would never end is bad input, not a long wait.
-pub(super) fn refuse_endless(drafts: &[Draft], profile: &Profile, until: Option<SimTime>, report: &mut Report) {
-    let mut told = None;
-    for draft in drafts.iter().filter(|draft| until.is_none() && draft.cancel_at.is_none()) {
-        if repeats_for_ever(&draft.arrival, profile) && told != Some(draft.span) {
-            told = Some(draft.span);
-            let message =
-                format!("`{}` is started again for ever, so the run would never end", draft.arrival.spec.name);
-            report.error_with_help(draft.span, message, "write `until: 1h` in the file, or `cancel_at` for the job");
-        }
-    }
-}
-
-fn repeats_for_ever(arrival: &Arrival, profile: &Profile) -> bool {
-    let (spec, course) = (&arrival.spec, &arrival.course);
-    let policy = profile.retry_of(spec);
-    let unlimited = policy.limit.is_none();
-    if spec.analyse && course.analysis_fails {
-        return unlimited;
-    }
-    let Some(length) = course.run else { return false };
-    // A run as long as the longest pause makes the failures before it forgotten.
-    let forgiven = unlimited || (length >= policy.backoff.max && !length.is_zero());
-    match spec.restart {
-        Restart::Never => false,
-        Restart::OnFailure => course.ending == Ending::Failed && forgiven,
-        Restart::Always => forgiven,
-    }
 }
 
 /// All but the name.

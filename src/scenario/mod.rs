@@ -24,6 +24,7 @@ mod compose;
 mod demand;
 mod diagnostic;
 mod emit;
+mod endless;
 mod expectation_window;
 mod expectations;
 mod failures;

@@ -21,7 +21,7 @@ pub struct OptionDifference {
     pub right: Option<Value>,
 }
 
-/// The options in which two profiles differ, in order of their keys, those of the second alone last. Name, title and whether they are historic
+/// The options in which two profiles differ, in the order of the first's data, those of the second alone last. Name, title and whether they are historic
 /// are none: they say which profile it is, not what it does.
 pub fn compare_profiles(left: &Profile, right: &Profile) -> Vec<OptionDifference> {
     let value = |profile: &Profile| serde_json::to_value(profile).expect("a profile has a JSON form");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::diagnostic::{Diagnostics, Report, SourceId, Span};
+use super::diagnostic::{COMMAND_LINE, Diagnostics, Report, SourceId, Span};
 use super::parse::parse;
 use super::profile_diff::{differences, set_back};
 use super::source::read_text;
@@ -56,7 +56,7 @@ pub fn load_profile_as_in_base(
     folder: &Path,
 ) -> Result<Arc<Profile>, Diagnostics> {
     let mut report = Report::default();
-    let asked = report.add_source("command line", name_or_path);
+    let asked = report.add_source(COMMAND_LINE, name_or_path);
     let span = asked.span(0, name_or_path.len());
     let profile = profile_with(name_or_path, span, folder, option, &mut report);
     match (profile, report.has_errors()) {
@@ -68,8 +68,8 @@ pub fn load_profile_as_in_base(
 /// The options in which that profile differs from its base; those of one without a base are its own, and none.
 pub fn profile_options(name_or_path: &str, folder: &Path) -> Result<Vec<String>, Diagnostics> {
     let mut report = Report::default();
-    let span = report.add_source("command line", name_or_path).span(0, name_or_path.len());
-    match fold(name_or_path, span, folder, 0, &mut report) {
+    let span = report.add_source(COMMAND_LINE, name_or_path).span(0, name_or_path.len());
+    match fold(name_or_path, span, folder, &mut Vec::new(), &mut report) {
         Some((folded, Some(base))) => Ok(differences(&folded, &base)),
         Some((_, None)) => Ok(Vec::new()),
         None => Err(report.finish()),
@@ -89,13 +89,13 @@ pub(super) fn profile_with(
     as_in_base: Option<&str>,
     report: &mut Report,
 ) -> Option<Profile> {
-    let (mut folded, base) = fold(name_or_path, span, folder, 0, report)?;
+    let (mut folded, base) = fold(name_or_path, span, folder, &mut Vec::new(), report)?;
     if let Some(path) = as_in_base {
         let options = base.as_ref().map_or_else(Vec::new, |base| differences(&folded, base));
         match (&base, options.iter().any(|option| option == path)) {
             (Some(base), true) => set_back(&mut folded, base, path),
             _ => {
-                let typed = report.add_source("command line", format!("--as-in-base {path}"));
+                let typed = report.add_source(COMMAND_LINE, format!("--as-in-base {path}"));
                 let start = "--as-in-base ".len();
                 let message = format!("`{path}` is no option in which `{name_or_path}` differs from its base");
                 let names = options.iter().map(String::as_str);
@@ -104,8 +104,20 @@ pub(super) fn profile_with(
         }
     }
     let source = folded.span.source();
+    let heartbeat = |key| folded.get("heartbeat").and_then(|heartbeat| heartbeat.get(key)).map(|tree| tree.span);
+    let (grace, evict_after) = (heartbeat("grace"), heartbeat("evict_after"));
     let profile = read(folded, base.as_ref(), report)?;
     let is_builtin = is_builtin(name_or_path);
+    let kept = profile.heartbeat;
+    if let (Some(span), true) = (grace, kept.grace < kept.every && !is_builtin) {
+        let message = format!("a grace of {} is over before the next heartbeat, {} later", kept.grace, kept.every);
+        report.warning(span, message, format!("write {} or more, or a shorter `every`", kept.every));
+    }
+    if let (Some(span), true) = (evict_after, kept.evict_after < kept.grace && !is_builtin) {
+        let (evict_after, grace) = (kept.evict_after, kept.grace);
+        let message = format!("runs are given up after {evict_after} of silence, and the node only after {grace}");
+        report.warning(span, message, format!("write {grace} or more"));
+    }
     for fault in profile.faults() {
         let message = format!("profile `{}` {fault}", profile.name);
         report.error(if is_builtin { span } else { source.start() }, message);
@@ -122,12 +134,31 @@ fn is_path(name: &str) -> bool {
 }
 
 /// The profile's data with its bases folded in, and what it would be without itself.
-fn fold(name: &str, span: Span, folder: &Path, depth: usize, report: &mut Report) -> Option<(Tree, Option<Tree>)> {
-    if depth > MAX_BASES {
+/// `above` are those of which it is a base.
+fn fold(
+    name: &str,
+    span: Span,
+    folder: &Path,
+    above: &mut Vec<PathBuf>,
+    report: &mut Report,
+) -> Option<(Tree, Option<Tree>)> {
+    let path = folder.join(name);
+    let identity = if is_path(name) { std::fs::canonicalize(&path).unwrap_or(path) } else { PathBuf::from(name) };
+    if let Some(at) = above.iter().position(|known| *known == identity) {
+        let between: Vec<String> = above[at + 1..].iter().map(|known| format!("`{}`", shown(known))).collect();
+        let message = match between.is_empty() {
+            true => format!("`{name}` is its own base"),
+            false => format!("`{name}` is its own base, by way of {}", between.join(" and ")),
+        };
+        report.error_with_help(span, message, "name another profile, such as `first-fit`, as `base` here");
+        return None;
+    }
+    if above.len() > MAX_BASES {
         let message = format!("`{name}` is the base of a base, more than {MAX_BASES} deep");
         report.error_with_help(span, message, "let one profile in the row be whole, without a `base`");
         return None;
     }
+    above.push(identity);
     let (source, text, folder) = source_of(name, span, folder, report)?;
     let mut tree = parse(&text, source, report)?;
     let Node::Map(entries) = &mut tree.node else {
@@ -147,8 +178,12 @@ fn fold(name: &str, span: Span, folder: &Path, depth: usize, report: &mut Report
         report.error(base.span, format!("expected the name of a profile as `base`, found {}", base.kind()));
         return None;
     };
-    let (below, _) = fold(base_name, base.span, &folder, depth + 1, report)?;
+    let (below, _) = fold(base_name, base.span, &folder, above, report)?;
     Some((below.clone().overlaid(tree), Some(below)))
+}
+
+fn shown(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 fn source_of(name: &str, span: Span, folder: &Path, report: &mut Report) -> Option<(SourceId, Arc<str>, PathBuf)> {

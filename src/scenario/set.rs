@@ -3,7 +3,7 @@
 //! `--set nodes.alpha.state=not_ready` names a list's entry by its `name` (or `profile`), or by its place from 0. The
 //! value is YAML. What is wrong with it is shown where it was typed, because that is where its span lies.
 
-use super::diagnostic::{Report, Span};
+use super::diagnostic::{COMMAND_LINE, Report, Span};
 use super::parse::parse;
 use super::tree::{Entry, Node, Tree};
 
@@ -24,7 +24,7 @@ struct Step {
 /// Applies one override.
 pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
     let prefix = format!("{} ", over.option);
-    let source = report.add_source("command line", format!("{prefix}{}", over.argument));
+    let source = report.add_source(COMMAND_LINE, format!("{prefix}{}", over.argument));
     let whole = source.span(prefix.len(), prefix.len() + over.argument.len());
     let (path, value_start) = match (over.path, over.argument.find('=')) {
         ("", Some(at)) => (&over.argument[..at], prefix.len() + at + 1),

@@ -18,6 +18,8 @@ pub(super) struct World {
     pub job_names: NameTable,
     /// Replicas of each job.
     pub replicas: Vec<u32>,
+    /// Where each job is named.
+    pub job_spans: Vec<Span>,
     /// GPU types that some node has.
     pub gpu_types: BTreeSet<Arc<str>>,
     /// Shapes seen so far; asked for membership alone.

@@ -442,8 +442,8 @@ pub fn colours_are_where_they_are_wanted() {
 pub fn two_profiles_are_compared_option_by_option() {
     let dir = empty();
     let wanted = "option                fifo           first-fit
-scheduler.discipline  strict         skipping
 scheduler.order       [\"submitted\"]  [\"priority\",\"submitted\"]
+scheduler.discipline  strict         skipping
 ";
     check(dir.path(), &["profile", "diff", "fifo", "first-fit"], 1, wanted, "");
     check(dir.path(), &["profile", "diff", "fifo", "fifo"], 0, "", "");
@@ -454,8 +454,8 @@ scheduler.order       [\"submitted\"]  [\"priority\",\"submitted\"]
     let said = stdout(dir.path(), &["profile", "diff", "mine.yaml", "pack", "--format", "json"], 1);
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     let wanted = serde_json::json!({"left": "mine", "right": "pack", "options": [
-        {"option": "heartbeat.grace", "left": "1m30s", "right": "40s"},
         {"option": "scheduler.scorers.pack", "left": null, "right": {"stage": "pack", "weight": 1.0}},
+        {"option": "heartbeat.grace", "left": "1m30s", "right": "40s"},
     ]});
     assert_eq!(said, wanted);
     let refused = dryrack(dir.path(), &["profile", "diff", "fifi", "mine.yaml"]).assert().code(2).get_output().clone();

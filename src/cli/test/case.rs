@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::baseline::Decisions;
 use super::plan::Plan;
 use super::why::why;
-use crate::cli::causes::Causes;
+use crate::cli::causes::{Causes, profile_beside};
 use crate::cli::guard::guarded;
 use crate::cli::rehearse::{fault_text, names, rehearse_with};
 use crate::cli::run::Overrides;
@@ -111,7 +111,7 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
     let mut cases = vec![first];
     let is_own_profile = overrides.lower().profile.is_none();
     for reproduction in reproductions.into_iter().filter(|_| is_own_profile && cell.reproduces) {
-        let under = overrides.clone().and_profile(&reproduction.profile);
+        let under = overrides.clone().and_profile(&profile_beside(&plan.file, &reproduction.profile));
         let add = |loaded: &mut Loaded| loaded.expectations.extend(reproduction.and.iter().cloned());
         let mut case = test_case(&plan.file, &under, context, add);
         case.reproduces = Some(reproduction.profile.to_string());
