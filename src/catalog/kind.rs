@@ -76,6 +76,16 @@ kind! {
     }
 }
 
+kind! {
+    /// What a model is for.
+    Category is "what a model is for: llm, embedding, reranker or speech_to_text" {
+        Llm = "llm",
+        Embedding = "embedding",
+        Reranker = "reranker",
+        SpeechToText = "speech_to_text",
+    }
+}
+
 /// What CUDA code an NVIDIA GPU runs, such as 8.9; later is more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComputeCapability {
@@ -127,6 +137,7 @@ mod tests {
         check::<Vendor>(Vendor::WORDS);
         check::<Os>(Os::WORDS);
         check::<CpuArch>(CpuArch::WORDS);
+        check::<Category>(Category::WORDS);
         check::<ComputeCapability>(&["8.9", "10.0"]);
     }
 

@@ -1,10 +1,10 @@
-//! `dryrack catalog`: what is known of machines and GPUs, and from where.
+//! `dryrack catalog`: what is known of machines, GPUs and models, and from where.
 
 use clap::Subcommand;
 
 use super::exit::{Done, Exit};
 use super::output::{Format, say, say_json};
-use crate::catalog::{gpus, machines};
+use crate::catalog::{gpus, machines, models};
 use crate::report::table;
 
 #[derive(Debug, Subcommand)]
@@ -13,14 +13,18 @@ pub enum CatalogCommand {
     Machines,
     /// GPUs by name, with the memory that their driver reports
     Gpus,
+    /// Models by name, with the size of their weights
+    Models,
 }
 
 pub fn catalog(command: &CatalogCommand, format: Format) -> Done {
     match (command, format) {
         (CatalogCommand::Machines, Format::Json) => say_json(&machines())?,
         (CatalogCommand::Gpus, Format::Json) => say_json(&gpus())?,
+        (CatalogCommand::Models, Format::Json) => say_json(&models())?,
         (CatalogCommand::Machines, Format::Human) => say(&machine_table())?,
         (CatalogCommand::Gpus, Format::Human) => say(&gpu_table())?,
+        (CatalogCommand::Models, Format::Human) => say(&model_table())?,
     }
     Ok(Exit::Fine)
 }
@@ -61,4 +65,27 @@ fn gpu_table() -> String {
         })
         .collect();
     table(&["gpu", "vendor", "memory", "architecture", "aliases", "as of", "source"], &rows)
+}
+
+fn model_table() -> String {
+    let number = |number: Option<u32>| number.map_or_else(String::new, |number| number.to_string());
+    let rows: Vec<Vec<String>> = (models().iter())
+        .map(|model| {
+            vec![
+                model.name.to_string(),
+                model.category.to_string(),
+                model.architecture.unwrap_or_default().to_string(),
+                model.weights.map_or_else(String::new, |weights| weights.bytes().to_string()),
+                model.weights.map_or_else(String::new, |weights| weights.word().to_string()),
+                model.quantization.unwrap_or_default().to_string(),
+                number(model.heads),
+                number(model.vocabulary),
+                model.as_of.to_string(),
+                model.source.to_string(),
+            ]
+        })
+        .collect();
+    let header =
+        ["model", "for", "architecture", "weights", "which are", "quantized", "heads", "vocabulary", "as of", "source"];
+    table(&header, &rows)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::Category;
 use crate::units::Bytes;
 
 /// What a user states of a model to be served. What it takes of a GPU follows from it and from the scheduler's rules.
@@ -45,16 +46,6 @@ pub struct ModelFacts {
     pub vocabulary: Option<u32>,
     /// How its weights are quantized, if they are: `fp8`, `awq`, `gptq`.
     pub quantization: Option<Arc<str>>,
-}
-
-/// What a model is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Category {
-    Llm,
-    Embedding,
-    Reranker,
-    SpeechToText,
 }
 
 /// The program that serves a model.
