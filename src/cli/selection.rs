@@ -25,14 +25,14 @@ pub struct SelectArgs {
     #[arg(long, value_name = "NAME")]
     job: String,
     /// At this time, such as 1h30m; when the job is submitted if not given
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     at: Option<SimTime>,
     #[command(flatten)]
     overrides: Overrides,
 }
 
 pub fn select(args: &SelectArgs, format: Format) -> Done {
-    let loaded = load(&args.file, &args.overrides.lower());
+    let loaded = load(&args.file, &args.overrides.lower(&args.file));
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
     let rehearsal = loaded.rehearsal;

@@ -62,6 +62,7 @@ pub use expectations::expectation_words;
 pub use fields::matches as matches_pattern;
 pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text, outline};
 pub use profile_compare::{OptionDifference, compare_profiles};
-pub use profiles::{load_profile, load_profile_as_in_base, profile_names, profile_options};
+pub use profiles::{check_profile, load_profile, load_profile_as_in_base, profile_names, profile_options};
 pub use schema::schema;
+pub use source::nearest_path;
 pub use trace_source::TraceUse;

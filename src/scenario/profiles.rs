@@ -49,6 +49,17 @@ pub fn load_profile(name_or_path: &str, folder: &Path) -> Result<Arc<Profile>, D
     load_profile_as_in_base(name_or_path, None, folder)
 }
 
+/// What is wrong or odd with the profile in a file.
+pub fn check_profile(path: &Path) -> Diagnostics {
+    let mut report = Report::default();
+    let typed = path.display().to_string();
+    let span = report.add_source(COMMAND_LINE, typed.as_str()).span(0, typed.len());
+    // A name without a folder or an ending would be that of a profile that comes with dryrack.
+    let path = if is_path(&typed) { path.to_path_buf() } else { Path::new(".").join(path) };
+    profile(&path.display().to_string(), span, Path::new(""), &mut report);
+    report.finish()
+}
+
 /// Likewise, with one option as the profile's base has it.
 pub fn load_profile_as_in_base(
     name_or_path: &str,

@@ -42,6 +42,11 @@ pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
         let help = "write names with dots between them, for example nodes.alpha.state";
         return report.error_with_help(whole, format!("`{path}` is not a path"), help);
     }
+    if over.path.is_empty() && over.argument[value_start - prefix.len()..].trim().is_empty() {
+        let help =
+            "write a value behind the `=`, for example nodes.alpha.state=not_ready or 'jobs=[{name: chat, gpus: 1}]'";
+        return report.error_with_help(whole, format!("`{path}` is set to nothing"), help);
+    }
     // Spaces in place of what stands before it, so that the value's spans lie where it was typed.
     let text = format!("{}{}", " ".repeat(value_start), &over.argument[value_start - prefix.len()..]);
     let value = match text.trim().is_empty() {

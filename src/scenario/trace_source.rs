@@ -30,6 +30,7 @@ use super::world::World;
 use crate::catalog::{self, CpuArch, Os};
 use crate::engine::InitialNode;
 use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
+use crate::report::some;
 use crate::trace::{self, Format, Holds, Index, Roots, SwfHeader, Tally, TaskTrace, TraceEntry, TraceNode, TraceTask};
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use crate::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
@@ -49,9 +50,10 @@ pub struct TraceUse {
 impl TraceUse {
     /// For people: what was taken, then what was odd.
     pub fn lines(&self) -> Vec<String> {
-        let nodes = if self.nodes == 0 { String::new() } else { format!(" and {} nodes", self.nodes) };
-        let rows = self.tally.rows();
-        let mut lines = vec![format!("{}: {} jobs{nodes} of it are in this run; {rows} rows", self.name, self.tasks)];
+        let nodes = if self.nodes == 0 { String::new() } else { format!(" and {}", some(self.nodes, "node")) };
+        let (jobs, rows) = (some(self.tasks, "job"), self.tally.rows());
+        let are = if self.tasks + self.nodes == 1 { "is" } else { "are" };
+        let mut lines = vec![format!("{}: {jobs}{nodes} of it {are} in this run; {rows} rows", self.name)];
         lines.extend(self.tally.lines());
         lines
     }

@@ -64,11 +64,12 @@ pub fn a_wrong_flag_and_a_wrong_file_are_bad_input() {
     for args in [&["run"][..], &["rum", "x.yaml"], &["log", "x", "--since", "5"], &["test", ".", "--threads", "0"]] {
         dryrack(dir.path(), args).assert().code(2).stdout("");
     }
-    let missing = "error: none.jsonl: cannot be read: No such file or directory (os error 2)\n";
+    let missing = "error: none.jsonl: is not there; expected a log that `dryrack run FILE --out DIR` leaves as \
+                   DIR/events.jsonl\n";
     for command in ["log", "replay"] {
         check(dir.path(), &[command, "none.jsonl"], 2, "", missing);
     }
-    let missing = "error: none: cannot be read: No such file or directory (os error 2)\n";
+    let missing = "error: none: is not there; expected a scenario file, or a folder of them\n";
     check(dir.path(), &["test", "none"], 2, "", missing);
     check(dir.path(), &["check", "none"], 2, "", missing);
     std::fs::write(dir.path().join("odd"), [0xff, 0xfe, 0x00]).expect("a folder of our own");
@@ -219,7 +220,7 @@ pub fn a_waiting_job_is_told_why_not() {
         "late at 30s\n",
         "why not now\n",
         "      1 node   insufficient_gpus        too few GPUs are free\n",
-        "least change: alpha would do with 1 GPUs free instead of 0\n",
+        "least change: alpha would do with 1 GPU free instead of 0\n",
     ] {
         assert!(said.contains(part), "{part:?} in\n{said}");
     }

@@ -7,6 +7,7 @@ mod determinism;
 mod diagnostics;
 mod fuzzed;
 mod grammar;
+mod mistakes;
 mod openb;
 mod oracle;
 mod report;
@@ -79,6 +80,16 @@ fn main() {
             answers_are_held_against_the_profile_of_one_version_or_against_any,
             a_recorded_decision_tells_an_option_apart,
             a_wrong_record_is_told_with_its_line_and_nothing_is_counted,
+        }
+        Nothing: mistakes {
+            a_path_that_is_not_there_is_answered_with_the_nearest_that_is,
+            a_profile_or_a_part_is_not_taken_for_a_scenario,
+            a_profile_file_is_found_where_it_was_typed,
+            a_negative_value_is_told_what_was_expected,
+            a_name_like_no_other_is_answered_with_those_there_are,
+            a_plot_has_a_curve_for_each_name_and_is_an_svg,
+            the_files_of_a_run_are_replaced_together,
+            a_carried_trace_is_found_from_any_folder,
         }
         Nothing: schema {
             the_committed_schema_is_the_one_that_is_printed,
