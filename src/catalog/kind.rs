@@ -86,6 +86,15 @@ kind! {
     }
 }
 
+kind! {
+    /// A program that serves models.
+    Server is "a program that serves models: vllm, sglang or llama_box" {
+        Vllm = "vllm",
+        Sglang = "sglang",
+        LlamaBox = "llama_box",
+    }
+}
+
 /// What CUDA code an NVIDIA GPU runs, such as 8.9; later is more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComputeCapability {
@@ -138,6 +147,7 @@ mod tests {
         check::<Os>(Os::WORDS);
         check::<CpuArch>(CpuArch::WORDS);
         check::<Category>(Category::WORDS);
+        check::<Server>(Server::WORDS);
         check::<ComputeCapability>(&["8.9", "10.0"]);
     }
 

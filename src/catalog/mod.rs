@@ -7,6 +7,7 @@
 //!
 //! A row that does not parse is our bug and panics on first use; the tests read every row.
 
+mod compatibility;
 mod kind;
 mod model;
 
@@ -18,7 +19,8 @@ use serde::Serialize;
 
 use crate::units::{Bytes, MilliCpu};
 
-pub use kind::{Category, ComputeCapability, CpuArch, KindError, Os, Vendor};
+pub use compatibility::{Accelerator, Compatibility, Host, Kind, Mismatch, Served, compatibilities, mismatch};
+pub use kind::{Category, ComputeCapability, CpuArch, KindError, Os, Server, Vendor};
 pub use model::{Model, Weights, model, models};
 
 /// A kind of GPU, a row of `gpus.csv`.

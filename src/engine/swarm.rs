@@ -237,9 +237,9 @@ fn draw_shape(draws: &mut Stream, features: &Features, models: &[Arc<str>]) -> N
     let ram = Bytes::from_gib(*draws.pick(&[8, 64, 256]));
     let gpu = |draws: &mut Stream| GpuShape {
         model: Arc::clone(draws.pick(models)),
-        vendor: None,
         memory: if unified { Bytes::new(ram.get() / 4 * 3) } else { Bytes::from_gib(*draws.pick(&[16, 24, 80])) },
         unified,
+        ..GpuShape::of("", Bytes::ZERO)
     };
     let mut labels: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
     if features.labels && draws.chance(600) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::catalog::{CpuArch, Os, Vendor};
+use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
 use crate::units::{Bytes, GpuShare, MilliCpu, Money};
 
 /// A node as it is declared.
@@ -56,6 +56,26 @@ pub struct GpuShape {
     pub memory: Bytes,
     /// The memory is a part of the node's RAM.
     pub unified: bool,
+    /// Where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_capability: Option<ComputeCapability>,
+    /// Such as Hopper, or gfx1101; where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<Arc<str>>,
+}
+
+impl GpuShape {
+    /// A type of which no more is known than its name and its memory.
+    pub fn of(model: &str, memory: Bytes) -> GpuShape {
+        GpuShape {
+            model: Arc::from(model),
+            vendor: None,
+            memory,
+            unified: false,
+            compute_capability: None,
+            architecture: None,
+        }
+    }
 }
 
 /// A node's state as the control plane knows it.

@@ -176,6 +176,8 @@ pub(super) const SHAPES: &[Shape] = &[
             ("memory", MEMORY, "Of each"),
             ("vendor", Kind::Words(|| vec!["nvidia", "amd", "ascend", "apple"]), "Who made it"),
             ("unified", Kind::Flag, "Its memory is a part of RAM"),
+            ("compute_capability", NUMBER, "Of NVIDIA, such as 8.9"),
+            ("architecture", Kind::Text, "Such as Hopper, or gfx1101"),
         ],
     },
     Shape {

@@ -192,7 +192,7 @@ fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) 
 fn add_node(node: &TraceNode, span: Span, world: &mut World, report: &mut Report) {
     let model = node.gpu_model.as_deref().unwrap_or("unknown");
     let known = from_catalog(model, node.gpus, None);
-    let unknown = GpuShape { model: Arc::from(model), vendor: None, memory: Bytes::ZERO, unified: false };
+    let unknown = GpuShape::of(model, Bytes::ZERO);
     let gpus = if known.is_empty() { vec![unknown; node.gpus as usize] } else { known };
     let shape = NodeShape {
         machine: None,

@@ -14,7 +14,7 @@ use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
 use dryrack::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
 
 pub fn node(name: &str) -> InitialNode {
-    let gpu = GpuShape { model: "l4".into(), vendor: None, memory: Bytes::from_gib(24), unified: false };
+    let gpu = GpuShape::of("l4", Bytes::from_gib(24));
     let shape = NodeShape {
         machine: None,
         os: Os::Linux,

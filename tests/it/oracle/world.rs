@@ -40,7 +40,7 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
 
 /// A node of `gpus` equal GPUs and ample CPU and RAM.
 pub fn plain_shape(gpus: usize) -> NodeShape {
-    let gpu = GpuShape { model: "a".into(), vendor: None, memory: Bytes::from_gib(80), unified: false };
+    let gpu = GpuShape::of("a", Bytes::from_gib(80));
     NodeShape {
         machine: None,
         os: Os::Linux,
