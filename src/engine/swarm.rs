@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::accounts::Accounts;
 use super::audit::Audit;
-use super::rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
+use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run};
 use crate::catalog::{CpuArch, Os};
@@ -216,7 +216,12 @@ fn draw_nodes(draws: &mut Stream, features: &Features) -> Vec<InitialNode> {
                     gpus.push((index, *draws.pick(&states), Foreign::NONE));
                 }
             }
-            InitialNode { spec: NodeSpec { name: format!("n{number}").into(), shape }, state, gpus }
+            InitialNode {
+                spec: NodeSpec { name: format!("n{number}").into(), shape },
+                state,
+                gpus,
+                files: ModelFiles::default(),
+            }
         })
         .collect()
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::deployment;
 use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
 use super::machines::{ARCH_WORDS, OS_WORDS};
@@ -9,7 +10,7 @@ use super::tree::{Node, Tree};
 use super::world::World;
 use crate::ids::{GpuId, NodeId};
 use crate::units::{Bytes, GpuShare, MilliCpu};
-use crate::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+use crate::workload::{Demand, Deployment, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 
 const GANGS: [(&str, Gang); 3] = [("anywhere", Gang::Anywhere), ("spread", Gang::Spread), ("packed", Gang::Packed)];
 
@@ -40,7 +41,11 @@ enum Gpus {
 }
 
 /// The demand of each replica of a job.
-pub(super) fn read(fields: &Fields<'_>, world: &World, report: &mut Report) -> Demand {
+pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Demand {
+    let deployment = deployment::read(fields, world, report);
+    if fields.has("model") {
+        return of_model(fields, deployment, world, report);
+    }
     let reason = "each narrows the choice to something else";
     let has_list = matches!(fields.get("gpus"), Some(Tree { node: Node::List(_), .. }));
     fields.exclusive(&["on", "pick_gpus"], reason, report);
@@ -72,6 +77,26 @@ pub(super) fn read(fields: &Fields<'_>, world: &World, report: &mut Report) -> D
         report.warning(fields.key_span("gang"), "`gang` says how several tasks lie, and the job has one", help);
     }
     Demand { tasks, gang, pick, ..Demand::of(task) }
+}
+
+/// A model takes what follows from it, of the GPUs that are picked or of any.
+fn of_model(fields: &Fields<'_>, deployment: Option<Arc<Deployment>>, world: &World, report: &mut Report) -> Demand {
+    let reason = "each narrows the choice to something else";
+    fields.exclusive(&["gpus", "on", "pick_gpus"], reason, report);
+    let pick = match fields.get("gpus") {
+        None => picked(fields, world, report),
+        Some(tree) => match &tree.node {
+            Node::List(items) => Some(Pick::AllGpus(gpu_list(items, world, report))),
+            Node::Map(_) | Node::Scalar { .. } => {
+                let help = "write `[alpha/0, alpha/1]`, or `parameters: [--tensor-parallel-size=2]` for a number";
+                let message = format!("expected the GPUs for this model as a list, found {}", tree.kind());
+                report.error_with_help(tree.span, message, help);
+                None
+            }
+        },
+    };
+    deployment::check_pick(fields, pick.as_ref(), report);
+    Demand { pick, deployment, ..Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO)) }
 }
 
 fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::arrivals::arrivals;
 use super::demand;
+use super::deployment;
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text};
 use super::lengths::lengths;
@@ -114,6 +115,7 @@ pub(super) fn arrange(
 fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec<Draft>, report: &mut Report) {
     let mut known = FIELDS.to_vec();
     known.extend(demand::FIELDS.iter().filter(|key| **key != "replicas"));
+    known.extend(deployment::FIELDS);
     let Some(fields) = Fields::read(tree, "a job", &known, report) else { return };
     let name_tree = fields.require("name", "chat", report);
     let demand = demand::read(&fields, world, report);
@@ -242,7 +244,9 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         let help = "write a duration such as 1h, or leave `time_limit` out";
         report.error_with_help(fields.key_span("time_limit"), "a time limit of nothing lets nothing run", help);
     }
-    let restart = fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or_default();
+    // A model is served until it is cancelled.
+    let default = if demand.deployment.is_some() { Restart::Always } else { Restart::Never };
+    let restart = fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or(default);
     JobSpec {
         name: Arc::from(""),
         demand,

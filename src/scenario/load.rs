@@ -13,7 +13,7 @@ use super::profiles;
 use super::source::read_text;
 use super::trace_source::{self, TraceUse};
 use super::world::World;
-use super::{changes, endless, failures, faults, jobs, nodes};
+use super::{changes, deployment, endless, failures, faults, jobs, nodes};
 use crate::control::Profile;
 use crate::engine::Rehearsal;
 use crate::expect::{Expectation, Reproduction, ShareAt};
@@ -53,7 +53,7 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 20] = [
+pub(super) const FIELDS: [&str; 21] = [
     "scenario",
     "report",
     "seed",
@@ -66,6 +66,7 @@ pub(super) const FIELDS: [&str; 20] = [
     "matrix",
     "fleets",
     "machines",
+    "bandwidth",
     "nodes",
     "jobs",
     "trace",
@@ -191,6 +192,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let (trace, traced) = trace_source::read(&file, &options.roots, &mut world, report).unzip();
     let setting = jobs::Setting { profile: &profile, seed: head.seed, until: head.until };
     let mut drafts = jobs::read(&file, &mut world, &setting, report);
+    deployment::check_cached(&world, report);
     drafts.extend(traced.into_iter().flatten());
     if world.nodes.is_empty() && !report.has_errors() {
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";

@@ -22,6 +22,7 @@ mod arrivals;
 mod changes;
 mod compose;
 mod demand;
+mod deployment;
 mod diagnostic;
 mod emit;
 mod endless;

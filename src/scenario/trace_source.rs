@@ -28,7 +28,7 @@ use super::machines::from_catalog;
 use super::tree::{Node, Tree};
 use super::world::World;
 use crate::catalog::{self, CpuArch, Os};
-use crate::engine::InitialNode;
+use crate::engine::{InitialNode, ModelFiles};
 use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use crate::report::some;
 use crate::trace::{self, Format, Holds, Index, Roots, SwfHeader, Tally, TaskTrace, TraceEntry, TraceNode, TraceTask};
@@ -215,7 +215,8 @@ fn add_node(node: &TraceNode, span: Span, world: &mut World, report: &mut Report
     }
     world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
     let spec = NodeSpec { name, shape: world.shared_shape(shape) };
-    world.nodes.push(InitialNode { spec, state: NodeState::Ready, gpus: Vec::new() });
+    let files = ModelFiles::default();
+    world.nodes.push(InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files });
 }
 
 fn drafts(tasks: &TaskTrace, format: Format, asked: &Asked<'_>, report: &mut Report) -> Vec<Draft> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dryrack::catalog::{CpuArch, Os};
 use dryrack::control::Profile;
-use dryrack::engine::{InitialNode, Rehearsal, RunOptions, run};
+use dryrack::engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run};
 use dryrack::event::{FORMAT_VERSION, LogHeader};
 use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use dryrack::report::{LogWriter, RunAccount, write_jobs_csv};
@@ -30,7 +30,7 @@ pub fn node(name: &str) -> InitialNode {
         switch: None,
     };
     let spec = NodeSpec { name: name.into(), shape: Arc::new(shape) };
-    InitialNode { spec, state: NodeState::Ready, gpus: Vec::new() }
+    InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files: ModelFiles::default() }
 }
 
 pub fn arrival(name: &str, at: u64, run: u64) -> Arrival {
