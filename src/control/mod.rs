@@ -63,6 +63,8 @@ pub struct Control {
     /// Claims that outlive their run, because a node cannot confirm that it has stopped.
     kept_claims: BTreeMap<RunId, Placement>,
     timers: Timers,
+    /// Until when it counts against a node that it has ceased to be ready, in order of time.
+    flaps: VecDeque<(SimTime, NodeId)>,
     analyse_pass: PassState,
     place_pass: PassState,
     outbox: VecDeque<Output>,
@@ -104,6 +106,7 @@ impl Control {
             deciding: None,
             kept_claims: BTreeMap::new(),
             timers: Timers::default(),
+            flaps: VecDeque::new(),
             outbox: VecDeque::new(),
             watch: None,
             watched: None,
@@ -117,6 +120,7 @@ impl Control {
             panic!("{refusal}: {input:?} at {now}");
         }
         self.now = now;
+        self.forget_flaps();
         match input {
             Input::NodeDeclared { node, state, spec } => self.declare_node(*node, *state, spec),
             Input::NodeReported { node, state } => self.node_reported(*node, *state),
@@ -180,6 +184,7 @@ impl Control {
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.now, "time fell from {} to {now}", self.now);
         self.now = now;
+        self.forget_flaps();
         while let Some(timer) = self.pop_due_timer() {
             self.fire(timer);
         }

@@ -173,7 +173,7 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
     scheduler.discipline = *draws.pick(&[Discipline::Strict, Discipline::Skipping]);
     scheduler.gpus = *draws.pick(&[GpuOrder::First, GpuOrder::Tightest, GpuOrder::Emptiest]);
     scheduler.never_fits = *draws.pick(&[NeverFits::End, NeverFits::Wait]);
-    let scorers = [ScorerName::BestFit, ScorerName::Pack, ScorerName::Spread];
+    let scorers = [ScorerName::BestFit, ScorerName::Pack, ScorerName::Spread, ScorerName::Readiness];
     if draws.chance(300) {
         scheduler.scorers = vec![WeightedScorer { stage: *draws.pick(&scorers), weight: 1.0 }];
     }

@@ -10,7 +10,8 @@ mod node;
 pub use classes::{Class, ClassId, ShapeGroup};
 pub use ledger::{GpuClaim, NodeClaim, Placement};
 pub use node::{
-    Foreign, GpuShape, GpuState, GpuStatus, NodeShape, NodeSpec, NodeState, NodeStatus, Reserved, SILENT_STATES,
+    Foreign, GpuShape, GpuState, GpuStatus, NodeShape, NodeSpec, NodeState, NodeStatus, Reliance, Reserved,
+    SILENT_STATES,
 };
 
 use std::sync::Arc;
@@ -127,6 +128,13 @@ impl Fleet {
         self.growth += 1;
     }
 
+    /// Changes what is preferred, and nothing of what fits.
+    pub fn set_reliance(&mut self, node: NodeId, reliance: Reliance) {
+        if self.node(node).status.reliance != reliance {
+            self.change(node, |_, status| status.reliance = reliance);
+        }
+    }
+
     pub fn set_gpu_state(&mut self, gpu: GpuId, state: GpuState) {
         self.change(gpu.node, |_, status| status.gpus[usize::from(gpu.index)].state = state);
         self.growth += 1;
@@ -167,6 +175,7 @@ impl Fleet {
             ledger::take(&mut expected[claim.node.index()], claim);
         }
         for ((id, node), mut expected) in self.iter().zip(expected) {
+            expected.reliance = node.status.reliance;
             for (sum, gpu) in expected.gpus.iter_mut().zip(&node.status.gpus) {
                 (sum.state, sum.foreign) = (gpu.state, gpu.foreign);
             }

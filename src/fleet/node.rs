@@ -137,10 +137,21 @@ impl Foreign {
     }
 }
 
+/// How far a node that is ready can be relied on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reliance {
+    /// A heartbeat has not come when it was due.
+    pub overdue: bool,
+    /// How often it has ceased to be ready of late.
+    pub flaps: u32,
+}
+
 /// How a node stands. Two nodes of one shape with equal status are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeStatus {
     pub state: NodeState,
+    /// Kept where a scheduler asks for it.
+    pub reliance: Reliance,
     pub cpu_taken: MilliCpu,
     pub ram_taken: Bytes,
     pub gpus: SmallVec<[GpuStatus; 8]>,
@@ -203,6 +214,7 @@ impl NodeStatus {
         };
         NodeStatus {
             state,
+            reliance: Reliance::default(),
             cpu_taken: MilliCpu::ZERO,
             ram_taken: Bytes::ZERO,
             gpus: shape.gpus.iter().map(|_| gpu).collect(),

@@ -85,6 +85,16 @@ pub enum ScorerName {
     Pack,
     /// The node whose resources are taken least, in the mean over CPU, RAM and GPUs.
     Spread,
+    /// The node that can be relied on most: whose heartbeat is on time, that has been ready throughout, whose GPUs are
+    /// sound.
+    Readiness,
+}
+
+impl SchedulerOptions {
+    /// Whether anything asks how far a node can be relied on.
+    pub fn asks_for_reliance(&self) -> bool {
+        self.scorers.iter().any(|scorer| scorer.stage == ScorerName::Readiness)
+    }
 }
 
 impl ScorerName {
@@ -93,6 +103,7 @@ impl ScorerName {
             ScorerName::BestFit => "best_fit",
             ScorerName::Pack => "pack",
             ScorerName::Spread => "spread",
+            ScorerName::Readiness => "readiness",
         }
     }
 }

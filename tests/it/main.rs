@@ -121,6 +121,7 @@ fn main() {
         }
         Nothing: grammar {
             every_example_of_the_reference_holds,
+            every_example_of_the_other_pages_is_read,
             a_log_with_judgements_is_audited_and_replayed,
             every_word_of_the_grammar_has_an_example,
             metrics_are_held_against_their_bounds,

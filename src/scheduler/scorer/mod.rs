@@ -4,7 +4,7 @@
 
 use super::options::{ScorerName, WeightedScorer};
 use super::row::Row;
-use crate::fleet::Largest;
+use crate::fleet::{GpuState, Largest, NodeStatus};
 use crate::units::{Bytes, Score};
 use crate::workload::{Demand, GpuTake};
 
@@ -19,7 +19,18 @@ pub fn score(scorer: ScorerName, largest: &Largest, demand: &Demand, row: &Row) 
         ScorerName::BestFit => 1.0 - mean(&left_over(largest, demand, row)),
         ScorerName::Pack => mean(&taken_after(demand, row)),
         ScorerName::Spread => 1.0 - mean(&taken_after(demand, row)),
+        ScorerName::Readiness => readiness(row.status),
     })
+}
+
+/// A half where a heartbeat is overdue; of that a half for one time that it ceased to be ready of late, a third for two,
+/// and so on; of that the part of its GPUs that are neither degraded nor worse.
+pub fn readiness(status: &NodeStatus) -> f64 {
+    let on_time = if status.reliance.overdue { 0.5 } else { 1.0 };
+    let steady = 1.0 / (1.0 + f64::from(status.reliance.flaps));
+    let sound = status.gpus.iter().filter(|gpu| gpu.state == GpuState::Ready).count() as u64;
+    let sound = if status.gpus.is_empty() { 1.0 } else { fraction(sound, status.gpus.len() as u64) };
+    on_time * steady * sound
 }
 
 fn mean(parts: &[f64]) -> f64 {
