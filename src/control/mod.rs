@@ -11,6 +11,7 @@ mod nodes;
 mod passes;
 mod placing;
 mod policies;
+mod polled;
 mod profile;
 mod runs;
 mod safety;
@@ -19,6 +20,10 @@ mod store;
 mod timer;
 
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
+pub use polled::{
+    Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PolledLoops, ReleaseRule, Rounds,
+    RunStanding, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop,
+};
 pub use profile::{
     AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, PassOptions, Passes, Profile, ProfileError,
     RetryOptions, Trigger,
@@ -68,6 +73,8 @@ pub struct Control {
     analyse_pass: PassState,
     place_pass: PassState,
     outbox: VecDeque<Output>,
+    /// Where the profile has runs.
+    runs: Option<polled::Flow>,
     watch: Option<JobId>,
     watched: Option<Watched>,
 }
@@ -91,6 +98,7 @@ impl Control {
             queue: WaitQueue::new(profile.scheduler.discipline),
             analyse_pass: PassState::new(profile.passes.analyse, seed, "analyse pass"),
             place_pass: PassState::new(profile.passes.place, seed, "place pass"),
+            runs: profile.runs.as_ref().map(|options| polled::Flow::new(options, seed)),
             profile,
             grouping,
             now: SimTime::ZERO,
@@ -190,6 +198,7 @@ impl Control {
         }
         self.run_analyse_pass();
         self.run_place_pass();
+        self.look_at_runs();
     }
 
     /// The next output, in the order in which they arose.
@@ -200,7 +209,7 @@ impl Control {
     /// When it must be settled next though nothing happens, and for what; `None` if it waits for inputs alone.
     pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
         let timer = self.peek_timer();
-        [timer, self.analyse_pass_due(), self.place_pass_due()].into_iter().flatten().min()
+        [timer, self.analyse_pass_due(), self.place_pass_due(), self.next_look()].into_iter().flatten().min()
     }
 
     pub fn fleet(&self) -> &Fleet {
@@ -241,6 +250,7 @@ impl Control {
             assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
         }
         self.assert_indexes();
+        self.assert_runs();
     }
 
     /// What is kept twice for speed says the same twice; and cancelled means no more work.

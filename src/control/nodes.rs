@@ -155,6 +155,9 @@ impl Control {
     /// The replica's node is lost: this attempt is over. What it holds on nodes that may still run it stays taken until
     /// they confirm that it has stopped.
     fn lose(&mut self, index: ReplicaIndex, lost: NodeId) {
+        if self.runs.is_some() {
+            return self.member_lost(index);
+        }
         let replica = &self.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
         let (outcome, because) = replica.stopping.unwrap_or((Outcome::Lost, Reason::NodeLost));

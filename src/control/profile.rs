@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::policies::PolicyOptions;
+use super::polled::RunsOptions;
 use crate::fleet::NodeState;
 use crate::scheduler::{FilterName, SchedulerOptions};
 use crate::units::{Permille, SimDuration, text_form};
@@ -28,6 +29,9 @@ pub struct Profile {
     pub deadlines: Deadlines,
     pub retry: RetryOptions,
     pub policies: PolicyOptions,
+    /// Jobs are runs of nodes that loops look at; without it, they wait in one queue that the passes look at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<RunsOptions>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,6 +160,10 @@ pub enum ProfileError {
     Silence { found: String },
     #[error("the weight of a scorer must be a finite number")]
     Weight,
+    #[error("`{0}` has no entry")]
+    Empty(&'static str),
+    #[error("has `{0}: {1}`; only a profile marked `historic: true` may")]
+    HistoricOnly(&'static str, &'static str),
     #[error("a back-off factor below 100% would shrink the pause")]
     Shrinks,
     #[error("has a time window of {window}, shorter than its own least of {least}")]
@@ -197,6 +205,7 @@ impl Profile {
             faults.extend((!self.commit.recheck).then_some(ProfileError::NoRecheck));
         }
         faults.extend(self.faulty_numbers());
+        faults.extend(self.runs.iter().flat_map(|runs| runs.faults(self.historic)));
         faults
     }
 

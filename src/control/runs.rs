@@ -24,6 +24,9 @@ pub(super) const STOPS_ASKED_FOR: u8 = 20;
 impl Control {
     pub(super) fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
         let demand = self.demand_number(&spec.demand);
+        if self.runs.is_some() {
+            return self.submit_run(job, spec, demand);
+        }
         let first = self.replicas.len() as ReplicaIndex;
         let refused = !self.is_pick_selectable(spec);
         self.jobs.push(JobRecord {
@@ -88,7 +91,7 @@ impl Control {
         }
         let (number, demand) = (self.demands.len() as u32, Arc::new(demand.clone()));
         self.demand_index.insert(Arc::clone(&demand), number);
-        self.demands.push(DemandRecord { demand, held: None });
+        self.demands.push(DemandRecord { demand, held: None, refused_at: None });
         number
     }
 
@@ -144,7 +147,7 @@ impl Control {
         self.set_deadline(index);
     }
 
-    fn set_deadline(&mut self, index: ReplicaIndex) {
+    pub(super) fn set_deadline(&mut self, index: ReplicaIndex) {
         let replica = &self.replicas[index as usize];
         let deadlines = &self.profile.deadlines;
         let longest = match replica.phase {
@@ -178,6 +181,7 @@ impl Control {
                 self.queue_up(index);
             }
             (Lifecycle::AnalysisFailed, Phase::Analysing) => self.end(index, Outcome::Failed, Reason::AnalysisFailed),
+            _ if self.runs.is_some() => self.hear(index, fact),
             (Lifecycle::Preparing, Phase::Scheduled) => self.enter(index, Phase::Preparing, None),
             (Lifecycle::Started, Phase::Scheduled | Phase::Preparing) => self.enter(index, Phase::Running, None),
             (Lifecycle::StartFailed, Phase::Scheduled | Phase::Preparing) => {
@@ -210,6 +214,7 @@ impl Control {
                 Lifecycle::Analysed
                 | Lifecycle::AnalysisFailed
                 | Lifecycle::Preparing
+                | Lifecycle::Prepared
                 | Lifecycle::Started
                 | Lifecycle::StartFailed
                 | Lifecycle::Exited(_)
@@ -232,6 +237,7 @@ impl Control {
             Lifecycle::Analysed
             | Lifecycle::AnalysisFailed
             | Lifecycle::Preparing
+            | Lifecycle::Prepared
             | Lifecycle::Started
             | Lifecycle::StoppedOn { .. } => false,
         };
@@ -245,6 +251,10 @@ impl Control {
     pub(super) fn cancel(&mut self, job: JobId) {
         let record = &mut self.jobs[job.index()];
         record.cancelled = true;
+        if self.runs.is_some() {
+            return self.cancel_run(job);
+        }
+        let record = &self.jobs[job.index()];
         for index in record.replicas() {
             self.stop(index, Outcome::Cancelled, Reason::Cancelled);
         }
@@ -269,6 +279,9 @@ impl Control {
         let replica = &self.replicas[index as usize];
         let (run, phase, stopping) = (replica.run(), replica.phase, replica.stopping);
         self.say(Event::DeadlineExpired { run, phase });
+        if self.runs.is_some() && phase != Phase::Stopping {
+            return self.too_long(index, phase);
+        }
         match phase {
             Phase::Pending => self.end(index, Outcome::Expired, Reason::DeadlineExpired),
             Phase::Analysing => self.end(index, Outcome::Failed, Reason::DeadlineExpired),
@@ -353,6 +366,9 @@ impl Control {
 
     /// Another attempt, or the end for good.
     fn follow(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, ran: SimDuration) {
+        if self.runs.is_some() {
+            return self.member_ended(index);
+        }
         let replica = &mut self.replicas[index as usize];
         let job = &self.jobs[replica.job.index()];
         let spec = &job.spec;

@@ -16,6 +16,9 @@ impl Control {
         if record.live == 0 || record.cancelled {
             return;
         }
+        if self.runs.is_some() {
+            return self.scale_run(job, wanted);
+        }
         let counted: Vec<ReplicaIndex> = record.replicas().filter(|index| self.counts(*index)).collect();
         let has = counted.len() as u32;
         if has < wanted {

@@ -33,6 +33,8 @@ pub struct DemandRecord {
     pub demand: Arc<Demand>,
     /// The last refusal of this demand.
     pub held: Option<(Refusal, Histogram)>,
+    /// Where runs are looked at: how far the fleet had grown when it was refused.
+    pub refused_at: Option<u64>,
 }
 
 /// What a pending replica waits for.

@@ -18,7 +18,7 @@ use crate::rng::Stream;
 use crate::scheduler::{Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
 use crate::units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
 use crate::workload::{
-    Acks, Analyses, Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick, Restart, Starts,
+    Acks, Analyses, Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick, Restart, RunTerms, Starts,
     TaskDemand, Unselectable,
 };
 
@@ -303,6 +303,7 @@ fn draw_arrival(
         restart: if features.failures { *draws.pick(&restarts) } else { Restart::Never },
         retry: None,
         unselectable: *draws.pick(&[Unselectable::Wait, Unselectable::Wait, Unselectable::Refuse]),
+        terms: RunTerms::default(),
     };
     Arrival {
         at: SimTime::ZERO + horizon_part(draws, horizon, 1),

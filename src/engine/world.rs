@@ -180,7 +180,15 @@ impl<'a> World<'a> {
             Command::AbandonAnalysis { run } => {
                 self.runs.remove(&run);
             }
-            Command::Start { run, placement } => self.start(now, run, placement),
+            Command::Start { run, placement } => self.start(now, run, placement, Lifecycle::Started),
+            Command::Prepare { run, placement } => self.start(now, run, placement, Lifecycle::Prepared),
+            Command::Begin { run } => {
+                // What has died in the meantime does not begin.
+                if let Some(known) = self.runs.get(&run).filter(|known| known.alive) {
+                    let epoch = known.epoch;
+                    self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Started });
+                }
+            }
             Command::Stop { run } => match self.runs.get(&run).map(|known| known.stops_at) {
                 Some(Some(stops_at)) => self.stop_again(now.max(stops_at), run),
                 Some(None) => self.stop(now, run),
@@ -194,7 +202,8 @@ impl<'a> World<'a> {
         Arc::clone(&self.rehearsal.arrivals[run.job.index()].course)
     }
 
-    fn start(&mut self, now: SimTime, run: RunId, placement: Placement) {
+    /// It says `up` once it is there.
+    fn start(&mut self, now: SimTime, run: RunId, placement: Placement, up: Lifecycle) {
         let course = self.course(run);
         let reached = placement.claims().iter().all(|claim| {
             let node = &self.nodes[claim.node.index()];
@@ -218,7 +227,7 @@ impl<'a> World<'a> {
         if !prepare.is_zero() {
             self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Preparing });
         }
-        let fact = if fails { Lifecycle::StartFailed } else { Lifecycle::Started };
+        let fact = if fails { Lifecycle::StartFailed } else { up };
         push_after(&mut self.queue, now, prepare, Due::Fact { run, epoch, fact });
     }
 
@@ -321,6 +330,7 @@ impl<'a> World<'a> {
             Lifecycle::Analysed
             | Lifecycle::AnalysisFailed
             | Lifecycle::Preparing
+            | Lifecycle::Prepared
             | Lifecycle::Started
             | Lifecycle::StoppedOn { .. } => false,
         };

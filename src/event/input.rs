@@ -59,6 +59,8 @@ pub enum Lifecycle {
     AnalysisFailed,
     /// Accepted by its nodes; they pull an image, load weights.
     Preparing,
+    /// Its nodes have all they need, and wait for the word to begin.
+    Prepared,
     Started,
     StartFailed,
     /// Ended by itself.

@@ -25,6 +25,15 @@ pub enum Command {
         run: RunId,
         placement: Placement,
     },
+    /// As `Start`, but it is to wait for the word before it begins.
+    Prepare {
+        run: RunId,
+        placement: Placement,
+    },
+    /// What is prepared begins.
+    Begin {
+        run: RunId,
+    },
     Stop {
         run: RunId,
     },

@@ -84,6 +84,9 @@ reasons! {
     HeartbeatLost => "heartbeat_lost", "its heartbeat stopped for longer than the grace period";
     HeartbeatBack => "heartbeat_back", "its heartbeat came back";
     Reported => "reported", "reported so";
+    NoCapacity => "no_capacity", "found no capacity";
+    RunOver => "run_over", "its run as a whole ended or is tried again";
+    RetryTimeOver => "retry_time_over", "the time for which it is tried again is over";
 }
 
 impl fmt::Display for Reason {

@@ -26,7 +26,7 @@ use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec,
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
 use crate::report::RunAccount;
 use crate::units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
-use crate::workload::{Demand, JobSpec, Restart, TaskDemand, Unselectable};
+use crate::workload::{Demand, JobSpec, Restart, RunTerms, TaskDemand, Unselectable};
 
 const ALPHA: usize = 0;
 const BETA: usize = 1;
@@ -69,6 +69,7 @@ fn job(name: &str, replicas: u32) -> Arc<JobSpec> {
         restart: Restart::Never,
         retry: None,
         unselectable: Unselectable::Wait,
+        terms: RunTerms::default(),
     })
 }
 

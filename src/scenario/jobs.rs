@@ -8,6 +8,7 @@ use super::deployment;
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text};
 use super::lengths::lengths;
+use super::terms;
 use super::tree::{Node, Tree};
 use super::world::{World, copies};
 use crate::control::Profile;
@@ -25,7 +26,7 @@ const ENDINGS: [(&str, Ending); 2] = [("completed", Ending::Completed), ("failed
 const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), ("refuse", Unselectable::Refuse)];
 
 /// Fields of a job besides those of its demand.
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 24] = [
     "name",
     "at",
     "count",
@@ -48,7 +49,12 @@ const FIELDS: [&str; 22] = [
     "retry",
     "replicas",
     "unselectable",
+    "startup_order",
+    "stop_criteria",
 ];
+
+/// Of a retry policy: by number, or by event.
+pub(super) const RETRY_FIELDS: [&str; 6] = ["limit", "first", "factor", "max", "on", "for"];
 
 /// Jobs of one scenario.
 const MAX_JOBS: usize = 1_000_000;
@@ -259,6 +265,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         analyse: fields.has("analysis"),
         restart,
         retry: fields.get("retry").and_then(|tree| retry(tree, profile, restart, report)),
+        terms: terms::read(fields, report),
         unselectable: fields
             .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
             .unwrap_or_default(),
@@ -308,7 +315,11 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
 
 /// `{limit: 3, first: 10s, factor: 200%, max: 5m}`; what is not said is as in the profile.
 fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) -> Option<RetryPolicy> {
-    let fields = Fields::read(tree, "a retry policy", &["limit", "first", "factor", "max"], report)?;
+    let fields = Fields::read(tree, "a retry policy", &RETRY_FIELDS, report)?;
+    if terms::is_of_events(&fields) {
+        fields.exclusive(&["on", "limit", "first", "factor", "max"], "a run is tried again for a time, not so often", report);
+        return None;
+    }
     let limit = match fields.get("limit") {
         Some(Tree { node: Node::Scalar { text, .. }, .. }) if text == "none" => None,
         Some(_) => fields.value::<u32>("limit", report),

@@ -49,6 +49,7 @@ mod schema_table;
 mod seeds;
 mod set;
 mod source;
+mod terms;
 mod trace_source;
 mod tree;
 mod tree_serde;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::demand::Demand;
 use super::mishap::Mishaps;
+use super::terms::RunTerms;
 use crate::units::{Permille, SimDuration, SimTime};
 
 /// What the control plane is told at submission.
@@ -31,6 +32,9 @@ pub struct JobSpec {
     pub retry: Option<RetryPolicy>,
     /// What becomes of it if what it picks by hand could not be selected when it comes.
     pub unselectable: Unselectable,
+    /// How its nodes are started, ended and tried again together; read where the profile has runs.
+    #[serde(default, skip_serializing_if = "RunTerms::is_default")]
+    pub terms: RunTerms,
 }
 
 /// What a pick leads to that a front end would have greyed out.

@@ -8,6 +8,7 @@ mod demand;
 mod deployment;
 mod job;
 mod mishap;
+mod terms;
 mod utilization;
 
 pub use crate::catalog::Category;
@@ -20,3 +21,4 @@ pub use utilization::{
     AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, PolicySource, SampleFault, UtilizationOverrides,
     UtilizationPolicy, UtilizationRule,
 };
+pub use terms::{EventRetry, RetryEvent, RunTerms, StartupOrder, StopCriteria};
