@@ -18,8 +18,8 @@ use crate::rng::Stream;
 use crate::scheduler::{Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
 use crate::units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
 use crate::workload::{
-    Acks, Analyses, Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick, Restart, RunTerms, Starts,
-    TaskDemand, Unselectable,
+    Acks, Analyses, Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick, Restart,
+    RunTerms, Starts, TaskDemand, Unselectable,
 };
 
 /// What came of one random world.

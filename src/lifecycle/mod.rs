@@ -1,4 +1,5 @@
-//! Floor 3. The transition tables of nodes, of attempts, and of runs of several nodes, and nothing else: an edge that is not here cannot be taken.
+//! Floor 3. The transition tables of nodes, of attempts, and of runs of several nodes, and nothing else: an edge that is
+//! not here cannot be taken.
 //!
 //! Must never have an edge that is not in the table of its file, nor decide when an edge is taken.
 

@@ -42,9 +42,7 @@ impl WholeState {
 /// Whether a run may go from one state to the other.
 pub fn is_whole_edge(from: WholeState, to: WholeState) -> bool {
     match from {
-        WholeState::Submitted | WholeState::Provisioning | WholeState::Running => {
-            from != to && to != WholeState::Ended
-        }
+        WholeState::Submitted | WholeState::Provisioning | WholeState::Running => from != to && to != WholeState::Ended,
         WholeState::Pending => matches!(to, WholeState::Submitted | WholeState::Terminating),
         WholeState::Terminating => to == WholeState::Ended,
         WholeState::Ended => false,

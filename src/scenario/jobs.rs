@@ -317,7 +317,11 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
 fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) -> Option<RetryPolicy> {
     let fields = Fields::read(tree, "a retry policy", &RETRY_FIELDS, report)?;
     if terms::is_of_events(&fields) {
-        fields.exclusive(&["on", "limit", "first", "factor", "max"], "a run is tried again for a time, not so often", report);
+        fields.exclusive(
+            &["on", "limit", "first", "factor", "max"],
+            "a run is tried again for a time, not so often",
+            report,
+        );
         return None;
     }
     let limit = match fields.get("limit") {

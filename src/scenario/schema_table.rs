@@ -243,7 +243,18 @@ pub(super) const SHAPES: &[Shape] = &[
                 Kind::Words(|| vec!["wait", "refuse"]),
                 "What becomes of a pick that is not selectable when it comes",
             ),
+            (
+                "startup_order",
+                Kind::Words(|| vec!["any", "master_first", "workers_first"]),
+                "Which nodes of a run begin first, where the profile has runs",
+            ),
+            (
+                "stop_criteria",
+                Kind::Words(|| vec!["all_done", "master_done"]),
+                "When a run of several nodes is done, where the profile has runs",
+            ),
             ("tasks", Kind::Whole, "So many parts, each with what follows"),
+            ("nodes", Kind::Whole, "So many parts, each on a node of its own"),
             ("gang", Kind::Words(|| vec!["anywhere", "spread", "packed"]), "How the tasks lie"),
             ("gpus", GPUS_OF_JOB, "How many GPUs, a part of one, or exactly these: [alpha/0, beta/0]"),
             ("gpu", Kind::Some(&Kind::Text), "Types that will do"),
@@ -303,6 +314,12 @@ pub(super) const SHAPES: &[Shape] = &[
             ("first", TIME, "The first pause"),
             ("factor", Kind::Amount("200%"), "How pauses grow"),
             ("max", TIME, "The longest pause"),
+            (
+                "on",
+                Kind::Some(&Kind::Words(|| vec!["no_capacity", "interruption", "error"])),
+                "Events after which all nodes are tried again, where the profile has runs",
+            ),
+            ("for", TIME, "It is tried again for so long"),
         ],
     },
     Shape {

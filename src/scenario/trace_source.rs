@@ -33,7 +33,9 @@ use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use crate::report::some;
 use crate::trace::{self, Format, Holds, Index, Roots, SwfHeader, Tally, TaskTrace, TraceEntry, TraceNode, TraceTask};
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use crate::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, RunTerms, TaskDemand, Unselectable};
+use crate::workload::{
+    Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, RunTerms, TaskDemand, Unselectable,
+};
 
 /// The trace that a scenario uses, and what was odd in it.
 #[derive(Clone, Debug, Serialize)]

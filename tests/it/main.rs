@@ -77,6 +77,7 @@ fn main() {
         }
         Nothing: conform {
             each_recorded_firing_time_is_met_to_the_second,
+            each_recorded_sequence_is_followed_through_the_control_plane,
             answers_are_held_against_the_profile_of_one_version_or_against_any,
             a_recorded_decision_tells_an_option_apart,
             a_wrong_record_is_told_with_its_line_and_nothing_is_counted,

@@ -36,6 +36,7 @@ impl Control {
             job,
             state: WholeState::Submitted,
             processed: self.now,
+            turn: 0,
             fresh: true,
             flagged: false,
             attempt: 0,
@@ -47,6 +48,8 @@ impl Control {
             due: None,
         };
         self.flow().runs.push(run);
+        let turn = self.flow().next_turn();
+        self.flow().run(job).turn = turn;
         let masters: Vec<ReplicaIndex> = (0..spec.replicas).map(|number| self.add_replica(job, number)).collect();
         for master in &masters {
             self.set_deadline(*master);
@@ -65,11 +68,11 @@ impl Control {
     fn add_member(&mut self, job: JobId, group: u32) {
         let now = self.now;
         let flow = self.flow();
-        let created = flow.next_created();
+        let count = flow.next_count();
         let members = &flow.run(job).groups[group as usize].members;
         let (index, node) = (members[members.len() - 1], members.len() as u32 - 1);
         assert_eq!(index as usize, flow.members.len(), "every replica is a node of a run");
-        flow.members.push(Member::new(job, group, node, now, created));
+        flow.members.push(Member::new(job, group, node, now, count));
         flow.index_member(index);
     }
 

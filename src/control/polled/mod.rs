@@ -43,23 +43,22 @@ impl Control {
         if self.runs.is_none() {
             return;
         }
-        // Each look of an instant without loops changes something, or is the last at its record.
+        self.unpark();
+        let now = self.now;
+        // A loop that comes by and finds nothing has come by. Without loops, whatever has changed is looked at again:
+        // each look changes something, or is the last at its record.
         loop {
-            self.unpark();
             let mut looked = false;
             for look in Look::ALL {
-                if self.flow().clocks[look as usize].due.is_empty() {
-                    continue;
-                }
-                let now = self.now;
-                if self.flow().clocks[look as usize].is_due(now) {
+                if self.flow().clocks[look as usize].comes_by(now) {
                     self.come_by(look);
                     looked = true;
                 }
             }
-            if !looked {
+            if !looked || !self.flow().is_ideal() {
                 break;
             }
+            self.unpark();
         }
         self.unpark();
     }
@@ -74,14 +73,17 @@ impl Control {
         let mut rows = self.flow().clocks[look as usize].come_by(now);
         let flow = self.runs.as_ref().expect("asked above");
         match look {
-            Look::Runs => rows.sort_by_key(|row| (flow.runs[*row as usize].processed, *row)),
+            Look::Runs => rows.sort_by_key(|row| {
+                let run = &flow.runs[*row as usize];
+                (run.processed, run.turn)
+            }),
             Look::Submitted => rows.sort_by_key(|row| {
                 let member = &flow.members[*row as usize];
-                (self.replicas[*row as usize].key.priority(), member.processed, member.created)
+                (self.replicas[*row as usize].key.priority(), member.processed, member.turn, member.created)
             }),
             Look::Running | Look::Terminating => rows.sort_by_key(|row| {
                 let member = &flow.members[*row as usize];
-                (member.processed, member.created)
+                (member.processed, member.turn, member.created)
             }),
         }
         rows.truncate(flow.clocks[look as usize].batch());
@@ -117,8 +119,9 @@ impl Control {
     /// The record was looked at.
     fn processed(&mut self, index: ReplicaIndex) {
         let now = self.now;
+        let turn = self.flow().next_turn();
         let member = self.flow().member(index);
-        (member.processed, member.fresh) = (now, false);
+        (member.processed, member.turn, member.fresh) = (now, turn, false);
         self.flow().index_member(index);
     }
 

@@ -121,7 +121,7 @@ pub enum GangRule {
 pub enum BeginRule {
     /// Every node of the run has a place.
     AllPlaced,
-    /// Every node of the run is prepared.
+    /// Every node of the run is prepared; then all begin together.
     AllPrepared,
 }
 

@@ -39,6 +39,8 @@ pub(super) struct RunRow {
     pub state: WholeState,
     /// When it was last looked at.
     pub processed: SimTime,
+    /// Counts looks: of two at the same instant, the earlier comes first again.
+    pub turn: u64,
     /// It has never been looked at.
     pub fresh: bool,
     /// It is to be looked at in the next round.
@@ -73,11 +75,14 @@ pub(super) struct Member {
     /// Its number among the nodes of its group; 0 is the master.
     pub node: u32,
     pub state: MemberState,
+    /// When it, or its run, was last looked at.
     pub processed: SimTime,
+    /// Counts looks: of two at the same instant, the earlier comes first again.
+    pub turn: u64,
     /// It has not been looked at since it was submitted.
     pub fresh: bool,
     pub flagged: bool,
-    /// Counts submissions of all nodes: the earlier of two looked at in the same instant comes first.
+    /// Counts submissions of all nodes: the earlier of two that were looked at together comes first.
     pub created: u64,
     /// What was heard of it, and has not been noticed yet.
     pub news: Option<(Outcome, Reason)>,
@@ -102,13 +107,14 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub fn new(run: JobId, group: u32, node: u32, now: SimTime, created: u64) -> Member {
+    pub fn new(run: JobId, group: u32, node: u32, now: SimTime, (turn, created): (u64, u64)) -> Member {
         Member {
             run,
             group,
             node,
             state: if node == 0 { MemberState::Submitted } else { MemberState::Waiting },
             processed: now,
+            turn,
             fresh: true,
             flagged: false,
             created,
@@ -127,9 +133,9 @@ impl Member {
     }
 
     /// The next submission of the same node.
-    pub fn again(&self, now: SimTime, created: u64) -> Member {
+    pub fn again(&self, now: SimTime, count: (u64, u64)) -> Member {
         let placed_before = if self.had_place { Some(self.processed) } else { self.placed_before };
-        Member { placed_before, due: self.due, ..Member::new(self.run, self.group, self.node, now, created) }
+        Member { placed_before, due: self.due, ..Member::new(self.run, self.group, self.node, now, count) }
     }
 }
 
@@ -169,8 +175,12 @@ impl Clock {
         }
     }
 
-    pub fn is_due(&self, now: SimTime) -> bool {
-        self.next(now) == Some(now)
+    /// Whether it comes by now: with or without anything to look at in rounds, else only if there is something.
+    pub fn comes_by(&self, now: SimTime) -> bool {
+        match &self.rounds {
+            None => self.due.first().is_some_and(|(at, _)| *at <= now),
+            Some((state, every, _)) => state.next_tick(*every, now) == now,
+        }
     }
 
     /// All that are due now.
@@ -196,6 +206,7 @@ pub(in crate::control) struct Flow {
     pub(super) members: Vec<Member>,
     pub(super) clocks: [Clock; 4],
     pub(super) created: u64,
+    pub(super) turns: u64,
     /// Refused, and waiting where they are.
     pub(super) parked: BTreeSet<ReplicaIndex>,
     /// How far the fleet had grown when those were last put in order.
@@ -212,6 +223,7 @@ impl Flow {
             members: Vec::new(),
             clocks: Look::ALL.map(|look| Clock::new(options, look, seed)),
             created: 0,
+            turns: 0,
             parked: BTreeSet::new(),
             growth: 0,
             rest: Vec::new(),
@@ -230,9 +242,16 @@ impl Flow {
         &mut self.members[index as usize]
     }
 
-    pub fn next_created(&mut self) -> u64 {
+    /// Of the next submission.
+    pub fn next_count(&mut self) -> (u64, u64) {
         self.created += 1;
-        self.created
+        (self.next_turn(), self.created)
+    }
+
+    /// Of the next look.
+    pub fn next_turn(&mut self) -> u64 {
+        self.turns += 1;
+        self.turns
     }
 
     /// The nodes of the same replica, itself among them.
@@ -280,10 +299,9 @@ impl Flow {
         let member = &self.members[index as usize];
         let run = &self.runs[member.run.index()];
         let look = match member.state {
-            MemberState::Submitted | MemberState::Assigned => {
-                // A worker looks for a place once its run has settled somewhere.
-                (member.node == 0 || run.settled).then_some(Look::Submitted)?
-            }
+            // A worker looks for a place once its run has settled somewhere.
+            MemberState::Submitted => (member.node == 0 || run.settled).then_some(Look::Submitted)?,
+            MemberState::Assigned => Look::Submitted,
             MemberState::Provisioning | MemberState::Pulling | MemberState::Running => {
                 (run.state != WholeState::Terminating).then_some(Look::Running)?
             }

@@ -29,10 +29,16 @@ impl Control {
                 self.ask(Command::Prepare { run: replica.run(), placement });
             }
             MemberState::Pulling if self.may_begin(index) => {
-                self.flow().member(index).began = true;
-                self.advance(index, MemberState::Running, None);
-                let run = self.replicas[index as usize].run();
-                self.ask(Command::Begin { run });
+                self.begin_work(index);
+                // All are prepared: what one look can begin is begun together.
+                if self.flow().options.begin == BeginRule::AllPrepared {
+                    for other in self.flow().siblings(index).to_vec() {
+                        if self.flow().member(other).state == MemberState::Pulling && self.may_begin(other) {
+                            self.begin_work(other);
+                            self.processed(other);
+                        }
+                    }
+                }
                 if self.flow().run(job).state != WholeState::Running {
                     self.flag_run(job);
                 }
@@ -40,6 +46,13 @@ impl Control {
             _ => {}
         }
         self.processed(index);
+    }
+
+    fn begin_work(&mut self, index: ReplicaIndex) {
+        self.flow().member(index).began = true;
+        self.advance(index, MemberState::Running, None);
+        let run = self.replicas[index as usize].run();
+        self.ask(Command::Begin { run });
     }
 
     /// It is prepared, and so are those it waits for.
@@ -51,7 +64,9 @@ impl Control {
         let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
         let member = |index: ReplicaIndex| &flow.members[index as usize];
         let is_ready = |other: &ReplicaIndex| match begin {
-            BeginRule::AllPlaced => self.replicas[*other as usize].placement.is_some() && member(*other).state.is_live(),
+            BeginRule::AllPlaced => {
+                self.replicas[*other as usize].placement.is_some() && member(*other).state.is_live()
+            }
             BeginRule::AllPrepared => member(*other).prepared && member(*other).state.is_live(),
         };
         let has_begun = |other: &ReplicaIndex| member(*other).began;

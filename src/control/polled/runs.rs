@@ -33,8 +33,9 @@ impl Control {
             WholeState::Ended => return,
         }
         let now = self.now;
+        let turn = self.flow().next_turn();
         let run = self.flow().run(job);
-        (run.processed, run.fresh) = (now, false);
+        (run.processed, run.turn, run.fresh) = (now, turn, false);
         self.flow().index_run(job);
     }
 
@@ -65,11 +66,11 @@ impl Control {
             readings.extend(found);
         }
         self.conclude_run(job, &readings, &retried);
-        let now = self.now;
+        let (now, turn) = (self.now, self.flow().next_turn());
         for index in self.flow().members_of(job) {
             let member = self.flow().member(index);
             if member.state.is_live() {
-                member.processed = now;
+                (member.processed, member.turn) = (now, turn);
                 self.flow().index_member(index);
             }
         }
@@ -258,8 +259,8 @@ impl Control {
         let members = flow.run(job).groups[group as usize].members.clone();
         flow.run(job).groups[group as usize].announced = false;
         for index in members {
-            let created = flow.next_created();
-            let next = flow.member(index).again(now, created);
+            let count = flow.next_count();
+            let next = flow.member(index).again(now, count);
             *flow.member(index) = next;
             flow.index_member(index);
         }

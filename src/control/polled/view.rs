@@ -24,6 +24,8 @@ pub struct MemberStanding {
     pub replica: u32,
     pub attempt: u32,
     pub state: MemberState,
+    /// Counts the submissions of all nodes.
+    pub created: u64,
 }
 
 impl Control {
@@ -43,6 +45,7 @@ impl Control {
             replica: replica.number,
             attempt: replica.attempt,
             state: member.state,
+            created: member.created,
         };
         members.zip(&self.replicas).map(standing).collect()
     }
