@@ -12,6 +12,7 @@
 mod account;
 mod profiles;
 mod read;
+mod sequence;
 mod utilization;
 
 pub use account::{Account, Disagreement, Share};
@@ -41,7 +42,7 @@ pub trait RecordKind: Sync {
 }
 
 /// In the order in which they are tried: the first that describes a record has it.
-pub const KINDS: [&dyn RecordKind; 1] = [&utilization::Utilization];
+pub const KINDS: [&dyn RecordKind; 2] = [&utilization::Utilization, &sequence::Sequences];
 
 /// One answer of a record.
 pub struct Compared {
