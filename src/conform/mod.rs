@@ -12,6 +12,7 @@
 mod account;
 mod profiles;
 mod read;
+mod sequence;
 mod sequences;
 mod utilization;
 
@@ -42,7 +43,7 @@ pub trait RecordKind: Sync {
 }
 
 /// In the order in which they are tried: the first that describes a record has it.
-pub const KINDS: [&dyn RecordKind; 2] = [&utilization::Utilization, &sequences::Sequences];
+pub const KINDS: [&dyn RecordKind; 3] = [&utilization::Utilization, &sequences::Sequences, &sequence::Sequences];
 
 /// One answer of a record.
 pub struct Compared {

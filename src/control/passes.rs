@@ -154,6 +154,7 @@ impl Control {
             self.enter(index, Phase::Analysing, None);
             let run = self.replicas[index as usize].run();
             self.analysing.insert(run);
+            self.say(Event::AnalysisStarted { run });
             self.ask(Command::Analyse { run });
             self.drop_stale_analyses();
         }

@@ -136,6 +136,10 @@ pub enum Event {
         because: Reason,
         fallback: bool,
     },
+    /// The world was asked to analyse a run.
+    AnalysisStarted {
+        run: RunId,
+    },
     /// Every other edge of the lifecycle but the last.
     Moved {
         run: RunId,
@@ -204,6 +208,7 @@ impl Event {
             Event::Held { run, .. }
             | Event::Placed { run, .. }
             | Event::CommitRefused { run, .. }
+            | Event::AnalysisStarted { run }
             | Event::Moved { run, .. }
             | Event::Ended { run, .. }
             | Event::ClaimFreed { run, .. }
