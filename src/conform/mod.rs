@@ -10,8 +10,11 @@
 //! of no known kind is an error, and an answer for which there is no profile is counted as not asked.
 
 mod account;
+mod instances;
+mod matching;
 mod profiles;
 mod read;
+mod regions;
 mod sequence;
 mod sequences;
 mod utilization;
@@ -43,7 +46,8 @@ pub trait RecordKind: Sync {
 }
 
 /// In the order in which they are tried: the first that describes a record has it.
-pub const KINDS: [&dyn RecordKind; 3] = [&utilization::Utilization, &sequences::Sequences, &sequence::Sequences];
+pub const KINDS: [&dyn RecordKind; 5] =
+    [&utilization::Utilization, &sequences::Sequences, &sequence::Sequences, &matching::Matching, &regions::Regions];
 
 /// One answer of a record.
 pub struct Compared {

@@ -373,6 +373,7 @@ fn host_spec(number: u32, blocks: u32) -> NodeSpec {
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     };
     NodeSpec { name: format!("h{number}").into(), shape: Arc::new(shape) }
 }

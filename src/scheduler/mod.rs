@@ -8,6 +8,7 @@ mod decide;
 mod examine;
 mod filter;
 mod fit;
+pub mod offers;
 mod options;
 mod queue;
 mod row;

@@ -8,6 +8,8 @@ mod demand;
 mod deployment;
 mod job;
 mod mishap;
+mod range_text;
+mod requirements;
 mod terms;
 mod utilization;
 
@@ -17,6 +19,8 @@ pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
 pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};
+pub use range_text::{Bound, RangeError, check_range, parse_range};
+pub use requirements::{Bounds, CreationPolicy, GpuRequirements, Requirements, SpotPolicy};
 pub use terms::{EventRetry, RetryEvent, RunTerms, StartupOrder, StopCriteria};
 pub use utilization::{
     AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, PolicySource, SampleFault, UtilizationOverrides,

@@ -9,7 +9,7 @@ use crate::catalog::{CpuArch, Os, Vendor};
 use crate::fleet::{GpuShape, NodeShape, NodeSpec, Reserved};
 use crate::units::{Bytes, MilliCpu, SimDuration};
 use crate::workload::{
-    Backend, Category, Demand, Deployment, JobSpec, ModelFacts, Restart, Strategy, TaskDemand, Unselectable,
+    Backend, Category, Demand, Deployment, JobSpec, ModelFacts, Restart, RunTerms, Strategy, TaskDemand, Unselectable,
 };
 
 #[derive(Deserialize)]
@@ -107,6 +107,8 @@ impl Worker {
             vendor: Some(Vendor::Nvidia),
             memory: Bytes::new(*memory),
             unified: false,
+            compute_capability: None,
+            architecture: None,
         };
         let label = |key: &str, value: &str| (Arc::from(key), Arc::from(value));
         let shape = NodeShape {
@@ -126,6 +128,7 @@ impl Worker {
             price_per_hour: None,
             rack: None,
             switch: None,
+            instance: None,
         };
         NodeSpec { name: Arc::clone(&self.name), shape: Arc::new(shape) }
     }
@@ -172,6 +175,7 @@ impl Model {
             restart: Restart::Always,
             retry: None,
             unselectable: Unselectable::Wait,
+            terms: RunTerms::default(),
         }
     }
 }

@@ -133,7 +133,8 @@ impl<'s> Outside<'s> {
                 Output::Command(Command::Stop { run }) => {
                     self.answers.push_back(Input::Run { run, fact: Lifecycle::Stopped });
                 }
-                Output::Command(Command::Start { .. }) | Output::Event(_) => {}
+                Output::Command(Command::Start { .. } | Command::Prepare { .. } | Command::Begin { .. })
+                | Output::Event(_) => {}
             }
         }
     }

@@ -29,6 +29,7 @@ impl Control {
             added: Vec::new(),
             live: spec.replicas,
             cancelled: false,
+            parked: false,
             ended: None,
         });
         let retry = spec.terms.retry.as_ref().filter(|retry| retry.on.contains(&RetryEvent::NoCapacity));

@@ -35,7 +35,14 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         scorers: scorers.iter().map(|(stage, weight)| WeightedScorer { stage: *stage, weight: *weight }).collect(),
         gpus,
         never_fits: NeverFits::End,
+        offers: base_profile().scheduler.offers,
     }
+}
+
+/// The profile that all others begin with.
+fn base_profile() -> Profile {
+    let text = include_str!("../../../src/control/profiles/first-fit.yaml");
+    serde_saphyr::from_str(text).expect("the profile that all others begin with")
 }
 
 /// A node of `gpus` equal GPUs and ample CPU and RAM.
@@ -54,6 +61,7 @@ pub fn plain_shape(gpus: usize) -> NodeShape {
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     }
 }
 
@@ -81,7 +89,7 @@ pub fn claim(fleet: &Fleet, node: NodeId, take: GpuTake, gpus: &[usize]) -> Node
         GpuClaim { index: index as u16, share, memory }
     };
     let gpus: SmallVec<[GpuClaim; 2]> = gpus.iter().map(|index| part(*index)).collect();
-    NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus }
+    NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus, blocks: SmallVec::new() }
 }
 
 pub fn enter(fleet: &mut Fleet, claim: NodeClaim) {
