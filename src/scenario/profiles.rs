@@ -29,7 +29,12 @@ builtin![
     "fifo",
     "fifo-skipping",
     "first-fit",
+    "gpustack",
     "gpustack-0.5-dev",
+    "gpustack-0.6.0",
+    "gpustack-0.6.1",
+    "gpustack-0.7.1",
+    "gpustack-2.3.0",
     "pack",
     "spread"
 ];

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::deployment::DeploymentOptions;
+
 /// The scheduler's part of a profile. Each list is run in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,6 +16,8 @@ pub struct SchedulerOptions {
     pub scorers: Vec<WeightedScorer>,
     pub gpus: GpuOrder,
     pub never_fits: NeverFits,
+    /// How replicas of models are placed: by stages of their own.
+    pub deployments: DeploymentOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
