@@ -81,7 +81,7 @@ impl RecordKind for Regions {
         &["fleet", "run", "answer"]
     }
 
-    fn compare(&self, record: &RecordFields, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
+    fn compare(&self, record: &RecordFields, _: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
         let record: Record =
             serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
         let requirements = record.run.requirements()?;

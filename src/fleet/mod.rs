@@ -5,12 +5,15 @@
 
 mod blocks;
 mod classes;
+mod hosting;
 mod instance;
 mod ledger;
 mod node;
+mod serving;
 
 pub use blocks::{BlockSet, Blocks, Cut, GpuParts, MOST_BLOCKS, Slice};
 pub use classes::{Class, ClassId, ShapeGroup};
+pub use hosting::Hosting;
 pub use instance::{FleetKind, FleetNodes, FleetPlacement, FleetSpec, Instance};
 pub use ledger::{GpuClaim, NodeClaim, Placement};
 pub use node::{
@@ -18,10 +21,15 @@ pub use node::{
     SILENT_STATES,
 };
 
+pub use serving::{
+    Accounting, Columns, GpuKind, Host, Labels, Left, ModelKey, Part, ServedInstance, Serving, ServingGpu, ServingNode,
+};
+
 use std::sync::Arc;
 
 use crate::ids::{FleetId, GpuId, NodeId};
 use classes::Classes;
+use hosting::Hosts;
 
 /// One node: what it is, and how it stands.
 #[derive(Clone, Debug)]
@@ -49,6 +57,7 @@ pub struct Fleet {
     fleets: Vec<Arc<FleetSpec>>,
     classes: Classes,
     largest: Largest,
+    hosts: Hosts,
     version: u64,
     growth: u64,
 }
@@ -90,6 +99,7 @@ impl Fleet {
         let status = NodeStatus::idle(state, &spec.shape);
         self.classes.insert(id, &spec.shape, &status);
         self.largest.include(&spec.shape);
+        self.hosts.declare(spec, &status);
         self.nodes.push(Node { name: Arc::clone(&spec.name), shape: Arc::clone(&spec.shape), status, version: 0 });
         self.version += 1;
         self.growth += 1;
@@ -189,6 +199,7 @@ impl Fleet {
         node.version += 1;
         self.version += 1;
         self.classes.update(id, &node.status);
+        self.hosts.changed(id, &node.status);
     }
 
     /// Integrity: the claims of everything that holds something add up to the ledger, and each node is in the class of
@@ -207,5 +218,6 @@ impl Fleet {
             assert_eq!(expected, node.status, "claims do not add up to the ledger on {}", node.name);
             self.classes.assert_holds(id, &node.shape, &node.status);
         }
+        self.hosts.assert_adds_up(&self.nodes);
     }
 }

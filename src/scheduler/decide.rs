@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
+use super::deployment::{Asking, decide_deployment, ever_fits_deployment, still_fits_deployment};
 use super::filter::{self, Verdict};
 use super::fit::{self, Load};
 use super::offers;
@@ -35,8 +36,23 @@ pub enum Decision {
 
 /// Decides for one demand; `keep` is how many candidates are wanted. A gang has one.
 pub fn decide(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {
+    decide_for(options, demand, Asking::NOBODY, fleet, grouping, keep)
+}
+
+/// Likewise, for a job: among whose own instances a replica of a model is spread.
+pub fn decide_for(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    asking: Asking,
+    fleet: &Fleet,
+    grouping: Grouping,
+    keep: usize,
+) -> Decision {
     if demand.requirements.is_some() {
         return offers::decide(&options.offers, demand, fleet, grouping, keep);
+    }
+    if let Some(deployment) = &demand.deployment {
+        return decide_deployment(&options.deployments, demand, deployment, fleet, asking, keep);
     }
     let rows = rows(fleet, demand, grouping);
     let verdicts = judge(options, demand, &rows);
@@ -57,6 +73,9 @@ pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
     if demand.requirements.is_some() {
         return offers::ever_fits(&options.offers, demand, fleet);
     }
+    if let Some(deployment) = &demand.deployment {
+        return ever_fits_deployment(&options.deployments, demand, deployment, fleet);
+    }
     let rows = ideal_rows(fleet, demand);
     let verdicts = judge(options, demand, &rows);
     let fit = || rows.iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_fit()).map(|(row, _)| row);
@@ -75,6 +94,9 @@ pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
 pub fn still_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, placement: &Placement) -> bool {
     if demand.requirements.is_some() {
         return offers::still_fits(&options.offers, demand, fleet, placement);
+    }
+    if let Some(deployment) = &demand.deployment {
+        return still_fits_deployment(&options.deployments, demand, deployment, fleet, placement);
     }
     let rows = rows(fleet, demand, Grouping::EachNode);
     placement.claims().iter().all(|claim| {

@@ -1,6 +1,7 @@
 //! Why not, and why here: the plain computation, node by node, with everything that an explanation shows.
 
 use super::decide::{Decision, decide, judge};
+use super::deployment::deployment_reasons;
 use super::filter::{self, Verdict};
 use super::fit;
 use super::offers;
@@ -8,10 +9,10 @@ use super::options::{FilterName, SchedulerOptions, ScorerName};
 use super::row::{Grouping, Row, rows};
 use super::scorer;
 use crate::event::Reason;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Node};
 use crate::ids::NodeId;
 use crate::units::Score;
-use crate::workload::{Demand, GpuTake};
+use crate::workload::{Demand, Deployment, GpuTake};
 
 /// One demand against every node.
 #[derive(Clone, Debug)]
@@ -44,6 +45,9 @@ pub struct Shortage {
 }
 
 pub fn examine(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Examination {
+    if let Some(deployment) = &demand.deployment {
+        return examine_deployment(options, demand, deployment, fleet);
+    }
     let rows = rows(fleet, demand, Grouping::EachNode);
     let verdicts = match demand.requirements {
         Some(_) => offers::judge(&options.offers, demand, fleet, &rows),
@@ -51,6 +55,39 @@ pub fn examine(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Ex
     };
     let nodes = rows.iter().zip(verdicts).map(|(row, verdict)| find(options, demand, fleet, row, verdict)).collect();
     Examination { decision: decide(options, demand, fleet, Grouping::EachNode, usize::MAX), nodes }
+}
+
+/// Of a model: the candidates with their scores, and why each other node is none.
+fn examine_deployment(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+) -> Examination {
+    let decision = decide(options, demand, fleet, Grouping::EachNode, usize::MAX);
+    let candidates = match &decision {
+        Decision::Place(candidates) => candidates.as_slice(),
+        Decision::Refuse { .. } => &[],
+    };
+    let reasons = deployment_reasons(&options.deployments, demand, deployment, fleet);
+    let find = |(node, reason): ((NodeId, &Node), Option<Reason>)| {
+        let best = candidates.iter().find(|candidate| candidate.placement.touches(node.0));
+        let verdict = match (best, reason) {
+            (Some(_), _) | (None, None) => Verdict::Fit,
+            (None, Some(reason)) => Verdict::Unfit(reason),
+        };
+        NodeFinding {
+            node: node.0,
+            verdict,
+            refusals: Vec::new(),
+            shortages: Vec::new(),
+            capacity: u32::from(best.is_some()),
+            scores: Vec::new(),
+            total: best.map_or(Score::ZERO, |candidate| candidate.score),
+        }
+    };
+    let nodes = fleet.iter().zip(reasons).map(find).collect();
+    Examination { decision, nodes }
 }
 
 fn find(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, row: &Row, verdict: Verdict) -> NodeFinding {

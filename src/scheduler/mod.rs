@@ -5,6 +5,7 @@
 //! must never change it, and never asks what time it is.
 
 mod decide;
+pub mod deployment;
 mod examine;
 mod filter;
 mod fit;
@@ -15,7 +16,8 @@ mod row;
 mod scorer;
 mod select;
 
-pub use decide::{Candidate, Decision, decide, ever_fits, still_fits};
+pub use decide::{Candidate, Decision, decide, decide_for, ever_fits, still_fits};
+pub use deployment::{Asking, DeploymentOptions};
 pub use examine::{Examination, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use options::{

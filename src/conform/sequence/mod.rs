@@ -22,7 +22,7 @@ impl RecordKind for Sequences {
         &["workers", "models", "steps", "until", "version", "name"]
     }
 
-    fn compare(&self, record: &RecordFields, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
+    fn compare(&self, record: &RecordFields, _: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
         let sequence: Sequence =
             serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
         sequence.check()?;

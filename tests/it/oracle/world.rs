@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use dryrack::catalog::{CpuArch, Os};
@@ -10,6 +11,7 @@ use dryrack::fleet::{
 };
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
+use dryrack::scenario::load_profile;
 use dryrack::scheduler::{
     Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName,
     WeightedScorer,
@@ -36,6 +38,8 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         gpus,
         never_fits: NeverFits::End,
         offers: base_profile().scheduler.offers,
+        // No model is served here.
+        deployments: base_profile().scheduler.deployments,
     }
 }
 
