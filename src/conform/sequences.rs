@@ -18,6 +18,7 @@ use crate::lifecycle::{MemberState, WholeState};
 use crate::units::{Bytes, MilliCpu, SimDuration, SimTime};
 use crate::workload::{
     Demand, Ending, EventRetry, Gang, JobSpec, Restart, RetryEvent, RunTerms, TaskDemand, Unselectable,
+    UtilizationOverrides,
 };
 
 pub struct Sequences;
@@ -239,7 +240,12 @@ impl Stage {
                     self.answers.push((run, Lifecycle::Prepared));
                 }
                 Output::Command(Command::Stop { run }) => self.answers.push((run, Lifecycle::Stopped)),
-                Output::Command(Command::Begin { .. } | Command::Analyse { .. } | Command::AbandonAnalysis { .. }) => {}
+                Output::Command(
+                    Command::Begin { .. }
+                    | Command::Sample { .. }
+                    | Command::Analyse { .. }
+                    | Command::AbandonAnalysis { .. },
+                ) => {}
                 Output::Event(event) => self.note(event),
             }
         }
@@ -393,6 +399,7 @@ fn job_spec(name: &str, nodes: u32, blocks: u32, priority: i32, terms: RunTerms)
         analyse: false,
         restart: Restart::Never,
         retry: None,
+        utilization: UtilizationOverrides::default(),
         unselectable: Unselectable::Wait,
         terms,
     }

@@ -20,6 +20,7 @@ mod scaling;
 mod scan;
 mod store;
 mod timer;
+mod watching;
 
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
@@ -50,6 +51,7 @@ use placing::Deciding;
 use scan::ScanState;
 use store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use timer::{Timer, Timers};
+use watching::check_sample;
 
 /// The most replicas, and the most tasks, of one job.
 const MOST_COPIES: u32 = 1_000_000;
@@ -79,6 +81,8 @@ pub struct Control {
     timers: Timers,
     /// Until when it counts against a node that it has ceased to be ready, in order of time.
     flaps: VecDeque<(SimTime, NodeId)>,
+    /// Sampled in this instant.
+    to_judge: BTreeSet<ReplicaIndex>,
     analyse_pass: PassState,
     place_pass: PassState,
     outbox: VecDeque<Output>,
@@ -125,6 +129,7 @@ impl Control {
             kept_claims: BTreeMap::new(),
             timers: Timers::default(),
             flaps: VecDeque::new(),
+            to_judge: BTreeSet::new(),
             outbox: VecDeque::new(),
             watch: None,
             watched: None,
@@ -151,6 +156,9 @@ impl Control {
             Input::GpuReported { gpu, state } => self.gpu_reported(*gpu, *state),
             Input::ForeignUse { gpu, foreign } => self.fleet.set_foreign(*gpu, *foreign),
             Input::Run { run, fact } => self.run_fact(*run, *fact),
+            Input::UsageSample { run, at, utilization, memory } => {
+                self.usage_sample(*run, *at, utilization, memory.len());
+            }
             Input::Cancel { job } => self.cancel(*job),
             Input::Scale { job, replicas } => self.scale(*job, *replicas),
             Input::Submit { job, spec } => self.submit(*job, spec),
@@ -186,9 +194,12 @@ impl Control {
             Input::HeartbeatMissed { node, .. } => known_node(*node),
             Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
             Input::Run { fact: Lifecycle::StoppedOn { node }, .. } if !self.fleet.knows(*node) => known_node(*node),
-            Input::Run { run, .. } if known_job(run.job)?.replica(run.replica).is_none() => {
+            Input::Run { run, .. } | Input::UsageSample { run, .. }
+                if known_job(run.job)?.replica(run.replica).is_none() =>
+            {
                 Err("a replica that is not")
             }
+            Input::UsageSample { utilization, memory, .. } => check_sample(utilization, memory.len()),
             Input::Run { .. } => Ok(()),
             Input::Cancel { job } => known_job(*job).map(|_| ()),
             Input::Scale { replicas: 0, .. } if self.scan.is_none() => Err("a job scaled to nothing"),
@@ -216,6 +227,7 @@ impl Control {
         assert!(now >= self.now, "time fell from {} to {now}", self.now);
         self.now = now;
         self.forget_flaps();
+        self.judge_sampled();
         while let Some(timer) = self.pop_due_timer() {
             self.fire(timer);
         }
@@ -277,6 +289,7 @@ impl Control {
         self.assert_indexes();
         self.assert_runs();
         self.assert_rows();
+        self.assert_monitors();
     }
 
     /// What is kept twice for speed says the same twice; and cancelled means no more work.
@@ -339,6 +352,7 @@ impl Control {
             Timer::StopAgain { run, left } => self.stop_again(run, left),
             Timer::ComputationExpired { .. } => self.computation_expired(),
             Timer::CommitDue { .. } => self.commit_due(),
+            Timer::PolicyLook { replica, .. } => self.look_at_usage(replica),
         }
     }
 }

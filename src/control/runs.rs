@@ -76,6 +76,7 @@ impl Control {
             stopped_on: SmallVec::new(),
             dismissed: false,
             last_restart: None,
+            watch: None,
             due: self.now,
             processed: 0,
         });
@@ -148,6 +149,10 @@ impl Control {
         if to != Phase::Pending {
             replica.held = None;
             replica.wait = Wait::Nothing;
+        }
+        replica.watch = None;
+        if to == Phase::Running {
+            self.bind_policy(index);
         }
         self.set_deadline(index);
     }

@@ -25,6 +25,8 @@ pub enum Timer {
     ComputationExpired { number: u64 },
     /// A decision is made.
     CommitDue { replica: ReplicaIndex, version: u64 },
+    /// A utilization policy would fire though nothing more is heard. Void once another time is set.
+    PolicyLook { replica: ReplicaIndex, version: u64, at: SimTime },
 }
 
 impl Timer {
@@ -37,6 +39,7 @@ impl Timer {
             Timer::StopAgain { .. } => "a stop to be asked for again",
             Timer::ComputationExpired { .. } => "a computation's deadline",
             Timer::CommitDue { .. } => "a decision to commit",
+            Timer::PolicyLook { .. } => "a look of a utilization policy",
         }
     }
 }
@@ -89,6 +92,9 @@ impl Control {
             Timer::Deadline { replica, version }
             | Timer::RetryDue { replica, version }
             | Timer::CommitDue { replica, version } => self.replicas[replica as usize].version == version,
+            Timer::PolicyLook { replica, version, at } => {
+                self.replicas[replica as usize].version == version && self.is_look_due(replica, at)
+            }
         }
     }
 }

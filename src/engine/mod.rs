@@ -12,6 +12,7 @@ mod queue;
 mod rehearsal;
 mod replay;
 mod run;
+mod sampler;
 mod selection;
 mod swarm;
 mod world;

@@ -79,6 +79,7 @@ fn learn(input: &Input, names: &mut Names) {
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
         | Input::Run { .. }
+        | Input::UsageSample { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Evaluate { .. }
@@ -132,6 +133,7 @@ fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
         | Input::Run { .. }
+        | Input::UsageSample { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Evaluate { .. }

@@ -69,6 +69,7 @@ fn job(name: &str, replicas: u32) -> Arc<JobSpec> {
         analyse: false,
         restart: Restart::Never,
         retry: None,
+        utilization: crate::workload::UtilizationOverrides::default(),
         unselectable: Unselectable::Wait,
         terms: RunTerms::default(),
     })

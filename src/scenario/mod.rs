@@ -41,12 +41,14 @@ mod metric_text;
 mod nodes;
 mod params;
 mod parse;
+mod policies;
 mod profile_compare;
 mod profile_diff;
 mod profiles;
 mod resources;
 mod schema;
 mod schema_table;
+mod schema_usage;
 mod seeds;
 mod set;
 mod source;
@@ -54,6 +56,8 @@ mod terms;
 mod trace_source;
 mod tree;
 mod tree_serde;
+mod usage;
+mod usage_recorded;
 mod world;
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ mod job;
 mod mishap;
 mod range_text;
 mod requirements;
+mod sampling;
 mod terms;
+mod usage;
 mod utilization;
 
 pub use crate::catalog::Category;
@@ -21,7 +23,11 @@ pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, U
 pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};
 pub use range_text::{Bound, RangeError, check_range, parse_range};
 pub use requirements::{Bounds, CreationPolicy, GpuRequirements, Requirements, SpotPolicy};
+pub use sampling::{ProbeFate, SampleFate, Sampling};
 pub use terms::{EventRetry, RetryEvent, RunTerms, StartupOrder, StopCriteria};
+pub use usage::{
+    GpuUsage, Phase as UsagePhase, Phases, Reading, Series, Shape, Usage, UsageRow, utilization_of_percent,
+};
 pub use utilization::{
     AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, PolicySource, SampleFault, UtilizationOverrides,
     UtilizationPolicy, UtilizationRule,

@@ -13,6 +13,7 @@ use dryrack::report::{LogWriter, RunAccount, write_jobs_csv};
 use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
 use dryrack::workload::{
     Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, RunTerms, TaskDemand, Unselectable,
+    UtilizationOverrides,
 };
 
 pub fn node(name: &str) -> InitialNode {
@@ -53,6 +54,7 @@ pub fn arrival(name: &str, at: u64, run: u64) -> Arrival {
         retry: None,
         unselectable: Unselectable::Wait,
         terms: RunTerms::default(),
+        utilization: UtilizationOverrides::default(),
     };
     let course = Course { run: Some(SimDuration::from_secs(run)), ..Course::default() };
     let recorded_wait = Some(SimDuration::from_secs(5));

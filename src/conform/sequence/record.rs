@@ -10,6 +10,7 @@ use crate::fleet::{GpuShape, NodeShape, NodeSpec, Reserved};
 use crate::units::{Bytes, MilliCpu, SimDuration};
 use crate::workload::{
     Backend, Category, Demand, Deployment, JobSpec, ModelFacts, Restart, RunTerms, Strategy, TaskDemand, Unselectable,
+    UtilizationOverrides,
 };
 
 #[derive(Deserialize)]
@@ -176,6 +177,7 @@ impl Model {
             retry: None,
             unselectable: Unselectable::Wait,
             terms: RunTerms::default(),
+            utilization: UtilizationOverrides::default(),
         }
     }
 }

@@ -133,7 +133,9 @@ impl<'s> Outside<'s> {
                 Output::Command(Command::Stop { run }) => {
                     self.answers.push_back(Input::Run { run, fact: Lifecycle::Stopped });
                 }
-                Output::Command(Command::Start { .. } | Command::Prepare { .. } | Command::Begin { .. })
+                Output::Command(
+                    Command::Start { .. } | Command::Prepare { .. } | Command::Sample { .. } | Command::Begin { .. },
+                )
                 | Output::Event(_) => {}
             }
         }

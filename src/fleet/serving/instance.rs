@@ -40,7 +40,7 @@ impl GpuKind {
             Some(Vendor::Amd) => GpuKind::Rocm,
             Some(Vendor::Apple) => GpuKind::Mps,
             Some(Vendor::Ascend) => GpuKind::Cann,
-            None => GpuKind::Unknown,
+            Some(Vendor::Intel | Vendor::Tenstorrent) | None => GpuKind::Unknown,
         }
     }
 

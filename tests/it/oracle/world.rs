@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 
 use dryrack::catalog::{CpuArch, Os};
+use dryrack::control::Profile;
 use dryrack::fleet::{
     Fleet, Foreign, GpuClaim, GpuShape, GpuState, Node, NodeClaim, NodeShape, NodeSpec, NodeState, Placement, Reserved,
 };
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
-use dryrack::scenario::load_profile;
 use dryrack::scheduler::{
     Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName,
     WeightedScorer,
