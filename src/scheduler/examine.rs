@@ -1,7 +1,7 @@
 //! Why not, and why here: the plain computation, node by node, with everything that an explanation shows.
 
 use super::decide::{Decision, decide, judge};
-use super::deployment::deployment_reasons;
+use super::deployment::{NodeFound, findings};
 use super::filter::{self, Verdict};
 use super::fit;
 use super::offers;
@@ -11,7 +11,7 @@ use super::scorer;
 use crate::event::Reason;
 use crate::fleet::{Fleet, Node};
 use crate::ids::NodeId;
-use crate::units::Score;
+use crate::units::{Bytes, Score};
 use crate::workload::{Demand, Deployment, GpuTake};
 
 /// One demand against every node.
@@ -30,10 +30,23 @@ pub struct NodeFinding {
     pub refusals: Vec<(FilterName, Reason)>,
     /// What is missing for one task, where resources are.
     pub shortages: Vec<Shortage>,
+    /// Of a model: each GPU, what would be taken of it, and what is free.
+    pub gpus: Vec<GpuFinding>,
     /// Tasks that would fit there.
     pub capacity: u32,
     pub scores: Vec<(ScorerName, Score)>,
     pub total: Score,
+}
+
+/// One GPU, for one replica of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuFinding {
+    pub index: u16,
+    pub total: Bytes,
+    /// If it were used alone.
+    pub takes: Bytes,
+    /// By the profile's accounting.
+    pub free: Bytes,
 }
 
 /// An amount that is too small, in the unit its name says.
@@ -69,8 +82,9 @@ fn examine_deployment(
         Decision::Place(candidates) => candidates.as_slice(),
         Decision::Refuse { .. } => &[],
     };
-    let reasons = deployment_reasons(&options.deployments, demand, deployment, fleet);
-    let find = |(node, reason): ((NodeId, &Node), Option<Reason>)| {
+    let (_, found) = findings(&options.deployments, demand, deployment, fleet);
+    let find = |(node, found): ((NodeId, &Node), NodeFound)| {
+        let reason = found.reason;
         let best = candidates.iter().find(|candidate| candidate.placement.touches(node.0));
         let verdict = match (best, reason) {
             (Some(_), _) | (None, None) => Verdict::Fit,
@@ -79,15 +93,29 @@ fn examine_deployment(
         NodeFinding {
             node: node.0,
             verdict,
-            refusals: Vec::new(),
-            shortages: Vec::new(),
+            shortages: if best.is_none() { memory_shortage(&found) } else { Vec::new() },
+            refusals: found.refusals,
+            gpus: found.gpus,
             capacity: u32::from(best.is_some()),
             scores: Vec::new(),
             total: best.map_or(Score::ZERO, |candidate| candidate.score),
         }
     };
-    let nodes = fleet.iter().zip(reasons).map(find).collect();
+    let nodes = fleet.iter().zip(found).map(find).collect();
     Examination { decision, nodes }
+}
+
+/// Of the GPU with most free, which lacks least of all.
+fn memory_shortage(found: &NodeFound) -> Vec<Shortage> {
+    let short = found.gpus.iter().filter(|gpu| gpu.free < gpu.takes);
+    let least = short.min_by_key(|gpu| (gpu.takes.saturating_sub(gpu.free), gpu.index));
+    let is_any_free = found.gpus.iter().any(|gpu| gpu.free >= gpu.takes);
+    let said = |gpu: &GpuFinding| Shortage {
+        resource: "GPU memory",
+        needed: gpu.takes.to_string(),
+        free: gpu.free.to_string(),
+    };
+    least.filter(|_| !is_any_free).map(said).into_iter().collect()
 }
 
 fn find(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, row: &Row, verdict: Verdict) -> NodeFinding {
@@ -96,6 +124,7 @@ fn find(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, row: &Row, v
             node: row.first(),
             verdict,
             refusals: Vec::new(),
+            gpus: Vec::new(),
             shortages: Vec::new(),
             capacity: u32::from(verdict.is_fit()),
             scores: Vec::new(),
@@ -114,6 +143,7 @@ fn find(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, row: &Row, v
         node: row.first(),
         verdict,
         shortages: shortages(demand, row),
+        gpus: Vec::new(),
         refusals,
         capacity,
         scores: options.scorers.iter().map(|scorer| (scorer.stage, score(scorer.stage))).collect(),

@@ -18,7 +18,7 @@ mod select;
 
 pub use decide::{Candidate, Decision, decide, decide_for, ever_fits, still_fits};
 pub use deployment::{Asking, DeploymentOptions};
-pub use examine::{Examination, NodeFinding, Shortage, examine};
+pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use options::{
     Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName,

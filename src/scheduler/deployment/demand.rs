@@ -133,12 +133,12 @@ pub fn deployment_reasons(
     }
 }
 
-fn request<'d>(deployment: &'d Deployment, picks: Picks, asking: Asking) -> Request<'d> {
+pub(super) fn request<'d>(deployment: &'d Deployment, picks: Picks, asking: Asking) -> Request<'d> {
     let model = asking.job.map(Asking::key);
     Request { deployment, picks, model, replicas: asking.replicas, runners: None }
 }
 
-fn picks_of(demand: &Demand, fleet: &Fleet) -> Picks {
+pub(super) fn picks_of(demand: &Demand, fleet: &Fleet) -> Picks {
     match &demand.pick {
         None => Picks::Free,
         Some(Pick::Nodes(nodes)) => {

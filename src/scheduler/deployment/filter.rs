@@ -29,7 +29,7 @@ pub fn refusal(
     options.filters.iter().find_map(|filter| judge(*filter, options, request, serving, node, labels))
 }
 
-fn judge(
+pub fn judge(
     filter: DeploymentFilter,
     options: &DeploymentOptions,
     request: &Request,

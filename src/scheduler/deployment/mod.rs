@@ -10,6 +10,7 @@ mod demand;
 mod evaluate;
 mod even;
 mod filter;
+mod finding;
 mod largest_gpus;
 mod node_prefix;
 mod options;
@@ -26,6 +27,7 @@ pub use demand::{
     Asking, decide_deployment, deployment_reasons, evaluate_deployment, ever_fits_deployment, still_fits_deployment,
 };
 pub use evaluate::{Evaluation, evaluate};
+pub use finding::{Need, NodeFound, findings};
 pub use options::{
     Absent, ArgumentReading, BinpackOptions, CountRule, Counted, DefaultSelector, DeploymentFilter, DeploymentOptions,
     Divided, DivisibleOptions, Divisor, EvaluationCheck, EvaluationOptions, Fault, FreeMemory, Generator,
