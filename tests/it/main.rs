@@ -106,6 +106,7 @@ fn main() {
             tap_has_a_point_for_each_run,
             junit_is_the_same_twice_and_has_every_verdict,
             a_baseline_names_the_first_decision_that_a_change_altered,
+            a_baseline_tells_what_is_not_there_any_more,
             a_change_of_a_file_runs_it_again,
         }
         Xmllint: runner {
