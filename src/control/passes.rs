@@ -175,8 +175,10 @@ impl Control {
         let options = self.profile.passes.place;
         if self.queue.is_empty() {
             self.fresh.clear();
-            // Whoever comes while the last of a batch is decided belongs to the next.
-            self.place_pass.interrupted_after = None;
+            // With nobody left the pass is over, unless the last one is still being decided.
+            if self.deciding.is_none() {
+                self.place_pass.interrupted_after = None;
+            }
             return;
         }
         let due = self.place_pass_due();

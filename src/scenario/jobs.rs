@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::arrivals::arrivals;
+use super::arrivals::{Coming, arrivals};
 use super::demand;
 use super::deployment;
 use super::diagnostic::{Report, Span};
@@ -265,13 +265,16 @@ fn generated(
         let help = "add `until: 8h` or `count: 100`";
         report.error_with_help(fields.key_span("arrivals"), "it is not said when the arrivals end", help);
     }
-    let Some(arrivals) = arrivals(tree, report) else { return Vec::new() };
+    let Some(Coming { arrivals, batch }) = arrivals(tree, report) else { return Vec::new() };
     if until.is_none() && count.is_none() {
         return Vec::new();
     }
     let wanted = count.map_or(usize::MAX, |count| count as usize);
     let mut stream = Stream::new(setting.seed, "arrivals", rng::entity(&[name]));
-    let times = arrivals.times(&mut stream, from, until.unwrap_or(SimTime::MAX), wanted.min(most + 1));
+    let enough = wanted.min(most + 1);
+    let instants = arrivals.times(&mut stream, from, until.unwrap_or(SimTime::MAX), enough);
+    // A stream of their own, so that how many come together does not move when they do.
+    let times = batch.spread(&instants, &mut Stream::new(setting.seed, "batches", rng::entity(&[name])), enough);
     if times.len() > most {
         report.error_with_help(tree.span, format!("more than {MAX_JOBS} jobs"), "write an earlier `until`");
         return Vec::new();

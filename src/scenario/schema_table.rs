@@ -18,6 +18,7 @@ const PERCENT: Kind = Kind::Amount("95%");
 const RATE: Kind = Kind::Amount("10/h");
 const NUMBER: Kind = Kind::Amount("0.8");
 const LENGTH: Kind = Kind::Either(&[TIME, Kind::Map("distribution")]);
+const BATCH: Kind = Kind::Either(&[Kind::Whole, Kind::Map("batch")]);
 const INSTANT: Kind = Kind::Either(&[Kind::Text, Kind::Map("landmark")]);
 const NODES: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::ListOf(&NODE)]);
 const NODE: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::Map("node")]);
@@ -340,6 +341,32 @@ pub(super) const SHAPES: &[Shape] = &[
             ("poisson", RATE, "At a mean rate, without memory"),
             ("bursty", Kind::Map("bursty"), "Quiet and busy spells"),
             ("daily", Kind::Map("daily"), "More by day than by night"),
+            ("hourly", Kind::Map("hourly"), "A weight for each hour of a day or a week"),
+            ("batch", BATCH, "So many together each time; the rate is that of the times"),
+        ],
+    },
+    Shape {
+        name: "batch",
+        called: &[],
+        required: &[],
+        fields: &[
+            ("uniform", Kind::Map("uniform_batch"), "Each size as likely"),
+            ("geometric", Kind::Whole, "With this mean; after each another comes with the same chance"),
+        ],
+    },
+    Shape {
+        name: "uniform_batch",
+        called: &["a uniform size of a batch"],
+        required: &["from", "to"],
+        fields: &[("from", Kind::Whole, "The smallest"), ("to", Kind::Whole, "The largest")],
+    },
+    Shape {
+        name: "hourly",
+        called: &["hourly arrivals"],
+        required: &["mean", "weights"],
+        fields: &[
+            ("mean", RATE, "The mean rate of the whole day or week"),
+            ("weights", Kind::ListOf(&NUMBER), "24 or 168 of them, the first from midnight; their proportions count"),
         ],
     },
     Shape {

@@ -4,6 +4,7 @@
 //! only the simulated world knows. Must never know of a node's state, nor hold a control plane's bookkeeping.
 
 mod arrivals;
+mod batch;
 mod demand;
 mod deployment;
 mod job;
@@ -17,6 +18,7 @@ mod utilization;
 
 pub use crate::catalog::Category;
 pub use arrivals::{Arrivals, Spell};
+pub use batch::Batch;
 pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
