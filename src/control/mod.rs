@@ -17,6 +17,7 @@ mod safety;
 mod scaling;
 mod store;
 mod timer;
+mod watching;
 
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use profile::{
@@ -38,6 +39,7 @@ use passes::PassState;
 use placing::Deciding;
 use store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use timer::{Timer, Timers};
+use watching::check_sample;
 
 /// The most replicas, and the most tasks, of one job.
 const MOST_COPIES: u32 = 1_000_000;
@@ -65,6 +67,8 @@ pub struct Control {
     timers: Timers,
     /// Until when it counts against a node that it has ceased to be ready, in order of time.
     flaps: VecDeque<(SimTime, NodeId)>,
+    /// Sampled in this instant.
+    to_judge: BTreeSet<ReplicaIndex>,
     analyse_pass: PassState,
     place_pass: PassState,
     outbox: VecDeque<Output>,
@@ -107,6 +111,7 @@ impl Control {
             kept_claims: BTreeMap::new(),
             timers: Timers::default(),
             flaps: VecDeque::new(),
+            to_judge: BTreeSet::new(),
             outbox: VecDeque::new(),
             watch: None,
             watched: None,
@@ -129,6 +134,9 @@ impl Control {
             Input::GpuReported { gpu, state } => self.gpu_reported(*gpu, *state),
             Input::ForeignUse { gpu, foreign } => self.fleet.set_foreign(*gpu, *foreign),
             Input::Run { run, fact } => self.run_fact(*run, *fact),
+            Input::UsageSample { run, at, utilization, memory } => {
+                self.usage_sample(*run, *at, utilization, memory.len());
+            }
             Input::Cancel { job } => self.cancel(*job),
             Input::Scale { job, replicas } => self.scale(*job, *replicas),
             Input::Submit { job, spec } => self.submit(*job, spec),
@@ -159,9 +167,12 @@ impl Control {
             Input::HeartbeatMissed { node, .. } => known_node(*node),
             Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
             Input::Run { fact: Lifecycle::StoppedOn { node }, .. } if !self.fleet.knows(*node) => known_node(*node),
-            Input::Run { run, .. } if known_job(run.job)?.replica(run.replica).is_none() => {
+            Input::Run { run, .. } | Input::UsageSample { run, .. }
+                if known_job(run.job)?.replica(run.replica).is_none() =>
+            {
                 Err("a replica that is not")
             }
+            Input::UsageSample { utilization, memory, .. } => check_sample(utilization, memory.len()),
             Input::Run { .. } => Ok(()),
             Input::Cancel { job } => known_job(*job).map(|_| ()),
             Input::Scale { replicas: 0, .. } => Err("a job scaled to nothing"),
@@ -185,6 +196,7 @@ impl Control {
         assert!(now >= self.now, "time fell from {} to {now}", self.now);
         self.now = now;
         self.forget_flaps();
+        self.judge_sampled();
         while let Some(timer) = self.pop_due_timer() {
             self.fire(timer);
         }
@@ -241,6 +253,7 @@ impl Control {
             assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
         }
         self.assert_indexes();
+        self.assert_monitors();
     }
 
     /// What is kept twice for speed says the same twice; and cancelled means no more work.
@@ -300,6 +313,7 @@ impl Control {
             Timer::RetryDue { replica, .. } => self.queue_up(replica),
             Timer::StopAgain { run, left } => self.stop_again(run, left),
             Timer::CommitDue { .. } => self.commit_due(),
+            Timer::PolicyLook { replica, .. } => self.look_at_usage(replica),
         }
     }
 }

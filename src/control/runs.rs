@@ -71,6 +71,7 @@ impl Control {
             stopping: None,
             stopped_on: SmallVec::new(),
             dismissed: false,
+            watch: None,
             due: self.now,
             processed: 0,
         });
@@ -141,6 +142,10 @@ impl Control {
         if to != Phase::Pending {
             replica.held = None;
             replica.wait = Wait::Nothing;
+        }
+        replica.watch = None;
+        if to == Phase::Running {
+            self.bind_policy(index);
         }
         self.set_deadline(index);
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::watching::Watch;
 use crate::event::{Histogram, Outcome, Phase, Reason, Refusal};
 use crate::fleet::Placement;
 use crate::ids::{JobId, NodeId, RunId};
@@ -72,6 +73,8 @@ pub struct Replica {
     pub dismissed: bool,
     /// The nodes that have said already that their part of it has stopped.
     pub stopped_on: SmallVec<[NodeId; 1]>,
+    /// While it runs under a policy.
+    pub watch: Option<Box<Watch>>,
     /// When a pass for each replica looks at it next.
     pub due: SimTime,
     /// How often it was looked at by such a pass.

@@ -23,6 +23,8 @@ pub enum Timer {
     StopAgain { run: RunId, left: u8 },
     /// A decision is made.
     CommitDue { replica: ReplicaIndex, version: u64 },
+    /// A utilization policy would fire though nothing more is heard. Void once another time is set.
+    PolicyLook { replica: ReplicaIndex, version: u64, at: SimTime },
 }
 
 impl Timer {
@@ -34,6 +36,7 @@ impl Timer {
             Timer::RetryDue { .. } => "a pause between attempts",
             Timer::StopAgain { .. } => "a stop to be asked for again",
             Timer::CommitDue { .. } => "a decision to commit",
+            Timer::PolicyLook { .. } => "a look of a utilization policy",
         }
     }
 }
@@ -85,6 +88,9 @@ impl Control {
             Timer::Deadline { replica, version }
             | Timer::RetryDue { replica, version }
             | Timer::CommitDue { replica, version } => self.replicas[replica as usize].version == version,
+            Timer::PolicyLook { replica, version, at } => {
+                self.replicas[replica as usize].version == version && self.is_look_due(replica, at)
+            }
         }
     }
 }

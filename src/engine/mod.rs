@@ -13,6 +13,7 @@ mod queue;
 mod rehearsal;
 mod replay;
 mod run;
+mod sampler;
 mod selection;
 mod swarm;
 mod world;

@@ -19,7 +19,7 @@ use crate::scheduler::{Discipline, GpuOrder, Grouping, NeverFits, ScorerName, We
 use crate::units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
 use crate::workload::{
     Acks, Analyses, Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick, Restart, Starts,
-    TaskDemand, Unselectable,
+    TaskDemand, Unselectable, UtilizationOverrides,
 };
 
 /// What came of one random world.
@@ -289,6 +289,8 @@ fn draw_arrival(
         failing_starts: if features.failures && draws.chance(200) { draws.between(1, 3) as u32 } else { 0 },
         stop: SimDuration::from_secs(if draws.chance(300) { draws.between(0, 900) } else { 0 }),
         mishaps: draw_mishaps(draws, features),
+        usage: None,
+        sampling: Arc::default(),
     };
     let spec = JobSpec {
         name: format!("j{number}").into(),
@@ -302,6 +304,7 @@ fn draw_arrival(
         analyse: features.analysis && draws.chance(500),
         restart: if features.failures { *draws.pick(&restarts) } else { Restart::Never },
         retry: None,
+        utilization: UtilizationOverrides::default(),
         unselectable: *draws.pick(&[Unselectable::Wait, Unselectable::Wait, Unselectable::Refuse]),
     };
     Arrival {

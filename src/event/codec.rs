@@ -78,6 +78,7 @@ fn learn(input: &Input, names: &mut Names) {
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
         | Input::Run { .. }
+        | Input::UsageSample { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Evaluate { .. }
@@ -130,6 +131,7 @@ fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
         | Input::Run { .. }
+        | Input::UsageSample { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Evaluate { .. }

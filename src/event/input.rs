@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::fleet::{Foreign, GpuState, NodeSpec, NodeState};
 use crate::ids::{GpuId, JobId, NodeId, RunId, declared};
-use crate::units::SimTime;
+use crate::units::{Bytes, Permille, SimTime};
 use crate::workload::{Demand, Ending, JobSpec};
 
 /// The phases that every profile's states map to.
@@ -110,6 +111,16 @@ pub enum Input {
         run: RunId,
         fact: Lifecycle,
     },
+    /// A look at the GPUs of a run, in the order of its placement.
+    UsageSample {
+        run: RunId,
+        /// By the clock of who took it.
+        at: SimTime,
+        /// Nothing where a GPU could not be read.
+        utilization: SmallVec<[Option<Permille>; 8]>,
+        /// Of each GPU likewise, or empty.
+        memory: SmallVec<[Option<Bytes>; 0]>,
+    },
     Cancel {
         job: JobId,
     },
@@ -138,6 +149,7 @@ pub enum Input {
 pub enum InputClass {
     FleetFact,
     Exit,
+    Usage,
     /// And other changes that users ask for.
     Cancellation,
     Arrival,
@@ -155,6 +167,7 @@ impl Input {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. } => InputClass::FleetFact,
             Input::Run { .. } => InputClass::Exit,
+            Input::UsageSample { .. } => InputClass::Usage,
             Input::Cancel { .. } | Input::Scale { .. } => InputClass::Cancellation,
             Input::Submit { .. } => InputClass::Arrival,
             Input::Evaluate { .. } => InputClass::Question,

@@ -9,7 +9,8 @@ use super::input::Phase;
 use super::reason::{Histogram, Reason};
 use crate::fleet::{GpuState, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
-use crate::units::{Score, SimTime};
+use crate::units::{Permille, Score, SimDuration, SimTime};
+use crate::workload::{Coverage, PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
 
 /// Please do. Only an input makes it a fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,11 @@ pub enum Command {
     },
     Stop {
         run: RunId,
+    },
+    /// Its GPUs are to be sampled at this pace until it ends.
+    Sample {
+        run: RunId,
+        interval: SimDuration,
     },
 }
 
@@ -163,6 +169,33 @@ pub enum Event {
         node: NodeId,
         what: Safety,
     },
+    /// A run has started, and a utilization policy binds it until it ends.
+    PolicyBound {
+        run: RunId,
+        source: PolicySource,
+        values: UtilizationPolicy,
+    },
+    /// The policy holds, and its mode is to observe, or to enforce: then the run is ended.
+    PolicyFired {
+        run: RunId,
+        mode: PolicyMode,
+        min_gpu_utilization: Permille,
+        time_window: SimDuration,
+        covered: Coverage,
+    },
+    /// The policy holds, and its mode is to warn.
+    PolicyWarned {
+        run: RunId,
+        min_gpu_utilization: Permille,
+        time_window: SimDuration,
+        covered: Coverage,
+    },
+    /// Something is odd about a sample; said of the first of its kind of each run. `at` is the sample's time.
+    SampleOdd {
+        run: RunId,
+        at: SimTime,
+        fault: SampleFault,
+    },
     /// A replica more than before, pending.
     ReplicaAdded {
         run: RunId,
@@ -201,6 +234,10 @@ impl Event {
             | Event::Retry { run, .. }
             | Event::DeadlineExpired { run, .. }
             | Event::ReplicaAdded { run }
+            | Event::PolicyBound { run, .. }
+            | Event::PolicyFired { run, .. }
+            | Event::PolicyWarned { run, .. }
+            | Event::SampleOdd { run, .. }
             | Event::SafetyBroken { run, .. } => Some(run.job),
             Event::JobEnded { job, .. } => Some(*job),
             Event::NodeChanged { .. } | Event::GpuChanged { .. } | Event::Evaluated { .. } => None,

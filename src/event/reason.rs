@@ -95,6 +95,7 @@ reasons! {
     GpuLost => "gpu_lost", "its GPU failed";
     ScaledDown => "scaled_down", "its job needs fewer replicas";
     PickRefused => "pick_refused", "what it picks could not be selected when it was submitted";
+    UtilizationPolicy => "utilization_policy", "its GPUs were idle for as long as its utilization policy allows";
     TimeLimit => "time_limit", "reached its time limit";
     DeadlineExpired => "deadline_expired", "stayed too long in one state";
     RetryLimit => "retry_limit", "failed as often as is allowed";

@@ -67,6 +67,7 @@ impl Fold {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::Run { .. }
+            | Input::UsageSample { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }
@@ -130,7 +131,13 @@ impl Fold {
             Event::ReplicaAdded { run } => {
                 self.jobs.get_mut(&run.job).expect("submitted before").replicas.push(ReplicaFold::new());
             }
-            Event::DeadlineExpired { .. } | Event::SafetyBroken { .. } | Event::Evaluated { .. } => {}
+            Event::DeadlineExpired { .. }
+            | Event::SafetyBroken { .. }
+            | Event::Evaluated { .. }
+            | Event::PolicyBound { .. }
+            | Event::PolicyFired { .. }
+            | Event::PolicyWarned { .. }
+            | Event::SampleOdd { .. } => {}
         }
     }
 

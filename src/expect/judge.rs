@@ -432,6 +432,7 @@ impl Sink for Judge {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::Run { .. }
+            | Input::UsageSample { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}

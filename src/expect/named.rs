@@ -3,6 +3,7 @@
 use super::expectation::EventName;
 use crate::event::{Event, Phase, Reason};
 use crate::ids::RunId;
+use crate::workload::PolicyMode;
 
 /// The name under which an event is counted, and the run it is about.
 pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
@@ -28,6 +29,10 @@ pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
         Event::DeadlineExpired { run, .. } => (Some(EventName::DeadlineExpired), Some(*run)),
         Event::SafetyBroken { run, .. } => (Some(EventName::SafetyBroken), Some(*run)),
         Event::JobEnded { .. } => (Some(EventName::JobEnded), None),
+        Event::PolicyBound { run, .. } => (Some(EventName::PolicyBound), Some(*run)),
+        Event::PolicyFired { run, .. } => (Some(EventName::PolicyFired), Some(*run)),
+        Event::PolicyWarned { run, .. } => (Some(EventName::PolicyWarned), Some(*run)),
+        Event::SampleOdd { run, .. } => (Some(EventName::SampleOdd), Some(*run)),
         Event::ReplicaAdded { run } => (None, Some(*run)),
         // An answer to a question is not something that happened.
         Event::Evaluated { .. } => (None, None),
@@ -45,7 +50,11 @@ pub(super) fn gives(event: &Event, reason: Reason) -> bool {
         | Event::JobEnded { because, .. } => *because == reason,
         Event::Moved { because, .. } => *because == Some(reason),
         Event::DeadlineExpired { .. } => reason == Reason::DeadlineExpired,
+        Event::PolicyFired { mode, .. } => *mode == PolicyMode::Enforce && reason == Reason::UtilizationPolicy,
         Event::GpuChanged { .. }
+        | Event::PolicyBound { .. }
+        | Event::PolicyWarned { .. }
+        | Event::SampleOdd { .. }
         | Event::Placed { .. }
         | Event::ClaimFreed { .. }
         | Event::ReplicaAdded { .. }

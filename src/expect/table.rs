@@ -68,6 +68,7 @@ fn job(name: &str, replicas: u32) -> Arc<JobSpec> {
         analyse: false,
         restart: Restart::Never,
         retry: None,
+        utilization: crate::workload::UtilizationOverrides::default(),
         unselectable: Unselectable::Wait,
     })
 }

@@ -30,6 +30,8 @@ pub struct RunAccount {
     pub commits_refused: u64,
     pub deadlines_expired: u64,
     pub safety_broken: u64,
+    pub policies_fired: u64,
+    pub policies_warned: u64,
     pub records: u64,
     /// Records that are events rather than inputs.
     pub events: u64,
@@ -364,6 +366,7 @@ impl Sink for RunAccount {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::Run { .. }
+            | Input::UsageSample { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }
@@ -413,7 +416,9 @@ impl Sink for RunAccount {
                 self.jobs[run.job.index()].replicas.push(ReplicaAccount::new(at));
                 self.current.waiting += 1;
             }
-            Event::Evaluated { .. } => {}
+            Event::Evaluated { .. } | Event::PolicyBound { .. } | Event::SampleOdd { .. } => {}
+            Event::PolicyFired { .. } => self.policies_fired += 1,
+            Event::PolicyWarned { .. } => self.policies_warned += 1,
             Event::DeadlineExpired { .. } => self.deadlines_expired += 1,
             Event::SafetyBroken { .. } => self.safety_broken += 1,
             Event::JobEnded { job, outcome, .. } => {

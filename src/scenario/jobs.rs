@@ -9,7 +9,9 @@ use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text};
 use super::lengths::lengths;
 use super::parse::parse;
+use super::policies;
 use super::tree::{Node, Tree};
+use super::usage::{Places, Sampled, sampling, usage};
 use super::world::{World, copies};
 use crate::control::Profile;
 use crate::ids::JobId;
@@ -17,6 +19,7 @@ use crate::rng::{self, Lengths, Stream};
 use crate::units::{Permille, SimDuration, SimTime};
 use crate::workload::{
     Arrival, Backoff, Course, Demand, Ending, GpuTake, JobSpec, Pick, Restart, RetryPolicy, Unselectable,
+    UtilizationOverrides,
 };
 
 const RESTARTS: [(&str, Restart); 3] =
@@ -26,7 +29,7 @@ const ENDINGS: [(&str, Ending); 2] = [("completed", Ending::Completed), ("failed
 const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), ("refuse", Unselectable::Refuse)];
 
 /// Fields of a job besides those of its demand.
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 25] = [
     "name",
     "at",
     "count",
@@ -49,6 +52,9 @@ const FIELDS: [&str; 22] = [
     "retry",
     "replicas",
     "unselectable",
+    "usage",
+    "sampling",
+    "utilization_policy",
 ];
 
 /// Jobs of one scenario.
@@ -61,6 +67,9 @@ pub(super) struct Setting<'s> {
     pub profile: &'s Profile,
     pub seed: u64,
     pub until: Option<SimTime>,
+    /// How samples are taken of jobs that do not say otherwise.
+    pub sampled: &'s Sampled,
+    pub places: &'s Places<'s>,
 }
 
 /// A job with what else is known of it until all are in order.
@@ -136,9 +145,20 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
     let Some(fields) = Fields::read(tree, "a job", &known, report) else { return };
     let name_tree = fields.require("name", "chat", report);
     let demand = demand::read(&fields, world, report);
-    let spec = spec(&fields, demand, setting.profile, report);
+    let sampled = match fields.get("sampling") {
+        Some(tree) => sampling(tree, setting.sampled, report).unwrap_or_default(),
+        None => setting.sampled.clone(),
+    };
+    let mut spec = spec(&fields, demand, setting.profile, report);
+    let policy = fields.get("utilization_policy");
+    let place = name_tree.map_or(fields.place(), |tree| tree.span);
+    spec.utilization =
+        policies::utilization(policy, sampled.interval, place, setting.profile, report).unwrap_or_default();
     let run = fields.get("duration").and_then(|tree| lengths(tree, report));
-    let course = course(&fields, run, report);
+    let mut course = course(&fields, run, report);
+    course.usage = fields.get("usage").and_then(|tree| usage(tree, setting.places, report)).map(Arc::new);
+    course.sampling = sampled.sampling;
+    warn_of_policies(&fields, &spec, &course, setting.profile, report);
     let cancel_at = fields.value::<SimTime>("cancel_at", report);
     let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));
     let typed = name.map_or("", |(_, name)| name);
@@ -171,6 +191,22 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
         let spec = Arc::new(JobSpec { name, ..spec.clone() });
         let arrival = Arrival { at, spec, course, recorded_wait: None };
         drafts.push(Draft { arrival, cancel_at, span: name_tree.span });
+    }
+}
+
+/// A policy without samples, and use of GPUs that a job does not have.
+fn warn_of_policies(fields: &Fields<'_>, spec: &JobSpec, course: &Course, profile: &Profile, report: &mut Report) {
+    let has_gpus = spec.demand.task.gpus.is_some() || spec.demand.deployment.is_some();
+    for key in ["usage", "utilization_policy"].iter().filter(|key| fields.has(key) && !has_gpus) {
+        report.warning(
+            fields.key_span(key),
+            format!("`{key}` of a job without GPUs"),
+            "add `gpus: 1`, or leave it out",
+        );
+    }
+    if course.usage.is_none() && has_gpus && profile.policies.utilization.bind(&spec.utilization).is_some() {
+        let message = "a utilization policy binds this job, and nothing is known of its GPUs: it is never sampled";
+        report.warning(fields.place(), message, "add `usage: 90%`, or what its GPUs do");
     }
 }
 
@@ -276,6 +312,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         analyse: fields.has("analysis"),
         restart,
         retry: fields.get("retry").and_then(|tree| retry(tree, profile, restart, report)),
+        utilization: UtilizationOverrides::default(),
         unselectable: fields
             .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
             .unwrap_or_default(),

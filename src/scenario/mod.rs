@@ -41,17 +41,21 @@ mod metric_text;
 mod nodes;
 mod params;
 mod parse;
+mod policies;
 mod profile_compare;
 mod profile_diff;
 mod profiles;
 mod schema;
 mod schema_table;
+mod schema_usage;
 mod seeds;
 mod set;
 mod source;
 mod trace_source;
 mod tree;
 mod tree_serde;
+mod usage;
+mod usage_recorded;
 mod world;
 
 #[cfg(test)]

@@ -33,7 +33,9 @@ use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use crate::report::some;
 use crate::trace::{self, Format, Holds, Index, Roots, SwfHeader, Tally, TaskTrace, TraceEntry, TraceNode, TraceTask};
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use crate::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
+use crate::workload::{
+    Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable, UtilizationOverrides,
+};
 
 /// The trace that a scenario uses, and what was odd in it.
 #[derive(Clone, Debug, Serialize)]
@@ -93,10 +95,10 @@ pub(super) fn read(
     let asked = asked(file.get("trace")?, report)?;
     let entry = find(&index, &asked, report)?;
     let choice = asked.nodes.unwrap_or(match entry.format {
-        Format::Swf => Choice::None,
+        Format::Swf | Format::Genai => Choice::None,
         Format::Openb => Choice::All,
     });
-    if entry.format == Format::Swf && choice != Choice::None {
+    if entry.format != Format::Openb && choice != Choice::None {
         let message = format!("trace {} says nothing of its nodes", entry.name);
         report.error_with_help(
             asked.nodes_span,
@@ -174,7 +176,7 @@ fn find<'i>(index: &'i Index, asked: &Asked<'_>, report: &mut Report) -> Option<
 }
 
 /// What was read, or `None` after saying why not.
-fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
+pub(super) fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
     match read {
         Ok(read) => Some(read),
         Err(trace::TraceError::NotHere { trace, file, .. }) => {
@@ -261,7 +263,7 @@ impl QueueNames<'_> {
 
 fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
     let demand = match format {
-        Format::Swf => processors(task),
+        Format::Swf | Format::Genai => processors(task),
         Format::Openb => pod(task),
     };
     JobSpec {
@@ -276,6 +278,7 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
         analyse: false,
         restart: Restart::Never,
         retry: None,
+        utilization: UtilizationOverrides::default(),
         unselectable: Unselectable::Wait,
     }
 }

@@ -8,6 +8,8 @@ mod demand;
 mod deployment;
 mod job;
 mod mishap;
+mod sampling;
+mod usage;
 mod utilization;
 
 pub use crate::catalog::Category;
@@ -16,6 +18,10 @@ pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
 pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};
+pub use sampling::{ProbeFate, SampleFate, Sampling};
+pub use usage::{
+    GpuUsage, Phase as UsagePhase, Phases, Reading, Series, Shape, Usage, UsageRow, utilization_of_percent,
+};
 pub use utilization::{
     AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, PolicySource, SampleFault, UtilizationOverrides,
     UtilizationPolicy, UtilizationRule,

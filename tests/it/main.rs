@@ -10,6 +10,8 @@ mod grammar;
 mod mistakes;
 mod openb;
 mod oracle;
+mod policy;
+mod policy_oracle;
 mod report;
 mod runner;
 mod schema;
@@ -92,6 +94,16 @@ fn main() {
             a_plot_has_a_curve_for_each_name_and_is_an_svg,
             the_files_of_a_run_are_replaced_together,
             a_carried_trace_is_found_from_any_folder,
+        }
+        Nothing: policy {
+            every_form_of_the_page_of_usage_and_policies_holds,
+        }
+        Nothing: policy_oracle {
+            the_machine_agrees_with_its_definition_on_random_series,
+            it_is_neither_early_nor_late_at_any_interval_up_to_the_window,
+        }
+        Time: policy_oracle {
+            slow_the_machine_agrees_with_its_definition_on_100_000_random_series,
         }
         Nothing: schema {
             the_committed_schema_is_the_one_that_is_printed,

@@ -11,7 +11,9 @@ use dryrack::event::{FORMAT_VERSION, LogHeader};
 use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use dryrack::report::{LogWriter, RunAccount, write_jobs_csv};
 use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
+use dryrack::workload::{
+    Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable, UtilizationOverrides,
+};
 
 pub fn node(name: &str) -> InitialNode {
     let gpu = GpuShape::of("l4", Bytes::from_gib(24));
@@ -49,6 +51,7 @@ pub fn arrival(name: &str, at: u64, run: u64) -> Arrival {
         restart: Restart::Never,
         retry: None,
         unselectable: Unselectable::Wait,
+        utilization: UtilizationOverrides::default(),
     };
     let course = Course { run: Some(SimDuration::from_secs(run)), ..Course::default() };
     let recorded_wait = Some(SimDuration::from_secs(5));
