@@ -13,6 +13,7 @@ mod account;
 mod placement;
 mod profiles;
 mod read;
+mod sequence;
 mod utilization;
 
 pub use account::{Account, Disagreement, Share};
@@ -43,7 +44,7 @@ pub trait RecordKind: Sync {
 }
 
 /// In the order in which they are tried: the first that describes a record has it.
-pub const KINDS: [&dyn RecordKind; 2] = [&utilization::Utilization, &placement::Placement];
+pub const KINDS: [&dyn RecordKind; 3] = [&utilization::Utilization, &placement::Placement, &sequence::Sequences];
 
 /// One answer of a record.
 pub struct Compared {

@@ -15,6 +15,7 @@ mod profile;
 mod runs;
 mod safety;
 mod scaling;
+mod scan;
 mod store;
 mod timer;
 
@@ -22,6 +23,10 @@ pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use profile::{
     AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, PassOptions, Passes, Profile, ProfileError,
     RetryOptions, Trigger,
+};
+pub use scan::{
+    Created, DeadEntries, OwnClaim, PackedScaleDown, PausesFrom, Reads, RowIds, RowView, ScaleDown, ScanOptions,
+    Unplaced, Writes,
 };
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -36,6 +41,7 @@ use crate::workload::Demand;
 use nodes::NodeRecord;
 use passes::PassState;
 use placing::Deciding;
+use scan::ScanState;
 use store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use timer::{Timer, Timers};
 
@@ -62,6 +68,8 @@ pub struct Control {
     deciding: Option<Deciding>,
     /// Claims that outlive their run, because a node cannot confirm that it has stopped.
     kept_claims: BTreeMap<RunId, Placement>,
+    /// The rows of a scanned flow.
+    scan: Option<ScanState>,
     timers: Timers,
     /// Until when it counts against a node that it has ceased to be ready, in order of time.
     flaps: VecDeque<(SimTime, NodeId)>,
@@ -91,6 +99,7 @@ impl Control {
             queue: WaitQueue::new(profile.scheduler.discipline),
             analyse_pass: PassState::new(profile.passes.analyse, seed, "analyse pass"),
             place_pass: PassState::new(profile.passes.place, seed, "place pass"),
+            scan: profile.scan.as_ref().map(ScanState::new),
             profile,
             grouping,
             now: SimTime::ZERO,
@@ -164,7 +173,7 @@ impl Control {
             }
             Input::Run { .. } => Ok(()),
             Input::Cancel { job } => known_job(*job).map(|_| ()),
-            Input::Scale { replicas: 0, .. } => Err("a job scaled to nothing"),
+            Input::Scale { replicas: 0, .. } if self.scan.is_none() => Err("a job scaled to nothing"),
             Input::Scale { job, .. } => known_job(*job).map(|_| ()),
             Input::Submit { job, .. } if job.index() != self.jobs.len() => Err("a job out of order"),
             Input::Submit { spec, .. } if spec.replicas.max(spec.demand.tasks) > MOST_COPIES => {
@@ -190,6 +199,7 @@ impl Control {
         }
         self.run_analyse_pass();
         self.run_place_pass();
+        self.run_scans();
     }
 
     /// The next output, in the order in which they arose.
@@ -200,7 +210,7 @@ impl Control {
     /// When it must be settled next though nothing happens, and for what; `None` if it waits for inputs alone.
     pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
         let timer = self.peek_timer();
-        [timer, self.analyse_pass_due(), self.place_pass_due()].into_iter().flatten().min()
+        [timer, self.analyse_pass_due(), self.place_pass_due(), self.scan_due()].into_iter().flatten().min()
     }
 
     pub fn fleet(&self) -> &Fleet {
@@ -241,6 +251,7 @@ impl Control {
             assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
         }
         self.assert_indexes();
+        self.assert_rows();
     }
 
     /// What is kept twice for speed says the same twice; and cancelled means no more work.
@@ -249,7 +260,8 @@ impl Control {
         for (index, replica) in self.replicas.iter().enumerate() {
             let index = index as ReplicaIndex;
             let analysing = self.analysing.contains(&replica.run());
-            assert_eq!(analysing, replica.phase == Phase::Analysing, "{} is not what is analysed", replica.run());
+            let is_analysed = replica.phase == Phase::Analysing && self.scan.is_none();
+            assert_eq!(analysing, is_analysed, "{} is not what is analysed", replica.run());
             for claim in replica.placement.iter().flat_map(|placement| placement.claims()) {
                 assert!(self.nodes[claim.node.index()].runs.contains(&index), "{} is not on its node", replica.run());
             }
@@ -259,7 +271,8 @@ impl Control {
         let on_nodes: usize = self.nodes.iter().map(|node| node.runs.len()).sum();
         let claims = |replica: &Replica| replica.placement.as_ref().map_or(0, |placement| placement.claims().len());
         assert_eq!(on_nodes, self.replicas.iter().map(claims).sum::<usize>(), "a node keeps a run that has left it");
-        let analysed = self.replicas.iter().filter(|replica| replica.phase == Phase::Analysing).count();
+        let is_analysed = |replica: &&Replica| replica.phase == Phase::Analysing && self.scan.is_none();
+        let analysed = self.replicas.iter().filter(is_analysed).count();
         assert_eq!(self.analysing.len(), analysed, "an analysis goes on that nobody waits for");
     }
 
@@ -276,7 +289,7 @@ impl Control {
             assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
             assert!(replica.held.is_some(), "{} waits and was never told why", replica.run());
         }
-        for (run, kept) in &self.kept_claims {
+        for (run, kept) in self.kept_claims.iter().filter(|(run, _)| !self.is_carried(**run)) {
             for claim in kept.claims() {
                 let state = self.fleet.node(claim.node).status.state;
                 assert_ne!(state, NodeState::Ready, "{run} has ended, and its node could long have said so");
@@ -297,8 +310,9 @@ impl Control {
             Timer::SilenceExpired { node, .. } => self.silence_expired(node),
             Timer::Evict { node, .. } => self.evict(node),
             Timer::Deadline { replica, .. } => self.deadline_expired(replica),
-            Timer::RetryDue { replica, .. } => self.queue_up(replica),
+            Timer::RetryDue { replica, .. } => self.restart(replica),
             Timer::StopAgain { run, left } => self.stop_again(run, left),
+            Timer::ComputationExpired { .. } => self.computation_expired(),
             Timer::CommitDue { .. } => self.commit_due(),
         }
     }

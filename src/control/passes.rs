@@ -26,7 +26,7 @@ impl PassState {
     }
 
     /// The first tick at or after `now` that has not run: tick n is at n periods plus its jitter.
-    fn next_tick(&self, period: SimDuration, now: SimTime) -> SimTime {
+    pub(super) fn next_tick(&self, period: SimDuration, now: SimTime) -> SimTime {
         let reach = self.options.jitter.as_nanos() / period.as_nanos() + 1;
         let mut number = (now.as_nanos() / period.as_nanos()).saturating_sub(reach);
         loop {
@@ -36,6 +36,11 @@ impl PassState {
             }
             number += 1;
         }
+    }
+
+    /// The tick of this instant has run.
+    pub(super) fn ran(&mut self, now: SimTime) {
+        self.last = Some(now);
     }
 
     fn jitter(&self, number: u64) -> SimDuration {
@@ -149,6 +154,7 @@ impl Control {
             self.enter(index, Phase::Analysing, None);
             let run = self.replicas[index as usize].run();
             self.analysing.insert(run);
+            self.say(Event::AnalysisStarted { run });
             self.ask(Command::Analyse { run });
             self.drop_stale_analyses();
         }

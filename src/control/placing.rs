@@ -171,7 +171,7 @@ impl Control {
     }
 
     /// Enters a placement: into the ledger, into the log, and to the world.
-    fn place(&mut self, index: ReplicaIndex, candidate: Candidate) {
+    pub(super) fn place(&mut self, index: ReplicaIndex, candidate: Candidate) {
         let replica = &self.replicas[index as usize];
         let run = replica.run();
         let demand = &self.demands[replica.demand as usize].demand;

@@ -24,6 +24,8 @@ pub struct JobRecord {
     /// Replicas that have not ended for good.
     pub live: u32,
     pub cancelled: bool,
+    /// It has no replicas for now: that all have ended does not end it.
+    pub parked: bool,
     /// The gravest end of a replica so far.
     pub ended: Option<(Outcome, Reason)>,
 }
@@ -33,6 +35,8 @@ pub struct DemandRecord {
     pub demand: Arc<Demand>,
     /// The last refusal of this demand.
     pub held: Option<(Refusal, Histogram)>,
+    /// How far the fleet had grown when it was last refused by a scanned flow.
+    pub refused_at: Option<u64>,
 }
 
 /// What a pending replica waits for.
@@ -43,6 +47,8 @@ pub enum Wait {
     Analysis,
     /// In the scheduling queue.
     Queue,
+    /// For a scan over the rows.
+    Scan,
     /// Taken out of the queue: a decision about it is being made.
     Decision,
     /// For the pause between two attempts.
@@ -72,6 +78,8 @@ pub struct Replica {
     pub dismissed: bool,
     /// The nodes that have said already that their part of it has stopped.
     pub stopped_on: SmallVec<[NodeId; 1]>,
+    /// When it last started again in its place after a failure.
+    pub last_restart: Option<SimTime>,
     /// When a pass for each replica looks at it next.
     pub due: SimTime,
     /// How often it was looked at by such a pass.

@@ -21,6 +21,8 @@ pub enum Timer {
     RetryDue { replica: ReplicaIndex, version: u64 },
     /// A run that has ended, and whose claims are kept, has not said that it has stopped.
     StopAgain { run: RunId, left: u8 },
+    /// A computation of a scanned flow has not been answered.
+    ComputationExpired { number: u64 },
     /// A decision is made.
     CommitDue { replica: ReplicaIndex, version: u64 },
 }
@@ -33,6 +35,7 @@ impl Timer {
             Timer::Deadline { .. } => "a run's deadline",
             Timer::RetryDue { .. } => "a pause between attempts",
             Timer::StopAgain { .. } => "a stop to be asked for again",
+            Timer::ComputationExpired { .. } => "a computation's deadline",
             Timer::CommitDue { .. } => "a decision to commit",
         }
     }
@@ -81,7 +84,8 @@ impl Control {
             Timer::SilenceExpired { node, epoch } | Timer::Evict { node, epoch } => {
                 self.nodes[node.index()].epoch == epoch
             }
-            Timer::StopAgain { run, .. } => self.kept_claims.contains_key(&run),
+            Timer::StopAgain { run, .. } => self.kept_claims.contains_key(&run) && !self.is_carried(run),
+            Timer::ComputationExpired { number } => self.computes(number),
             Timer::Deadline { replica, version }
             | Timer::RetryDue { replica, version }
             | Timer::CommitDue { replica, version } => self.replicas[replica as usize].version == version,

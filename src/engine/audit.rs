@@ -205,6 +205,9 @@ impl Sink for Audit {
             Event::Evaluated { refusal, reasons, .. } => {
                 assert_eq!(refusal.is_none(), reasons.is_empty(), "what does not fit does so for a reason");
             }
+            Event::AnalysisStarted { run } => {
+                assert!(self.jobs.len() > run.job.index(), "what is analysed was submitted");
+            }
             Event::CommitRefused { .. } | Event::DeadlineExpired { .. } => {}
         }
     }

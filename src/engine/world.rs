@@ -171,14 +171,22 @@ impl<'a> World<'a> {
                     Fate::SlowBy(more) => course.analysis.map(|length| length.saturating_add(more)),
                     Fate::Well | Fate::Fails | Fate::AgainAfter(_) => course.analysis,
                 };
+                // A run that is placed already may be analysed once more: what it does there goes on.
+                let is_placed = self.runs.get(&run).is_some_and(|known| known.placement.is_some());
+                let due = if is_placed { Due::Ack { run, fact } } else { Due::Fact { run, epoch: 0, fact } };
                 if let Some(length) = length {
-                    push_after(&mut self.queue, now, length, Due::Fact { run, epoch: 0, fact });
+                    push_after(&mut self.queue, now, length, due);
+                }
+                if is_placed {
+                    return;
                 }
                 self.runs
                     .insert(run, WorldRun { course, placement: None, epoch: 0, alive: true, said: 0, stops_at: None });
             }
             Command::AbandonAnalysis { run } => {
-                self.runs.remove(&run);
+                if self.runs.get(&run).is_some_and(|known| known.placement.is_none()) {
+                    self.runs.remove(&run);
+                }
             }
             Command::Start { run, placement } => self.start(now, run, placement),
             Command::Stop { run } => match self.runs.get(&run).map(|known| known.stops_at) {

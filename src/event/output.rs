@@ -127,6 +127,10 @@ pub enum Event {
         because: Reason,
         fallback: bool,
     },
+    /// The world was asked to analyse a run.
+    AnalysisStarted {
+        run: RunId,
+    },
     /// Every other edge of the lifecycle but the last.
     Moved {
         run: RunId,
@@ -195,6 +199,7 @@ impl Event {
             Event::Held { run, .. }
             | Event::Placed { run, .. }
             | Event::CommitRefused { run, .. }
+            | Event::AnalysisStarted { run }
             | Event::Moved { run, .. }
             | Event::Ended { run, .. }
             | Event::ClaimFreed { run, .. }

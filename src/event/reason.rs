@@ -93,6 +93,8 @@ reasons! {
     AnalysisFailed => "analysis_failed", "its analysis failed";
     NodeLost => "node_lost", "its node was lost";
     GpuLost => "gpu_lost", "its GPU failed";
+    NotPickedUp => "not_picked_up", "its node did not take it up, and it is analysed again";
+    WrittenOver => "written_over", "another decision was written over it";
     ScaledDown => "scaled_down", "its job needs fewer replicas";
     PickRefused => "pick_refused", "what it picks could not be selected when it was submitted";
     TimeLimit => "time_limit", "reached its time limit";

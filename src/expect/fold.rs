@@ -88,6 +88,7 @@ impl Fold {
                 replica.claim = Some(placement.clone());
                 replica.reasons = Histogram::default();
             }
+            Event::AnalysisStarted { .. } => {}
             Event::CommitRefused { run, because, .. } => self.replica(*run).reasons = Histogram::of(*because, 1),
             Event::Moved { run, to, because, .. } => {
                 let replica = self.replica(*run);

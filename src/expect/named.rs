@@ -14,14 +14,14 @@ pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
         Event::CommitRefused { run, .. } => (Some(EventName::CommitRefused), Some(*run)),
         Event::Moved { run, to, .. } => {
             let name = match to {
-                Phase::Analysing => Some(EventName::AnalysisStarted),
                 Phase::Running => Some(EventName::Started),
                 Phase::Stopping => Some(EventName::Stopping),
                 Phase::Preparing => Some(EventName::Preparing),
-                Phase::Pending | Phase::Scheduled | Phase::Ended => None,
+                Phase::Pending | Phase::Analysing | Phase::Scheduled | Phase::Ended => None,
             };
             (name, Some(*run))
         }
+        Event::AnalysisStarted { run } => (Some(EventName::AnalysisStarted), Some(*run)),
         Event::Ended { run, .. } => (Some(EventName::Ended), Some(*run)),
         Event::ClaimFreed { run, .. } => (Some(EventName::ClaimFreed), Some(*run)),
         Event::Retry { run, .. } => (Some(EventName::Retry), Some(*run)),
@@ -47,6 +47,7 @@ pub(super) fn gives(event: &Event, reason: Reason) -> bool {
         Event::DeadlineExpired { .. } => reason == Reason::DeadlineExpired,
         Event::GpuChanged { .. }
         | Event::Placed { .. }
+        | Event::AnalysisStarted { .. }
         | Event::ClaimFreed { .. }
         | Event::ReplicaAdded { .. }
         | Event::SafetyBroken { .. } => false,

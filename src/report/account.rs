@@ -413,7 +413,7 @@ impl Sink for RunAccount {
                 self.jobs[run.job.index()].replicas.push(ReplicaAccount::new(at));
                 self.current.waiting += 1;
             }
-            Event::Evaluated { .. } => {}
+            Event::Evaluated { .. } | Event::AnalysisStarted { .. } => {}
             Event::DeadlineExpired { .. } => self.deadlines_expired += 1,
             Event::SafetyBroken { .. } => self.safety_broken += 1,
             Event::JobEnded { job, outcome, .. } => {

@@ -122,6 +122,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
             let detail = format!("was {}{because_text}", from.name());
             of_run(*run, to.name(), detail, because.map_or(Histogram::default(), one))
         }
+        Event::AnalysisStarted { run } => of_run(*run, "analysis started", String::new(), Histogram::default()),
         Event::Ended { run, from, outcome, because, kept } => {
             let nodes: Vec<&str> = kept.iter().map(|node| names.node(*node)).collect();
             let kept =

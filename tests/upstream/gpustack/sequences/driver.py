@@ -18,7 +18,7 @@ class Driver:
         self.models = {spec["name"]: spec for spec in case["models"]}
         self.steps, self.events, self.due, self.number = [], [], [], 0
         # When the last heartbeat came of those that send none; which of them do not answer a probe either.
-        self.silent, self.cut = {}, set()
+        self.silent, self.cut, self.came_back = {}, set(), {}
         self.scheduler = S.Scheduler(plant.config)
         self.syncer = worker_syncer.WorkerSyncer()
         self.syncer.is_worker_reachable = self.is_reachable
@@ -168,7 +168,7 @@ class Driver:
         await self.silence(name)
 
     async def silence(self, name):
-        last = clock.now_ms // HEARTBEAT * HEARTBEAT
+        last = max(clock.now_ms // HEARTBEAT * HEARTBEAT, self.came_back.get(name, 0))
         self.silent[name] = last
         await self.beat()
         await self.step("cut_off" if name in self.cut else "silent", worker=name, last_ms=last)
@@ -177,9 +177,11 @@ class Driver:
         """The worker sends its status, as the API stores it."""
         self.silent.pop(name)
         self.cut.discard(name)
+        self.came_back[name] = clock.now_ms
         async with AsyncSession(self.engine) as session:
             worker = await W.Worker.one_by_field(session, "name", name)
-            worker.heartbeat_time, worker.unreachable = clock.now(), False
+            # What a worker sends has no message of an earlier state.
+            worker.heartbeat_time, worker.unreachable, worker.state_message = clock.now(), False, None
             worker.compute_state()
             await services.WorkerService(session).update(worker)
         await self.step("back", worker=name)
