@@ -107,6 +107,8 @@ impl Worker {
             vendor: Some(Vendor::Nvidia),
             memory: Bytes::new(*memory),
             unified: false,
+            architecture: None,
+            compute_capability: None,
         };
         let label = |key: &str, value: &str| (Arc::from(key), Arc::from(value));
         let shape = NodeShape {
