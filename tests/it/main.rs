@@ -16,6 +16,7 @@ mod report;
 mod runner;
 mod schema;
 mod selection;
+mod sequences;
 mod small_world;
 mod swf_samples;
 mod tidy;
