@@ -7,6 +7,7 @@
 //! Its laws, asserted: `now` never falls; all outputs are drained before the next input; a command is a request, and
 //! only an input makes it a fact; every id in an input was declared before.
 
+mod instances;
 mod nodes;
 mod passes;
 mod placing;
@@ -28,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
-use crate::fleet::{Fleet, NodeState, Placement};
+use crate::fleet::{Fleet, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::scheduler::{Decision, Discipline, Examination, Grouping, WaitQueue, decide, examine};
 use crate::units::SimTime;
@@ -122,6 +123,10 @@ impl Control {
         self.now = now;
         self.forget_flaps();
         match input {
+            Input::FleetDeclared { fleet, spec } => {
+                let declared = self.fleet.declare_fleet(Arc::clone(spec));
+                assert_eq!(declared, *fleet, "fleets are declared in order of their ids");
+            }
             Input::NodeDeclared { node, state, spec } => self.declare_node(*node, *state, spec),
             Input::NodeReported { node, state } => self.node_reported(*node, *state),
             Input::HeartbeatBack { node } => self.heartbeat_back(*node),
@@ -147,6 +152,11 @@ impl Control {
         }
         match input {
             Input::NodeDeclared { node, .. } if node.index() != self.fleet.len() => Err("a node out of order"),
+            Input::FleetDeclared { fleet, .. } if fleet.index() != self.fleet.fleets().count() => {
+                Err("a fleet out of order")
+            }
+            Input::FleetDeclared { .. } => Ok(()),
+            Input::NodeDeclared { spec, .. } if !self.knows_fleet_of(spec) => Err("an instance of no declared fleet"),
             Input::NodeDeclared { spec, .. } => spec.shape.check_size(),
             Input::Wakeup => Ok(()),
             Input::NodeReported { node, state } => {
@@ -178,6 +188,10 @@ impl Control {
             }
             Input::Evaluate { .. } => Ok(()),
         }
+    }
+
+    fn knows_fleet_of(&self, spec: &NodeSpec) -> bool {
+        spec.shape.instance.as_ref().is_none_or(|instance| self.fleet.knows_fleet(instance.fleet))
     }
 
     /// All inputs of this instant are applied: fires what is due and runs the passes.

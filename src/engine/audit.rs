@@ -129,7 +129,8 @@ impl Sink for Audit {
                     self.phases.insert((*job, number), (1, Phase::Pending));
                 }
             }
-            Input::NodeReported { .. }
+            Input::FleetDeclared { .. }
+            | Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::ForeignUse { .. }

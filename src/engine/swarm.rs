@@ -100,6 +100,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         source: String::new(),
         seed,
         profile,
+        fleets: Vec::new(),
         nodes,
         arrivals,
         cancellations,
@@ -268,6 +269,7 @@ fn draw_shape(draws: &mut Stream, features: &Features, models: &[Arc<str>]) -> N
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     }
 }
 

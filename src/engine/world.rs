@@ -8,7 +8,7 @@ use super::queue::EventQueue;
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use crate::event::{Command, Input, Lifecycle};
 use crate::fleet::{GpuState, NodeState, Placement};
-use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::ids::{FleetId, GpuId, JobId, NodeId, RunId};
 use crate::rng::{Stream, entity};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Acks, Analyses, Course, Fate, Starts};
@@ -120,6 +120,9 @@ impl<'a> World<'a> {
     /// What the control plane is told before anything happens.
     pub fn declarations(&self) -> Vec<Input> {
         let mut inputs = Vec::with_capacity(self.rehearsal.nodes.len());
+        for (index, spec) in self.rehearsal.fleets.iter().enumerate() {
+            inputs.push(Input::FleetDeclared { fleet: FleetId::new(index), spec: Arc::clone(spec) });
+        }
         for (index, initial) in self.rehearsal.nodes.iter().enumerate() {
             let node = NodeId::new(index);
             inputs.push(Input::NodeDeclared { node, state: initial.state, spec: initial.spec.clone() });

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{Foreign, GpuState, NodeSpec, NodeState};
-use crate::ids::{GpuId, JobId, NodeId, RunId, declared};
+use crate::fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
+use crate::ids::{FleetId, GpuId, JobId, NodeId, RunId, declared};
 use crate::units::SimTime;
 use crate::workload::{Demand, Ending, JobSpec};
 
@@ -79,6 +79,12 @@ pub enum Lifecycle {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Input {
+    /// A fleet, before its instances.
+    FleetDeclared {
+        #[serde(with = "declared")]
+        fleet: FleetId,
+        spec: Arc<FleetSpec>,
+    },
     NodeDeclared {
         #[serde(with = "declared")]
         node: NodeId,
@@ -148,7 +154,8 @@ pub enum InputClass {
 impl Input {
     pub fn class(&self) -> InputClass {
         match self {
-            Input::NodeDeclared { .. }
+            Input::FleetDeclared { .. }
+            | Input::NodeDeclared { .. }
             | Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }

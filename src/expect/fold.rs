@@ -61,7 +61,8 @@ impl Fold {
                 assert!(known.is_none(), "{} was declared twice", spec.name);
             }
             // Reports are what the control plane was told; what it made of them it says in events.
-            Input::NodeReported { .. }
+            Input::FleetDeclared { .. }
+            | Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }

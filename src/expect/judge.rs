@@ -426,7 +426,8 @@ impl Sink for Judge {
                 self.fold.input(input);
                 self.touch_node(node.index());
             }
-            Input::NodeReported { .. }
+            Input::FleetDeclared { .. }
+            | Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }

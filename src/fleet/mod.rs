@@ -3,14 +3,18 @@
 //! Owns the facts a scheduler reads. Nodes in equal state form classes, kept current with every change, so that a
 //! decision looks at classes rather than nodes. Must never decide where anything goes.
 
+mod blocks;
 mod classes;
 mod hosting;
+mod instance;
 mod ledger;
 mod node;
 mod serving;
 
+pub use blocks::{BlockSet, Blocks, Cut, GpuParts, MOST_BLOCKS, Slice};
 pub use classes::{Class, ClassId, ShapeGroup};
 pub use hosting::Hosting;
+pub use instance::{FleetKind, FleetNodes, FleetPlacement, FleetSpec, InstanceShape};
 pub use ledger::{GpuClaim, NodeClaim, Placement};
 pub use node::{
     Foreign, GpuShape, GpuState, GpuStatus, NodeShape, NodeSpec, NodeState, NodeStatus, Reliance, Reserved,
@@ -23,7 +27,7 @@ pub use serving::{
 
 use std::sync::Arc;
 
-use crate::ids::{GpuId, NodeId};
+use crate::ids::{FleetId, GpuId, NodeId};
 use classes::Classes;
 use hosting::Hosts;
 
@@ -50,6 +54,7 @@ pub struct Largest {
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     nodes: Vec<Node>,
+    fleets: Vec<Arc<FleetSpec>>,
     classes: Classes,
     largest: Largest,
     hosts: Hosts,
@@ -68,6 +73,26 @@ impl Largest {
 }
 
 impl Fleet {
+    /// Adds a fleet of instances, which has none yet; ids are given in order.
+    pub fn declare_fleet(&mut self, spec: Arc<FleetSpec>) -> FleetId {
+        let id = FleetId::new(self.fleets.len());
+        self.fleets.push(spec);
+        id
+    }
+
+    /// The fleets of instances, in order of declaration.
+    pub fn fleets(&self) -> impl Iterator<Item = (FleetId, &Arc<FleetSpec>)> {
+        self.fleets.iter().enumerate().map(|(index, spec)| (FleetId::new(index), spec))
+    }
+
+    pub fn fleet(&self, fleet: FleetId) -> &Arc<FleetSpec> {
+        &self.fleets[fleet.index()]
+    }
+
+    pub fn knows_fleet(&self, fleet: FleetId) -> bool {
+        fleet.index() < self.fleets.len()
+    }
+
     /// Adds a node; ids are given in order.
     pub fn declare(&mut self, spec: &NodeSpec, state: NodeState) -> NodeId {
         let id = NodeId::new(self.nodes.len());
@@ -173,7 +198,7 @@ impl Fleet {
         apply(&node.shape, &mut node.status);
         node.version += 1;
         self.version += 1;
-        self.classes.update(id, &node.shape, &node.status);
+        self.classes.update(id, &node.status);
         self.hosts.changed(id, &node.status);
     }
 

@@ -358,6 +358,9 @@ impl Sink for RunAccount {
                 self.names.nodes.add(Arc::clone(&spec.name)).expect("a node is declared once");
                 self.nodes.push(NodeAccount::new(spec, *state, at));
             }
+            Input::FleetDeclared { spec, .. } => {
+                self.names.fleets.add(Arc::clone(&spec.name)).expect("a fleet is declared once");
+            }
             Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }

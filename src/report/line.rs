@@ -58,6 +58,7 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             let machine = spec.shape.machine.as_deref().map_or(String::new(), |machine| format!(", {machine}"));
             Some(of_node(*node, "declared", format!("{}{machine}", node_state_name(*state))))
         }
+        Input::FleetDeclared { fleet, .. } => Some(plain(names.fleet(*fleet).into(), "declared", "a fleet".into())),
         Input::Submit { job, spec } => {
             let detail = if spec.replicas == 1 { String::new() } else { format!("{} replicas", spec.replicas) };
             Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "submitted", detail) })

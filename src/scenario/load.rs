@@ -224,6 +224,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         source: effective,
         seed: head.seed,
         profile,
+        fleets: world.fleets,
         nodes: world.nodes,
         arrivals,
         cancellations,

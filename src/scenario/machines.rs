@@ -12,8 +12,14 @@ use crate::units::{Bytes, MilliCpu, Money};
 
 pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
 pub(super) const ARCH_WORDS: [(&str, CpuArch); 2] = [("x86_64", CpuArch::X86_64), ("aarch64", CpuArch::Aarch64)];
-const VENDOR_WORDS: [(&str, Vendor); 4] =
-    [("nvidia", Vendor::Nvidia), ("amd", Vendor::Amd), ("ascend", Vendor::Ascend), ("apple", Vendor::Apple)];
+pub(super) const VENDOR_WORDS: [(&str, Vendor); 6] = [
+    ("nvidia", Vendor::Nvidia),
+    ("amd", Vendor::Amd),
+    ("ascend", Vendor::Ascend),
+    ("apple", Vendor::Apple),
+    ("intel", Vendor::Intel),
+    ("tenstorrent", Vendor::Tenstorrent),
+];
 
 /// The fields that a machine of the file and a node have in common.
 pub(super) const FIELDS: [&str; 13] = [
@@ -111,6 +117,7 @@ fn blank() -> NodeShape {
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     }
 }
 

@@ -25,6 +25,7 @@ builtin![
     "best-fit",
     "dstack",
     "dstack-0.19.10",
+    "dstack-0.19.9",
     "dstack-0.22.5",
     "fifo",
     "fifo-skipping",

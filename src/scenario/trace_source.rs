@@ -207,6 +207,7 @@ fn add_node(node: &TraceNode, span: Span, world: &mut World, report: &mut Report
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     };
     let name: Arc<str> = Arc::from(node.name.as_str());
     if world.node_names.add(Arc::clone(&name)).is_err() {

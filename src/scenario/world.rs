@@ -7,12 +7,14 @@ use super::diagnostic::{Report, Span};
 use super::fields::{is_pattern, matches};
 use crate::catalog;
 use crate::engine::InitialNode;
-use crate::fleet::NodeShape;
+use crate::fleet::{FleetSpec, NodeShape};
 use crate::ids::{GpuId, JobId, NameTable, NodeId};
 
 /// Everything that is known before expectations are read.
 #[derive(Default)]
 pub(super) struct World {
+    /// Fleets of instances.
+    pub fleets: Vec<Arc<FleetSpec>>,
     pub nodes: Vec<InitialNode>,
     pub node_names: NameTable,
     pub job_names: NameTable,

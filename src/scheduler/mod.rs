@@ -9,6 +9,7 @@ pub mod deployment;
 mod examine;
 mod filter;
 mod fit;
+pub mod offers;
 mod options;
 mod queue;
 mod row;

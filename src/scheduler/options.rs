@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::deployment::DeploymentOptions;
+use super::offers::OfferOptions;
 
 /// The scheduler's part of a profile. Each list is run in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +19,8 @@ pub struct SchedulerOptions {
     pub never_fits: NeverFits,
     /// How replicas of models are placed: by stages of their own.
     pub deployments: DeploymentOptions,
+    /// For jobs that require instances of fleets.
+    pub offers: OfferOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,6 +8,8 @@ mod demand;
 mod deployment;
 mod job;
 mod mishap;
+mod range_text;
+mod requirements;
 mod utilization;
 
 pub use crate::catalog::Category;
@@ -16,6 +18,8 @@ pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
 pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};
+pub use range_text::{Bound, RangeError, check_range, parse_range};
+pub use requirements::{Bounds, CreationPolicy, GpuRequirements, Requirements, SpotPolicy};
 pub use utilization::{
     AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, PolicySource, SampleFault, UtilizationOverrides,
     UtilizationPolicy, UtilizationRule,

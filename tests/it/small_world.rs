@@ -28,6 +28,7 @@ pub fn node(name: &str) -> InitialNode {
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     };
     let spec = NodeSpec { name: name.into(), shape: Arc::new(shape) };
     InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files: ModelFiles::default() }
@@ -64,6 +65,7 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         source: String::new(),
         seed: 7,
         profile: Arc::new(profile),
+        fleets: Vec::new(),
         nodes: vec![node("alpha")],
         arrivals: vec![arrival("chat", 10, 60), arrival("late", 20, late_run)],
         cancellations: Vec::new(),

@@ -30,6 +30,7 @@ pub struct World {
 
 pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exemption>) -> SchedulerOptions {
     let stage = |stage| FilterStage { stage, unless: if stage == FilterName::Ready { unless } else { None } };
+    let base = load_profile("first-fit", Path::new("")).expect("it comes with dryrack");
     SchedulerOptions {
         order: vec![OrderKey::Submitted],
         discipline: Discipline::Skipping,
@@ -37,12 +38,9 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         scorers: scorers.iter().map(|(stage, weight)| WeightedScorer { stage: *stage, weight: *weight }).collect(),
         gpus,
         never_fits: NeverFits::End,
-        // No model is served here.
-        deployments: load_profile("first-fit", Path::new(""))
-            .expect("it comes with dryrack")
-            .scheduler
-            .deployments
-            .clone(),
+        // No model is served here, and no fleet is there.
+        deployments: base.scheduler.deployments.clone(),
+        offers: base.scheduler.offers.clone(),
     }
 }
 
@@ -62,6 +60,7 @@ pub fn plain_shape(gpus: usize) -> NodeShape {
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     }
 }
 
@@ -89,7 +88,7 @@ pub fn claim(fleet: &Fleet, node: NodeId, take: GpuTake, gpus: &[usize]) -> Node
         GpuClaim { index: index as u16, share, memory }
     };
     let gpus: SmallVec<[GpuClaim; 2]> = gpus.iter().map(|index| part(*index)).collect();
-    NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus }
+    NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus, blocks: SmallVec::new() }
 }
 
 pub fn enter(fleet: &mut Fleet, claim: NodeClaim) {
