@@ -73,7 +73,7 @@ impl Told {
         }
         let gpu_name = dstack_gpu_name(self.gpu_name.as_deref().unwrap_or(""));
         let memory = dstack_gpu_memory(known, &gpu_name, Bytes::from_mib(self.gpu_memory_mib));
-        let gpu = GpuShape { model: Arc::from(gpu_name), vendor: Some(Vendor::Nvidia), memory, unified: false };
+        let gpu = GpuShape { vendor: Some(Vendor::Nvidia), ..GpuShape::of(&gpu_name, memory) };
         let shape = NodeShape {
             machine: None,
             os: Os::Linux,

@@ -33,6 +33,7 @@ mod faults;
 mod fields;
 mod fleets;
 mod include;
+mod instances;
 mod jobs;
 mod lengths;
 mod load;

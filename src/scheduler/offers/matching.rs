@@ -101,8 +101,7 @@ fn is_of_type(wanted: &GpuRequirements, shape: &NodeShape, slice: &Slice) -> boo
         name.eq_ignore_ascii_case(&gpu.model) || known.is_some_and(|known| name.eq_ignore_ascii_case(known.name))
     };
     let vendor = gpu.vendor.or(known.and_then(|known| known.vendor));
-    let capability = catalog::gpu(&gpu.model).and_then(|model| model.compute_capability);
-    let capability = capability.or(known.and_then(|known| known.compute_capability));
+    let capability = gpu.compute_capability.or(known.and_then(|known| known.compute_capability));
     (wanted.names.is_empty() || wanted.names.iter().any(named))
         && wanted.vendor.is_none_or(|wanted| vendor == Some(wanted))
         && wanted.compute_capability.is_none_or(|least| capability.is_some_and(|known| known >= least))
