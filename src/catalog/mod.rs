@@ -22,8 +22,8 @@ use serde::Serialize;
 use crate::units::{Bytes, MilliCpu};
 
 pub use compatibility::{Accelerator, Compatibility, Host, Kind, Mismatch, Served, compatibilities, mismatch};
-pub use kind::{Category, ComputeCapability, CpuArch, KindError, Os, Server, Vendor};
 pub use dstack_gpu::{DstackGpu, KnownGpus, dstack_gpu, dstack_gpu_memory, dstack_gpu_name, dstack_gpus};
+pub use kind::{Category, ComputeCapability, CpuArch, KindError, Os, Server, Vendor};
 pub use mig::{MigProfile, mig_profile, mig_profiles};
 pub use model::{Model, Weights, model, models};
 

@@ -15,6 +15,7 @@ mod replay;
 mod run;
 mod selection;
 mod swarm;
+mod swarm_fleets;
 mod world;
 
 pub use accounts::{Accounts, Standing};

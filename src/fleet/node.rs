@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
 use super::blocks::BlockSet;
 use super::instance::InstanceShape;
+use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
 use crate::units::{Bytes, GpuShare, MilliCpu, Money};
 
 /// A node as it is declared.

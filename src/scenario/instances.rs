@@ -16,19 +16,8 @@ use crate::fleet::{
 use crate::ids::FleetId;
 use crate::units::{Bytes, GpuShare, Money};
 
-const FIELDS: [&str; 11] = [
-    "kind",
-    "placement",
-    "blocks",
-    "hosts",
-    "nodes",
-    "backend",
-    "region",
-    "price_per_hour",
-    "disk",
-    "spot",
-    "machine",
-];
+const FIELDS: [&str; 11] =
+    ["kind", "placement", "blocks", "hosts", "nodes", "backend", "region", "price_per_hour", "disk", "spot", "machine"];
 
 /// Fields of a host besides those of every node.
 const HOST_FIELDS: [&str; 5] = ["blocks", "backend", "region", "disk", "spot"];
@@ -75,9 +64,7 @@ fn fleet(entry: &Entry, base: &Base, world: &mut World, profile: &Profile, repor
     let blocks = fields.get("blocks").and_then(|tree| blocks(tree, report)).unwrap_or(Blocks::Count(1));
     let fleet = FleetId::new(world.fleets.len());
     let default = if kind == FleetKind::Ssh { "remote" } else { "cloud" };
-    let word = |key: &str, report: &mut Report| {
-        Arc::from(fields.text(key, "a name", report).unwrap_or(default))
-    };
+    let word = |key: &str, report: &mut Report| Arc::from(fields.text(key, "a name", report).unwrap_or(default));
     let common = Common {
         fleet,
         blocks: blocks.clone(),
@@ -184,14 +171,7 @@ fn parts(tree: &Tree, report: &mut Report) -> Option<Blocks> {
     Some(Blocks::Parts(GpuParts { name, per_gpu: count, share: GpuShare::new(1000 / count), memory: Bytes::ZERO }))
 }
 
-fn host(
-    tree: &Tree,
-    common: &Common<'_>,
-    base: &Base,
-    world: &mut World,
-    profile: &Profile,
-    report: &mut Report,
-) {
+fn host(tree: &Tree, common: &Common<'_>, base: &Base, world: &mut World, profile: &Profile, report: &mut Report) {
     let mut known = nodes::FIELDS.to_vec();
     known.extend(machines::FIELDS);
     known.extend(HOST_FIELDS);
@@ -203,6 +183,7 @@ fn host(
         Some(gpu) => with_gpus(shape, &fields, gpu, report),
         None => shape,
     };
+    let shape = corrected(shape, profile.scheduler.offers.known_gpus);
     let mut split = own.as_ref().and_then(|(_, own)| own.clone()).unwrap_or_else(|| common.blocks.clone());
     if let Blocks::Parts(parts) = &mut split {
         fit_parts(parts, &shape, &fields, report);
@@ -255,6 +236,16 @@ fn with_gpus(shape: NodeShape, fields: &Fields<'_>, gpu: GpuShape, report: &mut 
     }
 }
 
+/// As dstack takes GPUs to be: an H100 of 81,559 MiB has 80 GB.
+fn corrected(mut shape: NodeShape, known: KnownGpus) -> NodeShape {
+    for gpu in &mut shape.gpus {
+        if let Some(entry) = catalog::dstack_gpu(&gpu.model) {
+            gpu.memory = catalog::dstack_gpu_memory(known, entry.name, gpu.memory);
+        }
+    }
+    shape
+}
+
 fn fit_parts(parts: &mut GpuParts, shape: &NodeShape, fields: &Fields<'_>, report: &mut Report) {
     let Some(gpu) = shape.gpus.first() else {
         report.error_with_help(fields.place(), "it has no GPUs to be divided into parts", "write `blocks: auto`");
@@ -268,9 +259,9 @@ fn fit_parts(parts: &mut GpuParts, shape: &NodeShape, fields: &Fields<'_>, repor
     let room = gpu.memory.get() + gpu.memory.get() / 20;
     if needed > room {
         let message = format!("{} parts of {} are more than a GPU of {} has", parts.per_gpu, parts.memory, gpu.memory);
-        let names = catalog::mig_profiles().iter().filter(|known| {
-            u64::from(known.memory_gib) * u64::from(known.per_gpu) <= room >> 30
-        });
+        let names = catalog::mig_profiles()
+            .iter()
+            .filter(|known| u64::from(known.memory_gib) * u64::from(known.per_gpu) <= room >> 30);
         let names: Vec<&str> = names.map(|known| known.name).collect();
         report.error_with_help(fields.place(), message, format!("of this size are {}", names.join(", ")));
     }

@@ -111,7 +111,7 @@ impl Default for Requirements {
             disk: Some(Bounds::from(Bytes::from_gib(100))),
             gpu: Some(GpuRequirements::default()),
             max_price: None,
-            spot: SpotPolicy::default(),
+            spot: SpotPolicy::OnDemand,
             backends: Vec::new(),
             regions: Vec::new(),
             fleets: Vec::new(),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dryrack::catalog::{CpuArch, Os};
+use dryrack::control::Profile;
 use dryrack::fleet::{
     Fleet, Foreign, GpuClaim, GpuShape, GpuState, Node, NodeClaim, NodeShape, NodeSpec, NodeState, Placement, Reserved,
 };
