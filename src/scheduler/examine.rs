@@ -123,7 +123,7 @@ fn find(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, row: &Row, v
         return NodeFinding {
             node: row.first(),
             verdict,
-            refusals: Vec::new(),
+            refusals: verdict.reason().map(|reason| (FilterName::Resources, reason)).into_iter().collect(),
             shortages: Vec::new(),
             capacity: u32::from(verdict.is_fit()),
             scores: Vec::new(),
