@@ -10,6 +10,7 @@
 mod compatibility;
 mod dstack_gpu;
 mod kind;
+mod mig;
 mod model;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::units::{Bytes, MilliCpu};
 pub use compatibility::{Accelerator, Compatibility, Host, Kind, Mismatch, Served, compatibilities, mismatch};
 pub use dstack_gpu::{DstackGpu, KnownGpus, dstack_gpu, dstack_gpu_memory, dstack_gpu_name, dstack_gpus};
 pub use kind::{Category, ComputeCapability, CpuArch, KindError, Os, Server, Vendor};
+pub use mig::{MigProfile, mig_profile, mig_profiles};
 pub use model::{Model, Weights, model, models};
 
 /// A kind of GPU, a row of `gpus.csv`.

@@ -16,6 +16,7 @@ mod run;
 mod sampler;
 mod selection;
 mod swarm;
+mod swarm_fleets;
 mod world;
 
 pub use accounts::{Accounts, Standing};

@@ -9,6 +9,7 @@ use super::audit::Audit;
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run};
+use super::swarm_fleets::add_fleets;
 use crate::catalog::{CpuArch, Os};
 use crate::control::{Profile, Trigger};
 use crate::event::{Digest, Digester, Event, Input, Record, Said, Sink};
@@ -146,7 +147,9 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         faults,
         evaluations,
         until: features.until.then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
-    }
+    };
+    add_fleets(seed, &mut rehearsal);
+    rehearsal
 }
 
 /// What a world has; each is left out of about half of them.

@@ -140,6 +140,11 @@ impl Fleet {
         self.growth
     }
 
+    /// What was refused is to be judged again, though nothing was given back.
+    pub fn ask_again(&mut self) {
+        self.growth += 1;
+    }
+
     /// The classes that have members, in an order that no decision may depend on.
     pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Class)> {
         self.classes.iter()

@@ -6,6 +6,7 @@ use super::deployment;
 use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
 use super::machines::{ARCH_WORDS, OS_WORDS};
+use super::requirements;
 use super::tree::{Node, Tree};
 use super::world::World;
 use crate::ids::{GpuId, NodeId};
@@ -43,6 +44,9 @@ enum Gpus {
 
 /// The demand of each replica of a job.
 pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Demand {
+    if let Some(demand) = requirements::read(fields, world, report) {
+        return demand;
+    }
     if fields.has("model") {
         return of_model(fields, world, report);
     }

@@ -14,7 +14,7 @@ use super::source::read_text;
 use super::trace_source::{self, TraceUse};
 use super::usage::{Places, Sampled, sampling};
 use super::world::World;
-use super::{changes, deployment, endless, failures, faults, jobs, nodes};
+use super::{changes, deployment, endless, failures, faults, instances, jobs, nodes};
 use crate::control::Profile;
 use crate::engine::Rehearsal;
 use crate::expect::{Expectation, Reproduction, ShareAt};
@@ -190,12 +190,13 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
     let head = head(&file, folder, options.as_in_base.as_deref(), report);
     let mut world = World::default();
-    nodes::read(&file, &mut world, report);
+    let base = nodes::read(&file, &mut world, report);
     let profile = match head.profile {
         Some(profile) => profile,
         // What a job leaves to the profile is of no account then: the file is not run.
         None => Arc::new(profiles::profile(DEFAULT_PROFILE, source.start(), folder, report)?),
     };
+    instances::read(&file, &base, &mut world, &profile, report);
     // Before the jobs of the file, which may pick nodes of the trace.
     let (trace, traced) = trace_source::read(&file, &options.roots, &mut world, report).unzip();
     let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();

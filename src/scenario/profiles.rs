@@ -28,6 +28,7 @@ builtin![
     "dstack-0.19.10",
     "dstack-0.19.9",
     "dstack-0.22.5",
+    "dstack-packed",
     "fifo",
     "fifo-skipping",
     "first-fit",

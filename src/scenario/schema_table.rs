@@ -2,7 +2,7 @@
 
 use super::deployment::{BACKENDS, CATEGORIES, STRATEGIES};
 use super::faults::NODE_TURNS;
-use super::machines::{ARCH_WORDS, OS_WORDS};
+use super::machines::{ARCH_WORDS, OS_WORDS, VENDOR_WORDS};
 use super::nodes::{GPU_STATES, NODE_STATES};
 use super::profiles::profile_names;
 use super::schema::{Kind, Shape};
@@ -11,8 +11,8 @@ use crate::event::{Outcome, Phase, Reason};
 use crate::expect::{EventName, Judgement};
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
-const MEMORY: Kind = Kind::Amount("80GiB");
-const BANDWIDTH: Kind = Kind::Amount("10Gbit/s or 1GiB/s");
+pub(super) const MEMORY: Kind = Kind::Amount("80GiB");
+pub(super) const BANDWIDTH: Kind = Kind::Amount("10Gbit/s or 1GiB/s");
 const MODEL: Kind = Kind::Either(&[Kind::Offered(model_names), Kind::Map("model")]);
 const PERCENT: Kind = Kind::Amount("95%");
 const RATE: Kind = Kind::Amount("10/h");
@@ -22,10 +22,11 @@ const BATCH: Kind = Kind::Either(&[Kind::Whole, Kind::Map("batch")]);
 const INSTANT: Kind = Kind::Either(&[Kind::Text, Kind::Map("landmark")]);
 const NODES: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::ListOf(&NODE)]);
 const NODE: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::Map("node")]);
+const FLEET: Kind = Kind::Either(&[Kind::ListOf(&NODE), Kind::Map("instances")]);
 const EXPECTATION: Kind = Kind::Either(&[Kind::Text, Kind::Map("expectation")]);
 const TRACE: Kind = Kind::Either(&[Kind::Text, Kind::Map("trace")]);
 const SEEDS: Kind = Kind::Either(&[Kind::Text, Kind::ListOf(&Kind::Whole)]);
-const GPUS_OF_MACHINE: Kind = Kind::Either(&[Kind::Whole, Kind::ListOf(&GPU_GROUP)]);
+pub(super) const GPUS_OF_MACHINE: Kind = Kind::Either(&[Kind::Whole, Kind::ListOf(&GPU_GROUP)]);
 const GPU_GROUP: Kind = Kind::Either(&[Kind::Text, Kind::Map("gpu_group")]);
 const GPUS_OF_JOB: Kind = Kind::Either(&[Kind::Amount("2, 0.5 or 50%"), Kind::ListOf(&Kind::Text)]);
 const FOREIGN: Kind = Kind::Either(&[Kind::Words(|| vec!["none"]), Kind::Map("foreign_use")]);
@@ -83,7 +84,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("include", Kind::Some(&Kind::Text), "Files whose nodes, jobs and the like come before those of this one"),
             ("params", Kind::Named(&Kind::Any), "What `${name}` stands for"),
             ("matrix", Kind::Named(&Kind::Some(&Kind::Text)), "A test for each combination of these values"),
-            ("fleets", Kind::Named(&Kind::ListOf(&NODE)), "Nodes under a name, for `{fleet: name}` in `nodes`"),
+            (
+                "fleets",
+                Kind::Named(&FLEET),
+                "Fleets of instances, or lists of nodes under a name, for `{fleet: name}` in `nodes`",
+            ),
             ("machines", Kind::Named(&Kind::Map("machine")), "Machines that the catalog does not have"),
             ("bandwidth", BANDWIDTH, "How fast nodes get the weights of models; no time if not given"),
             ("nodes", NODES, "What there is"),
@@ -107,7 +112,7 @@ pub(super) const SHAPES: &[Shape] = &[
                 Kind::Named(&Kind::Any),
                 "What `${name}` stands for, if the file that includes this does not say",
             ),
-            ("fleets", Kind::Named(&Kind::ListOf(&NODE)), "Nodes under a name"),
+            ("fleets", Kind::Named(&FLEET), "Fleets of instances, or lists of nodes under a name"),
             ("machines", Kind::Named(&Kind::Map("machine")), "Machines that the catalog does not have"),
             ("nodes", NODES, "What there is"),
             ("jobs", Kind::ListOf(&Kind::Map("job")), "What is asked of it"),
@@ -193,7 +198,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("type", Kind::Text, "A type of the catalog, or with `memory` one of the file's own"),
             ("count", Kind::Whole, "How many; 1 if not given"),
             ("memory", MEMORY, "Of each"),
-            ("vendor", Kind::Words(|| vec!["nvidia", "amd", "ascend", "apple"]), "Who made it"),
+            ("vendor", Kind::Words(|| VENDOR_WORDS.map(|(name, _)| name).to_vec()), "Who made it"),
             ("unified", Kind::Flag, "Its memory is a part of RAM"),
             ("compute_capability", NUMBER, "Of NVIDIA, such as 8.9"),
             ("architecture", Kind::Text, "Such as Hopper, or gfx1101"),
@@ -273,6 +278,14 @@ pub(super) const SHAPES: &[Shape] = &[
             ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "Only nodes with this"),
             ("on", Kind::Some(&Kind::Text), "Only these nodes, picked by hand"),
             ("pick_gpus", Kind::ListOf(&Kind::Text), "Only these GPUs, picked by hand"),
+            ("resources", Kind::Map("resources"), "What each node of it must have, in dstack's words"),
+            ("nodes", Kind::Whole, "With `resources`: so many instances, one for each part"),
+            ("max_price", Kind::Amount("2.49"), "Only instances that cost no more"),
+            ("spot_policy", Kind::Words(|| vec!["spot", "on-demand", "auto"]), "Which kind of instances"),
+            ("backends", Kind::Some(&Kind::Text), "Only instances of these"),
+            ("regions", Kind::Some(&Kind::Text), "Only instances there"),
+            ("fleets", Kind::Some(&Kind::Text), "Only instances of these fleets"),
+            ("creation_policy", Kind::Words(|| vec!["reuse", "reuse-or-create"]), "Whether instances may be created"),
             ("model", MODEL, "A model to be served, of the catalog (`dryrack catalog models`) or by its figures"),
             ("backend", Kind::Words(|| words(&BACKENDS)), "What serves it; vllm if not given"),
             ("placement", Kind::Words(|| words(&STRATEGIES)), "How replicas lie; spread if not given"),

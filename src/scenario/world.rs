@@ -9,6 +9,7 @@ use crate::catalog;
 use crate::engine::InitialNode;
 use crate::fleet::{FleetSpec, NodeShape};
 use crate::ids::{GpuId, JobId, NameTable, NodeId};
+use crate::workload::Requirements;
 
 /// Everything that is known before expectations are read.
 #[derive(Default)]
@@ -43,6 +44,14 @@ impl World {
         let shape = Arc::new(shape);
         self.shapes.insert(Arc::clone(&shape));
         shape
+    }
+
+    /// That a fleet of instances has this name.
+    pub fn check_fleet(&self, typed: &str, span: Span, report: &mut Report) {
+        if !self.fleets.iter().any(|fleet| &*fleet.name == typed) {
+            let names = self.fleets.iter().map(|fleet| &*fleet.name);
+            report.unknown(span, format!("no fleet is named `{typed}`"), typed, names);
+        }
     }
 
     /// A node by its name.

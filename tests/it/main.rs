@@ -83,6 +83,7 @@ fn main() {
             each_recorded_sequence_is_followed_through_the_control_plane,
             each_recorded_placement_of_a_model_is_met,
             a_listed_defect_is_mended_in_the_default_profile,
+            each_recorded_match_and_each_region_is_met,
             answers_are_held_against_the_profile_of_one_version_or_against_any,
             a_recorded_decision_tells_an_option_apart,
             a_wrong_record_is_told_with_its_line_and_nothing_is_counted,
