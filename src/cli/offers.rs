@@ -117,9 +117,8 @@ fn human(job: &str, found: &Found) -> String {
         Err(reasons) => format!("\nit would take none: {reasons}\n"),
     });
     if !found.others.is_empty() {
-        let row = |(name, reason, about): &(String, &str, &str)| {
-            vec![name.clone(), reason.to_string(), about.to_string()]
-        };
+        let row =
+            |(name, reason, about): &(String, &str, &str)| vec![name.clone(), reason.to_string(), about.to_string()];
         let rows: Vec<Vec<String>> = found.others.iter().map(row).collect();
         text.push('\n');
         text.push_str(&table(&["no offer", "because", ""], &rows));
@@ -167,7 +166,9 @@ fn as_json(job: &str, found: &Found) -> Value {
     let other = |(name, reason, _): &(String, &str, &str)| json!({"instance": name, "because": reason});
     let (takes, because) = match &found.decision {
         Ok(names) => (Some(names.clone()), None),
-        Err(reasons) => (None, Some(reasons.iter().map(|(reason, count)| json!([reason.name(), count])).collect::<Vec<Value>>())),
+        Err(reasons) => {
+            (None, Some(reasons.iter().map(|(reason, count)| json!([reason.name(), count])).collect::<Vec<Value>>()))
+        }
     };
     json!({
         "job": job,

@@ -28,6 +28,8 @@ builtin![
     "dstack-0.19.10",
     "dstack-0.19.9",
     "dstack-0.22.5",
+    "dstack-0.22.5-loops",
+    "dstack-loops",
     "dstack-packed",
     "fifo",
     "fifo-skipping",

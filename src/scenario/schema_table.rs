@@ -279,7 +279,6 @@ pub(super) const SHAPES: &[Shape] = &[
             ("on", Kind::Some(&Kind::Text), "Only these nodes, picked by hand"),
             ("pick_gpus", Kind::ListOf(&Kind::Text), "Only these GPUs, picked by hand"),
             ("resources", Kind::Map("resources"), "What each node of it must have, in dstack's words"),
-            ("nodes", Kind::Whole, "With `resources`: so many instances, one for each part"),
             ("max_price", Kind::Amount("2.49"), "Only instances that cost no more"),
             ("spot_policy", Kind::Words(|| vec!["spot", "on-demand", "auto"]), "Which kind of instances"),
             ("backends", Kind::Some(&Kind::Text), "Only instances of these"),
