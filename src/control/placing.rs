@@ -81,7 +81,7 @@ impl Control {
     }
 
     /// As which model's replica it is placed.
-    fn asking(&self, job: JobId) -> Asking {
+    pub(super) fn asking(&self, job: JobId) -> Asking {
         Asking { job: Some(job), replicas: self.jobs[job.index()].spec.replicas }
     }
 

@@ -9,7 +9,7 @@ use crate::control::timer::Timer;
 use crate::event::{Command, Event, Histogram, Lifecycle, Phase, Reason, Refusal};
 use crate::fleet::Placement;
 use crate::ids::RunId;
-use crate::scheduler::{Candidate, Decision, decide, examine, still_fits};
+use crate::scheduler::{Candidate, Decision, decide_for, examine, still_fits};
 use crate::units::SimTime;
 
 /// A row as it was put into the queue.
@@ -152,7 +152,8 @@ impl Control {
         own.iter().flat_map(|own| own.claims()).for_each(|claim| self.fleet.release(claim));
         self.look_at(entry.replica, entry.demand);
         let demand = &self.demands[entry.demand as usize].demand;
-        let decision = decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, 1);
+        let asking = self.asking(entry.run.job);
+        let decision = decide_for(&self.profile.scheduler, demand, asking, &self.fleet, self.grouping, 1);
         if let Some(own) = &own {
             self.fleet.take(own);
         }
