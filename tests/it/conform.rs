@@ -27,7 +27,7 @@ pub fn each_recorded_sequence_is_followed_through_the_control_plane() {
     assert_eq!(code, 0, "{said}");
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     assert_eq!((&said["records"], &said["asked"], &said["identical"]), (&20.into(), &20.into(), &20.into()));
-    let (code, said, _) = conform(&[SEQUENCES, "--profile", "dstack"]);
+    let (code, said, _) = conform(&[SEQUENCES, "--profile", "dstack-loops"]);
     assert!(code == 1 && said.contains("decision"), "what is mended decides otherwise: {said}");
     let (code, said, _) = conform(&[SEQUENCES, "--profile", "first-fit"]);
     assert!(code == 1 && said.contains("no runs"), "{said}");
@@ -98,8 +98,6 @@ pub fn a_recorded_decision_tells_an_option_apart() {
     let untold = "no scenario and no record tells policies.utilization.rule of dstack-0.22.5 apart";
     assert!(test(&[]).contains(untold));
     assert!(!test(&["--records", RECORDS]).contains(untold));
-    let of_runs = |said: &str| said.lines().filter(|line| line.contains("tells runs.")).count();
-    assert_eq!((of_runs(&test(&[])), of_runs(&test(&["--records", SEQUENCES]))), (3, 0));
 }
 
 pub fn a_wrong_record_is_told_with_its_line_and_nothing_is_counted() {
