@@ -100,11 +100,15 @@ impl Control {
     /// Gives up everything that runs on the node.
     pub(super) fn evict(&mut self, node: NodeId) {
         for replica in self.on_node_in_order(node) {
+            if self.is_one_too_many(replica) {
+                self.replicas[replica as usize].dismissed = true;
+            }
             match self.nodes[node.index()].runs.contains(&replica) {
                 true => self.lose(replica, node),
                 false => self.end(replica, Outcome::Lost, Reason::NodeLost),
             }
         }
+        self.scale_unmet();
         // The timer is spent; another silence sets another.
         self.nodes[node.index()].epoch += 1;
         let record = &self.nodes[node.index()];
@@ -170,7 +174,10 @@ impl Control {
         }
         let replica = &self.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
-        let (outcome, because) = replica.stopping.unwrap_or((Outcome::Lost, Reason::NodeLost));
+        let (outcome, because) = replica.stopping.unwrap_or(match replica.dismissed {
+            true => (Outcome::Cancelled, Reason::ScaledDown),
+            false => (Outcome::Lost, Reason::NodeLost),
+        });
         let gone = self.fleet.node(lost).status.state == NodeState::Gone;
         let placement = replica.placement.clone().expect("a replica on a node has a placement");
         let stopped = replica.stopped_on.clone();

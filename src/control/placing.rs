@@ -8,8 +8,8 @@ use super::safety;
 use super::store::{ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
-use crate::fleet::Hosting;
-use crate::ids::{JobId, NodeId};
+use crate::fleet::{Hosting, Placement};
+use crate::ids::{JobId, NodeId, RunId};
 use crate::scheduler::deployment::{Evaluation, evaluate_deployment};
 use crate::scheduler::offers::GangRule;
 use crate::scheduler::{Asking, Candidate, Decision, NeverFits, decide, decide_for, ever_fits, examine, still_fits};
@@ -171,6 +171,17 @@ impl Control {
         }
     }
 
+    /// Enters a placement into the ledger.
+    pub(super) fn hold_placement(&mut self, run: RunId, deployment: Option<&Deployment>, placement: &Placement) {
+        let Some(deployment) = deployment else { return self.fleet.take(placement) };
+        let hosting = Hosting {
+            model: Asking::key(run.job),
+            model_name: Arc::clone(&deployment.model.name),
+            backend: Arc::from(deployment.backend.name()),
+        };
+        self.fleet.host(run, placement, &hosting);
+    }
+
     /// Enters a placement: into the ledger, into the log, and to the world.
     pub(super) fn place(&mut self, index: ReplicaIndex, candidate: Candidate) {
         let replica = &self.replicas[index as usize];
@@ -186,19 +197,8 @@ impl Control {
             self.outbox.push_back(crate::event::Output::Event(Event::SafetyBroken { run, node, what }));
         }
         let Candidate { placement, score } = candidate;
-        let job = replica.job;
-        match demand.deployment.clone() {
-            None => self.fleet.take(&placement),
-            Some(deployment) => self.fleet.host(
-                run,
-                &placement,
-                &Hosting {
-                    model: Asking::key(job),
-                    model_name: Arc::clone(&deployment.model.name),
-                    backend: Arc::from(deployment.backend.name()),
-                },
-            ),
-        }
+        let deployment = demand.deployment.clone();
+        self.hold_placement(run, deployment.as_deref(), &placement);
         // A first node that goes elsewhere may leave its others what they need: then taking makes room.
         if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
             self.fleet.ask_again();

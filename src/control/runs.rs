@@ -37,6 +37,7 @@ impl Control {
             live: spec.replicas,
             cancelled: false,
             parked: false,
+            unmet: None,
             ended: None,
         });
         for number in 0..spec.replicas {

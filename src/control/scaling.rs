@@ -20,14 +20,35 @@ impl Control {
         if self.runs.is_some() {
             return self.scale_run(job, wanted);
         }
-        record.parked = wanted == 0;
-        let record = &self.jobs[job.index()];
-        let counted: Vec<ReplicaIndex> = record.replicas().filter(|index| self.counts(*index)).collect();
+        (record.parked, record.unmet) = (wanted == 0, None);
+        let counted = self.counted(job);
         let has = counted.len() as u32;
         if has < wanted {
             (has..wanted).for_each(|_| self.scale_up(job));
+        } else if has > wanted && self.packed_scale_down_fails(&counted) {
+            self.jobs[job.index()].unmet = Some(wanted);
         } else {
             self.scale_down(counted, (has - wanted) as usize);
+        }
+    }
+
+    fn counted(&self, job: JobId) -> Vec<ReplicaIndex> {
+        self.jobs[job.index()].replicas().filter(|index| self.counts(*index)).collect()
+    }
+
+    /// Whether a replica that is lost is one that was to go anyway.
+    pub(super) fn is_one_too_many(&self, index: ReplicaIndex) -> bool {
+        let job = self.replicas[index as usize].job;
+        let unmet = self.jobs[job.index()].unmet;
+        unmet.is_some_and(|wanted| self.counts(index) && self.counted(job).len() as u32 > wanted)
+    }
+
+    /// What was lost may have been what stood in the way of fewer replicas.
+    pub(super) fn scale_unmet(&mut self) {
+        for job in 0..self.jobs.len() {
+            if let Some(wanted) = self.jobs[job].unmet {
+                self.scale(JobId::new(job), wanted);
+            }
         }
     }
 
@@ -51,9 +72,6 @@ impl Control {
     /// Those that serve nobody go first: the furthest from running; of these the one that has been so for the shortest
     /// time, and of these the last in order.
     fn scale_down(&mut self, mut counted: Vec<ReplicaIndex>, surplus: usize) {
-        if self.packed_scale_down_fails(&counted) {
-            return;
-        }
         match self.profile.scan.map(|options| options.scale_down) {
             Some(ScaleDown::OldestOfTheMostCrowded) => self.sort_most_crowded_first(&mut counted),
             Some(ScaleDown::YoungestOfTheLeastWell) | None => counted.sort_by_key(|index| {

@@ -27,6 +27,8 @@ pub struct JobRecord {
     pub cancelled: bool,
     /// It has no replicas for now: that all have ended does not end it.
     pub parked: bool,
+    /// So many replicas are wanted, and it was not possible to make them as few.
+    pub unmet: Option<u32>,
     /// The gravest end of a replica so far.
     pub ended: Option<(Outcome, Reason)>,
 }

@@ -231,6 +231,8 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
             pass.jitter = SimDuration::from_secs(draws.between(0, 3));
         }
     }
+    // What fails for ever must end.
+    profile.retry.limit.get_or_insert(6);
     profile.analysis.concurrency = draws.between(1, 4) as u32;
     if draws.chance(300) {
         profile.deadlines.pending = Some(SimDuration::from_secs(draws.between(60, 3600)));

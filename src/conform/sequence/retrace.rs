@@ -239,7 +239,7 @@ impl<'s> Outside<'s> {
             true => "error",
             false => STATES.iter().find(|(_, phase)| *phase == row.phase).map_or("ended", |(name, _)| name),
         };
-        let main = row.placement.as_ref().and_then(|placement| placement.claims().first());
+        let main = row.placement.as_ref().and_then(|placement| placement.claims().iter().find(|claim| claim.tasks > 0));
         RowRecord {
             id: row.id,
             model: Arc::clone(&self.jobs[row.run.job.index()]),

@@ -1,12 +1,14 @@
 //! The queue of entries and its one consumer: what is computed, and what is written of it.
 
+use std::sync::Arc;
+
 use super::options::{DeadEntries, OwnClaim, Reads, Unplaced, Writes};
 use super::rows::Carried;
 use super::{Control, ReplicaIndex};
 use crate::control::Watched;
 use crate::control::store::Wait;
 use crate::control::timer::Timer;
-use crate::event::{Command, Event, Histogram, Lifecycle, Phase, Reason, Refusal};
+use crate::event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use crate::fleet::Placement;
 use crate::ids::RunId;
 use crate::scheduler::{Candidate, Decision, decide_for, examine, still_fits};
@@ -148,8 +150,11 @@ impl Control {
     fn decide_for(&mut self, entry: &Entry, read: Option<&RowRead>) -> Decision {
         let carried = read.and_then(|_| self.carried_by(entry.row)).filter(|carried| carried.claims);
         let own = carried.filter(|_| self.scan_options().own_claim == OwnClaim::Free);
-        let own = own.and_then(|carried| self.kept_claims.get(&carried.run).cloned());
-        own.iter().flat_map(|own| own.claims()).for_each(|claim| self.fleet.release(claim));
+        let own = own.and_then(|carried| Some((carried.run, self.kept_claims.get(&carried.run).cloned()?)));
+        let demand = Arc::clone(&self.demands[entry.demand as usize].demand);
+        if let Some((run, placement)) = &own {
+            placement.claims().iter().for_each(|claim| self.fleet.release_of(*run, claim));
+        }
         self.look_at(entry.replica, entry.demand);
         let demand = &self.demands[entry.demand as usize].demand;
         let asking = self.asking(entry.run.job);
@@ -192,10 +197,11 @@ impl Control {
             return;
         }
         match decision {
-            Decision::Place(_) if failed => {
-                let reasons = Histogram::of(Reason::AnalysisFailed, self.fleet.len() as u32);
-                self.write_refusal(index, &read, (Refusal::Unfit, reasons));
+            // What has a place by now, or is another's row, is none of its business.
+            _ if failed && index == entry.replica && self.replicas[index as usize].phase == Phase::Analysing => {
+                self.end(index, Outcome::Failed, Reason::AnalysisFailed);
             }
+            _ if failed => {}
             Decision::Place(mut candidates) => {
                 let candidate = candidates.swap_remove(0);
                 let demand = &self.demands[entry.demand as usize].demand;

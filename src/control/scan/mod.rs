@@ -135,7 +135,7 @@ impl Control {
     fn begin_again_in_row(&mut self, index: ReplicaIndex, because: Reason, claims: bool) {
         let run = self.replicas[index as usize].run();
         let placement = self.replicas[index as usize].placement.clone().unwrap_or_default();
-        let node = placement.claims().first().map(|claim| claim.node);
+        let node = main_node(&placement);
         let kept = if claims { placement.clone() } else { Placement::default() };
         if node.is_some() {
             self.ask(Command::Stop { run });
@@ -176,6 +176,12 @@ impl Control {
             assert!(phase != Phase::Ended, "row {} outlives its replica", row.id);
         }
     }
+}
+
+/// The node on which a replica leads: of a model on several nodes the one with its task.
+fn main_node(placement: &Placement) -> Option<NodeId> {
+    let main = placement.claims().iter().find(|claim| claim.tasks > 0);
+    main.or(placement.claims().first()).map(|claim| claim.node)
 }
 
 /// The reason of a wake-up for a scan.

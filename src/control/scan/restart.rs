@@ -29,7 +29,7 @@ impl Control {
 
     /// A failed attempt has ended, and its row stays, with its claim.
     pub(in crate::control) fn keep_row(&mut self, index: ReplicaIndex, run: crate::ids::RunId, placement: Placement) {
-        let node = placement.claims().first().expect("what is placed has a node").node;
+        let node = super::main_node(&placement).expect("what is placed has a node");
         self.carry(index, Some(Carried { run, node, placement, claims: true }));
         self.row_changed(index);
     }

@@ -1,10 +1,14 @@
 //! Which rows of a scanned flow go first when there are to be fewer.
 
+use std::collections::BTreeMap;
+
 use super::options::PackedScaleDown;
-use super::{Control, ReplicaIndex};
+use super::{Control, ReplicaIndex, main_node};
 use crate::event::Phase;
-use crate::fleet::NodeState;
+use crate::fleet::{NodeState, Placement};
 use crate::ids::NodeId;
+use crate::scheduler::deployment::placement_scores;
+use crate::units::Score;
 use crate::workload::Strategy;
 
 /// How well a row is (GPUStack 0.6.0 and 2.3.0, `StatusScorer`).
@@ -20,16 +24,12 @@ impl Control {
     /// First how well it is, then how crowded its node is, then its row. The program adds up 100, 10 and 1 times three
     /// scores, of which the second is that of layers that do not lie on a GPU; no sum of the latter outweighs the first.
     pub(in crate::control) fn sort_most_crowded_first(&self, replicas: &mut Vec<ReplicaIndex>) {
-        let mut keyed: Vec<(Wellness, f64, Option<u64>, ReplicaIndex)> = Vec::new();
-        for index in replicas.iter() {
-            let row = self.scan.as_ref().and_then(|scan| scan.row_of.get(index).copied());
-            keyed.push((self.wellness(*index), self.placement_score(*index), row, *index));
-        }
-        keyed.sort_by(|one, two| {
-            let by_score = one.1.total_cmp(&two.1);
-            one.0.cmp(&two.0).then(by_score).then((one.2, one.3).cmp(&(two.2, two.3)))
-        });
-        *replicas = keyed.into_iter().map(|(.., index)| index).collect();
+        let scores = self.places_scored(replicas);
+        let key = |index: &ReplicaIndex| (self.scan.as_ref().and_then(|scan| scan.row_of.get(index).copied()), *index);
+        let mut keyed: Vec<_> =
+            replicas.iter().map(|index| (self.wellness(*index), scores[index], key(index))).collect();
+        keyed.sort();
+        *replicas = keyed.into_iter().map(|(.., (_, index))| index).collect();
     }
 
     /// Whether these replicas of one job cannot be made fewer.
@@ -42,11 +42,15 @@ impl Control {
         fails && replicas.iter().any(|index| is_packed(index) && self.node_of(*index).is_some())
     }
 
+    /// Where a row is, or is said to be.
+    fn place_of(&self, index: ReplicaIndex) -> Option<Placement> {
+        let placement = self.replicas[index as usize].placement.clone();
+        placement.or_else(|| self.carried(index).map(|carried| carried.placement.clone()))
+    }
+
     /// The node that a row names.
     fn node_of(&self, index: ReplicaIndex) -> Option<NodeId> {
-        let placement = self.replicas[index as usize].placement.as_ref();
-        let placed = placement.and_then(|placement| placement.claims().first()).map(|claim| claim.node);
-        placed.or(self.carried(index).map(|carried| carried.node))
+        self.place_of(index).and_then(|placement| main_node(&placement))
     }
 
     fn wellness(&self, index: ReplicaIndex) -> Wellness {
@@ -62,7 +66,19 @@ impl Control {
         }
     }
 
-    fn placement_score(&self, _index: ReplicaIndex) -> f64 {
-        0.0
+    /// How good the place of each of these replicas of one job is; nothing where it has none, or is no model's.
+    fn places_scored(&self, replicas: &[ReplicaIndex]) -> BTreeMap<ReplicaIndex, Score> {
+        let mut scores: BTreeMap<ReplicaIndex, Score> = replicas.iter().map(|index| (*index, Score::ZERO)).collect();
+        let placed: Vec<(ReplicaIndex, Placement)> =
+            replicas.iter().filter_map(|index| Some((*index, self.place_of(*index)?))).collect();
+        let Some((first, _)) = placed.first() else { return scores };
+        let replica = &self.replicas[*first as usize];
+        let demand = &self.demands[replica.demand as usize].demand;
+        let Some(deployment) = &demand.deployment else { return scores };
+        let options = &self.profile.scheduler.deployments;
+        let places: Vec<&Placement> = placed.iter().map(|(_, placement)| placement).collect();
+        let found = placement_scores(options, demand, deployment, &self.fleet, self.asking(replica.job), &places);
+        scores.extend(placed.iter().map(|(index, _)| *index).zip(found));
+        scores
     }
 }

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::candidate::{Candidate, Share};
+use super::candidate::{Candidate, Found, Share};
 use super::evaluate::with_selector;
 use super::options::DeploymentOptions;
 use super::request::{PickedGpu, Picks, Request};
 use super::search::Search;
-use super::{Answer, Evaluation, evaluate, filter, place, plan, why};
+use super::{Answer, Evaluation, evaluate, filter, place, plan, score, why};
 use crate::event::{Reason, Refusal};
 use crate::fleet::{Fleet, GpuClaim, GpuKind, ModelKey, NodeClaim, Placement, Serving};
 use crate::ids::{JobId, NodeId};
 use crate::scheduler::decide::{Candidate as Placeable, Decision};
 use crate::units::{Bytes, GpuShare, MilliCpu, Score};
-use crate::workload::{Demand, Deployment, Pick};
+use crate::workload::{Demand, Deployment, Pick, Strategy};
 
 /// Who asks: what a decision about a model reads beside its demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,39 @@ pub fn evaluate_deployment(
     fleet: &Fleet,
 ) -> Evaluation {
     evaluate(options, &request(deployment, picks_of(demand, fleet), Asking::NOBODY), &fleet.serving())
+}
+
+/// How good the places are that replicas of this model have, as its strategy scores them with all that is there; of a
+/// packed model, where a replica is a part of what fills its own GPU, none is told from another.
+pub fn placement_scores(
+    options: &DeploymentOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+    asking: Asking,
+    placements: &[&Placement],
+) -> Vec<Score> {
+    let none = || vec![Score::ZERO; placements.len()];
+    if deployment.strategy == Strategy::Binpack {
+        return none();
+    }
+    let request = request(deployment, picks_of(demand, fleet), asking);
+    let serving: Cow<Serving> = fleet.serving();
+    let nodes: Vec<u32> = (0..serving.hosts().len() as u32).collect();
+    let Ok(plan) = plan(options, &request) else { return none() };
+    let search = Search { options, request: &request, serving: &serving, plan: &plan, nodes: &nodes };
+    let written = placements.iter().map(|placement| candidate_of(placement)).collect();
+    let scores = score::scores(&search, &Found::Written(written));
+    scores.map_or_else(|_| none(), |scores| scores.into_iter().map(Score::new).collect())
+}
+
+/// A placement as its main part is scored.
+fn candidate_of(placement: &Placement) -> Candidate {
+    let main = placement.claims().iter().find(|claim| claim.tasks > 0).expect("a replica has its task on a node");
+    let claims = main.gpus.iter().map(|gpu| (u32::from(gpu.index), gpu.memory.get()));
+    let indexes = main.gpus.iter().map(|gpu| u32::from(gpu.index)).collect();
+    let main = Share { node: main.node.index(), indexes, claims: claims.collect() };
+    Candidate { main, ..Candidate::default() }
 }
 
 /// Whether the model would fit if every node were ready, whole and empty.

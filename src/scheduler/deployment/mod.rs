@@ -24,7 +24,8 @@ mod why;
 
 pub use candidate::{Candidate, Share};
 pub use demand::{
-    Asking, decide_deployment, deployment_reasons, evaluate_deployment, ever_fits_deployment, still_fits_deployment,
+    Asking, decide_deployment, deployment_reasons, evaluate_deployment, ever_fits_deployment, placement_scores,
+    still_fits_deployment,
 };
 pub use evaluate::{Evaluation, evaluate};
 pub use finding::{Need, NodeFound, findings};
