@@ -30,6 +30,7 @@ impl Control {
             live: spec.replicas,
             cancelled: false,
             parked: false,
+            unmet: None,
             ended: None,
         });
         let retry = spec.terms.retry.as_ref().filter(|retry| retry.on.contains(&RetryEvent::NoCapacity));

@@ -156,11 +156,10 @@ impl Control {
             placement.claims().iter().for_each(|claim| self.fleet.release_of(*run, claim));
         }
         self.look_at(entry.replica, entry.demand);
-        let demand = &self.demands[entry.demand as usize].demand;
         let asking = self.asking(entry.run.job);
-        let decision = decide_for(&self.profile.scheduler, demand, asking, &self.fleet, self.grouping, 1);
-        if let Some(own) = &own {
-            self.fleet.take(own);
+        let decision = decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1);
+        if let Some((run, placement)) = &own {
+            self.hold_placement(*run, demand.deployment.as_deref(), placement);
         }
         if matches!(decision, Decision::Refuse { .. }) {
             self.demands[entry.demand as usize].refused_at = Some(self.fleet.growth());
