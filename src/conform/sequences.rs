@@ -158,7 +158,8 @@ struct Stage {
 
 impl Stage {
     fn play(record: &Record, profile: Arc<Profile>) -> Answer {
-        let control = Control::new(profile, 0);
+        let mut control = Control::new(profile, 0);
+        control.look_in_rounds();
         let said = Answer { decisions: Vec::new(), run_status_changes: Vec::new(), last: Last::default() };
         let blocks = blocks_of(&record.fleet).expect("checked");
         let mut stage = Stage {

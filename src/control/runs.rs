@@ -24,11 +24,11 @@ pub(super) const STOPS_ASKED_FOR: u8 = 20;
 impl Control {
     pub(super) fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
         let demand = self.demand_number(&spec.demand);
+        let refused = !self.is_pick_selectable(spec);
         if self.runs.is_some() {
-            return self.submit_run(job, spec, demand);
+            return self.submit_run(job, spec, demand, refused);
         }
         let first = self.replicas.len() as ReplicaIndex;
-        let refused = !self.is_pick_selectable(spec);
         self.jobs.push(JobRecord {
             spec: Arc::clone(spec),
             demand,
@@ -324,7 +324,10 @@ impl Control {
         let kept_on = kept.claims().iter().map(|claim| claim.node).collect();
         if !kept.is_empty() {
             self.kept_claims.insert(run, kept);
-            self.expect_stop(run, STOPS_ASKED_FOR);
+            // What leaks is not asked for: nobody knows of it any more.
+            if !self.leaks() {
+                self.expect_stop(run, STOPS_ASKED_FOR);
+            }
         }
         self.say(Event::Ended { run, from, outcome, because, kept: kept_on });
         self.enter_silently(index, Phase::Ended);

@@ -25,6 +25,8 @@ builtin![
     "best-fit",
     "dstack",
     "dstack-0.19.10",
+    "dstack-0.21.0",
+    "dstack-0.21.1",
     "dstack-0.22.5",
     "fifo",
     "fifo-skipping",

@@ -73,7 +73,7 @@ pub fn a_log_with_judgements_is_audited_and_replayed() {
     let text = format!("{}expect:\n  - {{evaluate: '*', is: fits, at: 5m}}\n", blocks()[0]);
     let loaded = load_text("text.yaml", &text, Path::new(""), &Options::default());
     let rehearsal = loaded.unwrap_or_else(|faults| panic!("{faults}")).rehearsal;
-    let (mut records, mut audit) = (Records::default(), Audit::new(false));
+    let (mut records, mut audit) = (Records::default(), Audit::new(&rehearsal.profile));
     run(&rehearsal, RunOptions::default(), &mut [&mut records as &mut dyn Sink, &mut audit]);
     assert_eq!(audit.finish().submitted, 6);
     let said = records.0.iter().filter(|record| matches!(record.said, Said::Event(Event::Evaluated { .. })));

@@ -20,7 +20,7 @@ fn nodes_of(demand: &Demand) -> u32 {
 
 impl Control {
     /// The first so many replicas are the masters; the workers follow, those of the first replica first.
-    pub(in crate::control) fn submit_run(&mut self, job: JobId, spec: &Arc<JobSpec>, demand: u32) {
+    pub(in crate::control) fn submit_run(&mut self, job: JobId, spec: &Arc<JobSpec>, demand: u32, refused: bool) {
         let first = self.replicas.len() as ReplicaIndex;
         self.jobs.push(JobRecord {
             spec: Arc::clone(spec),
@@ -42,6 +42,8 @@ impl Control {
             attempt: 0,
             ending: None,
             submitted: self.now,
+            changed: true,
+            startup: spec.terms.startup,
             capacity_retry: retry.map(|retry| retry.duration),
             groups: Vec::new(),
             settled: false,
@@ -62,6 +64,9 @@ impl Control {
             self.add_workers(job, group);
         }
         self.flow().index_run(job);
+        if refused {
+            self.end_run(job, (Outcome::Refused, Reason::PickRefused));
+        }
     }
 
     /// A record for the last member of a group.
@@ -123,13 +128,14 @@ impl Control {
         member.news = member.news.or(Some((outcome, because)));
     }
 
-    /// Without loops, what is heard is noticed at once, and by those who wait for it.
+    /// What is heard is noticed when it is looked at next, and by those who wait for it; without loops, at once.
     fn notice(&mut self, index: ReplicaIndex) {
-        if self.flow().is_ideal() {
-            let job = self.flow().member(index).run;
-            self.flag(index);
-            self.stir(job);
+        let job = self.flow().member(index).run;
+        match self.flow().is_ideal() {
+            true => self.flag(index),
+            false => self.flow().index_member(index),
         }
+        self.stir(job);
     }
 
     /// What it runs on is given up.
@@ -194,6 +200,7 @@ impl Control {
                 }
             }
         }
+        self.stir(job);
         for _ in counted.len()..wanted as usize {
             let master = self.add_to_job(job);
             let run = self.flow().run(job);
