@@ -154,6 +154,7 @@ impl Control {
             self.enter(index, Phase::Analysing, None);
             let run = self.replicas[index as usize].run();
             self.analysing.insert(run);
+            self.say(Event::AnalysisStarted { run });
             self.ask(Command::Analyse { run });
             self.drop_stale_analyses();
         }
@@ -174,8 +175,10 @@ impl Control {
         let options = self.profile.passes.place;
         if self.queue.is_empty() {
             self.fresh.clear();
-            // Whoever comes while the last of a batch is decided belongs to the next.
-            self.place_pass.interrupted_after = None;
+            // With nobody left the pass is over, unless the last one is still being decided.
+            if self.deciding.is_none() {
+                self.place_pass.interrupted_after = None;
+            }
             return;
         }
         let due = self.place_pass_due();

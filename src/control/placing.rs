@@ -8,9 +8,12 @@ use super::safety;
 use super::store::{ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
-use crate::ids::NodeId;
-use crate::scheduler::{Candidate, Decision, NeverFits, decide, examine, still_fits};
-use crate::workload::Demand;
+use crate::fleet::Hosting;
+use crate::ids::{JobId, NodeId};
+use crate::scheduler::deployment::{Evaluation, evaluate_deployment};
+use crate::scheduler::offers::GangRule;
+use crate::scheduler::{Asking, Candidate, Decision, NeverFits, decide, decide_for, ever_fits, examine, still_fits};
+use crate::workload::{Demand, Deployment};
 
 /// A decision that is being made.
 pub struct Deciding {
@@ -36,7 +39,8 @@ impl Control {
             let examination = examine(&self.profile.scheduler, demand, &self.fleet);
             self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
         }
-        let decision = decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, keep);
+        let asking = self.asking(replica.job);
+        let decision = decide_for(&self.profile.scheduler, demand, asking, &self.fleet, self.grouping, keep);
         if !takes_time {
             self.conclude(index, decision, self.fleet.growth());
             return;
@@ -54,11 +58,31 @@ impl Control {
 
     /// Answers what the scheduler would say to a demand now: the very stages of a decision, and nothing comes of it.
     pub(super) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
-        let (refusal, reasons) = match decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, 1) {
-            Decision::Place(_) => (None, Histogram::default()),
-            Decision::Refuse { refusal, reasons } => (Some(refusal), reasons),
+        let (refusal, reasons) = match &demand.deployment {
+            Some(deployment) => self.evaluate_model(demand, deployment),
+            None => match decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, 1) {
+                Decision::Place(_) => (None, Histogram::default()),
+                Decision::Refuse { refusal, reasons } => (Some(refusal), reasons),
+            },
         };
         self.say(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
+    }
+
+    /// A released program may judge a model by other checks than it places it by; the default profile does not.
+    fn evaluate_model(&self, demand: &Demand, deployment: &Deployment) -> (Option<Refusal>, Histogram) {
+        let options = &self.profile.scheduler;
+        match evaluate_deployment(&options.deployments, demand, deployment, &self.fleet) {
+            Evaluation::Compatible { .. } => (None, Histogram::default()),
+            Evaluation::Incompatible(reasons) => {
+                let ever = ever_fits(options, demand, &self.fleet);
+                (Some(if ever { Refusal::Unfit } else { Refusal::Never }), reasons)
+            }
+        }
+    }
+
+    /// As which model's replica it is placed.
+    pub(super) fn asking(&self, job: JobId) -> Asking {
+        Asking { job: Some(job), replicas: self.jobs[job.index()].spec.replicas }
     }
 
     fn versions_of(&self, candidates: &[Candidate]) -> Vec<(NodeId, u64)> {
@@ -147,8 +171,33 @@ impl Control {
         }
     }
 
+    /// What it takes is taken.
+    pub(super) fn enter_ledger(&mut self, index: ReplicaIndex, placement: &Placement) {
+        let replica = &self.replicas[index as usize];
+        let (run, job) = (replica.run(), replica.job);
+        match self.demands[replica.demand as usize].demand.deployment.clone() {
+            None => self.fleet.take(placement),
+            Some(deployment) => self.fleet.host(
+                run,
+                placement,
+                &Hosting {
+                    model: Asking::key(job),
+                    model_name: Arc::clone(&deployment.model.name),
+                    backend: Arc::from(deployment.backend.name()),
+                },
+            ),
+        }
+        // A first node that goes elsewhere may leave its others what they need: then taking makes room.
+        if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
+            self.fleet.ask_again();
+        }
+        for claim in placement.claims() {
+            self.nodes[claim.node.index()].runs.insert(index);
+        }
+    }
+
     /// Enters a placement: into the ledger, into the log, and to the world.
-    fn place(&mut self, index: ReplicaIndex, candidate: Candidate) {
+    pub(super) fn place(&mut self, index: ReplicaIndex, candidate: Candidate) {
         let replica = &self.replicas[index as usize];
         let run = replica.run();
         let demand = &self.demands[replica.demand as usize].demand;
@@ -162,10 +211,7 @@ impl Control {
             self.outbox.push_back(crate::event::Output::Event(Event::SafetyBroken { run, node, what }));
         }
         let Candidate { placement, score } = candidate;
-        self.fleet.take(&placement);
-        for claim in placement.claims() {
-            self.nodes[claim.node.index()].runs.insert(index);
-        }
+        self.enter_ledger(index, &placement);
         self.say(Event::Placed { run, score, placement: placement.clone() });
         self.ask(Command::Start { run, placement: placement.clone() });
         self.replicas[index as usize].placement = Some(placement);

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::policies::PolicyOptions;
 use super::polled::RunsOptions;
+use super::scan::ScanOptions;
 use crate::fleet::NodeState;
 use crate::scheduler::{FilterName, SchedulerOptions};
 use crate::units::{Permille, SimDuration, text_form};
@@ -32,6 +33,9 @@ pub struct Profile {
     /// Jobs are runs of nodes that loops look at; without it, they wait in one queue that the passes look at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<RunsOptions>,
+    /// Replicas have rows that are scanned; without it, they wait in one queue that the passes look at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scan: Option<ScanOptions>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +106,12 @@ pub struct HeartbeatOptions {
     /// For how long it counts against a node that it has ceased to be ready; what the `readiness` scorer reads.
     #[serde(with = "text_form")]
     pub flap_window: SimDuration,
+    /// Silence is noticed to have outlasted its grace at a multiple of this alone; at once if absent.
+    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    pub checked_every: Option<SimDuration>,
+    /// The same of eviction.
+    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    pub evicted_every: Option<SimDuration>,
 }
 
 /// The longest stay in each state that is not final; its expiry is an event. Waiting and running have none but what a
@@ -144,6 +154,8 @@ pub enum ProfileError {
     NoReadiness,
     #[error("exempts demands from the `{0}` filter; only a profile marked `historic: true` may")]
     Exemption(&'static str),
+    #[error("has a value of `{0}` that only a profile marked `historic: true` may have")]
+    OnlyHistoric(&'static str),
     #[error("commits without a recheck; only a profile marked `historic: true` may")]
     NoRecheck,
     #[error("names the `{0}` filter twice")]
@@ -206,6 +218,7 @@ impl Profile {
         }
         faults.extend(self.faulty_numbers());
         faults.extend(self.runs.iter().flat_map(|runs| runs.faults(self.historic)));
+        faults.extend(self.scan.iter().flat_map(|scan| scan.faults(self.historic)));
         faults
     }
 
@@ -229,6 +242,12 @@ impl Profile {
             faults.extend((each && pass.batch.is_some()).then_some(ProfileError::BatchOfEach(name)));
         }
         faults.extend(self.retry.first.is_zero().then_some(ProfileError::NoTime("retry.first")));
+        for (name, every) in [
+            ("heartbeat.checked_every", self.heartbeat.checked_every),
+            ("heartbeat.evicted_every", self.heartbeat.evicted_every),
+        ] {
+            faults.extend(every.is_some_and(SimDuration::is_zero).then_some(ProfileError::NoTime(name)));
+        }
         faults.extend(self.heartbeat.every.is_zero().then_some(ProfileError::NoTime("heartbeat.every")));
         if !matches!(self.heartbeat.becomes, NodeState::NotReady | NodeState::Unreachable) {
             faults.push(ProfileError::Silence { found: format!("{:?}", self.heartbeat.becomes).to_lowercase() });

@@ -36,6 +36,7 @@ impl Control {
             added: Vec::new(),
             live: spec.replicas,
             cancelled: false,
+            parked: false,
             ended: None,
         });
         for number in 0..spec.replicas {
@@ -74,6 +75,8 @@ impl Control {
             stopping: None,
             stopped_on: SmallVec::new(),
             dismissed: false,
+            last_restart: None,
+            watch: None,
             due: self.now,
             processed: 0,
         });
@@ -86,7 +89,8 @@ impl Control {
     }
 
     fn demand_number(&mut self, demand: &Demand) -> u32 {
-        if let Some(number) = self.demand_index.get(demand) {
+        // Of a model it counts whose replica it is, so that no two deployments have one answer.
+        if let Some(number) = self.demand_index.get(demand).filter(|_| demand.deployment.is_none()) {
             return *number;
         }
         let (number, demand) = (self.demands.len() as u32, Arc::new(demand.clone()));
@@ -97,6 +101,9 @@ impl Control {
 
     /// A pending replica waits for its analysis, or for its place.
     pub(super) fn queue_up(&mut self, index: ReplicaIndex) {
+        if self.scan.is_some() {
+            return self.want_row(index);
+        }
         match self.replicas[index as usize].analysed {
             true => self.enter_queue(index),
             false => {
@@ -144,6 +151,10 @@ impl Control {
             replica.held = None;
             replica.wait = Wait::Nothing;
         }
+        replica.watch = None;
+        if to == Phase::Running {
+            self.bind_policy(index);
+        }
         self.set_deadline(index);
     }
 
@@ -168,6 +179,9 @@ impl Control {
     /// A fact about a run. One about an attempt that is over changes nothing but the claims it may have left.
     pub(super) fn run_fact(&mut self, run: RunId, fact: Lifecycle) {
         let index = self.jobs[run.job.index()].replica(run.replica).expect("checked at the door");
+        if self.scan.is_some() && matches!(fact, Lifecycle::Analysed | Lifecycle::AnalysisFailed) {
+            return self.computed(run, fact);
+        }
         self.analysing.remove(&run);
         let replica = &self.replicas[index as usize];
         if replica.attempt != run.attempt || replica.phase == Phase::Ended {
@@ -228,6 +242,9 @@ impl Control {
     }
 
     fn late_fact(&mut self, run: RunId, fact: Lifecycle) {
+        if self.is_carried(run) {
+            return;
+        }
         let is_over = match fact {
             Lifecycle::Stopped
             | Lifecycle::StartFailed
@@ -262,15 +279,24 @@ impl Control {
 
     /// Ends a replica from whatever phase it is in; one that holds something is told to stop first.
     pub(super) fn stop(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+        if self.runs.is_some() {
+            return self.member_unwanted(index, outcome, because);
+        }
         match self.replicas[index as usize].phase {
             Phase::Pending | Phase::Analysing => self.end(index, outcome, because),
             Phase::Scheduled | Phase::Preparing | Phase::Running => {
                 self.replicas[index as usize].stopping = Some((outcome, because));
+                if !self.is_tried_again(index, outcome, because) {
+                    self.delete_row(index);
+                }
                 self.enter(index, Phase::Stopping, Some(because));
                 let run = self.replicas[index as usize].run();
                 self.ask(Command::Stop { run });
             }
-            Phase::Stopping => self.replicas[index as usize].stopping = Some((outcome, because)),
+            Phase::Stopping => {
+                self.replicas[index as usize].stopping = Some((outcome, because));
+                self.delete_row(index);
+            }
             Phase::Ended => {}
         }
     }
@@ -307,31 +333,54 @@ impl Control {
     /// Ends a run and frees all it holds but `kept`, which stays taken until it is known to be over; on a node that is
     /// gone it is.
     pub(super) fn end_keeping(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, kept: Placement) {
+        let replica = &self.replicas[index as usize];
+        let (run, from) = (replica.run(), replica.phase);
+        let ran = if from == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };
+        let again = self.is_tried_again(index, outcome, because);
+        let stays = again && outcome == Outcome::Failed && self.restarts_in_place(index);
+        if stays {
+            let placement = self.replicas[index as usize].placement.clone().expect("it restarts where it is");
+            self.close_attempt(index, outcome, because, placement.clone());
+            self.keep_row(index, run, placement);
+        } else {
+            self.delete_row(index);
+            let kept = self.close_attempt(index, outcome, because, kept);
+            // What leaks is not asked for: nobody knows of it any more.
+            if !kept.is_empty() && !self.leaks() {
+                self.expect_stop(run, STOPS_ASKED_FOR);
+            }
+        }
+        self.follow(index, outcome, because, ran, again);
+    }
+
+    /// The end of an attempt, whatever follows. Gives back what is kept of its claim.
+    pub(super) fn close_attempt(
+        &mut self,
+        index: ReplicaIndex,
+        outcome: Outcome,
+        because: Reason,
+        kept: Placement,
+    ) -> Placement {
         let (_, kept) = kept.split(|node| self.fleet.node(node).status.state == NodeState::Gone);
         self.withdraw(index);
         let replica = &mut self.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
-        let ran = if from == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };
         let placement = replica.placement.take().unwrap_or_default();
         replica.stopping = None;
         replica.stopped_on.clear();
         for claim in placement.claims() {
             self.nodes[claim.node.index()].runs.remove(&index);
             if !kept.touches(claim.node) {
-                self.fleet.release(claim);
+                self.fleet.release_of(run, claim);
             }
         }
         let kept_on = kept.claims().iter().map(|claim| claim.node).collect();
         if !kept.is_empty() {
-            self.kept_claims.insert(run, kept);
-            // What leaks is not asked for: nobody knows of it any more.
-            if !self.leaks() {
-                self.expect_stop(run, STOPS_ASKED_FOR);
-            }
+            self.kept_claims.insert(run, kept.clone());
         }
         self.say(Event::Ended { run, from, outcome, because, kept: kept_on });
         self.enter_silently(index, Phase::Ended);
-        self.follow(index, outcome, because, ran);
+        kept
     }
 
     /// What was told to stop may have stopped, and its word been lost: unless it is heard of by then, it is asked again.
@@ -360,36 +409,38 @@ impl Control {
             Wait::Queue => self.leave_queue(index, Wait::Nothing),
             // Its commit is void with the next version.
             Wait::Decision => self.deciding = None,
-            Wait::Nothing | Wait::Analysis | Wait::BackOff => {}
+            Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff => {}
         }
+        self.drop_entries(index);
         if phase == Phase::Analysing && self.analysing.remove(&run) {
             self.ask(Command::AbandonAnalysis { run });
         }
     }
 
-    /// Another attempt, or the end for good.
-    fn follow(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, ran: SimDuration) {
-        if self.runs.is_some() {
-            return self.member_ended(index);
-        }
-        let replica = &mut self.replicas[index as usize];
+    /// Whether another attempt is to follow, if the limit of attempts lets it.
+    fn is_tried_again(&self, index: ReplicaIndex, outcome: Outcome, because: Reason) -> bool {
+        let replica = &self.replicas[index as usize];
         let job = &self.jobs[replica.job.index()];
-        let spec = &job.spec;
-        if job.cancelled || replica.dismissed {
-            self.finish(index, outcome, because);
-            return;
-        }
         let by_itself = matches!(because, Reason::Completed | Reason::Failed);
         let again = match outcome {
-            Outcome::Completed => spec.restart == Restart::Always,
-            Outcome::Failed => !by_itself || spec.restart != Restart::Never,
+            Outcome::Completed => job.spec.restart == Restart::Always,
+            Outcome::Failed => !by_itself || job.spec.restart != Restart::Never,
             Outcome::Lost => true,
             Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired | Outcome::Refused => false,
         };
+        again && !job.cancelled && !replica.dismissed
+    }
+
+    /// Another attempt, or the end for good.
+    fn follow(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, ran: SimDuration, again: bool) {
+        if self.runs.is_some() {
+            return self.member_ended(index);
+        }
         if !again {
             self.finish(index, outcome, because);
             return;
         }
+        let replica = &mut self.replicas[index as usize];
         // Losing a node or a GPU is nobody's failure: it costs no attempt and no pause.
         let next = match outcome {
             Outcome::Lost => Next::After(SimDuration::ZERO),
@@ -398,15 +449,38 @@ impl Control {
             | Outcome::Cancelled
             | Outcome::NeverFits
             | Outcome::Expired
-            | Outcome::Refused => replica.retry.failed(&self.profile.retry_of(spec), ran),
+            | Outcome::Refused => {
+                let policy = self.profile.retry_of(&self.jobs[replica.job.index()].spec);
+                replica.retry.failed(&policy, ran)
+            }
         };
         match next {
-            Next::GiveUp => self.finish(index, outcome, Reason::RetryLimit),
-            Next::After(pause) => self.begin_again(index, self.now.saturating_add(pause), because),
+            Next::GiveUp => {
+                self.delete_row(index);
+                self.finish(index, outcome, Reason::RetryLimit);
+            }
+            Next::After(pause) => {
+                let at = if outcome == Outcome::Lost { self.now } else { self.restart_due(index, pause) };
+                self.begin_again(index, at, because);
+            }
         }
     }
 
     fn begin_again(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
+        self.begin_next_attempt(index, at, because);
+        if at == self.now {
+            self.restart(index);
+            return;
+        }
+        let replica = &mut self.replicas[index as usize];
+        replica.wait = Wait::BackOff;
+        let version = replica.version;
+        self.timers.set(at, Timer::RetryDue { replica: index, version });
+        self.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, self.fleet.len() as u32)));
+    }
+
+    /// The next attempt begins, pending, and is to be tried at `at`.
+    pub(super) fn begin_next_attempt(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
         let replica = &mut self.replicas[index as usize];
         replica.attempt += 1;
         replica.phase = Phase::Pending;
@@ -414,16 +488,9 @@ impl Control {
         replica.version += 1;
         replica.held = None;
         replica.due = at;
-        let (run, version) = (replica.run(), replica.version);
+        let run = replica.run();
         self.say(Event::Retry { run, at, because });
         self.set_deadline(index);
-        if at == self.now {
-            self.queue_up(index);
-            return;
-        }
-        self.replicas[index as usize].wait = Wait::BackOff;
-        self.timers.set(at, Timer::RetryDue { replica: index, version });
-        self.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, self.fleet.len() as u32)));
     }
 
     /// A replica has ended for good; with the last one, so has its job, as its gravest replica did.
@@ -435,7 +502,7 @@ impl Control {
         if !dismissed || record.cancelled {
             record.ended = record.ended.max(Some((outcome, because)));
         }
-        if record.live == 0 {
+        if record.live == 0 && !record.parked {
             let (outcome, because) = record.ended.unwrap_or((outcome, because));
             self.say(Event::JobEnded { job, outcome, because });
         }

@@ -12,7 +12,7 @@ use crate::event::{Event, Input, Outcome, Phase, Sink};
 use crate::fleet::{GpuState, NodeShape, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::units::SimTime;
-use crate::workload::{Gang, JobSpec, Pick, StartupOrder};
+use crate::workload::{Coverage, Gang, JobSpec, Pick, StartupOrder, UtilizationPolicy, UtilizationRule};
 
 /// Panics at the first record that cannot be true.
 #[derive(Default)]
@@ -30,6 +30,8 @@ pub struct Audit {
     cpu_taken: BTreeMap<NodeId, u64>,
     gpu_milli_taken: BTreeMap<GpuId, u64>,
     unsafe_runs: Vec<RunId>,
+    /// Who runs under a utilization policy.
+    bound: BTreeMap<RunId, UtilizationPolicy>,
     at: SimTime,
     step: u64,
 }
@@ -69,6 +71,8 @@ impl Audit {
         let excused = self.unsafe_runs.contains(&run);
         let whole = match &spec.demand.pick {
             _ if self.nodes_of(&spec) > 1 => placement.tasks() == 1,
+            // A replica of a model has its one task on its main node, wherever its GPUs were picked.
+            _ if spec.demand.deployment.is_some() => placement.tasks() == 1,
             Some(pick @ Pick::AllGpus(_)) => placement.claims().len() == pick.nodes().len(),
             Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => placement.tasks() == spec.demand.tasks,
         };
@@ -94,8 +98,7 @@ impl Audit {
 
     /// Nodes of each replica: more than one where the tasks of a gang are runs' nodes.
     fn nodes_of(&self, spec: &JobSpec) -> u32 {
-        let is_apart = spec.demand.gang == Gang::Spread && !matches!(spec.demand.pick, Some(Pick::AllGpus(_)));
-        if self.has_runs && is_apart { spec.demand.tasks } else { 1 }
+        if self.has_runs { spec.demand.nodes_apart() } else { 1 }
     }
 
     /// When a node of a run begins, all of its replica have their places, each on another host; the masters come first,
@@ -150,6 +153,18 @@ impl Audit {
         let known = self.phases.get_mut(&(run.job, run.replica)).expect("only what was submitted moves");
         assert_eq!(*known, (run.attempt, from), "{run} does not leave {from:?}");
         known.1 = to;
+        if from == Phase::Running {
+            self.bound.remove(&run);
+        }
+    }
+
+    /// A policy holds for those it binds alone; under the default rule what covered the window is as long as it.
+    fn covered(&self, run: RunId, covered: &Coverage) {
+        let policy = self.bound.get(&run).unwrap_or_else(|| panic!("{run} is under no policy, and one fired for it"));
+        assert!(!covered.gpus.is_empty() && covered.first <= covered.last, "{run}: {covered:?} covers nothing");
+        let length = covered.last.since(covered.first);
+        let is_whole = policy.rule != UtilizationRule::Covered || length >= policy.time_window;
+        assert!(is_whole, "{run}: {covered:?} is no whole window");
     }
 }
 
@@ -169,11 +184,13 @@ impl Sink for Audit {
                     self.phases.insert((*job, number), (1, Phase::Pending));
                 }
             }
-            Input::NodeReported { .. }
+            Input::FleetDeclared { .. }
+            | Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::ForeignUse { .. }
             | Input::Run { .. }
+            | Input::UsageSample { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }
@@ -248,6 +265,18 @@ impl Sink for Audit {
             Event::Evaluated { refusal, reasons, .. } => {
                 assert_eq!(refusal.is_none(), reasons.is_empty(), "what does not fit does so for a reason");
             }
+            Event::AnalysisStarted { run } => {
+                assert!(self.jobs.len() > run.job.index(), "what is analysed was submitted");
+            }
+            Event::PolicyBound { run, values, .. } => {
+                let phase = self.phases[&(run.job, run.replica)];
+                assert_eq!(phase, (run.attempt, Phase::Running), "{run} is bound while it does not run");
+                assert!(self.bound.insert(*run, *values).is_none(), "{run} is bound twice");
+            }
+            Event::PolicyFired { run, covered, .. } | Event::PolicyWarned { run, covered, .. } => {
+                self.covered(*run, covered);
+            }
+            Event::SampleOdd { run, .. } => assert!(self.bound.contains_key(run), "{run} is under no policy"),
             Event::CommitRefused { .. } | Event::DeadlineExpired { .. } => {}
         }
     }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::blocks::BlockSet;
+use super::instance::Instance;
 use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
 use crate::units::{Bytes, GpuShare, MilliCpu, Money};
 
@@ -35,6 +37,9 @@ pub struct NodeShape {
     pub price_per_hour: Option<Money>,
     pub rack: Option<Arc<str>>,
     pub switch: Option<Arc<str>>,
+    /// What makes it an instance of a fleet, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<Arc<Instance>>,
 }
 
 /// What the system keeps for itself.
@@ -155,6 +160,8 @@ pub struct NodeStatus {
     pub cpu_taken: MilliCpu,
     pub ram_taken: Bytes,
     pub gpus: SmallVec<[GpuStatus; 8]>,
+    /// Blocks that are held, of an instance.
+    pub blocks: BlockSet,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -218,6 +225,7 @@ impl NodeStatus {
             cpu_taken: MilliCpu::ZERO,
             ram_taken: Bytes::ZERO,
             gpus: shape.gpus.iter().map(|_| gpu).collect(),
+            blocks: BlockSet::default(),
         }
     }
 

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use super::arrivals::arrivals;
+use super::arrivals::{Coming, arrivals};
 use super::demand;
 use super::deployment;
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text};
 use super::lengths::lengths;
+use super::parse::parse;
+use super::policies;
 use super::terms;
 use super::tree::{Node, Tree};
+use super::usage::{Places, Sampled, sampling, usage};
 use super::world::{World, copies};
 use crate::control::Profile;
 use crate::ids::JobId;
@@ -17,6 +20,7 @@ use crate::rng::{self, Lengths, Stream};
 use crate::units::{Permille, SimDuration, SimTime};
 use crate::workload::{
     Arrival, Backoff, Course, Demand, Ending, GpuTake, JobSpec, Pick, Restart, RetryPolicy, Unselectable,
+    UtilizationOverrides,
 };
 
 const RESTARTS: [(&str, Restart); 3] =
@@ -26,7 +30,7 @@ const ENDINGS: [(&str, Ending); 2] = [("completed", Ending::Completed), ("failed
 const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), ("refuse", Unselectable::Refuse)];
 
 /// Fields of a job besides those of its demand.
-const FIELDS: [&str; 24] = [
+const FIELDS: [&str; 27] = [
     "name",
     "at",
     "count",
@@ -51,6 +55,9 @@ const FIELDS: [&str; 24] = [
     "unselectable",
     "startup_order",
     "stop_criteria",
+    "usage",
+    "sampling",
+    "utilization_policy",
 ];
 
 /// Of a retry policy: by number, or by event.
@@ -66,6 +73,9 @@ pub(super) struct Setting<'s> {
     pub profile: &'s Profile,
     pub seed: u64,
     pub until: Option<SimTime>,
+    /// How samples are taken of jobs that do not say otherwise.
+    pub sampled: &'s Sampled,
+    pub places: &'s Places<'s>,
 }
 
 /// A job with what else is known of it until all are in order.
@@ -83,6 +93,22 @@ pub(super) fn read(file: &Fields<'_>, world: &mut World, setting: &Setting<'_>, 
         entry(tree, world, setting, &mut drafts, report);
     }
     drafts
+}
+
+/// A job by its demand alone, as it is typed on the command line.
+pub(super) fn asked(typed: &str, world: &mut World, report: &mut Report) -> Option<(Demand, u32)> {
+    let source = report.add_source("command line", typed);
+    let tree = parse(typed, source, report)?;
+    let mut known = demand::FIELDS.to_vec();
+    known.extend(deployment::FIELDS);
+    let fields = Fields::read(&tree, "a job", &known, report)?;
+    let demand = demand::read(&fields, world, report);
+    let replicas = fields.count("replicas", 1, report).unwrap_or(1);
+    if replicas > MAX_REPLICAS {
+        let message = format!("{replicas} replicas; at most {MAX_REPLICAS} are understood");
+        report.error_with_help(fields.key_span("replicas"), message, "ask for fewer");
+    }
+    Some((demand, replicas))
 }
 
 /// Puts all jobs in order, gives them their ids and enters them into the world.
@@ -122,12 +148,24 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
     let mut known = FIELDS.to_vec();
     known.extend(demand::FIELDS.iter().filter(|key| **key != "replicas"));
     known.extend(deployment::FIELDS);
+    known.extend(requirements::FIELDS);
     let Some(fields) = Fields::read(tree, "a job", &known, report) else { return };
     let name_tree = fields.require("name", "chat", report);
     let demand = demand::read(&fields, world, report);
-    let spec = spec(&fields, demand, setting.profile, report);
+    let sampled = match fields.get("sampling") {
+        Some(tree) => sampling(tree, setting.sampled, report).unwrap_or_default(),
+        None => setting.sampled.clone(),
+    };
+    let mut spec = spec(&fields, demand, setting.profile, report);
+    let policy = fields.get("utilization_policy");
+    let place = name_tree.map_or(fields.place(), |tree| tree.span);
+    spec.utilization =
+        policies::utilization(policy, sampled.interval, place, setting.profile, report).unwrap_or_default();
     let run = fields.get("duration").and_then(|tree| lengths(tree, report));
-    let course = course(&fields, run, report);
+    let mut course = course(&fields, run, report);
+    course.usage = fields.get("usage").and_then(|tree| usage(tree, setting.places, report)).map(Arc::new);
+    course.sampling = sampled.sampling;
+    warn_of_policies(&fields, &spec, &course, setting.profile, report);
     let cancel_at = fields.value::<SimTime>("cancel_at", report);
     let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));
     let typed = name.map_or("", |(_, name)| name);
@@ -160,6 +198,22 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
         let spec = Arc::new(JobSpec { name, ..spec.clone() });
         let arrival = Arrival { at, spec, course, recorded_wait: None };
         drafts.push(Draft { arrival, cancel_at, span: name_tree.span });
+    }
+}
+
+/// A policy without samples, and use of GPUs that a job does not have.
+fn warn_of_policies(fields: &Fields<'_>, spec: &JobSpec, course: &Course, profile: &Profile, report: &mut Report) {
+    let has_gpus = spec.demand.task.gpus.is_some() || spec.demand.deployment.is_some();
+    for key in ["usage", "utilization_policy"].iter().filter(|key| fields.has(key) && !has_gpus) {
+        report.warning(
+            fields.key_span(key),
+            format!("`{key}` of a job without GPUs"),
+            "add `gpus: 1`, or leave it out",
+        );
+    }
+    if course.usage.is_none() && has_gpus && profile.policies.utilization.bind(&spec.utilization).is_some() {
+        let message = "a utilization policy binds this job, and nothing is known of its GPUs: it is never sampled";
+        report.warning(fields.place(), message, "add `usage: 90%`, or what its GPUs do");
     }
 }
 
@@ -212,13 +266,16 @@ fn generated(
         let help = "add `until: 8h` or `count: 100`";
         report.error_with_help(fields.key_span("arrivals"), "it is not said when the arrivals end", help);
     }
-    let Some(arrivals) = arrivals(tree, report) else { return Vec::new() };
+    let Some(Coming { arrivals, batch }) = arrivals(tree, report) else { return Vec::new() };
     if until.is_none() && count.is_none() {
         return Vec::new();
     }
     let wanted = count.map_or(usize::MAX, |count| count as usize);
     let mut stream = Stream::new(setting.seed, "arrivals", rng::entity(&[name]));
-    let times = arrivals.times(&mut stream, from, until.unwrap_or(SimTime::MAX), wanted.min(most + 1));
+    let enough = wanted.min(most + 1);
+    let instants = arrivals.times(&mut stream, from, until.unwrap_or(SimTime::MAX), enough);
+    // A stream of their own, so that how many come together does not move when they do.
+    let times = batch.spread(&instants, &mut Stream::new(setting.seed, "batches", rng::entity(&[name])), enough);
     if times.len() > most {
         report.error_with_help(tree.span, format!("more than {MAX_JOBS} jobs"), "write an earlier `until`");
         return Vec::new();
@@ -266,6 +323,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         restart,
         retry: fields.get("retry").and_then(|tree| retry(tree, profile, restart, report)),
         terms: terms::read(fields, report),
+        utilization: UtilizationOverrides::default(),
         unselectable: fields
             .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
             .unwrap_or_default(),

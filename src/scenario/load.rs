@@ -9,16 +9,18 @@ use super::emit::emit;
 use super::expectations::{self, Setting};
 use super::fields::{Fields, text};
 use super::parse::parse;
-use super::profiles;
+use super::profiles::{self, Changes};
 use super::source::read_text;
 use super::trace_source::{self, TraceUse};
+use super::usage::{Places, Sampled, sampling};
 use super::world::World;
-use super::{changes, deployment, endless, failures, faults, jobs, nodes};
+use super::{changes, deployment, endless, failures, faults, instances, jobs, nodes};
 use crate::control::Profile;
 use crate::engine::Rehearsal;
 use crate::expect::{Expectation, Reproduction, ShareAt};
 use crate::trace::Roots;
 use crate::units::SimTime;
+use crate::workload::Demand;
 
 /// What the command line says over the file. Each text is checked like the file, and shown where it was typed.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +33,8 @@ pub struct Options {
     pub until: Option<String>,
     /// An option of the profile that is to be as in the profile's base: `scheduler.filters.ready.unless`.
     pub as_in_base: Option<String>,
+    /// A job that is asked about and not run, as the file would describe it: `{model: qwen3-32b, replicas: 2}`.
+    pub asked: Option<String>,
     /// Where the files of traces are looked for.
     pub roots: Roots,
 }
@@ -42,6 +46,8 @@ pub struct Loaded {
     pub expectations: Vec<Expectation>,
     /// Run each by loading the file again with its profile in [`Options::profile`].
     pub reproductions: Vec<Reproduction>,
+    /// What [`Options::asked`] asks for: each replica's demand, and how many there are.
+    pub asked: Option<(Demand, u32)>,
     /// The report that the scenario repeats: `gpustack#1548`.
     pub report: Option<String>,
     pub tags: Vec<String>,
@@ -53,12 +59,14 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 21] = [
+pub(super) const FIELDS: [&str; 23] = [
     "scenario",
     "report",
     "seed",
     "seeds",
     "profile",
+    "policies",
+    "sampling",
     "until",
     "tags",
     "include",
@@ -182,15 +190,19 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
     let head = head(&file, folder, options.as_in_base.as_deref(), report);
     let mut world = World::default();
-    nodes::read(&file, &mut world, report);
+    let base = nodes::read(&file, &mut world, report);
     let profile = match head.profile {
         Some(profile) => profile,
         // What a job leaves to the profile is of no account then: the file is not run.
         None => Arc::new(profiles::profile(DEFAULT_PROFILE, source.start(), folder, report)?),
     };
+    instances::read(&file, &base, &mut world, &profile, report);
     // Before the jobs of the file, which may pick nodes of the trace.
     let (trace, traced) = trace_source::read(&file, &options.roots, &mut world, report).unzip();
-    let setting = jobs::Setting { profile: &profile, seed: head.seed, until: head.until };
+    let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
+    let places = Places { folder, roots: &options.roots };
+    let setting =
+        jobs::Setting { profile: &profile, seed: head.seed, until: head.until, sampled: &sampled, places: &places };
     let mut drafts = jobs::read(&file, &mut world, &setting, report);
     deployment::check_cached(&world, report);
     drafts.extend(traced.into_iter().flatten());
@@ -198,7 +210,8 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
         report.error_with_help(file.place(), "there are no nodes", help);
     }
-    if drafts.is_empty() && !file.has("jobs") && !report.has_errors() {
+    let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
+    if drafts.is_empty() && !file.has("jobs") && options.asked.is_none() && !report.has_errors() {
         let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
         report.warning(file.place(), "nothing is asked of these nodes", help);
     }
@@ -218,6 +231,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         source: effective,
         seed: head.seed,
         profile,
+        fleets: world.fleets,
         nodes: world.nodes,
         arrivals,
         cancellations,
@@ -231,6 +245,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         rehearsal,
         expectations,
         reproductions,
+        asked,
         report: head.report,
         tags: head.tags,
         trace,
@@ -242,13 +257,14 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
 fn head(file: &Fields<'_>, folder: &Path, as_in_base: Option<&str>, report: &mut Report) -> Head {
     let title = file.require("scenario", "A sentence that says what must be so", report);
     let title = title.and_then(|tree| text(tree, "a sentence that says what must be so", report));
+    let changes = Changes { as_in_base, policies: file.get("policies") };
     let profile = match file.get("profile") {
-        None => profiles::profile_with(DEFAULT_PROFILE, file.place(), folder, as_in_base, report),
+        None => profiles::profile_with(DEFAULT_PROFILE, file.place(), folder, changes, report),
         Some(tree) => {
             // What was typed on the command line was typed where we stand, and not beside the file.
             let folder = if report.is_typed(tree.span) { Path::new("") } else { folder };
             text(tree, "the name of a profile", report)
-                .and_then(|name| profiles::profile_with(name, tree.span, folder, as_in_base, report))
+                .and_then(|name| profiles::profile_with(name, tree.span, folder, changes, report))
         }
     };
     let tags = file.items("tags", "a tag", report);

@@ -35,6 +35,7 @@ use crate::trace::{self, Format, Holds, Index, Roots, SwfHeader, Tally, TaskTrac
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use crate::workload::{
     Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, RunTerms, TaskDemand, Unselectable,
+    UtilizationOverrides,
 };
 
 /// The trace that a scenario uses, and what was odd in it.
@@ -95,10 +96,10 @@ pub(super) fn read(
     let asked = asked(file.get("trace")?, report)?;
     let entry = find(&index, &asked, report)?;
     let choice = asked.nodes.unwrap_or(match entry.format {
-        Format::Swf => Choice::None,
+        Format::Swf | Format::Genai => Choice::None,
         Format::Openb => Choice::All,
     });
-    if entry.format == Format::Swf && choice != Choice::None {
+    if entry.format != Format::Openb && choice != Choice::None {
         let message = format!("trace {} says nothing of its nodes", entry.name);
         report.error_with_help(
             asked.nodes_span,
@@ -176,7 +177,7 @@ fn find<'i>(index: &'i Index, asked: &Asked<'_>, report: &mut Report) -> Option<
 }
 
 /// What was read, or `None` after saying why not.
-fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
+pub(super) fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
     match read {
         Ok(read) => Some(read),
         Err(trace::TraceError::NotHere { trace, file, .. }) => {
@@ -209,6 +210,7 @@ fn add_node(node: &TraceNode, span: Span, world: &mut World, report: &mut Report
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     };
     let name: Arc<str> = Arc::from(node.name.as_str());
     if world.node_names.add(Arc::clone(&name)).is_err() {
@@ -263,7 +265,7 @@ impl QueueNames<'_> {
 
 fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
     let demand = match format {
-        Format::Swf => processors(task),
+        Format::Swf | Format::Genai => processors(task),
         Format::Openb => pod(task),
     };
     JobSpec {
@@ -278,6 +280,7 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
         analyse: false,
         restart: Restart::Never,
         retry: None,
+        utilization: UtilizationOverrides::default(),
         unselectable: Unselectable::Wait,
         terms: RunTerms::default(),
     }

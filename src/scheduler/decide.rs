@@ -5,8 +5,10 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
+use super::deployment::{Asking, decide_deployment, ever_fits_deployment, still_fits_deployment};
 use super::filter::{self, Verdict};
 use super::fit::{self, Load};
+use super::offers;
 use super::options::SchedulerOptions;
 use super::row::{Grouping, Row, ideal_rows, rows};
 use super::scorer;
@@ -34,6 +36,27 @@ pub enum Decision {
 
 /// Decides for one demand; `keep` is how many candidates are wanted. A gang has one.
 pub fn decide(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {
+    decide_for(options, demand, Asking::NOBODY, fleet, grouping, keep)
+}
+
+/// Likewise, for a job: among whose own instances a replica of a model is spread.
+pub fn decide_for(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    asking: Asking,
+    fleet: &Fleet,
+    grouping: Grouping,
+    keep: usize,
+) -> Decision {
+    if demand.requirements.is_some() {
+        return offers::decide(&options.offers, demand, fleet, grouping, keep);
+    }
+    if let Some(deployment) = &demand.deployment {
+        return decide_deployment(&options.deployments, demand, deployment, fleet, asking, keep);
+    }
+    if demand.requirements.is_some() {
+        return offers::decide(&options.offers, demand, fleet, grouping, keep);
+    }
     let rows = rows(fleet, demand, grouping);
     let verdicts = judge(options, demand, &rows);
     let candidates = match &demand.pick {
@@ -50,6 +73,15 @@ pub fn decide(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, groupi
 
 /// Whether the demand would fit if every node were ready, whole and empty.
 pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
+    if demand.requirements.is_some() {
+        return offers::ever_fits(&options.offers, demand, fleet);
+    }
+    if let Some(deployment) = &demand.deployment {
+        return ever_fits_deployment(&options.deployments, demand, deployment, fleet);
+    }
+    if demand.requirements.is_some() {
+        return offers::ever_fits(&options.offers, demand, fleet);
+    }
     let rows = ideal_rows(fleet, demand);
     let verdicts = judge(options, demand, &rows);
     let fit = || rows.iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_fit()).map(|(row, _)| row);
@@ -66,6 +98,15 @@ pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
 
 /// Whether a placement decided earlier still passes every filter and still has its room.
 pub fn still_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, placement: &Placement) -> bool {
+    if demand.requirements.is_some() {
+        return offers::still_fits(&options.offers, demand, fleet, placement);
+    }
+    if let Some(deployment) = &demand.deployment {
+        return still_fits_deployment(&options.deployments, demand, deployment, fleet, placement);
+    }
+    if demand.requirements.is_some() {
+        return offers::still_fits(&options.offers, demand, fleet, placement);
+    }
     let rows = rows(fleet, demand, Grouping::EachNode);
     placement.claims().iter().all(|claim| {
         let row = std::slice::from_ref(&rows[claim.node.index()]);
@@ -90,7 +131,10 @@ fn has_room(row: &Row, claim: &NodeClaim) -> bool {
 
 /// Each row's verdict after all filters.
 pub(super) fn judge(options: &SchedulerOptions, demand: &Demand, rows: &[Row]) -> Vec<Verdict> {
-    let mut verdicts = vec![Verdict::Fit; rows.len()];
+    // What belongs to a fleet of instances is given out in blocks, to jobs that require them.
+    let is_free = |row: &Row| row.shape.instance.is_none();
+    let verdict = |row| if is_free(row) { Verdict::Fit } else { Verdict::Never(Reason::InFleet) };
+    let mut verdicts: Vec<Verdict> = rows.iter().map(verdict).collect();
     for stage in &options.filters {
         filter::apply(stage, options.gpus, demand, rows, &mut verdicts);
     }
@@ -107,7 +151,7 @@ fn histogram(rows: &[Row], verdicts: &[Verdict]) -> Histogram {
 }
 
 fn claim(node: NodeId, load: Load) -> NodeClaim {
-    NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus }
+    NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus, blocks: SmallVec::new() }
 }
 
 fn single(

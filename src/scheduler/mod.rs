@@ -5,17 +5,20 @@
 //! must never change it, and never asks what time it is.
 
 mod decide;
+pub mod deployment;
 mod examine;
 mod filter;
 mod fit;
+pub mod offers;
 mod options;
 mod queue;
 mod row;
 mod scorer;
 mod select;
 
-pub use decide::{Candidate, Decision, decide, ever_fits, still_fits};
-pub use examine::{Examination, NodeFinding, Shortage, examine};
+pub use decide::{Candidate, Decision, decide, decide_for, ever_fits, still_fits};
+pub use deployment::{Asking, DeploymentOptions};
+pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use options::{
     Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName,

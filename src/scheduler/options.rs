@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::deployment::DeploymentOptions;
+use super::offers::OfferOptions;
+
 /// The scheduler's part of a profile. Each list is run in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,6 +17,12 @@ pub struct SchedulerOptions {
     pub scorers: Vec<WeightedScorer>,
     pub gpus: GpuOrder,
     pub never_fits: NeverFits,
+    /// For jobs that require instances of fleets.
+    pub offers: OfferOptions,
+    /// How replicas of models are placed: by stages of their own.
+    pub deployments: DeploymentOptions,
+    /// For jobs that require instances of fleets.
+    pub offers: OfferOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

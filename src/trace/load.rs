@@ -3,12 +3,14 @@
 use std::io::{self, BufReader};
 
 use super::error::TraceError;
+use super::genai;
 use super::index::{Format, Index};
 use super::locate::{Located, Roots, locate};
 use super::openb;
 use super::row::{NodeTrace, TaskTrace};
 use super::sum::Summing;
 use super::swf;
+use crate::workload::Series;
 
 const BUFFER_BYTES: usize = 128 * 1024;
 
@@ -19,6 +21,7 @@ pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
     checked(name, &located, |input| match entry.format {
         Format::Swf => swf::read(&located.path, input),
         Format::Openb => openb::read_tasks_from(&located.path, input),
+        Format::Genai => Err(TraceError::NoTasks { trace: name.to_string() }),
     })
 }
 
@@ -27,9 +30,24 @@ pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
     let entry = index.trace(name)?;
     let located = locate(roots, entry, entry.nodes(list)?)?;
     checked(name, &located, |input| match entry.format {
-        Format::Swf => Err(TraceError::NoNodes { trace: name.to_string() }),
+        Format::Swf | Format::Genai => Err(TraceError::NoNodes { trace: name.to_string() }),
         Format::Openb => openb::read_nodes_from(&located.path, input),
     })
+}
+
+/// What the GPUs of the trace `name` did, each by its name and in the order of these; refused if a sum is not the index's.
+pub fn load_usage(index: &Index, roots: &Roots, name: &str) -> Result<Vec<(String, Series)>, TraceError> {
+    let entry = index.trace(name)?;
+    let located = locate(roots, entry, entry.utilization()?)?;
+    let duty_cycles = checked(name, &located, |input| genai::read_duty_cycles(&located.path, input))?;
+    let memory = match entry.memory() {
+        None => genai::Pods::new(),
+        Some(file) => {
+            let located = locate(roots, entry, file)?;
+            checked(name, &located, |input| genai::read_memory(&located.path, input))?
+        }
+    };
+    Ok(genai::series(duty_cycles, &memory))
 }
 
 fn checked<T>(

@@ -11,6 +11,7 @@
 //! | for | call |
 //! | --- | --- |
 //! | a trace by name, checked | [`load_tasks`], [`load_nodes`] |
+//! | what GPUs did | [`load_usage`], [`read_usage_csv`] |
 //! | a file by path | [`swf::read_file`], [`openb::read_tasks`], [`openb::read_nodes`] |
 //! | one row at a time | [`swf::SwfReader`], [`openb::PodReader`], [`openb::NodeReader`] |
 //! | `dryrack trace get`, `verify`, `list` | [`get`], [`verify`], [`list`] |
@@ -18,6 +19,7 @@
 mod decimal;
 mod error;
 mod fetch;
+mod genai;
 mod index;
 mod load;
 mod locate;
@@ -27,12 +29,14 @@ mod sum;
 pub mod swf;
 mod tally;
 mod text;
+mod usage_csv;
 
 pub use error::TraceError;
 pub use fetch::{Got, GotFile, How, get};
 pub use index::{Format, Holds, Index, TraceEntry, TraceFile};
-pub use load::{load_nodes, load_tasks};
+pub use load::{load_nodes, load_tasks, load_usage};
 pub use locate::{Checked, FileCheck, FileState, Listed, Located, Roots, list, locate, verify};
 pub use row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
 pub use swf::SwfHeader;
 pub use tally::{Fate, Oddity, Tally};
+pub use usage_csv::{UsageRecording, read_usage_csv};

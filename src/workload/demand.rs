@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::deployment::Deployment;
+use super::requirements::Requirements;
 use crate::catalog::{CpuArch, Os};
 use crate::ids::{GpuId, NodeId};
 use crate::units::{Bytes, GpuShare, MilliCpu};
@@ -23,6 +24,9 @@ pub struct Demand {
     pub pick: Option<Pick>,
     /// A model to be served: what it takes follows from the model, and `task` says nothing.
     pub deployment: Option<Arc<Deployment>>,
+    /// What each task requires of an instance of a fleet: it takes blocks, and `task` says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requirements: Option<Arc<Requirements>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -95,6 +99,13 @@ impl Pick {
         }
     }
 
+    pub fn is_of_gpus(&self) -> bool {
+        match self {
+            Pick::Nodes(_) => false,
+            Pick::Gpus(_) | Pick::AllGpus(_) => true,
+        }
+    }
+
     /// The picked nodes, in order of ids, each once.
     pub fn nodes(&self) -> Vec<NodeId> {
         let mut nodes = match self {
@@ -121,9 +132,16 @@ impl Pick {
 }
 
 impl Demand {
+    /// How many nodes it has where jobs are runs of nodes: one for each task that is to lie on a node of its own.
+    pub fn nodes_apart(&self) -> u32 {
+        let apart = self.requirements.is_some() || self.gang == Gang::Spread;
+        let picked_together = matches!(self.pick, Some(Pick::AllGpus(_))) || self.deployment.is_some();
+        if apart && !picked_together { self.tasks } else { 1 }
+    }
+
     /// One such task, anywhere.
     pub fn of(task: TaskDemand) -> Demand {
-        Demand { tasks: 1, task, gang: Gang::Anywhere, pick: None, deployment: None }
+        Demand { tasks: 1, task, gang: Gang::Anywhere, pick: None, deployment: None, requirements: None }
     }
 }
 

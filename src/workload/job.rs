@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::demand::Demand;
 use super::mishap::Mishaps;
+use super::sampling::Sampling;
 use super::terms::RunTerms;
+use super::usage::Usage;
+use super::utilization::UtilizationOverrides;
 use crate::units::{Permille, SimDuration, SimTime};
 
 /// What the control plane is told at submission.
@@ -35,6 +38,8 @@ pub struct JobSpec {
     /// How its nodes are started, ended and tried again together; read where the profile has runs.
     #[serde(default, skip_serializing_if = "RunTerms::is_default")]
     pub terms: RunTerms,
+    /// What its configuration says of the utilization policy, over the profile.
+    pub utilization: UtilizationOverrides,
 }
 
 /// What a pick leads to that a front end would have greyed out.
@@ -95,6 +100,9 @@ pub struct Course {
     pub stop: SimDuration,
     /// What may go wrong by chance.
     pub mishaps: Mishaps,
+    /// What its GPUs do; without it they are never sampled.
+    pub usage: Option<Arc<Usage>>,
+    pub sampling: Arc<Sampling>,
 }
 
 /// How a run that ends by itself ends.
@@ -118,6 +126,8 @@ impl Default for Course {
             failing_starts: 0,
             stop: SimDuration::ZERO,
             mishaps: Mishaps::default(),
+            usage: None,
+            sampling: Arc::default(),
         }
     }
 }

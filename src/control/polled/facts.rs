@@ -8,15 +8,7 @@ use crate::control::store::{JobRecord, ReplicaIndex};
 use crate::event::{Event, Lifecycle, Outcome, Phase, Reason};
 use crate::ids::{JobId, RunId};
 use crate::lifecycle::{MemberState, WholeState};
-use crate::workload::{Demand, Ending, Gang, JobSpec, Pick, RetryEvent};
-
-/// How many nodes each replica of a run has: one for each task where each is to lie on a node of its own.
-fn nodes_of(demand: &Demand) -> u32 {
-    match (&demand.pick, demand.gang) {
-        (Some(Pick::AllGpus(_)), _) | (_, Gang::Anywhere | Gang::Packed) => 1,
-        (_, Gang::Spread) => demand.tasks,
-    }
-}
+use crate::workload::{Ending, JobSpec, RetryEvent};
 
 impl Control {
     /// The first so many replicas are the masters; the workers follow, those of the first replica first.
@@ -29,6 +21,7 @@ impl Control {
             added: Vec::new(),
             live: spec.replicas,
             cancelled: false,
+            parked: false,
             ended: None,
         });
         let retry = spec.terms.retry.as_ref().filter(|retry| retry.on.contains(&RetryEvent::NoCapacity));
@@ -47,6 +40,7 @@ impl Control {
             capacity_retry: retry.map(|retry| retry.duration),
             groups: Vec::new(),
             settled: false,
+            fleet: None,
             due: None,
         };
         self.flow().runs.push(run);
@@ -82,7 +76,7 @@ impl Control {
     }
 
     fn add_workers(&mut self, job: JobId, group: u32) {
-        for _ in 1..nodes_of(&self.jobs[job.index()].spec.demand) {
+        for _ in 1..self.jobs[job.index()].spec.demand.nodes_apart() {
             let index = self.add_to_job(job);
             self.flow().run(job).groups[group as usize].members.push(index);
             self.add_member(job, group);
@@ -144,6 +138,13 @@ impl Control {
         member.lost = true;
         member.news = member.news.or(Some((Outcome::Lost, Reason::NodeLost)));
         self.notice(index);
+    }
+
+    /// A policy ends it, which has just looked at it.
+    pub(in crate::control) fn member_unwanted(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+        if self.flow().member(index).state.is_live() {
+            self.terminate(index, outcome, because);
+        }
     }
 
     /// It has stayed too long in one phase.

@@ -7,7 +7,7 @@ use crate::control::passes::PassState;
 use crate::control::profile::{PassOptions, Trigger};
 use crate::control::store::ReplicaIndex;
 use crate::event::{Outcome, Reason};
-use crate::ids::JobId;
+use crate::ids::{FleetId, JobId};
 use crate::lifecycle::{MemberState, WholeState};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::StartupOrder;
@@ -59,6 +59,8 @@ pub(super) struct RunRow {
     pub groups: Vec<Group>,
     /// One of its nodes has found a place: from now on its workers look for theirs.
     pub settled: bool,
+    /// The fleet of that place.
+    pub fleet: Option<FleetId>,
     pub due: Option<SimTime>,
 }
 

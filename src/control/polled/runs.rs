@@ -43,10 +43,14 @@ impl Control {
     }
 
     fn look_at_active(&mut self, job: JobId) {
-        if !self.flow().run(job).settled
-            && self.flow().members_of(job).iter().any(|index| self.replicas[*index as usize].placement.is_some())
-        {
-            self.flow().run(job).settled = true;
+        if !self.flow().run(job).settled {
+            let members = self.flow().members_of(job);
+            let mut places = members.iter().filter_map(|index| self.replicas[*index as usize].placement.as_ref());
+            if let Some(place) = places.next() {
+                let fleet = self.fleet.node(place.claims()[0].node).shape.instance.as_ref().map(|own| own.fleet);
+                let run = self.flow().run(job);
+                (run.settled, run.fleet) = (true, fleet);
+            }
         }
         let groups: Vec<(bool, Vec<ReplicaIndex>)> =
             self.flow().run(job).groups.iter().map(|group| (group.dismissed, group.members.clone())).collect();
@@ -112,7 +116,7 @@ impl Control {
                 WholeState::Provisioning => run.attempt = 0,
                 WholeState::Pending => {
                     run.attempt += 1;
-                    run.settled = false;
+                    (run.settled, run.fleet) = (false, None);
                 }
                 WholeState::Submitted | WholeState::Running | WholeState::Terminating | WholeState::Ended => {}
             }

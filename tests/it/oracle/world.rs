@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use dryrack::catalog::{CpuArch, Os};
+use dryrack::control::Profile;
 use dryrack::fleet::{
     Fleet, Foreign, GpuClaim, GpuShape, GpuState, Node, NodeClaim, NodeShape, NodeSpec, NodeState, Placement, Reserved,
 };
@@ -28,6 +29,7 @@ pub struct World {
 
 pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exemption>) -> SchedulerOptions {
     let stage = |stage| FilterStage { stage, unless: if stage == FilterName::Ready { unless } else { None } };
+    let base = load_profile("first-fit", Path::new("")).expect("it comes with dryrack");
     SchedulerOptions {
         order: vec![OrderKey::Submitted],
         discipline: Discipline::Skipping,
@@ -35,7 +37,16 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         scorers: scorers.iter().map(|(stage, weight)| WeightedScorer { stage: *stage, weight: *weight }).collect(),
         gpus,
         never_fits: NeverFits::End,
+        offers: base_profile().scheduler.offers,
+        // No model is served here.
+        deployments: base_profile().scheduler.deployments,
     }
+}
+
+/// The profile that all others begin with.
+fn base_profile() -> Profile {
+    let text = include_str!("../../../src/control/profiles/first-fit.yaml");
+    serde_saphyr::from_str(text).expect("the profile that all others begin with")
 }
 
 /// A node of `gpus` equal GPUs and ample CPU and RAM.
@@ -54,6 +65,7 @@ pub fn plain_shape(gpus: usize) -> NodeShape {
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     }
 }
 
@@ -81,7 +93,7 @@ pub fn claim(fleet: &Fleet, node: NodeId, take: GpuTake, gpus: &[usize]) -> Node
         GpuClaim { index: index as u16, share, memory }
     };
     let gpus: SmallVec<[GpuClaim; 2]> = gpus.iter().map(|index| part(*index)).collect();
-    NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus }
+    NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus, blocks: SmallVec::new() }
 }
 
 pub fn enter(fleet: &mut Fleet, claim: NodeClaim) {
