@@ -93,7 +93,8 @@ impl RecordKind for Sequences {
             serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
         let told = Asked::of(&record)?;
         let chosen = profiles.choose("dstack", [VERSION]);
-        let compared = chosen.into_iter().map(|(version, profile)| Compared {
+        let with_loops = |(version, profile): (_, Result<_, _>)| (version, profile.map(|own| profiles.with_loops(own)));
+        let compared = chosen.into_iter().map(with_loops).map(|(version, profile)| Compared {
             id: record.id.clone(),
             class: match record.fleet.placement {
                 FleetPlacement::Any => "placement any".to_string(),

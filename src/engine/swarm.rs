@@ -134,7 +134,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         evaluations.push((at, JobId::new(asks.index(arrivals.len()))));
     }
     evaluations.sort_unstable();
-    Rehearsal {
+    let mut rehearsal = Rehearsal {
         title: format!("random world {seed}"),
         source: String::new(),
         seed,

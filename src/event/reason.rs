@@ -99,26 +99,6 @@ reasons! {
     UpstreamKeyError => "upstream_key_error", "the upstream program ends this decision with a KeyError";
     UpstreamZeroDivisionError => "upstream_zero_division_error", "the upstream program ends this decision with a ZeroDivisionError";
     UpstreamTypeError => "upstream_type_error", "the upstream program ends this decision with a TypeError";
-    InFleet => "in_fleet", "an instance of a fleet, which is for jobs with `resources`";
-    // An instance is not offered because …
-    NotInFleet => "not_in_fleet", "no instance of a fleet";
-    FleetNotNamed => "fleet_not_named", "of a fleet that the job does not name";
-    FleetNotCluster => "fleet_not_cluster", "of a fleet whose placement is not cluster";
-    FleetTooSmall => "fleet_too_small", "of a fleet that has not enough left for all nodes";
-    CannotSplit => "cannot_split", "cannot be split into its blocks";
-    CpuOutOfRange => "cpu_out_of_range", "no number of its blocks has CPUs within the range";
-    MemoryOutOfRange => "memory_out_of_range", "no number of its blocks has memory within the range";
-    DiskOutOfRange => "disk_out_of_range", "its disk is not within the range";
-    GpuCountOutOfRange => "gpu_count_out_of_range", "no number of its blocks has GPUs within the range";
-    GpuMemoryOutOfRange => "gpu_memory_out_of_range", "the memory of its GPUs is not within the range";
-    NoSliceMatches => "no_slice_matches", "no number of its blocks is within all ranges at once";
-    SpotMismatch => "spot_mismatch", "of the other kind, spot or on demand";
-    BackendMismatch => "backend_mismatch", "of a backend that is not asked for";
-    RegionMismatch => "region_mismatch", "in a region that is not asked for";
-    TooDear => "too_dear", "costs more than the maximum price";
-    HostIsSplit => "host_is_split", "split into blocks, which jobs of several nodes do not use";
-    HostInUse => "host_in_use", "partly in use, and each of several nodes takes a whole host";
-    BlockBusy => "block_busy", "too few of its blocks are idle";
     // A job waits because …
     QueueOrder => "queue_order", "waits behind the head of the queue";
     BackingOff => "backing_off", "waits before the next attempt";

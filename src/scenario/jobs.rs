@@ -10,6 +10,7 @@ use super::fields::{Fields, name, text};
 use super::lengths::lengths;
 use super::parse::parse;
 use super::policies;
+use super::requirements;
 use super::terms;
 use super::tree::{Node, Tree};
 use super::usage::{Places, Sampled, sampling, usage};

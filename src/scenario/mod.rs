@@ -46,6 +46,7 @@ mod policies;
 mod profile_compare;
 mod profile_diff;
 mod profiles;
+mod requirements;
 mod resources;
 mod schema;
 mod schema_fleets;

@@ -37,7 +37,8 @@ const OTHERS: [&str; 13] = [
 
 /// The demand of a job that has `resources`, or one of the fields that belong to it.
 pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Option<Demand> {
-    let given: Vec<&str> = FIELDS.into_iter().filter(|key| fields.has(key)).collect();
+    let given: Vec<&str> =
+        FIELDS.into_iter().filter(|key| fields.has(key) && (*key != "nodes" || fields.has("resources"))).collect();
     let first = *given.first()?;
     let Some(tree) = fields.get("resources") else {
         let message = format!("{} belongs to a job with `resources`", list(given.iter().copied()));

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{schema_table, schema_usage};
+use super::{schema_fleets, schema_table, schema_usage};
 
 /// What may stand behind a key.
 pub(super) enum Kind {
@@ -43,7 +43,7 @@ pub(super) struct Shape {
 
 /// Every kind of map that a scenario file has.
 pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
-    schema_table::SHAPES.iter().chain(schema_usage::SHAPES)
+    schema_table::SHAPES.iter().chain(schema_usage::SHAPES).chain(schema_fleets::SHAPES)
 }
 
 /// The schema as a value.

@@ -16,6 +16,8 @@ use crate::workload::Requirements;
 pub(super) struct World {
     /// Fleets of instances.
     pub fleets: Vec<Arc<FleetSpec>>,
+    /// What jobs require of instances, on how many nodes, and where they say so.
+    pub wanted: Vec<(Arc<Requirements>, u32, Span)>,
     pub nodes: Vec<InitialNode>,
     pub node_names: NameTable,
     pub job_names: NameTable,

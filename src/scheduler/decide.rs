@@ -54,9 +54,6 @@ pub fn decide_for(
     if let Some(deployment) = &demand.deployment {
         return decide_deployment(&options.deployments, demand, deployment, fleet, asking, keep);
     }
-    if demand.requirements.is_some() {
-        return offers::decide(&options.offers, demand, fleet, grouping, keep);
-    }
     let rows = rows(fleet, demand, grouping);
     let verdicts = judge(options, demand, &rows);
     let candidates = match &demand.pick {
@@ -79,9 +76,6 @@ pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
     if let Some(deployment) = &demand.deployment {
         return ever_fits_deployment(&options.deployments, demand, deployment, fleet);
     }
-    if demand.requirements.is_some() {
-        return offers::ever_fits(&options.offers, demand, fleet);
-    }
     let rows = ideal_rows(fleet, demand);
     let verdicts = judge(options, demand, &rows);
     let fit = || rows.iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_fit()).map(|(row, _)| row);
@@ -103,9 +97,6 @@ pub fn still_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, pl
     }
     if let Some(deployment) = &demand.deployment {
         return still_fits_deployment(&options.deployments, demand, deployment, fleet, placement);
-    }
-    if demand.requirements.is_some() {
-        return offers::still_fits(&options.offers, demand, fleet, placement);
     }
     let rows = rows(fleet, demand, Grouping::EachNode);
     placement.claims().iter().all(|claim| {

@@ -21,8 +21,6 @@ pub struct SchedulerOptions {
     pub offers: OfferOptions,
     /// How replicas of models are placed: by stages of their own.
     pub deployments: DeploymentOptions,
-    /// For jobs that require instances of fleets.
-    pub offers: OfferOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

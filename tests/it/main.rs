@@ -78,6 +78,10 @@ fn main() {
             what_was_odd_in_a_trace_is_said,
             two_profiles_are_compared_option_by_option,
         }
+        Nothing: sequences {
+            every_recorded_sequence_is_met_by_the_profile_of_its_release,
+            a_profile_without_the_faults_of_its_release_does_not_meet_them,
+        }
         Nothing: conform {
             each_recorded_firing_time_is_met_to_the_second,
             each_recorded_sequence_is_followed_through_the_control_plane,

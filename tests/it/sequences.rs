@@ -13,8 +13,7 @@ fn account(profiles: &mut Profiles) -> Account {
     account
 }
 
-#[test]
-fn every_recorded_sequence_is_met_by_the_profile_of_its_release() {
+pub fn every_recorded_sequence_is_met_by_the_profile_of_its_release() {
     let account = account(&mut Profiles::default());
     let told: Vec<String> =
         account.differences.iter().map(|one| format!("{} {}: {}", one.version, one.id, one.text)).collect();
@@ -22,8 +21,7 @@ fn every_recorded_sequence_is_met_by_the_profile_of_its_release() {
     assert_eq!((account.records, account.all.asked), (102, 102), "all that was recorded was asked");
 }
 
-#[test]
-fn a_profile_without_the_faults_of_its_release_does_not_meet_them() {
+pub fn a_profile_without_the_faults_of_its_release_does_not_meet_them() {
     let mended = dryrack::scenario::load_profile("gpustack", Path::new("")).expect("a profile of ours");
     let account = account(&mut Profiles::fixed(mended));
     assert!(account.all.identical < account.all.asked / 2, "{:?}", account.all);

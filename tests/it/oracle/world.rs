@@ -29,7 +29,6 @@ pub struct World {
 
 pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exemption>) -> SchedulerOptions {
     let stage = |stage| FilterStage { stage, unless: if stage == FilterName::Ready { unless } else { None } };
-    let base = load_profile("first-fit", Path::new("")).expect("it comes with dryrack");
     SchedulerOptions {
         order: vec![OrderKey::Submitted],
         discipline: Discipline::Skipping,
