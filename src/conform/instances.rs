@@ -67,7 +67,7 @@ pub struct Told {
 const MOST: u64 = 1 << 32;
 
 impl Told {
-    fn shape(&self, known: KnownGpus) -> Result<NodeShape, String> {
+    pub fn shape(&self, known: KnownGpus) -> Result<NodeShape, String> {
         let figures = [self.cpus, self.memory_mib, self.disk_mib, self.gpu_memory_mib];
         if figures.iter().any(|figure| *figure > MOST) || self.gpus > 1024 || self.cpus > 1_000_000 {
             return Err(format!("`{}` is larger than any machine", self.name));

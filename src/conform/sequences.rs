@@ -8,16 +8,17 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::instances::{RecordedRun, Told};
 use super::{Compared, Comparison, Difference, Profiles, RecordFields, RecordKind};
-use crate::catalog::{CpuArch, Os};
+use crate::catalog::KnownGpus;
 use crate::control::{Control, MemberStanding, Profile, RunStanding};
 use crate::event::{Command, Event, Input, Lifecycle, Outcome, Output, Reason};
-use crate::fleet::{NodeShape, NodeSpec, NodeState, Placement, Reserved};
-use crate::ids::{JobId, NodeId, RunId};
+use crate::fleet::{Blocks, FleetKind, FleetPlacement, FleetSpec, NodeSpec, NodeState, Placement};
+use crate::ids::{FleetId, JobId, NodeId, RunId};
 use crate::lifecycle::{MemberState, WholeState};
-use crate::units::{Bytes, MilliCpu, SimDuration, SimTime};
+use crate::units::{MilliCpu, SimDuration, SimTime};
 use crate::workload::{
-    Demand, Ending, EventRetry, Gang, JobSpec, Restart, RetryEvent, RunTerms, TaskDemand, Unselectable,
+    Demand, Ending, EventRetry, JobSpec, Requirements, Restart, RetryEvent, RunTerms, TaskDemand, Unselectable,
     UtilizationOverrides,
 };
 
@@ -41,18 +42,20 @@ struct Record {
 
 #[derive(Deserialize)]
 struct FleetOf {
-    placement: String,
+    name: Arc<str>,
+    placement: FleetPlacement,
     /// `auto`, or a number.
     blocks: Value,
     hosts: u32,
-    cpus: u32,
+    cpus: u64,
+    memory_gib: u64,
     gpus: u32,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Step {
-    Submit { round: usize, name: String, nodes: u32, need_blocks: u32, priority: i32, retry_no_capacity: bool },
+    Submit { round: usize, name: String, nodes: u32, priority: i32, retry_no_capacity: bool, resources: Value },
     Finish { round: usize, name: String },
 }
 
@@ -88,12 +91,15 @@ impl RecordKind for Sequences {
     fn compare(&self, record: &RecordFields, _: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
         let record: Record =
             serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
-        check(&record)?;
+        let told = Asked::of(&record)?;
         let chosen = profiles.choose("dstack", [VERSION]);
         let with_loops = |(version, profile): (_, Result<_, _>)| (version, profile.map(|own| profiles.with_loops(own)));
         let compared = chosen.into_iter().map(with_loops).map(|(version, profile)| Compared {
             id: record.id.clone(),
-            class: format!("placement {}", record.fleet.placement),
+            class: match record.fleet.placement {
+                FleetPlacement::Any => "placement any".to_string(),
+                FleetPlacement::Cluster => "placement cluster".to_string(),
+            },
             version: version.to_string(),
             result: match profile {
                 Err(profile) => Comparison::NotAsked { profile },
@@ -101,47 +107,87 @@ impl RecordKind for Sequences {
                     let text = format!("recorded: runs; found: the profile {} has none", profile.name);
                     Comparison::Asked(vec![Difference { kind: "no runs", text }])
                 }
-                Ok(profile) => Comparison::Asked(differences(&record.answer, &Stage::play(&record, profile))),
+                Ok(profile) => Comparison::Asked(differences(&record.answer, &Stage::play(&record, &told, profile))),
             },
         });
         Ok(compared.collect())
     }
 }
 
-fn blocks_of(fleet: &FleetOf) -> Result<u32, String> {
-    let (cpus, gpus) = (fleet.cpus, fleet.gpus);
-    match &fleet.blocks {
-        Value::String(text) if text == "auto" => Ok(if gpus == 0 { cpus } else { cpus.min(gpus) }),
-        Value::Number(number) => {
-            let count = number.as_u64().and_then(|count| u32::try_from(count).ok());
-            count.ok_or_else(|| format!("blocks: {number}"))
+/// What a record says, read.
+struct Asked {
+    hosts: Vec<Told>,
+    /// In order of submission.
+    requirements: Vec<Arc<Requirements>>,
+}
+
+/// What each host has besides what the record says: no run asks for more, nor which GPUs they are.
+const DISK_MIB: u64 = 500 << 10;
+const GPU: (&str, u64) = ("A100", 81_920);
+
+impl Asked {
+    fn of(record: &Record) -> Result<Asked, String> {
+        let mut names: Vec<&str> = Vec::new();
+        let mut requirements = Vec::new();
+        for step in &record.events {
+            let (round, name) = match step {
+                Step::Submit { round, name, nodes, resources, .. } => {
+                    if names.contains(&name.as_str()) {
+                        return Err(format!("`{name}` is submitted twice"));
+                    }
+                    names.push(name);
+                    let run = RecordedRun {
+                        nodes: *nodes,
+                        resources: resources.clone(),
+                        creation_policy: "reuse".to_string(),
+                        fleets: None,
+                    };
+                    requirements.push(Arc::new(run.requirements()?));
+                    (round, name)
+                }
+                Step::Finish { round, name } => (round, name),
+            };
+            if !names.contains(&name.as_str()) {
+                return Err(format!("`{name}` finishes and was not submitted"));
+            }
+            if *round >= record.round_dt_s.len() {
+                return Err(format!("round {round} is after the last"));
+            }
         }
-        other => Err(format!("blocks: {other}")),
+        let fleet = &record.fleet;
+        if fleet.hosts > 10_000 || fleet.memory_gib > 1 << 20 || record.round_dt_s.iter().any(|secs| *secs > 1 << 32) {
+            return Err("more hosts, memory or time than any record has".to_string());
+        }
+        let blocks = blocks_of(fleet)?;
+        let host = |number: u32| Told {
+            name: format!("h{number}").into(),
+            fleet: FleetId::new(0),
+            cpus: fleet.cpus,
+            memory_mib: fleet.memory_gib << 10,
+            disk_mib: DISK_MIB,
+            gpus: fleet.gpus,
+            gpu_name: Some(GPU.0.to_string()),
+            gpu_memory_mib: GPU.1,
+            blocks: blocks.clone(),
+            total_blocks: None,
+            backend: Arc::from("remote"),
+            region: Arc::from("remote"),
+            price: None,
+        };
+        let hosts: Vec<Told> = (0..fleet.hosts).map(host).collect();
+        hosts.first().map(|host| host.shape(KnownGpus::Gpuhunt0134)).transpose()?;
+        Ok(Asked { hosts, requirements })
     }
 }
 
-fn check(record: &Record) -> Result<(), String> {
-    blocks_of(&record.fleet)?;
-    let mut names: Vec<&str> = Vec::new();
-    for step in &record.events {
-        let (round, name) = match step {
-            Step::Submit { round, name, .. } => {
-                if names.contains(&name.as_str()) {
-                    return Err(format!("`{name}` is submitted twice"));
-                }
-                names.push(name);
-                (round, name)
-            }
-            Step::Finish { round, name } => (round, name),
-        };
-        if !names.contains(&name.as_str()) {
-            return Err(format!("`{name}` finishes and was not submitted"));
-        }
-        if *round >= record.round_dt_s.len() {
-            return Err(format!("round {round} is after the last"));
+fn blocks_of(fleet: &FleetOf) -> Result<Blocks, String> {
+    match &fleet.blocks {
+        Value::String(text) if text == "auto" => Ok(Blocks::Auto),
+        other => {
+            let count = other.as_u64().and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0);
+            count.map(Blocks::Count).ok_or_else(|| format!("blocks: {other}; expected `auto` or a number"))
         }
     }
-    Ok(())
 }
 
 /// A control plane between the rounds of a record.
@@ -149,7 +195,6 @@ struct Stage {
     control: Control,
     now: SimTime,
     round: usize,
-    blocks: u32,
     names: Vec<String>,
     /// What its nodes will be told: they answer before the next round.
     answers: Vec<(RunId, Lifecycle)>,
@@ -159,30 +204,39 @@ struct Stage {
 }
 
 impl Stage {
-    fn play(record: &Record, profile: Arc<Profile>) -> Answer {
-        let control = Control::new(profile, 0);
+    fn play(record: &Record, asked: &Asked, profile: Arc<Profile>) -> Answer {
+        let known = profile.scheduler.offers.known_gpus;
+        let mut control = Control::new(profile, 0);
+        control.look_in_rounds();
         let said = Answer { decisions: Vec::new(), run_status_changes: Vec::new(), last: Last::default() };
-        let blocks = blocks_of(&record.fleet).expect("checked");
         let mut stage = Stage {
             control,
             now: SimTime::ZERO,
             round: 0,
-            blocks,
             names: Vec::new(),
             answers: Vec::new(),
             placements: BTreeMap::new(),
             statuses: Vec::new(),
             said,
         };
-        for host in 0..record.fleet.hosts {
-            let spec = host_spec(host, blocks);
-            stage.tell(Input::NodeDeclared { node: NodeId::new(host as usize), state: NodeState::Ready, spec });
+        let spec = FleetSpec {
+            name: Arc::clone(&record.fleet.name),
+            kind: FleetKind::Ssh,
+            placement: record.fleet.placement,
+            blocks: Blocks::Auto,
+            nodes: None,
+        };
+        stage.tell(Input::FleetDeclared { fleet: FleetId::new(0), spec: Arc::new(spec) });
+        for (number, host) in asked.hosts.iter().enumerate() {
+            let shape = Arc::new(host.shape(known).expect("checked"));
+            let spec = NodeSpec { name: Arc::clone(&host.name), shape };
+            stage.tell(Input::NodeDeclared { node: NodeId::new(number), state: NodeState::Ready, spec });
         }
         stage.settle();
         stage.now = stage.now.saturating_add(SETUP);
         for (round, secs) in record.round_dt_s.iter().enumerate() {
             stage.round = round;
-            stage.begin(record);
+            stage.begin(record, asked);
             stage.now = stage.now.saturating_add(SimDuration::from_secs(*secs));
             stage.settle();
             stage.note_statuses();
@@ -191,20 +245,19 @@ impl Stage {
     }
 
     /// What happens before the clock goes on.
-    fn begin(&mut self, record: &Record) {
+    fn begin(&mut self, record: &Record, asked: &Asked) {
         for (run, fact) in std::mem::take(&mut self.answers) {
             self.tell(Input::Run { run, fact });
         }
         for step in &record.events {
             match step {
-                Step::Submit { round, name, nodes, need_blocks, priority, retry_no_capacity }
-                    if *round == self.round =>
-                {
+                Step::Submit { round, name, nodes, priority, retry_no_capacity, .. } if *round == self.round => {
                     let retry = EventRetry { on: vec![RetryEvent::NoCapacity], duration: RETRY_FOR };
                     let terms = RunTerms { retry: retry_no_capacity.then_some(retry), ..RunTerms::default() };
-                    let blocks = if *nodes > 1 { self.blocks } else { *need_blocks };
-                    let spec = Arc::new(job_spec(name, *nodes, blocks, *priority, terms));
-                    self.tell(Input::Submit { job: JobId::new(self.names.len()), spec });
+                    let number = self.names.len();
+                    let requirements = Arc::clone(&asked.requirements[number]);
+                    let spec = Arc::new(job_spec(name, *nodes, requirements, *priority, terms));
+                    self.tell(Input::Submit { job: JobId::new(number), spec });
                     self.names.push(name.clone());
                 }
                 Step::Finish { round, name } if *round == self.round => {
@@ -308,7 +361,8 @@ impl Stage {
         for node in hosts {
             let taken = busy.get(&node).copied().unwrap_or(0);
             let status = if taken > 0 { "busy" } else { "idle" };
-            self.said.last.instances.push((self.host(node), status.to_string(), taken, self.blocks));
+            let total = self.control.fleet().node(node).shape.total_blocks().unwrap_or(0);
+            self.said.last.instances.push((self.host(node), status.to_string(), taken, total));
         }
         let mut members = self.control.members();
         members.sort_by_key(|member| member.created);
@@ -343,7 +397,7 @@ fn run_of(member: &MemberStanding) -> RunId {
 }
 
 fn taken(placement: &Placement) -> u32 {
-    (placement.claims()[0].cpu.get() / 1000) as u32
+    placement.claims()[0].blocks.len() as u32
 }
 
 fn run_status(run: &RunStanding) -> &'static str {
@@ -366,31 +420,11 @@ fn run_reason(run: &RunStanding) -> Option<&'static str> {
     })
 }
 
-fn host_spec(number: u32, blocks: u32) -> NodeSpec {
-    let shape = NodeShape {
-        machine: None,
-        os: Os::Linux,
-        arch: CpuArch::X86_64,
-        driver: None,
-        labels: BTreeMap::new(),
-        cpu: MilliCpu::from_cores(u64::from(blocks)),
-        ram: Bytes::ZERO,
-        reserved: Reserved::default(),
-        gpus: Vec::new(),
-        price_per_hour: None,
-        rack: None,
-        switch: None,
-        instance: None,
-    };
-    NodeSpec { name: format!("h{number}").into(), shape: Arc::new(shape) }
-}
-
-fn job_spec(name: &str, nodes: u32, blocks: u32, priority: i32, terms: RunTerms) -> JobSpec {
-    let task = TaskDemand::cpu_only(MilliCpu::from_cores(u64::from(blocks)));
-    let gang = if nodes > 1 { Gang::Spread } else { Gang::Anywhere };
+fn job_spec(name: &str, nodes: u32, requirements: Arc<Requirements>, priority: i32, terms: RunTerms) -> JobSpec {
+    let task = TaskDemand::cpu_only(MilliCpu::ZERO);
     JobSpec {
         name: name.into(),
-        demand: Demand { tasks: nodes, gang, ..Demand::of(task) },
+        demand: Demand { tasks: nodes, requirements: Some(requirements), ..Demand::of(task) },
         replicas: 1,
         priority,
         queue: None,

@@ -24,8 +24,8 @@ mod watching;
 
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
-    Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PolledLoops, ReleaseRule, Rounds,
-    RunStanding, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop,
+    Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PlacelessRule, PolledLoops,
+    ReleaseRule, Rounds, RunStanding, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop,
 };
 pub use profile::{
     AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, PassOptions, Passes, Profile, ProfileError,
@@ -327,7 +327,9 @@ impl Control {
             assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
             assert!(replica.held.is_some(), "{} waits and was never told why", replica.run());
         }
-        for (run, kept) in self.kept_claims.iter().filter(|(run, _)| !self.is_carried(**run)) {
+        self.assert_no_run_waits_in_vain();
+        let known = |run: &RunId| !self.is_carried(*run) && !self.leaks();
+        for (run, kept) in self.kept_claims.iter().filter(|(run, _)| known(run)) {
             for claim in kept.claims() {
                 let state = self.fleet.node(claim.node).status.state;
                 assert_ne!(state, NodeState::Ready, "{run} has ended, and its node could long have said so");

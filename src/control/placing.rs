@@ -182,6 +182,20 @@ impl Control {
         self.fleet.host(run, placement, &hosting);
     }
 
+    /// What it takes is taken.
+    pub(super) fn enter_ledger(&mut self, index: ReplicaIndex, placement: &Placement) {
+        let replica = &self.replicas[index as usize];
+        let (run, deployment) = (replica.run(), self.demands[replica.demand as usize].demand.deployment.clone());
+        self.hold_placement(run, deployment.as_deref(), placement);
+        // A first node that goes elsewhere may leave its others what they need: then taking makes room.
+        if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
+            self.fleet.ask_again();
+        }
+        for claim in placement.claims() {
+            self.nodes[claim.node.index()].runs.insert(index);
+        }
+    }
+
     /// Enters a placement: into the ledger, into the log, and to the world.
     pub(super) fn place(&mut self, index: ReplicaIndex, candidate: Candidate) {
         let replica = &self.replicas[index as usize];
@@ -197,15 +211,7 @@ impl Control {
             self.outbox.push_back(crate::event::Output::Event(Event::SafetyBroken { run, node, what }));
         }
         let Candidate { placement, score } = candidate;
-        let deployment = demand.deployment.clone();
-        self.hold_placement(run, deployment.as_deref(), &placement);
-        // A first node that goes elsewhere may leave its others what they need: then taking makes room.
-        if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
-            self.fleet.ask_again();
-        }
-        for claim in placement.claims() {
-            self.nodes[claim.node.index()].runs.insert(index);
-        }
+        self.enter_ledger(index, &placement);
         self.say(Event::Placed { run, score, placement: placement.clone() });
         self.ask(Command::Start { run, placement: placement.clone() });
         self.replicas[index as usize].placement = Some(placement);

@@ -24,11 +24,11 @@ pub(super) const STOPS_ASKED_FOR: u8 = 20;
 impl Control {
     pub(super) fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
         let demand = self.demand_number(&spec.demand);
+        let refused = !self.is_pick_selectable(spec);
         if self.runs.is_some() {
-            return self.submit_run(job, spec, demand);
+            return self.submit_run(job, spec, demand, refused);
         }
         let first = self.replicas.len() as ReplicaIndex;
-        let refused = !self.is_pick_selectable(spec);
         self.jobs.push(JobRecord {
             spec: Arc::clone(spec),
             demand,
@@ -280,6 +280,9 @@ impl Control {
 
     /// Ends a replica from whatever phase it is in; one that holds something is told to stop first.
     pub(super) fn stop(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+        if self.runs.is_some() {
+            return self.member_unwanted(index, outcome, because);
+        }
         match self.replicas[index as usize].phase {
             Phase::Pending | Phase::Analysing => self.end(index, outcome, because),
             Phase::Scheduled | Phase::Preparing | Phase::Running => {
@@ -343,7 +346,8 @@ impl Control {
         } else {
             self.delete_row(index);
             let kept = self.close_attempt(index, outcome, because, kept);
-            if !kept.is_empty() {
+            // What leaks is not asked for: nobody knows of it any more.
+            if !kept.is_empty() && !self.leaks() {
                 self.expect_stop(run, STOPS_ASKED_FOR);
             }
         }

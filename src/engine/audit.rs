@@ -7,17 +7,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::accounts::{Accounts, Standing};
+use crate::control::Profile;
 use crate::event::{Event, Input, Outcome, Phase, Sink};
 use crate::fleet::{GpuState, NodeShape, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::units::SimTime;
-use crate::workload::{Coverage, Gang, JobSpec, Pick, UtilizationPolicy, UtilizationRule};
+use crate::workload::{Coverage, Gang, JobSpec, Pick, StartupOrder, UtilizationPolicy, UtilizationRule};
 
 /// Panics at the first record that cannot be true.
 #[derive(Default)]
 pub struct Audit {
     /// Broken safety is allowed where it is said: under a historic profile.
     historic: bool,
+    /// Tasks that lie apart are nodes of a run, each with a place of its own.
+    has_runs: bool,
     nodes: Vec<(Arc<NodeShape>, NodeState)>,
     gpus: BTreeMap<GpuId, GpuState>,
     jobs: Vec<Account>,
@@ -41,8 +44,8 @@ struct Account {
 }
 
 impl Audit {
-    pub fn new(historic: bool) -> Audit {
-        Audit { historic, ..Audit::default() }
+    pub fn new(profile: &Profile) -> Audit {
+        Audit { historic: profile.historic, has_runs: profile.runs.is_some(), ..Audit::default() }
     }
 
     /// The accounts at the end; panics if anything that was submitted is nowhere.
@@ -67,6 +70,7 @@ impl Audit {
         let spec = Arc::clone(&self.jobs[run.job.index()].spec);
         let excused = self.unsafe_runs.contains(&run);
         let whole = match &spec.demand.pick {
+            _ if self.nodes_of(&spec) > 1 => placement.tasks() == 1,
             // A replica of a model has its one task on its main node, wherever its GPUs were picked.
             _ if spec.demand.deployment.is_some() => placement.tasks() == 1,
             Some(pick @ Pick::AllGpus(_)) => placement.claims().len() == pick.nodes().len(),
@@ -90,6 +94,43 @@ impl Audit {
             }
         }
         assert!(self.claims.insert(run, placement.clone()).is_none(), "{run} was placed twice");
+    }
+
+    /// Nodes of each replica: more than one where the tasks of a gang are runs' nodes.
+    fn nodes_of(&self, spec: &JobSpec) -> u32 {
+        if self.has_runs { spec.demand.nodes_apart() } else { 1 }
+    }
+
+    /// When a node of a run begins, all of its replica have their places, each on another host; the masters come first,
+    /// then the workers of the first replica, and so on. Of a job that was scaled nothing is known of who belongs to whom.
+    fn begins_whole(&self, run: RunId) {
+        let account = &self.jobs[run.job.index()];
+        let (replicas, nodes) = (account.spec.replicas, self.nodes_of(&account.spec));
+        if nodes == 1 || account.replicas != replicas * nodes {
+            return;
+        }
+        let group = if run.replica < replicas { run.replica } else { (run.replica - replicas) / (nodes - 1) };
+        let workers = (0..nodes - 1).map(|worker| replicas + group * (nodes - 1) + worker);
+        let mut hosts: Vec<NodeId> = Vec::new();
+        for replica in std::iter::once(group).chain(workers) {
+            let (attempt, phase) = self.phases[&(run.job, replica)];
+            // Where nodes begin in an order, those before it may be done.
+            let is_done = account.spec.terms.startup != StartupOrder::Any
+                && attempt == run.attempt
+                && matches!(phase, Phase::Stopping | Phase::Ended);
+            if is_done {
+                return;
+            }
+            let claim = self.claims.get(&RunId { job: run.job, replica, attempt });
+            assert!(
+                phase.holds_claim() && attempt == run.attempt,
+                "{run} begins, and node {replica} of it is {phase:?}"
+            );
+            hosts.extend(claim.iter().flat_map(|claim| claim.claims()).map(|claim| claim.node));
+        }
+        hosts.sort_unstable();
+        hosts.dedup();
+        assert_eq!(hosts.len(), nodes as usize, "{run} begins on fewer hosts than it has nodes");
     }
 
     /// Frees what a run holds, but on the nodes that keep it.
@@ -173,6 +214,9 @@ impl Sink for Audit {
             }
             Event::Moved { run, from, to, .. } => {
                 assert!(!to.holds_claim() || from.holds_claim(), "{run} holds a claim without being placed");
+                if *to == Phase::Running {
+                    self.begins_whole(*run);
+                }
                 self.leave(*run, *from, *to);
             }
             Event::Ended { run, from, kept, .. } => {

@@ -11,7 +11,7 @@ use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run};
 use super::swarm_fleets::add_fleets;
 use crate::catalog::{CpuArch, Os};
-use crate::control::{Profile, Trigger};
+use crate::control::{Assignment, BeginRule, GangRule, Loops, NoCapacityRule, Profile, RunsOptions, Trigger};
 use crate::event::{Digest, Digester, Event, Input, Record, Said, Sink};
 use crate::fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
 use crate::ids::{GpuId, JobId, NodeId};
@@ -19,8 +19,8 @@ use crate::rng::Stream;
 use crate::scheduler::{Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
 use crate::units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
 use crate::workload::{
-    Acks, Analyses, Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick, Restart,
-    RunTerms, Starts, TaskDemand, Unselectable, UtilizationOverrides,
+    Acks, Analyses, Arrival, Course, Demand, Ending, EventRetry, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick,
+    Restart, RetryEvent, RunTerms, Starts, StartupOrder, StopCriteria, TaskDemand, Unselectable, UtilizationOverrides,
 };
 
 /// What came of one random world.
@@ -36,7 +36,7 @@ pub struct WorldResult {
 pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> WorldResult {
     let rehearsal = draw_world(seed, profiles);
     let run_with = |rehearsal: &Rehearsal, grouping, checks| {
-        let (mut digester, mut audit) = (Digester::default(), Audit::new(rehearsal.profile.historic));
+        let (mut digester, mut audit) = (Digester::default(), Audit::new(&rehearsal.profile));
         let mut records = Records::default();
         let options = RunOptions { grouping, checks, progress: Some(progress) };
         run(rehearsal, options, &mut [&mut digester, &mut audit, &mut records]);
@@ -237,6 +237,10 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
     if draws.chance(300) {
         profile.deadlines.pending = Some(SimDuration::from_secs(draws.between(60, 3600)));
     }
+    let historic = profile.historic;
+    if let Some(runs) = &mut profile.runs {
+        draw_runs(draws, historic, runs);
+    }
     let faults = profile.faults();
     assert!(faults.is_empty(), "a drawn profile is valid: {faults:?}");
     Arc::new(profile)
@@ -316,6 +320,29 @@ fn draw_shape(draws: &mut Stream, features: &Features, models: &[Arc<str>]) -> N
     }
 }
 
+fn draw_runs(draws: &mut Stream, historic: bool, runs: &mut RunsOptions) {
+    if draws.chance(400) {
+        runs.loops = Loops::Ideal;
+    }
+    if let Loops::Polled(loops) = &mut runs.loops {
+        loops.submitted.passes = *draws.pick(&[Assignment::OnePass, Assignment::TwoPasses]);
+        loops.terminating.drains = draws.chance(500);
+        for rounds in [
+            &mut loops.submitted.rounds,
+            &mut loops.running.rounds,
+            &mut loops.terminating.rounds,
+            &mut loops.runs.rounds,
+        ] {
+            rounds.every = SimDuration::from_secs(draws.between(1, 6));
+            rounds.jitter = SimDuration::from_secs(*draws.pick(&[0, 0, 3]));
+            rounds.batch = draws.chance(300).then(|| draws.between(1, 5) as u32);
+        }
+    }
+    runs.begin = *draws.pick(&[BeginRule::AllPlaced, BeginRule::AllPrepared]);
+    runs.no_capacity = *draws.pick(&[NoCapacityRule::BacksOff, NoCapacityRule::KeepsTurn]);
+    runs.gang = if historic && draws.chance(500) { GangRule::OneByOne } else { runs.gang };
+}
+
 fn draw_arrival(
     draws: &mut Stream,
     features: &Features,
@@ -351,7 +378,7 @@ fn draw_arrival(
         retry: None,
         utilization: UtilizationOverrides::default(),
         unselectable: *draws.pick(&[Unselectable::Wait, Unselectable::Wait, Unselectable::Refuse]),
-        terms: RunTerms::default(),
+        terms: draw_terms(draws),
     };
     Arrival {
         at: SimTime::ZERO + horizon_part(draws, horizon, 1),
@@ -362,6 +389,16 @@ fn draw_arrival(
 }
 
 /// Chances from never to most of the time.
+fn draw_terms(draws: &mut Stream) -> RunTerms {
+    let retry = draws.chance(600).then(|| {
+        let mut on = RetryEvent::ALL.to_vec();
+        on.retain(|_| draws.chance(700));
+        EventRetry { on, duration: SimDuration::from_secs(draws.between(0, 7200)) }
+    });
+    let startup = *draws.pick(&[StartupOrder::Any, StartupOrder::MasterFirst, StartupOrder::WorkersFirst]);
+    RunTerms { retry, startup, stop: *draws.pick(&[StopCriteria::AllDone, StopCriteria::MasterDone]) }
+}
+
 fn draw_mishaps(draws: &mut Stream, features: &Features) -> Mishaps {
     let mut mishaps = Mishaps::default();
     let draw = |draws: &mut Stream| Permille::new(*draws.pick(&[0, 0, 50, 300]));

@@ -27,6 +27,8 @@ builtin![
     "dstack-0.18.44-dev",
     "dstack-0.19.10",
     "dstack-0.19.9",
+    "dstack-0.21.0",
+    "dstack-0.21.1",
     "dstack-0.22.5",
     "dstack-0.22.5-loops",
     "dstack-loops",

@@ -132,6 +132,13 @@ impl Pick {
 }
 
 impl Demand {
+    /// How many nodes it has where jobs are runs of nodes: one for each task that is to lie on a node of its own.
+    pub fn nodes_apart(&self) -> u32 {
+        let apart = self.requirements.is_some() || self.gang == Gang::Spread;
+        let picked_together = matches!(self.pick, Some(Pick::AllGpus(_))) || self.deployment.is_some();
+        if apart && !picked_together { self.tasks } else { 1 }
+    }
+
     /// One such task, anywhere.
     pub fn of(task: TaskDemand) -> Demand {
         Demand { tasks: 1, task, gang: Gang::Anywhere, pick: None, deployment: None, requirements: None }

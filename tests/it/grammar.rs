@@ -55,9 +55,10 @@ pub fn every_example_of_the_reference_holds() {
 }
 
 /// The pages beside the scenarios, by name.
-const PAGES: [(&str, &str); 2] = [
+const PAGES: [(&str, &str); 3] = [
     ("LOAD-AND-FAILURES.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LOAD-AND-FAILURES.md"))),
     ("MODELS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/MODELS.md"))),
+    ("RUNS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/RUNS.md"))),
 ];
 
 pub fn every_example_of_the_other_pages_is_read() {
@@ -73,7 +74,7 @@ pub fn a_log_with_judgements_is_audited_and_replayed() {
     let text = format!("{}expect:\n  - {{evaluate: '*', is: fits, at: 5m}}\n", blocks()[0]);
     let loaded = load_text("text.yaml", &text, Path::new(""), &Options::default());
     let rehearsal = loaded.unwrap_or_else(|faults| panic!("{faults}")).rehearsal;
-    let (mut records, mut audit) = (Records::default(), Audit::new(false));
+    let (mut records, mut audit) = (Records::default(), Audit::new(&rehearsal.profile));
     run(&rehearsal, RunOptions::default(), &mut [&mut records as &mut dyn Sink, &mut audit]);
     assert_eq!(audit.finish().submitted, 6);
     let said = records.0.iter().filter(|record| matches!(record.said, Said::Event(Event::Evaluated { .. })));

@@ -8,19 +8,11 @@ use crate::control::store::{JobRecord, ReplicaIndex};
 use crate::event::{Event, Lifecycle, Outcome, Phase, Reason};
 use crate::ids::{JobId, RunId};
 use crate::lifecycle::{MemberState, WholeState};
-use crate::workload::{Demand, Ending, Gang, JobSpec, Pick, RetryEvent};
-
-/// How many nodes each replica of a run has: one for each task where each is to lie on a node of its own.
-fn nodes_of(demand: &Demand) -> u32 {
-    match (&demand.pick, demand.gang) {
-        (Some(Pick::AllGpus(_)), _) | (_, Gang::Anywhere | Gang::Packed) => 1,
-        (_, Gang::Spread) => demand.tasks,
-    }
-}
+use crate::workload::{Ending, JobSpec, RetryEvent};
 
 impl Control {
     /// The first so many replicas are the masters; the workers follow, those of the first replica first.
-    pub(in crate::control) fn submit_run(&mut self, job: JobId, spec: &Arc<JobSpec>, demand: u32) {
+    pub(in crate::control) fn submit_run(&mut self, job: JobId, spec: &Arc<JobSpec>, demand: u32, refused: bool) {
         let first = self.replicas.len() as ReplicaIndex;
         self.jobs.push(JobRecord {
             spec: Arc::clone(spec),
@@ -44,9 +36,12 @@ impl Control {
             attempt: 0,
             ending: None,
             submitted: self.now,
+            changed: true,
+            startup: spec.terms.startup,
             capacity_retry: retry.map(|retry| retry.duration),
             groups: Vec::new(),
             settled: false,
+            fleet: None,
             due: None,
         };
         self.flow().runs.push(run);
@@ -64,6 +59,9 @@ impl Control {
             self.add_workers(job, group);
         }
         self.flow().index_run(job);
+        if refused {
+            self.end_run(job, (Outcome::Refused, Reason::PickRefused));
+        }
     }
 
     /// A record for the last member of a group.
@@ -79,7 +77,7 @@ impl Control {
     }
 
     fn add_workers(&mut self, job: JobId, group: u32) {
-        for _ in 1..nodes_of(&self.jobs[job.index()].spec.demand) {
+        for _ in 1..self.jobs[job.index()].spec.demand.nodes_apart() {
             let index = self.add_to_job(job);
             self.flow().run(job).groups[group as usize].members.push(index);
             self.add_member(job, group);
@@ -125,13 +123,14 @@ impl Control {
         member.news = member.news.or(Some((outcome, because)));
     }
 
-    /// Without loops, what is heard is noticed at once, and by those who wait for it.
+    /// What is heard is noticed when it is looked at next, and by those who wait for it; without loops, at once.
     fn notice(&mut self, index: ReplicaIndex) {
-        if self.flow().is_ideal() {
-            let job = self.flow().member(index).run;
-            self.flag(index);
-            self.stir(job);
+        let job = self.flow().member(index).run;
+        match self.flow().is_ideal() {
+            true => self.flag(index),
+            false => self.flow().index_member(index),
         }
+        self.stir(job);
     }
 
     /// What it runs on is given up.
@@ -140,6 +139,13 @@ impl Control {
         member.lost = true;
         member.news = member.news.or(Some((Outcome::Lost, Reason::NodeLost)));
         self.notice(index);
+    }
+
+    /// A policy ends it, which has just looked at it.
+    pub(in crate::control) fn member_unwanted(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+        if self.flow().member(index).state.is_live() {
+            self.terminate(index, outcome, because);
+        }
     }
 
     /// It has stayed too long in one phase.
@@ -196,6 +202,7 @@ impl Control {
                 }
             }
         }
+        self.stir(job);
         for _ in counted.len()..wanted as usize {
             let master = self.add_to_job(job);
             let run = self.flow().run(job);

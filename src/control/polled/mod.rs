@@ -19,8 +19,8 @@ mod terminating;
 mod view;
 
 pub use options::{
-    Assignment, BeginRule, GangRule, Loops, NoCapacityRule, Pause, PolledLoops, ReleaseRule, Rounds, RunningLoop,
-    RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop,
+    Assignment, BeginRule, GangRule, Loops, NoCapacityRule, Pause, PlacelessRule, PolledLoops, ReleaseRule, Rounds,
+    RunningLoop, RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop,
 };
 pub(super) use rows::Flow;
 pub use view::{MemberStanding, RunStanding};
@@ -35,7 +35,17 @@ use rows::Look;
 
 impl Control {
     fn flow(&mut self) -> &mut Flow {
-        self.runs.as_mut().expect("only a profile that has runs comes here")
+        let flow = self.runs.as_mut().expect("only a profile that has runs comes here");
+        flow.now = self.now;
+        flow
+    }
+
+    /// Whoever steps this control plane comes by for every look, in rounds of its own: none is left out because nothing
+    /// would come of it.
+    pub fn look_in_rounds(&mut self) {
+        if let Some(flow) = &mut self.runs {
+            flow.in_rounds = true;
+        }
     }
 
     /// All looks that are due.
@@ -143,18 +153,20 @@ impl Control {
         self.flow().index_member(index);
     }
 
-    /// Without loops, a change is looked at at once: in the run, and in the nodes that wait for others of it.
+    /// What changes in one node is seen by its run, and by the nodes that wait for others of it; without loops, at once.
     fn stir(&mut self, job: JobId) {
         let flow = self.flow();
-        if !flow.is_ideal() {
-            return;
-        }
-        flow.run(job).flagged = true;
+        let ideal = flow.is_ideal();
+        let run = flow.run(job);
+        run.changed = true;
+        run.flagged |= ideal && run.state != WholeState::Ended;
         flow.index_run(job);
         for index in flow.members_of(job) {
             let member = flow.member(index);
-            member.flagged |= matches!(member.state, MemberState::Pulling);
-            flow.index_member(index);
+            if matches!(member.state, MemberState::Pulling | MemberState::Submitted) {
+                member.flagged |= ideal && member.state == MemberState::Pulling;
+                flow.index_member(index);
+            }
         }
     }
 
@@ -174,6 +186,7 @@ impl Control {
         let run = self.flow().run(job);
         assert!(is_whole_edge(run.state, to), "a run cannot go from {:?} to {to:?}", run.state);
         run.state = to;
+        run.changed = true;
         run.flagged |= ideal;
         self.flow().index_run(job);
         // Whether its nodes are looked at depends on it.

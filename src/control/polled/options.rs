@@ -13,6 +13,7 @@ pub struct RunsOptions {
     pub loops: Loops,
     pub gang: GangRule,
     pub begin: BeginRule,
+    pub placeless: PlacelessRule,
     pub no_capacity: NoCapacityRule,
     /// Before the first, second, ... submission after the one that failed; the last one repeats.
     pub pauses: Vec<Pause>,
@@ -125,6 +126,17 @@ pub enum BeginRule {
     AllPrepared,
 }
 
+/// What a node that is to begin makes of one beside it that ended without ever having had a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlacelessRule {
+    /// It waits, and its run sees what has become of the other.
+    Waits,
+    /// The look at it fails and keeps the lock on its record, so that its run cannot be looked at either (dstack to
+    /// 0.21.1, issue 4146). Only a historic profile may.
+    Raises,
+}
+
 /// What becomes of a node that finds no place, if it may be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -166,6 +178,10 @@ impl RunsOptions {
         if !historic {
             faults.extend(
                 (self.gang == GangRule::OneByOne).then_some(ProfileError::HistoricOnly("runs.gang", "one_by_one")),
+            );
+            faults.extend(
+                (self.placeless == PlacelessRule::Raises)
+                    .then_some(ProfileError::HistoricOnly("runs.placeless", "raises")),
             );
             faults.extend(
                 (self.release == ReleaseRule::LastOfRound)

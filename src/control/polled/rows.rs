@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::options::{Loops, RunsOptions};
+use super::options::{BeginRule, Loops, PlacelessRule, RunsOptions};
 use crate::control::passes::PassState;
 use crate::control::profile::{PassOptions, Trigger};
 use crate::control::store::ReplicaIndex;
 use crate::event::{Outcome, Reason};
-use crate::ids::JobId;
+use crate::ids::{FleetId, JobId};
 use crate::lifecycle::{MemberState, WholeState};
 use crate::units::{SimDuration, SimTime};
+use crate::workload::StartupOrder;
 
 /// The loops, in the order in which they come by within one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,12 +51,24 @@ pub(super) struct RunRow {
     /// Why it terminates, and how it ends.
     pub ending: Option<(Outcome, Reason)>,
     pub submitted: SimTime,
+    /// Something about its nodes has changed since it was last looked at.
+    pub changed: bool,
+    pub startup: StartupOrder,
     /// For how long it is tried again for want of capacity.
     pub capacity_retry: Option<SimDuration>,
     pub groups: Vec<Group>,
     /// One of its nodes has found a place: from now on its workers look for theirs.
     pub settled: bool,
+    /// The fleet of that place.
+    pub fleet: Option<FleetId>,
     pub due: Option<SimTime>,
+}
+
+impl RunRow {
+    /// Replicas that will be submitted again.
+    pub fn announced(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.groups.len() as u32).filter(|group| self.groups[*group as usize].announced)
+    }
 }
 
 /// A replica of a run: its nodes.
@@ -211,6 +224,11 @@ pub(in crate::control) struct Flow {
     pub(super) parked: BTreeSet<ReplicaIndex>,
     /// How far the fleet had grown when those were last put in order.
     pub(super) growth: u64,
+    /// Of the last input or settling.
+    pub(super) now: SimTime,
+    /// Whoever steps this control plane comes by for every look; else one that would change nothing is not taken, and
+    /// what is looked at after such a pause is looked at when it would have been.
+    pub(super) in_rounds: bool,
     /// Listed in this round and not looked at yet, the next one last.
     pub(super) rest: Vec<u32>,
 }
@@ -226,6 +244,8 @@ impl Flow {
             turns: 0,
             parked: BTreeSet::new(),
             growth: 0,
+            now: SimTime::ZERO,
+            in_rounds: false,
             rest: Vec::new(),
         }
     }
@@ -266,6 +286,7 @@ impl Flow {
 
     /// Puts a node where its loop will find it, after anything about it has changed.
     pub fn index_member(&mut self, index: ReplicaIndex) {
+        self.resume_member(index);
         let due = self.member_due(index);
         let member = &mut self.members[index as usize];
         if member.due == due {
@@ -280,6 +301,7 @@ impl Flow {
     }
 
     pub fn index_run(&mut self, job: JobId) {
+        self.resume_run(job);
         let due = self.run_due(job);
         let run = &mut self.runs[job.index()];
         let row = job.index() as u32;
@@ -295,9 +317,125 @@ impl Flow {
         }
     }
 
+    /// A look at it would change nothing.
+    fn is_quiet(&self, index: ReplicaIndex) -> bool {
+        let member = &self.members[index as usize];
+        if self.in_rounds || member.flagged || member.news.is_some() {
+            return false;
+        }
+        match member.state {
+            MemberState::Submitted => member.node > 0 && !self.members[self.siblings(index)[0] as usize].had_place,
+            MemberState::Pulling => !self.may_begin(index) && !self.is_locked(member.run),
+            MemberState::Running => true,
+            MemberState::Draining => !member.over && !member.lost,
+            MemberState::Waiting
+            | MemberState::Assigned
+            | MemberState::Provisioning
+            | MemberState::Terminating
+            | MemberState::Ended => false,
+        }
+    }
+
+    fn is_run_quiet(&self, job: JobId) -> bool {
+        let run = &self.runs[job.index()];
+        !self.in_rounds && !run.flagged && !run.fresh && !run.changed && run.announced().next().is_none()
+    }
+
+    /// What was not looked at while nothing could come of it keeps its turn: it counts as looked at when it would have
+    /// been.
+    fn resume_member(&mut self, index: ReplicaIndex) {
+        let member = &self.members[index as usize];
+        let look = match member.state {
+            MemberState::Submitted => Look::Submitted,
+            MemberState::Pulling | MemberState::Running => Look::Running,
+            MemberState::Draining => Look::Terminating,
+            MemberState::Waiting
+            | MemberState::Assigned
+            | MemberState::Provisioning
+            | MemberState::Terminating
+            | MemberState::Ended => return,
+        };
+        if member.due.is_none() && !self.in_rounds {
+            let interval = self.interval(member.state, look);
+            let now = self.now;
+            let member = &mut self.members[index as usize];
+            member.processed = last_of(member.processed, interval, now);
+        }
+    }
+
+    fn resume_run(&mut self, job: JobId) {
+        let run = &self.runs[job.index()];
+        if run.due.is_none() && !self.in_rounds && run.state != WholeState::Ended {
+            let interval = self.run_interval(run.state);
+            let now = self.now;
+            let run = &mut self.runs[job.index()];
+            run.processed = last_of(run.processed, interval, now);
+        }
+    }
+
+    /// Between two looks at a node in this state; none without loops.
+    fn interval(&self, state: MemberState, look: Look) -> Option<SimDuration> {
+        match &self.options.loops {
+            Loops::Ideal => None,
+            Loops::Polled(loops) => Some(match (look, state) {
+                (Look::Submitted, _) => loops.submitted.interval,
+                (_, MemberState::Running) => loops.running.running,
+                (Look::Running, _) => loops.running.starting,
+                (Look::Terminating | Look::Runs, _) => loops.terminating.interval,
+            }),
+        }
+    }
+
+    fn run_interval(&self, state: WholeState) -> Option<SimDuration> {
+        match &self.options.loops {
+            Loops::Ideal => None,
+            Loops::Polled(loops) => Some(match state {
+                WholeState::Submitted | WholeState::Terminating => loops.runs.hasty,
+                WholeState::Provisioning | WholeState::Running | WholeState::Pending | WholeState::Ended => {
+                    loops.runs.interval
+                }
+            }),
+        }
+    }
+
+    /// It is prepared, and so are those it waits for.
+    pub fn may_begin(&self, index: ReplicaIndex) -> bool {
+        let siblings = self.siblings(index);
+        let member = |index: ReplicaIndex| &self.members[index as usize];
+        // One that has begun before it, and is done already, is not waited for.
+        let is_ready = |other: &ReplicaIndex| match self.options.begin {
+            _ if member(*other).began => true,
+            BeginRule::AllPlaced => member(*other).had_place && member(*other).state.is_live(),
+            BeginRule::AllPrepared => member(*other).prepared && member(*other).state.is_live(),
+        };
+        let has_begun = |other: &ReplicaIndex| member(*other).began;
+        let in_order = match self.runs[member(index).run.index()].startup {
+            StartupOrder::Any => true,
+            StartupOrder::MasterFirst => index == siblings[0] || has_begun(&siblings[0]),
+            StartupOrder::WorkersFirst => index != siblings[0] || siblings[1..].iter().all(has_begun),
+        };
+        member(index).prepared && siblings.iter().all(is_ready) && in_order
+    }
+
+    /// A node of it that is to begin fails to be looked at, because one beside it ended without ever having had a place;
+    /// and while that goes on, nobody looks at the run.
+    pub fn is_locked(&self, job: JobId) -> bool {
+        let run = &self.runs[job.index()];
+        self.options.placeless == PlacelessRule::Raises
+            && run.state.is_active()
+            && run.groups.iter().any(|group| {
+                let mut members = group.members.iter().map(|index| &self.members[*index as usize]);
+                members.clone().any(|member| member.state == MemberState::Pulling && member.news.is_none())
+                    && members.any(|member| !member.state.is_live() && !member.had_place)
+            })
+    }
+
     fn member_due(&self, index: ReplicaIndex) -> Option<(Look, SimTime)> {
         let member = &self.members[index as usize];
         let run = &self.runs[member.run.index()];
+        if self.is_quiet(index) {
+            return None;
+        }
         let look = match member.state {
             // A worker looks for a place once its run has settled somewhere.
             MemberState::Submitted => (member.node == 0 || run.settled).then_some(Look::Submitted)?,
@@ -311,16 +449,8 @@ impl Flow {
         if member.flagged || (member.fresh && look == Look::Submitted) {
             return Some((look, SimTime::ZERO));
         }
-        let interval = match &self.options.loops {
-            Loops::Ideal => None,
-            Loops::Polled(loops) => Some(match (look, member.state) {
-                (Look::Submitted, _) => loops.submitted.interval,
-                (_, MemberState::Running) => loops.running.running,
-                (Look::Running, _) => loops.running.starting,
-                (Look::Terminating | Look::Runs, _) => loops.terminating.interval,
-            }),
-        };
-        match (member.parked, interval) {
+        let interval = self.interval(member.state, look);
+        match (member.parked.filter(|_| member.news.is_none()), interval) {
             (Some(growth), interval) if growth == self.growth => {
                 let over = self.retry_over_at(index)?;
                 Some((look, over.max(member.processed.saturating_add(interval.unwrap_or_default()))))
@@ -333,23 +463,18 @@ impl Flow {
 
     fn run_due(&self, job: JobId) -> Option<SimTime> {
         let run = &self.runs[job.index()];
-        if run.state == WholeState::Ended {
+        if run.state == WholeState::Ended || self.is_run_quiet(job) {
             return None;
         }
         if run.flagged || run.fresh {
             return Some(SimTime::ZERO);
         }
         match &self.options.loops {
-            Loops::Ideal => {
-                let is_pausing = run.state == WholeState::Pending && run.groups.iter().any(|group| group.announced);
-                is_pausing.then(|| self.next_submission(job))
-            }
-            Loops::Polled(loops) => Some(run.processed.saturating_add(match run.state {
-                WholeState::Submitted | WholeState::Terminating => loops.runs.hasty,
-                WholeState::Provisioning | WholeState::Running | WholeState::Pending | WholeState::Ended => {
-                    loops.runs.interval
-                }
-            })),
+            Loops::Ideal => match run.state {
+                WholeState::Pending => run.announced().next().map(|_| self.next_submission(job)),
+                _ => run.announced().map(|group| self.next_of_group(job, group)).min(),
+            },
+            Loops::Polled(_) => Some(run.processed.saturating_add(self.run_interval(run.state).unwrap_or_default())),
         }
     }
 
@@ -361,6 +486,13 @@ impl Flow {
         last.saturating_add(self.options.pause(run.attempt))
     }
 
+    /// When a replica that is tried again by itself may be submitted again: after the first pause.
+    pub fn next_of_group(&self, job: JobId, group: u32) -> SimTime {
+        let members = &self.runs[job.index()].groups[group as usize].members;
+        let last = members.iter().map(|index| self.members[*index as usize].processed).max().unwrap_or(self.now);
+        last.saturating_add(self.options.pause(1))
+    }
+
     /// When a node that waits for capacity has waited for too long, if it may be tried again at all; the first instant
     /// after it.
     fn retry_over_at(&self, index: ReplicaIndex) -> Option<SimTime> {
@@ -368,5 +500,16 @@ impl Flow {
         let from = member.placed_before.unwrap_or(self.runs[member.run.index()].submitted);
         let duration = self.runs[member.run.index()].capacity_retry?;
         Some(from.saturating_add(duration).saturating_add(SimDuration::from_nanos(1)))
+    }
+}
+
+/// The last of the instants so far apart that is not after now.
+fn last_of(from: SimTime, interval: Option<SimDuration>, now: SimTime) -> SimTime {
+    match interval {
+        Some(interval) if !interval.is_zero() && now > from => {
+            let times = now.since(from).as_nanos() / interval.as_nanos();
+            from.saturating_add(interval.saturating_mul(times))
+        }
+        _ => from,
     }
 }

@@ -5,7 +5,6 @@ use crate::control::Control;
 use crate::control::store::ReplicaIndex;
 use crate::event::Command;
 use crate::lifecycle::{MemberState, WholeState};
-use crate::workload::StartupOrder;
 
 impl Control {
     pub(super) fn look_at_running(&mut self, index: ReplicaIndex) {
@@ -28,12 +27,12 @@ impl Control {
                 let placement = replica.placement.clone().expect("what is provisioned has a place");
                 self.ask(Command::Prepare { run: replica.run(), placement });
             }
-            MemberState::Pulling if self.may_begin(index) => {
+            MemberState::Pulling if self.flow().may_begin(index) => {
                 self.begin_work(index);
                 // All are prepared: what one look can begin is begun together.
                 if self.flow().options.begin == BeginRule::AllPrepared {
                     for other in self.flow().siblings(index).to_vec() {
-                        if self.flow().member(other).state == MemberState::Pulling && self.may_begin(other) {
+                        if self.flow().member(other).state == MemberState::Pulling && self.flow().may_begin(other) {
                             self.begin_work(other);
                             self.processed(other);
                         }
@@ -53,28 +52,5 @@ impl Control {
         self.advance(index, MemberState::Running, None);
         let run = self.replicas[index as usize].run();
         self.ask(Command::Begin { run });
-    }
-
-    /// It is prepared, and so are those it waits for.
-    fn may_begin(&mut self, index: ReplicaIndex) -> bool {
-        let job = self.flow().member(index).run;
-        let order = self.jobs[job.index()].spec.terms.startup;
-        let begin = self.flow().options.begin;
-        let siblings = self.flow().siblings(index).to_vec();
-        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
-        let member = |index: ReplicaIndex| &flow.members[index as usize];
-        let is_ready = |other: &ReplicaIndex| match begin {
-            BeginRule::AllPlaced => {
-                self.replicas[*other as usize].placement.is_some() && member(*other).state.is_live()
-            }
-            BeginRule::AllPrepared => member(*other).prepared && member(*other).state.is_live(),
-        };
-        let has_begun = |other: &ReplicaIndex| member(*other).began;
-        let in_order = match order {
-            StartupOrder::Any => true,
-            StartupOrder::MasterFirst => index == siblings[0] || has_begun(&siblings[0]),
-            StartupOrder::WorkersFirst => index != siblings[0] || siblings[1..].iter().all(has_begun),
-        };
-        member(index).prepared && siblings.iter().all(is_ready) && in_order
     }
 }

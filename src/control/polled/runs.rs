@@ -26,7 +26,10 @@ enum Reading {
 
 impl Control {
     pub(super) fn look_at_run(&mut self, job: JobId) {
+        let is_locked = self.flow().is_locked(job);
+        self.flow().run(job).changed = is_locked;
         match self.flow().run(job).state {
+            _ if is_locked => {}
             WholeState::Submitted | WholeState::Provisioning | WholeState::Running => self.look_at_active(job),
             WholeState::Pending => self.look_at_pending(job),
             WholeState::Terminating => self.look_at_terminating_run(job),
@@ -40,10 +43,14 @@ impl Control {
     }
 
     fn look_at_active(&mut self, job: JobId) {
-        if !self.flow().run(job).settled
-            && self.flow().members_of(job).iter().any(|index| self.replicas[*index as usize].placement.is_some())
-        {
-            self.flow().run(job).settled = true;
+        if !self.flow().run(job).settled {
+            let members = self.flow().members_of(job);
+            let mut places = members.iter().filter_map(|index| self.replicas[*index as usize].placement.as_ref());
+            if let Some(place) = places.next() {
+                let fleet = self.fleet.node(place.claims()[0].node).shape.instance.as_ref().map(|own| own.fleet);
+                let run = self.flow().run(job);
+                (run.settled, run.fleet) = (true, fleet);
+            }
         }
         let groups: Vec<(bool, Vec<ReplicaIndex>)> =
             self.flow().run(job).groups.iter().map(|group| (group.dismissed, group.members.clone())).collect();
@@ -109,14 +116,14 @@ impl Control {
                 WholeState::Provisioning => run.attempt = 0,
                 WholeState::Pending => {
                     run.attempt += 1;
-                    run.settled = false;
+                    (run.settled, run.fleet) = (false, None);
                 }
                 WholeState::Submitted | WholeState::Running | WholeState::Terminating | WholeState::Ended => {}
             }
         }
         match to {
             WholeState::Pending => {
-                self.stop_members(job, |_| true, Reason::RunOver);
+                self.stop_members(job, |_| true, (Outcome::Cancelled, Reason::RunOver));
                 self.announce_retry(job);
             }
             WholeState::Submitted
@@ -137,12 +144,12 @@ impl Control {
     }
 
     /// Live nodes begin to terminate. Gives whether there were any.
-    fn stop_members(&mut self, job: JobId, is_meant: impl Fn(u32) -> bool, because: Reason) -> bool {
+    fn stop_members(&mut self, job: JobId, is_meant: impl Fn(u32) -> bool, ending: (Outcome, Reason)) -> bool {
         let mut found = false;
         for index in self.flow().members_of(job) {
             let member = self.flow().member(index);
             if member.state.is_live() && is_meant(member.group) {
-                self.terminate(index, Outcome::Cancelled, because);
+                self.terminate(index, ending.0, ending.1);
                 found = true;
             }
         }
@@ -195,13 +202,17 @@ impl Control {
         wanted.into_iter().for_each(|group| self.resubmit(job, group));
     }
 
-    /// A replica that is tried again by itself begins anew once all its nodes have ended.
+    /// A replica that is tried again by itself, while others of its run go on, begins anew once all its nodes have ended
+    /// and the first pause is over.
     fn retry_group(&mut self, job: JobId, group: u32) {
-        self.stop_members(job, |other| other == group, Reason::RunOver);
+        self.stop_members(job, |other| other == group, (Outcome::Cancelled, Reason::RunOver));
         let members = self.flow().run(job).groups[group as usize].members.clone();
         if members.iter().all(|index| self.flow().member(*index).state == MemberState::Ended) {
             self.announce(job, group);
-            self.resubmit(job, group);
+            if self.flow().next_of_group(job, group) <= self.now {
+                self.resubmit(job, group);
+            }
+            self.flow().index_run(job);
         }
     }
 
@@ -226,7 +237,8 @@ impl Control {
             return;
         }
         let (members, pauses) = (members.clone(), run.state == WholeState::Pending);
-        let at = if pauses { self.flow().next_submission(job) } else { self.now };
+        let flow = self.flow();
+        let at = if pauses { flow.next_submission(job) } else { flow.next_of_group(job, group) };
         let because = self.cause_of(&members);
         for index in members {
             let replica = &mut self.replicas[index as usize];
@@ -238,9 +250,7 @@ impl Control {
             let run = replica.run();
             self.say(Event::Retry { run, at, because });
             self.set_deadline(index);
-            if pauses {
-                self.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, self.fleet.len() as u32)));
-            }
+            self.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, self.fleet.len() as u32)));
         }
     }
 
@@ -272,7 +282,13 @@ impl Control {
 
     fn look_at_terminating_run(&mut self, job: JobId) {
         let (outcome, because) = self.flow().run(job).ending.expect("what terminates does so for a reason");
-        let of_nodes = if outcome == Outcome::Cancelled { because } else { Reason::RunOver };
+        // What was wished for from outside is what each node ends as.
+        let of_nodes = match outcome {
+            Outcome::Cancelled | Outcome::Refused => (outcome, because),
+            Outcome::Completed | Outcome::Failed | Outcome::Lost | Outcome::NeverFits | Outcome::Expired => {
+                (Outcome::Cancelled, Reason::RunOver)
+            }
+        };
         if self.stop_members(job, |_| true, of_nodes) {
             for index in self.flow().members_of(job) {
                 if self.flow().member(index).state == MemberState::Terminating {

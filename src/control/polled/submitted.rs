@@ -1,5 +1,7 @@
 //! Looks at submitted nodes: the first finds a place, the second begins to use it.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::options::{Assignment, GangRule, Loops, NoCapacityRule};
@@ -9,7 +11,8 @@ use crate::event::{Event, Histogram, Outcome, Output, Phase, Reason, Refusal, Sa
 use crate::fleet::Placement;
 use crate::ids::NodeId;
 use crate::lifecycle::MemberState;
-use crate::scheduler::{Candidate, Decision, decide, examine};
+use crate::scheduler::offers::{Ask, Assigned, assign};
+use crate::scheduler::{Candidate, Decision, decide, decide_for, examine};
 use crate::units::Score;
 use crate::workload::{Demand, Gang, Pick};
 
@@ -63,7 +66,12 @@ impl Control {
         let replica = &self.replicas[index as usize];
         let (number, growth) = (replica.demand, self.fleet.growth());
         let record = &self.demands[number as usize];
-        if let (Some(held), true) = (&record.held, record.refused_at == Some(growth) && siblings.len() == 1) {
+        if !whole && record.demand.requirements.is_some() {
+            return self.seek_offer(index, siblings);
+        }
+        // A demand that was refused is refused as long as nothing is given back; of models, replicas differ.
+        let alike = siblings.len() == 1 && record.demand.deployment.is_none();
+        if let (Some(held), true) = (&record.held, record.refused_at == Some(growth) && alike) {
             return Err(held.clone());
         }
         let demand = match whole || siblings.len() == 1 {
@@ -74,14 +82,50 @@ impl Control {
             let examination = examine(&self.profile.scheduler, &demand, &self.fleet);
             self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
         }
-        match decide(&self.profile.scheduler, &demand, &self.fleet, self.grouping, 1) {
+        let asking = self.asking(replica.job);
+        match decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
             Decision::Refuse { refusal, reasons } => {
-                if siblings.len() == 1 {
+                if alike {
                     let record = &mut self.demands[number as usize];
                     (record.held, record.refused_at) = (Some((refusal, reasons.clone())), Some(growth));
                 }
                 Err((refusal, reasons))
+            }
+        }
+    }
+
+    /// The first idle offer that one node of the run has: in the run's fleet once it has one, and for a worker near its
+    /// master.
+    fn seek_offer(
+        &mut self,
+        index: ReplicaIndex,
+        siblings: &[ReplicaIndex],
+    ) -> Result<Candidate, (Refusal, Histogram)> {
+        let node_of = |index: ReplicaIndex| {
+            self.replicas[index as usize].placement.as_ref().map(|placement| placement.claims()[0].node)
+        };
+        let master = if index == siblings[0] { None } else { node_of(siblings[0]) };
+        let replica = &self.replicas[index as usize];
+        let demand = Arc::clone(&self.demands[replica.demand as usize].demand);
+        let requirements = demand.requirements.as_deref().expect("only what requires is offered");
+        let fleet = self.runs.as_ref().and_then(|flow| flow.runs[replica.job.index()].fleet);
+        let ask = Ask { requirements, nodes: demand.tasks, fleet, master };
+        let options = &self.profile.scheduler;
+        match assign(&options.offers, &ask, &self.fleet, self.grouping) {
+            Ok(Assigned { claim, .. }) => {
+                let placement = Placement::new(std::iter::once(claim).collect());
+                Ok(Candidate { placement, score: Score::ZERO })
+            }
+            Err(_) => {
+                // Its reasons are those of one such node alone, unless it is refused for the others' sake.
+                let alone = Demand { tasks: 1, ..(*demand).clone() };
+                Err(match decide(options, &alone, &self.fleet, self.grouping, 1) {
+                    Decision::Refuse { refusal, reasons } => (refusal, reasons),
+                    Decision::Place(_) => {
+                        (Refusal::Unfit, Histogram::of(Reason::GangIncomplete, self.fleet.len() as u32))
+                    }
+                })
             }
         }
     }
@@ -124,8 +168,7 @@ impl Control {
         let replica = &self.replicas[index as usize];
         let run = replica.run();
         let group = &self.demands[replica.demand as usize].demand;
-        let is_part = group.gang == Gang::Spread && group.tasks > 1;
-        let demand = match is_part {
+        let demand = match group.nodes_apart() > 1 {
             true => Demand { tasks: 1, gang: Gang::Anywhere, ..(**group).clone() },
             false => (**group).clone(),
         };
@@ -142,10 +185,7 @@ impl Control {
             );
             self.outbox.push_back(Output::Event(Event::SafetyBroken { run, node, what }));
         }
-        self.fleet.take(&placement);
-        for claim in placement.claims() {
-            self.nodes[claim.node.index()].runs.insert(index);
-        }
+        self.enter_ledger(index, &placement);
         self.say(Event::Placed { run, score, placement: placement.clone() });
         self.replicas[index as usize].placement = Some(placement);
         self.enter_silently(index, Phase::Scheduled);

@@ -1,10 +1,12 @@
 //! How runs and their nodes stand, in the words of their own tables, for who compares them with a program that has them.
 
+use super::options::ReleaseRule;
 use super::rows::Look;
 use crate::control::Control;
 use crate::event::{Outcome, Phase, Reason};
 use crate::ids::JobId;
 use crate::lifecycle::{MemberState, WholeState};
+use crate::scheduler::{Decision, Grouping, decide};
 
 /// A run as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,21 @@ impl Control {
         members.zip(&self.replicas).map(standing).collect()
     }
 
+    /// What is given back may be lost, as in a program of old.
+    pub(in crate::control) fn leaks(&self) -> bool {
+        self.runs.as_ref().is_some_and(|flow| flow.options.release == ReleaseRule::LastOfRound)
+    }
+
+    /// Nobody waits where it is whom the fleet would hold.
+    pub(in crate::control) fn assert_no_run_waits_in_vain(&self) {
+        for index in self.runs.iter().flat_map(|flow| &flow.parked) {
+            let replica = &self.replicas[*index as usize];
+            let demand = &self.demands[replica.demand as usize].demand;
+            let decision = decide(&self.profile.scheduler, demand, &self.fleet, Grouping::EachNode, 1);
+            assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
+        }
+    }
+
     /// What is kept twice says the same twice, and who waits can be found.
     pub(in crate::control) fn assert_runs(&self) {
         let Some(flow) = &self.runs else { return };
@@ -68,7 +85,6 @@ impl Control {
         }
         for run in &flow.runs {
             listed[Look::Runs as usize] += usize::from(run.due.is_some());
-            assert!(run.state == WholeState::Ended || run.due.is_some() || flow.is_ideal(), "a run is never looked at");
         }
         for look in Look::ALL {
             assert_eq!(flow.clocks[look as usize].due.len(), listed[look as usize], "a loop lists what is not due");

@@ -1,0 +1,366 @@
+"""Draws sequences of submissions and ends, steps the dstack 0.22 that this Python has installed through them, and records
+what it decides. One JSON object to a line, in the format of tests/data/dstack/sequences.jsonl.gz.
+
+    PYTHON_OF_THE_VERSION step.py --seed 1 --cases 100 > records.jsonl
+
+Which runs finish is drawn among those that run, so drawing and stepping are one. Each case is a world of its own: an empty
+in-memory database, ids and a clock that begin anew. Nothing of dstack is changed but what would leave the machine: the
+clock, the ids (so that rows are in order of creation), the registry of images, the deployment to a host, which answers with
+the facts of the case, and the agent and the runner on it, which do at once what they are told and report a run's end when
+the case says so. A round: its events, the clock, then one step each over submitted jobs, running jobs, terminating jobs,
+runs and fleets.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import random
+import sys
+import tempfile
+import threading
+import uuid
+from datetime import datetime, timedelta, timezone
+from unittest.mock import Mock
+
+os.environ.setdefault("DSTACK_SERVER_DIR", tempfile.mkdtemp(prefix="dstack-step-"))
+OUT = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
+LOOPS = ["JobSubmittedPipeline", "JobRunningPipeline", "JobTerminatingPipeline", "RunPipeline", "FleetPipeline"]
+
+
+class World:
+    now = BEGIN
+    ids = 0
+
+
+def next_id():
+    World.ids += 1
+    return uuid.UUID(int=World.ids << 80, version=4)
+
+
+uuid.uuid4 = next_id
+
+from dstack._internal.utils import common as common_utils  # noqa: E402
+
+
+class Clock(datetime):
+    @classmethod
+    def now(cls, tz=None):
+        World.now += timedelta(microseconds=1)
+        return World.now.astimezone(tz) if tz else World.now.replace(tzinfo=None)
+
+
+common_utils.datetime = Clock
+
+import gpuhunt  # noqa: E402
+import dstack.version  # noqa: E402
+import dstack._internal.server.services.encryption  # noqa: E402,F401
+import dstack._internal.server.background.pipeline_tasks.instances.ssh_deploy as ssh_deploy  # noqa: E402
+import dstack._internal.server.background.pipeline_tasks.jobs_running as jobs_running  # noqa: E402
+import dstack._internal.server.background.pipeline_tasks.jobs_terminating as jobs_terminating  # noqa: E402
+import dstack._internal.server.services.jobs.configurators.base as configurators  # noqa: E402
+from dstack._internal.core.backends.base.compute import GoArchType  # noqa: E402
+from dstack._internal.core.models.configurations import parse_apply_configuration  # noqa: E402
+from dstack._internal.core.models.fleets import FleetSpec  # noqa: E402
+from dstack._internal.core.models.profiles import Profile  # noqa: E402
+from dstack._internal.core.models.runs import JobStatus, RunSpec  # noqa: E402
+from dstack._internal.server import models  # noqa: E402
+from dstack._internal.server.background.pipeline_tasks import PipelineManager  # noqa: E402
+from dstack._internal.server.db import Database, get_session_ctx, override_db  # noqa: E402
+from dstack._internal.server.schemas.runner import JobStateEvent, PortMapping, PullResponse, TaskStatus  # noqa: E402
+from dstack._internal.server.services import fleets as fleet_services  # noqa: E402
+from dstack._internal.server.services import logs as log_services  # noqa: E402
+from dstack._internal.server.services import runs as run_services  # noqa: E402
+from dstack._internal.server.services.docker import ImageConfig  # noqa: E402
+from dstack._internal.server.services.runner.client import InstanceCheck  # noqa: E402
+from dstack._internal.server.testing import common as made  # noqa: E402
+from sqlalchemy import StaticPool, select  # noqa: E402
+from sqlalchemy.ext.asyncio import create_async_engine  # noqa: E402
+
+logging.disable(logging.CRITICAL)
+IMAGE = ImageConfig.model_validate({"User": None, "Entrypoint": ["/bin/bash"], "Cmd": ["/bin/bash"]})
+FACTS = {}
+# Jobs that report their end when they are polled.
+FINISHED = set()
+POLLED = threading.local()
+
+configurators._get_image_config_and_cpu_architectures = lambda *a, **k: (IMAGE, {gpuhunt.CPUArchitecture.X86})
+ssh_deploy._deploy_instance = lambda details, *a, **k: (
+    InstanceCheck(reachable=True), FACTS[details.host], GoArchType.AMD64,
+)
+log_services.write_logs = lambda *a, **k: None
+
+
+def stand_in_for_hosts():
+    """An agent that has every container running, and a runner that reports what the case says."""
+    agent = Mock()
+    agent.is_api_v2_supported.return_value = True
+    ports = [PortMapping(container=10999, host=10999)]
+    agent.get_task.return_value = Mock(status=TaskStatus.RUNNING, ports=ports, image_pull_progress=None)
+    runner = Mock()
+    runner.run_job.return_value = None
+    runner.is_code_upload_optional.return_value = True
+
+    def pull(_):
+        ended = [JobStateEvent(timestamp=1, state=JobStatus.DONE, exit_status=0)] if POLLED.job in FINISHED else []
+        return PullResponse(job_states=ended, job_logs=[], runner_logs=[], last_updated=1)
+
+    runner.pull.side_effect = pull
+    jobs_running.client.ShimClient.from_address = Mock(return_value=agent)
+    jobs_running.client.RunnerClient.from_address = Mock(return_value=runner)
+
+    class AnyPort(dict):
+        def __missing__(self, _):
+            return None
+
+    # These would open a tunnel to the host first.
+    def without_tunnel(inner):
+        def call(keys, provisioning, runtime, /, *args, **kwargs):
+            jobs = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, models.JobModel)]
+            POLLED.job = jobs[0].id if jobs else None
+            return inner(AnyPort(), *args, **kwargs)
+
+        return call
+
+    names = ["process_provisioning_with_shim", "sync_shim_pulling_state", "submit_job_to_runner", "process_running",
+             "is_runner_available"]
+    for name in names:
+        tunnelled = getattr(jobs_running, f"_{name}")
+        setattr(jobs_running, f"_{name}", without_tunnel(tunnelled.__wrapped__))
+
+    async def well(*_, **__):
+        return True
+
+    jobs_terminating.stop_runner = well
+    jobs_terminating._stop_container = well
+    jobs_terminating._drain_job_logs = well
+
+
+stand_in_for_hosts()
+
+
+class Server:
+    """One world."""
+
+    async def start(self, fleet):
+        World.now, World.ids = BEGIN, 0
+        FACTS.clear()
+        FINISHED.clear()
+        url = "sqlite+aiosqlite://"
+        engine = create_async_engine(url, connect_args={"check_same_thread": False}, poolclass=StaticPool)
+        self.db = Database(url, engine=engine)
+        override_db(self.db)
+        async with self.db.engine.begin() as connection:
+            await connection.run_sync(models.BaseModel.metadata.create_all)
+        async with get_session_ctx() as session:
+            self.key = made.get_ssh_key()
+            user = await made.create_user(session)
+            project = await made.create_project(
+                session, owner=user, ssh_public_key=self.key.public, ssh_private_key=self.key.private
+            )
+            repo = await made.create_repo(session, project_id=project.id)
+            self.user_id, self.project_id, self.repo = user.id, project.id, repo.name
+        self.manager = PipelineManager()
+        self.pipelines = {type(pipeline).__name__: pipeline for pipeline in self.manager._pipelines}
+        await self.add_fleet(fleet)
+
+    async def stop(self):
+        await self.db.engine.dispose()
+
+    async def owners(self, session):
+        async def one(model, key):
+            return (await session.execute(select(model).where(model.id == key))).unique().scalar_one()
+
+        return await one(models.ProjectModel, self.project_id), await one(models.UserModel, self.user_id)
+
+    async def step(self, name, after_each=None):
+        pipeline = self.pipelines[name]
+        for item in await pipeline._fetcher.fetch(limit=1000):
+            await pipeline._workers[0].process(item)
+            if after_each:
+                await after_each(item)
+
+    async def add_fleet(self, fleet):
+        hosts = [f"h{number}" for number in range(fleet["hosts"])]
+        for number, host in enumerate(hosts, 1):
+            FACTS[host] = {
+                "cpus": fleet["cpus"], "memory": fleet["memory_gib"] << 30, "disk_size": 500 << 30,
+                "addresses": [f"10.0.0.{number}/24"], "gpu_count": fleet["gpus"],
+            }
+            if fleet["gpus"]:
+                FACTS[host].update(gpu_vendor="nvidia", gpu_name="A100", gpu_memory=81920)
+        configuration = parse_apply_configuration({
+            "type": "fleet", "name": fleet["name"], "placement": fleet["placement"],
+            "ssh_config": {"user": "ubuntu", "hosts": [
+                {"hostname": host, "blocks": fleet["blocks"], "identity_file": "/none"} for host in hosts
+            ]},
+        })
+        configuration.ssh_config.ssh_key = self.key
+        for host in configuration.ssh_config.hosts:
+            host.ssh_key = self.key
+        async with get_session_ctx() as session:
+            project, user = await self.owners(session)
+            spec = FleetSpec(configuration=configuration, profile=Profile(name="default"))
+            await fleet_services.create_fleet(
+                session=session, project=project, user=user, spec=spec, pipeline_hinter=self.manager.hinter
+            )
+        World.now += timedelta(seconds=8)
+        await self.step("InstancePipeline")
+
+    async def rows(self, model):
+        async with get_session_ctx() as session:
+            return (await session.execute(select(model).order_by(model.id))).unique().scalars().all()
+
+    async def submit(self, event):
+        configuration = {
+            "type": "task", "name": event["name"], "image": "debian", "nodes": event["nodes"], "commands": ["x"],
+            "resources": event["resources"], "priority": event["priority"],
+        }
+        profile = {"name": "default", "creation_policy": "reuse"}
+        if event["retry_no_capacity"]:
+            profile["retry"] = {"on_events": ["no-capacity"], "duration": "2h"}
+        spec = RunSpec(
+            run_name=event["name"], repo_id=self.repo, repo_data=made.LocalRunRepoData(repo_dir="/"),
+            configuration_path="dstack.yaml", configuration=parse_apply_configuration(configuration),
+            profile=Profile.model_validate(profile), ssh_key_pub="ssh-rsa k",
+        )
+        async with get_session_ctx() as session:
+            project, user = await self.owners(session)
+            await run_services.submit_run(
+                session=session, user=user, project=project, run_spec=spec, pipeline_hinter=self.manager.hinter
+            )
+
+    async def finish(self, name):
+        jobs = [job for job in await self.rows(models.JobModel) if job.run_name == name]
+        latest = max(job.submission_num for job in jobs)
+        FINISHED.update(job.id for job in jobs if job.submission_num == latest)
+
+    async def hosts(self):
+        found = {}
+        for row in await self.rows(models.InstanceModel):
+            found[row.id] = (json.loads(row.remote_connection_info)["host"], row)
+        return found
+
+    async def running(self):
+        """Runs of which every node of the latest submission runs."""
+        latest = {}
+        for job in await self.rows(models.JobModel):
+            number, found = latest.get(job.run_name, (-1, []))
+            if job.submission_num > number:
+                number, found = job.submission_num, []
+            latest[job.run_name] = (number, [*found, job.status.value])
+        return [name for name, (_, found) in latest.items() if set(found) == {"running"}]
+
+
+def blocks_of(job):
+    return json.loads(job.job_runtime_data)["offer"]["blocks"]
+
+
+def draw_fleet(rng):
+    gpus = rng.choice([0, 0, 2, 4, 8])
+    cpus = max(4, gpus * 2)
+    parts = gpus or cpus
+    return {
+        "name": "fleet-0", "placement": rng.choice(["any", "cluster", "cluster"]),
+        "blocks": rng.choice(["auto", parts, max(2, parts // 2)]),
+        "hosts": rng.randint(1, 4), "cpus": cpus, "memory_gib": 4 * cpus, "gpus": gpus,
+    }
+
+
+def draw_submission(rng, fleet, total, number, round_):
+    several = fleet["placement"] == "cluster" and rng.random() < 0.3
+    need = total if several else rng.choice([need for need in (1, 2, 4, 8) if need <= total])
+    small = {"cpu": "1..", "memory": "1GB..", "disk": "1GB.."}
+    if several:
+        resources = {**small, "gpu": "1.." if fleet["gpus"] else 0}
+    elif fleet["gpus"]:
+        count = need * fleet["gpus"] // total
+        resources = {**small, "gpu": f"{count}..{count}"}
+    else:
+        resources = {**small, "cpu": f"{need * fleet['cpus'] // total}..", "gpu": 0}
+    return {
+        "round": round_, "op": "submit", "name": f"run-{number:02}", "nodes": rng.randint(2, 3) if several else 1,
+        "need_blocks": need, "priority": rng.choice([0, 0, 0, 10, 50, 100]),
+        "retry_no_capacity": rng.random() < 0.75, "resources": resources,
+    }
+
+
+async def play(rng, name):
+    fleet = draw_fleet(rng)
+    parts = min(fleet["cpus"], fleet["gpus"]) if fleet["gpus"] else fleet["cpus"]
+    total = parts if fleet["blocks"] == "auto" else fleet["blocks"]
+    busy_rounds = rng.randint(20, 40)
+    lengths = [6] * busy_rounds + [30] * 14
+    load, ends = rng.uniform(0.3, 1.0), rng.uniform(0.1, 0.5)
+    server = Server()
+    await server.start(fleet)
+    hosts = {key: host for key, (host, _) in (await server.hosts()).items()}
+    events, decisions, changes, statuses, decided, finished, submitted = [], [], [], {}, set(), set(), 0
+    for round_, length in enumerate(lengths):
+        if round_ < busy_rounds:
+            for _ in range(rng.choice([0, 1, 1, 2, 3]) if rng.random() < load else 0):
+                event = draw_submission(rng, fleet, total, submitted, round_)
+                submitted += 1
+                events.append(event)
+                await server.submit(event)
+            for run in await server.running():
+                if run not in finished and rng.random() < ends:
+                    finished.add(run)
+                    events.append({"round": round_, "op": "finish", "name": run})
+                    await server.finish(run)
+        World.now += timedelta(seconds=length)
+
+        async def note(item):
+            job = next(job for job in await server.rows(models.JobModel) if job.id == item.id)
+            if job.id in decided:
+                return
+            if job.used_instance_id or job.instance_id:
+                decided.add(job.id)
+                place = hosts[job.instance_id or job.used_instance_id]
+                decisions.append([round_, job.job_name, job.submission_num, "assigned", place, blocks_of(job)])
+            elif job.termination_reason:
+                decided.add(job.id)
+                decisions.append([round_, job.job_name, job.submission_num, job.termination_reason.value, None, None])
+
+        for loop in LOOPS:
+            await server.step(loop, note if loop == "JobSubmittedPipeline" else None)
+        for run in await server.rows(models.RunModel):
+            if statuses.get(run.run_name) != run.status.value:
+                statuses[run.run_name] = run.status.value
+                changes.append([round_, run.run_name, run.status.value])
+    placed = []
+    for job in await server.rows(models.JobModel):
+        if job.status.value in ("provisioning", "pulling", "running"):
+            placed.append([job.job_name, job.submission_num, job.status.value, hosts[job.instance_id], blocks_of(job)])
+    last = {
+        "instances": [
+            [host, row.status.value, row.busy_blocks, row.total_blocks]
+            for host, row in (await server.hosts()).values()
+        ],
+        "placed": placed,
+        "runs": [
+            [run.run_name, run.status.value, run.termination_reason.value if run.termination_reason else None]
+            for run in await server.rows(models.RunModel)
+        ],
+    }
+    await server.stop()
+    answer = {"decisions": decisions, "run_status_changes": changes, "final": last}
+    return {"id": name, "fleet": fleet, "round_dt_s": lengths, "events": events, "answer": answer}
+
+
+async def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", type=int, default=100)
+    args = parser.parse_args()
+    for number in range(args.cases):
+        # Each case has draws of its own: one more moves no other's.
+        record = await play(random.Random(f"{args.seed}/{number}"), f"d{number:04}")
+        print(json.dumps(record), file=OUT, flush=True)
+
+
+asyncio.run(main())
