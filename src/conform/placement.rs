@@ -220,6 +220,7 @@ fn world(request: &RecordedRequest) -> Result<World, String> {
             reserved_ram: worker.reserved.ram,
             reserved_memory: worker.reserved.vram,
             gpus: worker.gpus.iter().map(gpu).collect(),
+            shape: None,
         });
     }
     for instance in &request.instances {

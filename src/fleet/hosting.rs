@@ -129,7 +129,7 @@ fn sync(serving: &mut Serving, node: usize, status: &NodeStatus) {
     serving.set_others(node, ram, gpus.map(|(gpu, other)| (other, gpu.foreign.memory.get(), gpu.state.is_usable())));
 }
 
-fn node_of(name: &Arc<str>, shape: &super::NodeShape, status: &NodeStatus) -> ServingNode {
+fn node_of(name: &Arc<str>, shape: &Arc<super::NodeShape>, status: &NodeStatus) -> ServingNode {
     let gpus = shape.gpus.iter().enumerate().map(|(index, gpu)| ServingGpu {
         index: index as u32,
         kind: GpuKind::of(gpu.vendor),
@@ -144,6 +144,7 @@ fn node_of(name: &Arc<str>, shape: &super::NodeShape, status: &NodeStatus) -> Se
         reserved_ram: shape.reserved.ram.get(),
         reserved_memory: shape.reserved.gpu_memory.get(),
         gpus: gpus.collect(),
+        shape: Some(Arc::clone(shape)),
     }
 }
 

@@ -1,13 +1,18 @@
 //! What can be picked by hand: every node and GPU, each *no* with its reason, from the filters that decide.
 
-use super::decide::judge;
+use std::sync::Arc;
+
+use super::decide::{Decision, decide, judge};
+use super::deployment::{NodeFound, findings};
+use super::examine::GpuFinding;
 use super::filter::Verdict;
 use super::offers;
-use super::options::SchedulerOptions;
-use super::row::row_of;
+use super::options::{FilterName, SchedulerOptions};
+use super::row::{Grouping, row_of};
+use crate::event::{Reason, Refusal};
 use crate::fleet::Fleet;
 use crate::ids::{GpuId, NodeId};
-use crate::workload::{Demand, Pick};
+use crate::workload::{Demand, Deployment, Pick};
 
 /// One node and its GPUs, as something to choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +26,9 @@ pub struct Selectable {
 
 /// Every node in order of ids, for one demand; what it picks itself is left out of account.
 pub fn select(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec<Selectable> {
+    if let Some(deployment) = &demand.deployment {
+        return select_for_model(options, demand, deployment, fleet);
+    }
     let one = |(node, known): (NodeId, &crate::fleet::Node)| {
         let count = if demand.task.gpus.is_some() { known.shape.gpus.len() as u16 } else { 0 };
         let gpus = (0..count).map(|index| judge_gpu(options, demand, fleet, GpuId { node, index })).collect();
@@ -31,11 +39,83 @@ pub fn select(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec
 
 /// Whether all that the demand picks could be selected, each for itself; a demand without a pick has nothing to refuse.
 pub fn is_pick_selectable(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
+    if let Some(deployment) = &demand.deployment {
+        return is_pick_selectable_for_model(options, demand, deployment, fleet);
+    }
     match &demand.pick {
         None => true,
         Some(Pick::Nodes(nodes)) => nodes.iter().all(|node| judge_node(options, demand, fleet, *node).is_fit()),
         Some(Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => {
             gpus.iter().all(|gpu| judge_gpu(options, demand, fleet, *gpu).is_fit())
+        }
+    }
+}
+
+/// Of a model: a node if it alone could hold a replica; a GPU if it could hold its part of one, be it alone or with
+/// others.
+fn select_for_model(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+) -> Vec<Selectable> {
+    let free = without_pick(demand);
+    let (_, found) = findings(&options.deployments, &free, deployment, fleet);
+    let one = |((id, _), found): ((NodeId, &crate::fleet::Node), NodeFound)| {
+        let refused = found.refusals.first();
+        let on_gpu = |gpu: &GpuFinding| match refused {
+            Some((FilterName::Ready, reason)) => Verdict::Unfit(*reason),
+            Some((_, reason)) => Verdict::Never(*reason),
+            None if gpu.free < gpu.takes => Verdict::Unfit(Reason::InsufficientGpuMemory),
+            None => Verdict::Fit,
+        };
+        let gpus = match found.gpus.is_empty() {
+            false => found.gpus.iter().map(on_gpu).collect(),
+            // What is asked for cannot be had of any GPU.
+            true => {
+                let reason = found.reason.unwrap_or(Reason::TooFewGpus);
+                vec![Verdict::Never(reason); fleet.node(id).shape.gpus.len()]
+            }
+        };
+        Selectable { node: id, verdict: judge_node_for_model(options, demand, deployment, fleet, id), gpus }
+    };
+    fleet.iter().zip(found).map(one).collect()
+}
+
+fn judge_node_for_model(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+    node: NodeId,
+) -> Verdict {
+    let alone = on_node(demand, node);
+    let Decision::Refuse { refusal, .. } = decide(options, &alone, fleet, Grouping::EachNode, 1) else {
+        return Verdict::Fit;
+    };
+    let (_, found) = findings(&options.deployments, &alone, deployment, fleet);
+    let reason = found[node.index()].reason.unwrap_or(Reason::TooFewNodes);
+    match refusal {
+        Refusal::Unfit => Verdict::Unfit(reason),
+        Refusal::Never => Verdict::Never(reason),
+    }
+}
+
+fn is_pick_selectable_for_model(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+) -> bool {
+    let Some(pick) = &demand.pick else { return true };
+    match pick {
+        Pick::Nodes(picked) => {
+            picked.iter().all(|node| judge_node_for_model(options, demand, deployment, fleet, *node).is_fit())
+        }
+        Pick::Gpus(gpus) | Pick::AllGpus(gpus) => {
+            let nodes = select_for_model(options, demand, deployment, fleet);
+            let verdict = |gpu: &GpuId| nodes[gpu.node.index()].gpus.get(usize::from(gpu.index)).copied();
+            gpus.iter().all(|gpu| verdict(gpu).is_some_and(Verdict::is_fit))
         }
     }
 }
@@ -52,7 +132,12 @@ pub fn on_gpu(demand: &Demand, gpu: GpuId) -> Demand {
 
 /// The same demand, free to go anywhere. What one node takes of exact picks is what every node would have to take.
 fn without_pick(demand: &Demand) -> Demand {
-    Demand { pick: None, ..demand.clone() }
+    let deployment = demand.deployment.as_ref().map(|deployment| match deployment.gpus_per_replica {
+        None => Arc::clone(deployment),
+        // It is said of a pick.
+        Some(_) => Arc::new(Deployment { gpus_per_replica: None, ..(**deployment).clone() }),
+    });
+    Demand { pick: None, deployment, ..demand.clone() }
 }
 
 fn judge_node(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: NodeId) -> Verdict {

@@ -5,6 +5,7 @@ mod cli;
 mod conform;
 mod determinism;
 mod diagnostics;
+mod fit;
 mod fuzzed;
 mod grammar;
 mod mistakes;
@@ -91,6 +92,12 @@ fn main() {
             answers_are_held_against_the_profile_of_one_version_or_against_any,
             a_recorded_decision_tells_an_option_apart,
             a_wrong_record_is_told_with_its_line_and_nothing_is_counted,
+        }
+        Nothing: fit {
+            where_a_model_fits_and_with_what_memory_is_as_computed_on_paper,
+            what_runs_at_a_time_is_in_the_way_then_and_not_before,
+            each_change_that_is_named_helps,
+            a_model_that_cannot_be_asked_about_is_told_so,
         }
         Nothing: mistakes {
             a_path_that_is_not_there_is_answered_with_the_nearest_that_is,

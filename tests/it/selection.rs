@@ -70,7 +70,8 @@ fn hold(rehearsal: &Rehearsal, draws: &mut Stream, tally: &mut Tally) {
             tally.offered += u64::from(known.verdict.is_fit());
             tally.refused += u64::from(!known.verdict.is_fit());
             let count = fleet.node(known.node).shape.gpus.len();
-            assert_eq!(known.gpus.len(), if demand.task.gpus.is_some() { count } else { 0 });
+            let asks_for_gpus = demand.task.gpus.is_some() || demand.deployment.is_some();
+            assert_eq!(known.gpus.len(), if asks_for_gpus { count } else { 0 });
             for (index, verdict) in known.gpus.iter().enumerate() {
                 let gpu = GpuId { node: known.node, index: index as u16 };
                 gpu_is_as_offered(options, demand, &fleet, gpu, verdict.is_fit());
@@ -103,7 +104,8 @@ fn node_is_as_offered(
     let parts = |found: &NodeFinding| {
         (found.verdict, found.refusals.clone(), found.shortages.clone(), found.capacity, found.scores.clone())
     };
-    assert_eq!(parts(&seen), parts(&also), "{node:?}");
+    // A node that cannot hold a model alone may yet hold a part of it.
+    assert!(parts(&seen) == parts(&also) || demand.deployment.is_some(), "{node:?}: {seen:?}, {also:?}");
     // And where nothing else is left it does the same.
     let mut alone = fleet.clone();
     for index in (0..fleet.len()).filter(|index| *index != node.index()) {
@@ -123,6 +125,10 @@ fn finding(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: Nod
 
 fn gpu_is_as_offered(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, gpu: GpuId, is_offered: bool) {
     let picked = on_gpu(demand, gpu);
+    // A GPU that is offered for a model may be too small to hold it without others.
+    if demand.deployment.is_some() && is_offered {
+        return;
+    }
     assert_eq!(is_pick_selectable(options, &picked, fleet), is_offered);
     match decide(options, &picked, fleet, Grouping::Classes, 1) {
         Decision::Refuse { reasons, .. } => assert!(!is_offered, "{gpu:?} is offered, but refused for {reasons}"),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::node::NodeState;
+use super::node::{NodeShape, NodeState};
 
 /// Labels of a node, shared by nodes of one shape.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
@@ -60,6 +60,8 @@ pub struct ServingNode {
     /// Of each GPU.
     pub reserved_memory: u64,
     pub gpus: Vec<ServingGpu>,
+    /// What it is, where more is known of it than this.
+    pub shape: Option<Arc<NodeShape>>,
 }
 
 /// A node and what lies on it.
@@ -70,6 +72,8 @@ pub struct Host {
     pub unified: bool,
     /// The number of its label set, see [`Serving::labels`].
     pub label_set: u32,
+    /// The number of its shape, see [`Serving::shapes`].
+    pub shape: Option<u32>,
     /// Its GPUs in the columns, in order of declaration.
     pub gpus: Range<usize>,
     /// Each kind of its GPUs once, in order of declaration.
@@ -122,6 +126,7 @@ pub struct Serving {
     hosts: Vec<Host>,
     columns: Columns,
     label_sets: Vec<Arc<Labels>>,
+    shapes: Vec<Arc<NodeShape>>,
     instances: Vec<Option<ServedInstance>>,
     vacant: Vec<usize>,
     by_model: BTreeMap<ModelKey, BTreeSet<usize>>,
@@ -142,6 +147,7 @@ impl Serving {
                 self.label_sets.len() - 1
             }
         };
+        let shape = node.shape.map(|shape| self.shape_number(shape));
         let begin = self.columns.index.len();
         let mut kinds = SmallVec::new();
         for gpu in &node.gpus {
@@ -155,6 +161,7 @@ impl Serving {
             state: node.state,
             unified: node.unified,
             label_set: label_set as u32,
+            shape,
             gpus: begin..self.columns.index.len(),
             kinds,
             instances: SmallVec::new(),
@@ -169,6 +176,20 @@ impl Serving {
         let number = self.hosts.len() - 1;
         self.recompute(number);
         number
+    }
+
+    fn shape_number(&mut self, shape: Arc<NodeShape>) -> u32 {
+        let is_it = |known: &Arc<NodeShape>| Arc::ptr_eq(known, &shape) || *known == shape;
+        let known = self.shapes.iter().position(is_it);
+        known.unwrap_or_else(|| {
+            self.shapes.push(shape);
+            self.shapes.len() - 1
+        }) as u32
+    }
+
+    /// Shapes that nodes have, by their numbers.
+    pub fn shapes(&self) -> &[Arc<NodeShape>] {
+        &self.shapes
     }
 
     pub fn hosts(&self) -> &[Host] {

@@ -18,6 +18,7 @@ fn node(name: &str, gpus: &[(GpuKind, u64)], unified: bool) -> ServingNode {
         reserved_ram: 2 * GIB,
         reserved_memory: GIB,
         gpus: gpus.iter().enumerate().map(gpu).collect(),
+        shape: None,
     }
 }
 

@@ -10,8 +10,8 @@ use super::evaluate::with_selector;
 use super::options::DeploymentOptions;
 use super::request::{PickedGpu, Picks, Request};
 use super::search::Search;
-use super::{Answer, Evaluation, evaluate, filter, place, plan, score, why};
-use crate::event::{Reason, Refusal};
+use super::{Answer, Evaluation, evaluate, filter, hardware, place, plan, score};
+use crate::event::Refusal;
 use crate::fleet::{Fleet, GpuClaim, GpuKind, ModelKey, NodeClaim, Placement, Serving};
 use crate::ids::{JobId, NodeId};
 use crate::scheduler::decide::{Candidate as Placeable, Decision};
@@ -47,7 +47,7 @@ pub fn decide_deployment(
     keep: usize,
 ) -> Decision {
     let picks = picks_of(demand, fleet);
-    let deployment = with_selector(&picks, Cow::Borrowed(deployment));
+    let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
     let request = request(&deployment, picks, asking);
     let serving = fleet.serving();
     match place(options, &request, &serving, keep) {
@@ -90,7 +90,9 @@ pub fn placement_scores(
     let serving: Cow<Serving> = fleet.serving();
     let nodes: Vec<u32> = (0..serving.hosts().len() as u32).collect();
     let Ok(plan) = plan(options, &request) else { return none() };
-    let search = Search { options, request: &request, serving: &serving, plan: &plan, nodes: &nodes };
+    let hardware = hardware(options, &request, &serving);
+    let search =
+        Search { options, request: &request, serving: &serving, plan: &plan, nodes: &nodes, hardware: &hardware };
     let written = placements.iter().map(|placement| candidate_of(placement)).collect();
     let scores = score::scores(&search, &Found::Written(written));
     scores.map_or_else(|_| none(), |scores| scores.into_iter().map(Score::new).collect())
@@ -113,7 +115,7 @@ pub fn ever_fits_deployment(
     fleet: &Fleet,
 ) -> bool {
     let picks = picks_of(demand, fleet);
-    let deployment = with_selector(&picks, Cow::Borrowed(deployment));
+    let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
     let request = request(&deployment, picks, Asking::NOBODY);
     matches!(place(options, &request, fleet.idle_serving(), 1), Answer::Place(_))
 }
@@ -127,9 +129,10 @@ pub fn still_fits_deployment(
     placement: &Placement,
 ) -> bool {
     let picks = picks_of(demand, fleet);
-    let deployment = with_selector(&picks, Cow::Borrowed(deployment));
+    let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
     let request = request(&deployment, picks, Asking::NOBODY);
-    let passing = filter::passing(options, &request, &fleet.serving());
+    let serving = fleet.serving();
+    let passing = filter::passing(options, &request, &serving, &hardware(options, &request, &serving));
     placement.claims().iter().all(|claim| {
         let node = fleet.node(claim.node);
         let (shape, status) = (&node.shape, &node.status);
@@ -143,27 +146,6 @@ pub fn still_fits_deployment(
             && status.ram_free(shape) >= pooled + claim.ram
             && claim.gpus.iter().all(is_free)
     })
-}
-
-/// For each node in order why it does not do for this model; None where it does.
-pub fn deployment_reasons(
-    options: &DeploymentOptions,
-    demand: &Demand,
-    deployment: &Deployment,
-    fleet: &Fleet,
-) -> Vec<Option<Reason>> {
-    let picks = picks_of(demand, fleet);
-    let deployment = with_selector(&picks, Cow::Borrowed(deployment));
-    let request = request(&deployment, picks, Asking::NOBODY);
-    let serving: Cow<Serving> = fleet.serving();
-    let nodes = filter::passing(options, &request, &serving);
-    match plan(options, &request) {
-        Ok(plan) => {
-            let search = Search { options, request: &request, serving: &serving, plan: &plan, nodes: &nodes };
-            why::each(options, &request, &serving, Some(&search)).collect()
-        }
-        Err(halt) => why::each(options, &request, &serving, None).map(|reason| reason.or(Some(halt.0))).collect(),
-    }
 }
 
 pub(super) fn request<'d>(deployment: &'d Deployment, picks: Picks, asking: Asking) -> Request<'d> {

@@ -9,7 +9,7 @@ use super::request::{Picks, Request};
 use super::{Answer, ArgumentReading, place};
 use crate::event::{Histogram, Reason};
 use crate::fleet::{GpuKind, Serving};
-use crate::workload::Deployment;
+use crate::workload::{Backend, Deployment};
 
 /// Whether a deployment would do.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +31,8 @@ pub fn evaluate(options: &DeploymentOptions, request: &Request, serving: &Servin
     }
     let categorized = with_category(options, request.deployment);
     let deployment = match options.default_selector {
-        DefaultSelector::Linux => with_selector(&request.picks, categorized),
-        DefaultSelector::LinuxWhenDeployed => categorized,
+        DefaultSelector::Linux => with_selector(options, &request.picks, categorized),
+        DefaultSelector::LinuxWhenDeployed | DefaultSelector::None => categorized,
     };
     let request = Request { deployment: &deployment, ..request.clone() };
     match place(options, &request, serving, 1) {
@@ -45,9 +45,14 @@ pub fn evaluate(options: &DeploymentOptions, request: &Request, serving: &Servin
 }
 
 /// vLLM runs on Linux alone, so that is asked for where nothing else was chosen.
-pub(super) fn with_selector<'d>(picks: &Picks, deployment: Cow<'d, Deployment>) -> Cow<'d, Deployment> {
+pub(super) fn with_selector<'d>(
+    options: &DeploymentOptions,
+    picks: &Picks,
+    deployment: Cow<'d, Deployment>,
+) -> Cow<'d, Deployment> {
+    let is_asked = options.default_selector != DefaultSelector::None && deployment.backend == Backend::Vllm;
     let is_chosen = deployment.selector.as_ref().is_some_and(|selector| !selector.is_empty());
-    if is_chosen || *picks != Picks::Free {
+    if !is_asked || is_chosen || *picks != Picks::Free {
         return deployment;
     }
     let mut deployment = deployment.into_owned();

@@ -1,5 +1,6 @@
 //! Filters: may these nodes be used at all for a model, and if not, why not.
 
+use super::hardware::HardwareVerdicts;
 use super::options::{DeploymentFilter, DeploymentOptions};
 use super::request::{Picks, Request};
 use super::search::runners;
@@ -10,10 +11,15 @@ use crate::fleet::{Labels, NodeState, Serving};
 const NAME_LABEL: &str = "worker-name";
 
 /// The nodes that pass every filter, in their order.
-pub fn passing(options: &DeploymentOptions, request: &Request, serving: &Serving) -> Vec<u32> {
-    let mut labels = LabelVerdicts::new(request, serving);
+pub fn passing(
+    options: &DeploymentOptions,
+    request: &Request,
+    serving: &Serving,
+    hardware: &HardwareVerdicts,
+) -> Vec<u32> {
+    let mut verdicts = Verdicts::new(request, serving, hardware);
     let passes = |node: &u32| {
-        options.filters.iter().all(|filter| judge(*filter, options, request, serving, *node, &mut labels).is_none())
+        options.filters.iter().all(|filter| judge(*filter, options, request, serving, *node, &mut verdicts).is_none())
     };
     (0..serving.hosts().len() as u32).filter(passes).collect()
 }
@@ -24,9 +30,9 @@ pub fn refusal(
     request: &Request,
     serving: &Serving,
     node: u32,
-    labels: &mut LabelVerdicts,
+    verdicts: &mut Verdicts,
 ) -> Option<Reason> {
-    options.filters.iter().find_map(|filter| judge(*filter, options, request, serving, node, labels))
+    options.filters.iter().find_map(|filter| judge(*filter, options, request, serving, node, verdicts))
 }
 
 pub fn judge(
@@ -35,7 +41,7 @@ pub fn judge(
     request: &Request,
     serving: &Serving,
     node: u32,
-    labels: &mut LabelVerdicts,
+    verdicts: &mut Verdicts,
 ) -> Option<Reason> {
     let host = &serving.hosts()[node as usize];
     match filter {
@@ -47,8 +53,9 @@ pub fn judge(
             };
             (!is_picked).then_some(Reason::NotPicked)
         }
-        DeploymentFilter::Labels => labels.judge(request, serving, node),
-        DeploymentFilter::Ready => match host.state {
+        DeploymentFilter::Labels => verdicts.labels.judge(request, serving, node),
+        DeploymentFilter::ReadyUnlessPickedOnSeveral if request.picked_nodes().len() > 1 => None,
+        DeploymentFilter::Ready | DeploymentFilter::ReadyUnlessPickedOnSeveral => match host.state {
             NodeState::Ready => None,
             NodeState::Joining => Some(Reason::NodeJoining),
             NodeState::NotReady => Some(Reason::NodeNotReady),
@@ -60,14 +67,27 @@ pub fn judge(
             let runners = runners(options, request)?;
             (!host.kinds.iter().any(|kind| runners.contains(kind))).then_some(Reason::NoRunner)
         }
+        DeploymentFilter::Compatible => verdicts.hardware.of_node(serving, node),
+    }
+}
+
+/// What is found once, and not for each node anew.
+pub struct Verdicts<'a> {
+    labels: LabelVerdicts,
+    hardware: &'a HardwareVerdicts,
+}
+
+impl<'a> Verdicts<'a> {
+    pub fn new(request: &Request, serving: &Serving, hardware: &'a HardwareVerdicts) -> Verdicts<'a> {
+        Verdicts { labels: LabelVerdicts::new(request, serving), hardware }
     }
 }
 
 /// The selector's verdict on each label set, found once.
-pub struct LabelVerdicts(Vec<Option<Option<Reason>>>);
+struct LabelVerdicts(Vec<Option<Option<Reason>>>);
 
 impl LabelVerdicts {
-    pub fn new(request: &Request, serving: &Serving) -> LabelVerdicts {
+    fn new(request: &Request, serving: &Serving) -> LabelVerdicts {
         let asked = request.deployment.selector.as_ref().is_some_and(|selector| !selector.is_empty());
         LabelVerdicts(if asked { vec![None; serving.label_sets().len()] } else { Vec::new() })
     }

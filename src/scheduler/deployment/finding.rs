@@ -6,10 +6,10 @@ use super::demand::{picks_of, request};
 use super::evaluate::with_selector;
 use super::filter;
 use super::options::{DeploymentFilter, DeploymentOptions};
-use super::plan;
 use super::request::whole_bytes;
 use super::search::Search;
 use super::why;
+use super::{hardware, plan};
 use crate::event::Reason;
 use crate::fleet::Fleet;
 use crate::scheduler::deployment::Asking;
@@ -47,10 +47,11 @@ pub fn findings(
     fleet: &Fleet,
 ) -> (Result<Need, Reason>, Vec<NodeFound>) {
     let picks = picks_of(demand, fleet);
-    let deployment = with_selector(&picks, Cow::Borrowed(deployment));
+    let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
     let request = request(&deployment, picks, Asking::NOBODY);
     let serving = fleet.serving();
-    let passing = filter::passing(options, &request, &serving);
+    let hardware = hardware(options, &request, &serving);
+    let passing = filter::passing(options, &request, &serving, &hardware);
     let planned = plan(options, &request).map_err(|halt| halt.0);
     let search = planned.as_ref().ok().map(|plan| Search {
         options,
@@ -58,13 +59,14 @@ pub fn findings(
         serving: &serving,
         plan,
         nodes: &passing,
+        hardware: &hardware,
     });
-    let reasons = why::each(options, &request, &serving, search.as_ref());
-    let mut labels = filter::LabelVerdicts::new(&request, &serving);
+    let reasons = why::each(options, &request, &serving, &hardware, search.as_ref());
+    let mut verdicts = filter::Verdicts::new(&request, &serving, &hardware);
     let nodes = reasons.enumerate().map(|(number, reason)| {
         let node = number as u32;
         let mut judge = |stage: &DeploymentFilter| {
-            Some((stage_name(*stage), filter::judge(*stage, options, &request, &serving, node, &mut labels)?))
+            Some((stage_name(*stage), filter::judge(*stage, options, &request, &serving, node, &mut verdicts)?))
         };
         NodeFound {
             refusals: options.filters.iter().filter_map(&mut judge).collect(),
@@ -105,7 +107,7 @@ fn stage_name(stage: DeploymentFilter) -> FilterName {
     match stage {
         DeploymentFilter::Picked => FilterName::Picked,
         DeploymentFilter::Labels => FilterName::Labels,
-        DeploymentFilter::Ready => FilterName::Ready,
-        DeploymentFilter::Runner => FilterName::Compatible,
+        DeploymentFilter::Ready | DeploymentFilter::ReadyUnlessPickedOnSeveral => FilterName::Ready,
+        DeploymentFilter::Runner | DeploymentFilter::Compatible => FilterName::Compatible,
     }
 }

@@ -11,6 +11,7 @@ mod evaluate;
 mod even;
 mod filter;
 mod finding;
+mod hardware;
 mod largest_gpus;
 mod node_prefix;
 mod options;
@@ -24,8 +25,7 @@ mod why;
 
 pub use candidate::{Candidate, Share};
 pub use demand::{
-    Asking, decide_deployment, deployment_reasons, evaluate_deployment, ever_fits_deployment, placement_scores,
-    still_fits_deployment,
+    Asking, decide_deployment, evaluate_deployment, ever_fits_deployment, placement_scores, still_fits_deployment,
 };
 pub use evaluate::{Evaluation, evaluate};
 pub use finding::{Need, NodeFound, findings};
@@ -42,6 +42,7 @@ use std::cmp::Ordering;
 use crate::event::{Histogram, Reason};
 use crate::fleet::Serving;
 use candidate::Found;
+use hardware::HardwareVerdicts;
 use request::Halt;
 use search::{Pass, Raised, Search};
 
@@ -63,19 +64,28 @@ pub fn place(options: &DeploymentOptions, request: &Request, serving: &Serving, 
             Fault::Refused | Fault::ValueError => Reason::UpstreamValueError,
         });
     }
-    let nodes = filter::passing(options, request, serving);
+    let hardware = hardware(options, request, serving);
+    let nodes = filter::passing(options, request, serving, &hardware);
     let plan = match plan(options, request) {
         Ok(plan) => plan,
         Err(Halt(reason)) if nodes.is_empty() && !halts_without_nodes(options, reason) => {
-            return Answer::Refuse(why::reasons(options, request, serving, None));
+            return Answer::Refuse(why::reasons(options, request, serving, &hardware, None));
         }
         Err(Halt(reason)) => return whole(reason),
     };
-    let search = Search { options, request, serving, plan: &plan, nodes: &nodes };
+    let search = Search { options, request, serving, plan: &plan, nodes: &nodes, hardware: &hardware };
     match search_stages(&search, keep) {
         Ok(ranked) if !ranked.is_empty() => Answer::Place(ranked),
-        Ok(_) => Answer::Refuse(why::reasons(options, request, serving, Some(&search))),
+        Ok(_) => Answer::Refuse(why::reasons(options, request, serving, &hardware, Some(&search))),
         Err(reason) => whole(reason),
+    }
+}
+
+/// What the table of compatibility says, if it is asked.
+fn hardware(options: &DeploymentOptions, request: &Request, serving: &Serving) -> HardwareVerdicts {
+    match options.filters.contains(&DeploymentFilter::Compatible) {
+        true => HardwareVerdicts::new(request.deployment, serving),
+        false => HardwareVerdicts::default(),
     }
 }
 

@@ -37,8 +37,14 @@ pub enum DeploymentFilter {
     Labels,
     /// Only nodes that are ready.
     Ready,
+    /// Likewise, but where GPUs of several nodes were picked (GPUStack before 0.6.0, issue 1548: the workers were read
+    /// again from the store, past the filters).
+    ReadyUnlessPickedOnSeveral,
     /// Only nodes with a GPU for whose kind there is an image of the backend; a node without GPUs has none.
     Runner,
+    /// Only nodes with a GPU on which the backend runs, by the table of compatibility, and of these only such GPUs: its
+    /// operating system, processor, driver, the GPU's vendor and age, the model's architecture and quantization.
+    Compatible,
 }
 
 /// vLLM runs on Linux alone; GPUStack's model controller writes `os: linux` where nothing was chosen, and its check
@@ -48,6 +54,8 @@ pub enum DeploymentFilter {
 pub enum DefaultSelector {
     /// For what is deployed; what is only evaluated is taken as it is.
     LinuxWhenDeployed,
+    /// For nothing: what the backend runs on is another filter's.
+    None,
     /// For what is deployed and for what is evaluated.
     Linux,
 }

@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use super::candidate::Share;
-use super::options::{DeploymentOptions, Pool};
+use super::hardware::HardwareVerdicts;
+use super::options::{DeploymentFilter, DeploymentOptions, Pool};
 use super::request::{Plan, Request};
 use crate::event::Reason;
 use crate::fleet::{Accounting, Columns, GpuKind, Host, Left, Serving};
@@ -16,6 +17,8 @@ pub struct Search<'a> {
     pub plan: &'a Plan,
     /// Nodes that passed every filter, in the order of nodes.
     pub nodes: &'a [u32],
+    /// GPUs on which the backend does not run, wherever that is asked.
+    pub hardware: &'a HardwareVerdicts,
 }
 
 /// Nodes that are looked at together, and as which kind.
@@ -74,6 +77,9 @@ impl<'a> Search<'a> {
     }
 
     fn has_runner(&self, kind: GpuKind) -> bool {
+        if !self.options.filters.contains(&DeploymentFilter::Runner) {
+            return true;
+        }
         runners(self.options, self.request).is_none_or(|runners| runners.contains(&kind))
     }
 
@@ -87,13 +93,15 @@ impl<'a> Search<'a> {
             // Every copy of the node shares the list of its last kind.
             (Pool::LastKind, _, _) => host.kinds.last().copied(),
         };
-        host.gpus.clone().filter(move |at| only.is_none_or(|only| columns.kind[*at] == only))
+        let (serving, hardware) = (self.serving, self.hardware);
+        let runs_there = move |at: &usize| hardware.of_gpu(serving, node, *at).is_none();
+        host.gpus.clone().filter(move |at| only.is_none_or(|only| columns.kind[*at] == only)).filter(runs_there)
     }
 
     /// How many GPUs [`Search::listed`] lists.
     pub fn listed_count(&self, node: u32, kind: Option<GpuKind>) -> usize {
         let host = self.host(node);
-        if host.kinds.len() < 2 { host.gpus.len() } else { self.listed(node, kind).count() }
+        if host.kinds.len() < 2 && !self.hardware.refuses() { host.gpus.len() } else { self.listed(node, kind).count() }
     }
 
     /// What is free of a GPU as its pool sees it, in bytes: of one of another kind, nothing.

@@ -1,6 +1,7 @@
 //! Why a replica lies nowhere: a reason for every node, found only once it is asked for.
 
-use super::filter::{self, LabelVerdicts};
+use super::filter::{self, Verdicts};
+use super::hardware::HardwareVerdicts;
 use super::options::DeploymentOptions;
 use super::request::{Picks, Request};
 use super::search::Search;
@@ -13,10 +14,11 @@ pub fn reasons(
     options: &DeploymentOptions,
     request: &Request,
     serving: &Serving,
+    hardware: &HardwareVerdicts,
     search: Option<&Search>,
 ) -> Histogram {
     let mut histogram = Histogram::default();
-    for reason in each(options, request, serving, search) {
+    for reason in each(options, request, serving, hardware, search) {
         histogram.add(reason.unwrap_or(Reason::TooFewNodes), 1);
     }
     if histogram.is_empty() {
@@ -30,11 +32,12 @@ pub fn each<'s>(
     options: &'s DeploymentOptions,
     request: &'s Request<'s>,
     serving: &'s Serving,
+    hardware: &'s HardwareVerdicts,
     search: Option<&'s Search<'s>>,
 ) -> impl Iterator<Item = Option<Reason>> + 's {
-    let mut labels = LabelVerdicts::new(request, serving);
+    let mut verdicts = Verdicts::new(request, serving, hardware);
     (0..serving.hosts().len() as u32).map(move |node| {
-        let refusal = filter::refusal(options, request, serving, node, &mut labels);
+        let refusal = filter::refusal(options, request, serving, node, &mut verdicts);
         refusal.or_else(|| search.map(|search| lacking(search, node)))
     })
 }
@@ -46,6 +49,13 @@ fn lacking(search: &Search, node: u32) -> Reason {
     let columns = search.columns();
     if let Picks::Gpus(picks) = &search.request.picks {
         let here = picks.iter().filter(|pick| pick.node == host.name);
+        let refused = here.clone().find_map(|pick| {
+            let at = search.find(node, pick.index, Some(pick.kind))?;
+            search.hardware.of_gpu(search.serving, node, at)
+        });
+        if let Some(reason) = refused {
+            return reason;
+        }
         if here.into_iter().any(|pick| search.find(node, pick.index, Some(pick.kind)).is_none()) {
             return Reason::PickedGpuMissing;
         }

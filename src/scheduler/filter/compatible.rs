@@ -10,9 +10,6 @@ use crate::scheduler::row::Row;
 use crate::workload::{Demand, Deployment, GpuTake};
 
 pub fn judge(demand: &Demand, row: &Row) -> Verdict {
-    if let Some(deployment) = &demand.deployment {
-        return judge_deployment(deployment, row);
-    }
     let task = &demand.task;
     if task.os.is_some_and(|os| os != row.shape.os) {
         return Verdict::Never(Reason::OsMismatch);
@@ -38,22 +35,8 @@ pub fn judge(demand: &Demand, row: &Row) -> Verdict {
     if of_size < needed { Verdict::Never(Reason::GpuMemoryTooSmall) } else { Verdict::Fit }
 }
 
-/// One GPU that the backend runs on is enough here; how many are needed, and of which memory, is asked later.
-fn judge_deployment(deployment: &Deployment, row: &Row) -> Verdict {
-    let allowed = (0..row.shape.gpus.len()).filter(|index| row.allows_gpu(*index));
-    let refusals: Option<Vec<Reason>> = allowed.map(|index| gpu_refusal(deployment, row.shape, index)).collect();
-    match refusals {
-        None => Verdict::Fit,
-        Some(refusals) if refusals.is_empty() => {
-            refusal(deployment, row.shape, None).map_or(Verdict::Fit, Verdict::Never)
-        }
-        // Of unlike GPUs the one counts that comes furthest: the reasons stand in the order in which they are asked.
-        Some(refusals) => Verdict::Never(refusals.into_iter().max().expect("not empty")),
-    }
-}
-
 /// Why the deployment's backend cannot serve its model on this GPU of such a node; `None` if it can.
-pub fn gpu_refusal(deployment: &Deployment, shape: &NodeShape, index: usize) -> Option<Reason> {
+pub fn model_refusal(deployment: &Deployment, shape: &NodeShape, index: usize) -> Option<Reason> {
     let gpu = &shape.gpus[index];
     let accelerator = Accelerator {
         vendor: gpu.vendor,
@@ -61,6 +44,11 @@ pub fn gpu_refusal(deployment: &Deployment, shape: &NodeShape, index: usize) -> 
         architecture: gpu.architecture.as_deref(),
     };
     refusal(deployment, shape, Some(accelerator))
+}
+
+/// Likewise of a node without GPUs.
+pub fn model_refusal_without_gpu(deployment: &Deployment, shape: &NodeShape) -> Option<Reason> {
+    refusal(deployment, shape, None)
 }
 
 fn refusal(deployment: &Deployment, shape: &NodeShape, gpu: Option<Accelerator<'_>>) -> Option<Reason> {

@@ -6,6 +6,8 @@ mod picked;
 mod ready;
 mod resources;
 
+pub use compatible::{model_refusal, model_refusal_without_gpu};
+
 use super::options::{Exemption, FilterName, FilterStage, GpuOrder};
 use super::row::Row;
 use crate::event::Reason;

@@ -1,0 +1,65 @@
+//! Whether a backend runs on a GPU at all, by the table of compatibility: asked once for each kind of node.
+
+use crate::event::Reason;
+use crate::fleet::{NodeShape, Serving};
+use crate::scheduler::filter::{model_refusal, model_refusal_without_gpu};
+use crate::workload::Deployment;
+
+/// The table's answers for one deployment.
+#[derive(Clone, Debug, Default)]
+pub struct HardwareVerdicts {
+    /// For each shape of nodes: of each of its GPUs why it will not do.
+    gpus: Vec<Vec<Option<Reason>>>,
+    /// Why a node of this shape will not do, if none of its GPUs does.
+    nodes: Vec<Option<Reason>>,
+    refuses: bool,
+}
+
+impl HardwareVerdicts {
+    pub fn new(deployment: &Deployment, serving: &Serving) -> HardwareVerdicts {
+        let mut verdicts = HardwareVerdicts::default();
+        for shape in serving.shapes() {
+            let gpus = of_gpus(deployment, shape);
+            // Of unlike GPUs the one counts that comes furthest: reasons stand in the order in which they are asked.
+            let node = match gpus.iter().copied().collect::<Option<Vec<Reason>>>() {
+                Some(refusals) if refusals.is_empty() => model_refusal_without_gpu(deployment, shape),
+                refusals => refusals.and_then(|refusals| refusals.into_iter().max()),
+            };
+            verdicts.refuses |= gpus.iter().any(Option::is_some);
+            verdicts.gpus.push(gpus);
+            verdicts.nodes.push(node);
+        }
+        verdicts
+    }
+
+    /// Why a node will not do. Of one of which nothing is known but its GPUs' kinds, nothing is said.
+    pub fn of_node(&self, serving: &Serving, node: u32) -> Option<Reason> {
+        let shape = serving.hosts()[node as usize].shape?;
+        self.nodes.get(shape as usize).copied().flatten()
+    }
+
+    /// Why a GPU will not do, by its node and its place in the columns.
+    #[inline]
+    pub fn of_gpu(&self, serving: &Serving, node: u32, at: usize) -> Option<Reason> {
+        let host = &serving.hosts()[node as usize];
+        let gpus = self.gpus.get(host.shape? as usize)?;
+        gpus.get(at - host.gpus.start).copied().flatten()
+    }
+
+    /// Whether any GPU will not do.
+    pub fn refuses(&self) -> bool {
+        self.refuses
+    }
+}
+
+/// Equal GPUs that stand beside each other are asked about once.
+fn of_gpus(deployment: &Deployment, shape: &NodeShape) -> Vec<Option<Reason>> {
+    let mut gpus: Vec<Option<Reason>> = Vec::with_capacity(shape.gpus.len());
+    for (index, gpu) in shape.gpus.iter().enumerate() {
+        gpus.push(match index.checked_sub(1) {
+            Some(before) if shape.gpus[before] == *gpu => gpus[before],
+            Some(_) | None => model_refusal(deployment, shape, index),
+        });
+    }
+    gpus
+}
