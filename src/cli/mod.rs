@@ -17,6 +17,7 @@ mod logs;
 mod offers;
 mod output;
 mod plot;
+mod policy;
 mod profile;
 mod rehearse;
 mod replay;
@@ -71,6 +72,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Find the first record in which two logs differ
     Diff(diff::DiffArgs),
+    /// Rehearse a utilization policy on recordings of GPU usage alone
+    Policy(policy::PolicyArgs),
     /// Ask recorded decisions of released programs again and compare
     Conform(conform::ConformArgs),
     /// List known machines and GPUs
@@ -138,6 +141,7 @@ impl Cli {
             Command::Offers(args) => offers::offers(args, self.format.plain()?),
             Command::Replay(args) => replay::replay(args, self.format.plain()?),
             Command::Diff(args) => diff::diff(args, self.format.plain()?),
+            Command::Policy(args) => policy::policy(args, self.format.plain()?),
             Command::Conform(args) => conform::conform(args, self.format.plain()?),
             Command::Catalog(command) => catalog::catalog(command, self.format.plain()?),
             Command::Schema => schema::schema(),

@@ -209,6 +209,9 @@ impl Control {
                 Err("a job of more replicas or tasks than any")
             }
             Input::Submit { spec, .. } if spec.replicas == 0 || spec.demand.tasks == 0 => Err("a job of nothing"),
+            Input::Submit { spec, .. } if !self.profile.policies.utilization.can_bind(&spec.utilization) => {
+                Err("a utilization policy of no time, or of more samples than are kept")
+            }
             Input::Submit { .. } => Ok(()),
             Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job of nothing"),
             Input::Evaluate { demand: Demand { pick: Some(pick), .. }, .. } => {

@@ -79,6 +79,15 @@ impl UtilizationOptions {
         Some((source, policy))
     }
 
+    /// Whether what binds a run whose configuration says this can be: there is time in its window and between its
+    /// samples, and not more of them in one window than are kept of any run.
+    pub fn can_bind(&self, over: &UtilizationOverrides) -> bool {
+        self.bind(over).is_none_or(|(_, policy)| {
+            let times = [policy.time_window, policy.interval];
+            times.iter().all(|time| !time.is_zero()) && ring_samples(policy.time_window, policy.interval) <= MOST_SAMPLES
+        })
+    }
+
     pub(super) fn faults(&self) -> Vec<ProfileError> {
         let mut faults = Vec::new();
         let mut times = vec![("policies.utilization.interval", self.interval)];

@@ -17,6 +17,7 @@ mod sampler;
 mod selection;
 mod swarm;
 mod swarm_fleets;
+mod swarm_usage;
 mod world;
 
 pub use accounts::{Accounts, Standing};

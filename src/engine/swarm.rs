@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::accounts::Accounts;
 use super::audit::Audit;
+use super::swarm_usage::{draw_options, draw_overrides, draw_usage};
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run};
@@ -174,6 +175,7 @@ struct Features {
     acks: bool,
     mishaps: bool,
     scalings: bool,
+    usage: bool,
 }
 
 impl Features {
@@ -200,6 +202,7 @@ impl Features {
             acks: flip(),
             mishaps: flip(),
             scalings: flip(),
+            usage: flip(),
         }
     }
 }
@@ -240,6 +243,9 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
     let historic = profile.historic;
     if let Some(runs) = &mut profile.runs {
         draw_runs(draws, historic, runs);
+    }
+    if features.usage {
+        draw_options(draws, &mut profile.policies.utilization);
     }
     let faults = profile.faults();
     assert!(faults.is_empty(), "a drawn profile is valid: {faults:?}");
@@ -352,7 +358,7 @@ fn draw_arrival(
 ) -> Arrival {
     let restarts = [Restart::Never, Restart::OnFailure, Restart::Always];
     let endless = draws.chance(200);
-    let course = Course {
+    let mut course = Course {
         run: (!endless).then(|| SimDuration::from_secs(draws.between(0, 1800))),
         ending: if features.failures && draws.chance(200) { Ending::Failed } else { Ending::Completed },
         prepare: SimDuration::from_secs(if draws.chance(300) { draws.between(1, 300) } else { 0 }),
@@ -364,7 +370,7 @@ fn draw_arrival(
         usage: None,
         sampling: Arc::default(),
     };
-    let spec = JobSpec {
+    let mut spec = JobSpec {
         name: format!("j{number}").into(),
         demand: draw_demand(draws, features, nodes),
         replicas: if features.replicas { draws.between(1, 3) as u32 } else { 1 },
@@ -380,6 +386,10 @@ fn draw_arrival(
         unselectable: *draws.pick(&[Unselectable::Wait, Unselectable::Wait, Unselectable::Refuse]),
         terms: draw_terms(draws),
     };
+    if features.usage {
+        draw_usage(draws, &mut course);
+        spec.utilization = draw_overrides(draws);
+    }
     Arrival {
         at: SimTime::ZERO + horizon_part(draws, horizon, 1),
         spec: Arc::new(spec),

@@ -164,17 +164,19 @@ impl UsageRecording {
         }
     }
 
+    /// One GPU as a job of its own.
+    pub fn column(&self, column: usize) -> Vec<UsageRow> {
+        let row = |row: &UsageRow| UsageRow {
+            at: row.at,
+            utilization: vec![row.utilization[column]],
+            memory: row.memory.get(column).map(|memory| vec![*memory]).unwrap_or_default(),
+        };
+        self.rows.iter().map(row).collect()
+    }
+
     /// The first time that is not later than the one before it.
     pub fn first_out_of_order(&self) -> Option<SimDuration> {
         self.rows.windows(2).find(|pair| pair[1].at <= pair[0].at).map(|pair| pair[1].at)
-    }
-
-    /// The median distance of two rows: how often samples were meant to be taken. Nothing of fewer than two.
-    pub fn interval(&self) -> Option<SimDuration> {
-        let apart = |pair: &[UsageRow]| pair[1].at.as_nanos().abs_diff(pair[0].at.as_nanos());
-        let mut gaps: Vec<u64> = self.rows.windows(2).map(apart).filter(|gap| *gap > 0).collect();
-        gaps.sort_unstable();
-        gaps.get(gaps.len() / 2).copied().map(SimDuration::from_nanos)
     }
 }
 
@@ -202,7 +204,6 @@ mod tests {
         assert_eq!(refused, [("NaN", 1), ("infinite", 1), ("not available", 1), ("outside 0 to 100", 1)]);
         assert_eq!(recording.rows[2].memory, [Some(Bytes::new(1024)), None]);
         assert_eq!(recording.rows[2].at, SimDuration::from_secs(60));
-        assert_eq!(recording.interval(), Some(SimDuration::from_secs(50)));
     }
 
     #[test]

@@ -111,6 +111,9 @@ fn main() {
         }
         Nothing: policy {
             every_form_of_the_page_of_usage_and_policies_holds,
+            a_policy_is_rehearsed_on_a_recording_alone,
+            a_sweep_tries_every_minimum_with_every_window,
+            a_wrong_policy_or_recording_is_told_where,
         }
         Nothing: policy_oracle {
             the_machine_agrees_with_its_definition_on_random_series,

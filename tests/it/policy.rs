@@ -2,6 +2,60 @@
 
 use assert_cmd::Command;
 
+/// One GPU idle from minute 5 on, one busy, a row each minute: as on the page.
+fn recording() -> String {
+    let row = |minute: u64| format!("{},{},90\n", minute * 60, if minute < 5 { 95 } else { 0 });
+    format!("time,gpu0,gpu1\n{}", (0..20).map(row).collect::<String>())
+}
+
+fn policy(args: &[&str]) -> (i32, String, String) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = "utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}\n";
+    std::fs::write(dir.path().join("policy.yaml"), file).expect("written");
+    let twice = file.replace("time_window: 10m", "time_window: 0s, mod: warn");
+    std::fs::write(dir.path().join("wrong.yaml"), twice).expect("written");
+    std::fs::write(dir.path().join("gpus.csv"), recording()).expect("written");
+    let mut command = Command::cargo_bin("dryrack").expect("it is built");
+    let run = command.current_dir(dir.path()).env_remove("DRYRACK_DATA").arg("policy").args(args);
+    let run = run.output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    let mut said = text(run.stdout);
+    if let Ok(svg) = std::fs::read_to_string(dir.path().join("sweep.svg")) {
+        said.push_str(&svg);
+    }
+    (run.status.code().expect("it ends"), said, text(run.stderr))
+}
+
+pub fn a_policy_is_rehearsed_on_a_recording_alone() {
+    let (code, said, _) = policy(&["policy.yaml", "--usage", "gpus.csv"]);
+    let shown = PAGE.split("--usage gpus.csv\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    assert_eq!((code, said.as_str()), (0, shown));
+    let (_, said, _) = policy(&["policy.yaml", "--usage", "gpus.csv", "--format", "json", "--each"]);
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((&said["ended"], &said["jobs"][0]["fires_at"]), (&1.into(), &"15m".into()));
+    assert_eq!(said["jobs"][1]["fires_at"], serde_json::Value::Null);
+}
+
+pub fn a_sweep_tries_every_minimum_with_every_window() {
+    let sweep = ["policy.yaml", "--usage", "gpus.csv", "--sweep", "--minimums", "10%,95%"];
+    let (code, said, _) = policy(&[&sweep[..], &["--windows", "5m,12m,1h", "--out", "sweep.svg"]].concat());
+    assert_eq!(code, 0);
+    // From minute 10 ten minutes of GPU 0 are saved, from 17 three; with 95% GPU 1 is idle from the start.
+    assert!(said.contains("5m           10%      1        0    0.16       0.25         0.16"), "{said}");
+    assert!(said.contains("<svg") && said.contains("idle GPU time saved"), "{said}");
+    let (code, _, fault) = policy(&[&sweep[..], &["--windows", "soon"]].concat());
+    assert!(code == 2 && fault.contains("soon"), "{fault}");
+}
+
+pub fn a_wrong_policy_or_recording_is_told_where() {
+    let (code, _, fault) = policy(&["wrong.yaml", "--usage", "gpus.csv"]);
+    assert!(code == 2 && fault.contains("did you mean `mode`?") && fault.contains("longer than nothing"), "{fault}");
+    let (code, _, fault) = policy(&["policy.yaml", "--usage", "gpu.csv"]);
+    assert!(code == 2 && fault.contains("gpu.csv"), "{fault}");
+    let (code, _, fault) = policy(&["policy.yaml", "--usage", "genai-2026"]);
+    assert!(code == 2 && fault.contains("dryrack trace get genai-2026"), "{fault}");
+}
+
 const PAGE: &str = include_str!("../../scenarios/USAGE-AND-POLICIES.md");
 
 pub fn every_form_of_the_page_of_usage_and_policies_holds() {

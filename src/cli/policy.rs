@@ -1,0 +1,247 @@
+//! `dryrack policy`: a utilization policy on recordings of GPU usage alone.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rayon::prelude::*;
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::output::{Format, WholeFile, say, say_json};
+use crate::policy::{GpuTime, Judged, judge_recording};
+use crate::report::{SweepPlot, SweepPoint, covered_text, some, table};
+use crate::scenario::{PolicyFile, load_policy};
+use crate::trace::{Index, TraceError, load_usage, read_usage_csv};
+use crate::units::{Permille, SimDuration};
+use crate::workload::{SampleFault, UsageRow, UtilizationPolicy};
+
+#[derive(Debug, Args)]
+pub struct PolicyArgs {
+    /// A file with `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}`, and a `profile` if it has one
+    file: PathBuf,
+    /// A CSV file of one job, with a column for each of its GPUs; or a trace by name, each of whose pods is a job
+    #[arg(long, value_name = "RECORDING")]
+    usage: String,
+    /// Each column of the CSV file is a job of its own
+    #[arg(long)]
+    each: bool,
+    /// Try every minimum with every window
+    #[arg(long)]
+    sweep: bool,
+    /// With --sweep
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', requires = "sweep",
+          default_value = "1%,5%,10%,20%,30%,50%,70%")]
+    minimums: Vec<Permille>,
+    /// With --sweep
+    #[arg(long, value_name = "TIME", value_delimiter = ',', requires = "sweep",
+          default_value = "5m,10m,20m,30m,1h,2h,4h")]
+    windows: Vec<SimDuration>,
+    /// With --sweep: the SVG file to draw
+    #[arg(long, value_name = "FILE", requires = "sweep")]
+    out: Option<PathBuf>,
+}
+
+/// A recorded job.
+struct Job {
+    name: String,
+    rows: Vec<UsageRow>,
+}
+
+pub fn policy(args: &PolicyArgs, format: Format) -> Done {
+    let (jobs, refused) = recorded(args)?;
+    let input = |diagnostics: crate::scenario::Diagnostics| Failure::Input(diagnostics.to_string());
+    let file = load_policy(&args.file, interval(&jobs)).map_err(input)?;
+    if args.sweep {
+        return sweep(args, &file, &jobs, format);
+    }
+    let judged: Vec<Judged> = jobs.par_iter().map(|job| judge_recording(file.policy, &job.rows)).collect();
+    match format {
+        Format::Json => say_json(&as_json(&file.policy, &jobs, &judged))?,
+        Format::Human => say(&(human(&file.policy, &jobs, &judged) + &refused))?,
+    }
+    Ok(Exit::Fine)
+}
+
+/// The jobs of the recording, and what in it was no reading.
+fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, String), Failure> {
+    let told = |fault: TraceError| Failure::Input(format!("error: {fault}"));
+    let index = Index::built_in();
+    let is_trace = index.traces.iter().any(|entry| entry.name == args.usage);
+    if is_trace {
+        let pods = load_usage(&index, &super::trace::roots(), &args.usage).map_err(told)?;
+        let jobs = pods.into_iter().map(|(name, series)| Job { name, rows: series.rows() });
+        return Ok((jobs.collect(), String::new()));
+    }
+    let path = Path::new(&args.usage);
+    let recording = read_usage_csv(path).map_err(told)?;
+    let refused: Vec<String> = recording.refused.iter().map(|(why, count)| format!("{count} {why}")).collect();
+    let refused = match refused.is_empty() {
+        true => String::new(),
+        false => format!("no readings: {}\n", refused.join(", ")),
+    };
+    if !args.each {
+        let name = path.file_stem().map_or(args.usage.clone(), |name| name.to_string_lossy().into_owned());
+        return Ok((vec![Job { name, rows: recording.rows }], refused));
+    }
+    let job = |column: usize| Job { name: recording.names[column].clone(), rows: recording.column(column) };
+    Ok(((0..recording.names.len()).map(job).collect(), refused))
+}
+
+/// How often samples were meant to be taken: the median distance of two rows of all jobs.
+fn interval(jobs: &[Job]) -> Option<SimDuration> {
+    let apart = |pair: &[UsageRow]| pair[1].at.as_nanos().abs_diff(pair[0].at.as_nanos());
+    let mut gaps: Vec<u64> =
+        jobs.iter().flat_map(|job| job.rows.windows(2).map(apart)).filter(|gap| *gap > 0).collect();
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).copied().map(SimDuration::from_nanos)
+}
+
+/// `12.34`: hours of GPUs, rounded down.
+fn hours(length: SimDuration) -> String {
+    let hundredths = length.as_nanos() / 36_000_000_000;
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged]) -> String {
+    let mut text = String::new();
+    for (job, judged) in jobs.iter().zip(judged) {
+        let Some((at, covered)) = &judged.fired else {
+            text.push_str(&format!("{}: never fires\n", job.name));
+            continue;
+        };
+        let why = covered_text(policy.min_gpu_utilization, policy.time_window, covered);
+        text.push_str(&format!("{}: fires at {at}: {why}\n", job.name));
+        let GpuTime { idle, busy, .. } = judged.after;
+        let then = match judged.busy_again_after {
+            None => "was never busy again".to_string(),
+            Some(after) => format!("was busy again {after} later, a false end: {} busy GPU hours lost", hours(busy)),
+        };
+        text.push_str(&format!("  {} idle GPU hours saved; {then}\n", hours(idle)));
+    }
+    let odd: Vec<String> = (SampleFault::ALL.iter())
+        .map(|fault| (fault, judged.iter().map(|judged| judged.odd[*fault as usize]).sum::<u64>()))
+        .filter(|(_, count)| *count > 0)
+        .map(|(fault, count)| format!("{count} {}", fault.name()))
+        .collect();
+    if !odd.is_empty() {
+        text.push_str(&format!("odd samples: {}\n", odd.join(", ")));
+    }
+    let Totals { all, after, ended, false_ends } = totals(judged);
+    text.push_str(&format!(
+        "{}: {ended} would have been ended, {false_ends} of them falsely; {} of {} idle GPU hours saved, {} of {} busy \
+         ones lost\n",
+        some(jobs.len(), "job"),
+        hours(after.idle),
+        hours(all.idle),
+        hours(after.busy),
+        hours(all.busy),
+    ));
+    text
+}
+
+struct Totals {
+    all: GpuTime,
+    after: GpuTime,
+    ended: usize,
+    false_ends: usize,
+}
+
+fn totals(judged: &[Judged]) -> Totals {
+    let sum = |part: fn(&Judged) -> GpuTime| judged.iter().map(part).fold(GpuTime::default(), GpuTime::plus);
+    Totals {
+        all: sum(|judged| judged.all),
+        after: sum(|judged| judged.after),
+        ended: judged.iter().filter(|judged| judged.fired.is_some()).count(),
+        false_ends: judged.iter().filter(|judged| judged.is_false_end()).count(),
+    }
+}
+
+fn as_json(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged]) -> serde_json::Value {
+    let time = |time: &GpuTime| {
+        json!({"idle_hours": hours(time.idle), "busy_hours": hours(time.busy), "unknown_hours": hours(time.unknown)})
+    };
+    let each: Vec<_> = (jobs.iter().zip(judged))
+        .map(|(job, judged)| {
+            let odd: serde_json::Map<String, serde_json::Value> = (SampleFault::ALL.iter())
+                .map(|fault| (fault.name().to_string(), judged.odd[*fault as usize].into()))
+                .collect();
+            json!({
+                "job": job.name,
+                "fires_at": judged.fired.as_ref().map(|(at, _)| at.to_string()),
+                "covered": judged.fired.as_ref().map(|(_, covered)| json!({
+                    "gpus": covered.gpus, "first": covered.first.to_string(), "last": covered.last.to_string(),
+                    "samples": covered.samples,
+                })),
+                "false_end": judged.is_false_end(),
+                "busy_again_after": judged.busy_again_after.map(|after| after.to_string()),
+                "all": time(&judged.all),
+                "after": time(&judged.after),
+                "odd": odd,
+            })
+        })
+        .collect();
+    let Totals { all, after, ended, false_ends } = totals(judged);
+    json!({"policy": policy, "jobs": each, "ended": ended, "false_ends": false_ends, "all": time(&all),
+           "after": time(&after)})
+}
+
+fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> Done {
+    let mut windows: Vec<SimDuration> =
+        args.windows.iter().copied().filter(|window| *window >= file.min_time_window && !window.is_zero()).collect();
+    let mut minimums = args.minimums.clone();
+    windows.sort_unstable();
+    windows.dedup();
+    minimums.sort_unstable();
+    minimums.dedup();
+    if let Some(over) = minimums.iter().find(|minimum| **minimum > Permille::new(1000)) {
+        return Err(Failure::Input(format!("error: --minimums {over}: there is no more than 100%")));
+    }
+    if windows.is_empty() {
+        return Err(Failure::Input(format!("error: --windows: the least that is allowed is {}", file.min_time_window)));
+    }
+    let each = |window: &SimDuration| minimums.iter().map(|minimum| (*window, *minimum)).collect::<Vec<_>>();
+    let policies: Vec<(SimDuration, Permille)> = windows.iter().flat_map(each).collect();
+    let points: Vec<SweepPoint> = policies.par_iter().map(|(window, minimum)| point(file, *window, *minimum, jobs)).collect();
+    match format {
+        Format::Json => {
+            let rows: Vec<_> = points.iter().map(|point| json!({
+                "time_window": point.window.to_string(), "min_gpu_utilization": point.minimum.to_string(),
+                "ended": point.ended, "false_ends": point.false_ends, "idle_hours": hours(point.idle),
+                "saved_hours": hours(point.saved), "lost_hours": hours(point.lost),
+            }));
+            say_json(&rows.collect::<Vec<_>>())?;
+        }
+        Format::Human => {
+            let rows: Vec<Vec<String>> = points.iter().map(|point| vec![
+                point.window.to_string(), point.minimum.to_string(), point.ended.to_string(),
+                point.false_ends.to_string(), hours(point.saved), hours(point.idle), hours(point.lost),
+            ]).collect();
+            say(&table(&["window", "minimum", "ended", "falsely", "saved h", "of idle h", "busy h lost"], &rows))?;
+        }
+    }
+    if let Some(out) = &args.out {
+        let plot = SweepPlot {
+            title: "Idle GPU time saved, and jobs ended though they worked again".to_string(),
+            jobs: jobs.len() as u32,
+            points,
+            caption: format!("{}, {}; along each curve the minimum rises", args.usage, some(jobs.len(), "job")),
+        };
+        WholeFile::write(out, plot.svg().as_bytes())?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn point(file: &PolicyFile, window: SimDuration, minimum: Permille, jobs: &[Job]) -> SweepPoint {
+    let policy = UtilizationPolicy { time_window: window, min_gpu_utilization: minimum, ..file.policy };
+    let judged: Vec<Judged> = jobs.iter().map(|job| judge_recording(policy, &job.rows)).collect();
+    let Totals { all, after, ended, false_ends } = totals(&judged);
+    SweepPoint {
+        minimum,
+        window,
+        idle: all.idle,
+        saved: after.idle,
+        lost: after.busy,
+        ended: ended as u32,
+        false_ends: false_ends as u32,
+    }
+}

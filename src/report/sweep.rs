@@ -1,0 +1,173 @@
+//! What a policy would save and whom it would end falsely, over minima and windows.
+//!
+//! A point is one policy: across, the part of the idle GPU time that it would have saved; up, the jobs that it would have
+//! ended though they worked again. A curve is one window, from the lowest minimum to the highest, with the ends named. A
+//! policy is good below and to the right. Drawn in whole pixels without measuring a font, so the file is the same on
+//! every machine.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::units::{Permille, SimDuration};
+
+/// One policy on all jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepPoint {
+    pub minimum: Permille,
+    pub window: SimDuration,
+    /// Idle GPU time of all jobs, under this minimum.
+    pub idle: SimDuration,
+    /// What of it would have been saved.
+    pub saved: SimDuration,
+    /// Busy GPU time that would have been lost.
+    pub lost: SimDuration,
+    pub ended: u32,
+    pub false_ends: u32,
+}
+
+pub struct SweepPlot {
+    pub title: String,
+    /// Of all policies.
+    pub jobs: u32,
+    /// In the order of windows, then of minima.
+    pub points: Vec<SweepPoint>,
+    pub caption: String,
+}
+
+/// Of Okabe and Ito, Color Universal Design (2008): told apart under every common colour vision.
+const PALETTE: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(60, 60, 60),
+];
+const GRID: RGBColor = RGBColor(226, 226, 226);
+const INK: RGBColor = RGBColor(60, 60, 60);
+const SIZE: (i32, i32) = (900, 620);
+/// Left, top, right and bottom of the axes.
+const FRAME: (i32, i32, i32, i32) = (90, 90, 700, 500);
+const TICKS: i32 = 5;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+impl SweepPoint {
+    /// In thousandths of the idle time; 0 where nothing was idle.
+    fn saved_part(&self) -> i32 {
+        let part = u128::from(self.saved.as_nanos()) * 1000 / u128::from(self.idle.as_nanos().max(1));
+        part as i32
+    }
+}
+
+impl SweepPlot {
+    /// The plot as SVG.
+    pub fn svg(&self) -> String {
+        let mut svg = String::new();
+        {
+            let area = SVGBackend::with_string(&mut svg, (SIZE.0 as u32, SIZE.1 as u32)).into_drawing_area();
+            // A string takes everything.
+            self.draw(&area).expect("drawing into a string cannot fail");
+            area.present().expect("drawing into a string cannot fail");
+        }
+        svg
+    }
+
+    /// The highest value of the axis upwards: a multiple of the ticks.
+    fn top(&self) -> i32 {
+        let most = self.points.iter().map(|point| point.false_ends).max().unwrap_or(0) as i32;
+        (most.max(1) + TICKS - 1) / TICKS * TICKS
+    }
+
+    fn place(&self, point: &SweepPoint) -> (i32, i32) {
+        let (left, top, right, bottom) = FRAME;
+        let x = left + point.saved_part() * (right - left) / 1000;
+        let y = bottom - point.false_ends as i32 * (bottom - top) / self.top();
+        (x, y)
+    }
+
+    fn draw(&self, area: &Area) -> Drawn {
+        area.fill(&WHITE)?;
+        write(area, &self.title, (SIZE.0 / 2, 14), 22, HPos::Center)?;
+        write(area, &self.caption, (SIZE.0 / 2, SIZE.1 - 34), 16, HPos::Center)?;
+        self.axes(area)?;
+        let mut windows: Vec<SimDuration> = self.points.iter().map(|point| point.window).collect();
+        windows.dedup();
+        let (_, top, right, _) = FRAME;
+        write(area, "window", (right + 24, top - 6), 16, HPos::Left)?;
+        for (number, window) in windows.iter().enumerate() {
+            let ink = PALETTE[number % PALETTE.len()];
+            let curve: Vec<&SweepPoint> = self.points.iter().filter(|point| point.window == *window).collect();
+            let places: Vec<(i32, i32)> = curve.iter().map(|point| self.place(point)).collect();
+            area.draw(&PathElement::new(places.clone(), ink.stroke_width(2)))?;
+            for place in &places {
+                area.draw(&Circle::new(*place, 4, ink.filled()))?;
+            }
+            if let [first, .., last] = curve.as_slice() {
+                let (low, high) = (self.place(first), self.place(last));
+                write(area, &first.minimum.to_string(), (low.0 - 8, low.1 - 20), 14, HPos::Right)?;
+                write(area, &last.minimum.to_string(), (high.0 + 8, high.1 - 20), 14, HPos::Left)?;
+            }
+            let y = top + 24 + 24 * number as i32;
+            let line = vec![(right + 24, y + 8), (right + 54, y + 8)];
+            area.draw(&PathElement::new(line, ink.stroke_width(3)))?;
+            write(area, &window.to_string(), (right + 62, y), 16, HPos::Left)?;
+        }
+        Ok(())
+    }
+
+    fn axes(&self, area: &Area) -> Drawn {
+        let (left, top, right, bottom) = FRAME;
+        for tick in 0..=TICKS {
+            let y = bottom - tick * (bottom - top) / TICKS;
+            area.draw(&PathElement::new(vec![(left, y), (right, y)], GRID))?;
+            write(area, &(tick * self.top() / TICKS).to_string(), (left - 10, y - 8), 16, HPos::Right)?;
+            let x = left + tick * (right - left) / TICKS;
+            area.draw(&PathElement::new(vec![(x, top), (x, bottom)], GRID))?;
+            write(area, &format!("{}%", tick * 100 / TICKS), (x, bottom + 8), 16, HPos::Center)?;
+        }
+        area.draw(&PathElement::new(vec![(left, top), (left, bottom), (right, bottom)], INK))?;
+        write(area, "idle GPU time saved", ((left + right) / 2, bottom + 34), 16, HPos::Center)?;
+        let style = ("sans-serif", 16).into_font().transform(FontTransform::Rotate270).color(&INK);
+        let style = style.pos(Pos::new(HPos::Center, VPos::Center));
+        let text = format!("jobs ended though they worked again (of {})", self.jobs);
+        area.draw(&Text::new(text, (26, (top + bottom) / 2), style))?;
+        Ok(())
+    }
+}
+
+fn write(area: &Area, text: &str, place: (i32, i32), size: i32, to: HPos) -> Drawn {
+    let style = ("sans-serif", size).into_font().color(&INK).pos(Pos::new(to, VPos::Top));
+    area.draw(&Text::new(text.to_string(), place, style))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plot_names_its_windows_and_minima_and_is_the_same_twice() {
+        let hours = |hours| SimDuration::from_secs(3600 * hours);
+        let point = |minimum, window, saved, false_ends| SweepPoint {
+            minimum: Permille::new(minimum),
+            window: hours(window),
+            idle: hours(100),
+            saved: hours(saved),
+            lost: hours(1),
+            ended: 9,
+            false_ends,
+        };
+        let points = vec![point(50, 1, 60, 3), point(300, 1, 80, 7), point(50, 2, 40, 0), point(300, 2, 70, 2)];
+        let plot = SweepPlot { title: "A sweep".into(), jobs: 20, points, caption: "made up".into() };
+        let svg = plot.svg();
+        assert_eq!(svg, plot.svg());
+        for text in ["A sweep", "1h", "2h", "5%", "30%", "idle GPU time saved", "(of 20)", "made up"] {
+            assert!(svg.contains(text), "{text} is written on the plot");
+        }
+        // 80% of 610 pixels from 90 on; 7 of 10 of 410 pixels up from 500.
+        assert_eq!(plot.place(&plot.points[1]), (578, 213));
+    }
+}

@@ -1,0 +1,61 @@
+//! A policy by itself, for a recording: `utilization_policy:` over a profile, as a run's configuration would state it.
+
+use std::path::Path;
+
+use super::diagnostic::{Diagnostics, Report};
+use super::fields::{Fields, text};
+use super::lengths::positive;
+use super::load::DEFAULT_PROFILE;
+use super::parse::parse;
+use super::profiles::{self, Changes};
+use super::source::read_text;
+use super::{policies, tree::Tree};
+use crate::units::SimDuration;
+use crate::workload::UtilizationPolicy;
+
+const FIELDS: [&str; 4] = ["profile", "policies", "utilization_policy", "interval"];
+
+/// A policy that was found to be right, and what a shorter window than it may have is.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyFile {
+    pub policy: UtilizationPolicy,
+    pub min_time_window: SimDuration,
+}
+
+/// Reads a file such as `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}`. Samples come `recorded` apart
+/// unless the file says otherwise.
+pub fn load_policy(path: &Path, recorded: Option<SimDuration>) -> Result<PolicyFile, Diagnostics> {
+    let mut report = Report::default();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let found = read_text(path, None, &mut report).and_then(|(source, text)| {
+        let tree = parse(&text, source, &mut report)?;
+        lower(&tree, folder, recorded, &mut report)
+    });
+    match (found, report.has_errors()) {
+        (Some(found), false) => Ok(found),
+        _ => Err(report.finish()),
+    }
+}
+
+fn lower(tree: &Tree, folder: &Path, recorded: Option<SimDuration>, report: &mut Report) -> Option<PolicyFile> {
+    let fields = Fields::read(tree, "a policy file", &FIELDS, report)?;
+    let changes = Changes { policies: fields.get("policies"), ..Changes::default() };
+    let profile = match fields.get("profile") {
+        None => profiles::profile_with(DEFAULT_PROFILE, fields.place(), folder, changes, report)?,
+        Some(tree) => {
+            profiles::profile_with(text(tree, "the name of a profile", report)?, tree.span, folder, changes, report)?
+        }
+    };
+    let interval = fields.get("interval").and_then(|tree| positive(tree, report)).or(recorded);
+    let stated = fields.get("utilization_policy");
+    let over = policies::utilization(stated, interval, fields.place(), &profile, report)?;
+    let options = &profile.policies.utilization;
+    let Some((_, policy)) = options.bind(&over) else {
+        if !report.has_errors() {
+            let help = "add `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}`";
+            report.error_with_help(fields.place(), "neither the file nor its profile states a policy", help);
+        }
+        return None;
+    };
+    Some(PolicyFile { policy, min_time_window: options.min_time_window })
+}
