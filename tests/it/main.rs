@@ -8,6 +8,7 @@ mod diagnostics;
 mod fuzzed;
 mod grammar;
 mod mistakes;
+mod offers;
 mod openb;
 mod oracle;
 mod policy;
@@ -81,6 +82,9 @@ fn main() {
         Nothing: sequences {
             every_recorded_sequence_is_met_by_the_profile_of_its_release,
             a_profile_without_the_faults_of_its_release_does_not_meet_them,
+        }
+        Nothing: offers {
+            a_job_is_refused_only_where_nothing_would_do,
         }
         Nothing: conform {
             each_recorded_firing_time_is_met_to_the_second,
