@@ -19,7 +19,7 @@ const FIELDS: [&str; 11] =
 const OF_RUN: [&str; 6] = ["at", "duration", "ends", "prepare", "stop", "cancel_at"];
 
 /// What a run's configuration and a profile both may say, and what a job of the scenario calls it.
-const PROFILE: [(&str, &str); 7] = [
+const PROFILE: [(&str, &str); 11] = [
     ("max_price", "max_price"),
     ("spot_policy", "spot_policy"),
     ("backends", "backends"),
@@ -27,18 +27,18 @@ const PROFILE: [(&str, &str); 7] = [
     ("fleets", "fleets"),
     ("creation_policy", "creation_policy"),
     ("max_duration", "time_limit"),
+    ("retry", "retry"),
+    ("utilization_policy", "utilization_policy"),
+    ("startup_order", "startup_order"),
+    ("stop_criteria", "stop_criteria"),
 ];
 /// The same, of which nothing is rehearsed.
-const PROFILE_MEANINGLESS: [&str; 13] = [
+const PROFILE_MEANINGLESS: [&str; 9] = [
     "instance_types",
     "reservation",
     "availability_zones",
     "idle_duration",
     "stop_duration",
-    "retry",
-    "utilization_policy",
-    "startup_order",
-    "stop_criteria",
     "schedule",
     "tags",
     "instances",
@@ -259,8 +259,7 @@ fn run(file: &Tree, beside: Option<&Tree>, profiles: &Profiles, report: &mut Rep
     let profile = profiles.choose(beside.and_then(|beside| beside.get("profile")), report);
     for (theirs, ours) in PROFILE {
         let said = taken(file, theirs, ours).or_else(|| profile.and_then(|profile| taken(profile, theirs, ours)));
-        // A run without a limit says so.
-        entries.extend(said.filter(|entry| !(ours == "time_limit" && entry.value.scalar() == Some("off"))));
+        entries.extend(said.and_then(|entry| in_our_words(entry, report)));
     }
     for key in OF_RUN.into_iter().chain(["count"]) {
         entries.extend(beside.and_then(|beside| taken(beside, key, key)));
@@ -345,6 +344,59 @@ fn taken(tree: &Tree, theirs: &str, ours: &str) -> Option<Entry> {
     let Node::Map(entries) = &tree.node else { return None };
     let entry = entries.iter().find(|entry| entry.key == theirs && !entry.value.is_nothing())?;
     Some(Entry { key: ours.to_string(), key_span: entry.key_span, value: entry.value.clone() })
+}
+
+/// What a job of the scenario says otherwise; nothing where dstack's word is that there is none.
+fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
+    match entry.key.as_str() {
+        "time_limit" | "utilization_policy" | "retry"
+            if matches!(entry.value.scalar(), Some("off" | "false")) =>
+        {
+            return None;
+        }
+        "startup_order" | "stop_criteria" => underscored(&mut entry.value),
+        "retry" => entry.value = retry(&entry.value, report)?,
+        "utilization_policy" => {
+            if let Node::Map(fields) = &mut entry.value.node {
+                let minimum = fields.iter_mut().find(|field| field.key == "min_gpu_utilization");
+                if let Some(Tree { node: Node::Scalar { text, .. }, .. }) = minimum.map(|field| &mut field.value)
+                    && text.bytes().all(|byte| byte.is_ascii_digit())
+                {
+                    text.push('%');
+                }
+            }
+        }
+        _ => {}
+    }
+    Some(entry)
+}
+
+/// `true`, or `{on_events: [no-capacity], duration: 1h}`; what is not said is every event, and an hour.
+fn retry(tree: &Tree, report: &mut Report) -> Option<Tree> {
+    let span = tree.span;
+    let scalar = |text: &str| Tree { span, node: Node::Scalar { text: text.to_string(), quoted: false } };
+    let mut entries = vec![Entry { key: "for".to_string(), key_span: span, value: scalar("1h") }];
+    if tree.scalar() != Some("true") {
+        let fields = Fields::read(tree, "a retry policy of dstack", &["on_events", "duration"], report)?;
+        let taken = |theirs, ours| taken(tree, theirs, ours);
+        if let Some(duration) = fields.get("duration").and(taken("duration", "for")) {
+            entries[0] = duration;
+        }
+        if let Some(mut on) = taken("on_events", "on") {
+            if let Node::List(items) = &mut on.value.node {
+                items.iter_mut().for_each(underscored);
+            }
+            entries.push(on);
+        }
+    }
+    Some(Tree { span, node: Node::Map(entries) })
+}
+
+/// `master-first` is `master_first`.
+fn underscored(tree: &mut Tree) {
+    if let Node::Scalar { text, .. } = &mut tree.node {
+        *text = text.replace('-', "_");
+    }
 }
 
 /// A service that scales begins with the fewest replicas.
