@@ -82,6 +82,10 @@ fn overlaps(fleet: &Fleet, claim: &NodeClaim) -> bool {
 
 fn meets_requirements(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
     let shape = &fleet.node(claim.node).shape;
+    // An instance is given out in blocks, to those who require them.
+    if shape.instance.is_some() {
+        return false;
+    }
     if let Some(deployment) = &demand.deployment {
         return is_picked(demand, claim) && can_serve(shape, deployment, claim);
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::rehearsal::{InitialNode, Rehearsal};
 use crate::control::Profile;
-use crate::fleet::{Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuParts, Instance, NodeShape, NodeSpec};
+use crate::fleet::{
+    Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuParts, Instance, NodeShape, NodeSpec,
+};
 use crate::ids::FleetId;
 use crate::rng::Stream;
 use crate::scheduler::offers::{
@@ -18,7 +20,9 @@ use crate::workload::{
 /// Of one world in three; the draws are of a stream of their own, so that the others stay as they are.
 pub fn add_fleets(seed: u64, rehearsal: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm fleets", 0);
-    if !draws.chance(333) {
+    // Models are served by nodes, and not where there are fleets.
+    let serves = rehearsal.arrivals.iter().any(|arrival| arrival.spec.demand.deployment.is_some());
+    if serves || !draws.chance(333) {
         return;
     }
     let mut profile = Profile::clone(&rehearsal.profile);

@@ -91,6 +91,10 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
 fn of_model(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Demand {
     let reason = "each narrows the choice to something else";
     fields.exclusive(&["gpus", "on", "pick_gpus"], reason, report);
+    if !world.fleets.is_empty() {
+        let help = "serve it in a scenario with `nodes:` alone";
+        report.error_with_help(fields.key_span("model"), "models are not served beside fleets of instances", help);
+    }
     let pick = match fields.get("gpus") {
         None => picked(fields, world, report),
         Some(tree) => match &tree.node {

@@ -14,6 +14,7 @@ use crate::fleet::{
     Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuParts, GpuShape, Instance, MOST_BLOCKS, NodeShape,
 };
 use crate::ids::FleetId;
+use crate::scheduler::offers::smallest_slice;
 use crate::units::{Bytes, GpuShare, Money};
 
 const FIELDS: [&str; 11] =
@@ -202,10 +203,13 @@ fn host(tree: &Tree, common: &Common<'_>, base: &Base, world: &mut World, profil
     };
     let price_per_hour = shape.price_per_hour.or(common.price);
     let shape = NodeShape { price_per_hour, ..shape }.into_instance(instance);
-    warn_of_blocks(&shape, own.map_or(fields.place(), |(tree, _)| tree.span), report);
+    let shape = Arc::new(shape);
+    let span = own.map_or(fields.place(), |(tree, _)| tree.span);
+    warn_of_blocks(&shape, span, report);
+    world.hosts.push((Arc::clone(&shape), span));
     let Some(name_tree) = fields.require("name", "h0", report) else { return };
     let Some(name) = name(name_tree, report) else { return };
-    nodes::declare(&fields, (name_tree, name), Arc::new(shape), base, world, report);
+    nodes::declare(&fields, (name_tree, name), shape, base, world, report);
 }
 
 /// A number of GPUs of a type that the catalog does not have, but dstack knows by name.
@@ -286,5 +290,34 @@ fn warn_of_blocks(shape: &NodeShape, span: Span, report: &mut Report) {
     match Blocks::nearest_split(wanted, cpus, gpus) {
         Some(near) => report.warning(span, message, format!("write `blocks: {near}`")),
         None => report.warning(span, message, "give it CPUs"),
+    }
+}
+
+/// Hosts whose blocks no job of the file can use, though it could if they were split otherwise.
+pub(super) fn warn_of_unusable(world: &World, report: &mut Report) {
+    let can_use = |shape: &NodeShape| {
+        world.wanted.iter().any(|(requirements, nodes, _)| smallest_slice(requirements, shape, *nodes > 1).is_ok())
+    };
+    if world.wanted.is_empty() {
+        return;
+    }
+    for (shape, span) in &world.hosts {
+        let Some(instance) = shape.instance.as_deref() else { continue };
+        let (Some(total), Blocks::Auto | Blocks::Count(_)) = (instance.total_blocks, &instance.blocks) else { continue };
+        if can_use(shape) {
+            continue;
+        }
+        let (cpus, gpus) = (shape.cpu_capacity().get() / 1000, shape.gpus.len() as u32);
+        let most = u32::try_from(cpus).unwrap_or(MOST_BLOCKS).min(MOST_BLOCKS);
+        let other = |count: &u32| {
+            let blocks = Blocks::Count(*count);
+            let split = NodeShape::clone(shape).into_instance(Instance { blocks, ..instance.clone() });
+            Blocks::Count(*count).split(cpus, gpus).is_some() && can_use(&split)
+        };
+        let nearest = (1..=most).filter(other).min_by_key(|count| (count.abs_diff(total), *count));
+        if let Some(nearest) = nearest {
+            let message = format!("no job of this file can use any number of the {total} blocks of this host");
+            report.warning(*span, message, format!("write `blocks: {nearest}`"));
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::ids::JobId;
 use crate::rng::{self, Lengths, Stream};
 use crate::units::{Permille, SimDuration, SimTime};
 use crate::workload::{
-    Arrival, Backoff, Course, Demand, Ending, GpuTake, JobSpec, Pick, Restart, RetryPolicy, Unselectable,
+    Arrival, Backoff, Course, Demand, Ending, GpuTake, JobSpec, Pick, Requirements, Restart, RetryPolicy, Unselectable,
     UtilizationOverrides,
 };
 
@@ -204,7 +204,12 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
 
 /// A policy without samples, and use of GPUs that a job does not have.
 fn warn_of_policies(fields: &Fields<'_>, spec: &JobSpec, course: &Course, profile: &Profile, report: &mut Report) {
-    let has_gpus = spec.demand.task.gpus.is_some() || spec.demand.deployment.is_some();
+    let wants = |requirements: &Requirements| {
+        requirements.gpu.as_ref().is_none_or(|gpu| gpu.count.max != Some(0))
+    };
+    let has_gpus = spec.demand.task.gpus.is_some()
+        || spec.demand.deployment.is_some()
+        || spec.demand.requirements.as_deref().is_some_and(wants);
     for key in ["usage", "utilization_policy"].iter().filter(|key| fields.has(key) && !has_gpus) {
         report.warning(
             fields.key_span(key),

@@ -14,7 +14,7 @@ use super::source::read_text;
 use super::trace_source::{self, TraceUse};
 use super::usage::{Places, Sampled, sampling};
 use super::world::World;
-use super::{changes, deployment, endless, failures, faults, instances, jobs, nodes};
+use super::{changes, deployment, dstack_files, endless, failures, faults, instances, jobs, nodes};
 use crate::control::Profile;
 use crate::engine::Rehearsal;
 use crate::expect::{Expectation, Reproduction, ShareAt};
@@ -59,7 +59,7 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 23] = [
+pub(super) const FIELDS: [&str; 24] = [
     "scenario",
     "report",
     "seed",
@@ -72,6 +72,7 @@ pub(super) const FIELDS: [&str; 23] = [
     "include",
     "params",
     "matrix",
+    "dstack",
     "fleets",
     "machines",
     "bandwidth",
@@ -185,7 +186,8 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         return None;
     }
     let assembled = assemble(parse(text, source, report)?, path, folder, options, report);
-    let Composed { tree, is_changed, shares } = assembled.compose(source, options, report);
+    let Composed { mut tree, is_changed, shares } = assembled.compose(source, options, report);
+    let is_changed = dstack_files::expand(&mut tree, folder, report) || is_changed;
     let effective = if is_changed { emit(&tree) } else { text.to_string() };
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
     let head = head(&file, folder, options.as_in_base.as_deref(), report);
@@ -215,6 +217,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
         report.warning(file.place(), "nothing is asked of these nodes", help);
     }
+    instances::warn_of_unusable(&world, report);
     let (mut arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let mut faults = faults::read(&file, &world, head.until, report);

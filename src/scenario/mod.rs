@@ -24,6 +24,7 @@ mod compose;
 mod demand;
 mod deployment;
 mod diagnostic;
+mod dstack_files;
 mod emit;
 mod endless;
 mod expectation_window;

@@ -22,6 +22,7 @@ const BATCH: Kind = Kind::Either(&[Kind::Whole, Kind::Map("batch")]);
 const INSTANT: Kind = Kind::Either(&[Kind::Text, Kind::Map("landmark")]);
 const NODES: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::ListOf(&NODE)]);
 const NODE: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::Map("node")]);
+const DSTACK_FILE: Kind = Kind::Either(&[Kind::Text, Kind::Map("dstack_file")]);
 const FLEET: Kind = Kind::Either(&[Kind::ListOf(&NODE), Kind::Map("instances")]);
 const EXPECTATION: Kind = Kind::Either(&[Kind::Text, Kind::Map("expectation")]);
 const TRACE: Kind = Kind::Either(&[Kind::Text, Kind::Map("trace")]);
@@ -84,6 +85,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("include", Kind::Some(&Kind::Text), "Files whose nodes, jobs and the like come before those of this one"),
             ("params", Kind::Named(&Kind::Any), "What `${name}` stands for"),
             ("matrix", Kind::Named(&Kind::Some(&Kind::Text)), "A test for each combination of these values"),
+            ("dstack", Kind::ListOf(&DSTACK_FILE), "dstack's own files: runs, fleets and profiles"),
             (
                 "fleets",
                 Kind::Named(&FLEET),

@@ -136,5 +136,7 @@ fn the_schema_has_every_key_that_the_reader_knows_and_no_other() {
         assert_eq!(shape.keys(), known, "keys of {}", shape.name);
         shape.called.iter().for_each(|called| assert!(left.remove(called), "no file has {called}"));
     }
+    // Of files that are dstack's own.
+    left.retain(|called| !called.ends_with(" of dstack") && !called.contains("SSH"));
     assert!(left.is_empty(), "the schema knows nothing of {left:?}");
 }

@@ -18,6 +18,8 @@ pub(super) struct World {
     pub fleets: Vec<Arc<FleetSpec>>,
     /// What jobs require of instances, on how many nodes, and where they say so.
     pub wanted: Vec<(Arc<Requirements>, u32, Span)>,
+    /// Hosts of fleets, and where it is said how they are split.
+    pub hosts: Vec<(Arc<NodeShape>, Span)>,
     pub nodes: Vec<InitialNode>,
     pub node_names: NameTable,
     pub job_names: NameTable,

@@ -9,6 +9,7 @@ mod fit;
 mod fuzzed;
 mod grammar;
 mod mistakes;
+mod offers;
 mod openb;
 mod oracle;
 mod policy;
@@ -82,6 +83,9 @@ fn main() {
         Nothing: sequences {
             recorded_sequences_are_met_but_for_those_that_are_known_not_to_be,
             a_profile_without_the_faults_of_its_release_does_not_meet_them,
+        }
+        Nothing: offers {
+            a_job_is_refused_only_where_nothing_would_do,
         }
         Nothing: conform {
             each_recorded_firing_time_is_met_to_the_second,

@@ -17,6 +17,7 @@ mod pool;
 
 pub use assign::{PLAN_OFFERS_MAX, assign, plan};
 pub use gang::{decide, ever_fits, judge, still_fits};
+pub use matching::smallest_slice;
 pub use options::{
     FitTest, GangRule, MultinodeTakes, NetworkHost, OfferKey, OfferOptions, OfferPool, PinsRegion, SplitHosts,
 };

@@ -1,0 +1,422 @@
+//! dstack's own files: `dstack: [train.dstack.yml, {file: fleet.dstack.yml, machine: a100-80g-x8}]`.
+//!
+//! What they say is put into `jobs:` and `fleets:` of the scenario, where it is read like everything else there; each part
+//! remembers the place in its own file. What they cannot say (when a run comes, how long it takes, what a host has) stands
+//! beside the file's path.
+
+use std::path::{Path, PathBuf};
+
+use super::diagnostic::{Report, Span};
+use super::fields::{Fields, text};
+use super::parse::parse;
+use super::source::read_text;
+use super::tree::{Entry, Node, Tree};
+
+/// Beside a file's path.
+const FIELDS: [&str; 11] =
+    ["file", "name", "profile", "at", "duration", "ends", "prepare", "stop", "cancel_at", "machine", "count"];
+/// Of these, what is said of a run.
+const OF_RUN: [&str; 6] = ["at", "duration", "ends", "prepare", "stop", "cancel_at"];
+
+/// What a run's configuration and a profile both may say, and what a job of the scenario calls it.
+const PROFILE: [(&str, &str); 11] = [
+    ("max_price", "max_price"),
+    ("spot_policy", "spot_policy"),
+    ("backends", "backends"),
+    ("regions", "regions"),
+    ("fleets", "fleets"),
+    ("creation_policy", "creation_policy"),
+    ("max_duration", "time_limit"),
+    ("retry", "retry"),
+    ("utilization_policy", "utilization_policy"),
+    ("startup_order", "startup_order"),
+    ("stop_criteria", "stop_criteria"),
+];
+/// The same, of which nothing is rehearsed.
+const PROFILE_MEANINGLESS: [&str; 9] = [
+    "instance_types",
+    "reservation",
+    "availability_zones",
+    "idle_duration",
+    "stop_duration",
+    "schedule",
+    "tags",
+    "instances",
+    "backend_options",
+];
+/// What a run's configuration alone says.
+const RUN: [(&str, &str); 4] =
+    [("resources", "resources"), ("nodes", "nodes"), ("priority", "priority"), ("replicas", "replicas")];
+const RUN_MEANINGLESS: [&str; 38] = [
+    "image",
+    "commands",
+    "python",
+    "nvcc",
+    "env",
+    "ports",
+    "port",
+    "volumes",
+    "working_dir",
+    "home_dir",
+    "user",
+    "privileged",
+    "entrypoint",
+    "shell",
+    "registry_auth",
+    "repos",
+    "files",
+    "setup",
+    "init",
+    "docker",
+    "single_branch",
+    "ide",
+    "version",
+    "inactivity_duration",
+    "gateway",
+    "model",
+    "https",
+    "auth",
+    "scaling",
+    "rate_limits",
+    "probes",
+    "strip_prefix",
+    "path_prefix",
+    "router",
+    "dev",
+    "router_args",
+    "cors",
+    "description",
+];
+/// What a fleet's configuration says, and what a fleet of the scenario calls it.
+const FLEET: [(&str, &str); 3] = [("placement", "placement"), ("blocks", "blocks"), ("nodes", "nodes")];
+const FLEET_MEANINGLESS: [&str; 17] = [
+    "env",
+    "resources",
+    "backends",
+    "regions",
+    "availability_zones",
+    "instance_types",
+    "reservation",
+    "spot_policy",
+    "retry",
+    "max_price",
+    "idle_duration",
+    "tags",
+    "volumes",
+    "backend_options",
+    "cpu_options",
+    "description",
+    "network",
+];
+
+const RUN_TYPES: [&str; 3] = ["task", "service", "dev-environment"];
+
+/// Profiles that were read, by name; the default one first.
+struct Profiles(Vec<(String, bool, Tree)>);
+
+/// Puts what the files of `dstack:` say into the tree, and takes `dstack:` out. Gives whether there were any.
+pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> bool {
+    let Node::Map(entries) = &mut tree.node else { return false };
+    let Some(at) = entries.iter().position(|entry| entry.key == "dstack") else { return false };
+    let named = entries.remove(at);
+    let Node::List(items) = &named.value.node else {
+        let message = format!("expected `dstack` as a list of files, found {}", named.value.kind());
+        report.error_with_help(named.value.span, message, "write `dstack: [train.dstack.yml]`");
+        return true;
+    };
+    let mut files: Vec<(Tree, Option<Tree>)> = Vec::new();
+    let mut profiles = Profiles(Vec::new());
+    for item in items {
+        let (path, beside) = match &item.node {
+            Node::Map(_) => {
+                let Some(fields) = Fields::read(item, "a file that is dstack's", &FIELDS, report) else { continue };
+                let Some(path) = fields.require("file", "train.dstack.yml", report) else { continue };
+                (path, Some(item.clone()))
+            }
+            Node::Scalar { .. } | Node::List(_) => (item, None),
+        };
+        let Some(typed) = text(path, "the path of a file", report) else { continue };
+        let Some(read) = file(&folder.join(typed), path.span, report) else { continue };
+        match read.get("profiles") {
+            Some(list) => profiles.add(list, report),
+            None => files.push((read, beside)),
+        }
+    }
+    let (mut jobs, mut fleets) = (Vec::new(), Vec::new());
+    for (file, beside) in &files {
+        lower(file, beside.as_ref(), &profiles, &mut jobs, &mut fleets, report);
+    }
+    append(entries, "jobs", named.key_span, Node::List(jobs));
+    append(entries, "fleets", named.key_span, Node::Map(fleets));
+    true
+}
+
+fn file(path: &PathBuf, asked: Span, report: &mut Report) -> Option<Tree> {
+    let (source, text) = read_text(path, Some(asked), report)?;
+    let tree = parse(&text, source, report)?;
+    if !matches!(tree.node, Node::Map(_)) {
+        let message = format!("expected a configuration of dstack as a map, found {}", tree.kind());
+        report.error_with_help(tree.span, message, "write `type: task`, a name and what it needs");
+        return None;
+    }
+    Some(tree)
+}
+
+fn append(entries: &mut Vec<Entry>, key: &str, key_span: Span, more: Node) {
+    let is_empty =
+        matches!(&more, Node::List(items) if items.is_empty()) || matches!(&more, Node::Map(items) if items.is_empty());
+    if is_empty {
+        return;
+    }
+    let Some(known) = entries.iter_mut().find(|entry| entry.key == key) else {
+        return entries.push(Entry { key: key.to_string(), key_span, value: Tree { span: key_span, node: more } });
+    };
+    match (&mut known.value.node, more) {
+        (Node::List(known), Node::List(more)) => known.extend(more),
+        (Node::Map(known), Node::Map(more)) => known.extend(more),
+        // What is there is not what it has to be, which is told where it is read.
+        _ => {}
+    }
+}
+
+impl Profiles {
+    fn add(&mut self, list: &Tree, report: &mut Report) {
+        let Node::List(items) = &list.node else {
+            let message = format!("expected profiles as a list, found {}", list.kind());
+            report.error_with_help(list.span, message, "write `- name: large` and what it says below");
+            return;
+        };
+        let known: Vec<&str> =
+            PROFILE.iter().map(|(key, _)| *key).chain(PROFILE_MEANINGLESS).chain(["name", "default"]).collect();
+        for item in items {
+            let Some(fields) = Fields::read(item, "a profile of dstack", &known, report) else { continue };
+            let name = fields.text("name", "the name of a profile", report).unwrap_or("").to_string();
+            let is_default = fields.value::<bool>("default", report).unwrap_or(false);
+            warn_of_meaningless(item, &PROFILE_MEANINGLESS, report);
+            if let Some(known) = self.0.iter().find(|(other, ..)| *other == name) {
+                report.error_with_help(item.span, format!("two profiles are named `{}`", known.0), "rename one");
+            }
+            self.0.push((name, is_default, item.clone()));
+        }
+    }
+
+    /// The one that is named, or else the default one, if there is one.
+    fn choose(&self, named: Option<&Tree>, report: &mut Report) -> Option<&Tree> {
+        let Some(named) = named else {
+            return self.0.iter().find(|(_, is_default, _)| *is_default).map(|(.., tree)| tree);
+        };
+        let typed = text(named, "the name of a profile", report)?;
+        let found = self.0.iter().find(|(name, ..)| name == typed);
+        if found.is_none() {
+            let names = self.0.iter().map(|(name, ..)| name.as_str());
+            report.unknown(named.span, format!("no profile of dstack is named `{typed}`"), typed, names);
+        }
+        found.map(|(.., tree)| tree)
+    }
+}
+
+fn lower(
+    file: &Tree,
+    beside: Option<&Tree>,
+    profiles: &Profiles,
+    jobs: &mut Vec<Tree>,
+    fleets: &mut Vec<Entry>,
+    report: &mut Report,
+) {
+    let types = || RUN_TYPES.into_iter().chain(["fleet"]);
+    let Some(kind) = file.get("type") else {
+        let message = "it is not said what this configuration is of";
+        return report.error_with_help(file.span.start(), message, "add `type: task`, or `type: fleet`");
+    };
+    match text(kind, "a type of configuration", report) {
+        None => {}
+        Some("fleet") => fleets.extend(fleet(file, beside, report)),
+        Some(typed) if RUN_TYPES.contains(&typed) => jobs.extend(run(file, beside, profiles, report)),
+        Some(typed @ ("gateway" | "volume")) => {
+            let help = "leave the file out";
+            report.warning(kind.span, format!("a {typed} has no meaning in a rehearsal"), help);
+        }
+        Some(typed) => report.unknown(kind.span, format!("`{typed}` is no type of configuration"), typed, types()),
+    }
+}
+
+/// A job of the scenario: what the configuration says, over what the profile says, field by field.
+fn run(file: &Tree, beside: Option<&Tree>, profiles: &Profiles, report: &mut Report) -> Option<Tree> {
+    let mut known = vec!["type", "name"];
+    known.extend(RUN.iter().chain(&PROFILE).map(|(key, _)| *key));
+    known.extend(RUN_MEANINGLESS.iter().chain(&PROFILE_MEANINGLESS));
+    let fields = Fields::read(file, "a run of dstack", &known, report)?;
+    warn_of_meaningless(file, &RUN_MEANINGLESS, report);
+    warn_of_meaningless(file, &PROFILE_MEANINGLESS, report);
+    let mut entries = vec![name(&fields, beside, report)?];
+    for (theirs, ours) in RUN {
+        entries.extend(taken(file, theirs, ours).map(|entry| if ours == "replicas" { fewest(entry) } else { entry }));
+    }
+    if !fields.has("resources") {
+        let span = fields.place();
+        entries.push(Entry { key: "resources".to_string(), key_span: span, value: Tree::map(span) });
+    }
+    let profile = profiles.choose(beside.and_then(|beside| beside.get("profile")), report);
+    for (theirs, ours) in PROFILE {
+        let said = taken(file, theirs, ours).or_else(|| profile.and_then(|profile| taken(profile, theirs, ours)));
+        entries.extend(said.and_then(|entry| in_our_words(entry, report)));
+    }
+    for key in OF_RUN.into_iter().chain(["count"]) {
+        entries.extend(beside.and_then(|beside| taken(beside, key, key)));
+    }
+    Some(Tree { span: file.span, node: Node::Map(entries) })
+}
+
+fn fleet(file: &Tree, beside: Option<&Tree>, report: &mut Report) -> Option<Entry> {
+    let mut known = vec!["type", "name", "ssh_config"];
+    known.extend(FLEET.iter().map(|(key, _)| *key));
+    known.extend(FLEET_MEANINGLESS);
+    let fields = Fields::read(file, "a fleet of dstack", &known, report)?;
+    warn_of_meaningless(file, &FLEET_MEANINGLESS, report);
+    let name = name(&fields, beside, report)?;
+    let named = name.value.scalar().unwrap_or("").to_string();
+    let mut entries: Vec<Entry> = FLEET.iter().filter_map(|(theirs, ours)| taken(file, theirs, ours)).collect();
+    let machine = beside.and_then(|beside| taken(beside, "machine", "machine"));
+    if machine.is_none() {
+        let message = format!("it is not said what the hosts of `{named}` have, which a file of dstack never says");
+        report.error_with_help(fields.place(), message, "write `{file: …, machine: a100-80g-x8}` in the scenario");
+        return None;
+    }
+    entries.extend(machine);
+    let hosts = match fields.get("ssh_config") {
+        Some(ssh) => ssh_hosts(ssh, report)?,
+        None => cloud_hosts(file, &name.value),
+    };
+    let key_span = name.value.span;
+    let list = Tree { span: key_span, node: Node::List(hosts) };
+    entries.push(Entry { key: "hosts".to_string(), key_span, value: list });
+    Some(Entry { key: named, key_span, value: Tree { span: file.span, node: Node::Map(entries) } })
+}
+
+/// `hosts` of `ssh_config`: names, or maps with a name and `blocks`.
+fn ssh_hosts(ssh: &Tree, report: &mut Report) -> Option<Vec<Tree>> {
+    let known = ["user", "port", "identity_file", "ssh_key", "proxy_jump", "hosts", "network"];
+    let fields = Fields::read(ssh, "a configuration of SSH", &known, report)?;
+    let mut hosts = Vec::new();
+    for item in fields.list("hosts", report) {
+        if item.scalar().is_some() {
+            let entry = Entry { key: "name".to_string(), key_span: item.span, value: item.clone() };
+            hosts.push(Tree { span: item.span, node: Node::Map(vec![entry]) });
+            continue;
+        }
+        let known = ["hostname", "port", "user", "identity_file", "ssh_key", "proxy_jump", "internal_ip", "blocks"];
+        let fields = Fields::read(item, "a host reached by SSH", &known, report)?;
+        fields.require("hostname", "10.0.0.1", report)?;
+        let entries = [("hostname", "name"), ("blocks", "blocks")];
+        let entries = entries.iter().filter_map(|(theirs, ours)| taken(item, theirs, ours)).collect();
+        hosts.push(Tree { span: item.span, node: Node::Map(entries) });
+    }
+    Some(hosts)
+}
+
+/// As many as the fleet is to have at first.
+fn cloud_hosts(file: &Tree, name: &Tree) -> Vec<Tree> {
+    let nodes = file.get("nodes");
+    let target = nodes.and_then(|nodes| nodes.get("target").or_else(|| nodes.get("min")).or(Some(nodes)));
+    let count = target.and_then(Tree::scalar).map(|typed| typed.split("..").next().unwrap_or("0"));
+    let count = count.and_then(|typed| typed.parse::<u32>().ok()).unwrap_or(0);
+    if count == 0 {
+        return Vec::new();
+    }
+    let span = nodes.map_or(name.span, |nodes| nodes.span);
+    let number = Tree { span, node: Node::Scalar { text: count.to_string(), quoted: false } };
+    let entries = vec![
+        Entry { key: "name".to_string(), key_span: span, value: name.clone() },
+        Entry { key: "count".to_string(), key_span: span, value: number },
+    ];
+    vec![Tree { span, node: Node::Map(entries) }]
+}
+
+/// The name that stands beside the path, or else the file's own.
+fn name(fields: &Fields<'_>, beside: Option<&Tree>, report: &mut Report) -> Option<Entry> {
+    let beside = beside.and_then(|beside| beside.get("name"));
+    let value = beside.or_else(|| fields.require("name", "train", report))?;
+    Some(Entry { key: "name".to_string(), key_span: value.span, value: value.clone() })
+}
+
+/// What `tree` says of one thing, under another name; nothing is nothing said.
+fn taken(tree: &Tree, theirs: &str, ours: &str) -> Option<Entry> {
+    let Node::Map(entries) = &tree.node else { return None };
+    let entry = entries.iter().find(|entry| entry.key == theirs && !entry.value.is_nothing())?;
+    Some(Entry { key: ours.to_string(), key_span: entry.key_span, value: entry.value.clone() })
+}
+
+/// What a job of the scenario says otherwise; nothing where dstack's word is that there is none.
+fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
+    match entry.key.as_str() {
+        "time_limit" | "utilization_policy" | "retry"
+            if matches!(entry.value.scalar(), Some("off" | "false")) =>
+        {
+            return None;
+        }
+        "startup_order" | "stop_criteria" => underscored(&mut entry.value),
+        "retry" => entry.value = retry(&entry.value, report)?,
+        "utilization_policy" => {
+            if let Node::Map(fields) = &mut entry.value.node {
+                let minimum = fields.iter_mut().find(|field| field.key == "min_gpu_utilization");
+                if let Some(Tree { node: Node::Scalar { text, .. }, .. }) = minimum.map(|field| &mut field.value)
+                    && text.bytes().all(|byte| byte.is_ascii_digit())
+                {
+                    text.push('%');
+                }
+            }
+        }
+        _ => {}
+    }
+    Some(entry)
+}
+
+/// `true`, or `{on_events: [no-capacity], duration: 1h}`; what is not said is every event, and an hour.
+fn retry(tree: &Tree, report: &mut Report) -> Option<Tree> {
+    let span = tree.span;
+    let scalar = |text: &str| Tree { span, node: Node::Scalar { text: text.to_string(), quoted: false } };
+    let mut entries = vec![Entry { key: "for".to_string(), key_span: span, value: scalar("1h") }];
+    if tree.scalar() != Some("true") {
+        let fields = Fields::read(tree, "a retry policy of dstack", &["on_events", "duration"], report)?;
+        let taken = |theirs, ours| taken(tree, theirs, ours);
+        if let Some(duration) = fields.get("duration").and(taken("duration", "for")) {
+            entries[0] = duration;
+        }
+        if let Some(mut on) = taken("on_events", "on") {
+            if let Node::List(items) = &mut on.value.node {
+                items.iter_mut().for_each(underscored);
+            }
+            entries.push(on);
+        }
+    }
+    Some(Tree { span, node: Node::Map(entries) })
+}
+
+/// `master-first` is `master_first`.
+fn underscored(tree: &mut Tree) {
+    if let Node::Scalar { text, .. } = &mut tree.node {
+        *text = text.replace('-', "_");
+    }
+}
+
+/// A service that scales begins with the fewest replicas.
+fn fewest(mut entry: Entry) -> Entry {
+    let range = entry.value.get("min").cloned();
+    if let Some(min) = range {
+        entry.value = min;
+    }
+    if let Node::Scalar { text, .. } = &mut entry.value.node
+        && let Some((low, _)) = text.split_once("..")
+    {
+        *text = if low.is_empty() { "1".to_string() } else { low.to_string() };
+    }
+    entry
+}
+
+fn warn_of_meaningless(tree: &Tree, keys: &[&str], report: &mut Report) {
+    let Node::Map(entries) = &tree.node else { return };
+    for entry in entries.iter().filter(|entry| keys.contains(&entry.key.as_str())) {
+        let message = format!("`{}` has no meaning in a rehearsal", entry.key);
+        report.warning(entry.key_span, message, "it is passed over");
+    }
+}
