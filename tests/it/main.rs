@@ -3,6 +3,7 @@
 
 mod cli;
 mod conform;
+mod deployments;
 mod determinism;
 mod diagnostics;
 mod fuzzed;
@@ -82,6 +83,13 @@ fn main() {
             answers_are_held_against_the_profile_of_one_version_or_against_any,
             a_recorded_decision_tells_an_option_apart,
             a_wrong_record_is_told_with_its_line_and_nothing_is_counted,
+        }
+        Nothing: deployments {
+            the_default_profile_keeps_what_releases_break,
+            a_pick_of_all_that_is_left_is_placed_as_automatically,
+        }
+        Time: deployments {
+            slow_deployments_keep_their_properties_over_many_worlds,
         }
         Nothing: mistakes {
             a_path_that_is_not_there_is_answered_with_the_nearest_that_is,
