@@ -29,12 +29,22 @@ pub struct PolicyArgs {
     #[arg(long)]
     sweep: bool,
     /// With --sweep
-    #[arg(long, value_name = "PERCENT", value_delimiter = ',', requires = "sweep",
-          default_value = "1%,5%,10%,20%,30%,50%,70%")]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        value_delimiter = ',',
+        requires = "sweep",
+        default_value = "1%,5%,10%,20%,30%,50%,70%"
+    )]
     minimums: Vec<Permille>,
     /// With --sweep
-    #[arg(long, value_name = "TIME", value_delimiter = ',', requires = "sweep",
-          default_value = "5m,10m,20m,30m,1h,2h,4h")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_delimiter = ',',
+        requires = "sweep",
+        default_value = "5m,10m,20m,30m,1h,2h,4h"
+    )]
     windows: Vec<SimDuration>,
     /// With --sweep: the SVG file to draw
     #[arg(long, value_name = "FILE", requires = "sweep")]
@@ -68,7 +78,7 @@ fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, String), Failure> {
     let index = Index::built_in();
     let is_trace = index.traces.iter().any(|entry| entry.name == args.usage);
     if is_trace {
-        let pods = load_usage(&index, &super::trace::roots(), &args.usage).map_err(told)?;
+        let pods = load_usage(&index, &super::trace::roots(None), &args.usage).map_err(told)?;
         let jobs = pods.into_iter().map(|(name, series)| Job { name, rows: series.rows() });
         return Ok((jobs.collect(), String::new()));
     }
@@ -157,9 +167,7 @@ fn totals(judged: &[Judged]) -> Totals {
 }
 
 fn as_json(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged]) -> serde_json::Value {
-    let time = |time: &GpuTime| {
-        json!({"idle_hours": hours(time.idle), "busy_hours": hours(time.busy), "unknown_hours": hours(time.unknown)})
-    };
+    let time = |time: &GpuTime| json!({"idle_hours": hours(time.idle), "busy_hours": hours(time.busy), "unknown_hours": hours(time.unknown)});
     let each: Vec<_> = (jobs.iter().zip(judged))
         .map(|(job, judged)| {
             let odd: serde_json::Map<String, serde_json::Value> = (SampleFault::ALL.iter())
@@ -201,21 +209,34 @@ fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> 
     }
     let each = |window: &SimDuration| minimums.iter().map(|minimum| (*window, *minimum)).collect::<Vec<_>>();
     let policies: Vec<(SimDuration, Permille)> = windows.iter().flat_map(each).collect();
-    let points: Vec<SweepPoint> = policies.par_iter().map(|(window, minimum)| point(file, *window, *minimum, jobs)).collect();
+    let points: Vec<SweepPoint> =
+        policies.par_iter().map(|(window, minimum)| point(file, *window, *minimum, jobs)).collect();
     match format {
         Format::Json => {
-            let rows: Vec<_> = points.iter().map(|point| json!({
-                "time_window": point.window.to_string(), "min_gpu_utilization": point.minimum.to_string(),
-                "ended": point.ended, "false_ends": point.false_ends, "idle_hours": hours(point.idle),
-                "saved_hours": hours(point.saved), "lost_hours": hours(point.lost),
-            }));
+            let rows = points.iter().map(|point| {
+                json!({
+                    "time_window": point.window.to_string(), "min_gpu_utilization": point.minimum.to_string(),
+                    "ended": point.ended, "false_ends": point.false_ends, "idle_hours": hours(point.idle),
+                    "saved_hours": hours(point.saved), "lost_hours": hours(point.lost),
+                })
+            });
             say_json(&rows.collect::<Vec<_>>())?;
         }
         Format::Human => {
-            let rows: Vec<Vec<String>> = points.iter().map(|point| vec![
-                point.window.to_string(), point.minimum.to_string(), point.ended.to_string(),
-                point.false_ends.to_string(), hours(point.saved), hours(point.idle), hours(point.lost),
-            ]).collect();
+            let rows: Vec<Vec<String>> = points
+                .iter()
+                .map(|point| {
+                    vec![
+                        point.window.to_string(),
+                        point.minimum.to_string(),
+                        point.ended.to_string(),
+                        point.false_ends.to_string(),
+                        hours(point.saved),
+                        hours(point.idle),
+                        hours(point.lost),
+                    ]
+                })
+                .collect();
             say(&table(&["window", "minimum", "ended", "falsely", "saved h", "of idle h", "busy h lost"], &rows))?;
         }
     }

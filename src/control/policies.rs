@@ -84,7 +84,8 @@ impl UtilizationOptions {
     pub fn can_bind(&self, over: &UtilizationOverrides) -> bool {
         self.bind(over).is_none_or(|(_, policy)| {
             let times = [policy.time_window, policy.interval];
-            times.iter().all(|time| !time.is_zero()) && ring_samples(policy.time_window, policy.interval) <= MOST_SAMPLES
+            times.iter().all(|time| !time.is_zero())
+                && ring_samples(policy.time_window, policy.interval) <= MOST_SAMPLES
         })
     }
 

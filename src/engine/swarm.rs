@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::accounts::Accounts;
 use super::audit::Audit;
-use super::swarm_usage::{draw_options, draw_overrides, draw_usage};
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run};
 use super::swarm_fleets::add_fleets;
+use super::swarm_usage::{draw_options, draw_overrides, draw_usage};
 use crate::catalog::{CpuArch, Os};
 use crate::control::{Assignment, BeginRule, GangRule, Loops, NoCapacityRule, Profile, RunsOptions, Trigger};
 use crate::event::{Digest, Digester, Event, Input, Record, Said, Sink};

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use super::rehearsal::{InitialNode, Rehearsal};
 use crate::control::Profile;
-use crate::fleet::{
-    Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuParts, Instance, NodeShape, NodeSpec,
-};
+use crate::fleet::{Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuParts, Instance, NodeShape, NodeSpec};
 use crate::ids::FleetId;
 use crate::rng::Stream;
 use crate::scheduler::offers::{

@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_plot_names_its_windows_and_minima_and_is_the_same_twice() {
-        let hours = |hours| SimDuration::from_secs(3600 * hours);
+        let hours = |hours: u64| SimDuration::from_secs(3600 * hours);
         let point = |minimum, window, saved, false_ends| SweepPoint {
             minimum: Permille::new(minimum),
             window: hours(window),

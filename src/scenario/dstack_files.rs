@@ -349,9 +349,7 @@ fn taken(tree: &Tree, theirs: &str, ours: &str) -> Option<Entry> {
 /// What a job of the scenario says otherwise; nothing where dstack's word is that there is none.
 fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
     match entry.key.as_str() {
-        "time_limit" | "utilization_policy" | "retry"
-            if matches!(entry.value.scalar(), Some("off" | "false")) =>
-        {
+        "time_limit" | "utilization_policy" | "retry" if matches!(entry.value.scalar(), Some("off" | "false")) => {
             return None;
         }
         "startup_order" | "stop_criteria" => underscored(&mut entry.value),

@@ -303,7 +303,9 @@ pub(super) fn warn_of_unusable(world: &World, report: &mut Report) {
     }
     for (shape, span) in &world.hosts {
         let Some(instance) = shape.instance.as_deref() else { continue };
-        let (Some(total), Blocks::Auto | Blocks::Count(_)) = (instance.total_blocks, &instance.blocks) else { continue };
+        let (Some(total), Blocks::Auto | Blocks::Count(_)) = (instance.total_blocks, &instance.blocks) else {
+            continue;
+        };
         if can_use(shape) {
             continue;
         }

@@ -204,9 +204,7 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
 
 /// A policy without samples, and use of GPUs that a job does not have.
 fn warn_of_policies(fields: &Fields<'_>, spec: &JobSpec, course: &Course, profile: &Profile, report: &mut Report) {
-    let wants = |requirements: &Requirements| {
-        requirements.gpu.as_ref().is_none_or(|gpu| gpu.count.max != Some(0))
-    };
+    let wants = |requirements: &Requirements| requirements.gpu.as_ref().is_none_or(|gpu| gpu.count.max != Some(0));
     let has_gpus = spec.demand.task.gpus.is_some()
         || spec.demand.deployment.is_some()
         || spec.demand.requirements.as_deref().is_some_and(wants);

@@ -126,7 +126,6 @@ fn find(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, row: &Row, v
             refusals: Vec::new(),
             gpus: Vec::new(),
             shortages: Vec::new(),
-            gpus: Vec::new(),
             capacity: u32::from(verdict.is_fit()),
             scores: Vec::new(),
             total: Score::ZERO,

@@ -3,6 +3,7 @@
 
 mod cli;
 mod conform;
+mod deployments;
 mod determinism;
 mod diagnostics;
 mod fit;
@@ -102,6 +103,13 @@ fn main() {
             what_runs_at_a_time_is_in_the_way_then_and_not_before,
             each_change_that_is_named_helps,
             a_model_that_cannot_be_asked_about_is_told_so,
+        }
+        Nothing: deployments {
+            the_default_profile_keeps_what_releases_break,
+            a_pick_of_all_that_is_left_is_placed_as_automatically,
+        }
+        Time: deployments {
+            slow_deployments_keep_their_properties_over_many_worlds,
         }
         Nothing: mistakes {
             a_path_that_is_not_there_is_answered_with_the_nearest_that_is,

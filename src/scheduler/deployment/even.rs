@@ -24,8 +24,8 @@ pub fn find_gpus(search: &Search) -> Found {
     for group in search.groups(Pass::Later) {
         for node in &group.nodes {
             let mut usable = usable(search, *node, group.kind);
-            // Stable: of equals, the first in order.
-            usable.sort_by_key(|(holds, _)| std::cmp::Reverse(*holds));
+            // Of equals, the one with most left, then the first in order.
+            usable.sort_by_key(|(holds, at)| std::cmp::Reverse((*holds, search.left().free[*at])));
             let Some(count) = fewest_of(search, *node, &usable, fewest) else { continue };
             if count < fewest {
                 (fewest, _) = (count, found.clear());

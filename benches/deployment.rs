@@ -1,0 +1,142 @@
+//! One decision about where a replica of a model goes, on 10, 100 and 1,000 nodes of 8 GPUs with 4 instances each.
+//!
+//! `cargo bench --bench deployment` measures all; words after `--` measure only what has them. `equal` nodes hold the
+//! same; `unequal` ones hold each something else, so that nothing could be judged once for several. The released program's
+//! times stand beside, as `tests/upstream/gpustack/placements/bench.py` measured them. `benches/README.md` says what came
+//! out.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dryrack::fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
+use dryrack::rng::Stream;
+use dryrack::scenario::load_profile;
+use dryrack::scheduler::DeploymentOptions;
+use dryrack::scheduler::deployment::{Answer, Picks, Request, place};
+use dryrack::units::Bytes;
+use dryrack::workload::{Backend, Category, Deployment, ModelFacts, Strategy};
+
+const SIZES: [usize; 3] = [10, 100, 1000];
+const GPUS: u32 = 8;
+const INSTANCES: u32 = 4;
+const GIB: u64 = 1 << 30;
+const ROUNDS: usize = 5;
+const LEAST: Duration = Duration::from_millis(200);
+
+/// A profile, a model by its weights, and the released program's milliseconds at each of the sizes, where measured.
+const CASES: [(&str, u64, [Option<f64>; 3]); 6] = [
+    ("gpustack", 16, [None; 3]),
+    ("gpustack", 140, [None; 3]),
+    ("gpustack-0.6.0", 16, [Some(0.9), Some(5.8), Some(104.0)]),
+    ("gpustack-0.6.0", 140, [None; 3]),
+    ("gpustack-2.3.0", 16, [Some(10.9), Some(54.5), Some(2871.0)]),
+    ("gpustack-2.3.0", 140, [None; 3]),
+];
+
+fn world(nodes: usize, unequal: bool) -> Serving {
+    let mut serving = Serving::default();
+    let labels = Arc::new([(Arc::from("os"), Arc::from("linux"))].into());
+    let mut draws = Stream::new(1, "deployment bench", 0);
+    for number in 0..nodes {
+        serving.add(ServingNode {
+            shape: None,
+            name: format!("w{number}").into(),
+            labels: Arc::clone(&labels),
+            state: NodeState::Ready,
+            ram: 1024 * GIB,
+            unified: false,
+            reserved_ram: 2 * GIB,
+            reserved_memory: GIB,
+            gpus: (0..GPUS).map(|index| ServingGpu { index, kind: GpuKind::Cuda, total: 80 * GIB }).collect(),
+        });
+        for index in 0..INSTANCES {
+            // The rest stays less, and more, than the part that is reserved, as it comes.
+            let claim = if unequal { draws.between(1, 72 * GIB) } else { 72 * GIB };
+            let model = if unequal { draws.between(1, 50) } else { 99 };
+            serving.host(instance(model, number, index, claim));
+        }
+    }
+    serving
+}
+
+fn instance(model: u64, node: usize, index: u32, claim: u64) -> ServedInstance {
+    let main = Part {
+        node: Some(node),
+        indexes: [index].into_iter().collect(),
+        claims: [(index, claim)].into_iter().collect(),
+        ram: 0,
+    };
+    ServedInstance {
+        model: ModelKey(model),
+        model_name: "x".into(),
+        backend: "vllm".into(),
+        kind: Some(GpuKind::Cuda),
+        is_distributed: false,
+        main: Some(main),
+        subordinates: Default::default(),
+    }
+}
+
+fn deployment(gib: u64) -> Deployment {
+    Deployment {
+        model: ModelFacts {
+            name: "m".into(),
+            categories: vec![Category::Llm],
+            architecture: Some("Qwen3ForCausalLM".into()),
+            weights: Bytes::from_gib(gib),
+            heads: Some(64),
+            vision_heads: None,
+            vocabulary: None,
+            quantization: None,
+        },
+        backend: Backend::Vllm,
+        strategy: Strategy::Spread,
+        distributable: true,
+        selector: Some([(Arc::from("os"), Arc::from("linux"))].into()),
+        gpus_per_replica: None,
+        arguments: Vec::new(),
+        environment: Default::default(),
+    }
+}
+
+/// The time of one decision: the median over rounds of its mean within a round.
+fn measure(options: &DeploymentOptions, deployment: &Deployment, serving: &Serving) -> Duration {
+    let request = Request { deployment, picks: Picks::Free, model: Some(ModelKey(1)), replicas: 1, runners: None };
+    let mut rounds: Vec<Duration> = (0..ROUNDS).map(|_| round(options, &request, serving)).collect();
+    rounds.sort_unstable();
+    rounds[ROUNDS / 2]
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long it takes is what is asked")]
+fn round(options: &DeploymentOptions, request: &Request, serving: &Serving) -> Duration {
+    let (began, mut decisions) = (Instant::now(), 0);
+    while began.elapsed() < LEAST {
+        let answer = std::hint::black_box(place(options, request, serving, 1));
+        assert!(matches!(answer, Answer::Place(_)), "every model fits");
+        decisions += 1;
+    }
+    began.elapsed() / decisions
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    println!("| profile | weights | nodes | state | one decision | released program |");
+    println!("| --- | ---: | ---: | --- | ---: | ---: |");
+    for (profile, gib, released) in CASES {
+        let loaded = load_profile(profile, std::path::Path::new("")).expect("it comes with dryrack");
+        for (size, released) in SIZES.into_iter().zip(released) {
+            for state in ["equal", "unequal"] {
+                let name = format!("| {profile} | {gib} GiB | {size} | {state} |");
+                if !words.iter().all(|word| name.contains(word.as_str())) {
+                    continue;
+                }
+                let serving = world(size, state == "unequal");
+                let took = measure(&loaded.scheduler.deployments, &deployment(gib), &serving);
+                let beside = released.filter(|_| state == "equal").map_or(String::new(), |took| format!("{took} ms"));
+                println!("{name} {:.1} µs | {beside} |", took.as_secs_f64() * 1e6);
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
