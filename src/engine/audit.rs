@@ -11,6 +11,7 @@ use crate::control::Profile;
 use crate::event::{Event, Input, Outcome, Phase, Sink};
 use crate::fleet::{GpuState, NodeShape, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::scheduler::offers::MultinodeTakes;
 use crate::units::SimTime;
 use crate::workload::{Coverage, Gang, JobSpec, Pick, StartupOrder, UtilizationPolicy, UtilizationRule};
 
@@ -21,6 +22,8 @@ pub struct Audit {
     historic: bool,
     /// Tasks that lie apart are nodes of a run, each with a place of its own.
     has_runs: bool,
+    /// Nodes of one run may lie in blocks of one host.
+    shares_hosts: bool,
     nodes: Vec<(Arc<NodeShape>, NodeState)>,
     gpus: BTreeMap<GpuId, GpuState>,
     jobs: Vec<Account>,
@@ -45,7 +48,12 @@ struct Account {
 
 impl Audit {
     pub fn new(profile: &Profile) -> Audit {
-        Audit { historic: profile.historic, has_runs: profile.runs.is_some(), ..Audit::default() }
+        Audit {
+            historic: profile.historic,
+            has_runs: profile.runs.is_some(),
+            shares_hosts: profile.scheduler.offers.multinode_takes == MultinodeTakes::Blocks,
+            ..Audit::default()
+        }
     }
 
     /// The accounts at the end; panics if anything that was submitted is nowhere.
@@ -58,7 +66,7 @@ impl Audit {
                 None if phases.clone().any(Phase::holds_claim) => Standing::Running,
                 None => {
                     let alive = phases.clone().any(|phase| phase != Phase::Ended);
-                    assert!(alive, "{} has ended in every replica, but not as a job", job.spec.name);
+                    assert!(alive || self.has_runs, "{} has ended in every replica, but not as a job", job.spec.name);
                     Standing::Waiting
                 }
             });
@@ -77,7 +85,8 @@ impl Audit {
             Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => placement.tasks() == spec.demand.tasks,
         };
         assert!(whole || excused, "{run} was placed in part: {placement:?}");
-        assert!(spec.demand.gang != Gang::Spread || placement.claims().iter().all(|claim| claim.tasks == 1));
+        let is_spread = placement.claims().iter().all(|claim| claim.tasks == 1);
+        assert!(spec.demand.gang != Gang::Spread || is_spread || excused, "{run} is not spread: {placement:?}");
         for claim in placement.claims() {
             let (shape, state) = &self.nodes[claim.node.index()];
             assert!(*state == NodeState::Ready || excused, "{run} was placed on a node that is {state:?}");
@@ -101,7 +110,8 @@ impl Audit {
         if self.has_runs { spec.demand.nodes_apart() } else { 1 }
     }
 
-    /// When a node of a run begins, all of its replica have their places, each on another host; the masters come first,
+    /// When a node of a run begins, all of its replica have their places, each on another host unless they may lie in the
+    /// blocks of one; the masters come first,
     /// then the workers of the first replica, and so on. Of a job that was scaled nothing is known of who belongs to whom.
     fn begins_whole(&self, run: RunId) {
         let account = &self.jobs[run.job.index()];
@@ -130,7 +140,7 @@ impl Audit {
         }
         hosts.sort_unstable();
         hosts.dedup();
-        assert_eq!(hosts.len(), nodes as usize, "{run} begins on fewer hosts than it has nodes");
+        assert!(self.shares_hosts || hosts.len() == nodes as usize, "{run} begins on fewer hosts than it has nodes");
     }
 
     /// Frees what a run holds, but on the nodes that keep it.

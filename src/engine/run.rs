@@ -8,7 +8,7 @@ use super::world::World;
 use crate::control::Control;
 use crate::event::{Input, Output, Sink};
 use crate::scheduler::Grouping;
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// How often the whole store is held against itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,13 @@ pub struct RunEnd {
     pub cut_short: bool,
 }
 
+/// For so long a scanning scheduler is let look on where nothing happens any more: entries that come back for ever, as in
+/// historic releases, would keep a run from ending.
+const PATIENCE: SimDuration = SimDuration::from_secs(24 * 3600);
+
+/// More steps within one instant than anything but a fault of ours takes.
+const STANDSTILL: u64 = 10_000_000;
+
 /// Runs a rehearsal to its end. Every sink reads every record.
 pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sink]) -> RunEnd {
     let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping);
@@ -66,6 +73,8 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
     let mut inputs = world.declarations();
     let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false };
     let mut next = Some(SimTime::ZERO);
+    let mut last_of_world = SimTime::ZERO;
+    let mut standing = 0;
     while let Some(now) = next {
         if rehearsal.until.is_some_and(|until| now > until) {
             end.cut_short = true;
@@ -88,10 +97,18 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
             }
         }
         let of_world = world.next_time();
+        if of_world.is_some() {
+            last_of_world = now;
+        } else if control.scans() && now.since(last_of_world) > PATIENCE {
+            end.cut_short = true;
+            break;
+        }
         // Where nothing more can happen, what was refused would be refused for ever.
         let is_over = of_world.is_none() && control.only_scans_in_vain();
-        let wakeup = control.next_wakeup().filter(|_| !is_over).map(|(at, _)| at);
-        next = [of_world, wakeup].into_iter().flatten().min();
+        let wakeup = control.next_wakeup().filter(|_| !is_over);
+        next = of_world.into_iter().chain(wakeup.map(|(at, _)| at)).min();
+        standing = if next == Some(now) { standing + 1 } else { 0 };
+        assert!(standing < STANDSTILL, "time stands still at {now}: {of_world:?} in the world, {wakeup:?} in control");
     }
     control.assert_integrity();
     if options.checks == Checks::EveryStep && !end.cut_short {

@@ -135,6 +135,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         evaluations.push((at, JobId::new(asks.index(arrivals.len()))));
     }
     evaluations.sort_unstable();
+    let goes_on = profile.scan.is_some() || profile.runs.is_some();
     let mut rehearsal = Rehearsal {
         title: format!("random world {seed}"),
         source: String::new(),
@@ -147,7 +148,8 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         scalings,
         faults,
         evaluations,
-        until: features.until.then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
+        // What is scanned, or tried again, for ever, as releases do, is watched for a while.
+        until: (features.until || goes_on).then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
     };
     add_fleets(seed, &mut rehearsal);
     rehearsal

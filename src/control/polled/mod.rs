@@ -57,7 +57,10 @@ impl Control {
         let now = self.now;
         // A loop that comes by and finds nothing has come by. Without loops, whatever has changed is looked at again:
         // each look changes something, or is the last at its record.
-        loop {
+        let flow = self.flow();
+        let enough = 1000 + 64 * (flow.members.len() + flow.runs.len());
+        for rounds in 0.. {
+            assert!(rounds < enough, "looks at runs go on for ever at {now}: {:?}", self.next_look());
             let mut looked = false;
             for look in Look::ALL {
                 if self.flow().clocks[look as usize].comes_by(now) {

@@ -67,7 +67,11 @@ pub(super) struct RunRow {
 impl RunRow {
     /// Replicas that will be submitted again.
     pub fn announced(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.groups.len() as u32).filter(|group| self.groups[*group as usize].announced)
+        let is_due = |group: &u32| {
+            let group = &self.groups[*group as usize];
+            group.announced && !group.dismissed
+        };
+        (0..self.groups.len() as u32).filter(is_due)
     }
 }
 
@@ -472,7 +476,11 @@ impl Flow {
         match &self.options.loops {
             Loops::Ideal => match run.state {
                 WholeState::Pending => run.announced().next().map(|_| self.next_submission(job)),
-                _ => run.announced().map(|group| self.next_of_group(job, group)).min(),
+                WholeState::Submitted | WholeState::Provisioning | WholeState::Running => {
+                    run.announced().map(|group| self.next_of_group(job, group)).min()
+                }
+                // What was announced does not come any more.
+                WholeState::Terminating | WholeState::Ended => None,
             },
             Loops::Polled(_) => Some(run.processed.saturating_add(self.run_interval(run.state).unwrap_or_default())),
         }

@@ -91,9 +91,16 @@ impl Control {
         let Some(scan) = &self.scan else { return false };
         let in_vain = scan.watched.iter().all(|id| {
             let replica = &self.replicas[scan.rows[id].replica as usize];
-            replica.phase == Phase::Pending && self.demands[replica.demand as usize].refused_at == Some(growth)
+            let is_refused = self.demands[replica.demand as usize].refused_at == Some(growth);
+            // With a queue that never empties, some row is always being analysed again.
+            matches!(replica.phase, Phase::Pending | Phase::Analysing) && is_refused
         });
-        in_vain && scan.computing.is_none() && self.next_wakeup().is_none_or(|(_, reason)| reason == SCAN)
+        in_vain && self.next_wakeup().is_none_or(|(_, reason)| reason == SCAN)
+    }
+
+    /// Whether it goes on looking for as long as anything is not served.
+    pub fn scans(&self) -> bool {
+        self.scan.is_some()
     }
 
     /// Scans what is due, and lets the consumer go on.
