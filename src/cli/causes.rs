@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
+
 use super::exit::Failure;
-use crate::conform::{Account, Profiles, conform};
+use crate::conform::Records;
 use crate::scenario::{load_profile, load_profile_as_in_base, profile_names, profile_options};
 
 /// The options in which one profile differs from its base, tried one at a time.
@@ -64,10 +66,7 @@ impl fmt::Display for Untold {
 }
 
 /// Of every historic profile that comes with dryrack, and of those that were reproduced under.
-pub fn untold_options<'c>(
-    causes: impl Iterator<Item = &'c Causes>,
-    records: &[PathBuf],
-) -> Result<Vec<Untold>, Failure> {
+pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Untold>, Failure> {
     let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for name in profile_names() {
         if load_profile(name, Path::new("")).map_err(input)?.historic {
@@ -75,41 +74,36 @@ pub fn untold_options<'c>(
             options.insert(name.to_string(), differing.into_iter().collect());
         }
     }
-    let causes: Vec<&Causes> = causes.collect();
-    for known in &causes {
+    for known in causes {
         options.entry(known.profile.clone()).or_default().extend(known.options.iter().cloned());
     }
-    for known in &causes {
+    for known in causes {
         let left = options.get_mut(&known.profile).expect("entered above");
         left.retain(|option| !known.causing.contains(option));
     }
-    let left = options.into_iter().flat_map(|(profile, options)| {
-        options.into_iter().map(move |option| Untold { profile: profile.clone(), option })
-    });
+    let records = Records::read(records).map_err(|(file, fault)| Failure::file(file, fault))?;
     let mut untold = Vec::new();
-    for left in left {
-        if !is_told_by(records, &left)? {
-            untold.push(left);
-        }
+    for (profile, left) in options {
+        let left = told_by_none(&records, &profile, left.into_iter().collect())?;
+        untold.extend(left.into_iter().map(|option| Untold { profile: profile.clone(), option }));
     }
     Ok(untold)
 }
 
-/// Whether fewer recorded answers of the profile's version are met with the option as the base has it.
-fn is_told_by(records: &[PathBuf], Untold { profile, option }: &Untold) -> Result<bool, Failure> {
-    if records.is_empty() || profile_names().all(|name| name != profile) {
-        return Ok(false);
+/// Those of a profile's options with which, as the base has them, every recorded answer of its version is met that is
+/// met without.
+fn told_by_none(records: &Records, profile: &str, options: Vec<String>) -> Result<Vec<String>, Failure> {
+    if options.is_empty() || profile_names().all(|name| name != profile) {
+        return Ok(options);
     }
-    let met = |option: Option<&str>| -> Result<u64, Failure> {
+    let met = records.met_by(&load_profile(profile, Path::new("")).map_err(input)?);
+    let met = met.map_err(|(file, fault)| Failure::file(file, fault))?;
+    let is_told = |option: &String| match load_profile_as_in_base(profile, Some(option), Path::new("")) {
+        Ok(variant) => !met.are_met_by(&variant),
         // An option without which the profile would be none is one that matters.
-        let Ok(profile) = load_profile_as_in_base(profile, option, Path::new("")) else { return Ok(0) };
-        let (mut profiles, mut account) = (Profiles::own(profile), Account::default());
-        for file in records {
-            conform(file, &mut profiles, &mut account).map_err(|fault| Failure::file(file, fault))?;
-        }
-        Ok(account.all.identical)
+        Err(_) => true,
     };
-    Ok(met(Some(option))? < met(None)?)
+    Ok(options.into_par_iter().filter(|option| !is_told(option)).collect())
 }
 
 fn input(diagnostics: crate::scenario::Diagnostics) -> Failure {

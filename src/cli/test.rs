@@ -135,8 +135,13 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
     let asked = baseline::Asked { paths: &args.paths, is_whole, updates: args.update_baseline };
     let compared = args.baseline.as_deref().map(|dir| baseline::compare(dir, &tested, &asked));
     let compared = compared.transpose()?;
-    let causes = tested.iter().flat_map(|tested| &tested.cases).filter_map(|case| case.causes.as_ref());
-    let untold = if args.options { untold_options(causes, &args.records)? } else { Vec::new() };
+    let untold = if args.options {
+        let causes = tested.iter().flat_map(|tested| &tested.cases).filter_map(|case| case.causes.as_ref());
+        let causes: Vec<_> = causes.collect();
+        pool.install(|| untold_options(&causes, &args.records))?
+    } else {
+        Vec::new()
+    };
     let outcome = Outcome { args, tested, left_out: selection.left_out, wall: begun.elapsed(), compared, untold };
     // A reproduction loads the same file; its warnings are the same.
     outcome.tested.iter().for_each(|tested| warn(&tested.cases[0].warnings.to_string()));

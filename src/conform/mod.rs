@@ -16,6 +16,7 @@ mod model_states;
 mod placement;
 mod profiles;
 mod read;
+mod records;
 mod regions;
 mod sequences;
 mod utilization;
@@ -23,6 +24,7 @@ mod utilization;
 pub use account::{Account, Disagreement, Share};
 pub use profiles::Profiles;
 pub use read::{ConformError, conform};
+pub use records::{Met, Records};
 
 use serde_json::{Map, Value};
 

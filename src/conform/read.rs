@@ -9,7 +9,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::account::Account;
-use super::{KINDS, Profiles, RecordFields};
+use super::{KINDS, Profiles, RecordFields, RecordKind};
 
 /// A longer line is no record: a bound on memory whatever the file.
 const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -46,39 +46,68 @@ fn told(faults: &[Fault]) -> String {
 
 /// Asks every answer of the file again, and adds to the account what became of each.
 pub fn conform(path: &Path, profiles: &mut Profiles, account: &mut Account) -> Result<(), ConformError> {
-    let mut input = open(path)?;
-    let (mut faults, mut records, mut number) = (Vec::<Fault>::new(), 0, 0);
-    let mut line = Vec::new();
     let file_name = path.file_name().unwrap_or_default().to_string_lossy();
-    loop {
+    account.records += each_line(path, |number, line| {
+        let (kind, fields) = parse(line)?;
+        for compared in kind.compare(&fields, &file_name, profiles)? {
+            account.add(kind.name(), &path.display().to_string(), number, compared);
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Hands over every line that is not blank with its number, and says how many there were. What `each` has against a line
+/// is gathered.
+pub(super) fn each_line(
+    path: &Path,
+    mut each: impl FnMut(u64, &[u8]) -> Result<(), String>,
+) -> Result<u64, ConformError> {
+    let mut input = open(path)?;
+    let (mut faults, mut records, mut number) = (Faults::default(), 0, 0);
+    let mut line = Vec::new();
+    while !faults.are_many() {
         line.clear();
         number += 1;
         if (&mut input).take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut line)? == 0 {
             break;
         }
         if line.len() as u64 > LINE_BYTES_MAX {
-            faults.push(Fault { line: number, text: format!("is longer than {LINE_BYTES_MAX} bytes"), lines: 1 });
+            faults.add(number, format!("is longer than {LINE_BYTES_MAX} bytes"));
             break;
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
         records += 1;
-        let add = |kind, compared| account.add(kind, &path.display().to_string(), number, compared);
-        let Err(text) = record(&line, &file_name, profiles, add) else { continue };
-        match faults.iter_mut().find(|known| known.text == text) {
-            Some(known) => known.lines += 1,
-            None => faults.push(Fault { line: number, text, lines: 1 }),
-        }
-        if faults.len() == FAULTS_MAX {
-            break;
+        if let Err(text) = each(number, &line) {
+            faults.add(number, text);
         }
     }
-    account.records += records;
-    match (faults.is_empty(), records) {
-        (false, _) => Err(ConformError::Lines(faults)),
-        (true, 0) => Err(ConformError::Empty),
-        (true, _) => Ok(()),
+    match records {
+        0 if faults.0.is_empty() => Err(ConformError::Empty),
+        _ => faults.into_result().map(|()| records),
+    }
+}
+
+/// What is wrong with lines, each fault once.
+#[derive(Default)]
+pub(super) struct Faults(Vec<Fault>);
+
+impl Faults {
+    pub fn add(&mut self, line: u64, text: String) {
+        match self.0.iter_mut().find(|known| known.text == text) {
+            Some(known) => known.lines += 1,
+            None => self.0.push(Fault { line, text, lines: 1 }),
+        }
+    }
+
+    pub fn are_many(&self) -> bool {
+        self.0.len() == FAULTS_MAX
+    }
+
+    pub fn into_result(self) -> Result<(), ConformError> {
+        if self.0.is_empty() { Ok(()) } else { Err(ConformError::Lines(self.0)) }
     }
 }
 
@@ -92,12 +121,8 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, std::io::Error> {
     Ok(if gzip { Box::new(BufReader::new(MultiGzDecoder::new(bytes))) } else { Box::new(bytes) })
 }
 
-fn record(
-    line: &[u8],
-    file: &str,
-    profiles: &mut Profiles,
-    mut add: impl FnMut(&'static str, super::Compared),
-) -> Result<(), String> {
+/// One record, and of which kind it is.
+pub(super) fn parse(line: &[u8]) -> Result<(&'static dyn RecordKind, RecordFields), String> {
     let value: Value = serde_json::from_slice(line).map_err(|error| {
         let text = error.to_string();
         // The line is the file's, not the first.
@@ -106,10 +131,7 @@ fn record(
     })?;
     let Value::Object(fields) = value else { return Err("expected a record such as {\"id\": ...}".to_string()) };
     let kind = KINDS.iter().find(|kind| kind.describes(&fields)).ok_or_else(|| unknown(&fields))?;
-    for compared in kind.compare(&fields, file, profiles)? {
-        add(kind.name(), compared);
-    }
-    Ok(())
+    Ok((*kind, fields))
 }
 
 /// Of no known kind: the one of which it has most fields is what may have been meant.
@@ -147,7 +169,7 @@ mod tests {
             ),
         ];
         for (line, wanted) in rows {
-            let fault = record(line.as_bytes(), "records.jsonl", &mut Profiles::default(), |_, _| {}).expect_err(line);
+            let fault = parse(line.as_bytes()).map(|_| ()).expect_err(line);
             assert_eq!(fault, wanted, "{line}");
         }
     }

@@ -1,0 +1,85 @@
+//! Records that are asked more than once: read once, and held against one profile after another.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::read::{ConformError, Faults, each_line, parse};
+use super::{Compared, Comparison, Profiles, RecordFields, RecordKind};
+use crate::control::Profile;
+
+/// The records of some files, in order.
+pub struct Records(Vec<Record>);
+
+struct Record {
+    file: PathBuf,
+    line: u64,
+    kind: &'static dyn RecordKind,
+    fields: RecordFields,
+}
+
+/// The answers of one version that its profile meets.
+pub struct Met<'r>(Vec<MetRecord<'r>>);
+
+struct MetRecord<'r> {
+    record: &'r Record,
+    /// Of each of its answers of that version, in order.
+    met: Vec<bool>,
+}
+
+impl Records {
+    /// An error comes with the file that it is about.
+    pub fn read(files: &[PathBuf]) -> Result<Records, (&Path, ConformError)> {
+        let mut records = Vec::new();
+        for file in files {
+            let add = |line, text: &[u8]| {
+                let (kind, fields) = parse(text)?;
+                records.push(Record { file: file.clone(), line, kind, fields });
+                Ok(())
+            };
+            each_line(file, add).map_err(|fault| (file.as_path(), fault))?;
+        }
+        Ok(Records(records))
+    }
+
+    /// Asks every answer of the version that the profile is named after. An error comes with the file that it is about.
+    pub fn met_by(&self, profile: &Arc<Profile>) -> Result<Met<'_>, (&Path, ConformError)> {
+        let own = || Profiles::own(Arc::clone(profile));
+        let asked: Vec<_> = self.0.par_iter().map_init(own, |profiles, record| record.are_met(profiles)).collect();
+        let mut met = Vec::new();
+        for of_file in self.0.iter().zip(asked).collect::<Vec<_>>().chunk_by(|one, two| one.0.file == two.0.file) {
+            let mut faults = Faults::default();
+            for (record, asked) in of_file {
+                match asked {
+                    Err(text) if !faults.are_many() => faults.add(record.line, text.clone()),
+                    Err(_) => {}
+                    Ok(answers) if answers.contains(&true) => met.push(MetRecord { record, met: answers.clone() }),
+                    Ok(_) => {}
+                }
+            }
+            faults.into_result().map_err(|fault| (of_file[0].0.file.as_path(), fault))?;
+        }
+        Ok(Met(met))
+    }
+}
+
+impl Met<'_> {
+    /// Whether this variant of the profile, under its name, meets all of them too. Asks no further than the first that it
+    /// does not meet.
+    pub fn are_met_by(&self, variant: &Arc<Profile>) -> bool {
+        let mut profiles = Profiles::own(Arc::clone(variant));
+        self.0.iter().all(|MetRecord { record, met }| {
+            let answers = record.are_met(&mut profiles);
+            answers.is_ok_and(|answers| met.iter().zip(answers).all(|(before, now)| now || !before))
+        })
+    }
+}
+
+impl Record {
+    fn are_met(&self, profiles: &mut Profiles) -> Result<Vec<bool>, String> {
+        let file = self.file.file_name().unwrap_or_default().to_string_lossy();
+        let is_met = |compared: Compared| matches!(compared.result, Comparison::Asked(found) if found.is_empty());
+        Ok(self.kind.compare(&self.fields, &file, profiles)?.into_iter().map(is_met).collect())
+    }
+}
