@@ -46,6 +46,7 @@ const MOST_COPIES: u32 = 1_000_000;
 pub struct Control {
     profile: Arc<Profile>,
     grouping: Grouping,
+    seed: u64,
     now: SimTime,
     fleet: Fleet,
     nodes: Vec<NodeRecord>,
@@ -78,7 +79,8 @@ pub struct Watched {
 }
 
 impl Control {
-    /// A control plane over an empty fleet. `seed` moves the jitter of passes and nothing else.
+    /// A control plane over an empty fleet. `seed` moves the jitter of passes, and what the profile
+    /// leaves to chance.
     pub fn new(profile: Arc<Profile>, seed: u64) -> Control {
         Control::with_grouping(profile, seed, Grouping::Classes)
     }
@@ -87,12 +89,13 @@ impl Control {
     pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
         Control {
             queue: WaitQueue::new(profile.scheduler.discipline),
+            fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
             analyse_pass: PassState::new(profile.passes.analyse, seed, "analyse pass"),
             place_pass: PassState::new(profile.passes.place, seed, "place pass"),
             profile,
             grouping,
+            seed,
             now: SimTime::ZERO,
-            fleet: Fleet::default(),
             nodes: Vec::new(),
             jobs: Vec::new(),
             replicas: Vec::new(),

@@ -9,7 +9,7 @@ use super::store::{ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
 use crate::ids::NodeId;
-use crate::scheduler::{Candidate, Decision, NeverFits, decide, examine, still_fits};
+use crate::scheduler::{Candidate, Decision, Draw, NeverFits, Unfit, decide, decide_drawn, examine, still_fits};
 use crate::workload::Demand;
 
 /// A decision that is being made.
@@ -36,7 +36,8 @@ impl Control {
             let examination = examine(&self.profile.scheduler, demand, &self.fleet);
             self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
         }
-        let decision = decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, keep);
+        let draw = Draw::new(self.seed, replica.run());
+        let decision = decide_drawn(&self.profile.scheduler, demand, &self.fleet, self.grouping, keep, draw);
         if !takes_time {
             self.conclude(index, decision, self.fleet.growth());
             return;
@@ -119,6 +120,11 @@ impl Control {
                 self.hold(index, (Refusal::Never, reasons));
                 self.leave_queue(index, Wait::Nothing);
                 self.end(index, Outcome::NeverFits, Reason::NeverFits);
+            }
+            Decision::Refuse { refusal, reasons } if self.profile.scheduler.unfit == Unfit::End => {
+                self.hold(index, (refusal, reasons));
+                self.leave_queue(index, Wait::Nothing);
+                self.end(index, Outcome::Refused, Reason::NoRoom);
             }
             Decision::Refuse { refusal, reasons } => {
                 let demand = self.replicas[index as usize].demand;

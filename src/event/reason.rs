@@ -68,6 +68,7 @@ reasons! {
     NodeLost => "node_lost", "its node was lost";
     GpuLost => "gpu_lost", "its GPU failed";
     ScaledDown => "scaled_down", "its job needs fewer replicas";
+    NoRoom => "no_room", "fitted nowhere when it was looked at, and does not wait";
     PickRefused => "pick_refused", "what it picks could not be selected when it was submitted";
     TimeLimit => "time_limit", "reached its time limit";
     DeadlineExpired => "deadline_expired", "stayed too long in one state";

@@ -45,6 +45,7 @@ pub struct Fleet {
     largest: Largest,
     version: u64,
     growth: u64,
+    keeps_kinds: bool,
 }
 
 impl Largest {
@@ -58,6 +59,12 @@ impl Largest {
 }
 
 impl Fleet {
+    /// An empty one that also keeps what kinds of tasks hold each node's GPUs: nodes that differ in it are not in equal
+    /// state.
+    pub fn with_kinds() -> Fleet {
+        Fleet { keeps_kinds: true, ..Fleet::default() }
+    }
+
     /// Adds a node; ids are given in order.
     pub fn declare(&mut self, spec: &NodeSpec, state: NodeState) -> NodeId {
         let id = NodeId::new(self.nodes.len());
@@ -140,13 +147,25 @@ impl Fleet {
     /// Enters a placement into the ledger, whole.
     pub fn take(&mut self, placement: &Placement) {
         for claim in placement.claims() {
-            self.change(claim.node, |_, status| ledger::take(status, claim));
+            let keeps_kinds = self.keeps_kinds;
+            self.change(claim.node, |_, status| {
+                ledger::take(status, claim);
+                if keeps_kinds {
+                    ledger::count_in(status, claim);
+                }
+            });
         }
     }
 
     /// Takes one claim out of the ledger again. Panics if it was not there.
     pub fn release(&mut self, claim: &NodeClaim) {
-        self.change(claim.node, |shape, status| ledger::release(shape, status, claim));
+        let keeps_kinds = self.keeps_kinds;
+        self.change(claim.node, |shape, status| {
+            ledger::release(shape, status, claim);
+            if keeps_kinds {
+                ledger::count_out(status, claim);
+            }
+        });
         self.growth += 1;
     }
 
@@ -164,7 +183,11 @@ impl Fleet {
         let mut expected: Vec<NodeStatus> =
             self.nodes.iter().map(|node| NodeStatus::idle(node.status.state, &node.shape)).collect();
         for claim in held.flat_map(Placement::claims) {
-            ledger::take(&mut expected[claim.node.index()], claim);
+            let status = &mut expected[claim.node.index()];
+            ledger::take(status, claim);
+            if self.keeps_kinds {
+                ledger::count_in(status, claim);
+            }
         }
         for ((id, node), mut expected) in self.iter().zip(expected) {
             for (sum, gpu) in expected.gpus.iter_mut().zip(&node.status.gpus) {

@@ -32,7 +32,7 @@ metrics! {
     "jobs_lost": "jobs that ended for good because a node or GPU was lost";
     "jobs_never_fits": "jobs ended because they fit no node of the fleet, however empty";
     "jobs_expired": "jobs ended by a limit: of time, of retries, of patience";
-    "jobs_refused": "jobs turned away when they came, because what they picked could not be selected";
+    "jobs_refused": "jobs turned away, because what they picked could not be selected or because they fitted nowhere and do not wait";
     "jobs_running": "jobs of which a replica had a place when the run ended";
     "jobs_waiting": "jobs of which no replica had a place when the run ended";
     "queue_wait_mean_seconds": "mean time from a job's submission (or its scaling up) to the first placement of each of its replicas that had one";

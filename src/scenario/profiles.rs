@@ -23,14 +23,20 @@ macro_rules! builtin {
 
 builtin![
     "best-fit",
+    "best-fit-openb",
+    "dot-product",
     "dstack",
     "dstack-0.19.10",
     "dstack-0.22.5",
+    "fgd",
     "fifo",
     "fifo-skipping",
     "first-fit",
+    "gpu-clustering",
+    "gpu-packing",
     "gpustack-0.5-dev",
     "pack",
+    "random",
     "spread"
 ];
 

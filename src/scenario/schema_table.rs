@@ -315,14 +315,22 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         name: "trace",
         called: &["a trace"],
-        required: &["name"],
+        required: &[],
         fields: &[
             ("name", Kind::Text, "As `dryrack trace list` has it"),
+            ("format", Kind::Words(|| vec!["openb", "swf"]), "Of a file without a name among the known traces"),
             ("list", Kind::Text, "One of its lists"),
+            ("file", Kind::Text, "A list of tasks beside the scenario or in the folder that DRYRACK_DATA names"),
             ("nodes", Kind::Words(|| vec!["all", "gpu", "none"]), "Which of its nodes are taken"),
+            ("node_list", Kind::Text, "One of its lists of nodes"),
+            ("node_file", Kind::Text, "A list of nodes, likewise found"),
             ("queue", Kind::Some(&Kind::Text), "Only these queues"),
             ("limit", Kind::Whole, "So many tasks at most"),
             ("offset", TIME, "What came before is left out"),
+            ("skip", Kind::Whole, "So many of the first tasks are left out"),
+            ("order", Kind::Text, "A file that names tasks in the order in which they come, one a second, to stay"),
+            ("ranks", Kind::Text, "A file of `RANK NODE`: the order in which ties between nodes are broken"),
+            ("tune", PERCENT, "Tasks come in random order, and are copied until they ask for so much of all GPUs"),
         ],
     },
     Shape {

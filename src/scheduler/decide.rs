@@ -5,9 +5,10 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
+use super::draw::Draw;
 use super::filter::{self, Verdict};
-use super::fit::{self, Load};
-use super::options::SchedulerOptions;
+use super::fit::{self, GpuChoice, Load};
+use super::options::{SchedulerOptions, Ties};
 use super::row::{Grouping, Row, ideal_rows, rows};
 use super::scorer;
 use crate::event::{Histogram, Reason, Refusal};
@@ -34,12 +35,35 @@ pub enum Decision {
 
 /// Decides for one demand; `keep` is how many candidates are wanted. A gang has one.
 pub fn decide(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {
+    decide_drawn(options, demand, fleet, grouping, keep, Draw::NONE)
+}
+
+/// Likewise, for a run: chance, where the options leave something to it, is the run's own.
+pub fn decide_drawn(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    fleet: &Fleet,
+    grouping: Grouping,
+    keep: usize,
+    draw: Draw,
+) -> Decision {
+    let choice = GpuChoice::new(options, draw);
     let rows = rows(fleet, demand, grouping);
     let verdicts = judge(options, demand, &rows);
     let candidates = match &demand.pick {
-        Some(pick @ Pick::AllGpus(_)) => picked_gpus(options, demand, fleet, pick, &rows, &verdicts),
-        _ if demand.tasks == 1 => single(options, demand, fleet, &rows, &verdicts, keep),
-        _ => gang(options, demand, fleet, &rows, &verdicts).into_iter().collect(),
+        Some(pick @ Pick::AllGpus(_)) => picked_gpus(options, demand, fleet, pick, (&rows, &verdicts), choice),
+        _ if demand.tasks == 1 => {
+            let ranked = match (options.ties, keep) {
+                (Ties::Random, 1) => drawn(options, demand, fleet, (&rows, &verdicts), draw).into_iter().collect(),
+                (Ties::First | Ties::Random, _) => ranked(options, demand, fleet, (&rows, &verdicts), keep),
+            };
+            let candidate = |(score, Reverse(node), index): (Score, Reverse<NodeId>, usize)| {
+                let load = fit::fill(demand, choice, &rows[index], 1);
+                Candidate { placement: Placement::new([claim(node, load)].into()), score }
+            };
+            ranked.into_iter().map(candidate).collect()
+        }
+        _ => gang(options, demand, fleet, (&rows, &verdicts), choice).into_iter().collect(),
     };
     if !candidates.is_empty() {
         return Decision::Place(candidates);
@@ -110,17 +134,17 @@ fn claim(node: NodeId, load: Load) -> NodeClaim {
     NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus }
 }
 
-fn single(
+/// The best nodes for one task, best first, and the rows that they are in.
+fn ranked(
     options: &SchedulerOptions,
     demand: &Demand,
     fleet: &Fleet,
-    rows: &[Row],
-    verdicts: &[Verdict],
+    (rows, verdicts): (&[Row], &[Verdict]),
     keep: usize,
-) -> Vec<Candidate> {
+) -> Vec<(Score, Reverse<NodeId>, usize)> {
     let mut ranked: Vec<(Score, Reverse<NodeId>, usize)> = Vec::new();
     for (index, row) in fit_rows(rows, verdicts) {
-        let score = scorer::total(&options.scorers, fleet.largest(), demand, row);
+        let score = scorer::total(options, fleet.largest(), demand, row);
         match keep {
             1 => {
                 let entry = (score, Reverse(row.first()), index);
@@ -134,11 +158,35 @@ fn single(
     }
     ranked.sort_unstable_by(|a, b| b.cmp(a));
     ranked.truncate(keep);
-    let candidate = |(score, Reverse(node), index): (Score, Reverse<NodeId>, usize)| {
-        let load = fit::fill(demand, options.gpus, &rows[index], 1);
-        Candidate { placement: Placement::new([claim(node, load)].into()), score }
-    };
-    ranked.into_iter().map(candidate).collect()
+    ranked
+}
+
+/// One of the nodes of the highest score, each as likely as the others.
+fn drawn(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    fleet: &Fleet,
+    (rows, verdicts): (&[Row], &[Verdict]),
+    draw: Draw,
+) -> Option<(Score, Reverse<NodeId>, usize)> {
+    let mut best: Vec<(NodeId, usize)> = Vec::new();
+    let mut highest: Option<Score> = None;
+    for (index, row) in fit_rows(rows, verdicts) {
+        let score = scorer::total(options, fleet.largest(), demand, row);
+        if highest.is_some_and(|highest| score < highest) {
+            continue;
+        }
+        if highest != Some(score) {
+            best.clear();
+            highest = Some(score);
+        }
+        best.extend(row.nodes().map(|node| (node, index)));
+    }
+    let highest = highest?;
+    // In order of ids, so that how nodes are grouped does not show.
+    best.sort_unstable();
+    let (node, index) = *draw.stream("choice of a node").pick(&best);
+    Some((highest, Reverse(node), index))
 }
 
 fn fit_rows<'r, 'f>(rows: &'r [Row<'f>], verdicts: &'r [Verdict]) -> impl Iterator<Item = (usize, &'r Row<'f>)> {
@@ -151,14 +199,14 @@ fn picked_gpus(
     demand: &Demand,
     fleet: &Fleet,
     pick: &Pick,
-    rows: &[Row],
-    verdicts: &[Verdict],
+    (rows, verdicts): (&[Row], &[Verdict]),
+    choice: GpuChoice<'_>,
 ) -> Vec<Candidate> {
     let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
     let mut score = Score::ZERO;
     for (_, row) in fit_rows(rows, verdicts) {
-        score = score + scorer::total(&options.scorers, fleet.largest(), demand, row);
-        claims.push(claim(row.first(), fit::fill(demand, options.gpus, row, 1)));
+        score = score + scorer::total(options, fleet.largest(), demand, row);
+        claims.push(claim(row.first(), fit::fill(demand, choice, row, 1)));
     }
     match claims.len() == pick.nodes().len() {
         true => vec![Candidate { placement: Placement::new(claims), score }],
@@ -174,8 +222,8 @@ fn gang(
     options: &SchedulerOptions,
     demand: &Demand,
     fleet: &Fleet,
-    rows: &[Row],
-    verdicts: &[Verdict],
+    (rows, verdicts): (&[Row], &[Verdict]),
+    choice: GpuChoice<'_>,
 ) -> Option<Candidate> {
     let limit = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
     let mut room: u64 = 0;
@@ -183,7 +231,7 @@ fn gang(
     for (index, row) in fit_rows(rows, verdicts) {
         let capacity = fit::capacity(demand, options.gpus, row, limit);
         room += u64::from(capacity) * u64::from(row.count);
-        let score = scorer::total(&options.scorers, fleet.largest(), demand, row);
+        let score = scorer::total(options, fleet.largest(), demand, row);
         let first = if demand.gang == Gang::Packed { capacity } else { 0 };
         ranked.extend(row.nodes().map(|node| (first, score, Reverse(node), index)));
     }
@@ -199,7 +247,7 @@ fn gang(
         if claims.is_empty() {
             best = score;
         }
-        let load = fit::fill(demand, options.gpus, &rows[index], left.min(limit));
+        let load = fit::fill(demand, choice, &rows[index], left.min(limit));
         left -= load.tasks;
         claims.push(claim(node, load));
     }

@@ -7,20 +7,25 @@
 mod decide;
 mod examine;
 mod filter;
+mod draw;
 mod fit;
+mod fragment;
 mod options;
 mod queue;
 mod row;
 mod scorer;
 mod select;
+mod target;
 
-pub use decide::{Candidate, Decision, decide, ever_fits, still_fits};
+pub use decide::{Candidate, Decision, decide, decide_drawn, ever_fits, still_fits};
+pub use draw::Draw;
 pub use examine::{Examination, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use options::{
-    Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName,
-    WeightedScorer,
+    Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName, Ties,
+    Unfit, WeightedScorer,
 };
 pub use queue::{QueueKey, WaitQueue};
 pub use row::{Grouping, Row};
 pub use select::{Selectable, is_pick_selectable, on_gpu, on_node, select};
+pub use target::{Target, TargetShape, TaskShape};

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::target::Target;
+
 /// The scheduler's part of a profile. Each list is run in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -12,8 +14,31 @@ pub struct SchedulerOptions {
     pub filters: Vec<FilterStage>,
     /// Added up with their weights; with none, the first node in order of declaration wins.
     pub scorers: Vec<WeightedScorer>,
+    /// Which of several nodes of the highest score is taken.
+    pub ties: Ties,
     pub gpus: GpuOrder,
     pub never_fits: NeverFits,
+    pub unfit: Unfit,
+    /// What is expected to come, for scorers that look ahead. Where a profile leaves it out, it is that of the workload
+    /// that is rehearsed: see [`Target::of`].
+    #[serde(default, skip_serializing_if = "Target::is_empty")]
+    pub target: Target,
+}
+
+impl SchedulerOptions {
+    /// Whether a stage looks at what is expected to come.
+    pub fn needs_target(&self) -> bool {
+        self.gpus == GpuOrder::LeastFragmentation || self.has_scorer(ScorerName::Fgd)
+    }
+
+    /// Whether a stage looks at what kinds of tasks hold a node's GPUs.
+    pub fn needs_kinds(&self) -> bool {
+        self.has_scorer(ScorerName::GpuClustering)
+    }
+
+    fn has_scorer(&self, name: ScorerName) -> bool {
+        self.scorers.iter().any(|scorer| scorer.stage == name)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +110,17 @@ pub enum ScorerName {
     Pack,
     /// The node whose resources are taken least, in the mean over CPU, RAM and GPUs.
     Spread,
+    /// Fragmentation gradient descent: the node whose GPUs become useless for the target workload least
+    /// ([`super::fragment`]).
+    Fgd,
+    /// Least CPU and GPU left, as Kubernetes' simulator for openb has it ([`super::scorer`] on these four).
+    BestFitOpenb,
+    /// GPUs in use first, then free ones of nodes in use.
+    GpuPacking,
+    /// Nodes that hold tasks of the same number of GPUs.
+    GpuClustering,
+    /// The smallest product of what is asked and what is free.
+    DotProduct,
 }
 
 impl ScorerName {
@@ -93,6 +129,11 @@ impl ScorerName {
             ScorerName::BestFit => "best_fit",
             ScorerName::Pack => "pack",
             ScorerName::Spread => "spread",
+            ScorerName::Fgd => "fgd",
+            ScorerName::BestFitOpenb => "best_fit_openb",
+            ScorerName::GpuPacking => "gpu_packing",
+            ScorerName::GpuClustering => "gpu_clustering",
+            ScorerName::DotProduct => "dot_product",
         }
     }
 }
@@ -114,6 +155,10 @@ pub enum GpuOrder {
     Tightest,
     /// Most free share or memory, then lowest index.
     Emptiest,
+    /// For a part of one GPU, the one whose taking fragments the node least, then lowest index; else the lowest index.
+    LeastFragmentation,
+    /// Any, each as likely as the others.
+    Random,
 }
 
 /// What becomes of a job that would not fit on the fleet as declared, were it empty and whole.
@@ -122,4 +167,23 @@ pub enum GpuOrder {
 pub enum NeverFits {
     End,
     Wait,
+}
+
+/// Which of several nodes of the highest score is taken. Where there are no scorers, all nodes have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ties {
+    /// The first in order of declaration.
+    First,
+    /// Any, each as likely as the others. A gang takes the first.
+    Random,
+}
+
+/// What becomes of a job that does not fit now, when it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unfit {
+    Wait,
+    /// It is refused and not looked at again, as simulators have it that only ask how full a cluster gets.
+    End,
 }

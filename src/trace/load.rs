@@ -1,6 +1,7 @@
 //! A trace by name: found, read and checked in one passage over its file.
 
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read};
+use std::path::Path;
 
 use super::error::TraceError;
 use super::index::{Format, Index};
@@ -9,6 +10,7 @@ use super::openb;
 use super::row::{NodeTrace, TaskTrace};
 use super::sum::Summing;
 use super::swf;
+use super::text;
 
 const BUFFER_BYTES: usize = 128 * 1024;
 
@@ -30,6 +32,27 @@ pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
         Format::Swf => Err(TraceError::NoNodes { trace: name.to_string() }),
         Format::Openb => openb::read_nodes_from(&located.path, input),
     })
+}
+
+/// The tasks of a file of this format, wherever it is.
+pub fn read_tasks(format: Format, path: &Path) -> Result<TaskTrace, TraceError> {
+    match format {
+        Format::Swf => swf::read_file(path),
+        Format::Openb => openb::read_tasks(path),
+    }
+}
+
+/// The nodes of a file of this format, wherever it is.
+pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> {
+    match format {
+        Format::Swf => Err(TraceError::NoNodes { trace: path.display().to_string() }),
+        Format::Openb => openb::read_nodes(path),
+    }
+}
+
+/// The bytes of a file, uncompressed if it is compressed.
+pub fn open_file(path: &Path) -> Result<Box<dyn Read>, TraceError> {
+    text::open(path)
 }
 
 fn checked<T>(
@@ -59,7 +82,7 @@ fn checked<T>(
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
 
     use super::*;
 

@@ -11,7 +11,7 @@
 //! | for | call |
 //! | --- | --- |
 //! | a trace by name, checked | [`load_tasks`], [`load_nodes`] |
-//! | a file by path | [`swf::read_file`], [`openb::read_tasks`], [`openb::read_nodes`] |
+//! | a file by path | [`read_tasks`], [`read_nodes`], [`swf::read_file`], [`openb::read_tasks`], [`openb::read_nodes`] |
 //! | one row at a time | [`swf::SwfReader`], [`openb::PodReader`], [`openb::NodeReader`] |
 //! | `dryrack trace get`, `verify`, `list` | [`get`], [`verify`], [`list`] |
 
@@ -31,7 +31,7 @@ mod text;
 pub use error::TraceError;
 pub use fetch::{Got, GotFile, How, get};
 pub use index::{Format, Holds, Index, TraceEntry, TraceFile};
-pub use load::{load_nodes, load_tasks};
+pub use load::{load_nodes, load_tasks, open_file, read_nodes, read_tasks};
 pub use locate::{Checked, FileCheck, FileState, Listed, Located, Roots, list, locate, verify};
 pub use row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
 pub use swf::SwfHeader;

@@ -7,6 +7,7 @@ mod determinism;
 mod diagnostics;
 mod fuzzed;
 mod grammar;
+mod literature;
 mod openb;
 mod oracle;
 mod report;
@@ -27,6 +28,8 @@ enum Needs {
     Data,
     /// To be asked for: by a filter that names `slow`.
     Time,
+    /// Both.
+    DataAndTime,
     /// The checker of XML that libxml2 comes with.
     Xmllint,
 }
@@ -143,6 +146,12 @@ fn main() {
     for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL).chain(traced::ALL) {
         trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
     }
+    for (name, test) in literature::FAST {
+        trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
+    }
+    for (name, test) in literature::SLOW {
+        trials.push(trial(name, Needs::DataAndTime, move || test(&data().expect("it is here")).expect(name)));
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
@@ -150,7 +159,8 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
     let is_here = match needs {
         Needs::Nothing => true,
         Needs::Data => data().is_some(),
-        Needs::Time => std::env::args().any(|typed| typed.contains("slow")),
+        Needs::Time => is_slow_wanted(),
+        Needs::DataAndTime => is_slow_wanted() && data().is_some(),
         Needs::Xmllint => runner::xmllint_is_here(),
     };
     // Where the data must be there, its absence is a failure rather than a gap nobody sees.
@@ -165,6 +175,10 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Ok(())
     };
     Trial::test(name, runner).with_ignored_flag(!is_here && !is_required)
+}
+
+fn is_slow_wanted() -> bool {
+    std::env::args().any(|typed| typed.contains("slow"))
 }
 
 /// The folder of traces and recorded decisions.

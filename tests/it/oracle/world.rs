@@ -12,7 +12,7 @@ use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
 use dryrack::scheduler::{
     Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName,
-    WeightedScorer,
+    Target, Ties, Unfit, WeightedScorer,
 };
 use dryrack::units::{Bytes, GpuShare, MilliCpu};
 use dryrack::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
@@ -33,8 +33,11 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         discipline: Discipline::Skipping,
         filters: FilterName::ALL.into_iter().map(stage).collect(),
         scorers: scorers.iter().map(|(stage, weight)| WeightedScorer { stage: *stage, weight: *weight }).collect(),
+        ties: Ties::First,
         gpus,
         never_fits: NeverFits::End,
+        unfit: Unfit::Wait,
+        target: Target::default(),
     }
 }
 
