@@ -55,6 +55,8 @@ pub struct Control {
     demands: Vec<DemandRecord>,
     demand_index: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
     queue: WaitQueue,
+    /// The lines of the queue by the queues that jobs name.
+    lines: BTreeMap<Option<Arc<str>>, u32>,
     /// Queued since the last pass: each is told once why it waits.
     fresh: Vec<ReplicaIndex>,
     /// Waiting to be analysed, first come first served.
@@ -101,6 +103,7 @@ impl Control {
             replicas: Vec::new(),
             demands: Vec::new(),
             demand_index: HashMap::default(),
+            lines: BTreeMap::new(),
             fresh: Vec::new(),
             analysis_queue: VecDeque::new(),
             analysing: BTreeSet::new(),
@@ -263,11 +266,11 @@ impl Control {
 
     /// Liveness: with nothing more to come, nobody waits whom the queue would let pass and the fleet would hold.
     pub fn assert_nobody_waits_in_vain(&self) {
-        let heads = match self.profile.scheduler.discipline {
-            Discipline::Strict => 1,
-            Discipline::Skipping => self.queue.len(),
+        let heads: Vec<_> = match self.profile.scheduler.discipline {
+            Discipline::Strict => self.queue.heads().collect(),
+            Discipline::Skipping => self.queue.iter().collect(),
         };
-        for key in self.queue.iter().take(heads) {
+        for key in heads {
             let replica = &self.replicas[key.replica() as usize];
             let demand = &self.demands[replica.demand as usize].demand;
             let decision = decide(&self.profile.scheduler, demand, &self.fleet, Grouping::EachNode, 1);

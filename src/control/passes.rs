@@ -3,6 +3,8 @@
 use super::Control;
 use super::profile::{PassOptions, Trigger};
 use super::store::{ReplicaIndex, Wait};
+use smallvec::SmallVec;
+
 use crate::event::{Command, Event, Histogram, Phase, Reason, Refusal};
 use crate::rng::Stream;
 use crate::scheduler::{Discipline, QueueKey};
@@ -227,17 +229,16 @@ impl Control {
             let demand = &self.demands[replica.demand as usize];
             let judged = self.queue.is_refused(replica.demand, self.fleet.growth());
             let behind =
-                self.profile.scheduler.discipline == Discipline::Strict && self.queue.head() != Some(replica.key);
+                self.profile.scheduler.discipline == Discipline::Strict && self.queue.is_behind(replica.key);
             let held = match (&demand.held, judged && !behind) {
                 (Some(held), true) => held.clone(),
                 _ => (Refusal::Unfit, Histogram::of(Reason::QueueOrder, self.fleet.len() as u32)),
             };
             self.hold(index, held);
         }
-        // Whoever has become the head of a strict queue without being judged waits for its own reasons now.
-        if self.profile.scheduler.discipline == Discipline::Strict
-            && let Some(head) = self.queue.head()
-        {
+        // Whoever has become the head of a strict line without being judged waits for its own reasons now.
+        let heads: SmallVec<[QueueKey; 1]> = self.queue.heads().collect();
+        for head in heads {
             let demand = self.replicas[head.replica() as usize].demand;
             if self.queue.is_refused(demand, self.fleet.growth())
                 && let Some(held) = self.demands[demand as usize].held.clone()

@@ -13,7 +13,7 @@ use crate::fleet::{NodeState, Placement};
 use crate::ids::{JobId, NodeId, RunId};
 use crate::lifecycle::is_run_edge;
 use crate::policy::{Next, RetryState};
-use crate::scheduler::{QueueKey, is_pick_selectable};
+use crate::scheduler::{Entry, Lines, QueueKey, is_pick_selectable};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Demand, Ending, JobSpec, Restart, Unselectable};
 
@@ -26,8 +26,13 @@ impl Control {
         let demand = self.demand_number(&spec.demand);
         let first = self.replicas.len() as ReplicaIndex;
         let refused = !self.is_pick_selectable(spec);
+        let line = match self.profile.scheduler.lines {
+            Lines::One => 0,
+            Lines::EachQueue => self.line_of(spec.queue.as_ref()),
+        };
         self.jobs.push(JobRecord {
             spec: Arc::clone(spec),
+            line,
             demand,
             first,
             added: Vec::new(),
@@ -44,6 +49,12 @@ impl Control {
         }
     }
 
+    /// Lines are numbered as they occur.
+    fn line_of(&mut self, queue: Option<&Arc<str>>) -> u32 {
+        let next = self.lines.len() as u32;
+        *self.lines.entry(queue.cloned()).or_insert(next)
+    }
+
     fn is_pick_selectable(&self, spec: &JobSpec) -> bool {
         spec.unselectable == Unselectable::Wait
             || is_pick_selectable(&self.profile.scheduler, &spec.demand, &self.fleet)
@@ -54,6 +65,15 @@ impl Control {
         let index = self.replicas.len() as ReplicaIndex;
         let record = &self.jobs[job.index()];
         let (spec, order) = (&record.spec, &self.profile.scheduler.order);
+        let entry = Entry {
+            priority: spec.priority,
+            at: self.now,
+            estimate: spec.estimate,
+            tasks: spec.demand.tasks,
+            submitted: job.index() as u64,
+            replica: index,
+            line: record.line,
+        };
         self.replicas.push(Replica {
             job,
             number,
@@ -62,7 +82,7 @@ impl Control {
             wait: Wait::Nothing,
             version: 0,
             since: self.now,
-            key: QueueKey::new(order, spec.priority, job.index() as u64, index),
+            key: QueueKey::new(order, entry),
             demand: record.demand,
             placement: None,
             held: None,

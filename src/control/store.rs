@@ -18,6 +18,8 @@ pub type ReplicaIndex = u32;
 pub struct JobRecord {
     pub spec: Arc<JobSpec>,
     pub demand: u32,
+    /// The line it waits in.
+    pub line: u32,
     pub first: ReplicaIndex,
     /// Replicas beyond those it was submitted with, in order of their numbers.
     pub added: Vec<ReplicaIndex>,

@@ -35,6 +35,8 @@ builtin![
     "gpu-clustering",
     "gpu-packing",
     "gpustack-0.5-dev",
+    "helios-fifo",
+    "helios-sjf",
     "pack",
     "random",
     "spread"

@@ -5,10 +5,11 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
+use super::consolidate::consolidate;
 use super::draw::Draw;
 use super::filter::{self, Verdict};
 use super::fit::{self, GpuChoice, Load};
-use super::options::{SchedulerOptions, Ties};
+use super::options::{GangRule, SchedulerOptions, Ties};
 use super::row::{Grouping, Row, ideal_rows, rows};
 use super::scorer;
 use crate::event::{Histogram, Reason, Refusal};
@@ -52,6 +53,9 @@ pub fn decide_drawn(
     let verdicts = judge(options, demand, &rows);
     let candidates = match &demand.pick {
         Some(pick @ Pick::AllGpus(_)) => picked_gpus(options, demand, fleet, pick, (&rows, &verdicts), choice),
+        _ if options.gangs == GangRule::Consolidate && demand.gang != Gang::Spread => {
+            consolidated(options, demand, (&rows, &verdicts), choice).into_iter().collect()
+        }
         _ if demand.tasks == 1 => {
             let ranked = match (options.ties, keep) {
                 (Ties::Random, 1) => drawn(options, demand, fleet, (&rows, &verdicts), draw).into_iter().collect(),
@@ -212,6 +216,18 @@ fn picked_gpus(
         true => vec![Candidate { placement: Placement::new(claims), score }],
         false => Vec::new(),
     }
+}
+
+fn consolidated(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    (rows, verdicts): (&[Row], &[Verdict]),
+    choice: GpuChoice<'_>,
+) -> Option<Candidate> {
+    let fit: Vec<usize> = fit_rows(rows, verdicts).map(|(index, _)| index).collect();
+    let shares = consolidate(demand, options.gpus, rows, &fit)?;
+    let claim = |(node, index, tasks): (NodeId, usize, u32)| claim(node, fit::fill(demand, choice, &rows[index], tasks));
+    Some(Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO })
 }
 
 /// A node of a gang: capacity first (only for packed gangs), then score, then the lowest id.

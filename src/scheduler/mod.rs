@@ -4,6 +4,7 @@
 //! one node) to a slice of verdicts. Automatic placement and a pick by hand go through the same stages. Reads a fleet and
 //! must never change it, and never asks what time it is.
 
+mod consolidate;
 mod decide;
 mod examine;
 mod filter;
@@ -22,10 +23,10 @@ pub use draw::Draw;
 pub use examine::{Examination, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use options::{
-    Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName, Ties,
+    Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey, SchedulerOptions, ScorerName, Ties,
     Unfit, WeightedScorer,
 };
-pub use queue::{QueueKey, WaitQueue};
+pub use queue::{Entry, QueueKey, WaitQueue};
 pub use row::{Grouping, Row};
 pub use select::{Selectable, is_pick_selectable, on_gpu, on_node, select};
 pub use target::{Target, TargetShape, TaskShape};

@@ -11,11 +11,14 @@ pub struct SchedulerOptions {
     /// Sort keys of the queue; the last is always the order of submission.
     pub order: Vec<OrderKey>,
     pub discipline: Discipline,
+    /// Whether all wait in one line.
+    pub lines: Lines,
     pub filters: Vec<FilterStage>,
     /// Added up with their weights; with none, the first node in order of declaration wins.
     pub scorers: Vec<WeightedScorer>,
     /// Which of several nodes of the highest score is taken.
     pub ties: Ties,
+    pub gangs: GangRule,
     pub gpus: GpuOrder,
     pub never_fits: NeverFits,
     pub unfit: Unfit,
@@ -48,6 +51,21 @@ pub enum OrderKey {
     Priority,
     /// Earlier submission first.
     Submitted,
+    /// Shorter by its estimate first; without one last (shortest job first).
+    Estimate,
+    /// Fewer tasks first (smallest job first).
+    Tasks,
+    /// F1: log10(estimate) * tasks + 870 * log10(submission), both in seconds (Carastan-Santos and de Camargo, *Obtaining
+    /// Dynamic Scheduling Policies with Simulation and Machine Learning*, SC 2017). Submission is the time itself, so an
+    /// order by it depends on where a trace has its zero.
+    F1,
+    /// What RLScheduler (cd433e3) calls WFP3: -(w / estimate)^3 * tasks, where w is not the time waited, as it is meant
+    /// to be (Tang and others, *Fault-aware, utility-based job scheduling on Blue Gene/P systems*, Cluster 2009), but
+    /// -1 - submission: the time of its start less that of its submission, and a job that waits starts at -1.
+    Wfp3Rlscheduler,
+    /// What RLScheduler (cd433e3) calls UNICEF: -w / (log2(tasks) * estimate), with the same w, and 1e-15 added to it and
+    /// to the tasks.
+    UnicefRlscheduler,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,6 +195,25 @@ pub enum Ties {
     First,
     /// Any, each as likely as the others. A gang takes the first.
     Random,
+}
+
+/// Who waits behind whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lines {
+    One,
+    /// A line for each queue that jobs name, and one for those that name none; no line waits for another.
+    EachQueue,
+}
+
+/// On which nodes the tasks of a gang lie, where the demand leaves it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GangRule {
+    /// As the demand says: anywhere in the order of preference, spread, or packed.
+    Demand,
+    /// Helios' (`super::consolidate`).
+    Consolidate,
 }
 
 /// What becomes of a job that does not fit now, when it is looked at.

@@ -8,20 +8,47 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::options::{Discipline, OrderKey};
+use crate::units::{SimDuration, SimTime};
 
 /// The place of an entry in the queue. The sequence number of its submission makes it unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey {
     priority: Reverse<i32>,
+    /// Of each key of the order, a number that rises with it.
+    ranks: [u64; MOST_KEYS],
     submitted: u64,
     replica: u32,
+    /// The line it waits in, which is no part of its place.
+    line: u32,
+}
+
+/// Sort keys of one order, besides the priority.
+pub const MOST_KEYS: usize = 2;
+
+/// What an order can look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    pub priority: i32,
+    pub at: SimTime,
+    pub estimate: Option<SimDuration>,
+    pub tasks: u32,
+    /// Counts submissions.
+    pub submitted: u64,
+    /// The entry's own number, and what the queue gives back.
+    pub replica: u32,
+    pub line: u32,
 }
 
 impl QueueKey {
-    /// `submitted` counts submissions; `replica` is the entry's own number, and what the queue gives back.
-    pub fn new(order: &[OrderKey], priority: i32, submitted: u64, replica: u32) -> QueueKey {
-        let priority = if order.contains(&OrderKey::Priority) { priority } else { 0 };
-        QueueKey { priority: Reverse(priority), submitted, replica }
+    pub fn new(order: &[OrderKey], entry: Entry) -> QueueKey {
+        let Entry { submitted, replica, line, .. } = entry;
+        let priority = if order.contains(&OrderKey::Priority) { entry.priority } else { 0 };
+        let mut ranks = [0; MOST_KEYS];
+        let keys = order.iter().filter(|key| **key != OrderKey::Priority);
+        for (rank, key) in ranks.iter_mut().zip(keys) {
+            *rank = rank_of(*key, &entry);
+        }
+        QueueKey { priority: Reverse(priority), ranks, submitted, replica, line }
     }
 
     pub fn priority(self) -> Reverse<i32> {
@@ -31,6 +58,43 @@ impl QueueKey {
     pub fn replica(self) -> u32 {
         self.replica
     }
+
+    pub fn line(self) -> u32 {
+        self.line
+    }
+}
+
+fn rank_of(key: OrderKey, entry: &Entry) -> u64 {
+    let seconds = entry.at.as_nanos() as f64 / 1e9;
+    let estimate = entry.estimate.map_or(f64::INFINITY, SimDuration::as_secs_f64);
+    let tasks = f64::from(entry.tasks);
+    // A job that waits has not started, and RLScheduler's start time is -1 then.
+    let waited_as_there = -1.0 - seconds;
+    match key {
+        OrderKey::Priority => 0,
+        OrderKey::Submitted => entry.submitted,
+        OrderKey::Estimate => entry.estimate.map_or(u64::MAX, SimDuration::as_nanos),
+        OrderKey::Tasks => u64::from(entry.tasks),
+        OrderKey::F1 => {
+            // Neither has a logarithm where it is nothing; the program takes a tenth of a second.
+            let positive = |value: f64| if value > 0.0 { value } else { 0.1 };
+            let (estimate, seconds) = (positive(estimate), positive(seconds));
+            ascending(libm::log10(estimate) * tasks + 870.0 * libm::log10(seconds))
+        }
+        OrderKey::Wfp3Rlscheduler => ascending(-libm::pow(waited_as_there / estimate, 3.0) * tasks),
+        OrderKey::UnicefRlscheduler => {
+            ascending(-(waited_as_there + 1e-15) / (libm::log2(tasks + 1e-15) * estimate))
+        }
+    }
+}
+
+/// The bits of a double, so that they rise with it; what is no number comes last.
+fn ascending(value: f64) -> u64 {
+    if value.is_nan() {
+        return u64::MAX;
+    }
+    let bits = (value + 0.0).to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -45,6 +109,8 @@ struct Group {
 pub struct WaitQueue {
     discipline: Discipline,
     all: BTreeSet<(QueueKey, u32)>,
+    /// The same, line by line: kept where nobody passes the head of one.
+    lines: BTreeMap<u32, BTreeSet<(QueueKey, u32)>>,
     groups: BTreeMap<u32, Group>,
     /// Heads of the groups that may be judged.
     open: BTreeSet<(QueueKey, u32)>,
@@ -57,6 +123,7 @@ impl WaitQueue {
         WaitQueue {
             discipline,
             all: BTreeSet::new(),
+            lines: BTreeMap::new(),
             groups: BTreeMap::new(),
             open: BTreeSet::new(),
             refused: Vec::new(),
@@ -76,8 +143,14 @@ impl WaitQueue {
         self.all.iter().map(|(key, _)| *key)
     }
 
-    pub fn head(&self) -> Option<QueueKey> {
-        self.all.first().map(|(key, _)| *key)
+    /// The first of each line, in order of the lines.
+    pub fn heads(&self) -> impl Iterator<Item = QueueKey> + '_ {
+        self.lines.values().filter_map(|line| line.first()).map(|(key, _)| *key)
+    }
+
+    /// Whether somebody is before it in its line.
+    pub fn is_behind(&self, key: QueueKey) -> bool {
+        self.lines.get(&key.line).and_then(|line| line.first()).is_none_or(|(head, _)| *head != key)
     }
 
     /// Everyone of this demand, in order.
@@ -87,6 +160,9 @@ impl WaitQueue {
 
     pub fn insert(&mut self, key: QueueKey, demand: u32) {
         self.all.insert((key, demand));
+        if self.discipline == Discipline::Strict {
+            self.lines.entry(key.line).or_default().insert((key, demand));
+        }
         let group = self.groups.entry(demand).or_default();
         let old_head = group.waiting.first().copied();
         group.waiting.insert(key);
@@ -98,6 +174,12 @@ impl WaitQueue {
 
     pub fn remove(&mut self, key: QueueKey, demand: u32) {
         self.all.remove(&(key, demand));
+        if let Some(line) = self.lines.get_mut(&key.line) {
+            line.remove(&(key, demand));
+            if line.is_empty() {
+                self.lines.remove(&key.line);
+            }
+        }
         let Some(group) = self.groups.get_mut(&demand) else { return };
         let was_head = group.waiting.first() == Some(&key);
         group.waiting.remove(&key);
@@ -121,8 +203,8 @@ impl WaitQueue {
         match self.discipline {
             Discipline::Skipping => self.open.first().copied(),
             Discipline::Strict => {
-                let head = self.all.first().copied()?;
-                (self.groups[&head.1].refused_at.is_none()).then_some(head)
+                let heads = self.lines.values().filter_map(|line| line.first());
+                heads.filter(|(_, demand)| self.groups[demand].refused_at.is_none()).min().copied()
             }
         }
     }

@@ -35,6 +35,16 @@ enum Members<'a> {
     Node(NodeId),
 }
 
+impl<'a> Row<'a> {
+    /// The same nodes, if they stood so.
+    pub fn as_if<'b>(&self, status: &'b NodeStatus) -> Row<'b>
+    where
+        'a: 'b,
+    {
+        Row { status, ..self.clone() }
+    }
+}
+
 impl Row<'_> {
     /// The lowest id.
     pub fn first(&self) -> NodeId {

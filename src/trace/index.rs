@@ -59,6 +59,11 @@ pub struct TraceFile {
 pub enum Format {
     Swf,
     Openb,
+    /// HeliosArtifact's cluster log.
+    Helios,
+    /// Philly as the Pollux artifact has it.
+    Philly,
+    Tiresias,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

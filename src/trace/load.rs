@@ -6,11 +6,13 @@ use std::path::Path;
 use super::error::TraceError;
 use super::index::{Format, Index};
 use super::locate::{Located, Roots, locate};
+use super::helios;
 use super::openb;
 use super::row::{NodeTrace, TaskTrace};
 use super::sum::Summing;
 use super::swf;
 use super::text;
+use super::tiresias;
 
 const BUFFER_BYTES: usize = 128 * 1024;
 
@@ -21,6 +23,9 @@ pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
     checked(name, &located, |input| match entry.format {
         Format::Swf => swf::read(&located.path, input),
         Format::Openb => openb::read_tasks_from(&located.path, input),
+        Format::Helios => helios::read_tasks_from(&located.path, input),
+        Format::Philly => helios::read_philly_from(&located.path, input),
+        Format::Tiresias => tiresias::read_tasks_from(&located.path, input),
     })
 }
 
@@ -31,6 +36,8 @@ pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
     checked(name, &located, |input| match entry.format {
         Format::Swf => Err(TraceError::NoNodes { trace: name.to_string() }),
         Format::Openb => openb::read_nodes_from(&located.path, input),
+        Format::Helios | Format::Philly => helios::read_nodes_from(&located.path, input),
+        Format::Tiresias => tiresias::read_nodes_from(&located.path, input),
     })
 }
 
@@ -39,6 +46,9 @@ pub fn read_tasks(format: Format, path: &Path) -> Result<TaskTrace, TraceError> 
     match format {
         Format::Swf => swf::read_file(path),
         Format::Openb => openb::read_tasks(path),
+        Format::Helios => helios::read_tasks(path),
+        Format::Philly => helios::read_philly(path),
+        Format::Tiresias => tiresias::read_tasks(path),
     }
 }
 
@@ -47,6 +57,8 @@ pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> 
     match format {
         Format::Swf => Err(TraceError::NoNodes { trace: path.display().to_string() }),
         Format::Openb => openb::read_nodes(path),
+        Format::Helios | Format::Philly => helios::read_nodes(path),
+        Format::Tiresias => tiresias::read_nodes(path),
     }
 }
 

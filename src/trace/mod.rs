@@ -1,6 +1,6 @@
 //! Floor 6. Public traces: what they recorded, where they are, and how they are brought here.
 //!
-//! Owns the readers of trace formats ([`swf`], [`openb`]), the rows they yield ([`TraceTask`], [`TraceNode`]), the
+//! Owns the readers of trace formats ([`swf`], [`openb`], [`helios`], [`tiresias`]), the rows they yield ([`TraceTask`], [`TraceNode`]), the
 //! [`Tally`] of what was odd in them, the [`Index`] of known traces, the places where their files are looked for and
 //! the bringing of a file from its public address. Knows nothing of the simulator: a row says what was recorded, and
 //! what becomes of it is decided by whoever reads it.
@@ -15,9 +15,11 @@
 //! | one row at a time | [`swf::SwfReader`], [`openb::PodReader`], [`openb::NodeReader`] |
 //! | `dryrack trace get`, `verify`, `list` | [`get`], [`verify`], [`list`] |
 
+mod date;
 mod decimal;
 mod error;
 mod fetch;
+pub mod helios;
 mod index;
 mod load;
 mod locate;
@@ -25,9 +27,12 @@ pub mod openb;
 mod row;
 mod sum;
 pub mod swf;
+mod table;
 mod tally;
 mod text;
+pub mod tiresias;
 
+pub use date::parse as parse_date;
 pub use error::TraceError;
 pub use fetch::{Got, GotFile, How, get};
 pub use index::{Format, Holds, Index, TraceEntry, TraceFile};

@@ -13,9 +13,12 @@ use dryrack::trace::{Roots, open_file};
 /// A test on the folder of data; `Err` says what is wrong.
 type Test = fn(&Path) -> Result<(), String>;
 
-pub const FAST: [(&str, Test); 2] = [
+pub const FAST: [(&str, Test); 5] = [
     ("literature_fgd_places_each_pod_where_it_was_placed", fgd_places_each_pod_where_it_was_placed),
     ("literature_fgd_allocates_as_published_with_the_published_orders", fgd_allocates_as_published),
+    ("literature_helios_starts_each_job_when_its_program_does", helios_starts_each_job_when_its_program_does),
+    ("literature_helios_shortest_job_first_is_a_strict_line", helios_shortest_job_first_is_a_strict_line),
+    ("literature_tiresias_starts_each_job_when_its_program_does", tiresias_starts_each_job_when_its_program_does),
 ];
 
 pub const SLOW: [(&str, Test); 1] =
@@ -118,4 +121,183 @@ fn fgd_means_are_the_published_ones(data: &Path) -> Result<(), String> {
         }
     }
     if apart.is_empty() { Ok(()) } else { Err(apart) }
+}
+
+fn helios(profile: &str) -> String {
+    let folder = "groundtruth/helios-philly";
+    format!(
+        "scenario: helios\nprofile: {profile}\n\
+         trace: {{format: helios, file: {folder}/cluster_log.csv, node_file: {folder}/philly_vc.csv, estimates: exact, \
+         from: 2017-10-01 00:00:00, to: 2017-11-30 23:59:00}}\n"
+    )
+}
+
+/// Virtual cluster, GPUs, submission, duration, start and end in seconds, and the GPUs taken of each node by its place
+/// in the cluster. A job has no name there, so they are compared as multisets.
+type Row = (String, u32, u64, u64, u64, u64, Vec<(usize, usize)>);
+
+fn seconds(text: &str) -> Result<u64, String> {
+    let whole = text.strip_suffix(".0").unwrap_or(text);
+    whole.parse().map_err(|_| format!("{text} is no whole number of seconds"))
+}
+
+/// `[{0: 4}, {12: 8}]`
+fn node_list(text: &str) -> Result<Vec<(usize, usize)>, String> {
+    let inner = text.trim_matches(['[', ']']);
+    let part = |part: &str| {
+        let (node, gpus) = part.trim_matches(['{', '}', ' ']).split_once(':')?;
+        Some((node.trim().parse().ok()?, gpus.trim().parse().ok()?))
+    };
+    let mut nodes: Vec<(usize, usize)> =
+        inner.split(", ").map(|text| part(text).ok_or_else(|| format!("no node: {text}"))).collect::<Result<_, _>>()?;
+    nodes.sort_unstable();
+    Ok(nodes)
+}
+
+/// What became of each job, sorted.
+fn helios_rows(accounts: &RunAccount) -> Vec<Row> {
+    let row = |job: &dryrack::report::JobAccount| {
+        let replica = &job.replicas[0];
+        let at = |time: Option<dryrack::units::SimTime>| time.map_or(u64::MAX, |time| time.as_nanos() / 1_000_000_000);
+        let (start, end) = (at(replica.started), at(replica.ended));
+        let vc = job.spec.queue.as_deref().unwrap_or("").to_string();
+        let claims = replica.placement.as_ref().map_or(&[][..], |placement| placement.claims());
+        let place = |claim: &dryrack::fleet::NodeClaim| {
+            let name = accounts.names.node(claim.node);
+            let index = name.rsplit_once('-').and_then(|(_, index)| index.parse().ok()).unwrap_or(usize::MAX);
+            (index, claim.gpus.len())
+        };
+        let mut nodes: Vec<_> = claims.iter().map(place).collect();
+        nodes.sort_unstable();
+        (vc, job.spec.demand.tasks, at(Some(job.submitted)), end - start, start, end, nodes)
+    };
+    let mut rows: Vec<Row> = accounts.jobs.iter().map(row).collect();
+    rows.sort_unstable();
+    rows
+}
+
+fn helios_starts_each_job_when_its_program_does(data: &Path) -> Result<(), String> {
+    let accounts = books(data, &helios("helios-fifo"))?;
+    let found = helios_rows(&accounts);
+    let mut wanted = Vec::new();
+    for row in rows(&data.join("groundtruth/helios-philly/full_fifo_consolidate_perjob.csv.gz"))? {
+        let number = |key: &str| seconds(&row[key]);
+        let gpus = row["gpu_num"].parse().map_err(|_| "gpu_num")?;
+        let (submit, duration) = (number("submit_time")?, number("duration")?);
+        let nodes = node_list(&row["nodes"])?;
+        wanted.push((row["vc"].clone(), gpus, submit, duration, number("start_time")?, number("end_time")?, nodes));
+    }
+    wanted.sort_unstable();
+    if found.len() != 68_503 || wanted.len() != 68_503 {
+        return Err(format!("{} jobs, {} recorded", found.len(), wanted.len()));
+    }
+    match found.iter().zip(&wanted).find(|(found, wanted)| found != wanted) {
+        None => Ok(()),
+        Some((found, wanted)) => Err(format!("{found:?}, recorded {wanted:?}")),
+    }
+}
+
+/// The rule held against a plain simulation of it, second by second where something happens, with nothing of dryrack's
+/// own: the times themselves are not recorded.
+fn helios_shortest_job_first_is_a_strict_line(data: &Path) -> Result<(), String> {
+    let found = helios_rows(&books(data, &helios("helios-sjf"))?);
+    let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+    for row in rows(&data.join("groundtruth/helios-philly/philly_vc.csv"))? {
+        sizes.insert(row["vc"].clone(), row["node num"].parse().map_err(|_| "node num")?);
+    }
+    // The recorded rows of the other policy are in the order of the trace within each virtual cluster.
+    let mut jobs: BTreeMap<String, Vec<(u64, u64, u32)>> = BTreeMap::new();
+    for row in rows(&data.join("groundtruth/helios-philly/full_fifo_consolidate_perjob.csv.gz"))? {
+        let gpus = row["gpu_num"].parse().map_err(|_| "gpu_num")?;
+        let job = (seconds(&row["submit_time"])?, seconds(&row["duration"])?, gpus);
+        jobs.entry(row["vc"].clone()).or_default().push(job);
+    }
+    let mut wanted = Vec::new();
+    for (vc, mut jobs) in jobs {
+        jobs.sort_by_key(|(submit, ..)| *submit);
+        for ((submit, duration, gpus), (start, nodes)) in jobs.iter().zip(shortest_first(&jobs, sizes[&vc])) {
+            wanted.push((vc.clone(), *gpus, *submit, *duration, start, start + duration, nodes));
+        }
+    }
+    wanted.sort_unstable();
+    match found.iter().zip(&wanted).find(|(found, wanted)| found != wanted) {
+        None if found.len() == wanted.len() => Ok(()),
+        None => Err(format!("{} jobs, not {}", found.len(), wanted.len())),
+        Some((found, wanted)) => Err(format!("{found:?}, expected {wanted:?}")),
+    }
+}
+
+/// Start and nodes of each job, in the order given.
+fn shortest_first(jobs: &[(u64, u64, u32)], nodes: usize) -> Vec<(u64, Vec<(usize, usize)>)> {
+    let mut free = vec![8usize; nodes];
+    let mut done: Vec<(u64, Vec<(usize, usize)>)> = vec![(u64::MAX, Vec::new()); jobs.len()];
+    let mut running: Vec<(u64, usize)> = Vec::new();
+    let mut queue: Vec<usize> = Vec::new();
+    let mut next = 0;
+    loop {
+        let ends = running.iter().map(|(end, _)| *end).min();
+        let comes = jobs.get(next).map(|(submit, ..)| *submit);
+        let Some(now) = ends.into_iter().chain(comes).min() else { return done };
+        for (_, job) in running.extract_if(.., |(end, _)| *end == now) {
+            done[job].1.iter().for_each(|(node, gpus)| free[*node] += gpus);
+        }
+        while jobs.get(next).is_some_and(|(submit, ..)| *submit == now) {
+            queue.push(next);
+            next += 1;
+        }
+        queue.sort_by_key(|job| jobs[*job].1);
+        while let Some(job) = queue.first().copied() {
+            let Some(taken) = place_consolidated(&free, jobs[job].2 as usize) else { break };
+            queue.remove(0);
+            taken.iter().for_each(|(node, gpus)| free[*node] -= gpus);
+            running.push((now + jobs[job].1, job));
+            done[job] = (now, taken);
+        }
+    }
+}
+
+fn place_consolidated(free: &[usize], gpus: usize) -> Option<Vec<(usize, usize)>> {
+    let mut order: Vec<usize> = (0..free.len()).filter(|node| free[*node] > 0).collect();
+    if gpus <= 8 {
+        order.sort_by_key(|node| free[*node]);
+        return order.into_iter().find(|node| free[*node] >= gpus).map(|node| vec![(node, gpus)]);
+    }
+    order.sort_by_key(|node| 8 - free[*node]);
+    let mut taken = Vec::new();
+    let mut left = gpus;
+    for node in order {
+        let wanted = left.min(8);
+        if wanted == 0 || free[node] < wanted {
+            break;
+        }
+        taken.push((node, wanted));
+        left -= wanted;
+    }
+    taken.sort_unstable();
+    (left == 0).then_some(taken)
+}
+
+fn tiresias_starts_each_job_when_its_program_does(data: &Path) -> Result<(), String> {
+    for (profile, file) in [("fifo", "count_fifo_n4g4.job.csv"), ("fifo-skipping", "count_fjf_n4g4.job.csv")] {
+        let folder = "groundtruth/tiresias-60job";
+        let scenario = format!(
+            "scenario: tiresias\nprofile: {profile}\n\
+             trace: {{format: tiresias, file: traces/tiresias-60job/60_job.csv, node_file: {folder}/n4g4.csv}}\n"
+        );
+        let accounts = books(data, &scenario)?;
+        let recorded = rows(&data.join(folder).join(file))?;
+        if recorded.len() != 60 || accounts.jobs.len() != 60 {
+            return Err(format!("{} jobs, {} recorded", accounts.jobs.len(), recorded.len()));
+        }
+        for row in recorded {
+            let job = accounts.jobs.iter().find(|job| *job.spec.name == *row["job_id"]).ok_or("no such job")?;
+            let replica = &job.replicas[0];
+            let found = [replica.started, replica.ended].map(|at| at.map(|at| at.as_nanos() / 1_000_000_000));
+            let wanted = [seconds(&row["start_time"])?, seconds(&row["end_time"])?].map(Some);
+            if found != wanted {
+                return Err(format!("{profile}: job {} {found:?}, recorded {wanted:?}", row["job_id"]));
+            }
+        }
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Asked;
+use super::{Asked, Estimates};
 use super::order::Order;
 use crate::catalog;
 use crate::scenario::diagnostic::Report;
@@ -12,6 +12,9 @@ use crate::scheduler::{Target, TaskShape};
 use crate::trace::{Format, SwfHeader, TaskTrace, TraceTask};
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use crate::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
+
+/// The label that names the virtual cluster of a node.
+pub(super) const VC: &str = "vc";
 
 /// The tasks that are asked for, as jobs: in the order given, or else in order of their submission.
 pub(super) fn drafts(
@@ -46,17 +49,28 @@ pub(super) fn drafts(
         return chosen.skip(asked.skip as usize).take(limit).enumerate().map(draft).collect();
     }
     let rows = tasks.tasks.iter().zip(&queues).skip(asked.skip as usize);
-    let chosen = rows.filter(|(task, queue)| task.submit >= asked.offset && is_chosen(queue));
+    let is_within = |task: &TraceTask| {
+        asked.from.is_none_or(|from| task.submit >= from) && asked.to.is_none_or(|to| task.submit <= to)
+    };
+    let rows = rows.filter(|(task, queue)| task.submit >= asked.offset && is_within(task) && is_chosen(queue));
+    let chosen: Vec<_> = rows.take(limit).collect();
+    // Where times are dates, the run starts with what is chosen.
+    let start = match asked.from {
+        Some(_) => chosen.first().map_or(SimTime::ZERO, |(task, _)| task.submit),
+        None => asked.offset,
+    };
     let mut courses: BTreeMap<SimDuration, Arc<Course>> = BTreeMap::new();
     let draft = |(task, queue): (&TraceTask, &Option<Arc<str>>)| {
-        let at = SimTime::ZERO.saturating_add(task.submit.since(asked.offset));
+        let at = SimTime::ZERO.saturating_add(task.submit.since(start));
         let course =
             courses.entry(task.run).or_insert_with(|| Arc::new(Course { run: Some(task.run), ..Course::default() }));
-        let spec = Arc::new(spec(task, queue.clone(), format));
+        let spec = spec(task, queue.clone(), format);
+        let estimate = if asked.estimates == Estimates::Exact { Some(task.run) } else { spec.estimate };
+        let spec = Arc::new(JobSpec { estimate, ..spec });
         let arrival = Arrival { at, spec, course: Arc::clone(course), recorded_wait: task.recorded_wait };
         Draft { arrival, cancel_at: None, span: asked.span }
     };
-    chosen.take(limit).map(draft).collect()
+    chosen.into_iter().map(draft).collect()
 }
 
 /// What the whole list would have one expect of the future. Types of GPUs that tie are in the trace's own words.
@@ -73,6 +87,9 @@ struct QueueNames<'h>(Option<&'h SwfHeader>);
 
 impl QueueNames<'_> {
     fn of(&self, task: &TraceTask) -> Option<Arc<str>> {
+        if let Some(cluster) = &task.virtual_cluster {
+            return Some(Arc::from(cluster.as_str()));
+        }
         let number = task.queue?;
         let described = self.0.and_then(|header| header.queues.get(&number));
         // Several descriptions of one queue are joined by `; `; the shortest is the name.
@@ -86,6 +103,7 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
     let demand = match format {
         Format::Swf => processors(task),
         Format::Openb => pod(task),
+        Format::Helios | Format::Philly | Format::Tiresias => whole_gpus(task),
     };
     JobSpec {
         name: Arc::from(task.name.as_str()),
@@ -106,6 +124,15 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
 fn processors(task: &TraceTask) -> Demand {
     let tasks = task.processors.unwrap_or(1).max(1);
     Demand { tasks, ..Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1))) }
+}
+
+/// So many tasks of one GPU each, or one of none; on nodes of its virtual cluster, if it has one.
+fn whole_gpus(task: &TraceTask) -> Demand {
+    let gpus = task.gpus.unwrap_or(0);
+    let one = GpuDemand { count: 1, take: GpuTake::Whole, models: Vec::new(), min_memory: None };
+    let labels = task.virtual_cluster.iter().map(|cluster| (Arc::from(VC), Arc::from(cluster.as_str()))).collect();
+    let need = TaskDemand { gpus: (gpus > 0).then_some(one), labels, ..TaskDemand::cpu_only(MilliCpu::ZERO) };
+    Demand { tasks: gpus.max(1), ..Demand::of(need) }
 }
 
 fn pod(task: &TraceTask) -> Demand {

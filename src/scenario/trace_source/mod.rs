@@ -18,6 +18,10 @@
 //! - With `order` (a file that names tasks, one to a line) or `tune` (a part of the GPUs that all tasks together ask for)
 //!   tasks come one a second in that order and stay: how full a cluster gets is asked then, and not for how long. See
 //!   [`order`].
+//! - In Helios' cluster log, the Philly table and Tiresias' lists a task asks for whole GPUs: a task of n GPUs is a gang
+//!   of n tasks of one GPU each. A virtual cluster is a queue, and a label `vc` that its nodes carry and its tasks ask
+//!   for. `from` and `to` choose a part of a trace whose times are dates; the run starts with the first task in it.
+//! - `estimates: exact` says of each task that it runs as long as it does.
 //! - `ranks` (a file of `RANK NODE`) is the order in which the trace's nodes are declared, and so the one in which ties
 //!   between them are broken. With `tune` and without `ranks` they are shuffled.
 
@@ -73,11 +77,27 @@ enum Choice {
 
 const CHOICES: [(&str, Choice); 3] = [("all", Choice::All), ("gpu", Choice::Gpu), ("none", Choice::None)];
 
-const FORMATS: [(&str, Format); 2] = [("swf", Format::Swf), ("openb", Format::Openb)];
+pub(super) const FORMATS: [(&str, Format); 5] = [
+    ("helios", Format::Helios),
+    ("openb", Format::Openb),
+    ("philly", Format::Philly),
+    ("swf", Format::Swf),
+    ("tiresias", Format::Tiresias),
+];
 
-const FIELDS: [&str; 14] = [
+/// How long each task is said to run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Estimates {
+    AsRecorded,
+    /// As long as it will run.
+    Exact,
+}
+
+const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
+
+const FIELDS: [&str; 17] = [
     "name", "format", "list", "file", "nodes", "node_list", "node_file", "queue", "limit", "offset", "skip", "order",
-    "ranks", "tune",
+    "ranks", "tune", "from", "to", "estimates",
 ];
 
 /// What is asked of a trace.
@@ -100,6 +120,10 @@ struct Asked<'t> {
     order: Option<(&'t str, Span)>,
     ranks: Option<(&'t str, Span)>,
     tune: Option<Permille>,
+    /// Dates, both included. The first task from then on is the start.
+    from: Option<SimTime>,
+    to: Option<SimTime>,
+    estimates: Estimates,
 }
 
 impl Asked<'_> {
@@ -244,6 +268,9 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
         order: None,
         ranks: None,
         tune: None,
+        from: None,
+        to: None,
+        estimates: Estimates::AsRecorded,
     };
     if let Node::Scalar { .. } = tree.node {
         asked.name = Some((text(tree, "the name of a trace", report)?, span));
@@ -269,6 +296,10 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
     asked.offset = fields.value("offset", report).unwrap_or(SimTime::ZERO);
     asked.skip = fields.count("skip", 0, report).unwrap_or(0);
     asked.tune = fields.value("tune", report);
+    asked.from = date(&fields, "from", report);
+    asked.to = date(&fields, "to", report);
+    asked.estimates = fields.word("estimates", "what is taken as an estimate", &ESTIMATES, report).unwrap_or(asked.estimates);
+    fields.exclusive(&["offset", "from"], "each says where the run starts", report);
     fields.exclusive(&["order", "tune"], "each says which tasks come in which order", report);
     fields.exclusive(&["list", "file"], "each says which tasks there are", report);
     fields.exclusive(&["node_list", "node_file"], "each says which nodes there are", report);
@@ -285,6 +316,17 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
             None
         }
     }
+}
+
+fn date(fields: &Fields<'_>, key: &str, report: &mut Report) -> Option<SimTime> {
+    let tree = fields.get(key)?;
+    let expected = "a date such as 2017-10-09 07:01:55";
+    let typed = text(tree, expected, report)?;
+    let date = trace::parse_date(typed);
+    if date.is_none() {
+        report.error(tree.span, format!("expected {expected}, found `{typed}`"));
+    }
+    date
 }
 
 fn find<'i>(

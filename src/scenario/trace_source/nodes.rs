@@ -1,8 +1,8 @@
 //! Nodes of a trace as nodes of the run.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::jobs::VC;
 use crate::catalog::{CpuArch, Os};
 use crate::engine::InitialNode;
 use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
@@ -17,19 +17,20 @@ pub(super) fn add_node(node: &TraceNode, span: Span, world: &mut World, report: 
     let known = from_catalog(model, node.gpus, None);
     let unknown = GpuShape { model: Arc::from(model), vendor: None, memory: Bytes::ZERO, unified: false };
     let gpus = if known.is_empty() { vec![unknown; node.gpus as usize] } else { known };
+    let labels = node.virtual_cluster.iter().map(|cluster| (Arc::from(VC), Arc::from(cluster.as_str()))).collect();
     let shape = NodeShape {
         machine: None,
         os: Os::Linux,
         arch: CpuArch::X86_64,
         driver: None,
-        labels: BTreeMap::new(),
+        labels,
         cpu: node.cpu,
         ram: node.ram,
         reserved: Reserved::default(),
         gpus,
         price_per_hour: None,
         rack: None,
-        switch: None,
+        switch: node.switch.as_deref().map(Arc::from),
     };
     let name: Arc<str> = Arc::from(node.name.as_str());
     if world.node_names.add(Arc::clone(&name)).is_err() {

@@ -11,7 +11,7 @@ use dryrack::fleet::{
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
 use dryrack::scheduler::{
-    Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName,
+    Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey, SchedulerOptions, ScorerName,
     Target, Ties, Unfit, WeightedScorer,
 };
 use dryrack::units::{Bytes, GpuShare, MilliCpu};
@@ -33,7 +33,9 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         discipline: Discipline::Skipping,
         filters: FilterName::ALL.into_iter().map(stage).collect(),
         scorers: scorers.iter().map(|(stage, weight)| WeightedScorer { stage: *stage, weight: *weight }).collect(),
+        lines: Lines::One,
         ties: Ties::First,
+        gangs: GangRule::Demand,
         gpus,
         never_fits: NeverFits::End,
         unfit: Unfit::Wait,
