@@ -7,6 +7,7 @@
 //! Its laws, asserted: `now` never falls; all outputs are drained before the next input; a command is a request, and
 //! only an input makes it a fact; every id in an input was declared before.
 
+mod backfill;
 mod nodes;
 mod passes;
 mod placing;
@@ -20,7 +21,7 @@ mod timer;
 
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use profile::{
-    AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, PassOptions, Passes, Profile, ProfileError,
+    AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, Instant, PassOptions, Passes, Profile, ProfileError,
     RetryOptions, Trigger,
 };
 
@@ -57,6 +58,8 @@ pub struct Control {
     queue: WaitQueue,
     /// The lines of the queue by the queues that jobs name.
     lines: BTreeMap<Option<Arc<str>>, u32>,
+    /// The head for which room was reserved once and for all, and when.
+    reservation: Option<(ReplicaIndex, SimTime)>,
     /// Queued since the last pass: each is told once why it waits.
     fresh: Vec<ReplicaIndex>,
     /// Waiting to be analysed, first come first served.
@@ -90,7 +93,7 @@ impl Control {
     /// The same, deciding over classes or, as the plain computation, over single nodes: every output is the same.
     pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
         Control {
-            queue: WaitQueue::new(profile.scheduler.discipline),
+            queue: WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order),
             fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
             analyse_pass: PassState::new(profile.passes.analyse, seed, "analyse pass"),
             place_pass: PassState::new(profile.passes.place, seed, "place pass"),
@@ -104,6 +107,7 @@ impl Control {
             demands: Vec::new(),
             demand_index: HashMap::default(),
             lines: BTreeMap::new(),
+            reservation: None,
             fresh: Vec::new(),
             analysis_queue: VecDeque::new(),
             analysing: BTreeSet::new(),
@@ -267,7 +271,7 @@ impl Control {
     /// Liveness: with nothing more to come, nobody waits whom the queue would let pass and the fleet would hold.
     pub fn assert_nobody_waits_in_vain(&self) {
         let heads: Vec<_> = match self.profile.scheduler.discipline {
-            Discipline::Strict => self.queue.heads().collect(),
+            Discipline::Strict | Discipline::Committed => self.queue.heads(self.now).map(|(key, _)| key).collect(),
             Discipline::Skipping => self.queue.iter().collect(),
         };
         for key in heads {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Control;
 use super::Watched;
 use super::safety;
-use super::store::{ReplicaIndex, Wait};
+use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
 use crate::ids::NodeId;
@@ -127,8 +127,9 @@ impl Control {
                 self.end(index, Outcome::Refused, Reason::NoRoom);
             }
             Decision::Refuse { refusal, reasons } => {
-                let demand = self.replicas[index as usize].demand;
+                let Replica { demand, key, .. } = self.replicas[index as usize];
                 self.queue.refuse(demand, growth);
+                self.queue.commit(key, demand);
                 let record = &mut self.demands[demand as usize];
                 let held = (refusal, reasons);
                 let same = (record.held.as_ref())
@@ -144,7 +145,7 @@ impl Control {
 
     /// All of one demand wait for the same reasons, but behind the head of a strict queue.
     fn tell_group(&mut self, demand: u32, held: &(Refusal, crate::event::Histogram)) {
-        if self.profile.scheduler.discipline == crate::scheduler::Discipline::Strict {
+        if self.profile.scheduler.discipline != crate::scheduler::Discipline::Skipping {
             return;
         }
         let waiting: Vec<ReplicaIndex> = self.queue.of_demand(demand).map(|key| key.replica()).collect();
@@ -154,7 +155,7 @@ impl Control {
     }
 
     /// Enters a placement: into the ledger, into the log, and to the world.
-    fn place(&mut self, index: ReplicaIndex, candidate: Candidate) {
+    pub(super) fn place(&mut self, index: ReplicaIndex, candidate: Candidate) {
         let replica = &self.replicas[index as usize];
         let run = replica.run();
         let demand = &self.demands[replica.demand as usize].demand;

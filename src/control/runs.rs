@@ -65,15 +65,7 @@ impl Control {
         let index = self.replicas.len() as ReplicaIndex;
         let record = &self.jobs[job.index()];
         let (spec, order) = (&record.spec, &self.profile.scheduler.order);
-        let entry = Entry {
-            priority: spec.priority,
-            at: self.now,
-            estimate: spec.estimate,
-            tasks: spec.demand.tasks,
-            submitted: job.index() as u64,
-            replica: index,
-            line: record.line,
-        };
+        let entry = record.entry(job, index, self.now);
         self.replicas.push(Replica {
             job,
             number,
@@ -92,6 +84,7 @@ impl Control {
             stopped_on: SmallVec::new(),
             dismissed: false,
             due: self.now,
+            wanted: self.now,
             processed: 0,
         });
         index
@@ -130,8 +123,15 @@ impl Control {
         if !matches!(self.profile.passes.place.trigger, Trigger::EachAfter(_)) {
             replica.due = self.now;
         }
-        self.queue.insert(replica.key, replica.demand);
+        let (key, demand, entry) = (replica.key, replica.demand, self.entry(index));
+        self.queue.insert_entry(key, demand, entry);
         self.fresh.push(index);
+    }
+
+    /// What the order of the queue looks at.
+    fn entry(&self, index: ReplicaIndex) -> Entry {
+        let replica = &self.replicas[index as usize];
+        self.jobs[replica.job.index()].entry(replica.job, index, replica.wanted)
     }
 
     pub(super) fn leave_queue(&mut self, index: ReplicaIndex, wait: Wait) {

@@ -8,7 +8,7 @@ use crate::event::{Histogram, Outcome, Phase, Reason, Refusal};
 use crate::fleet::Placement;
 use crate::ids::{JobId, NodeId, RunId};
 use crate::policy::RetryState;
-use crate::scheduler::QueueKey;
+use crate::scheduler::{Entry, QueueKey};
 use crate::units::SimTime;
 use crate::workload::{Demand, JobSpec};
 
@@ -76,11 +76,26 @@ pub struct Replica {
     pub stopped_on: SmallVec<[NodeId; 1]>,
     /// When a pass for each replica looks at it next.
     pub due: SimTime,
+    /// When it began to be wanted: with its job, or when the job was scaled up.
+    pub wanted: SimTime,
     /// How often it was looked at by such a pass.
     pub processed: u32,
 }
 
 impl JobRecord {
+    /// What the order of the queue looks at, of a replica that began to be wanted then.
+    pub fn entry(&self, job: JobId, replica: ReplicaIndex, wanted: SimTime) -> Entry {
+        Entry {
+            priority: self.spec.priority,
+            at: wanted,
+            estimate: self.spec.estimate,
+            tasks: self.spec.demand.tasks,
+            submitted: job.index() as u64,
+            replica,
+            line: self.line,
+        }
+    }
+
     /// Of all replicas there ever were, in order of their numbers.
     pub fn replicas(&self) -> impl Iterator<Item = ReplicaIndex> + use<> {
         let first = self.first..self.first + self.spec.replicas;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rehearsal::Rehearsal;
 use super::world::World;
-use crate::control::Control;
-use crate::event::{Input, Output, Sink};
+use crate::control::{Control, Instant};
+use crate::event::{Input, InputClass, Output, Sink};
 use crate::scheduler::Grouping;
 use crate::units::SimTime;
 
@@ -76,7 +76,7 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
             inputs.push(Input::Wakeup);
         }
         // What happened may have gone unheard: then this is not a step.
-        if !inputs.is_empty() {
+        for mut inputs in steps_of(&mut inputs, rehearsal.profile.instant) {
             end = RunEnd { at: now, steps: end.steps + 1, cut_short: false };
             if let Some(progress) = options.progress {
                 progress.step.store(end.steps, Ordering::Relaxed);
@@ -95,6 +95,23 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
         control.assert_nobody_waits_in_vain();
     }
     end
+}
+
+/// What is decided on together: none for nothing.
+fn steps_of(inputs: &mut Vec<Input>, instant: Instant) -> Vec<Vec<Input>> {
+    match instant {
+        _ if inputs.is_empty() => Vec::new(),
+        Instant::Whole => vec![std::mem::take(inputs)],
+        Instant::ArrivalsFirst => {
+            let rank = |input: &Input| match input.class() {
+                InputClass::FleetFact => 0,
+                InputClass::Arrival => 1,
+                InputClass::Exit | InputClass::Cancellation | InputClass::Question | InputClass::Timer => 2,
+            };
+            inputs.sort_by_key(rank);
+            inputs.drain(..).map(|input| vec![input]).collect()
+        }
+    }
 }
 
 fn step(

@@ -23,7 +23,7 @@ pub use draw::Draw;
 pub use examine::{Examination, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use options::{
-    Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey, SchedulerOptions, ScorerName, Ties,
+    Backfill, Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey, SchedulerOptions, ScorerName, Ties,
     Unfit, WeightedScorer,
 };
 pub use queue::{Entry, QueueKey, WaitQueue};

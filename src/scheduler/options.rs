@@ -13,6 +13,8 @@ pub struct SchedulerOptions {
     pub discipline: Discipline,
     /// Whether all wait in one line.
     pub lines: Lines,
+    /// Who may pass the head of the queue after all.
+    pub backfill: Backfill,
     pub filters: Vec<FilterStage>,
     /// Added up with their weights; with none, the first node in order of declaration wins.
     pub scorers: Vec<WeightedScorer>,
@@ -59,6 +61,12 @@ pub enum OrderKey {
     /// Dynamic Scheduling Policies with Simulation and Machine Learning*, SC 2017). Submission is the time itself, so an
     /// order by it depends on where a trace has its zero.
     F1,
+    /// WFP3: -(waited / estimate)^3 * tasks (Tang and others, *Fault-aware, utility-based job scheduling on Blue Gene/P
+    /// systems*, Cluster 2009). What was waited grows, so the order is taken anew with each look.
+    Wfp3,
+    /// UNICEF: -waited / (log2(tasks) * estimate) (the same paper); of one task, which has no logarithm, log2(2). Likewise
+    /// taken anew.
+    Unicef,
     /// What RLScheduler (cd433e3) calls WFP3: -(w / estimate)^3 * tasks, where w is not the time waited, as it is meant
     /// to be (Tang and others, *Fault-aware, utility-based job scheduling on Blue Gene/P systems*, Cluster 2009), but
     /// -1 - submission: the time of its start less that of its submission, and a job that waits starts at -1.
@@ -73,6 +81,9 @@ pub enum OrderKey {
 pub enum Discipline {
     /// Nobody passes the head of the queue.
     Strict,
+    /// Likewise, and whoever was looked at first and did not fit stays the head until it does, even if somebody comes whom
+    /// the order would put before it.
+    Committed,
     /// Who does not fit is passed over.
     Skipping,
 }
@@ -195,6 +206,34 @@ pub enum Ties {
     First,
     /// Any, each as likely as the others. A gang takes the first.
     Random,
+}
+
+impl OrderKey {
+    /// Whether two that wait may change places.
+    pub fn moves(self) -> bool {
+        matches!(self, OrderKey::Wfp3 | OrderKey::Unicef)
+    }
+}
+
+/// Who may pass the head of a strict or committed queue. The head's *reservation* is the first time at which it would
+/// fit if everything that runs ended by its estimate; what has none is taken never to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backfill {
+    None,
+    /// EASY (Lifka, *The ANL/IBM SP Scheduling System*, JSSPP 1995): in the order of the queue, who fits now and does not
+    /// put off the reservation, because it ends by then or because the head fits beside it then. Reserved anew with
+    /// each look.
+    Easy,
+    /// Everyone who waits has a reservation that those before it in the queue leave free for its whole estimate (Mu'alem
+    /// and Feitelson, *Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with
+    /// Backfilling*, TPDS 2001); who could begin now does. Reserved anew with each look, so that an early end moves
+    /// everyone up in the order of the queue.
+    Conservative,
+    /// RLScheduler's (cd433e3, `moveforward_for_resources_backfill_greedy`): in order of submission, whoever fits now and
+    /// ends *before* the reservation, which is made once, when the head is first refused. What would be free beside the
+    /// head is not used.
+    Rlscheduler,
 }
 
 /// Who waits behind whom.

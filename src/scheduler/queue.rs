@@ -73,6 +73,8 @@ fn rank_of(key: OrderKey, entry: &Entry) -> u64 {
     match key {
         OrderKey::Priority => 0,
         OrderKey::Submitted => entry.submitted,
+        // Their place is not known before they are looked at.
+        OrderKey::Wfp3 | OrderKey::Unicef => 0,
         OrderKey::Estimate => entry.estimate.map_or(u64::MAX, SimDuration::as_nanos),
         OrderKey::Tasks => u64::from(entry.tasks),
         OrderKey::F1 => {
@@ -85,6 +87,24 @@ fn rank_of(key: OrderKey, entry: &Entry) -> u64 {
         OrderKey::UnicefRlscheduler => {
             ascending(-(waited_as_there + 1e-15) / (libm::log2(tasks + 1e-15) * estimate))
         }
+    }
+}
+
+/// What moves two that wait past each other: less is earlier.
+fn moving_rank(key: OrderKey, entry: &Entry, now: SimTime) -> u64 {
+    let waited = now.since(entry.at).as_secs_f64();
+    let estimate = entry.estimate.map_or(f64::INFINITY, SimDuration::as_secs_f64);
+    let tasks = f64::from(entry.tasks);
+    match key {
+        OrderKey::Wfp3 => ascending(-libm::pow(waited / estimate, 3.0) * tasks),
+        OrderKey::Unicef => ascending(-waited / (libm::log2(tasks.max(2.0)) * estimate)),
+        OrderKey::Priority
+        | OrderKey::Submitted
+        | OrderKey::Estimate
+        | OrderKey::Tasks
+        | OrderKey::F1
+        | OrderKey::Wfp3Rlscheduler
+        | OrderKey::UnicefRlscheduler => 0,
     }
 }
 
@@ -111,6 +131,11 @@ pub struct WaitQueue {
     all: BTreeSet<(QueueKey, u32)>,
     /// The same, line by line: kept where nobody passes the head of one.
     lines: BTreeMap<u32, BTreeSet<(QueueKey, u32)>>,
+    /// Of each line, who stays its head until it fits.
+    committed: BTreeMap<u32, (QueueKey, u32)>,
+    /// The key by which those that wait may change places, and what it looks at.
+    moving: Option<OrderKey>,
+    entries: BTreeMap<u32, Entry>,
     groups: BTreeMap<u32, Group>,
     /// Heads of the groups that may be judged.
     open: BTreeSet<(QueueKey, u32)>,
@@ -119,11 +144,14 @@ pub struct WaitQueue {
 }
 
 impl WaitQueue {
-    pub fn new(discipline: Discipline) -> WaitQueue {
+    pub fn new(discipline: Discipline, order: &[OrderKey]) -> WaitQueue {
         WaitQueue {
             discipline,
             all: BTreeSet::new(),
             lines: BTreeMap::new(),
+            committed: BTreeMap::new(),
+            moving: order.iter().copied().find(|key| key.moves()),
+            entries: BTreeMap::new(),
             groups: BTreeMap::new(),
             open: BTreeSet::new(),
             refused: Vec::new(),
@@ -143,14 +171,37 @@ impl WaitQueue {
         self.all.iter().map(|(key, _)| *key)
     }
 
-    /// The first of each line, in order of the lines.
-    pub fn heads(&self) -> impl Iterator<Item = QueueKey> + '_ {
-        self.lines.values().filter_map(|line| line.first()).map(|(key, _)| *key)
+    /// The head of each line now, in order of the lines.
+    pub fn heads(&self, now: SimTime) -> impl Iterator<Item = (QueueKey, u32)> + '_ {
+        self.lines.keys().filter_map(move |line| self.head_of(*line, now))
+    }
+
+    fn head_of(&self, line: u32, now: SimTime) -> Option<(QueueKey, u32)> {
+        if let Some(head) = self.committed.get(&line) {
+            return Some(*head);
+        }
+        let waiting = self.lines.get(&line)?;
+        match self.moving {
+            None => waiting.first().copied(),
+            Some(key) => {
+                let rank = |entry: &&(QueueKey, u32)| {
+                    (entry.0.priority, moving_rank(key, &self.entries[&entry.0.replica], now), entry.0)
+                };
+                waiting.iter().min_by_key(rank).copied()
+            }
+        }
     }
 
     /// Whether somebody is before it in its line.
-    pub fn is_behind(&self, key: QueueKey) -> bool {
-        self.lines.get(&key.line).and_then(|line| line.first()).is_none_or(|(head, _)| *head != key)
+    pub fn is_behind(&self, key: QueueKey, now: SimTime) -> bool {
+        self.head_of(key.line, now).is_none_or(|(head, _)| head != key)
+    }
+
+    /// It stays the head of its line, where the discipline is that.
+    pub fn commit(&mut self, key: QueueKey, demand: u32) {
+        if self.discipline == Discipline::Committed {
+            self.committed.insert(key.line, (key, demand));
+        }
     }
 
     /// Everyone of this demand, in order.
@@ -158,9 +209,17 @@ impl WaitQueue {
         self.groups.get(&demand).into_iter().flat_map(|group| group.waiting.iter().copied())
     }
 
-    pub fn insert(&mut self, key: QueueKey, demand: u32) {
+    /// `entry` is what the key was made of.
+    pub fn insert_entry(&mut self, key: QueueKey, demand: u32, entry: Entry) {
+        if self.moving.is_some() {
+            self.entries.insert(key.replica, entry);
+        }
+        self.insert(key, demand);
+    }
+
+    fn insert(&mut self, key: QueueKey, demand: u32) {
         self.all.insert((key, demand));
-        if self.discipline == Discipline::Strict {
+        if self.discipline != Discipline::Skipping {
             self.lines.entry(key.line).or_default().insert((key, demand));
         }
         let group = self.groups.entry(demand).or_default();
@@ -174,6 +233,10 @@ impl WaitQueue {
 
     pub fn remove(&mut self, key: QueueKey, demand: u32) {
         self.all.remove(&(key, demand));
+        self.entries.remove(&key.replica);
+        if self.committed.get(&key.line).is_some_and(|(head, _)| *head == key) {
+            self.committed.remove(&key.line);
+        }
         if let Some(line) = self.lines.get_mut(&key.line) {
             line.remove(&(key, demand));
             if line.is_empty() {
@@ -197,14 +260,14 @@ impl WaitQueue {
         }
     }
 
-    /// The next entry to judge, with its demand, given how far the fleet has grown.
-    pub fn next(&mut self, growth: u64) -> Option<(QueueKey, u32)> {
+    /// The next entry to judge now, with its demand, given how far the fleet has grown.
+    pub fn next(&mut self, growth: u64, now: SimTime) -> Option<(QueueKey, u32)> {
         self.reopen(growth);
         match self.discipline {
             Discipline::Skipping => self.open.first().copied(),
-            Discipline::Strict => {
-                let heads = self.lines.values().filter_map(|line| line.first());
-                heads.filter(|(_, demand)| self.groups[demand].refused_at.is_none()).min().copied()
+            Discipline::Strict | Discipline::Committed => {
+                let heads = self.lines.keys().filter_map(|line| self.head_of(*line, now));
+                heads.filter(|(_, demand)| self.groups[demand].refused_at.is_none()).min()
             }
         }
     }
