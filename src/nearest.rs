@@ -30,6 +30,22 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates.into_iter().filter_map(rank).min().map(|(.., candidate)| candidate)
 }
 
+/// What to say behind "there is no such thing": the name that was meant, or else the names there are, in their order.
+/// `None` where there are none.
+pub fn hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let names: Vec<&str> = names.into_iter().collect();
+    match nearest(word, names.iter().copied()) {
+        Some(near) => Some(format!("did you mean `{near}`?")),
+        None if names.is_empty() => None,
+        None if names.len() == 1 => Some(format!("there is only `{}`", names[0])),
+        None if names.len() <= MANY => Some(format!("known are {}", names.join(", "))),
+        None => Some(format!("known are {}, … ({} in all)", names[..MANY / 2].join(", "), names.len())),
+    }
+}
+
+/// Names that are all shown; of more, half as many.
+const MANY: usize = 24;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -76,6 +76,25 @@ kind! {
     }
 }
 
+kind! {
+    /// What a model is for.
+    Category is "what a model is for: llm, embedding, reranker or speech_to_text" {
+        Llm = "llm",
+        Embedding = "embedding",
+        Reranker = "reranker",
+        SpeechToText = "speech_to_text",
+    }
+}
+
+kind! {
+    /// A program that serves models.
+    Server is "a program that serves models: vllm, sglang or llama_box" {
+        Vllm = "vllm",
+        Sglang = "sglang",
+        LlamaBox = "llama_box",
+    }
+}
+
 /// What CUDA code an NVIDIA GPU runs, such as 8.9; later is more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComputeCapability {
@@ -127,6 +146,8 @@ mod tests {
         check::<Vendor>(Vendor::WORDS);
         check::<Os>(Os::WORDS);
         check::<CpuArch>(CpuArch::WORDS);
+        check::<Category>(Category::WORDS);
+        check::<Server>(Server::WORDS);
         check::<ComputeCapability>(&["8.9", "10.0"]);
     }
 

@@ -1,4 +1,4 @@
-//! Floor 1. What is known of GPUs and machines: two data files, each row with its source and date.
+//! Floor 1. What is known of GPUs, machines and models: data files, each row with its source and date.
 //!
 //! Owns the names `h100-80g` and `h100-80g-x8` and what they stand for. A figure is what a driver, a vendor or a recorded
 //! machine reported, and the row says where; a machine whose cores or memory are nobody's product says that. `as_of` is
@@ -7,7 +7,9 @@
 //!
 //! A row that does not parse is our bug and panics on first use; the tests read every row.
 
+mod compatibility;
 mod kind;
+mod model;
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -17,7 +19,9 @@ use serde::Serialize;
 
 use crate::units::{Bytes, MilliCpu};
 
-pub use kind::{ComputeCapability, CpuArch, KindError, Os, Vendor};
+pub use compatibility::{Accelerator, Compatibility, Host, Kind, Mismatch, Served, compatibilities, mismatch};
+pub use kind::{Category, ComputeCapability, CpuArch, KindError, Os, Server, Vendor};
+pub use model::{Model, Weights, model, models};
 
 /// A kind of GPU, a row of `gpus.csv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -191,7 +195,8 @@ mod tests {
     fn every_row_says_where_it_comes_from_and_when() {
         let gpu_rows = gpus().iter().map(|row| (row.name, row.source, row.as_of));
         let machine_rows = machines().iter().map(|row| (row.name, row.source, row.as_of));
-        for (name, source, as_of) in gpu_rows.chain(machine_rows) {
+        let model_rows = models().iter().map(|row| (row.name, row.source, row.as_of));
+        for (name, source, as_of) in gpu_rows.chain(machine_rows).chain(model_rows) {
             assert!(source.len() >= 10, "{name}: source `{source}`");
             assert!(is_date(as_of), "{name}: date `{as_of}`");
         }

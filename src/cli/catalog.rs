@@ -1,10 +1,10 @@
-//! `dryrack catalog`: what is known of machines and GPUs, and from where.
+//! `dryrack catalog`: what is known of machines, GPUs and models, and from where.
 
 use clap::Subcommand;
 
 use super::exit::{Done, Exit};
 use super::output::{Format, say, say_json};
-use crate::catalog::{gpus, machines};
+use crate::catalog::{Compatibility, Kind, Vendor, compatibilities, gpus, machines, models};
 use crate::report::table;
 
 #[derive(Debug, Subcommand)]
@@ -13,14 +13,22 @@ pub enum CatalogCommand {
     Machines,
     /// GPUs by name, with the memory that their driver reports
     Gpus,
+    /// Models by name, with the size of their weights
+    Models,
+    /// Which backend serves which models on which hardware
+    Compatibility,
 }
 
 pub fn catalog(command: &CatalogCommand, format: Format) -> Done {
     match (command, format) {
         (CatalogCommand::Machines, Format::Json) => say_json(&machines())?,
         (CatalogCommand::Gpus, Format::Json) => say_json(&gpus())?,
+        (CatalogCommand::Models, Format::Json) => say_json(&models())?,
+        (CatalogCommand::Compatibility, Format::Json) => say_json(&compatibilities())?,
         (CatalogCommand::Machines, Format::Human) => say(&machine_table())?,
         (CatalogCommand::Gpus, Format::Human) => say(&gpu_table())?,
+        (CatalogCommand::Models, Format::Human) => say(&model_table())?,
+        (CatalogCommand::Compatibility, Format::Human) => say(&compatibility_tables())?,
     }
     Ok(Exit::Fine)
 }
@@ -61,4 +69,65 @@ fn gpu_table() -> String {
         })
         .collect();
     table(&["gpu", "vendor", "memory", "architecture", "aliases", "as of", "source"], &rows)
+}
+
+fn model_table() -> String {
+    let number = |number: Option<u32>| number.map_or_else(String::new, |number| number.to_string());
+    let rows: Vec<Vec<String>> = (models().iter())
+        .map(|model| {
+            vec![
+                model.name.to_string(),
+                model.category.to_string(),
+                model.architecture.unwrap_or_default().to_string(),
+                model.weights.map_or_else(String::new, |weights| weights.bytes().to_string()),
+                model.weights.map_or_else(String::new, |weights| weights.word().to_string()),
+                model.quantization.unwrap_or_default().to_string(),
+                number(model.heads),
+                number(model.vocabulary),
+                model.as_of.to_string(),
+                model.source.to_string(),
+            ]
+        })
+        .collect();
+    let header =
+        ["model", "for", "architecture", "weights", "which are", "quantized", "heads", "vocabulary", "as of", "source"];
+    table(&header, &rows)
+}
+
+/// Three tables, as the three kinds of rows have different columns.
+fn compatibility_tables() -> String {
+    let of_kind = |kind| compatibilities().iter().filter(move |row| row.kind == kind);
+    let least = |row: &Compatibility| row.compute_capability.map_or_else(String::new, |least| format!(">= {least}"));
+    let vendor = |vendor: Option<Vendor>| vendor.map_or("none", Vendor::as_str).to_string();
+    let tail = |row: &Compatibility| [row.as_of.to_string(), row.source.to_string()];
+    let platform = |row: &Compatibility| {
+        let gpus = match row.gpu_architectures.is_empty() {
+            true => least(row),
+            false => row.gpu_architectures.join(", "),
+        };
+        let driver = row.driver.map_or_else(String::new, |driver| format!(">= {driver}"));
+        let os = row.os.map_or_else(String::new, |os| os.to_string());
+        let arch = row.arch.map_or_else(String::new, |arch| arch.to_string());
+        let runtime = row.runtime.unwrap_or_default().to_string();
+        let head = [row.backend.to_string(), os, arch, vendor(row.vendor), gpus, runtime, driver];
+        head.into_iter().chain(tail(row)).collect()
+    };
+    let quantization = |row: &Compatibility| {
+        let head = [row.backend.to_string(), row.names.join(", "), vendor(row.vendor), least(row)];
+        head.into_iter().chain(tail(row)).collect()
+    };
+    let architecture = |row: &Compatibility| {
+        let count = format!("{} known, such as {}", row.names.len(), row.names[row.names.len() / 2]);
+        [row.backend.to_string(), count].into_iter().chain(tail(row)).collect()
+    };
+    let platforms: Vec<Vec<String>> = of_kind(Kind::Platform).map(platform).collect();
+    let quantizations: Vec<Vec<String>> = of_kind(Kind::Quantization).map(quantization).collect();
+    let architectures: Vec<Vec<String>> = of_kind(Kind::Architecture).map(architecture).collect();
+    let columns = ["backend", "os", "arch", "gpus of", "which are", "runtime", "driver", "as of", "source"];
+    [
+        table(&columns, &platforms),
+        table(&["backend", "quantization", "gpus of", "which are", "as of", "source"], &quantizations),
+        table(&["backend", "model architectures", "as of", "source"], &architectures),
+    ]
+    .join("\n")
 }

@@ -21,12 +21,10 @@ pub struct Causes {
 impl Causes {
     /// Tries each option of the profile; `is_cured` runs the scenario with it as in the base.
     pub fn find(file: &Path, profile: &str, is_cured: impl Fn(&str) -> bool) -> Causes {
-        let folder = file.parent().unwrap_or(Path::new(""));
+        let profile = profile_beside(file, profile);
         // The scenario has just been run under it, so it can be read.
-        let options = profile_options(profile, folder).unwrap_or_default();
+        let options = profile_options(&profile, Path::new("")).unwrap_or_default();
         let causing = options.iter().filter(|option| is_cured(option)).cloned().collect();
-        let is_builtin = profile_names().any(|name| name == profile);
-        let profile = if is_builtin { profile.to_string() } else { folder.join(profile).display().to_string() };
         Causes { profile, options, causing }
     }
 
@@ -39,6 +37,13 @@ impl Causes {
             (false, [first @ .., last]) => format!(", because of {} and of {last}", first.join(", ")),
         }
     }
+}
+
+/// A profile that a scenario file names, as it is named from where we stand.
+pub fn profile_beside(file: &Path, profile: &str) -> String {
+    let is_builtin = profile_names().any(|name| name == profile);
+    let folder = file.parent().unwrap_or(Path::new(""));
+    if is_builtin { profile.to_string() } else { folder.join(profile).display().to_string() }
 }
 
 /// An option of a historic profile that no scenario and no record tells apart from its base's.

@@ -8,13 +8,13 @@ use serde_json::json;
 use super::exit::{Done, Exit};
 use super::output::{Format, say, say_json, warn};
 use super::run::options;
-use super::select::scenario_files;
+use super::select::{is_part, is_profile, refuse_others, scenario_files};
 use crate::report::some;
-use crate::scenario;
+use crate::scenario::{self, check_profile};
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Scenario files, and folders of them
+    /// Scenario files, folders of them, and profiles by their files
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
@@ -25,9 +25,15 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
         warn("no scenario files there: folders are searched for *.yaml\n");
         return Ok(Exit::NothingSelected);
     }
-    let (mut text, mut reports, mut invalid) = (String::new(), Vec::new(), 0);
+    let (mut text, mut reports, mut invalid, mut unchecked) = (String::new(), Vec::new(), 0, 0);
     for file in &files {
-        let diagnostics = scenario::check(file, &options());
+        if is_part(file) {
+            refuse_others(std::slice::from_ref(file))?;
+        }
+        let diagnostics = match is_profile(file) {
+            true => check_profile(file),
+            false => scenario::check(file, &options(file)),
+        };
         let status = match (diagnostics.has_errors(), diagnostics.lacks_only_a_trace()) {
             (false, _) => "valid",
             // What the file itself says was found to be right.
@@ -35,6 +41,7 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
             (true, false) => "invalid",
         };
         invalid += usize::from(status == "invalid");
+        unchecked += usize::from(status == "trace_missing");
         reports.push(json!({"file": file, "status": status, "diagnostics": diagnostics.to_json()}));
         text.push_str(&diagnostics.to_string());
     }
@@ -42,7 +49,11 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
         Format::Json => say_json(&reports)?,
         Format::Human => {
             warn(&text);
-            say(&format!("{}, {invalid} invalid\n", some(files.len(), "file")))?;
+            let unchecked = match unchecked {
+                0 => String::new(),
+                _ => format!(", {unchecked} checked but for a trace that is not here"),
+            };
+            say(&format!("{}, {invalid} invalid{unchecked}\n", some(files.len(), "file")))?;
         }
     }
     Ok(if invalid > 0 { Exit::BadInput } else { Exit::Fine })

@@ -3,6 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
+use crate::scenario::nearest_path;
+
 /// The exit codes; 5, for disagreement with a live machine, comes with the live room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
@@ -40,6 +42,19 @@ impl Failure {
             Failure::Input(_) => Exit::BadInput,
             Failure::BrokenPipe => Exit::Fine,
             Failure::Ours(_) => Exit::OurFault,
+        }
+    }
+
+    /// A path that cannot be read: what is wrong with it, and what is there instead, else what was `expected`.
+    pub fn unreadable(path: &std::path::Path, error: &io::Error, expected: &str) -> Failure {
+        match (error.kind(), nearest_path(path)) {
+            (io::ErrorKind::NotFound, Some(near)) => {
+                Failure::file(path, format!("is not there; did you mean `{}`?", near.display()))
+            }
+            (io::ErrorKind::NotFound, None) => Failure::file(path, format!("is not there; expected {expected}")),
+            (io::ErrorKind::PermissionDenied, _) => Failure::file(path, "cannot be read: permission denied"),
+            (io::ErrorKind::IsADirectory, _) => Failure::file(path, format!("is a folder; expected {expected}")),
+            _ => Failure::file(path, format!("cannot be read: {error}")),
         }
     }
 

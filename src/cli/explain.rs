@@ -27,7 +27,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "NAME")]
     job: String,
     /// At this time, such as 1h30m; at the end if not given
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     at: Option<SimTime>,
 }
 
@@ -240,9 +240,17 @@ fn obstacles(node: &NodeFinding) -> String {
         .collect();
     parts.extend(
         (node.shortages.iter())
-            .map(|short| format!("with {} {} free instead of {}", short.needed, short.resource, short.free)),
+            .map(|short| format!("with {} free instead of {}", so_much(&short.needed, short.resource), short.free)),
     );
     parts.join(" and ")
+}
+
+/// `1 GPU`, `2 GPUs`, `64GiB RAM`.
+fn so_much(needed: &str, resource: &str) -> String {
+    match (needed, resource.strip_suffix('s')) {
+        ("1", Some(one)) => format!("1 {one}"),
+        _ => format!("{needed} {resource}"),
+    }
 }
 
 fn place(placement: &Placement, names: &Names) -> String {

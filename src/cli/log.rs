@@ -27,7 +27,7 @@ pub struct LogArgs {
     #[arg(long, value_name = "REASON")]
     reason: Option<String>,
     /// Only from this time on, such as 1h30m
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     since: Option<SimTime>,
 }
 

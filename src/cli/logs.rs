@@ -7,11 +7,17 @@ use std::path::Path;
 use super::exit::Failure;
 use crate::event::{LogHeader, Record};
 use crate::ids::{JobId, NameTable, Names, NodeId};
-use crate::nearest::nearest;
+use crate::nearest::hint;
 use crate::report::{LogReader, read_log};
 
 pub fn open(path: &Path) -> Result<LogReader<BufReader<File>>, Failure> {
-    let file = File::open(path).map_err(|error| Failure::file(path, format!("cannot be read: {error}")))?;
+    let expected = "a log that `dryrack run FILE --out DIR` leaves as DIR/events.jsonl";
+    let within = path.join("events.jsonl");
+    if path.is_dir() {
+        let near = if within.is_file() { format!("; did you mean `{}`?", within.display()) } else { String::new() };
+        return Err(Failure::file(path, format!("is a folder; expected {expected}{near}")));
+    }
+    let file = File::open(path).map_err(|error| Failure::unreadable(path, &error, expected))?;
     LogReader::new(BufReader::new(file)).map_err(|error| Failure::file(path, error))
 }
 
@@ -62,6 +68,6 @@ fn find(table: &NameTable, kind: &str, name: &str) -> Result<usize, Failure> {
 
 /// `error: … `chta`; did you mean `chat`?`
 pub fn no_such<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
-    let hint = nearest(name, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    let hint = hint(name, known).map_or("; there is none at all".to_string(), |hint| format!("; {hint}"));
     Failure::Input(format!("error: {what} `{name}`{hint}"))
 }

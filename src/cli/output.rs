@@ -106,9 +106,27 @@ impl WholeFile {
 
     /// Puts it in its place, unless writing it failed.
     pub fn keep(mut self, written: io::Result<()>) -> Result<(), Failure> {
-        let mut out = self.out.take().expect("kept once");
-        let kept = written.and_then(|()| out.flush()).and_then(|()| std::fs::rename(&self.beside, &self.path));
-        kept.map_err(|error| Failure::file(&self.path, format!("cannot be written: {error}")))
+        self.finish(written)?;
+        self.settle()
+    }
+
+    /// Puts several in their places once all of them are whole, so that files of two runs never stand together.
+    pub fn keep_all(mut files: Vec<(WholeFile, io::Result<()>)>) -> Result<(), Failure> {
+        for (file, written) in &mut files {
+            file.finish(std::mem::replace(written, Ok(())))?;
+        }
+        files.into_iter().try_for_each(|(file, _)| file.settle())
+    }
+
+    fn finish(&mut self, written: io::Result<()>) -> Result<(), Failure> {
+        let mut out = self.out.take().expect("finished once");
+        let finished = written.and_then(|()| out.flush());
+        finished.map_err(|error| Failure::file(&self.path, format!("cannot be written: {error}")))
+    }
+
+    fn settle(self) -> Result<(), Failure> {
+        let settled = std::fs::rename(&self.beside, &self.path);
+        settled.map_err(|error| Failure::file(&self.path, format!("cannot be written: {error}")))
     }
 }
 

@@ -37,12 +37,27 @@ pub struct WaitsArgs {
 
 pub fn plot(command: &PlotCommand) -> Done {
     let PlotCommand::Waits(args) = command;
-    let mut runs = Vec::new();
+    if args.out.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg")) {
+        let svg = args.out.with_extension("svg");
+        return Err(Failure::file(&args.out, format!("would be an SVG file; write `--out {}`", svg.display())));
+    }
+    let mut runs: Vec<(String, Vec<JobRow>)> = Vec::new();
     for run in &args.runs {
         let (name, dir) = match run.split_once('=') {
-            Some((name, dir)) => (name.to_string(), PathBuf::from(dir)),
-            None => (name_of(Path::new(run)), PathBuf::from(run)),
+            // A folder with a `=` in its name is a folder.
+            Some((name, dir)) if !Path::new(run).is_dir() => (name.trim().to_string(), PathBuf::from(dir)),
+            _ => (name_of(Path::new(run)), PathBuf::from(run)),
         };
+        if name.is_empty() {
+            return Err(Failure::Input(format!(
+                "error: `{run}` gives its curve no name; write `NAME={}`",
+                dir.display()
+            )));
+        }
+        if runs.iter().any(|(known, _)| *known == name) {
+            let help = format!("write `OTHER={}` for one of them", dir.display());
+            return Err(Failure::Input(format!("error: two curves are named `{name}`; {help}")));
+        }
         runs.push((name, read_rows(&dir.join("jobs.csv"))?));
     }
     let panels = panels(&runs, &args.queues)?;
@@ -52,11 +67,13 @@ pub fn plot(command: &PlotCommand) -> Done {
 }
 
 fn name_of(dir: &Path) -> String {
-    dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned())
+    let whole = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_path_buf());
+    whole.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 fn read_rows(path: &Path) -> Result<Vec<JobRow>, Failure> {
-    let file = File::open(path).map_err(|error| Failure::file(path, format!("cannot be read: {error}")))?;
+    let expected = "what `dryrack run FILE --out DIR` leaves in DIR";
+    let file = File::open(path).map_err(|error| Failure::unreadable(path, &error, expected))?;
     read_jobs_csv(std::io::BufReader::new(file)).map_err(|error| Failure::file(path, error))
 }
 

@@ -1,15 +1,16 @@
-//! `dryrack profile`: the profiles that there are, and all that one says.
+//! `dryrack profile`: the profiles that there are, all that one says, and where two differ.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::Subcommand;
+use serde_json::{Value, json};
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json};
 use crate::control::Profile;
 use crate::report::table;
-use crate::scenario::{load_profile, profile_names};
+use crate::scenario::{compare_profiles, load_profile, profile_names};
 
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
@@ -19,6 +20,13 @@ pub enum ProfileCommand {
     Show {
         /// Its name, as `list` gives it, or the path of a file
         name: String,
+    },
+    /// Each option in which two profiles differ, their bases folded in; exit 1 if there is one, as of diff(1)
+    Diff {
+        /// A name, as `list` gives it, or the path of a file
+        left: String,
+        /// Another
+        right: String,
     },
 }
 
@@ -43,10 +51,35 @@ pub fn profile(command: &ProfileCommand, format: Format) -> Done {
             // One form for both: a profile is data, and JSON is YAML.
             say_json(&*find(name)?)?;
         }
+        ProfileCommand::Diff { left, right } => return diff(&*find(left)?, &*find(right)?, format),
     }
     Ok(Exit::Fine)
 }
 
 fn find(name: &str) -> Result<Arc<Profile>, Failure> {
     load_profile(name, Path::new("")).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))
+}
+
+/// Silent and 0 if they do the same, else what differs and 1.
+fn diff(left: &Profile, right: &Profile, format: Format) -> Done {
+    let found = compare_profiles(left, right);
+    match format {
+        Format::Json => say_json(&json!({"left": left.name, "right": right.name, "options": found}))?,
+        Format::Human if found.is_empty() => {}
+        Format::Human => {
+            let rows = found.iter().map(|known| vec![known.option.clone(), side(&known.left), side(&known.right)]);
+            let names = if left.name == right.name { ["left", "right"] } else { [&*left.name, &*right.name] };
+            say(&table(&["option", names[0], names[1]], &rows.collect::<Vec<_>>()))?;
+        }
+    }
+    Ok(if found.is_empty() { Exit::Fine } else { Exit::Failed })
+}
+
+/// As it may be written in a profile file.
+fn side(value: &Option<Value>) -> String {
+    match value {
+        None => "(absent)".to_string(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
 }

@@ -28,7 +28,7 @@ pub struct RunArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub struct Overrides {
     /// The seed of every draw
-    #[arg(long, value_name = "N")]
+    #[arg(long, allow_hyphen_values = true, value_name = "N")]
     seed: Option<String>,
     /// Run under this profile
     #[arg(long, value_name = "NAME")]
@@ -37,7 +37,7 @@ pub struct Overrides {
     #[arg(long, value_name = "OPTION")]
     as_in_base: Option<String>,
     /// Stop before the first instant after this, such as 2h
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
     /// Override a field: nodes.alpha.state=not_ready; may be given again
     #[arg(long, value_name = "PATH=VALUE")]
@@ -61,6 +61,15 @@ impl Overrides {
         Overrides { set, ..self.clone() }
     }
 
+    /// Whether the profile is not that of the file.
+    pub fn names_profile(&self) -> bool {
+        self.profile.is_some()
+    }
+
+    pub fn names_seed(&self) -> bool {
+        self.seed.is_some()
+    }
+
     pub fn and_profile(self, profile: &str) -> Overrides {
         Overrides { profile: Some(profile.to_string()), ..self }
     }
@@ -69,14 +78,15 @@ impl Overrides {
         Overrides { seed: Some(seed.to_string()), ..self }
     }
 
-    pub fn lower(&self) -> Options {
+    /// Of these, for that file.
+    pub fn lower(&self, file: &Path) -> Options {
         Options {
             seed: self.seed.clone(),
             profile: self.profile.clone(),
             until: self.until.clone(),
             as_in_base: self.as_in_base.clone(),
             set: self.set.clone(),
-            ..options()
+            ..options(file)
         }
     }
 
@@ -96,8 +106,8 @@ impl Overrides {
 }
 
 /// What is meant where nothing is typed.
-pub fn options() -> Options {
-    Options { roots: super::trace::roots(), ..Options::default() }
+pub fn options(file: &Path) -> Options {
+    Options { roots: super::trace::roots(Some(file)), ..Options::default() }
 }
 
 /// In single quotes where a shell would read more into it.
@@ -110,13 +120,14 @@ fn quoted(word: &str) -> String {
 }
 
 pub fn run(args: &RunArgs, format: Format) -> Done {
-    let loaded = load(&args.file, &args.overrides.lower());
+    let loaded = load(&args.file, &args.overrides.lower(&args.file));
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
     let Loaded { rehearsal, expectations, trace, .. } = loaded;
     let progress = Progress::default();
     let command = args.overrides.repeat(&args.file, rehearsal.seed);
     let fault = |message: String| Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command));
+    let mut log_file = None;
     let rehearsed = match &args.out {
         None => {
             let work = || rehearse::<Vec<u8>>(&rehearsal, expectations, &progress, None);
@@ -129,30 +140,38 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
             let rehearsed = guarded(|| rehearse(&rehearsal, expectations, &progress, Some(&mut log))).map_err(fault)?;
             let written = log.finish(rehearsed.until);
             let file = written.map_err(|error| Failure::file(&path, format!("cannot be written: {error}")))?;
-            file.keep(Ok(()))?;
+            log_file = Some(file);
             rehearsed
         }
     };
     let metrics = guarded(|| Metrics::of(&rehearsed.accounts)).map_err(fault)?;
-    if let Some(dir) = &args.out {
-        write_tables(dir, &rehearsal, &rehearsed, &metrics)?;
+    if let (Some(dir), Some(log)) = (&args.out, log_file) {
+        let mut files = vec![(log, Ok(()))];
+        files.extend(tables(dir, &rehearsal, &rehearsed, &metrics)?);
+        WholeFile::keep_all(files)?;
     }
     report(&rehearsal, trace.as_ref(), &rehearsed, &metrics, format)?;
     let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     Ok(if failed { Exit::Failed } else { Exit::Fine })
 }
 
-fn write_tables(dir: &Path, rehearsal: &Rehearsal, rehearsed: &Rehearsed, metrics: &Metrics) -> Result<(), Failure> {
+/// All but the log, written beside their places.
+fn tables(
+    dir: &Path,
+    rehearsal: &Rehearsal,
+    rehearsed: &Rehearsed,
+    metrics: &Metrics,
+) -> Result<Vec<(WholeFile, std::io::Result<()>)>, Failure> {
     let recorded = |job: usize| rehearsal.arrivals.get(job).and_then(|arrival| arrival.recorded_wait);
-    let mut file = WholeFile::create(&dir.join("jobs.csv"))?;
-    let written = write_jobs_csv(&mut file, &rehearsed.accounts, recorded);
-    file.keep(written.map_err(std::io::Error::other))?;
-    let mut file = WholeFile::create(&dir.join("nodes.csv"))?;
-    let written = write_nodes_csv(&mut file, &rehearsed.accounts);
-    file.keep(written.map_err(std::io::Error::other))?;
+    let mut jobs = WholeFile::create(&dir.join("jobs.csv"))?;
+    let jobs_written = write_jobs_csv(&mut jobs, &rehearsed.accounts, recorded).map_err(std::io::Error::other);
+    let mut nodes = WholeFile::create(&dir.join("nodes.csv"))?;
+    let nodes_written = write_nodes_csv(&mut nodes, &rehearsed.accounts).map_err(std::io::Error::other);
     let mut json = serde_json::to_string_pretty(metrics).expect("metrics have a JSON form");
     json.push('\n');
-    WholeFile::write(&dir.join("metrics.json"), json.as_bytes())
+    let mut figures = WholeFile::create(&dir.join("metrics.json"))?;
+    let figures_written = std::io::Write::write_all(&mut figures, json.as_bytes());
+    Ok(vec![(jobs, jobs_written), (nodes, nodes_written), (figures, figures_written)])
 }
 
 fn report(

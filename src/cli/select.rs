@@ -9,7 +9,8 @@ use super::exit::Failure;
 pub fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
-        let kind = std::fs::metadata(path).map_err(|error| Failure::file(path, format!("cannot be read: {error}")))?;
+        let expected = "a scenario file, or a folder of them";
+        let kind = std::fs::metadata(path).map_err(|error| Failure::unreadable(path, &error, expected))?;
         match kind.is_dir() {
             true => collect(path, &mut files)?,
             false => files.push(path.clone()),
@@ -40,6 +41,33 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
 }
 
 fn is_scenario(path: &Path) -> bool {
-    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    name.ends_with(".yaml") && !name.ends_with(".profile.yaml") && !name.ends_with(".part.yaml")
+    ends_with(path, ".yaml") && !is_profile(path) && !is_part(path)
+}
+
+/// By its name.
+pub fn is_profile(path: &Path) -> bool {
+    ends_with(path, ".profile.yaml")
+}
+
+/// By its name, something that scenarios include.
+pub fn is_part(path: &Path) -> bool {
+    ends_with(path, ".part.yaml")
+}
+
+fn ends_with(path: &Path, ending: &str) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(ending))
+}
+
+/// What is asked for by name and is no scenario cannot be run.
+pub fn refuse_others(files: &[PathBuf]) -> Result<(), Failure> {
+    for file in files {
+        if is_profile(file) {
+            let command = format!("`dryrack test SCENARIO --profile {}`", file.display());
+            return Err(Failure::file(file, format!("is a profile, and no scenario; run one under it with {command}")));
+        }
+        if is_part(file) {
+            return Err(Failure::file(file, "is a part that scenarios include; name a scenario that includes it"));
+        }
+    }
+    Ok(())
 }

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::exit::{Done, Exit, Failure};
 use super::guard::guarded;
+use super::logs::no_such;
 use super::output::{Format, say, say_json, warn};
 use super::run::Overrides;
 use crate::engine::{Selection, selection};
 use crate::ids::JobId;
-use crate::nearest::nearest;
 use crate::report::table;
 use crate::scenario::load;
 use crate::scheduler::Verdict;
@@ -25,21 +25,20 @@ pub struct SelectArgs {
     #[arg(long, value_name = "NAME")]
     job: String,
     /// At this time, such as 1h30m; when the job is submitted if not given
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     at: Option<SimTime>,
     #[command(flatten)]
     overrides: Overrides,
 }
 
 pub fn select(args: &SelectArgs, format: Format) -> Done {
-    let loaded = load(&args.file, &args.overrides.lower());
+    let loaded = load(&args.file, &args.overrides.lower(&args.file));
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
     let rehearsal = loaded.rehearsal;
     let names = || rehearsal.arrivals.iter().map(|arrival| &*arrival.spec.name);
     let Some(job) = names().position(|name| name == args.job) else {
-        let hint = nearest(&args.job, names()).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-        return Err(Failure::Input(format!("error: no job is named `{}`{hint}", args.job)));
+        return Err(no_such("no job is named", &args.job, names()));
     };
     let found = guarded(|| selection(&rehearsal, JobId::new(job), args.at));
     let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;

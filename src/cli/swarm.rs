@@ -17,15 +17,16 @@ use super::test::pool;
 use crate::control::Profile;
 use crate::engine::{Progress, WorldResult, run_world};
 use crate::event::Outcome;
+use crate::report::some;
 use crate::scenario::{load_profile, profile_names};
 
 #[derive(Debug, Args)]
 pub struct SwarmArgs {
     /// Seeds from A up to, and without, B: `0..2000`
-    #[arg(long, value_name = "A..B", value_parser = seeds)]
+    #[arg(long, allow_hyphen_values = true, value_name = "A..B", value_parser = seeds)]
     seeds: Range<u64>,
     /// Threads to run on; as many as there are cores if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 }
 
@@ -80,7 +81,8 @@ fn tell(results: &[Result<WorldResult, String>], faults: usize, format: Format) 
             say_json(&said)?;
         }
         Format::Human => {
-            say(&format!("{} worlds, {records} records, {jobs} jobs: {faults} broke an invariant\n", results.len()))?;
+            let worlds = some(results.len(), "world");
+            say(&format!("{worlds}, {records} records, {jobs} jobs: {faults} broke an invariant\n"))?;
         }
     }
     Ok(())

@@ -31,7 +31,7 @@ use super::causes::{Untold, untold_options};
 use super::exit::{Done, Exit, Failure};
 use super::output::{TestFormat, WholeFile, say, say_json, warn};
 use super::run::Overrides;
-use super::select::scenario_files;
+use super::select::{refuse_others, scenario_files};
 use baseline::Compared;
 use case::{Status, Tested};
 
@@ -53,7 +53,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
     /// Threads to run on; as many as there are cores if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
     /// Fail if no scenario among them tells some option of a historic profile apart from its base
     #[arg(long)]
@@ -62,7 +62,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "FILE", requires = "options")]
     records: Vec<PathBuf>,
     /// Name the slowest N at the end, and not only those over a second
-    #[arg(long, value_name = "N")]
+    #[arg(long, allow_hyphen_values = true, value_name = "N")]
     slowest: Option<usize>,
     /// Say nothing of what passed
     #[arg(short, long)]
@@ -112,6 +112,7 @@ pub fn test(args: &TestArgs, format: TestFormat) -> Done {
 
 fn once(args: &TestArgs, format: TestFormat) -> Done {
     let files = scenario_files(&args.paths)?;
+    refuse_others(&files)?;
     if files.is_empty() {
         warn("no scenario files there: folders are searched for *.yaml\n");
         return Ok(Exit::NothingSelected);

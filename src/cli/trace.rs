@@ -1,6 +1,6 @@
 //! `dryrack trace`: public traces, where they are and how they come here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use serde_json::json;
@@ -28,14 +28,23 @@ pub enum TraceCommand {
     },
 }
 
-/// Where traces are looked for: `traces/` where we stand, if it is ours, then what the environment names.
-pub fn roots() -> Roots {
-    let here = PathBuf::from("traces");
-    Roots::from_env(here.join("index.json").is_file().then_some(here))
+/// Where traces are looked for: a `traces/` of ours beside the scenario file or in a folder above it, or else where we
+/// stand or above that; then what the environment names.
+pub fn roots(scenario: Option<&Path>) -> Roots {
+    let beside = scenario.and_then(|file| std::fs::canonicalize(file).ok());
+    let here = std::env::current_dir().ok();
+    let above = |from: Option<PathBuf>| from.and_then(|from| from.ancestors().find_map(carried));
+    // Where we stand comes first, as it is shortest to say.
+    Roots::from_env(carried(Path::new("")).or_else(|| above(beside)).or_else(|| above(here)))
+}
+
+fn carried(folder: &Path) -> Option<PathBuf> {
+    let traces = folder.join("traces");
+    traces.join("index.json").is_file().then_some(traces)
 }
 
 pub fn trace(command: &TraceCommand, format: Format) -> Done {
-    let (index, roots) = (Index::built_in(), roots());
+    let (index, roots) = (Index::built_in(), roots(None));
     let failure = |error: TraceError| Failure::Input(format!("error: {error}"));
     match command {
         TraceCommand::List => {

@@ -13,6 +13,7 @@ use crate::units::SimTime;
 
 /// A placement until it ends.
 struct Held {
+    replica: ReplicaIndex,
     until: SimTime,
     placement: Placement,
 }
@@ -129,7 +130,7 @@ impl Control {
                 Phase::Pending | Phase::Analysing | Phase::Preparing | Phase::Stopping | Phase::Ended => self.now,
             };
             let placement = replica.placement.clone().unwrap_or_default();
-            Held { until: self.ends_if_started(index, since), placement }
+            Held { replica: index, until: self.ends_if_started(index, since), placement }
         };
         let mut held: Vec<Held> = seen.into_iter().map(held).collect();
         held.sort_by_key(|held| held.until);
@@ -167,7 +168,7 @@ impl Control {
     /// is taken out of the copy here.
     fn fleet_as_read(&self, held: &[Held], at: SimTime) -> Fleet {
         let mut fleet = self.fleet.clone();
-        for now in self.held_until().iter().filter(|now| !held.iter().any(|then| then.placement == now.placement)) {
+        for now in self.held_until().iter().filter(|now| !held.iter().any(|then| then.replica == now.replica)) {
             now.placement.claims().iter().for_each(|claim| fleet.release(claim));
         }
         for held in held.iter().filter(|held| held.until <= at) {

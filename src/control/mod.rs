@@ -31,7 +31,7 @@ use std::sync::Arc;
 use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
 use crate::fleet::{Fleet, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
-use crate::scheduler::{Decision, Discipline, Examination, Grouping, WaitQueue, decide, examine};
+use crate::scheduler::{Caching, Decision, Discipline, Examination, Grouping, Rankings, WaitQueue, decide, examine};
 use crate::units::SimTime;
 use crate::workload::Demand;
 use nodes::NodeRecord;
@@ -47,6 +47,8 @@ const MOST_COPIES: u32 = 1_000_000;
 pub struct Control {
     profile: Arc<Profile>,
     grouping: Grouping,
+    caching: Caching,
+    rankings: Rankings,
     seed: u64,
     now: SimTime,
     fleet: Fleet,
@@ -69,6 +71,8 @@ pub struct Control {
     /// Claims that outlive their run, because a node cannot confirm that it has stopped.
     kept_claims: BTreeMap<RunId, Placement>,
     timers: Timers,
+    /// Until when it counts against a node that it has ceased to be ready, in order of time.
+    flaps: VecDeque<(SimTime, NodeId)>,
     analyse_pass: PassState,
     place_pass: PassState,
     outbox: VecDeque<Output>,
@@ -92,6 +96,7 @@ impl Control {
 
     /// The same, deciding over classes or, as the plain computation, over single nodes: every output is the same.
     pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
+        let rankings = Rankings::new(&profile.scheduler);
         Control {
             queue: WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order),
             fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
@@ -99,6 +104,8 @@ impl Control {
             place_pass: PassState::new(profile.passes.place, seed, "place pass"),
             profile,
             grouping,
+            caching: Caching::On,
+            rankings,
             seed,
             now: SimTime::ZERO,
             nodes: Vec::new(),
@@ -114,10 +121,16 @@ impl Control {
             deciding: None,
             kept_claims: BTreeMap::new(),
             timers: Timers::default(),
+            flaps: VecDeque::new(),
             outbox: VecDeque::new(),
             watch: None,
             watched: None,
         }
+    }
+
+    /// The same, with or without keeping what was computed: every output is the same.
+    pub fn with_caching(self, caching: Caching) -> Control {
+        Control { caching, ..self }
     }
 
     /// Applies one input. Inputs of one instant come in order of their classes; then comes [`Control::settle`].
@@ -127,6 +140,7 @@ impl Control {
             panic!("{refusal}: {input:?} at {now}");
         }
         self.now = now;
+        self.forget_flaps();
         match input {
             Input::NodeDeclared { node, state, spec } => self.declare_node(*node, *state, spec),
             Input::NodeReported { node, state } => self.node_reported(*node, *state),
@@ -190,6 +204,7 @@ impl Control {
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.now, "time fell from {} to {now}", self.now);
         self.now = now;
+        self.forget_flaps();
         while let Some(timer) = self.pop_due_timer() {
             self.fire(timer);
         }

@@ -6,7 +6,7 @@ use super::Control;
 use super::store::ReplicaIndex;
 use super::timer::Timer;
 use crate::event::{Command, Event, Outcome, Phase, Reason};
-use crate::fleet::{GpuState, NodeSpec, NodeState, Placement};
+use crate::fleet::{GpuState, NodeSpec, NodeState, Placement, Reliance, SILENT_STATES};
 use crate::ids::{GpuId, NodeId, RunId};
 use crate::lifecycle::is_node_edge;
 use crate::units::SimTime;
@@ -68,6 +68,7 @@ impl Control {
         record.silent_since = Some(last);
         record.epoch += 1;
         let epoch = record.epoch;
+        self.update_reliance(node, false);
         let after = |length| last.saturating_add(length).max(self.now);
         let (lost, evict) = (after(options.grace), after(options.evict_after));
         self.timers.set(lost, Timer::SilenceExpired { node, epoch });
@@ -118,6 +119,7 @@ impl Control {
         let unheard = record.presumed_lost && !matches!(record.reported, NodeState::Gone | NodeState::Joining);
         let to = if unheard { self.profile.heartbeat.becomes } else { record.reported };
         let from = self.fleet.node(node).status.state;
+        self.update_reliance(node, from == NodeState::Ready && SILENT_STATES.contains(&to));
         if from != to {
             assert!(is_node_edge(from, to), "a node cannot go from {from:?} to {to:?}");
             self.fleet.set_node_state(node, to);
@@ -125,6 +127,28 @@ impl Control {
             if to == NodeState::Ready {
                 self.expect_stops_on(node);
             }
+        }
+    }
+
+    /// Says in the fleet how far the node can be relied on, if anything asks for it.
+    fn update_reliance(&mut self, node: NodeId, has_flapped: bool) {
+        if !self.profile.scheduler.asks_for_reliance() {
+            return;
+        }
+        let mut reliance = self.fleet.node(node).status.reliance;
+        reliance.overdue = self.nodes[node.index()].silent_since.is_some();
+        if has_flapped {
+            reliance.flaps += 1;
+            self.flaps.push_back((self.now.saturating_add(self.profile.heartbeat.flap_window), node));
+        }
+        self.fleet.set_reliance(node, reliance);
+    }
+
+    /// What happened too long ago counts no more. It moves only what is preferred, so nobody is woken for it.
+    pub(super) fn forget_flaps(&mut self) {
+        while let Some((_, node)) = self.flaps.pop_front_if(|(until, _)| *until <= self.now) {
+            let reliance = self.fleet.node(node).status.reliance;
+            self.fleet.set_reliance(node, Reliance { flaps: reliance.flaps - 1, ..reliance });
         }
     }
 

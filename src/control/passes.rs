@@ -18,11 +18,13 @@ pub struct PassState {
     last: Option<SimTime>,
     /// The batch was full: the rest is due at once, in the next round of the same instant.
     cut_short: bool,
+    /// A decision that takes time interrupted the pass after so many of its batch: it goes on once that is made.
+    interrupted_after: Option<u32>,
 }
 
 impl PassState {
     pub fn new(options: PassOptions, seed: u64, purpose: &'static str) -> PassState {
-        PassState { options, seed, purpose, last: None, cut_short: false }
+        PassState { options, seed, purpose, last: None, cut_short: false, interrupted_after: None }
     }
 
     /// The first tick at or after `now` that has not run: tick n is at n periods plus its jitter.
@@ -69,7 +71,7 @@ impl Control {
         if self.queue.is_empty() || self.deciding.is_some() {
             return None;
         }
-        if self.place_pass.cut_short {
+        if self.place_pass.cut_short || self.place_pass.interrupted_after.is_some() {
             return Some((self.now, "the rest of a batch"));
         }
         match self.profile.passes.place.trigger {
@@ -169,13 +171,19 @@ impl Control {
         let options = self.profile.passes.place;
         if self.queue.is_empty() {
             self.fresh.clear();
+            // Whoever comes while the last of a batch is decided belongs to the next.
+            self.place_pass.interrupted_after = None;
             return;
         }
         let due = self.place_pass_due();
         if self.deciding.is_some() || !self.is_due(due, options) {
             return;
         }
-        (self.place_pass.last, self.place_pass.cut_short) = (Some(self.now), false);
+        // One that goes on began at its own tick, and does not stand for the tick of this instant.
+        if self.place_pass.interrupted_after.is_none() {
+            self.place_pass.last = Some(self.now);
+        }
+        self.place_pass.cut_short = false;
         match options.trigger {
             Trigger::EachAfter(period) => self.place_each(period),
             Trigger::Event | Trigger::Every(_) => self.place_in_order(options),
@@ -186,7 +194,7 @@ impl Control {
     }
 
     fn place_in_order(&mut self, options: PassOptions) {
-        let mut looked_at = 0;
+        let mut looked_at = self.place_pass.interrupted_after.take().unwrap_or(0);
         while let Some((key, _)) = self.queue.next(self.fleet.growth(), self.now) {
             if options.batch.is_some_and(|batch| looked_at >= batch) {
                 self.place_pass.cut_short = options.trigger == Trigger::Event;
@@ -195,6 +203,7 @@ impl Control {
             looked_at += 1;
             self.consider(key.replica());
             if self.deciding.is_some() {
+                self.place_pass.interrupted_after = Some(looked_at);
                 return;
             }
         }

@@ -9,7 +9,9 @@ use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
 use crate::ids::NodeId;
-use crate::scheduler::{Candidate, Decision, Draw, NeverFits, Unfit, decide, decide_drawn, examine, still_fits};
+use crate::scheduler::{
+    Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_drawn, examine, still_fits,
+};
 use crate::workload::Demand;
 
 /// A decision that is being made.
@@ -37,7 +39,23 @@ impl Control {
             self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
         }
         let draw = Draw::new(self.seed, replica.run());
-        let decision = decide_drawn(&self.profile.scheduler, demand, &self.fleet, self.grouping, keep, draw);
+        let number = replica.demand;
+        let ranked = match (self.caching, self.grouping, keep) {
+            (Caching::Off, ..) | (_, Grouping::EachNode, _) => None,
+            (Caching::On | Caching::Paranoid, Grouping::Classes, 1) => {
+                self.rankings.decide(&self.profile.scheduler, (number, demand), &self.fleet, draw)
+            }
+            (Caching::On | Caching::Paranoid, Grouping::Classes, _) => None,
+        };
+        let plain = || decide_drawn(&self.profile.scheduler, demand, &self.fleet, self.grouping, keep, draw);
+        let decision = match ranked {
+            Some(ranked) if self.caching == Caching::Paranoid => {
+                assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.run());
+                ranked
+            }
+            Some(ranked) => ranked,
+            None => plain(),
+        };
         if !takes_time {
             self.conclude(index, decision, self.fleet.growth());
             return;

@@ -107,6 +107,9 @@ pub struct HeartbeatOptions {
     /// Silence after which what ran there is given up and placed again.
     #[serde(with = "text_form")]
     pub evict_after: SimDuration,
+    /// For how long it counts against a node that it has ceased to be ready; what the `readiness` scorer reads.
+    #[serde(with = "text_form")]
+    pub flap_window: SimDuration,
 }
 
 /// The longest stay in each state that is not final; its expiry is an event. Waiting and running have none but what a

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod audit;
+mod downloads;
 mod explain;
 mod outages;
 mod queue;
@@ -20,7 +21,7 @@ pub use audit::Audit;
 pub use explain::{Explanation, WhyHere, explain};
 pub use outages::{Becomes, FailureModel, Outage, Subject, Target, as_faults};
 pub use queue::EventQueue;
-pub use rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
+pub use rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 pub use replay::{Difference, Replay, replay};
 pub use run::{Checks, Progress, RunEnd, RunOptions, run};
 pub use selection::{Selection, selection};

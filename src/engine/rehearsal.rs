@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::control::Profile;
 use crate::fleet::{Foreign, GpuState, NodeSpec, NodeState};
 use crate::ids::{GpuId, JobId, NodeId};
-use crate::units::SimTime;
+use crate::units::{Bytes, SimTime};
 use crate::workload::Arrival;
 
 /// A run before it runs. Ids are places in these lists: the n-th node, the n-th arrival.
@@ -35,6 +35,16 @@ pub struct InitialNode {
     pub state: NodeState,
     /// GPUs that do not begin as ready and free of foreign use.
     pub gpus: Vec<(u16, GpuState, Foreign)>,
+    pub files: ModelFiles,
+}
+
+/// What a node has of models, and how fast it gets more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelFiles {
+    /// Models whose weights lie there, by their full names.
+    pub cached: Vec<Arc<str>>,
+    /// Per second; none: a download takes no time.
+    pub bandwidth: Option<Bytes>,
 }
 
 /// What goes wrong, or right again.

@@ -7,7 +7,7 @@ use super::rehearsal::Rehearsal;
 use super::world::World;
 use crate::control::{Control, Instant};
 use crate::event::{Input, InputClass, Output, Sink};
-use crate::scheduler::Grouping;
+use crate::scheduler::{Caching, Grouping};
 use crate::units::SimTime;
 
 /// How often the whole store is held against itself.
@@ -21,6 +21,7 @@ pub enum Checks {
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions<'a> {
     pub grouping: Grouping,
+    pub caching: Caching,
     pub checks: Checks,
     /// Written while running, for a progress bar and for naming the step in which an invariant broke.
     pub progress: Option<&'a Progress>,
@@ -28,7 +29,7 @@ pub struct RunOptions<'a> {
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
-        RunOptions { grouping: Grouping::Classes, checks: Checks::AtTheEnd, progress: None }
+        RunOptions { grouping: Grouping::Classes, caching: Caching::On, checks: Checks::AtTheEnd, progress: None }
     }
 }
 
@@ -61,7 +62,8 @@ pub struct RunEnd {
 
 /// Runs a rehearsal to its end. Every sink reads every record.
 pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sink]) -> RunEnd {
-    let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping);
+    let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping)
+        .with_caching(options.caching);
     let mut world = World::new(rehearsal);
     let mut inputs = world.declarations();
     let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false };

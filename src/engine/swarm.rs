@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::accounts::Accounts;
 use super::audit::Audit;
-use super::rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
+use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run};
 use crate::catalog::{CpuArch, Os};
@@ -15,7 +15,7 @@ use crate::event::{Digest, Digester, Event, Input, Record, Said, Sink};
 use crate::fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
 use crate::ids::{GpuId, JobId, NodeId};
 use crate::rng::Stream;
-use crate::scheduler::{Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
+use crate::scheduler::{Caching, Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
 use crate::units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
 use crate::workload::{
     Acks, Analyses, Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick, Restart, Starts,
@@ -34,15 +34,15 @@ pub struct WorldResult {
 /// invariant breaks.
 pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> WorldResult {
     let rehearsal = draw_world(seed, profiles);
-    let run_with = |grouping, checks| {
+    let run_with = |grouping, caching, checks| {
         let (mut digester, mut audit) = (Digester::default(), Audit::new(rehearsal.profile.historic));
         let mut records = Records::default();
-        let options = RunOptions { grouping, checks, progress: Some(progress) };
+        let options = RunOptions { grouping, caching, checks, progress: Some(progress) };
         run(&rehearsal, options, &mut [&mut digester, &mut audit, &mut records]);
         (digester.finish(), audit.finish(), records.0)
     };
-    let (digest, accounts, records) = run_with(Grouping::Classes, Checks::EveryStep);
-    let (plain, _, plain_records) = run_with(Grouping::EachNode, Checks::AtTheEnd);
+    let (digest, accounts, records) = run_with(Grouping::Classes, Caching::Paranoid, Checks::EveryStep);
+    let (plain, _, plain_records) = run_with(Grouping::EachNode, Caching::Off, Checks::AtTheEnd);
     if digest != plain {
         let at = records.iter().zip(&plain_records).position(|(a, b)| a != b);
         let at = at.unwrap_or_else(|| records.len().min(plain_records.len()));
@@ -173,7 +173,7 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
     scheduler.discipline = *draws.pick(&[Discipline::Strict, Discipline::Skipping]);
     scheduler.gpus = *draws.pick(&[GpuOrder::First, GpuOrder::Tightest, GpuOrder::Emptiest]);
     scheduler.never_fits = *draws.pick(&[NeverFits::End, NeverFits::Wait]);
-    let scorers = [ScorerName::BestFit, ScorerName::Pack, ScorerName::Spread];
+    let scorers = [ScorerName::BestFit, ScorerName::Pack, ScorerName::Spread, ScorerName::Readiness];
     if draws.chance(300) {
         scheduler.scorers = vec![WeightedScorer { stage: *draws.pick(&scorers), weight: 1.0 }];
     }
@@ -216,7 +216,12 @@ fn draw_nodes(draws: &mut Stream, features: &Features) -> Vec<InitialNode> {
                     gpus.push((index, *draws.pick(&states), Foreign::NONE));
                 }
             }
-            InitialNode { spec: NodeSpec { name: format!("n{number}").into(), shape }, state, gpus }
+            InitialNode {
+                spec: NodeSpec { name: format!("n{number}").into(), shape },
+                state,
+                gpus,
+                files: ModelFiles::default(),
+            }
         })
         .collect()
 }
@@ -237,9 +242,9 @@ fn draw_shape(draws: &mut Stream, features: &Features, models: &[Arc<str>]) -> N
     let ram = Bytes::from_gib(*draws.pick(&[8, 64, 256]));
     let gpu = |draws: &mut Stream| GpuShape {
         model: Arc::clone(draws.pick(models)),
-        vendor: None,
         memory: if unified { Bytes::new(ram.get() / 4 * 3) } else { Bytes::from_gib(*draws.pick(&[16, 24, 80])) },
         unified,
+        ..GpuShape::of("", Bytes::ZERO)
     };
     let mut labels: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
     if features.labels && draws.chance(600) {

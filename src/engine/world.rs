@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::downloads::Downloads;
 use super::queue::EventQueue;
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use crate::event::{Command, Input, Lifecycle};
@@ -76,6 +77,7 @@ pub struct World<'a> {
     queue: EventQueue<Due>,
     nodes: Vec<WorldNode>,
     runs: HashMap<RunId, WorldRun, foldhash::fast::FixedState>,
+    downloads: Downloads,
     /// Arrivals so far.
     submitted: usize,
     heartbeat: SimDuration,
@@ -109,6 +111,7 @@ impl<'a> World<'a> {
             queue,
             nodes: rehearsal.nodes.iter().map(|initial| node(initial.state)).collect(),
             runs: HashMap::default(),
+            downloads: Downloads::new(&rehearsal.nodes),
             submitted: 0,
             heartbeat: rehearsal.profile.heartbeat.every,
         }
@@ -204,16 +207,27 @@ impl<'a> World<'a> {
             Fate::SlowBy(more) => course.prepare.saturating_add(more),
             Fate::Well | Fate::Fails | Fate::Never | Fate::AgainAfter(_) => course.prepare,
         };
-        let placement = Some(placement);
-        self.runs.insert(run, WorldRun { course, placement, epoch, alive: reached, said, stops_at: None });
         if !reached {
+            let placement = Some(placement);
+            self.runs.insert(run, WorldRun { course, placement, epoch, alive: false, said, stops_at: None });
             return;
         }
+        let prepare = self.fetched_at(now, run, &placement).since(now).saturating_add(prepare);
+        let placement = Some(placement);
+        self.runs.insert(run, WorldRun { course, placement, epoch, alive: true, said, stops_at: None });
         if !prepare.is_zero() {
             self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Preparing });
         }
         let fact = if fails { Lifecycle::StartFailed } else { Lifecycle::Started };
         push_after(&mut self.queue, now, prepare, Due::Fact { run, epoch, fact });
+    }
+
+    /// When each of its nodes has the weights of the model that it serves, if it serves one.
+    fn fetched_at(&mut self, now: SimTime, run: RunId, placement: &Placement) -> SimTime {
+        let Some(deployment) = &self.rehearsal.arrivals[run.job.index()].spec.demand.deployment else { return now };
+        let model = &deployment.model;
+        let nodes = placement.claims().iter().map(|claim| claim.node);
+        nodes.map(|node| self.downloads.whole_at(now, node, &model.name, model.weights)).max().unwrap_or(now)
     }
 
     /// Each of its nodes is told; one that cannot be reached is told once it can, and the others answer for themselves.
@@ -390,6 +404,7 @@ impl<'a> World<'a> {
             NodeTurn::Crashed => {
                 self.fall_silent(now, id);
                 self.nodes[id.index()].alive = false;
+                self.downloads.interrupt(now, id);
                 self.kill_on(now, id, inputs);
             }
             NodeTurn::Gone => {
@@ -397,6 +412,7 @@ impl<'a> World<'a> {
                 node.alive = false;
                 node.epoch += 1;
                 node.unsent.clear();
+                self.downloads.clear(now, id);
                 inputs.push(Input::NodeReported { node: id, state: NodeState::Gone });
                 for run in self.runs_on(id) {
                     let run = self.runs.get_mut(&run).expect("just listed");

@@ -53,6 +53,15 @@ reasons! {
     InsufficientGpuShare => "insufficient_gpu_share", "too few GPUs have a large enough share free";
     InsufficientGpuMemory => "insufficient_gpu_memory", "too few GPUs have enough memory free";
     GangIncomplete => "gang_incomplete", "has room, but not all tasks of the gang have";
+    ModelArchitectureUnsupported => "model_architecture_unsupported",
+        "its backend does not know the model's architecture";
+    BackendOsMismatch => "backend_os_mismatch", "the backend has no build for its operating system";
+    BackendArchMismatch => "backend_arch_mismatch", "the backend has no build for its CPU architecture";
+    BackendVendorMismatch => "backend_vendor_mismatch", "the backend has no build for its GPUs";
+    ComputeCapabilityTooLow => "compute_capability_too_low", "has GPUs that are too old for the backend";
+    GpuArchitectureUnsupported => "gpu_architecture_unsupported", "the backend is not built for its GPUs' architecture";
+    DriverTooOld => "driver_too_old", "has a driver that is too old for the backend";
+    QuantizationUnsupported => "quantization_unsupported", "its GPUs cannot serve such quantized weights";
     // A job waits because …
     QueueOrder => "queue_order", "waits behind the head of the queue";
     BackingOff => "backing_off", "waits before the next attempt";

@@ -36,7 +36,7 @@ const LATE: usize = 2;
 const GHOST: usize = 3;
 
 fn node(name: &str) -> NodeSpec {
-    let gpu = GpuShape { model: "l4".into(), vendor: None, memory: Bytes::from_gib(24), unified: false };
+    let gpu = GpuShape::of("l4", Bytes::from_gib(24));
     let shape = NodeShape {
         machine: None,
         os: Os::Linux,

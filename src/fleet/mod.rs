@@ -10,7 +10,8 @@ mod node;
 pub use classes::{Class, ClassId, ShapeGroup};
 pub use ledger::{GpuClaim, NodeClaim, Placement};
 pub use node::{
-    Foreign, GpuShape, GpuState, GpuStatus, NodeShape, NodeSpec, NodeState, NodeStatus, Reserved, SILENT_STATES,
+    Foreign, GpuShape, GpuState, GpuStatus, NodeShape, NodeSpec, NodeState, NodeStatus, Reliance, Reserved,
+    SILENT_STATES,
 };
 
 use std::sync::Arc;
@@ -121,6 +122,22 @@ impl Fleet {
         self.classes.shapes()
     }
 
+    /// Slots that classes were ever in: a bound on the index of a [`ClassId`].
+    pub fn class_slots(&self) -> usize {
+        self.classes.slots()
+    }
+
+    /// The classes of a shape whose members changed since so many of its changes were read; a class as often as it did,
+    /// and some may be empty by now. `None` where they are no longer known.
+    pub fn class_changes(&self, shape: usize, read: u64) -> Option<&[ClassId]> {
+        self.classes.changes(shape, read)
+    }
+
+    /// How many such changes there have been.
+    pub fn class_change_count(&self, shape: usize) -> u64 {
+        self.classes.change_count(shape)
+    }
+
     pub fn largest(&self) -> &Largest {
         &self.largest
     }
@@ -132,6 +149,13 @@ impl Fleet {
     pub fn set_node_state(&mut self, node: NodeId, state: NodeState) {
         self.change(node, |_, status| status.state = state);
         self.growth += 1;
+    }
+
+    /// Changes what is preferred, and nothing of what fits.
+    pub fn set_reliance(&mut self, node: NodeId, reliance: Reliance) {
+        if self.node(node).status.reliance != reliance {
+            self.change(node, |_, status| status.reliance = reliance);
+        }
     }
 
     pub fn set_gpu_state(&mut self, gpu: GpuId, state: GpuState) {
@@ -190,6 +214,7 @@ impl Fleet {
             }
         }
         for ((id, node), mut expected) in self.iter().zip(expected) {
+            expected.reliance = node.status.reliance;
             for (sum, gpu) in expected.gpus.iter_mut().zip(&node.status.gpus) {
                 (sum.state, sum.foreign) = (gpu.state, gpu.foreign);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::catalog::{CpuArch, Os, Vendor};
+use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
 use crate::units::{Bytes, GpuShare, MilliCpu, Money};
 
 /// A node as it is declared.
@@ -56,6 +56,26 @@ pub struct GpuShape {
     pub memory: Bytes,
     /// The memory is a part of the node's RAM.
     pub unified: bool,
+    /// Where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_capability: Option<ComputeCapability>,
+    /// Such as Hopper, or gfx1101; where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<Arc<str>>,
+}
+
+impl GpuShape {
+    /// A type of which no more is known than its name and its memory.
+    pub fn of(model: &str, memory: Bytes) -> GpuShape {
+        GpuShape {
+            model: Arc::from(model),
+            vendor: None,
+            memory,
+            unified: false,
+            compute_capability: None,
+            architecture: None,
+        }
+    }
 }
 
 /// A node's state as the control plane knows it.
@@ -117,10 +137,21 @@ impl Foreign {
     }
 }
 
+/// How far a node that is ready can be relied on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reliance {
+    /// A heartbeat has not come when it was due.
+    pub overdue: bool,
+    /// How often it has ceased to be ready of late.
+    pub flaps: u32,
+}
+
 /// How a node stands. Two nodes of one shape with equal status are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeStatus {
     pub state: NodeState,
+    /// Kept where a scheduler asks for it.
+    pub reliance: Reliance,
     pub cpu_taken: MilliCpu,
     pub ram_taken: Bytes,
     pub gpus: SmallVec<[GpuStatus; 8]>,
@@ -189,6 +220,7 @@ impl NodeStatus {
         };
         NodeStatus {
             state,
+            reliance: Reliance::default(),
             cpu_taken: MilliCpu::ZERO,
             ram_taken: Bytes::ZERO,
             gpus: shape.gpus.iter().map(|_| gpu).collect(),

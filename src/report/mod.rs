@@ -20,8 +20,8 @@ mod waits;
 
 pub use account::{JobAccount, ReplicaAccount, RunAccount};
 pub use jobs_csv::{JobRow, read_jobs_csv, write_jobs_csv};
-pub use load::LoadAccount;
 pub use line::{Filter, record_line};
+pub use load::LoadAccount;
 pub use log_file::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
 pub use metrics::{Definition, METRICS, Metrics, Value};
 pub use node_account::NodeAccount;

@@ -73,14 +73,17 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
         false => format!("jobs       {jobs} = {}\n", parts.join(" + ")),
     };
     let mishaps = [
-        ("retries", "retries"),
-        ("commits_refused", "commits refused"),
-        ("deadlines_expired", "deadlines expired"),
-        ("safety_broken", "times safety broken"),
+        ("retries", "retry", "retries"),
+        ("commits_refused", "commit refused", "commits refused"),
+        ("deadlines_expired", "deadline expired", "deadlines expired"),
+        ("safety_broken", "time safety broken", "times safety broken"),
     ];
     let mishaps: Vec<String> = (mishaps.iter())
-        .filter(|(name, _)| metrics.count(name) > 0)
-        .map(|(name, words)| format!("{} {words}", metrics.count(name)))
+        .filter(|(name, ..)| metrics.count(name) > 0)
+        .map(|(name, one, several)| match metrics.count(name) {
+            1 => format!("1 {one}"),
+            count => format!("{count} {several}"),
+        })
         .collect();
     if !mishaps.is_empty() {
         text.push_str(&format!("mishaps    {}\n", mishaps.join(", ")));
@@ -95,8 +98,12 @@ fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
     };
     let mut text = String::new();
     if metrics.get("queue_wait_max_seconds") != Some(Value::Undefined) {
+        let uncounted = match metrics.count("jobs_waiting") {
+            0 => "",
+            _ => "; without those that still wait",
+        };
         text.push_str(&format!(
-            "waited     {} on average, half {} or less, 95% {} or less, at most {}\n",
+            "waited     {} on average, half {} or less, 95% {} or less, at most {}{uncounted}\n",
             time("queue_wait_mean_seconds"),
             time("queue_wait_p50_seconds"),
             time("queue_wait_p95_seconds"),
@@ -152,7 +159,7 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
         Some(Value::Time(time)) if time > SimDuration::ZERO => format!(", makespan {}", about(time)),
         _ => String::new(),
     };
-    format!("allocated  {} on {}{makespan}\n", parts.join(", "), some(accounts.nodes.len(), "node"))
+    format!("allocated  of ready time: {} on {}{makespan}\n", parts.join(", "), some(accounts.nodes.len(), "node"))
 }
 
 /// `1 node`, `2 nodes`.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::deployment;
 use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
 use super::machines::{ARCH_WORDS, OS_WORDS};
@@ -9,7 +10,7 @@ use super::tree::{Node, Tree};
 use super::world::World;
 use crate::ids::{GpuId, NodeId};
 use crate::units::{Bytes, GpuShare, MilliCpu};
-use crate::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+use crate::workload::{Demand, Deployment, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 
 const GANGS: [(&str, Gang); 3] = [("anywhere", Gang::Anywhere), ("spread", Gang::Spread), ("packed", Gang::Packed)];
 
@@ -40,7 +41,11 @@ enum Gpus {
 }
 
 /// The demand of each replica of a job.
-pub(super) fn read(fields: &Fields<'_>, world: &World, report: &mut Report) -> Demand {
+pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Demand {
+    let deployment = deployment::read(fields, world, report);
+    if fields.has("model") {
+        return of_model(fields, deployment, world, report);
+    }
     let reason = "each narrows the choice to something else";
     let has_list = matches!(fields.get("gpus"), Some(Tree { node: Node::List(_), .. }));
     fields.exclusive(&["on", "pick_gpus"], reason, report);
@@ -74,6 +79,26 @@ pub(super) fn read(fields: &Fields<'_>, world: &World, report: &mut Report) -> D
     Demand { tasks, gang, pick, ..Demand::of(task) }
 }
 
+/// A model takes what follows from it, of the GPUs that are picked or of any.
+fn of_model(fields: &Fields<'_>, deployment: Option<Arc<Deployment>>, world: &World, report: &mut Report) -> Demand {
+    let reason = "each narrows the choice to something else";
+    fields.exclusive(&["gpus", "on", "pick_gpus"], reason, report);
+    let pick = match fields.get("gpus") {
+        None => picked(fields, world, report),
+        Some(tree) => match &tree.node {
+            Node::List(items) => Some(Pick::AllGpus(gpu_list(items, world, report))),
+            Node::Map(_) | Node::Scalar { .. } => {
+                let help = "write `[alpha/0, alpha/1]`, or `parameters: [--tensor-parallel-size=2]` for a number";
+                let message = format!("expected the GPUs for this model as a list, found {}", tree.kind());
+                report.error_with_help(tree.span, message, help);
+                None
+            }
+        },
+    };
+    deployment::check_pick(fields, pick.as_ref(), report);
+    Demand { pick, deployment, ..Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO)) }
+}
+
 fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
     let Some(tree) = fields.get("gpus") else {
         return if fields.has("gpu_memory") || fields.has("gpu") { Gpus::Count(1) } else { Gpus::None };
@@ -87,7 +112,9 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
     let Some(typed) = text(tree, "a number of GPUs, a part of one, or a list such as [alpha/0]", report) else {
         return Gpus::None;
     };
-    if world.node_names.find(typed.split('/').next().unwrap_or("")).is_some() {
+    // A number stays one, even where a node is called by it.
+    let is_number = typed.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'%'));
+    if !is_number && world.node_names.find(typed.split('/').next().unwrap_or("")).is_some() {
         report.error_with_help(
             tree.span,
             format!("expected a list of GPUs, found `{typed}`"),
@@ -111,8 +138,11 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
         }
         Ok(share) => Gpus::Share(share),
         Err(crate::units::UnitError::TooLarge { .. }) => {
-            let whole = typed.split('.').next().unwrap_or("2");
-            let help = format!("write `{whole}`, or a part such as `0.5`");
+            let whole = match typed.strip_suffix('%').map(|percent| percent.split('.').next().unwrap_or("")) {
+                Some(percent) => percent.parse::<u64>().map_or(2, |percent| percent.div_ceil(100)).to_string(),
+                None => typed.split('.').next().unwrap_or("2").to_string(),
+            };
+            let help = format!("write `{whole}` for whole ones, or a part of one such as `0.5` or `50%`");
             report.error_with_help(tree.span, format!("`{typed}` GPUs: several are taken whole, or one in part"), help);
             Gpus::None
         }
@@ -145,7 +175,15 @@ fn picked(fields: &Fields<'_>, world: &World, report: &mut Report) -> Option<Pic
             report.error_with_help(tree.span, message, "write `[alpha/0, beta/0]`");
             return None;
         };
+        if items.is_empty() {
+            let help = "write `[alpha/0, beta/0]`, or leave `pick_gpus` out to choose among all";
+            report.error_with_help(tree.span, "no GPU can be chosen from an empty list", help);
+            return None;
+        }
         return Some(Pick::Gpus(gpu_list(items, world, report)));
+    }
+    if refuse_nothing(fields, "on", "no node can be chosen from an empty list", "alpha", report) {
+        return None;
     }
     fields.get("on")?;
     let mut nodes: Vec<NodeId> = Vec::new();
@@ -155,6 +193,16 @@ fn picked(fields: &Fields<'_>, world: &World, report: &mut Report) -> Option<Pic
     nodes.sort_unstable();
     nodes.dedup();
     Some(Pick::Nodes(nodes))
+}
+
+/// An empty list would match nothing, and whoever wrote it meant something.
+fn refuse_nothing(fields: &Fields<'_>, key: &str, message: &str, example: &str, report: &mut Report) -> bool {
+    let Some(tree) = fields.get(key) else { return false };
+    let is_empty = matches!(&tree.node, Node::List(items) if items.is_empty());
+    if is_empty {
+        report.error_with_help(tree.span, message, format!("write `[{example}]`, or leave `{key}` out to allow all"));
+    }
+    is_empty
 }
 
 fn tasks(fields: &Fields<'_>, pick: Option<&Pick>, report: &mut Report) -> u32 {
@@ -178,6 +226,7 @@ fn gpu_demand(
 ) -> Option<GpuDemand> {
     let memory = fields.value::<Bytes>("gpu_memory", report);
     let mut models: Vec<Arc<str>> = Vec::new();
+    refuse_nothing(fields, "gpu", "no GPU is of a type from an empty list", "a100-80g", report);
     for (typed, span) in fields.items("gpu", "a GPU type", report) {
         models.extend(world.gpu_type(typed, span, report));
     }

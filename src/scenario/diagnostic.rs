@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::nearest::hint;
+
 /// Whether the file can be run all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -188,6 +190,9 @@ pub(super) struct Report {
     hushed: Vec<Span>,
 }
 
+/// Stands for the file where there is none.
+pub(super) const COMMAND_LINE: &str = "command line";
+
 /// Faults that are kept: nobody reads more, and each costs a passage over its line.
 const MAX_FAULTS: usize = 200;
 
@@ -259,15 +264,7 @@ impl Report {
         word: &str,
         names: impl Iterator<Item = &'n str>,
     ) {
-        let names: Vec<&str> = names.collect();
-        let help = match crate::nearest::nearest(word, names.iter().copied()) {
-            Some(near) => Some(format!("did you mean `{near}`?")),
-            None if names.is_empty() => None,
-            None if names.len() == 1 => Some(format!("there is only `{}`", names[0])),
-            None if names.len() <= 24 => Some(format!("known are {}", names.join(", "))),
-            None => Some(format!("known are {}, … ({} in all)", names[..12].join(", "), names.len())),
-        };
-        self.add(Severity::Error, span, message.into(), help);
+        self.add(Severity::Error, span, message.into(), hint(word, names));
     }
 
     pub fn warning(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
@@ -297,6 +294,11 @@ impl Report {
 
     pub fn has_errors(&self) -> bool {
         self.faults.iter().any(|fault| fault.severity == Severity::Error)
+    }
+
+    /// Whether it stands on the command line, and not in a file.
+    pub fn is_typed(&self, span: Span) -> bool {
+        &*self.sources[usize::from(span.source)].name == COMMAND_LINE
     }
 
     /// File, line and column at which a span begins.

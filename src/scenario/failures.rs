@@ -12,7 +12,6 @@ use super::lengths::{lengths, positive};
 use super::nodes::GPU_STATES;
 use super::tree::{Node, Tree};
 use super::world::World;
-use crate::control::Profile;
 use crate::engine::{Becomes, FailureModel, Fault, NodeTurn, Outage, Subject, Target, as_faults};
 use crate::fleet::GpuState;
 use crate::ids::{JobId, NodeId};
@@ -37,7 +36,6 @@ const MAX_FAILURES: usize = 1_000_000;
 /// What the failures of a file are read against.
 pub(super) struct Setting<'w> {
     pub world: &'w World,
-    pub profile: &'w Profile,
     pub seed: u64,
     pub until: Option<SimTime>,
 }
@@ -239,7 +237,6 @@ fn mishaps(
     if !is_active {
         return;
     }
-    let certain = found.iter().take(if kind == "starts" { 1 } else { 2 }).any(|chance| *chance == Permille::new(1000));
     for job in jobs {
         let arrival = &mut arrivals[job.index()];
         let course = Arc::make_mut(&mut arrival.course);
@@ -253,12 +250,6 @@ fn mishaps(
                 let (lost, late, repeated) = (found[0], found[1], found[2]);
                 course.mishaps.acks = Acks { lost, late, repeated, late_by: by };
             }
-        }
-        let for_ever = certain && setting.until.is_none() && setting.profile.retry_of(&arrival.spec).limit.is_none();
-        if for_ever {
-            let message = format!("`{}` would be tried again for ever", arrival.spec.name);
-            report.error_with_help(fields.key_span(kind), message, "write `until: 1h` in the file, or less than 100%");
-            return;
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::arrivals::arrivals;
 use super::demand;
+use super::deployment;
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text};
 use super::lengths::lengths;
@@ -95,6 +96,7 @@ pub(super) fn arrange(
             Ok(index) => {
                 cancellations.extend(draft.cancel_at.map(|at| (at, JobId::new(index))));
                 world.replicas.push(spec.replicas);
+                world.job_spans.push(draft.span);
                 arrivals.push(draft.arrival);
             }
             // Once for all copies of one entry.
@@ -113,6 +115,7 @@ pub(super) fn arrange(
 fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec<Draft>, report: &mut Report) {
     let mut known = FIELDS.to_vec();
     known.extend(demand::FIELDS.iter().filter(|key| **key != "replicas"));
+    known.extend(deployment::FIELDS);
     let Some(fields) = Fields::read(tree, "a job", &known, report) else { return };
     let name_tree = fields.require("name", "chat", report);
     let demand = demand::read(&fields, world, report);
@@ -222,36 +225,6 @@ fn generated(
     named.map(|(index, at)| (Arc::from(format!("{name}-{index:0width$}")), at)).collect()
 }
 
-/// A run that would never end is bad input, not a long wait.
-pub(super) fn refuse_endless(drafts: &[Draft], profile: &Profile, until: Option<SimTime>, report: &mut Report) {
-    let mut told = None;
-    for draft in drafts.iter().filter(|draft| until.is_none() && draft.cancel_at.is_none()) {
-        if repeats_for_ever(&draft.arrival, profile) && told != Some(draft.span) {
-            told = Some(draft.span);
-            let message =
-                format!("`{}` is started again for ever, so the run would never end", draft.arrival.spec.name);
-            report.error_with_help(draft.span, message, "write `until: 1h` in the file, or `cancel_at` for the job");
-        }
-    }
-}
-
-fn repeats_for_ever(arrival: &Arrival, profile: &Profile) -> bool {
-    let (spec, course) = (&arrival.spec, &arrival.course);
-    let policy = profile.retry_of(spec);
-    let unlimited = policy.limit.is_none();
-    if spec.analyse && course.analysis_fails {
-        return unlimited;
-    }
-    let Some(length) = course.run else { return false };
-    // A run as long as the longest pause makes the failures before it forgotten.
-    let forgiven = unlimited || (length >= policy.backoff.max && !length.is_zero());
-    match spec.restart {
-        Restart::Never => false,
-        Restart::OnFailure => course.ending == Ending::Failed && forgiven,
-        Restart::Always => forgiven,
-    }
-}
-
 /// All but the name.
 fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
     let replicas = fields.count("replicas", 1, report).unwrap_or(1);
@@ -271,7 +244,9 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         let help = "write a duration such as 1h, or leave `time_limit` out";
         report.error_with_help(fields.key_span("time_limit"), "a time limit of nothing lets nothing run", help);
     }
-    let restart = fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or_default();
+    // A model is served until it is cancelled.
+    let default = if demand.deployment.is_some() { Restart::Always } else { Restart::Never };
+    let restart = fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or(default);
     JobSpec {
         name: Arc::from(""),
         demand,

@@ -13,7 +13,7 @@ use super::profiles;
 use super::source::read_text;
 use super::trace_source::{self, TraceUse};
 use super::world::World;
-use super::{changes, failures, faults, jobs, nodes};
+use super::{changes, deployment, endless, failures, faults, jobs, nodes};
 use crate::control::Profile;
 use crate::engine::Rehearsal;
 use crate::expect::{Expectation, Reproduction, ShareAt};
@@ -28,7 +28,7 @@ pub struct Options {
     /// `PATH=VALUE`, in the order given.
     pub set: Vec<String>,
     pub seed: Option<String>,
-    /// A name or a path beside the file.
+    /// A name, or a path from where we stand.
     pub profile: Option<String>,
     pub until: Option<String>,
     /// An option of the profile that is to be as in the profile's base: `scheduler.filters.ready.unless`.
@@ -55,7 +55,7 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 20] = [
+pub(super) const FIELDS: [&str; 21] = [
     "scenario",
     "report",
     "seed",
@@ -68,6 +68,7 @@ pub(super) const FIELDS: [&str; 20] = [
     "matrix",
     "fleets",
     "machines",
+    "bandwidth",
     "nodes",
     "jobs",
     "trace",
@@ -203,6 +204,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     };
     let setting = jobs::Setting { profile: &profile, seed: head.seed, until: head.until };
     let mut drafts = jobs::read(&file, &mut world, &setting, report);
+    deployment::check_cached(&world, report);
     drafts.extend(traced);
     if world.nodes.is_empty() && !report.has_errors() {
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
@@ -212,14 +214,15 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
         report.warning(file.place(), "nothing is asked of these nodes", help);
     }
-    jobs::refuse_endless(&drafts, &profile, head.until, report);
     let (mut arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
     let profile = with_target(profile, target, &arrivals);
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let mut faults = faults::read(&file, &world, head.until, report);
-    let setting = failures::Setting { world: &world, profile: &profile, seed: head.seed, until: head.until };
+    let setting = failures::Setting { world: &world, seed: head.seed, until: head.until };
     faults.extend(failures::read(&file, &setting, &mut arrivals, report));
     faults.sort_by_key(|(at, _)| *at);
+    // After the failures, which say what never starts.
+    endless::refuse(&arrivals, &world.job_spans, &cancellations, (&profile, head.until), report);
     let setting = Setting { world: &world, arrivals: &arrivals, until: head.until, folder };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
     let evaluations = expectations::evaluations(&expectations, &reproductions);
@@ -268,8 +271,12 @@ fn head(file: &Fields<'_>, folder: &Path, as_in_base: Option<&str>, report: &mut
     let title = title.and_then(|tree| text(tree, "a sentence that says what must be so", report));
     let profile = match file.get("profile") {
         None => profiles::profile_with(DEFAULT_PROFILE, file.place(), folder, as_in_base, report),
-        Some(tree) => text(tree, "the name of a profile", report)
-            .and_then(|name| profiles::profile_with(name, tree.span, folder, as_in_base, report)),
+        Some(tree) => {
+            // What was typed on the command line was typed where we stand, and not beside the file.
+            let folder = if report.is_typed(tree.span) { Path::new("") } else { folder };
+            text(tree, "the name of a profile", report)
+                .and_then(|name| profiles::profile_with(name, tree.span, folder, as_in_base, report))
+        }
     };
     let tags = file.items("tags", "a tag", report);
     Head {

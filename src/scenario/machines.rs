@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
 use super::tree::{Node, Tree};
-use crate::catalog::{self, CpuArch, Os, Vendor};
+use crate::catalog::{self, ComputeCapability, CpuArch, Os, Vendor};
 use crate::fleet::{GpuShape, NodeShape, Reserved};
 use crate::units::{Bytes, MilliCpu, Money};
 
@@ -144,9 +144,18 @@ fn named(tree: &Tree, machines: &Machines, report: &mut Report) -> NodeShape {
 pub(super) fn from_catalog(name: &str, count: u32, memory: Option<Bytes>) -> Vec<GpuShape> {
     let Some(model) = catalog::gpu(name) else { return Vec::new() };
     let Some(memory) = memory.or(model.memory) else { return Vec::new() };
-    let vendor = Some(model.vendor);
-    let gpu = GpuShape { model: Arc::from(model.name), vendor, memory, unified: model.unified };
-    vec![gpu; count as usize]
+    vec![known(model, memory); count as usize]
+}
+
+/// A GPU of this model, with so much memory.
+fn known(model: &catalog::GpuModel, memory: Bytes) -> GpuShape {
+    GpuShape {
+        vendor: Some(model.vendor),
+        unified: model.unified,
+        compute_capability: model.compute_capability,
+        architecture: model.architecture.map(Arc::from),
+        ..GpuShape::of(model.name, memory)
+    }
 }
 
 fn gpus(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
@@ -216,7 +225,7 @@ fn gpu_group(tree: &Tree, report: &mut Report) -> Vec<GpuShape> {
         let name = text(tree, "a GPU type", report);
         return name.and_then(|name| one_gpu(name, None, tree, report)).into_iter().collect();
     }
-    let known = ["type", "count", "memory", "vendor", "unified"];
+    let known = ["type", "count", "memory", "vendor", "unified", "compute_capability", "architecture"];
     let Some(fields) = Fields::read(tree, "a group of GPUs", &known, report) else { return Vec::new() };
     let kind = fields.require("type", "a100-80g", report);
     let count = if fields.has("count") { fields.count("count", 1, report) } else { Some(1) };
@@ -235,6 +244,10 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
     let memory = fields.and_then(|fields| fields.value::<Bytes>("memory", report));
     let vendor = fields.and_then(|fields| fields.word("vendor", "a vendor", &VENDOR_WORDS, report));
     let unified = fields.and_then(|fields| fields.value::<bool>("unified", report));
+    let capability = fields.and_then(|fields| capability(fields, report));
+    let architecture =
+        fields.and_then(|fields| fields.text("architecture", "a GPU's architecture such as Hopper", report));
+    let architecture = architecture.map(Arc::from);
     match (catalog::gpu(name), memory) {
         (Some(model), None) if model.unified => {
             let help = format!("write `gpus: [{{type: {name}, memory: 144GiB}}]`, or name a machine that has it");
@@ -242,15 +255,23 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
             report.error_with_help(tree.span, message, help);
             None
         }
-        (Some(model), memory) => Some(GpuShape {
-            model: Arc::from(model.name),
-            vendor: vendor.or(Some(model.vendor)),
-            memory: memory.or(model.memory)?,
-            unified: unified.unwrap_or(model.unified),
-        }),
-        (None, Some(memory)) => {
-            Some(GpuShape { model: Arc::from(name), vendor, memory, unified: unified.unwrap_or(false) })
+        (Some(model), memory) => {
+            let known = known(model, memory.or(model.memory)?);
+            Some(GpuShape {
+                vendor: vendor.or(known.vendor),
+                unified: unified.unwrap_or(known.unified),
+                compute_capability: capability.or(known.compute_capability),
+                architecture: architecture.or(known.architecture.clone()),
+                ..known
+            })
         }
+        (None, Some(memory)) => Some(GpuShape {
+            vendor,
+            unified: unified.unwrap_or(false),
+            compute_capability: capability,
+            architecture,
+            ..GpuShape::of(name, memory)
+        }),
         (None, None) => {
             let names: Vec<&str> = catalog::gpus().iter().map(|model| model.name).collect();
             let message = format!("no GPU type is named `{name}`");
@@ -264,6 +285,12 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
             None
         }
     }
+}
+
+fn capability(fields: &Fields<'_>, report: &mut Report) -> Option<ComputeCapability> {
+    let tree = fields.get("compute_capability")?;
+    let typed = text(tree, "a compute capability such as 8.9", report)?;
+    typed.parse().map_err(|error: catalog::KindError| report.error(tree.span, error.to_string())).ok()
 }
 
 fn reserve(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::diagnostic::Report;
-use super::fields::{Fields, name, value, word};
+use super::diagnostic::{Report, Span};
+use super::fields::{Fields, name, text, value, word};
 use super::machines::{self, Machines};
 use super::tree::{Node, Tree};
 use super::world::{World, copies, gpu_index};
-use crate::engine::InitialNode;
+use crate::catalog;
+use crate::engine::{InitialNode, ModelFiles};
 use crate::fleet::{Foreign, GpuState, NodeShape, NodeSpec, NodeState};
 use crate::units::{Bytes, GpuShare};
 
@@ -35,13 +36,47 @@ const MAX_NODES: usize = 200_000;
 /// Reads `machines:` and `nodes:` into the world.
 pub(super) fn read(file: &Fields<'_>, world: &mut World, report: &mut Report) {
     let machines = machines::read(file.get("machines"), report);
+    let bandwidth = bandwidth(file, report);
     for tree in file.list("nodes", report) {
-        entry(tree, &machines, world, report);
+        entry(tree, &machines, bandwidth, world, report);
     }
 }
 
-fn entry(tree: &Tree, machines: &Machines, world: &mut World, report: &mut Report) {
-    let mut known = vec!["name", "count", "state", "foreign", "gpu_states"];
+/// How fast a node gets what it has not: `10Gbit/s`, `1.25GB/s` or `1GiB/s`, in bytes per second.
+fn bandwidth(fields: &Fields<'_>, report: &mut Report) -> Option<Bytes> {
+    let tree = fields.get("bandwidth")?;
+    let typed = text(tree, "a bandwidth such as 10Gbit/s", report)?;
+    let rate = typed.strip_suffix("/s").and_then(|amount| match amount.strip_suffix("bit") {
+        // The units of bits are decimal, and eight of them are a byte.
+        Some(bits) => Some(Bytes::new(format!("{bits}B").parse::<Bytes>().ok()?.get() / 8)),
+        None => amount.parse::<Bytes>().ok(),
+    });
+    match rate {
+        Some(rate) if rate > Bytes::ZERO => Some(rate),
+        Some(_) => {
+            report.error_with_help(tree.span, "a bandwidth of nothing brings nothing", "write `10Gbit/s`");
+            None
+        }
+        None => {
+            let help = "write an amount for each second, such as `10Gbit/s` or `1GiB/s`";
+            report.error_with_help(tree.span, format!("`{typed}` is not a bandwidth"), help);
+            None
+        }
+    }
+}
+
+/// Models whose weights lie there already.
+fn cached(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Vec<Arc<str>> {
+    let items = fields.items("cached", "the name of a model", report);
+    let full = |(typed, span): (&str, Span)| {
+        world.cached.push((typed.to_string(), span));
+        Arc::from(catalog::model(typed).map_or(typed, |model| model.name))
+    };
+    items.into_iter().map(full).collect()
+}
+
+fn entry(tree: &Tree, machines: &Machines, bandwidth: Option<Bytes>, world: &mut World, report: &mut Report) {
+    let mut known = vec!["name", "count", "state", "foreign", "gpu_states", "cached", "bandwidth"];
     known.extend(machines::FIELDS);
     let Some(fields) = Fields::read(tree, "a node", &known, report) else { return };
     let name_tree = fields.require("name", "alpha", report);
@@ -56,6 +91,10 @@ fn entry(tree: &Tree, machines: &Machines, world: &mut World, report: &mut Repor
         );
     }
     let gpus = gpus(&fields, name, &shape, report);
+    let files = ModelFiles {
+        cached: cached(&fields, world, report),
+        bandwidth: self::bandwidth(&fields, report).or(bandwidth),
+    };
     let names: Vec<Arc<str>> = match fields.get("count") {
         None => vec![Arc::from(name)],
         Some(tree) => {
@@ -78,7 +117,7 @@ fn entry(tree: &Tree, machines: &Machines, world: &mut World, report: &mut Repor
         }
         world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
         let spec = NodeSpec { name, shape: Arc::clone(&shape) };
-        world.nodes.push(InitialNode { spec, state, gpus: gpus.clone() });
+        world.nodes.push(InitialNode { spec, state, gpus: gpus.clone(), files: files.clone() });
     }
 }
 

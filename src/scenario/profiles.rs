@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::diagnostic::{Diagnostics, Report, SourceId, Span};
+use super::diagnostic::{COMMAND_LINE, Diagnostics, Report, SourceId, Span};
 use super::parse::parse;
 use super::profile_diff::{differences, set_back};
 use super::source::read_text;
@@ -24,10 +24,13 @@ macro_rules! builtin {
 builtin![
     "best-fit",
     "best-fit-openb",
+    "conservative",
     "dot-product",
     "dstack",
     "dstack-0.19.10",
     "dstack-0.22.5",
+    "easy",
+    "f1",
     "fgd",
     "fifo",
     "fifo-skipping",
@@ -39,7 +42,21 @@ builtin![
     "helios-sjf",
     "pack",
     "random",
-    "spread"
+    "rlscheduler-f1",
+    "rlscheduler-f1-backfill",
+    "rlscheduler-fcfs",
+    "rlscheduler-fcfs-backfill",
+    "rlscheduler-sjf",
+    "rlscheduler-sjf-backfill",
+    "rlscheduler-unicef",
+    "rlscheduler-unicef-backfill",
+    "rlscheduler-wfp3",
+    "rlscheduler-wfp3-backfill",
+    "sjf",
+    "smallest-first",
+    "spread",
+    "unicef",
+    "wfp3"
 ];
 
 /// Bases upon bases: more than anyone can follow.
@@ -57,6 +74,17 @@ pub fn load_profile(name_or_path: &str, folder: &Path) -> Result<Arc<Profile>, D
     load_profile_as_in_base(name_or_path, None, folder)
 }
 
+/// What is wrong or odd with the profile in a file.
+pub fn check_profile(path: &Path) -> Diagnostics {
+    let mut report = Report::default();
+    let typed = path.display().to_string();
+    let span = report.add_source(COMMAND_LINE, typed.as_str()).span(0, typed.len());
+    // A name without a folder or an ending would be that of a profile that comes with dryrack.
+    let path = if is_path(&typed) { path.to_path_buf() } else { Path::new(".").join(path) };
+    profile(&path.display().to_string(), span, Path::new(""), &mut report);
+    report.finish()
+}
+
 /// Likewise, with one option as the profile's base has it.
 pub fn load_profile_as_in_base(
     name_or_path: &str,
@@ -64,7 +92,7 @@ pub fn load_profile_as_in_base(
     folder: &Path,
 ) -> Result<Arc<Profile>, Diagnostics> {
     let mut report = Report::default();
-    let asked = report.add_source("command line", name_or_path);
+    let asked = report.add_source(COMMAND_LINE, name_or_path);
     let span = asked.span(0, name_or_path.len());
     let profile = profile_with(name_or_path, span, folder, option, &mut report);
     match (profile, report.has_errors()) {
@@ -76,8 +104,8 @@ pub fn load_profile_as_in_base(
 /// The options in which that profile differs from its base; those of one without a base are its own, and none.
 pub fn profile_options(name_or_path: &str, folder: &Path) -> Result<Vec<String>, Diagnostics> {
     let mut report = Report::default();
-    let span = report.add_source("command line", name_or_path).span(0, name_or_path.len());
-    match fold(name_or_path, span, folder, 0, &mut report) {
+    let span = report.add_source(COMMAND_LINE, name_or_path).span(0, name_or_path.len());
+    match fold(name_or_path, span, folder, &mut Vec::new(), &mut report) {
         Some((folded, Some(base))) => Ok(differences(&folded, &base)),
         Some((_, None)) => Ok(Vec::new()),
         None => Err(report.finish()),
@@ -97,13 +125,13 @@ pub(super) fn profile_with(
     as_in_base: Option<&str>,
     report: &mut Report,
 ) -> Option<Profile> {
-    let (mut folded, base) = fold(name_or_path, span, folder, 0, report)?;
+    let (mut folded, base) = fold(name_or_path, span, folder, &mut Vec::new(), report)?;
     if let Some(path) = as_in_base {
         let options = base.as_ref().map_or_else(Vec::new, |base| differences(&folded, base));
         match (&base, options.iter().any(|option| option == path)) {
             (Some(base), true) => set_back(&mut folded, base, path),
             _ => {
-                let typed = report.add_source("command line", format!("--as-in-base {path}"));
+                let typed = report.add_source(COMMAND_LINE, format!("--as-in-base {path}"));
                 let start = "--as-in-base ".len();
                 let message = format!("`{path}` is no option in which `{name_or_path}` differs from its base");
                 let names = options.iter().map(String::as_str);
@@ -112,8 +140,20 @@ pub(super) fn profile_with(
         }
     }
     let source = folded.span.source();
+    let heartbeat = |key| folded.get("heartbeat").and_then(|heartbeat| heartbeat.get(key)).map(|tree| tree.span);
+    let (grace, evict_after) = (heartbeat("grace"), heartbeat("evict_after"));
     let profile = read(folded, base.as_ref(), report)?;
     let is_builtin = is_builtin(name_or_path);
+    let kept = profile.heartbeat;
+    if let (Some(span), true) = (grace, kept.grace < kept.every && !is_builtin) {
+        let message = format!("a grace of {} is over before the next heartbeat, {} later", kept.grace, kept.every);
+        report.warning(span, message, format!("write {} or more, or a shorter `every`", kept.every));
+    }
+    if let (Some(span), true) = (evict_after, kept.evict_after < kept.grace && !is_builtin) {
+        let (evict_after, grace) = (kept.evict_after, kept.grace);
+        let message = format!("runs are given up after {evict_after} of silence, and the node only after {grace}");
+        report.warning(span, message, format!("write {grace} or more"));
+    }
     for fault in profile.faults() {
         let message = format!("profile `{}` {fault}", profile.name);
         report.error(if is_builtin { span } else { source.start() }, message);
@@ -130,12 +170,31 @@ fn is_path(name: &str) -> bool {
 }
 
 /// The profile's data with its bases folded in, and what it would be without itself.
-fn fold(name: &str, span: Span, folder: &Path, depth: usize, report: &mut Report) -> Option<(Tree, Option<Tree>)> {
-    if depth > MAX_BASES {
+/// `above` are those of which it is a base.
+fn fold(
+    name: &str,
+    span: Span,
+    folder: &Path,
+    above: &mut Vec<PathBuf>,
+    report: &mut Report,
+) -> Option<(Tree, Option<Tree>)> {
+    let path = folder.join(name);
+    let identity = if is_path(name) { std::fs::canonicalize(&path).unwrap_or(path) } else { PathBuf::from(name) };
+    if let Some(at) = above.iter().position(|known| *known == identity) {
+        let between: Vec<String> = above[at + 1..].iter().map(|known| format!("`{}`", shown(known))).collect();
+        let message = match between.is_empty() {
+            true => format!("`{name}` is its own base"),
+            false => format!("`{name}` is its own base, by way of {}", between.join(" and ")),
+        };
+        report.error_with_help(span, message, "name another profile, such as `first-fit`, as `base` here");
+        return None;
+    }
+    if above.len() > MAX_BASES {
         let message = format!("`{name}` is the base of a base, more than {MAX_BASES} deep");
         report.error_with_help(span, message, "let one profile in the row be whole, without a `base`");
         return None;
     }
+    above.push(identity);
     let (source, text, folder) = source_of(name, span, folder, report)?;
     let mut tree = parse(&text, source, report)?;
     let Node::Map(entries) = &mut tree.node else {
@@ -155,8 +214,12 @@ fn fold(name: &str, span: Span, folder: &Path, depth: usize, report: &mut Report
         report.error(base.span, format!("expected the name of a profile as `base`, found {}", base.kind()));
         return None;
     };
-    let (below, _) = fold(base_name, base.span, &folder, depth + 1, report)?;
+    let (below, _) = fold(base_name, base.span, &folder, above, report)?;
     Some((below.clone().overlaid(tree), Some(below)))
+}
+
+fn shown(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 fn source_of(name: &str, span: Span, folder: &Path, report: &mut Report) -> Option<(SourceId, Arc<str>, PathBuf)> {

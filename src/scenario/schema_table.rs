@@ -1,16 +1,20 @@
 //! What the schema says of each key, in the order in which editors offer them.
 
+use super::deployment::{BACKENDS, CATEGORIES, STRATEGIES};
 use super::faults::NODE_TURNS;
 use super::machines::{ARCH_WORDS, OS_WORDS};
 use super::nodes::{GPU_STATES, NODE_STATES};
 use super::profiles::profile_names;
 use super::schema::{Kind, Shape};
 use super::trace_source::FORMATS;
+use crate::catalog::models;
 use crate::event::{Outcome, Phase, Reason};
 use crate::expect::{EventName, Judgement};
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
 const MEMORY: Kind = Kind::Amount("80GiB");
+const BANDWIDTH: Kind = Kind::Amount("10Gbit/s or 1GiB/s");
+const MODEL: Kind = Kind::Either(&[Kind::Offered(model_names), Kind::Map("model")]);
 const PERCENT: Kind = Kind::Amount("95%");
 const RATE: Kind = Kind::Amount("10/h");
 const NUMBER: Kind = Kind::Amount("0.8");
@@ -43,6 +47,15 @@ fn states() -> Vec<&'static str> {
     both(of_jobs, both(of_hardware, judged))
 }
 
+/// As the hub has them, and in short.
+fn model_names() -> Vec<&'static str> {
+    models().iter().flat_map(|model| [model.short_name(), model.name]).collect()
+}
+
+fn words<W>(table: &'static [(&'static str, W)]) -> Vec<&'static str> {
+    table.iter().map(|(name, _)| *name).collect()
+}
+
 fn reasons() -> Vec<&'static str> {
     Reason::ALL.iter().map(|reason| reason.name()).collect()
 }
@@ -70,6 +83,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("matrix", Kind::Named(&Kind::Some(&Kind::Text)), "A test for each combination of these values"),
             ("fleets", Kind::Named(&Kind::ListOf(&NODE)), "Nodes under a name, for `{fleet: name}` in `nodes`"),
             ("machines", Kind::Named(&Kind::Map("machine")), "Machines that the catalog does not have"),
+            ("bandwidth", BANDWIDTH, "How fast nodes get the weights of models; no time if not given"),
             ("nodes", NODES, "What there is"),
             ("jobs", Kind::ListOf(&Kind::Map("job")), "What is asked of it"),
             ("trace", TRACE, "A recorded workload by name (`dryrack trace list`)"),
@@ -143,6 +157,8 @@ pub(super) const SHAPES: &[Shape] = &[
                 "At the beginning; ready if not given",
             ),
             ("foreign", Kind::Named(&Kind::Map("foreign_use")), "What others hold of each GPU, from its index"),
+            ("cached", Kind::Some(&Kind::Text), "Models whose weights lie there already"),
+            ("bandwidth", BANDWIDTH, "How fast it gets the weights of others"),
             (
                 "gpu_states",
                 Kind::Named(&Kind::Words(|| GPU_STATES.map(|(name, _)| name).to_vec())),
@@ -177,6 +193,8 @@ pub(super) const SHAPES: &[Shape] = &[
             ("memory", MEMORY, "Of each"),
             ("vendor", Kind::Words(|| vec!["nvidia", "amd", "ascend", "apple"]), "Who made it"),
             ("unified", Kind::Flag, "Its memory is a part of RAM"),
+            ("compute_capability", NUMBER, "Of NVIDIA, such as 8.9"),
+            ("architecture", Kind::Text, "Such as Hopper, or gfx1101"),
         ],
     },
     Shape {
@@ -239,6 +257,42 @@ pub(super) const SHAPES: &[Shape] = &[
             ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "Only nodes with this"),
             ("on", Kind::Some(&Kind::Text), "Only these nodes, picked by hand"),
             ("pick_gpus", Kind::ListOf(&Kind::Text), "Only these GPUs, picked by hand"),
+            ("model", MODEL, "A model to be served, of the catalog (`dryrack catalog models`) or by its figures"),
+            ("backend", Kind::Words(|| words(&BACKENDS)), "What serves it; vllm if not given"),
+            ("placement", Kind::Words(|| words(&STRATEGIES)), "How replicas lie; spread if not given"),
+            ("distributed", Kind::Flag, "Whether a replica may lie on several nodes; false if not given"),
+            ("selector", Kind::Named(&Kind::Text), "Only nodes with these labels"),
+            ("gpus_per_replica", Kind::Whole, "So many of the picked GPUs for each replica; all if not given"),
+            ("parameters", Kind::ListOf(&Kind::Text), "Of the backend, such as --tensor-parallel-size=4"),
+            ("environment", Kind::Named(&Kind::Text), "Variables of the backend"),
+        ],
+    },
+    Shape {
+        name: "model",
+        called: &["a model"],
+        required: &["name"],
+        fields: &[
+            ("name", Kind::Text, "Its own, or that of a model of the catalog of which only some figures differ"),
+            ("category", Kind::Some(&Kind::Words(|| words(&CATEGORIES))), "What it is for; llm if not given"),
+            ("architecture", Kind::Text, "The first of `architectures` in its config"),
+            ("weights", MEMORY, "The sum of its weight files"),
+            ("heads", Kind::Whole, "Attention heads"),
+            ("vision_heads", Kind::Whole, "Attention heads of its vision part"),
+            ("vocabulary", Kind::Whole, "Tokens"),
+            ("quantization", Kind::Text, "Of its weights, such as fp8, awq or gptq"),
+            ("gguf", Kind::Map("gguf"), "What its GGUF file takes, for llama-box"),
+        ],
+    },
+    Shape {
+        name: "gguf",
+        called: &["an estimate of a GGUF file"],
+        required: &["layers", "layer_memory", "fixed_memory", "ram_offloaded", "ram_unoffloaded"],
+        fields: &[
+            ("layers", Kind::Whole, "That can lie on GPUs"),
+            ("layer_memory", MEMORY, "GPU memory of each layer there"),
+            ("fixed_memory", MEMORY, "GPU memory besides, on each GPU used"),
+            ("ram_offloaded", MEMORY, "RAM with every layer on a GPU"),
+            ("ram_unoffloaded", MEMORY, "RAM with none"),
         ],
     },
     Shape {
@@ -319,7 +373,11 @@ pub(super) const SHAPES: &[Shape] = &[
         required: &[],
         fields: &[
             ("name", Kind::Text, "As `dryrack trace list` has it"),
-            ("format", Kind::Words(|| FORMATS.map(|(name, _)| name).to_vec()), "Of a file without a name among the known traces"),
+            (
+                "format",
+                Kind::Words(|| FORMATS.map(|(name, _)| name).to_vec()),
+                "Of a file without a name among the known traces",
+            ),
             ("list", Kind::Text, "One of its lists"),
             ("file", Kind::Text, "A list of tasks beside the scenario or in the folder that DRYRACK_DATA names"),
             ("nodes", Kind::Words(|| vec!["all", "gpu", "none"]), "Which of its nodes are taken"),
@@ -331,7 +389,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("skip", Kind::Whole, "So many of the first tasks are left out"),
             ("order", Kind::Text, "A file that names tasks in the order in which they come, one a second, to stay"),
             ("ranks", Kind::Text, "A file of `RANK NODE`: the order in which ties between nodes are broken"),
-            ("from", Kind::Text, "A date: what came before is left out, and the run starts with the first task from then on"),
+            (
+                "from",
+                Kind::Text,
+                "A date: what came before is left out, and the run starts with the first task from then on",
+            ),
             ("to", Kind::Text, "A date: what came later is left out"),
             ("estimates", Kind::Words(|| vec!["recorded", "exact"]), "What a task is said to run"),
             ("tune", PERCENT, "Tasks come in random order, and are copied until they ask for so much of all GPUs"),

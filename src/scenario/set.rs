@@ -3,7 +3,7 @@
 //! `--set nodes.alpha.state=not_ready` names a list's entry by its `name` (or `profile`), or by its place from 0. The
 //! value is YAML. What is wrong with it is shown where it was typed, because that is where its span lies.
 
-use super::diagnostic::{Report, Span};
+use super::diagnostic::{COMMAND_LINE, Report, Span};
 use super::parse::parse;
 use super::tree::{Entry, Node, Tree};
 
@@ -24,7 +24,7 @@ struct Step {
 /// Applies one override.
 pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
     let prefix = format!("{} ", over.option);
-    let source = report.add_source("command line", format!("{prefix}{}", over.argument));
+    let source = report.add_source(COMMAND_LINE, format!("{prefix}{}", over.argument));
     let whole = source.span(prefix.len(), prefix.len() + over.argument.len());
     let (path, value_start) = match (over.path, over.argument.find('=')) {
         ("", Some(at)) => (&over.argument[..at], prefix.len() + at + 1),
@@ -41,6 +41,11 @@ pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
     if steps.iter().any(|step| step.name.is_empty()) {
         let help = "write names with dots between them, for example nodes.alpha.state";
         return report.error_with_help(whole, format!("`{path}` is not a path"), help);
+    }
+    if over.path.is_empty() && over.argument[value_start - prefix.len()..].trim().is_empty() {
+        let help =
+            "write a value behind the `=`, for example nodes.alpha.state=not_ready or 'jobs=[{name: chat, gpus: 1}]'";
+        return report.error_with_help(whole, format!("`{path}` is set to nothing"), help);
     }
     // Spaces in place of what stands before it, so that the value's spans lie where it was typed.
     let text = format!("{}{}", " ".repeat(value_start), &over.argument[value_start - prefix.len()..]);

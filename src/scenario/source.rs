@@ -1,10 +1,11 @@
 //! Files as text: read whole, up to a limit, and only if they are text.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::diagnostic::{Report, SourceId, Span};
+use crate::nearest::nearest;
 
 /// Bytes of the largest file that is read. A job takes about a hundred.
 pub(super) const MAX_BYTES: u64 = 16 << 20;
@@ -25,7 +26,9 @@ pub(super) fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -
     // One byte beyond the limit tells that there is more; how much is not asked, because a pipe does not know.
     let read = opened.and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
     if let Err(error) = read {
-        refuse(format!("cannot read `{name}`: {}", plain(&error)), "check the path", asked);
+        let near = nearest_path(path).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
+        let help = near.map_or("check the path".to_string(), |near| format!("did you mean `{}`?", near.display()));
+        refuse(format!("cannot read `{name}`: {}", plain(&error)), &help, asked);
         return None;
     }
     if bytes.len() as u64 > MAX_BYTES {
@@ -52,6 +55,28 @@ pub(super) fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -
             None
         }
     }
+}
+
+/// What is there and most like a path that is not: up to the first part of it that is missing, and for that the nearest
+/// name in its folder.
+pub fn nearest_path(path: &Path) -> Option<PathBuf> {
+    let mut there = PathBuf::new();
+    for part in path.components() {
+        let next = there.join(part);
+        if next.exists() {
+            there = next;
+            continue;
+        }
+        let folder = if there == Path::new("") { Path::new(".") } else { &there };
+        let entries = std::fs::read_dir(folder).ok()?;
+        let mut names: Vec<String> =
+            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        let word = part.as_os_str().to_str()?;
+        let near = nearest(word, names.iter().map(String::as_str))?;
+        return Some(there.join(near));
+    }
+    None
 }
 
 /// What the system says, without its number.

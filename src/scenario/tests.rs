@@ -47,6 +47,21 @@ reproduces:
     assert_eq!(loaded.reproductions[0].and.len(), 1);
 }
 
+#[test]
+fn a_number_of_gpus_is_one_though_a_node_is_called_by_it() {
+    let text = "\
+scenario: Nodes called by numbers
+nodes: [{name: 1, machine: a100-80g-x2}, {name: 2, machine: a100-80g-x2}]
+jobs: [{name: counted, gpus: 1}, {name: picked, gpus: [1/0]}, {name: placed, gpus: 2, on: 2}]
+";
+    let loaded = loaded(text);
+    let demand = |job: usize| &loaded.rehearsal.arrivals[job].spec.demand;
+    let count = |job: usize| demand(job).task.gpus.as_ref().map(|gpus| gpus.count);
+    assert_eq!((count(0), demand(0).pick.is_none()), (Some(1), true));
+    assert_eq!((count(1), demand(1).pick.is_some()), (Some(1), true));
+    assert_eq!(count(2), Some(2));
+}
+
 fn roots() -> crate::trace::Roots {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     crate::trace::Roots { carried: Some(folder.join("traces")), ..crate::trace::Roots::default() }

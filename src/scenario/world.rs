@@ -18,6 +18,12 @@ pub(super) struct World {
     pub job_names: NameTable,
     /// Replicas of each job.
     pub replicas: Vec<u32>,
+    /// Where each job is named.
+    pub job_spans: Vec<Span>,
+    /// Models that the file describes.
+    pub models: BTreeSet<String>,
+    /// Models that some node has a copy of, as typed.
+    pub cached: Vec<(String, Span)>,
     /// GPU types that some node has.
     pub gpu_types: BTreeSet<Arc<str>>,
     /// Shapes seen so far; asked for membership alone.

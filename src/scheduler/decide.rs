@@ -134,7 +134,7 @@ fn histogram(rows: &[Row], verdicts: &[Verdict]) -> Histogram {
     histogram
 }
 
-fn claim(node: NodeId, load: Load) -> NodeClaim {
+pub(super) fn claim(node: NodeId, load: Load) -> NodeClaim {
     NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus }
 }
 
@@ -226,7 +226,8 @@ fn consolidated(
 ) -> Option<Candidate> {
     let fit: Vec<usize> = fit_rows(rows, verdicts).map(|(index, _)| index).collect();
     let shares = consolidate(demand, options.gpus, rows, &fit)?;
-    let claim = |(node, index, tasks): (NodeId, usize, u32)| claim(node, fit::fill(demand, choice, &rows[index], tasks));
+    let claim =
+        |(node, index, tasks): (NodeId, usize, u32)| claim(node, fit::fill(demand, choice, &rows[index], tasks));
     Some(Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO })
 }
 

@@ -154,6 +154,14 @@ impl<'a> GpuChoice<'a> {
         GpuChoice { order: options.gpus, needs: Some((&options.target, draw)) }
     }
 
+    /// Of the options, but where the choice is made elsewhere or makes no difference: whole GPUs are taken in order.
+    pub fn in_order_or(options: &'a SchedulerOptions, draw: Draw, demand: &Demand) -> GpuChoice<'a> {
+        match options.gpus {
+            GpuOrder::LeastFragmentation if fragment::shared(demand).is_none() => GpuChoice::in_order(GpuOrder::First),
+            _ => GpuChoice::new(options, draw),
+        }
+    }
+
     /// By an order that looks at nothing but the GPUs: enough where it is asked whether, and not which.
     fn in_order(order: GpuOrder) -> GpuChoice<'a> {
         let order = match order {

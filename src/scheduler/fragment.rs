@@ -84,23 +84,40 @@ fn useless_to(wanted: &TaskShape, shape: &NodeShape, free: &Free) -> (Cause, u64
 
 /// How good it is to put one task here, from 0 to 100: the logistic function of the GPUs that become useful, truncated.
 pub fn score(target: &Target, demand: &Demand, row: &Row) -> u32 {
+    score_by(demand, row, |free| fragment(target, row.shape, free))
+}
+
+/// Likewise, by a measure of fragments from elsewhere.
+pub fn score_by(demand: &Demand, row: &Row, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
     let free = Free::of(row);
-    let before = fragment(target, row.shape, &free);
-    let after = |index: Option<usize>| match shared(demand) {
-        Some(share) => after_share(target, demand, row, &free, (index.expect("a GPU to share"), share)),
-        None => fragment(target, row.shape, &after_tightest(demand, row, &free)),
-    };
-    match shared(demand) {
-        None => gain(before, after(None)),
-        Some(_) => claimable(demand, row).into_iter().map(|index| gain(before, after(Some(index)))).max().unwrap_or(0),
+    let before = fragment(&free);
+    let Some(share) = shared(demand) else { return gain(before, fragment(&after_tightest(demand, row, &free))) };
+    // GPUs of which equal parts are free differ in nothing that is measured, if they are of one type.
+    let mut seen: SmallVec<[(u32, usize); 8]> = SmallVec::new();
+    let models = |index: usize| &row.shape.gpus[index].model;
+    let mut best = 0;
+    for claim in fit::claimable(demand, row) {
+        let index = usize::from(claim.index);
+        let left = free.gpus[index];
+        if seen.iter().any(|(known, other)| *known == left && models(*other) == models(index)) {
+            continue;
+        }
+        seen.push((left, index));
+        best = best.max(gain(before, fragment(&after_share(demand, &free, (index, share)))));
     }
+    best
 }
 
 /// Likewise, of one task that takes its part of this GPU; zero where it takes whole GPUs or several.
 pub fn score_of_gpu(target: &Target, demand: &Demand, row: &Row, index: usize) -> u32 {
+    score_of_gpu_by(demand, row, index, |free| fragment(target, row.shape, free))
+}
+
+/// Likewise, by a measure of fragments from elsewhere.
+pub fn score_of_gpu_by(demand: &Demand, row: &Row, index: usize, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
     let Some(share) = shared(demand) else { return 0 };
     let free = Free::of(row);
-    gain(fragment(target, row.shape, &free), after_share(target, demand, row, &free, (index, share)))
+    gain(fragment(&free), fragment(&after_share(demand, &free, (index, share))))
 }
 
 fn gain(before: f64, after: f64) -> u32 {
@@ -109,7 +126,7 @@ fn gain(before: f64, after: f64) -> u32 {
 }
 
 /// The share of a task that takes a part of one GPU.
-fn shared(demand: &Demand) -> Option<GpuShare> {
+pub fn shared(demand: &Demand) -> Option<GpuShare> {
     let gpus = demand.task.gpus.as_ref().filter(|gpus| gpus.count == 1)?;
     match gpus.take {
         GpuTake::Share(share) if share < GpuShare::WHOLE => Some(share),
@@ -117,15 +134,11 @@ fn shared(demand: &Demand) -> Option<GpuShare> {
     }
 }
 
-fn claimable(demand: &Demand, row: &Row) -> SmallVec<[usize; 8]> {
-    fit::claimable(demand, row).into_iter().map(|claim| usize::from(claim.index)).collect()
-}
-
-fn after_share(target: &Target, demand: &Demand, row: &Row, free: &Free, (index, share): (usize, GpuShare)) -> f64 {
+fn after_share(demand: &Demand, free: &Free, (index, share): (usize, GpuShare)) -> Free {
     let mut after = free.clone();
     after.cpu = after.cpu.saturating_sub(demand.task.cpu);
     after.gpus[index] -= share.get();
-    fragment(target, row.shape, &after)
+    after
 }
 
 /// The fullest GPUs that will do are taken, the lowest index first among equals.

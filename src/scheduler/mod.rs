@@ -6,13 +6,15 @@
 
 mod consolidate;
 mod decide;
+mod draw;
 mod examine;
 mod filter;
-mod draw;
 mod fit;
 mod fragment;
+mod memo;
 mod options;
 mod queue;
+mod ranking;
 mod row;
 mod scorer;
 mod select;
@@ -23,10 +25,11 @@ pub use draw::Draw;
 pub use examine::{Examination, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use options::{
-    Backfill, Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey, SchedulerOptions, ScorerName, Ties,
-    Unfit, WeightedScorer,
+    Backfill, Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey,
+    SchedulerOptions, ScorerName, Ties, Unfit, WeightedScorer,
 };
 pub use queue::{Entry, QueueKey, WaitQueue};
+pub use ranking::{Caching, Rankings};
 pub use row::{Grouping, Row};
 pub use select::{Selectable, is_pick_selectable, on_gpu, on_node, select};
 pub use target::{Target, TargetShape, TaskShape};

@@ -150,6 +150,16 @@ pub enum ScorerName {
     GpuClustering,
     /// The smallest product of what is asked and what is free.
     DotProduct,
+    /// The node that can be relied on most: whose heartbeat is on time, that has been ready throughout, whose GPUs are
+    /// sound.
+    Readiness,
+}
+
+impl SchedulerOptions {
+    /// Whether anything asks how far a node can be relied on.
+    pub fn asks_for_reliance(&self) -> bool {
+        self.scorers.iter().any(|scorer| scorer.stage == ScorerName::Readiness)
+    }
 }
 
 impl ScorerName {
@@ -163,6 +173,7 @@ impl ScorerName {
             ScorerName::GpuPacking => "gpu_packing",
             ScorerName::GpuClustering => "gpu_clustering",
             ScorerName::DotProduct => "dot_product",
+            ScorerName::Readiness => "readiness",
         }
     }
 }

@@ -84,9 +84,7 @@ fn rank_of(key: OrderKey, entry: &Entry) -> u64 {
             ascending(libm::log10(estimate) * tasks + 870.0 * libm::log10(seconds))
         }
         OrderKey::Wfp3Rlscheduler => ascending(-libm::pow(waited_as_there / estimate, 3.0) * tasks),
-        OrderKey::UnicefRlscheduler => {
-            ascending(-(waited_as_there + 1e-15) / (libm::log2(tasks + 1e-15) * estimate))
-        }
+        OrderKey::UnicefRlscheduler => ascending(-(waited_as_there + 1e-15) / (libm::log2(tasks + 1e-15) * estimate)),
     }
 }
 

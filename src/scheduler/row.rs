@@ -126,6 +126,13 @@ pub fn ideal_rows<'a>(fleet: &'a Fleet, demand: &Demand) -> Vec<Row<'a>> {
     }
 }
 
+impl ShapeGroup {
+    /// All its nodes, ready and empty.
+    pub(super) fn row(&self) -> Row<'_> {
+        ideal_row(self, self.first, self.count)
+    }
+}
+
 fn ideal_row(group: &ShapeGroup, first: NodeId, count: u32) -> Row<'_> {
     let members = Members::Node(first);
     Row { shape: &group.shape, status: &group.idle, picked: true, gpus: None, count, members }
@@ -133,6 +140,11 @@ fn ideal_row(group: &ShapeGroup, first: NodeId, count: u32) -> Row<'_> {
 
 fn gpus_on(pick: &Pick, node: NodeId) -> Option<SmallVec<[u16; 8]>> {
     pick.gpus_on(node).map(SmallVec::from_vec)
+}
+
+/// A class that has members, for a demand that picks nothing.
+pub fn row_of_class(class: &Class) -> Row<'_> {
+    class_row(class, class.len(), true)
 }
 
 fn class_row(class: &Class, count: usize, picked: bool) -> Row<'_> {

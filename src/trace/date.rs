@@ -7,7 +7,8 @@ pub fn parse(text: &str) -> Option<SimTime> {
     let (date, time) = text.split_once([' ', 'T'])?;
     let [year, month, day] = numbers(date, '-')?;
     let [hour, minute, second] = numbers(time, ':')?;
-    let is_date = (1970..2500).contains(&year) && (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day);
+    let is_date =
+        (1970..2500).contains(&year) && (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day);
     if !is_date || hour > 23 || minute > 59 || second > 59 {
         return None;
     }

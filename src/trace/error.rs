@@ -75,6 +75,13 @@ pub enum TraceError {
     #[error("{address} gave content with sha256 {found}, expected {expected}; nothing was kept")]
     WrongDownload { address: String, found: String, expected: String },
 
+    #[error(
+        "{why}\ndownload it by hand from one of its addresses and put it at {}, plain, or with .gz added if it is \
+         compressed; `dryrack trace verify` says whether it is right",
+        into.display()
+    )]
+    NotFetched { why: Box<TraceError>, into: PathBuf },
+
     /// Every address of a file failed, or several files did.
     #[error("{}", joined(attempts))]
     AllFailed { attempts: Vec<TraceError> },

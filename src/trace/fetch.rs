@@ -127,7 +127,13 @@ fn download(file: &TraceFile, cache: &Path, curl: &str) -> Result<GotFile, Trace
             Err(failure) => failures.push(failure),
         }
     }
-    Err(TraceError::from_attempts(failures))
+    let is_unreached = failures.iter().any(|failure| matches!(failure, TraceError::Download { .. }));
+    let why = TraceError::from_attempts(failures);
+    Err(match is_unreached {
+        true => TraceError::NotFetched { why: Box::new(why), into: cache.join(&file.name) },
+        // By hand it would be no better.
+        false => why,
+    })
 }
 
 fn download_one(file: &TraceFile, address: &str, cache: &Path, curl: &str) -> Result<PathBuf, TraceError> {
@@ -372,6 +378,10 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(told.starts_with(&format!("failed to download {address}: ")) && told.contains("404"), "{told}");
+        let into = folder.path().join("cache/traces/tiny-1/tiny.csv");
+        let next =
+            format!("\ndownload it by hand from one of its addresses and put it at {}, plain, or", into.display());
+        assert!(told.contains(&next), "{told}");
         assert_eq!(kept(folder.path()), [""; 0]);
     }
 

@@ -172,8 +172,7 @@ mod tests {
                     u,7f04ca,j,1,Killed,2017-10-01 00:00:00,2\n";
         let trace = read_tasks_from(Path::new("log.csv"), text.as_bytes()).unwrap();
         let seen: Vec<_> = trace.tasks.iter().map(|task| (task.name.as_str(), task.gpus, task.outcome)).collect();
-        let wanted =
-            [("line-3", Some(1), Some(Outcome::Cancelled)), ("line-2", Some(8), Some(Outcome::Completed))];
+        let wanted = [("line-3", Some(1), Some(Outcome::Cancelled)), ("line-2", Some(8), Some(Outcome::Completed))];
         assert_eq!(seen, wanted);
         assert_eq!(trace.tasks[1].submit, SimTime::from_secs(1_506_816_045));
         assert_eq!(trace.tasks[1].virtual_cluster.as_deref(), Some("7f04ca"));
@@ -183,7 +182,10 @@ mod tests {
     #[test]
     fn what_is_wrong_in_a_line_is_pointed_at() {
         let rows = [
-            ("u,v,j,8,Pass,2017-10-32 00:00:45,1", "log.csv:2:14: expected a date such as 2017-10-09 07:01:55, found `2017-10-32 00:00:45`"),
+            (
+                "u,v,j,8,Pass,2017-10-32 00:00:45,1",
+                "log.csv:2:14: expected a date such as 2017-10-09 07:01:55, found `2017-10-32 00:00:45`",
+            ),
             ("u,v,j,8,Lost,2017-10-02 00:00:45,1", "log.csv:2:9: expected Pass, Killed or Failed, found `Lost`"),
             ("u,v,j,8,Pass,2017-10-02 00:00:45,-1", "log.csv:2:34: expected a duration in seconds, found `-1`"),
         ];

@@ -4,9 +4,9 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use super::error::TraceError;
+use super::helios;
 use super::index::{Format, Index};
 use super::locate::{Located, Roots, locate};
-use super::helios;
 use super::openb;
 use super::row::{NodeTrace, TaskTrace};
 use super::sum::Summing;

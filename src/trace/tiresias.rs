@@ -16,9 +16,9 @@ use super::table::{Table, gather};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span, open_lines};
 
-const JOB_COLUMNS: [&str; 7] =
-    ["job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval"];
-const CLUSTER_COLUMNS: [&str; 5] = ["num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node"];
+const JOB_COLUMNS: [&str; 7] = ["job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval"];
+const CLUSTER_COLUMNS: [&str; 5] =
+    ["num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node"];
 
 /// More nodes than any cluster has.
 const MOST_NODES: u64 = 1_000_000;
@@ -82,7 +82,8 @@ pub fn read_nodes_from(file: &Path, input: impl BufRead) -> Result<NodeTrace, Tr
 fn cluster<R: BufRead>(lines: &Lines<R>, fields: &[Span; 5]) -> Result<Vec<TraceNode>, TraceError> {
     let [switches, per_switch, gpus, cpus, ram] = fields;
     let expected = "a number of nodes up to a million in all";
-    let (number, each): (u32, u32) = (lines.whole(switches, "a number of switches")?, lines.whole(per_switch, expected)?);
+    let (number, each): (u32, u32) =
+        (lines.whole(switches, "a number of switches")?, lines.whole(per_switch, expected)?);
     if u64::from(number) * u64::from(each) > MOST_NODES {
         return Err(lines.wrong(per_switch, expected, NotDecimal::TooLarge));
     }

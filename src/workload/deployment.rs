@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::{Category, Served, Server};
 use crate::units::Bytes;
 
 /// What a user states of a model to be served. What it takes of a GPU follows from it and from the scheduler's rules.
@@ -24,6 +25,17 @@ pub struct Deployment {
     pub arguments: Vec<Arc<str>>,
     /// Environment variables of the backend, which some schedulers read.
     pub environment: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl Deployment {
+    /// What the table of compatibility is asked about.
+    pub fn served(&self) -> Served<'_> {
+        Served {
+            backend: self.backend.server(),
+            architecture: self.model.architecture.as_deref(),
+            quantization: self.model.quantization.as_deref(),
+        }
+    }
 }
 
 /// What is known of a model from its published files. What is not known is `None`, never a guess.
@@ -47,16 +59,6 @@ pub struct ModelFacts {
     pub quantization: Option<Arc<str>>,
 }
 
-/// What a model is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Category {
-    Llm,
-    Embedding,
-    Reranker,
-    SpeechToText,
-}
-
 /// The program that serves a model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -65,6 +67,17 @@ pub enum Backend {
     Sglang,
     /// Layers of a GGUF file, some of which may stay in RAM.
     LlamaBox(GgufEstimate),
+}
+
+impl Backend {
+    /// By the name that the table of compatibility knows.
+    pub fn server(&self) -> Server {
+        match self {
+            Backend::Vllm => Server::Vllm,
+            Backend::Sglang => Server::Sglang,
+            Backend::LlamaBox(_) => Server::LlamaBox,
+        }
+    }
 }
 
 /// Memory of a GGUF model, layer by layer, as a parser of the file estimates it; there is no formula for it.

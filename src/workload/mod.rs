@@ -10,9 +10,10 @@ mod job;
 mod mishap;
 mod utilization;
 
+pub use crate::catalog::Category;
 pub use arrivals::{Arrivals, Spell};
 pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
-pub use deployment::{Backend, Category, Deployment, GgufEstimate, ModelFacts, Strategy};
+pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
 pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};
 pub use utilization::{

@@ -64,11 +64,12 @@ pub fn a_wrong_flag_and_a_wrong_file_are_bad_input() {
     for args in [&["run"][..], &["rum", "x.yaml"], &["log", "x", "--since", "5"], &["test", ".", "--threads", "0"]] {
         dryrack(dir.path(), args).assert().code(2).stdout("");
     }
-    let missing = "error: none.jsonl: cannot be read: No such file or directory (os error 2)\n";
+    let missing = "error: none.jsonl: is not there; expected a log that `dryrack run FILE --out DIR` leaves as \
+                   DIR/events.jsonl\n";
     for command in ["log", "replay"] {
         check(dir.path(), &[command, "none.jsonl"], 2, "", missing);
     }
-    let missing = "error: none: cannot be read: No such file or directory (os error 2)\n";
+    let missing = "error: none: is not there; expected a scenario file, or a folder of them\n";
     check(dir.path(), &["test", "none"], 2, "", missing);
     check(dir.path(), &["check", "none"], 2, "", missing);
     std::fs::write(dir.path().join("odd"), [0xff, 0xfe, 0x00]).expect("a folder of our own");
@@ -219,7 +220,7 @@ pub fn a_waiting_job_is_told_why_not() {
         "late at 30s\n",
         "why not now\n",
         "      1 node   insufficient_gpus        too few GPUs are free\n",
-        "least change: alpha would do with 1 GPUs free instead of 0\n",
+        "least change: alpha would do with 1 GPU free instead of 0\n",
     ] {
         assert!(said.contains(part), "{part:?} in\n{said}");
     }
@@ -437,6 +438,29 @@ pub fn colours_are_where_they_are_wanted() {
             assert_eq!(said.contains(&0x1b), wanted, "{command} {flags:?} NO_COLOR={no_color:?}");
         }
     }
+}
+
+pub fn two_profiles_are_compared_option_by_option() {
+    let dir = empty();
+    let wanted = "option                fifo           first-fit
+scheduler.order       [\"submitted\"]  [\"priority\",\"submitted\"]
+scheduler.discipline  strict         skipping
+";
+    check(dir.path(), &["profile", "diff", "fifo", "first-fit"], 1, wanted, "");
+    check(dir.path(), &["profile", "diff", "fifo", "fifo"], 0, "", "");
+    // The same said in other words is no difference; a stage that only one has is.
+    let mine =
+        "base: pack\nname: mine\ntitle: Pack\nheartbeat: {every: 10000ms, grace: 90s}\nscheduler: {scorers: []}\n";
+    std::fs::write(dir.path().join("mine.yaml"), mine).expect("a folder of our own");
+    let said = stdout(dir.path(), &["profile", "diff", "mine.yaml", "pack", "--format", "json"], 1);
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let wanted = serde_json::json!({"left": "mine", "right": "pack", "options": [
+        {"option": "scheduler.scorers.pack", "left": null, "right": {"stage": "pack", "weight": 1.0}},
+        {"option": "heartbeat.grace", "left": "1m30s", "right": "40s"},
+    ]});
+    assert_eq!(said, wanted);
+    let refused = dryrack(dir.path(), &["profile", "diff", "fifi", "mine.yaml"]).assert().code(2).get_output().clone();
+    assert!(String::from_utf8(refused.stderr).expect("text").contains("did you mean `fifo`?"));
 }
 
 /// A scenario on a trace, alone or beside one without; neither carried traces nor a cache are near.

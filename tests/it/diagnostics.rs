@@ -70,6 +70,7 @@ pub fn a_wrong_override_is_shown_on_the_command_line() {
         "nodes..state=ready",
         "jobs.chat.labels={a: [}",
         "until=",
+        "nodes=",
     ];
     let mut found = String::new();
     for argument in arguments {

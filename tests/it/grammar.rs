@@ -54,6 +54,21 @@ pub fn every_example_of_the_reference_holds() {
     }
 }
 
+/// The pages beside the scenarios, by name.
+const PAGES: [(&str, &str); 2] = [
+    ("LOAD-AND-FAILURES.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LOAD-AND-FAILURES.md"))),
+    ("MODELS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/MODELS.md"))),
+];
+
+pub fn every_example_of_the_other_pages_is_read() {
+    for (name, page) in PAGES {
+        let blocks = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().expect("a block ends"));
+        for block in blocks {
+            load_text(name, block, Path::new(""), &Options::default()).unwrap_or_else(|faults| panic!("{faults}"));
+        }
+    }
+}
+
 pub fn a_log_with_judgements_is_audited_and_replayed() {
     let text = format!("{}expect:\n  - {{evaluate: '*', is: fits, at: 5m}}\n", blocks()[0]);
     let loaded = load_text("text.yaml", &text, Path::new(""), &Options::default());

@@ -13,11 +13,13 @@ use dryrack::trace::{Roots, open_file};
 /// A test on the folder of data; `Err` says what is wrong.
 type Test = fn(&Path) -> Result<(), String>;
 
-pub const FAST: [(&str, Test); 5] = [
+pub const FAST: [(&str, Test); 7] = [
     ("literature_fgd_places_each_pod_where_it_was_placed", fgd_places_each_pod_where_it_was_placed),
     ("literature_fgd_allocates_as_published_with_the_published_orders", fgd_allocates_as_published),
     ("literature_helios_starts_each_job_when_its_program_does", helios_starts_each_job_when_its_program_does),
     ("literature_helios_shortest_job_first_is_a_strict_line", helios_shortest_job_first_is_a_strict_line),
+    ("literature_rlscheduler_starts_each_job_when_its_program_does", rlscheduler_starts_each_job_when_its_program_does),
+    ("literature_rlscheduler_has_its_published_table", rlscheduler_has_its_published_table),
     ("literature_tiresias_starts_each_job_when_its_program_does", tiresias_starts_each_job_when_its_program_does),
 ];
 
@@ -68,7 +70,10 @@ fn fgd_places_each_pod_where_it_was_placed(data: &Path) -> Result<(), String> {
         // A recorded node carries its rank: 0000-openb-node-0260.
         let wanted = row["node"].split_once('-').map_or("", |(_, name)| name);
         if *row["pod"] != *job.spec.name || node != if row["node"] == "-" { "-" } else { wanted } {
-            return Err(format!("arrival {}: {} on {node}, recorded {} on {}", row["i"], job.spec.name, row["pod"], row["node"]));
+            return Err(format!(
+                "arrival {}: {} on {node}, recorded {} on {}",
+                row["i"], job.spec.name, row["pod"], row["node"]
+            ));
         }
     }
     let refused = accounts.jobs.iter().filter(|job| job.replicas[0].placement.is_none()).count();
@@ -77,7 +82,8 @@ fn fgd_places_each_pod_where_it_was_placed(data: &Path) -> Result<(), String> {
 
 /// The policies whose every published value is met where its order and ranks are known, and those whose mean is.
 const EXACT: [(&str, &str); 3] = [("FGD", "fgd"), ("BestFit", "best-fit-openb"), ("GpuPacking", "gpu-packing")];
-const CHANCE: [(&str, &str); 3] = [("Random", "random"), ("DotProd", "dot-product"), ("GpuClustering", "gpu-clustering")];
+const CHANCE: [(&str, &str); 3] =
+    [("Random", "random"), ("DotProd", "dot-product"), ("GpuClustering", "gpu-clustering")];
 
 fn percent(text: &str) -> f64 {
     text.parse().expect("a published number")
@@ -300,4 +306,77 @@ fn tiresias_starts_each_job_when_its_program_does(data: &Path) -> Result<(), Str
         }
     }
     Ok(())
+}
+
+/// The policies by the names in its files. The scores of WFP3 and UNICEF there are of a negative waiting time.
+const RLSCHEDULER: [&str; 5] = ["fcfs", "sjf", "wfp", "uni", "f1"];
+
+fn rlscheduler(policy: &str, backfill: bool, start: u32) -> String {
+    let policy = policy.replace("wfp", "wfp3").replace("uni", "unicef");
+    let backfill = if backfill { "-backfill" } else { "" };
+    format!(
+        "scenario: lublin\nprofile: rlscheduler-{policy}{backfill}\nnodes: [{{name: lublin, cpus: 256}}]\n\
+         trace: {{format: swf, file: traces/swf-lublin/lublin_256.swf, estimates: exact, skip: {start}, limit: 1024}}\n"
+    )
+}
+
+fn rlscheduler_starts_each_job_when_its_program_does(data: &Path) -> Result<(), String> {
+    let mut apart = String::new();
+    for backfill in [false, true] {
+        let file = format!("starts_lublin_256_backfill{}_start1981_len1024.csv", u8::from(backfill));
+        let recorded = rows(&data.join("groundtruth/rlscheduler-lublin1").join(file))?;
+        for policy in RLSCHEDULER {
+            let accounts = books(data, &rlscheduler(policy, backfill, 1981))?;
+            if recorded.len() != 1024 || accounts.jobs.len() != 1024 {
+                return Err(format!("{} jobs, {} recorded", accounts.jobs.len(), recorded.len()));
+            }
+            for (row, job) in recorded.iter().zip(&accounts.jobs) {
+                let found = job.replicas[0].started.map(|at| at.as_nanos() / 1_000_000_000);
+                let wanted = seconds(&row[&format!("start_{policy}")])?;
+                if *row["job_id"] != *job.spec.name || found != Some(wanted) {
+                    apart.push_str(&format!(
+                        "{policy}, backfilling {backfill}: job {} {found:?}, recorded {wanted}\n",
+                        job.spec.name
+                    ));
+                    break;
+                }
+            }
+        }
+    }
+    if apart.is_empty() { Ok(()) } else { Err(apart) }
+}
+
+/// Mean bounded slowdown and utilization of each of the ten sequences. Sums are taken in another order there, so the last
+/// bits of a double are left open, and no printed digit.
+fn rlscheduler_has_its_published_table(data: &Path) -> Result<(), String> {
+    let mut apart = String::new();
+    for backfill in [false, true] {
+        let recorded = |kind: &str| -> Result<serde_json::Value, String> {
+            let name = format!("groundtruth/rlscheduler-lublin1/{kind}_lublin_256_backfill{}.json", u8::from(backfill));
+            let text = std::fs::read_to_string(data.join(&name)).map_err(|fault| format!("{name}: {fault}"))?;
+            serde_json::from_str(&text).map_err(|fault| format!("{name}: {fault}"))
+        };
+        let kinds = [("bsld", "bounded_slowdown_mean"), ("util", "rlscheduler_utilization")];
+        let recorded = [recorded("bsld")?, recorded("util")?];
+        for policy in RLSCHEDULER {
+            for sequence in 0..10 {
+                let start = recorded[0]["starts"][sequence].as_u64().ok_or("no start")? as u32;
+                let metrics = dryrack::report::Metrics::of(&books(data, &rlscheduler(policy, backfill, start))?);
+                for ((kind, metric), recorded) in kinds.iter().zip(&recorded) {
+                    // Utilization is a reward there, and written with the other sign.
+                    let wanted = recorded["per_iter"][policy][sequence].as_f64().ok_or("no value")?.abs();
+                    let found = match metrics.get(metric) {
+                        Some(dryrack::report::Value::Ratio(found)) => found,
+                        other => return Err(format!("{metric} is {other:?}")),
+                    };
+                    if (found - wanted).abs() > wanted.abs() * 1e-12 {
+                        apart.push_str(&format!(
+                            "{policy}, backfilling {backfill}, sequence {start}: {kind} {found}, published {wanted}\n"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    if apart.is_empty() { Ok(()) } else { Err(apart) }
 }

@@ -8,6 +8,7 @@ mod diagnostics;
 mod fuzzed;
 mod grammar;
 mod literature;
+mod mistakes;
 mod openb;
 mod oracle;
 mod report;
@@ -75,12 +76,23 @@ fn main() {
             a_scenario_whose_trace_is_not_here_is_not_run,
             a_trace_that_should_be_here_and_is_not_is_a_failure,
             what_was_odd_in_a_trace_is_said,
+            two_profiles_are_compared_option_by_option,
         }
         Nothing: conform {
             each_recorded_firing_time_is_met_to_the_second,
             answers_are_held_against_the_profile_of_one_version_or_against_any,
             a_recorded_decision_tells_an_option_apart,
             a_wrong_record_is_told_with_its_line_and_nothing_is_counted,
+        }
+        Nothing: mistakes {
+            a_path_that_is_not_there_is_answered_with_the_nearest_that_is,
+            a_profile_or_a_part_is_not_taken_for_a_scenario,
+            a_profile_file_is_found_where_it_was_typed,
+            a_negative_value_is_told_what_was_expected,
+            a_name_like_no_other_is_answered_with_those_there_are,
+            a_plot_has_a_curve_for_each_name_and_is_an_svg,
+            the_files_of_a_run_are_replaced_together,
+            a_carried_trace_is_found_from_any_folder,
         }
         Nothing: schema {
             the_committed_schema_is_the_one_that_is_printed,
@@ -112,6 +124,7 @@ fn main() {
         }
         Nothing: grammar {
             every_example_of_the_reference_holds,
+            every_example_of_the_other_pages_is_read,
             a_log_with_judgements_is_audited_and_replayed,
             every_word_of_the_grammar_has_an_example,
             metrics_are_held_against_their_bounds,

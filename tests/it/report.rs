@@ -81,7 +81,7 @@ profile first-fit, seed 7, 1m40s simulated, 13 records, digest 0123456789ab
 jobs       2 = 1 completed + 1 still running
 waited     25s on average, half 0s or less, 95% 50s or less, at most 50s
 because    100% insufficient_gpus
-allocated  90.0% of 1 GPU, 11.2% of 8 cores on 1 node, makespan 1m00s
+allocated  of ready time: 90.0% of 1 GPU, 11.2% of 8 cores on 1 node, makespan 1m00s
 
 alpha/0   ······chat━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━late━━━━━━━━━━━━━━
           0s                                                     1m40s

@@ -35,7 +35,7 @@ pub fn each_cell_of_a_matrix_is_a_test_of_its_own() {
     for part in [
         "] matrix.yaml [profile=first-fit, wait=20m]  A job of 10m and the next one\n",
         "    FAIL [",
-        "    why not   at 5m: 1 insufficient_gpus\n    if only   alpha would do with 1 GPUs free instead of 0\n",
+        "    why not   at 5m: 1 insufficient_gpus\n    if only   alpha would do with 1 GPU free instead of 0\n",
         "  repeat with: dryrack run matrix.yaml --seed 1 --set matrix.profile=fifo --set matrix.wait=5m\n",
         "\n1 scenario, 4 runs: 2 passed, 2 failed [",
     ] {

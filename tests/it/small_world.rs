@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dryrack::catalog::{CpuArch, Os};
 use dryrack::control::Profile;
-use dryrack::engine::{InitialNode, Rehearsal, RunOptions, run};
+use dryrack::engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run};
 use dryrack::event::{FORMAT_VERSION, LogHeader};
 use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use dryrack::report::{LogWriter, RunAccount, write_jobs_csv};
@@ -14,7 +14,7 @@ use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
 use dryrack::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
 
 pub fn node(name: &str) -> InitialNode {
-    let gpu = GpuShape { model: "l4".into(), vendor: None, memory: Bytes::from_gib(24), unified: false };
+    let gpu = GpuShape::of("l4", Bytes::from_gib(24));
     let shape = NodeShape {
         machine: None,
         os: Os::Linux,
@@ -30,7 +30,7 @@ pub fn node(name: &str) -> InitialNode {
         switch: None,
     };
     let spec = NodeSpec { name: name.into(), shape: Arc::new(shape) };
-    InitialNode { spec, state: NodeState::Ready, gpus: Vec::new() }
+    InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files: ModelFiles::default() }
 }
 
 pub fn arrival(name: &str, at: u64, run: u64) -> Arrival {

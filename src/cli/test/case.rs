@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::baseline::Decisions;
 use super::plan::Plan;
 use super::why::why;
-use crate::cli::causes::Causes;
+use crate::cli::causes::{Causes, profile_beside};
 use crate::cli::guard::guarded;
 use crate::cli::rehearse::{fault_text, names, rehearse_with};
 use crate::cli::run::Overrides;
@@ -109,9 +109,9 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
     };
     bar.inc(1);
     let mut cases = vec![first];
-    let is_own_profile = overrides.lower().profile.is_none();
+    let is_own_profile = !overrides.names_profile();
     for reproduction in reproductions.into_iter().filter(|_| is_own_profile && cell.reproduces) {
-        let under = overrides.clone().and_profile(&reproduction.profile);
+        let under = overrides.clone().and_profile(&profile_beside(&plan.file, &reproduction.profile));
         let add = |loaded: &mut Loaded| loaded.expectations.extend(reproduction.and.iter().cloned());
         let mut case = test_case(&plan.file, &under, context, add);
         case.reproduces = Some(reproduction.profile.to_string());
@@ -219,7 +219,7 @@ fn merged(mut first: Case, mut others: Vec<Case>) -> Case {
 fn test_case(file: &Path, overrides: &Overrides, context: &Context<'_>, prepare: impl FnOnce(&mut Loaded)) -> Case {
     #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
     let begun = Instant::now();
-    let mut loaded = match load(file, &overrides.lower()) {
+    let mut loaded = match load(file, &overrides.lower(file)) {
         Ok(loaded) => loaded,
         Err(diagnostics) => return not_loaded(file, diagnostics, begun.elapsed()),
     };

@@ -30,7 +30,7 @@ pub struct Selection {
 pub fn select(files: &[PathBuf], args: &TestArgs, overrides: &Overrides) -> Selection {
     let mut selection = Selection { plans: Vec::new(), left_out: 0, tags: BTreeSet::new() };
     for file in files {
-        let known = outline(file, &overrides.lower());
+        let known = outline(file, &overrides.lower(file));
         let (title, tags, cells, seeds) = match known {
             Ok(outline) => (outline.title, Some(outline.tags), outline.cells, outline.seeds),
             Err(_) => (String::new(), None, vec![Cell::whole()], Vec::new()),
@@ -44,7 +44,7 @@ pub fn select(files: &[PathBuf], args: &TestArgs, overrides: &Overrides) -> Sele
         let is_chosen = |cell: &Cell| has_tag && is_among(&args.filter, &name(file, &cell.name), &title);
         let cells: Vec<Cell> = cells.into_iter().filter(is_chosen).collect();
         selection.left_out += all - cells.len();
-        let seeds = if overrides.lower().seed.is_some() { Vec::new() } else { seeds };
+        let seeds = if overrides.names_seed() { Vec::new() } else { seeds };
         if !cells.is_empty() {
             selection.plans.push(Plan { file: file.clone(), cells, seeds });
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Asked, Estimates};
 use super::order::Order;
+use super::{Asked, Estimates};
 use crate::catalog;
 use crate::scenario::diagnostic::Report;
 use crate::scenario::jobs::Draft;

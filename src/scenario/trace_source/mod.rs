@@ -38,6 +38,7 @@ use super::fields::{Fields, text};
 use super::jobs::Draft;
 use super::tree::{Node, Tree};
 use super::world::World;
+use crate::report::some;
 use crate::rng::Stream;
 use crate::scheduler::Target;
 use crate::trace::{self, Format, Holds, Index, NodeTrace, Roots, Tally, TraceEntry};
@@ -59,9 +60,10 @@ pub struct TraceUse {
 impl TraceUse {
     /// For people: what was taken, then what was odd.
     pub fn lines(&self) -> Vec<String> {
-        let nodes = if self.nodes == 0 { String::new() } else { format!(" and {} nodes", self.nodes) };
-        let rows = self.tally.rows();
-        let mut lines = vec![format!("{}: {} jobs{nodes} of it are in this run; {rows} rows", self.name, self.tasks)];
+        let nodes = if self.nodes == 0 { String::new() } else { format!(" and {}", some(self.nodes, "node")) };
+        let (jobs, rows) = (some(self.tasks, "job"), self.tally.rows());
+        let are = if self.tasks + self.nodes == 1 { "is" } else { "are" };
+        let mut lines = vec![format!("{}: {jobs}{nodes} of it {are} in this run; {rows} rows", self.name)];
         lines.extend(self.tally.lines());
         lines
     }
@@ -96,8 +98,23 @@ enum Estimates {
 const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
 
 const FIELDS: [&str; 17] = [
-    "name", "format", "list", "file", "nodes", "node_list", "node_file", "queue", "limit", "offset", "skip", "order",
-    "ranks", "tune", "from", "to", "estimates",
+    "name",
+    "format",
+    "list",
+    "file",
+    "nodes",
+    "node_list",
+    "node_file",
+    "queue",
+    "limit",
+    "offset",
+    "skip",
+    "order",
+    "ranks",
+    "tune",
+    "from",
+    "to",
+    "estimates",
 ];
 
 /// What is asked of a trace.
@@ -298,7 +315,8 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
     asked.tune = fields.value("tune", report);
     asked.from = date(&fields, "from", report);
     asked.to = date(&fields, "to", report);
-    asked.estimates = fields.word("estimates", "what is taken as an estimate", &ESTIMATES, report).unwrap_or(asked.estimates);
+    asked.estimates =
+        fields.word("estimates", "what is taken as an estimate", &ESTIMATES, report).unwrap_or(asked.estimates);
     fields.exclusive(&["offset", "from"], "each says where the run starts", report);
     fields.exclusive(&["order", "tune"], "each says which tasks come in which order", report);
     fields.exclusive(&["list", "file"], "each says which tasks there are", report);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::jobs::VC;
 use crate::catalog::{CpuArch, Os};
-use crate::engine::InitialNode;
+use crate::engine::{InitialNode, ModelFiles};
 use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use crate::scenario::diagnostic::{Report, Span};
 use crate::scenario::machines::from_catalog;
@@ -15,7 +15,7 @@ use crate::units::Bytes;
 pub(super) fn add_node(node: &TraceNode, span: Span, world: &mut World, report: &mut Report) {
     let model = node.gpu_model.as_deref().unwrap_or("unknown");
     let known = from_catalog(model, node.gpus, None);
-    let unknown = GpuShape { model: Arc::from(model), vendor: None, memory: Bytes::ZERO, unified: false };
+    let unknown = GpuShape::of(model, Bytes::ZERO);
     let gpus = if known.is_empty() { vec![unknown; node.gpus as usize] } else { known };
     let labels = node.virtual_cluster.iter().map(|cluster| (Arc::from(VC), Arc::from(cluster.as_str()))).collect();
     let shape = NodeShape {
@@ -39,5 +39,6 @@ pub(super) fn add_node(node: &TraceNode, span: Span, world: &mut World, report: 
     }
     world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
     let spec = NodeSpec { name, shape: world.shared_shape(shape) };
-    world.nodes.push(InitialNode { spec, state: NodeState::Ready, gpus: Vec::new() });
+    let files = ModelFiles::default();
+    world.nodes.push(InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files });
 }

@@ -74,7 +74,8 @@ fn shuffle<T>(items: &mut [T], stream: &mut Stream) {
 }
 
 fn gpu_milli(task: &TraceTask) -> (u64, u64) {
-    let each = if task.gpus.unwrap_or(0) == 0 { 0 } else { task.gpu_share.map_or(1000, |share| u64::from(share.get())) };
+    let each =
+        if task.gpus.unwrap_or(0) == 0 { 0 } else { task.gpu_share.map_or(1000, |share| u64::from(share.get())) };
     (each, each * u64::from(task.gpus.unwrap_or(0)))
 }
 
@@ -109,9 +110,8 @@ fn tuned(tasks: &TaskTrace, target: u64, stream: &mut Stream) -> Order {
 /// The lines of a file that is not large.
 fn read_lines(path: &Path, span: Span, report: &mut Report) -> Option<String> {
     let mut text = String::new();
-    let read = open_file(path).and_then(|mut file| {
-        file.read_to_string(&mut text).map_err(|source| trace_unreadable(path, source))
-    });
+    let read = open_file(path)
+        .and_then(|mut file| file.read_to_string(&mut text).map_err(|source| trace_unreadable(path, source)));
     match read {
         Ok(_) => Some(text),
         Err(fault) => {

@@ -7,14 +7,18 @@ mod openb;
 use super::fragment;
 use super::options::{SchedulerOptions, ScorerName};
 use super::row::Row;
-use crate::fleet::Largest;
+use crate::fleet::{GpuState, Largest, NodeStatus};
 use crate::units::{Bytes, Score};
 use crate::workload::{Demand, GpuTake};
 
 /// The weighted sum of all scorers; zero where there are none.
 pub fn total(options: &SchedulerOptions, largest: &Largest, demand: &Demand, row: &Row) -> Score {
-    let weighted =
-        options.scorers.iter().map(|scorer| score(options, scorer.stage, largest, demand, row) * scorer.weight);
+    total_by(options, |stage| score(options, stage, largest, demand, row))
+}
+
+/// Likewise, with the score of each stage from elsewhere.
+pub fn total_by(options: &SchedulerOptions, mut score: impl FnMut(ScorerName) -> Score) -> Score {
+    let weighted = options.scorers.iter().map(|scorer| score(scorer.stage) * scorer.weight);
     weighted.fold(Score::ZERO, |sum, part| sum + part)
 }
 
@@ -28,7 +32,18 @@ pub fn score(options: &SchedulerOptions, scorer: ScorerName, largest: &Largest, 
         ScorerName::GpuPacking => openb::packing(demand, row),
         ScorerName::GpuClustering => openb::clustering(demand, row),
         ScorerName::DotProduct => openb::dot_product(demand, row),
+        ScorerName::Readiness => readiness(row.status),
     })
+}
+
+/// A half where a heartbeat is overdue; of that a half for one time that it ceased to be ready of late, a third for two,
+/// and so on; of that the part of its GPUs that are neither degraded nor worse.
+pub fn readiness(status: &NodeStatus) -> f64 {
+    let on_time = if status.reliance.overdue { 0.5 } else { 1.0 };
+    let steady = 1.0 / (1.0 + f64::from(status.reliance.flaps));
+    let sound = status.gpus.iter().filter(|gpu| gpu.state == GpuState::Ready).count() as u64;
+    let sound = if status.gpus.is_empty() { 1.0 } else { fraction(sound, status.gpus.len() as u64) };
+    on_time * steady * sound
 }
 
 fn mean(parts: &[f64]) -> f64 {

@@ -1,6 +1,6 @@
 //! How good a node is, computed again from the documentation of the scorers.
 
-use dryrack::fleet::{Fleet, GpuState};
+use dryrack::fleet::{Fleet, GpuState, NodeStatus};
 use dryrack::ids::NodeId;
 use dryrack::scheduler::{GpuOrder, ScorerName};
 use dryrack::workload::{Demand, GpuTake, Pick};
@@ -34,6 +34,7 @@ pub fn score(scorer: ScorerName, demand: &Demand, fleet: &Fleet, id: NodeId) -> 
         | ScorerName::GpuPacking
         | ScorerName::GpuClustering
         | ScorerName::DotProduct => unreachable!("not drawn here: what their programs published holds them"),
+        ScorerName::Readiness => readiness(&fleet.node(id).status),
     }
 }
 
@@ -62,6 +63,15 @@ fn left_over(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {
         });
     }
     parts
+}
+
+/// Late halves it, n losses divide it by n + 1, and it is as large as the part of GPUs that are ready.
+fn readiness(status: &NodeStatus) -> f64 {
+    let late = if status.reliance.overdue { 2.0 } else { 1.0 };
+    let unsound = status.gpus.iter().filter(|gpu| gpu.state != GpuState::Ready).count();
+    let sound = status.gpus.len() - unsound;
+    let part = if status.gpus.is_empty() { 1.0 } else { sound as f64 / status.gpus.len() as f64 };
+    1.0 / late * (1.0 / (f64::from(status.reliance.flaps) + 1.0)) * part
 }
 
 fn taken_after(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {

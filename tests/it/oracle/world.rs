@@ -11,8 +11,8 @@ use dryrack::fleet::{
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
 use dryrack::scheduler::{
-    Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey, SchedulerOptions, ScorerName,
-    Target, Ties, Unfit, WeightedScorer,
+    Backfill, Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey,
+    SchedulerOptions, ScorerName, Target, Ties, Unfit, WeightedScorer,
 };
 use dryrack::units::{Bytes, GpuShare, MilliCpu};
 use dryrack::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
@@ -34,6 +34,7 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         filters: FilterName::ALL.into_iter().map(stage).collect(),
         scorers: scorers.iter().map(|(stage, weight)| WeightedScorer { stage: *stage, weight: *weight }).collect(),
         lines: Lines::One,
+        backfill: Backfill::None,
         ties: Ties::First,
         gangs: GangRule::Demand,
         gpus,
@@ -45,7 +46,7 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
 
 /// A node of `gpus` equal GPUs and ample CPU and RAM.
 pub fn plain_shape(gpus: usize) -> NodeShape {
-    let gpu = GpuShape { model: "a".into(), vendor: None, memory: Bytes::from_gib(80), unified: false };
+    let gpu = GpuShape::of("a", Bytes::from_gib(80));
     NodeShape {
         machine: None,
         os: Os::Linux,

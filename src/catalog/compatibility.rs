@@ -1,0 +1,264 @@
+//! Which program serves which model on which hardware, a row of `compatibility.csv` each: what the programs' own pages
+//! and sources say, and nothing that they do not.
+//!
+//! What is not known of a machine or a model is not held against it: a GPU without a known vendor, a node without a known
+//! driver, a model without a known architecture pass.
+
+use std::sync::LazyLock;
+
+use serde::Serialize;
+
+use super::kind::{ComputeCapability, CpuArch, Os, Server, Vendor};
+use super::{Row, rows};
+
+/// What a row speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A build of the program for this operating system, processor and vendor of GPUs; no vendor is a build without.
+    Platform,
+    /// A quantization that it can serve on GPUs of this vendor.
+    Quantization,
+    /// Architectures of models that it knows.
+    Architecture,
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Compatibility {
+    pub backend: Server,
+    pub kind: Kind,
+    /// Of quantizations or architectures; empty for a platform.
+    pub names: Vec<&'static str>,
+    pub os: Option<Os>,
+    pub arch: Option<CpuArch>,
+    pub vendor: Option<Vendor>,
+    /// The least.
+    pub compute_capability: Option<ComputeCapability>,
+    /// Any of these; all if empty.
+    pub gpu_architectures: Vec<&'static str>,
+    /// What the build was made with: `cuda 12.9`.
+    pub runtime: Option<&'static str>,
+    /// The oldest driver that runs it.
+    pub driver: Option<&'static str>,
+    pub source: &'static str,
+    /// YYYY-MM-DD.
+    pub as_of: &'static str,
+}
+
+/// What is known of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Host<'a> {
+    pub os: Os,
+    pub arch: CpuArch,
+    pub driver: Option<&'a str>,
+}
+
+/// What is known of a GPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Accelerator<'a> {
+    pub vendor: Option<Vendor>,
+    pub compute_capability: Option<ComputeCapability>,
+    pub architecture: Option<&'a str>,
+}
+
+/// What is to be served, and with what.
+#[derive(Clone, Copy, Debug)]
+pub struct Served<'a> {
+    pub backend: Server,
+    pub architecture: Option<&'a str>,
+    pub quantization: Option<&'a str>,
+}
+
+/// Why not, in the order in which it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mismatch {
+    /// The program does not know the model's architecture.
+    ModelArchitecture,
+    /// There is no build for this operating system.
+    Os,
+    /// There is none for this processor.
+    Arch,
+    /// There is none for GPUs of this vendor, or none without a GPU.
+    Vendor,
+    /// The build needs a newer GPU of this vendor.
+    ComputeCapability,
+    /// The build is not for GPUs of this architecture.
+    GpuArchitecture,
+    /// The build needs a newer driver.
+    Driver,
+    /// The program cannot serve this quantization on such a GPU.
+    Quantization,
+}
+
+static COMPATIBILITIES: LazyLock<Vec<Compatibility>> = LazyLock::new(|| {
+    let file = include_str!("compatibility.csv");
+    rows("compatibility.csv", file).map(row_from).collect()
+});
+
+/// All rows: of each program its platforms, then quantizations, then architectures.
+pub fn compatibilities() -> &'static [Compatibility] {
+    &COMPATIBILITIES
+}
+
+/// Why this model cannot be served on this GPU of this host, or without one, by what is asked last of all that has an
+/// answer; `None` if it can.
+pub fn mismatch(served: Served<'_>, host: Host<'_>, gpu: Option<Accelerator<'_>>) -> Option<Mismatch> {
+    let of_kind = |kind| compatibilities().iter().filter(move |row| (row.backend, row.kind) == (served.backend, kind));
+    if let Some(architecture) = served.architecture {
+        let mut lists = of_kind(Kind::Architecture).peekable();
+        if lists.peek().is_some() && !lists.any(|row| row.names.contains(&architecture)) {
+            return Some(Mismatch::ModelArchitecture);
+        }
+    }
+    // Of several builds the one counts that comes furthest.
+    let refusals: Option<Vec<Mismatch>> = of_kind(Kind::Platform).map(|row| refused_by(row, host, gpu)).collect();
+    if let Some(refusals) = refusals {
+        return refusals.into_iter().max();
+    }
+    let (Some(quantization), Some(gpu)) = (served.quantization, gpu) else { return None };
+    let mut listed = of_kind(Kind::Quantization).peekable();
+    listed.peek()?;
+    let serves = |row: &Compatibility| {
+        row.names.contains(&quantization) && is_of(row.vendor, gpu.vendor) && is_capable(row, gpu)
+    };
+    (!listed.any(serves)).then_some(Mismatch::Quantization)
+}
+
+/// Why a build does not run there.
+fn refused_by(row: &Compatibility, host: Host<'_>, gpu: Option<Accelerator<'_>>) -> Option<Mismatch> {
+    if row.os.is_some_and(|os| os != host.os) {
+        return Some(Mismatch::Os);
+    }
+    if row.arch.is_some_and(|arch| arch != host.arch) {
+        return Some(Mismatch::Arch);
+    }
+    let Some(gpu) = gpu else { return row.vendor.map(|_| Mismatch::Vendor) };
+    if row.vendor.is_none() || !is_of(row.vendor, gpu.vendor) {
+        return Some(Mismatch::Vendor);
+    }
+    if !is_capable(row, gpu) {
+        return Some(Mismatch::ComputeCapability);
+    }
+    let known = |architecture: &str| row.gpu_architectures.is_empty() || row.gpu_architectures.contains(&architecture);
+    if gpu.architecture.is_some_and(|architecture| !known(architecture)) {
+        return Some(Mismatch::GpuArchitecture);
+    }
+    let (least, has) = (row.driver.and_then(version), host.driver.and_then(version));
+    least.zip(has).is_some_and(|(least, has)| has < least).then_some(Mismatch::Driver)
+}
+
+fn is_of(wanted: Option<Vendor>, vendor: Option<Vendor>) -> bool {
+    vendor.is_none_or(|vendor| wanted == Some(vendor))
+}
+
+fn is_capable(row: &Compatibility, gpu: Accelerator<'_>) -> bool {
+    row.compute_capability.is_none_or(|least| gpu.compute_capability.is_none_or(|has| has >= least))
+}
+
+/// `550.54.14` as numbers; `None` where it is written otherwise.
+fn version(text: &str) -> Option<Vec<u32>> {
+    text.split('.').map(|part| part.parse().ok()).collect()
+}
+
+fn row_from(row: Row) -> Compatibility {
+    let said = |column| Some(row.text(column)).filter(|text| !text.is_empty());
+    Compatibility {
+        backend: row.required("backend"),
+        kind: match row.text("kind") {
+            "platform" => Kind::Platform,
+            "quantization" => Kind::Quantization,
+            "architecture" => Kind::Architecture,
+            other => panic!("{}: `{other}` is no kind of row", row.place),
+        },
+        names: row.list("name").collect(),
+        os: row.optional("os"),
+        arch: row.optional("arch"),
+        vendor: row.optional("vendor"),
+        compute_capability: row.optional("compute_capability"),
+        gpu_architectures: row.list("gpu_architectures").collect(),
+        runtime: said("runtime"),
+        driver: said("driver"),
+        source: row.text("source"),
+        as_of: row.text("as_of"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{gpu, models};
+
+    fn on(backend: Server, os: Os, arch: CpuArch, name: &str) -> Option<Mismatch> {
+        let served = Served { backend, architecture: Some("Qwen3ForCausalLM"), quantization: None };
+        mismatch(served, Host { os, arch, driver: None }, Some(known(name)))
+    }
+
+    fn known(name: &str) -> Accelerator<'static> {
+        let model = gpu(name).unwrap();
+        Accelerator {
+            vendor: Some(model.vendor),
+            compute_capability: model.compute_capability,
+            architecture: model.architecture,
+        }
+    }
+
+    #[test]
+    fn vllm_runs_on_linux_with_new_enough_gpus_and_llama_box_on_a_mac() {
+        use {CpuArch::*, Os::*};
+        // vLLM's page of requirements: Linux, compute capability 7.5 or higher; MI300; Radeon RX 7900 (gfx1100, 1101).
+        assert_eq!(on(Server::Vllm, Linux, X86_64, "a100-80g"), None);
+        assert_eq!(on(Server::Vllm, Linux, X86_64, "mi300x"), None);
+        assert_eq!(on(Server::Vllm, Linux, Aarch64, "ascend-910b"), None);
+        assert_eq!(on(Server::Vllm, Linux, X86_64, "p100-16g"), Some(Mismatch::ComputeCapability));
+        assert_eq!(on(Server::Vllm, Linux, Aarch64, "mi300x"), Some(Mismatch::Vendor));
+        assert_eq!(on(Server::Vllm, Darwin, Aarch64, "m2-ultra"), Some(Mismatch::Os));
+        assert_eq!(on(Server::Vllm, Windows, X86_64, "rtx-4090"), Some(Mismatch::Os));
+        assert_eq!(on(Server::LlamaBox, Darwin, Aarch64, "m2-ultra"), None);
+        assert_eq!(on(Server::LlamaBox, Linux, Aarch64, "m2-ultra"), Some(Mismatch::Vendor));
+    }
+
+    #[test]
+    fn an_old_driver_a_strange_quantization_and_an_unknown_architecture_are_told_apart() {
+        let host = |driver| Host { os: Os::Linux, arch: CpuArch::X86_64, driver: Some(driver) };
+        let ask = |quantization, architecture, driver, name| {
+            let served = Served { backend: Server::Vllm, architecture: Some(architecture), quantization };
+            mismatch(served, host(driver), Some(known(name)))
+        };
+        assert_eq!(ask(None, "Qwen3ForCausalLM", "470.82.01", "a100-80g"), Some(Mismatch::Driver));
+        assert_eq!(ask(None, "Qwen3ForCausalLM", "525.60.13", "a100-80g"), None);
+        assert_eq!(ask(None, "Qwen3ForCausalLM", "R550", "a100-80g"), None);
+        assert_eq!(ask(Some("awq"), "Qwen3ForCausalLM", "550.54.14", "a100-80g"), None);
+        assert_eq!(ask(Some("mxfp4"), "GptOssForCausalLM", "550.54.14", "t4"), Some(Mismatch::Quantization));
+        assert_eq!(ask(Some("exl2"), "Qwen3ForCausalLM", "550.54.14", "a100-80g"), Some(Mismatch::Quantization));
+        assert_eq!(ask(None, "NobodysModel", "470.82.01", "p100-16g"), Some(Mismatch::ModelArchitecture));
+    }
+
+    #[test]
+    fn vllm_serves_every_model_of_the_catalog_on_an_h100() {
+        for model in models() {
+            let served =
+                Served { backend: Server::Vllm, architecture: model.architecture, quantization: model.quantization };
+            let host = Host { os: Os::Linux, arch: CpuArch::X86_64, driver: None };
+            assert_eq!(mismatch(served, host, Some(known("h100-80g"))), None, "{}", model.name);
+        }
+    }
+
+    #[test]
+    fn a_gpu_is_needed_but_where_there_is_a_build_without() {
+        let host = Host { os: Os::Linux, arch: CpuArch::X86_64, driver: None };
+        let ask = |backend| mismatch(Served { backend, architecture: None, quantization: None }, host, None);
+        assert_eq!(ask(Server::Vllm), Some(Mismatch::Vendor));
+        assert_eq!(ask(Server::LlamaBox), None);
+    }
+
+    #[test]
+    fn every_row_says_what_it_is_about_and_where_it_comes_from() {
+        for row in compatibilities() {
+            assert!(row.source.len() >= 10, "{row:?}");
+            assert_eq!(row.kind == Kind::Platform, row.names.is_empty(), "{row:?}");
+            assert_eq!(row.kind == Kind::Platform, row.os.is_some() && row.arch.is_some(), "{row:?}");
+            assert_eq!(row.driver.map(version).is_some(), row.driver.is_some(), "{row:?}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Weights of models on nodes: who has them already, and when a download ends.
+//!
+//! The downloads of one node come one after the other, each with all of its bandwidth. One that was begun is finished,
+//! whatever becomes of who asked for it, and what was downloaded stays.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::rehearsal::{InitialNode, ModelFiles};
+use crate::ids::NodeId;
+use crate::units::{Bytes, SimDuration, SimTime};
+
+/// The models of one node, each with the time from which it is whole.
+struct Shelf {
+    /// Per second; none: a download takes no time.
+    bandwidth: Option<Bytes>,
+    whole_at: BTreeMap<Arc<str>, SimTime>,
+    /// When the last download that was begun ends.
+    free_at: SimTime,
+}
+
+pub struct Downloads {
+    shelves: Vec<Shelf>,
+}
+
+impl Downloads {
+    pub fn new(nodes: &[InitialNode]) -> Downloads {
+        let shelf = |ModelFiles { cached, bandwidth }: &ModelFiles| Shelf {
+            bandwidth: *bandwidth,
+            whole_at: cached.iter().map(|model| (Arc::clone(model), SimTime::ZERO)).collect(),
+            free_at: SimTime::ZERO,
+        };
+        Downloads { shelves: nodes.iter().map(|node| shelf(&node.files)).collect() }
+    }
+
+    /// When the node has all of the model, which it fetches if it has not begun to.
+    pub fn whole_at(&mut self, now: SimTime, node: NodeId, model: &Arc<str>, weights: Bytes) -> SimTime {
+        let shelf = &mut self.shelves[node.index()];
+        if let Some(at) = shelf.whole_at.get(model) {
+            return (*at).max(now);
+        }
+        let Some(bandwidth) = shelf.bandwidth else { return now };
+        let begins = shelf.free_at.max(now);
+        shelf.free_at = begins.saturating_add(time_for(weights, bandwidth));
+        shelf.whole_at.insert(Arc::clone(model), shelf.free_at);
+        shelf.free_at
+    }
+
+    /// What is not whole by now is lost.
+    pub fn interrupt(&mut self, now: SimTime, node: NodeId) {
+        let shelf = &mut self.shelves[node.index()];
+        shelf.whole_at.retain(|_, at| *at <= now);
+        shelf.free_at = now;
+    }
+
+    /// All is lost: another machine may come back by its name.
+    pub fn clear(&mut self, now: SimTime, node: NodeId) {
+        self.interrupt(now, node);
+        self.shelves[node.index()].whole_at.clear();
+    }
+}
+
+/// Rounded up to the nanosecond.
+fn time_for(weights: Bytes, bandwidth: Bytes) -> SimDuration {
+    let nanos = (u128::from(weights.get()) * 1_000_000_000).div_ceil(u128::from(bandwidth.get()));
+    SimDuration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_download_takes_its_size_over_the_bandwidth_rounded_up() {
+        let rows = [(10, 1, 10_000_000_000), (1, 3, 333_333_334), (65_524_246_528, 1_250_000_000, 52_419_397_223)];
+        for (weights, bandwidth, nanos) in rows {
+            let expected = SimDuration::from_nanos(nanos);
+            assert_eq!(time_for(Bytes::new(weights), Bytes::new(bandwidth)), expected, "{weights}/{bandwidth}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Runs that would never end, or not while anyone waits: bad input, not a long wait.
+
+use super::diagnostic::{Report, Span};
+use crate::control::Profile;
+use crate::ids::JobId;
+use crate::units::{Permille, SimDuration, SimTime};
+use crate::workload::{Arrival, Ending, Restart};
+
+/// Attempts of one job; so many take seconds, and more are a slip.
+const MAX_ATTEMPTS: u64 = 1_000_000;
+
+/// Refuses every job that would be tried again for ever, or more often than anyone means. `spans` are where the jobs are
+/// named, `cancellations` in any order.
+pub(super) fn refuse(
+    arrivals: &[Arrival],
+    spans: &[Span],
+    cancellations: &[(SimTime, JobId)],
+    (profile, until): (&Profile, Option<SimTime>),
+    report: &mut Report,
+) {
+    let mut ends: Vec<Option<SimTime>> = vec![until; arrivals.len()];
+    for (at, job) in cancellations {
+        let end = &mut ends[job.index()];
+        *end = Some(end.map_or(*at, |end| end.min(*at)));
+    }
+    let mut told = None;
+    for ((arrival, span), end) in arrivals.iter().zip(spans).zip(ends) {
+        let Some(again) = again(arrival, profile).filter(|_| told != Some(*span)) else { continue };
+        let name = &arrival.spec.name;
+        let time = end.map(|end| SimDuration::from_nanos(end.as_nanos().saturating_sub(arrival.at.as_nanos())));
+        let attempts = match (time, again.most) {
+            (None, None) => {
+                told = Some(*span);
+                let message = format!("`{name}` {} for ever, so the run would never end", again.how);
+                let limit = if again.restarts { "" } else { ", or a limit such as `retry: {limit: 5}`" };
+                let help = format!("write `until: 1h` in the file, or `cancel_at` for the job{limit}");
+                report.error_with_help(*span, message, help);
+                continue;
+            }
+            (Some(time), most) => (time.as_nanos() / again.cycle.as_nanos().max(1)).min(most.unwrap_or(u64::MAX)),
+            (None, Some(most)) => most,
+        };
+        if attempts > MAX_ATTEMPTS {
+            told = Some(*span);
+            let message = format!("`{name}` {} {attempts} times, {} apart", again.how, again.cycle);
+            let help = match again.cycle < SimDuration::from_secs(1) {
+                true => "write longer pauses, such as `retry: {first: 10s}`, or let it end earlier",
+                false => "let it end earlier, or write a limit such as `retry: {limit: 5}`",
+            };
+            report.error_with_help(*span, message, help);
+        }
+    }
+}
+
+/// What is tried over and over.
+struct Again {
+    how: &'static str,
+    /// It ended by itself, and is meant to go on.
+    restarts: bool,
+    /// From one attempt to the next, once the pauses have grown.
+    cycle: SimDuration,
+    /// Attempts, if they are limited by something else than time.
+    most: Option<u64>,
+}
+
+fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
+    let (spec, course) = (&arrival.spec, &arrival.course);
+    let policy = profile.retry_of(spec);
+    let (first, max) = (policy.backoff.first.min(policy.backoff.max), policy.backoff.max);
+    let grown = if policy.backoff.factor > Permille::new(1000) { max } else { first };
+    let is_certain = |chance: Permille| chance >= Permille::new(1000);
+    let unlimited = policy.limit.is_none();
+    // What outlasts its deadline has failed too.
+    let (analysing, preparing) = (profile.deadlines.analysing, profile.deadlines.preparing);
+    let analyses = course.mishaps.analyses;
+    let hangs = is_certain(analyses.hang) || course.analysis.is_none_or(|length| length > analysing);
+    if spec.analyse && (course.analysis_fails || hangs || is_certain(analyses.fail)) {
+        let cycle = course.analysis.filter(|_| !hangs).unwrap_or(analysing).saturating_add(grown);
+        return unlimited.then_some(Again { how: "fails its analysis", restarts: false, cycle, most: None });
+    }
+    if is_certain(course.mishaps.starts.fail) || course.prepare > preparing {
+        let cycle = course.prepare.min(preparing).saturating_add(grown);
+        return unlimited.then_some(Again { how: "fails to start", restarts: false, cycle, most: None });
+    }
+    if is_certain(course.mishaps.acks.lost) {
+        let cycle = profile.deadlines.scheduled.saturating_add(grown);
+        return unlimited.then_some(Again {
+            how: "is never heard of, and tried again",
+            restarts: false,
+            cycle,
+            most: None,
+        });
+    }
+    if policy.limit.is_some_and(|limit| course.failing_starts > limit) {
+        return None;
+    }
+    let starts = Again {
+        how: "fails to start",
+        restarts: false,
+        cycle: course.prepare.saturating_add(grown),
+        most: Some(u64::from(course.failing_starts)),
+    };
+    let starts = (course.failing_starts > 0).then_some(starts);
+    let Some(length) = course.run else { return starts };
+    // Whoever comes to its time limit has expired, and that is the end.
+    if spec.time_limit.is_some_and(|limit| length > limit) {
+        return starts;
+    }
+    let goes_on = match spec.restart {
+        Restart::Never => false,
+        Restart::OnFailure => course.ending == Ending::Failed,
+        Restart::Always => true,
+    };
+    // A run as long as the longest pause makes the failures before it forgotten, and the next pause the first.
+    let is_forgiven = length >= max && !length.is_zero();
+    match goes_on && (unlimited || is_forgiven) {
+        true => {
+            let pause = if is_forgiven { first } else { grown };
+            let cycle = course.prepare.saturating_add(length).saturating_add(pause);
+            Some(Again { how: "is started again", restarts: true, cycle, most: None })
+        }
+        false => starts,
+    }
+}

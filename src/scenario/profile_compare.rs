@@ -1,0 +1,59 @@
+//! Two whole profiles side by side: each option in which they differ, with what either says.
+//!
+//! What is compared is what the files mean, bases folded in: `60s` and `1m` are the same.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::diagnostic::{Report, Span};
+use super::profile_diff::differences;
+use super::tree::{Entry, Node, Tree};
+use crate::control::Profile;
+
+/// An option that two profiles do not share.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OptionDifference {
+    /// The keys that lead to it, stages by their names: `scheduler.filters.ready.unless`.
+    pub option: String,
+    /// What the first says; `None` where it has no such stage.
+    pub left: Option<Value>,
+    /// What the second says.
+    pub right: Option<Value>,
+}
+
+/// The options in which two profiles differ, in the order of the first's data, those of the second alone last. Name, title and whether they are historic
+/// are none: they say which profile it is, not what it does.
+pub fn compare_profiles(left: &Profile, right: &Profile) -> Vec<OptionDifference> {
+    let value = |profile: &Profile| serde_json::to_value(profile).expect("a profile has a JSON form");
+    let (left, right) = (value(left), value(right));
+    let nowhere = Report::default().add_source("", "").start();
+    let paths = differences(&tree(&left, nowhere), &tree(&right, nowhere));
+    let side = |of: &Value, path: &str| path.split('.').try_fold(of, child).cloned();
+    paths
+        .into_iter()
+        .map(|option| OptionDifference { left: side(&left, &option), right: side(&right, &option), option })
+        .collect()
+}
+
+fn tree(value: &Value, span: Span) -> Tree {
+    let scalar = |text: String, quoted: bool| Node::Scalar { text, quoted };
+    let node = match value {
+        Value::Null => scalar("null".to_string(), false),
+        Value::Bool(_) | Value::Number(_) => scalar(value.to_string(), false),
+        Value::String(text) => scalar(text.clone(), true),
+        Value::Array(items) => Node::List(items.iter().map(|item| tree(item, span)).collect()),
+        Value::Object(entries) => {
+            let entry =
+                |(key, value): (&String, &Value)| Entry { key: key.clone(), key_span: span, value: tree(value, span) };
+            Node::Map(entries.iter().map(entry).collect())
+        }
+    };
+    Tree { span, node }
+}
+
+fn child<'v>(of: &'v Value, step: &str) -> Option<&'v Value> {
+    match of {
+        Value::Array(items) => items.iter().find(|item| item["stage"] == step),
+        other => other.get(step),
+    }
+}

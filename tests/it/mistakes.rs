@@ -1,0 +1,174 @@
+//! Slips on the command line, and what is said of them: what was expected, and what to type instead.
+
+use std::path::Path;
+
+use assert_cmd::assert::OutputAssertExt;
+
+use crate::cli::{dryrack, empty, scenario, stdout};
+use crate::small_world;
+
+fn stderr(dir: &Path, args: &[&str], code: i32) -> String {
+    let output = dryrack(dir, args).assert().code(code).get_output().stderr.clone();
+    String::from_utf8(output).expect("text")
+}
+
+/// Each row: what is typed, and how what is said begins.
+fn each_is_told(dir: &Path, rows: &[(&[&str], &str)]) {
+    for (args, wanted) in rows {
+        let said = stderr(dir, args, 2);
+        assert!(said.starts_with(wanted), "{args:?} said\n{said}instead of\n{wanted}");
+    }
+}
+
+pub fn a_path_that_is_not_there_is_answered_with_the_nearest_that_is() {
+    let dir = scenario();
+    std::fs::create_dir(dir.path().join("nightly")).expect("a folder of our own");
+    std::fs::create_dir(dir.path().join("out")).expect("a folder of our own");
+    small_world::write(&dir.path().join("out"), 60);
+    let log = "a log that `dryrack run FILE --out DIR` leaves as DIR/events.jsonl";
+    each_is_told(
+        dir.path(),
+        &[
+            (&["test", "nigthly"], "error: nigthly: is not there; did you mean `nightly`?\n"),
+            (&["test", "nightly/x.yaml"], "error: nightly/x.yaml: is not there; expected a scenario file, or a folder"),
+            (&["check", "not_raedy.yaml"], "error: not_raedy.yaml: is not there; did you mean `not_ready.yaml`?\n"),
+            (&["run", "not_raedy.yaml"], "error: cannot read `not_raedy.yaml`: no such file\n"),
+            (&["log", "out/event.jsonl"], "error: out/event.jsonl: is not there; did you mean `out/events.jsonl`?\n"),
+            (&["log", "out"], &format!("error: out: is a folder; expected {log}; did you mean `out/events.jsonl`?\n")),
+            (&["replay", "nightly"], &format!("error: nightly: is a folder; expected {log}\n")),
+            (
+                &["plot", "waits", "night", "--out", "x.svg"],
+                "error: night/jobs.csv: is not there; did you mean `nightly`?",
+            ),
+        ],
+    );
+    assert!(stderr(dir.path(), &["run", "not_raedy.yaml"], 2).contains("= help: did you mean `not_ready.yaml`?\n"));
+}
+
+pub fn a_profile_or_a_part_is_not_taken_for_a_scenario() {
+    let dir = empty();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    write("a.profile.yaml", "base: first-fit\nname: a\ntitle: Mine\n");
+    write("b.profile.yaml", "base: first-fit\nname: b\ntitle: Mine\nheartbeat: {grase: 90s}\n");
+    write("c.part.yaml", "nodes: [{name: alpha, cpus: 2}]\n");
+    each_is_told(
+        dir.path(),
+        &[
+            (
+                &["test", "a.profile.yaml"],
+                "error: a.profile.yaml: is a profile, and no scenario; run one under it with `dryrack test SCENARIO --profile a.profile.yaml`\n",
+            ),
+            (&["test", "c.part.yaml"], "error: c.part.yaml: is a part that scenarios include; name a scenario"),
+            (&["check", "c.part.yaml"], "error: c.part.yaml: is a part that scenarios include; name a scenario"),
+        ],
+    );
+    assert_eq!(stdout(dir.path(), &["check", "a.profile.yaml"], 0), "1 file, 0 invalid\n");
+    assert!(stderr(dir.path(), &["check", "b.profile.yaml"], 2).contains("did you mean `grace`?"));
+}
+
+/// A path on the command line is one from where we stand, and not from beside the scenario; the command that repeats a
+/// failure can be pasted there.
+pub fn a_profile_file_is_found_where_it_was_typed() {
+    let dir = empty();
+    std::fs::create_dir(dir.path().join("nightly")).expect("a folder of our own");
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    let profile =
+        |name: &str| format!("base: spread\nname: {name}\ntitle: {name}\nhistoric: true\ncommit: {{recheck: false}}\n");
+    write("here.profile.yaml", &profile("here"));
+    write("nightly/beside.profile.yaml", &profile("beside"));
+    let text = "scenario: One job\nnodes: [{name: alpha, cpus: 2}]\njobs: [{name: one, cpus: 1, duration: 1m}]\n\
+                expect: [{name: ends, job: one, is: completed}]\n\
+                reproduces: [{profile: beside.profile.yaml, fails: [ends]}]\n";
+    write("nightly/one.yaml", text);
+    let said =
+        stdout(dir.path(), &["run", "nightly/one.yaml", "--profile", "here.profile.yaml", "--format", "json"], 0);
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(said["profile"], "here");
+    let said = stdout(dir.path(), &["test", "nightly"], 1);
+    let repeat = "  repeat with: dryrack run nightly/one.yaml --seed 1 --profile nightly/beside.profile.yaml\n";
+    assert!(said.contains(repeat), "{said}");
+    let args: Vec<&str> = repeat.split_whitespace().skip(3).collect();
+    stdout(dir.path(), &args, 0);
+    each_is_told(
+        dir.path(),
+        &[(
+            &["run", "nightly/one.yaml", "--profile", "beside.profile.yaml"],
+            "error: cannot read `beside.profile.yaml`: no such file\n --> command line:1:11\n",
+        )],
+    );
+}
+
+pub fn a_negative_value_is_told_what_was_expected() {
+    let dir = scenario();
+    small_world::write(dir.path(), 60);
+    for (args, wanted) in [
+        (&["run", "not_ready.yaml", "--until", "-5s"][..], "`-5s` is negative; expected a duration"),
+        (&["run", "not_ready.yaml", "--seed", "-1"], "`-1` is negative; expected a whole number"),
+        (&["log", "events.jsonl", "--since", "-5s"], "`-5s` is negative; expected a duration"),
+        (&["explain", "events.jsonl", "--job", "chat", "--at", "-5s"], "`-5s` is negative; expected a duration"),
+        (&["swarm", "--seeds", "-1..4"], "expected two numbers such as 0..2000"),
+        (&["test", ".", "--threads", "-1"], "-1 is not in 1..=256"),
+    ] {
+        let said = stderr(dir.path(), args, 2);
+        assert!(said.contains(wanted) && !said.contains("unexpected argument"), "{args:?} said\n{said}");
+    }
+}
+
+pub fn a_name_like_no_other_is_answered_with_those_there_are() {
+    let dir = scenario();
+    small_world::write(dir.path(), 60);
+    each_is_told(
+        dir.path(),
+        &[
+            (&["log", "events.jsonl", "--job", "xyz"], "error: the log has no job named `xyz`; known are chat, late\n"),
+            (
+                &["explain", "events.jsonl", "--job", "xyz"],
+                "error: the log has no job named `xyz`; known are chat, late\n",
+            ),
+            (
+                &["log", "events.jsonl", "--node", "xyz"],
+                "error: the log has no node named `xyz`; there is only `alpha`\n",
+            ),
+            (&["select", "not_ready.yaml", "--job", "xyz"], "error: no job is named `xyz`; there is only `chat`\n"),
+        ],
+    );
+}
+
+pub fn a_plot_has_a_curve_for_each_name_and_is_an_svg() {
+    let dir = empty();
+    small_world::write(dir.path(), 60);
+    let plot = |runs: &[&str], out: &str| stderr(dir.path(), &[&["plot", "waits", "--out", out], runs].concat(), 2);
+    assert_eq!(plot(&["=."], "a.svg"), "error: `=.` gives its curve no name; write `NAME=.`\n");
+    assert_eq!(plot(&["A=.", "A=."], "a.svg"), "error: two curves are named `A`; write `OTHER=.` for one of them\n");
+    assert_eq!(plot(&["A=."], "a.png"), "error: a.png: would be an SVG file; write `--out a.svg`\n");
+    assert!(!dir.path().join("a.png").exists() && !dir.path().join("a.svg").exists());
+}
+
+/// A second run that cannot write all of its files leaves those of the first as they were.
+pub fn the_files_of_a_run_are_replaced_together() {
+    let dir = scenario();
+    stdout(dir.path(), &["run", "not_ready.yaml", "--out", "out"], 0);
+    let files = ["events.jsonl", "jobs.csv", "metrics.json", "nodes.csv"];
+    let read = || files.map(|file| std::fs::read(dir.path().join("out").join(file)).expect("written"));
+    let before = read();
+    // Where the last of them would be written beside its place.
+    std::fs::create_dir(dir.path().join("out/.metrics.json.partial")).expect("a folder of our own");
+    let said = stderr(dir.path(), &["run", "not_ready.yaml", "--until", "4m", "--out", "out"], 2);
+    assert!(said.contains("error: out/metrics.json: cannot be written: "), "{said}");
+    assert_eq!(read(), before);
+}
+
+/// The carried log is found from the scenario's own place, wherever one stands.
+pub fn a_carried_trace_is_found_from_any_folder() {
+    let dir = empty();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = root.join("scenarios/traces/gaia.yaml").display().to_string();
+    let mut command = dryrack(dir.path(), &["check", &file]);
+    command.env("DRYRACK_CACHE", dir.path());
+    command.assert().code(0).stdout("1 file, 0 invalid\n");
+    let text = "scenario: On openb\ntrace: openb\n";
+    std::fs::write(dir.path().join("openb.yaml"), text).expect("a folder of our own");
+    let mut command = dryrack(dir.path(), &["check", "openb.yaml"]);
+    command.env("DRYRACK_CACHE", dir.path());
+    command.assert().code(0).stdout("1 file, 0 invalid, 1 checked but for a trace that is not here\n");
+}
