@@ -10,6 +10,7 @@ mod conform;
 mod diff;
 mod exit;
 mod explain;
+mod fit;
 mod guard;
 mod log;
 mod logs;
@@ -61,6 +62,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Show what can be picked by hand for a job, and why the rest cannot
     Select(selection::SelectArgs),
+    /// Say whether a model fits before it is deployed, where, and what would help if not
+    Fit(fit::FitArgs),
     /// Feed a log's inputs again and compare every event
     Replay(replay::ReplayArgs),
     /// Find the first record in which two logs differ
@@ -128,6 +131,7 @@ impl Cli {
             Command::Log(args) => log::log(args, self.format.plain()?),
             Command::Explain(args) => explain::explain(args, self.format.plain()?),
             Command::Select(args) => selection::select(args, self.format.plain()?),
+            Command::Fit(args) => fit::fit(args, self.format.plain()?),
             Command::Replay(args) => replay::replay(args, self.format.plain()?),
             Command::Diff(args) => diff::diff(args, self.format.plain()?),
             Command::Conform(args) => conform::conform(args, self.format.plain()?),

@@ -10,6 +10,7 @@
 //! of no known kind is an error, and an answer for which there is no profile is counted as not asked.
 
 mod account;
+mod placement;
 mod profiles;
 mod read;
 mod utilization;
@@ -37,11 +38,12 @@ pub trait RecordKind: Sync {
     }
 
     /// What became of each answer of the record. An error is about the record: what was expected and what is there.
-    fn compare(&self, record: &RecordFields, profiles: &mut Profiles) -> Result<Vec<Compared>, String>;
+    /// `file` may say which version answered, where the record does not.
+    fn compare(&self, record: &RecordFields, file: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String>;
 }
 
 /// In the order in which they are tried: the first that describes a record has it.
-pub const KINDS: [&dyn RecordKind; 1] = [&utilization::Utilization];
+pub const KINDS: [&dyn RecordKind; 2] = [&utilization::Utilization, &placement::Placement];
 
 /// One answer of a record.
 pub struct Compared {

@@ -27,6 +27,11 @@ impl Profiles {
         Profiles { fixed: Some(profile), own_only: true, ..Profiles::default() }
     }
 
+    /// Whether there is one for all, so that no version need be known.
+    pub fn is_fixed(&self) -> bool {
+        self.fixed.is_some()
+    }
+
     /// Which of these answers are asked for, and under which profile; the name of the profile that there is not.
     pub fn choose<'v>(
         &mut self,

@@ -49,6 +49,7 @@ pub fn conform(path: &Path, profiles: &mut Profiles, account: &mut Account) -> R
     let mut input = open(path)?;
     let (mut faults, mut records, mut number) = (Vec::<Fault>::new(), 0, 0);
     let mut line = Vec::new();
+    let file_name = path.file_name().unwrap_or_default().to_string_lossy();
     loop {
         line.clear();
         number += 1;
@@ -64,7 +65,7 @@ pub fn conform(path: &Path, profiles: &mut Profiles, account: &mut Account) -> R
         }
         records += 1;
         let add = |kind, compared| account.add(kind, &path.display().to_string(), number, compared);
-        let Err(text) = record(&line, profiles, add) else { continue };
+        let Err(text) = record(&line, &file_name, profiles, add) else { continue };
         match faults.iter_mut().find(|known| known.text == text) {
             Some(known) => known.lines += 1,
             None => faults.push(Fault { line: number, text, lines: 1 }),
@@ -93,6 +94,7 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, std::io::Error> {
 
 fn record(
     line: &[u8],
+    file: &str,
     profiles: &mut Profiles,
     mut add: impl FnMut(&'static str, super::Compared),
 ) -> Result<(), String> {
@@ -104,7 +106,7 @@ fn record(
     })?;
     let Value::Object(fields) = value else { return Err("expected a record such as {\"id\": ...}".to_string()) };
     let kind = KINDS.iter().find(|kind| kind.describes(&fields)).ok_or_else(|| unknown(&fields))?;
-    for compared in kind.compare(&fields, profiles)? {
+    for compared in kind.compare(&fields, file, profiles)? {
         add(kind.name(), compared);
     }
     Ok(())
@@ -145,7 +147,7 @@ mod tests {
             ),
         ];
         for (line, wanted) in rows {
-            let fault = record(line.as_bytes(), &mut Profiles::default(), |_, _| {}).expect_err(line);
+            let fault = record(line.as_bytes(), "records.jsonl", &mut Profiles::default(), |_, _| {}).expect_err(line);
             assert_eq!(fault, wanted, "{line}");
         }
     }

@@ -48,7 +48,7 @@ impl RecordKind for Utilization {
         &["samples_ms", "time_window_s", "min_gpu_utilization", "eval_every_s", "horizon_s", "answer"]
     }
 
-    fn compare(&self, record: &RecordFields, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
+    fn compare(&self, record: &RecordFields, _file: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
         let record: Record =
             serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
         check(&record)?;

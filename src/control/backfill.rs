@@ -8,7 +8,7 @@ use super::Control;
 use super::store::{ReplicaIndex, Wait};
 use crate::event::Phase;
 use crate::fleet::{Fleet, Placement};
-use crate::scheduler::{Backfill, Candidate, Decision, Draw, QueueKey, decide_drawn};
+use crate::scheduler::{Backfill, Candidate, Decision, QueueKey, decide_for};
 use crate::units::SimTime;
 
 /// A placement until it ends.
@@ -184,8 +184,8 @@ impl Control {
     fn judge_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
         let replica = &self.replicas[index as usize];
         let demand = &self.demands[replica.demand as usize].demand;
-        let draw = Draw::new(self.seed, replica.run());
-        match decide_drawn(&self.profile.scheduler, demand, fleet, self.grouping, 1, draw) {
+        let asking = self.asking(replica.run());
+        match decide_for(&self.profile.scheduler, demand, asking, fleet, self.grouping, 1) {
             Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
             Decision::Refuse { .. } => None,
         }

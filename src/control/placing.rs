@@ -8,11 +8,14 @@ use super::safety;
 use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
-use crate::ids::NodeId;
+use crate::fleet::Hosting;
+use crate::ids::{NodeId, RunId};
+use crate::scheduler::deployment::{Evaluation, evaluate_deployment};
 use crate::scheduler::{
-    Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_drawn, examine, still_fits,
+    Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_for, ever_fits, examine,
+    still_fits,
 };
-use crate::workload::Demand;
+use crate::workload::{Demand, Deployment};
 
 /// A decision that is being made.
 pub struct Deciding {
@@ -38,16 +41,16 @@ impl Control {
             let examination = examine(&self.profile.scheduler, demand, &self.fleet);
             self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
         }
-        let draw = Draw::new(self.seed, replica.run());
+        let asking = self.asking(replica.run());
         let number = replica.demand;
         let ranked = match (self.caching, self.grouping, keep) {
             (Caching::Off, ..) | (_, Grouping::EachNode, _) => None,
             (Caching::On | Caching::Paranoid, Grouping::Classes, 1) => {
-                self.rankings.decide(&self.profile.scheduler, (number, demand), &self.fleet, draw)
+                self.rankings.decide(&self.profile.scheduler, (number, demand), &self.fleet, asking.draw)
             }
             (Caching::On | Caching::Paranoid, Grouping::Classes, _) => None,
         };
-        let plain = || decide_drawn(&self.profile.scheduler, demand, &self.fleet, self.grouping, keep, draw);
+        let plain = || decide_for(&self.profile.scheduler, demand, asking, &self.fleet, self.grouping, keep);
         let decision = match ranked {
             Some(ranked) if self.caching == Caching::Paranoid => {
                 assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.run());
@@ -73,11 +76,32 @@ impl Control {
 
     /// Answers what the scheduler would say to a demand now: the very stages of a decision, and nothing comes of it.
     pub(super) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
-        let (refusal, reasons) = match decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, 1) {
-            Decision::Place(_) => (None, Histogram::default()),
-            Decision::Refuse { refusal, reasons } => (Some(refusal), reasons),
+        let (refusal, reasons) = match &demand.deployment {
+            Some(deployment) => self.evaluate_model(demand, deployment),
+            None => match decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, 1) {
+                Decision::Place(_) => (None, Histogram::default()),
+                Decision::Refuse { refusal, reasons } => (Some(refusal), reasons),
+            },
         };
         self.say(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
+    }
+
+    /// A released program may judge a model by other checks than it places it by; the default profile does not.
+    fn evaluate_model(&self, demand: &Demand, deployment: &Deployment) -> (Option<Refusal>, Histogram) {
+        let options = &self.profile.scheduler;
+        match evaluate_deployment(&options.deployments, demand, deployment, &self.fleet) {
+            Evaluation::Compatible { .. } => (None, Histogram::default()),
+            Evaluation::Incompatible(reasons) => {
+                let ever = ever_fits(options, demand, &self.fleet);
+                (Some(if ever { Refusal::Unfit } else { Refusal::Never }), reasons)
+            }
+        }
+    }
+
+    /// As which model's replica it is placed.
+    pub(super) fn asking(&self, run: RunId) -> Asking {
+        let replicas = self.jobs[run.job.index()].spec.replicas;
+        Asking { job: Some(run.job), replicas, draw: Draw::new(self.seed, run) }
     }
 
     fn versions_of(&self, candidates: &[Candidate]) -> Vec<(NodeId, u64)> {
@@ -187,7 +211,19 @@ impl Control {
             self.outbox.push_back(crate::event::Output::Event(Event::SafetyBroken { run, node, what }));
         }
         let Candidate { placement, score } = candidate;
-        self.fleet.take(&placement);
+        let job = replica.job;
+        match demand.deployment.clone() {
+            None => self.fleet.take(&placement),
+            Some(deployment) => self.fleet.host(
+                run,
+                &placement,
+                &Hosting {
+                    model: Asking::key(job),
+                    model_name: Arc::clone(&deployment.model.name),
+                    backend: Arc::from(deployment.backend.name()),
+                },
+            ),
+        }
         for claim in placement.claims() {
             self.nodes[claim.node.index()].runs.insert(index);
         }

@@ -96,7 +96,8 @@ impl Control {
     }
 
     fn demand_number(&mut self, demand: &Demand) -> u32 {
-        if let Some(number) = self.demand_index.get(demand) {
+        // Of a model it counts whose replica it is, so that no two deployments have one answer.
+        if let Some(number) = self.demand_index.get(demand).filter(|_| demand.deployment.is_none()) {
             return *number;
         }
         let (number, demand) = (self.demands.len() as u32, Arc::new(demand.clone()));
@@ -325,7 +326,7 @@ impl Control {
         for claim in placement.claims() {
             self.nodes[claim.node.index()].runs.remove(&index);
             if !kept.touches(claim.node) {
-                self.fleet.release(claim);
+                self.fleet.release_of(run, claim);
             }
         }
         let kept_on = kept.claims().iter().map(|claim| claim.node).collect();

@@ -1,10 +1,13 @@
 //! What no placement may do, judged by code that is not the scheduler and shares nothing with it but the records.
 
+use std::sync::Arc;
+
+use crate::catalog::{Accelerator, Host, mismatch};
 use crate::event::Safety;
-use crate::fleet::{Fleet, GpuState, NodeClaim, NodeState, Placement};
+use crate::fleet::{Fleet, GpuShape, GpuState, NodeClaim, NodeShape, NodeState, Placement};
 use crate::ids::NodeId;
 use crate::units::{Bytes, GpuShare};
-use crate::workload::{Demand, Gang, GpuTake, Pick};
+use crate::workload::{Demand, Deployment, Gang, GpuTake, Pick};
 
 /// Everything that this placement would break; at most once of each kind for each node.
 pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(NodeId, Safety)> {
@@ -68,19 +71,48 @@ fn overcommits(fleet: &Fleet, claim: &NodeClaim) -> bool {
 
 fn meets_requirements(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
     let shape = &fleet.node(claim.node).shape;
+    if let Some(deployment) = &demand.deployment {
+        return is_picked(demand, claim) && can_serve(shape, deployment, claim);
+    }
     let task = &demand.task;
     let labels = task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value));
     let platform = task.os.is_none_or(|os| os == shape.os) && task.arch.is_none_or(|arch| arch == shape.arch);
-    let picked = demand.pick.as_ref().is_none_or(|pick| match pick {
+    let picked = is_picked(demand, claim);
+    let tasks = u64::from(claim.tasks);
+    let amounts = claim.cpu.get() == task.cpu.get() * tasks && claim.ram.get() == task.ram.get() * tasks;
+    labels && platform && picked && amounts && has_its_gpus(fleet, demand, claim)
+}
+
+fn is_picked(demand: &Demand, claim: &NodeClaim) -> bool {
+    demand.pick.as_ref().is_none_or(|pick| match pick {
         Pick::Nodes(nodes) => nodes.contains(&claim.node),
         Pick::Gpus(gpus) | Pick::AllGpus(gpus) => {
             let is_picked = |index| gpus.iter().any(|gpu| gpu.node == claim.node && gpu.index == index);
             claim.gpus.iter().all(|part| is_picked(part.index))
         }
-    });
-    let tasks = u64::from(claim.tasks);
-    let amounts = claim.cpu.get() == task.cpu.get() * tasks && claim.ram.get() == task.ram.get() * tasks;
-    labels && platform && picked && amounts && has_its_gpus(fleet, demand, claim)
+    })
+}
+
+/// The labels that are asked for, different GPUs on which the backend runs, and some memory of each.
+fn can_serve(shape: &NodeShape, deployment: &Deployment, claim: &NodeClaim) -> bool {
+    let host = Host { os: shape.os, arch: shape.arch, driver: shape.driver.as_deref() };
+    let runs_on = |gpu: Option<&GpuShape>| {
+        let gpu = gpu.map(|gpu| Accelerator {
+            vendor: gpu.vendor,
+            compute_capability: gpu.compute_capability,
+            architecture: gpu.architecture.as_deref(),
+        });
+        mismatch(deployment.served(), host, gpu).is_none()
+    };
+    let has_label = |(key, value): (&Arc<str>, &Arc<str>)| match shape.labels.get(key) {
+        Some(found) => found == value,
+        None => &**key == "os" && **value == *shape.os.as_str(),
+    };
+    let distinct = claim.gpus.windows(2).all(|pair| pair[0].index < pair[1].index);
+    let serves =
+        claim.gpus.iter().all(|part| part.memory > Bytes::ZERO && runs_on(shape.gpus.get(usize::from(part.index))));
+    let without_gpus = !claim.gpus.is_empty() || runs_on(None);
+    deployment.selector.iter().flatten().all(has_label) && distinct && serves && without_gpus
 }
 
 fn has_its_gpus(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
@@ -110,6 +142,9 @@ fn has_its_gpus(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
 
 fn is_whole(demand: &Demand, placement: &Placement) -> bool {
     let claims = placement.claims();
+    if let Some(deployment) = &demand.deployment {
+        return is_whole_model(demand, deployment, claims);
+    }
     let tasks: u64 = claims.iter().map(|claim| u64::from(claim.tasks)).sum();
     let whole = match &demand.pick {
         Some(Pick::AllGpus(picked)) => picked.iter().all(|gpu| {
@@ -120,4 +155,17 @@ fn is_whole(demand: &Demand, placement: &Placement) -> bool {
         Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => tasks == u64::from(demand.tasks),
     };
     whole && (demand.gang != Gang::Spread || claims.iter().all(|claim| claim.tasks == 1))
+}
+
+/// One main part; of GPUs that were picked as many as a replica takes; and on several nodes only what may lie there.
+fn is_whole_model(demand: &Demand, deployment: &Deployment, claims: &[NodeClaim]) -> bool {
+    let mains = claims.iter().filter(|claim| claim.tasks == 1).count();
+    let parts = claims.iter().filter(|claim| claim.tasks == 0).count();
+    let gpus: usize = claims.iter().map(|claim| claim.gpus.len()).sum();
+    let picked = match &demand.pick {
+        Some(Pick::AllGpus(picked)) => deployment.gpus_per_replica.map_or(picked.len(), |count| count as usize) == gpus,
+        Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => true,
+    };
+    let together = claims.len() == 1 || deployment.distributable;
+    mains == 1 && mains + parts == claims.len() && picked && together
 }

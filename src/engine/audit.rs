@@ -65,6 +65,8 @@ impl Audit {
         let spec = Arc::clone(&self.jobs[run.job.index()].spec);
         let excused = self.unsafe_runs.contains(&run);
         let whole = match &spec.demand.pick {
+            // A replica of a model has its one task on its main node, wherever its GPUs were picked.
+            _ if spec.demand.deployment.is_some() => placement.tasks() == 1,
             Some(pick @ Pick::AllGpus(_)) => placement.claims().len() == pick.nodes().len(),
             Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => placement.tasks() == spec.demand.tasks,
         };

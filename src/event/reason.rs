@@ -62,6 +62,23 @@ reasons! {
     GpuArchitectureUnsupported => "gpu_architecture_unsupported", "the backend is not built for its GPUs' architecture";
     DriverTooOld => "driver_too_old", "has a driver that is too old for the backend";
     QuantizationUnsupported => "quantization_unsupported", "its GPUs cannot serve such quantized weights";
+    NoRunner => "no_runner", "has no GPU for whose kind there is an image of the backend";
+    BelowUtilization => "below_utilization", "has too few GPUs of which the part to be reserved is free";
+    TooFewNodes => "too_few_nodes", "could hold a part, but too few other nodes could hold the rest";
+    NotDistributable => "not_distributable", "could hold a part, but the model may not lie on several nodes";
+    AlreadyDistributed => "already_distributed", "already holds a part of a model that lies on several nodes";
+    // A deployment fits nowhere because …
+    BadArgument => "bad_argument", "an argument of the backend cannot be used";
+    ParallelismMismatch => "parallelism_mismatch", "the parallel sizes are not the number of GPUs picked";
+    Indivisible => "indivisible", "heads or vocabulary cannot be divided by the number of GPUs";
+    PicksOfSeveralKinds => "picks_of_several_kinds", "GPUs of several kinds were picked for one replica";
+    PickUnreadable => "pick_unreadable", "a pick is no node, kind and index of a GPU";
+    OvercommitOfReplicas => "overcommit_of_replicas", "what was picked is too small, and there are several replicas";
+    PortStated => "port_stated", "the port is the scheduler's to choose";
+    UpstreamValueError => "upstream_value_error", "the upstream program ends this decision with a ValueError";
+    UpstreamKeyError => "upstream_key_error", "the upstream program ends this decision with a KeyError";
+    UpstreamZeroDivisionError => "upstream_zero_division_error", "the upstream program ends this decision with a ZeroDivisionError";
+    UpstreamTypeError => "upstream_type_error", "the upstream program ends this decision with a TypeError";
     // A job waits because …
     QueueOrder => "queue_order", "waits behind the head of the queue";
     BackingOff => "backing_off", "waits before the next attempt";

@@ -4,20 +4,28 @@
 //! decision looks at classes rather than nodes. Must never decide where anything goes.
 
 mod classes;
+mod hosting;
 mod ledger;
 mod node;
+mod serving;
 
 pub use classes::{Class, ClassId, ShapeGroup};
+pub use hosting::Hosting;
 pub use ledger::{GpuClaim, NodeClaim, Placement};
 pub use node::{
     Foreign, GpuShape, GpuState, GpuStatus, NodeShape, NodeSpec, NodeState, NodeStatus, Reliance, Reserved,
     SILENT_STATES,
 };
 
+pub use serving::{
+    Accounting, Columns, GpuKind, Host, Instance, Labels, Left, ModelKey, Part, Serving, ServingGpu, ServingNode,
+};
+
 use std::sync::Arc;
 
 use crate::ids::{GpuId, NodeId};
 use classes::Classes;
+use hosting::Hosts;
 
 /// One node: what it is, and how it stands.
 #[derive(Clone, Debug)]
@@ -44,6 +52,7 @@ pub struct Fleet {
     nodes: Vec<Node>,
     classes: Classes,
     largest: Largest,
+    hosts: Hosts,
     version: u64,
     growth: u64,
     keeps_kinds: bool,
@@ -72,6 +81,7 @@ impl Fleet {
         let status = NodeStatus::idle(state, &spec.shape);
         self.classes.insert(id, &spec.shape, &status);
         self.largest.include(&spec.shape);
+        self.hosts.declare(spec, &status);
         self.nodes.push(Node { name: Arc::clone(&spec.name), shape: Arc::clone(&spec.shape), status, version: 0 });
         self.version += 1;
         self.growth += 1;
@@ -199,6 +209,7 @@ impl Fleet {
         node.version += 1;
         self.version += 1;
         self.classes.update(id, &node.shape, &node.status);
+        self.hosts.changed(id, &node.status);
     }
 
     /// Integrity: the claims of everything that holds something add up to the ledger, and each node is in the class of
@@ -221,5 +232,6 @@ impl Fleet {
             assert_eq!(expected, node.status, "claims do not add up to the ledger on {}", node.name);
             self.classes.assert_holds(id, &node.shape, &node.status);
         }
+        self.hosts.assert_adds_up(&self.nodes);
     }
 }

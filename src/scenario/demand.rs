@@ -10,7 +10,7 @@ use super::tree::{Node, Tree};
 use super::world::World;
 use crate::ids::{GpuId, NodeId};
 use crate::units::{Bytes, GpuShare, MilliCpu};
-use crate::workload::{Demand, Deployment, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+use crate::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 
 const GANGS: [(&str, Gang); 3] = [("anywhere", Gang::Anywhere), ("spread", Gang::Spread), ("packed", Gang::Packed)];
 
@@ -42,10 +42,10 @@ enum Gpus {
 
 /// The demand of each replica of a job.
 pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Demand {
-    let deployment = deployment::read(fields, world, report);
     if fields.has("model") {
-        return of_model(fields, deployment, world, report);
+        return of_model(fields, world, report);
     }
+    deployment::refuse_without_model(fields, report);
     let reason = "each narrows the choice to something else";
     let has_list = matches!(fields.get("gpus"), Some(Tree { node: Node::List(_), .. }));
     fields.exclusive(&["on", "pick_gpus"], reason, report);
@@ -80,7 +80,7 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
 }
 
 /// A model takes what follows from it, of the GPUs that are picked or of any.
-fn of_model(fields: &Fields<'_>, deployment: Option<Arc<Deployment>>, world: &World, report: &mut Report) -> Demand {
+fn of_model(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Demand {
     let reason = "each narrows the choice to something else";
     fields.exclusive(&["gpus", "on", "pick_gpus"], reason, report);
     let pick = match fields.get("gpus") {
@@ -96,6 +96,7 @@ fn of_model(fields: &Fields<'_>, deployment: Option<Arc<Deployment>>, world: &Wo
         },
     };
     deployment::check_pick(fields, pick.as_ref(), report);
+    let deployment = deployment::read(fields, pick.as_ref(), world, report);
     Demand { pick, deployment, ..Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO)) }
 }
 

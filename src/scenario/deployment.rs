@@ -32,15 +32,13 @@ pub(super) const CATEGORIES: [(&str, Category); 4] = [
 const MODEL_FIELDS: [&str; 9] =
     ["name", "category", "architecture", "weights", "heads", "vision_heads", "vocabulary", "quantization", "gguf"];
 
-/// The deployment that a job describes; `None` where it names no model, or none that is understood.
-pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Option<Arc<Deployment>> {
-    if !fields.has("model") {
-        for key in FIELDS.iter().filter(|key| fields.has(key)) {
-            let help = format!("add `model: qwen3-32b`, or leave `{key}` out");
-            report.error_with_help(fields.key_span(key), format!("`{key}` is said of no model"), help);
-        }
-        return None;
-    }
+/// The deployment that a job with `model` describes; `None` where it is not understood.
+pub(super) fn read(
+    fields: &Fields<'_>,
+    pick: Option<&Pick>,
+    world: &mut World,
+    report: &mut Report,
+) -> Option<Arc<Deployment>> {
     for key in FOLLOW_FROM_MODEL.iter().filter(|key| fields.has(key)) {
         let (message, help) = match *key {
             "labels" => ("nodes for a model are narrowed down by its selector", "write `selector:` for `labels:`"),
@@ -56,12 +54,23 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
         model,
         backend,
         strategy: fields.word("placement", "a way to lay replicas", &STRATEGIES, report).unwrap_or_default(),
-        distributable: fields.value("distributed", report).unwrap_or(false),
+        // Who picks GPUs of several nodes has said so.
+        distributable: fields
+            .value("distributed", report)
+            .unwrap_or_else(|| pick.is_some_and(|pick| pick.is_of_gpus() && pick.nodes().len() > 1)),
         selector: fields.has("selector").then(|| fields.labels("selector", report)),
         gpus_per_replica,
         arguments: parameters(fields, report),
         environment: environment(fields, report),
     }))
+}
+
+/// A job without a model has nothing that is said of one.
+pub(super) fn refuse_without_model(fields: &Fields<'_>, report: &mut Report) {
+    for key in FIELDS.iter().filter(|key| fields.has(key)) {
+        let help = format!("add `model: qwen3-32b`, or leave `{key}` out");
+        report.error_with_help(fields.key_span(key), format!("`{key}` is said of no model"), help);
+    }
 }
 
 /// What is picked, held against how many GPUs a replica takes.

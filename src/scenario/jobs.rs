@@ -8,6 +8,7 @@ use super::deployment;
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text};
 use super::lengths::lengths;
+use super::parse::parse;
 use super::tree::{Node, Tree};
 use super::world::{World, copies};
 use crate::control::Profile;
@@ -77,6 +78,22 @@ pub(super) fn read(file: &Fields<'_>, world: &mut World, setting: &Setting<'_>, 
         entry(tree, world, setting, &mut drafts, report);
     }
     drafts
+}
+
+/// A job by its demand alone, as it is typed on the command line.
+pub(super) fn asked(typed: &str, world: &mut World, report: &mut Report) -> Option<(Demand, u32)> {
+    let source = report.add_source("command line", typed);
+    let tree = parse(typed, source, report)?;
+    let mut known = demand::FIELDS.to_vec();
+    known.extend(deployment::FIELDS);
+    let fields = Fields::read(&tree, "a job", &known, report)?;
+    let demand = demand::read(&fields, world, report);
+    let replicas = fields.count("replicas", 1, report).unwrap_or(1);
+    if replicas > MAX_REPLICAS {
+        let message = format!("{replicas} replicas; at most {MAX_REPLICAS} are understood");
+        report.error_with_help(fields.key_span("replicas"), message, "ask for fewer");
+    }
+    Some((demand, replicas))
 }
 
 /// Puts all jobs in order, gives them their ids and enters them into the world.

@@ -21,6 +21,7 @@ use crate::scheduler::{Target, TaskShape};
 use crate::trace::Roots;
 use crate::units::SimTime;
 use crate::workload::Arrival;
+use crate::workload::Demand;
 
 /// What the command line says over the file. Each text is checked like the file, and shown where it was typed.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,8 @@ pub struct Options {
     pub until: Option<String>,
     /// An option of the profile that is to be as in the profile's base: `scheduler.filters.ready.unless`.
     pub as_in_base: Option<String>,
+    /// A job that is asked about and not run, as the file would describe it: `{model: qwen3-32b, replicas: 2}`.
+    pub asked: Option<String>,
     /// Where the files of traces are looked for.
     pub roots: Roots,
 }
@@ -44,6 +47,8 @@ pub struct Loaded {
     pub expectations: Vec<Expectation>,
     /// Run each by loading the file again with its profile in [`Options::profile`].
     pub reproductions: Vec<Reproduction>,
+    /// What [`Options::asked`] asks for: each replica's demand, and how many there are.
+    pub asked: Option<(Demand, u32)>,
     /// The report that the scenario repeats: `gpustack#1548`.
     pub report: Option<String>,
     pub tags: Vec<String>,
@@ -210,7 +215,8 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
         report.error_with_help(file.place(), "there are no nodes", help);
     }
-    if drafts.is_empty() && !file.has("jobs") && !report.has_errors() {
+    let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
+    if drafts.is_empty() && !file.has("jobs") && options.asked.is_none() && !report.has_errors() {
         let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
         report.warning(file.place(), "nothing is asked of these nodes", help);
     }
@@ -244,6 +250,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         rehearsal,
         expectations,
         reproductions,
+        asked,
         report: head.report,
         tags: head.tags,
         trace,

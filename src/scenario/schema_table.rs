@@ -260,7 +260,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("model", MODEL, "A model to be served, of the catalog (`dryrack catalog models`) or by its figures"),
             ("backend", Kind::Words(|| words(&BACKENDS)), "What serves it; vllm if not given"),
             ("placement", Kind::Words(|| words(&STRATEGIES)), "How replicas lie; spread if not given"),
-            ("distributed", Kind::Flag, "Whether a replica may lie on several nodes; false if not given"),
+            (
+                "distributed",
+                Kind::Flag,
+                "Whether a replica may lie on several nodes; if not given, where GPUs of several are picked",
+            ),
             ("selector", Kind::Named(&Kind::Text), "Only nodes with these labels"),
             ("gpus_per_replica", Kind::Whole, "So many of the picked GPUs for each replica; all if not given"),
             ("parameters", Kind::ListOf(&Kind::Text), "Of the backend, such as --tensor-parallel-size=4"),

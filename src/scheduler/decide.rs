@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use smallvec::SmallVec;
 
 use super::consolidate::consolidate;
+use super::deployment::{Asking, decide_deployment, ever_fits_deployment, still_fits_deployment};
 use super::draw::Draw;
 use super::filter::{self, Verdict};
 use super::fit::{self, GpuChoice, Load};
@@ -36,19 +37,22 @@ pub enum Decision {
 
 /// Decides for one demand; `keep` is how many candidates are wanted. A gang has one.
 pub fn decide(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {
-    decide_drawn(options, demand, fleet, grouping, keep, Draw::NONE)
+    decide_for(options, demand, Asking::NOBODY, fleet, grouping, keep)
 }
 
-/// Likewise, for a run: chance, where the options leave something to it, is the run's own.
-pub fn decide_drawn(
+/// Likewise, for a job: among whose own instances a replica of a model is spread.
+pub fn decide_for(
     options: &SchedulerOptions,
     demand: &Demand,
+    asking: Asking,
     fleet: &Fleet,
     grouping: Grouping,
     keep: usize,
-    draw: Draw,
 ) -> Decision {
-    let choice = GpuChoice::new(options, draw);
+    if let Some(deployment) = &demand.deployment {
+        return decide_deployment(&options.deployments, demand, deployment, fleet, asking, keep);
+    }
+    let choice = GpuChoice::new(options, asking.draw);
     let rows = rows(fleet, demand, grouping);
     let verdicts = judge(options, demand, &rows);
     let candidates = match &demand.pick {
@@ -58,7 +62,9 @@ pub fn decide_drawn(
         }
         _ if demand.tasks == 1 => {
             let ranked = match (options.ties, keep) {
-                (Ties::Random, 1) => drawn(options, demand, fleet, (&rows, &verdicts), draw).into_iter().collect(),
+                (Ties::Random, 1) => {
+                    drawn(options, demand, fleet, (&rows, &verdicts), asking.draw).into_iter().collect()
+                }
                 (Ties::First | Ties::Random, _) => ranked(options, demand, fleet, (&rows, &verdicts), keep),
             };
             let candidate = |(score, Reverse(node), index): (Score, Reverse<NodeId>, usize)| {
@@ -78,6 +84,9 @@ pub fn decide_drawn(
 
 /// Whether the demand would fit if every node were ready, whole and empty.
 pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
+    if let Some(deployment) = &demand.deployment {
+        return ever_fits_deployment(&options.deployments, demand, deployment, fleet);
+    }
     let rows = ideal_rows(fleet, demand);
     let verdicts = judge(options, demand, &rows);
     let fit = || rows.iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_fit()).map(|(row, _)| row);
@@ -94,6 +103,9 @@ pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
 
 /// Whether a placement decided earlier still passes every filter and still has its room.
 pub fn still_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, placement: &Placement) -> bool {
+    if let Some(deployment) = &demand.deployment {
+        return still_fits_deployment(&options.deployments, demand, deployment, fleet, placement);
+    }
     let rows = rows(fleet, demand, Grouping::EachNode);
     placement.claims().iter().all(|claim| {
         let row = std::slice::from_ref(&rows[claim.node.index()]);

@@ -4,7 +4,7 @@ use crate::ids::RunId;
 use crate::rng::Stream;
 
 /// What a decision draws its random numbers from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draw {
     seed: u64,
     entity: u64,

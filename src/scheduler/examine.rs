@@ -1,16 +1,17 @@
 //! Why not, and why here: the plain computation, node by node, with everything that an explanation shows.
 
 use super::decide::{Decision, decide, judge};
+use super::deployment::{NodeFound, findings};
 use super::filter::{self, Verdict};
 use super::fit;
 use super::options::{FilterName, SchedulerOptions, ScorerName};
 use super::row::{Grouping, Row, rows};
 use super::scorer;
 use crate::event::Reason;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Node};
 use crate::ids::NodeId;
-use crate::units::Score;
-use crate::workload::{Demand, GpuTake};
+use crate::units::{Bytes, Score};
+use crate::workload::{Demand, Deployment, GpuTake};
 
 /// One demand against every node.
 #[derive(Clone, Debug)]
@@ -28,10 +29,23 @@ pub struct NodeFinding {
     pub refusals: Vec<(FilterName, Reason)>,
     /// What is missing for one task, where resources are.
     pub shortages: Vec<Shortage>,
+    /// Of a model: each GPU, what would be taken of it, and what is free.
+    pub gpus: Vec<GpuFinding>,
     /// Tasks that would fit there.
     pub capacity: u32,
     pub scores: Vec<(ScorerName, Score)>,
     pub total: Score,
+}
+
+/// One GPU, for one replica of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuFinding {
+    pub index: u16,
+    pub total: Bytes,
+    /// If it were used alone.
+    pub takes: Bytes,
+    /// By the profile's accounting.
+    pub free: Bytes,
 }
 
 /// An amount that is too small, in the unit its name says.
@@ -43,10 +57,61 @@ pub struct Shortage {
 }
 
 pub fn examine(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Examination {
+    if let Some(deployment) = &demand.deployment {
+        return examine_deployment(options, demand, deployment, fleet);
+    }
     let rows = rows(fleet, demand, Grouping::EachNode);
     let verdicts = judge(options, demand, &rows);
     let nodes = rows.iter().zip(verdicts).map(|(row, verdict)| find(options, demand, fleet, row, verdict)).collect();
     Examination { decision: decide(options, demand, fleet, Grouping::EachNode, usize::MAX), nodes }
+}
+
+/// Of a model: the candidates with their scores, and why each other node is none.
+fn examine_deployment(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+) -> Examination {
+    let decision = decide(options, demand, fleet, Grouping::EachNode, usize::MAX);
+    let candidates = match &decision {
+        Decision::Place(candidates) => candidates.as_slice(),
+        Decision::Refuse { .. } => &[],
+    };
+    let (_, found) = findings(&options.deployments, demand, deployment, fleet);
+    let find = |(node, found): ((NodeId, &Node), NodeFound)| {
+        let reason = found.reason;
+        let best = candidates.iter().find(|candidate| candidate.placement.touches(node.0));
+        let verdict = match (best, reason) {
+            (Some(_), _) | (None, None) => Verdict::Fit,
+            (None, Some(reason)) => Verdict::Unfit(reason),
+        };
+        NodeFinding {
+            node: node.0,
+            verdict,
+            shortages: if best.is_none() { memory_shortage(&found) } else { Vec::new() },
+            refusals: found.refusals,
+            gpus: found.gpus,
+            capacity: u32::from(best.is_some()),
+            scores: Vec::new(),
+            total: best.map_or(Score::ZERO, |candidate| candidate.score),
+        }
+    };
+    let nodes = fleet.iter().zip(found).map(find).collect();
+    Examination { decision, nodes }
+}
+
+/// Of the GPU with most free, which lacks least of all.
+fn memory_shortage(found: &NodeFound) -> Vec<Shortage> {
+    let short = found.gpus.iter().filter(|gpu| gpu.free < gpu.takes);
+    let least = short.min_by_key(|gpu| (gpu.takes.saturating_sub(gpu.free), gpu.index));
+    let is_any_free = found.gpus.iter().any(|gpu| gpu.free >= gpu.takes);
+    let said = |gpu: &GpuFinding| Shortage {
+        resource: "GPU memory",
+        needed: gpu.takes.to_string(),
+        free: gpu.free.to_string(),
+    };
+    least.filter(|_| !is_any_free).map(said).into_iter().collect()
 }
 
 fn find(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, row: &Row, verdict: Verdict) -> NodeFinding {
@@ -62,6 +127,7 @@ fn find(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, row: &Row, v
         node: row.first(),
         verdict,
         shortages: shortages(demand, row),
+        gpus: Vec::new(),
         refusals,
         capacity,
         scores: options.scorers.iter().map(|scorer| (scorer.stage, score(scorer.stage))).collect(),

@@ -6,6 +6,7 @@
 
 mod consolidate;
 mod decide;
+pub mod deployment;
 mod draw;
 mod examine;
 mod filter;
@@ -20,9 +21,10 @@ mod scorer;
 mod select;
 mod target;
 
-pub use decide::{Candidate, Decision, decide, decide_drawn, ever_fits, still_fits};
+pub use decide::{Candidate, Decision, decide, decide_for, ever_fits, still_fits};
+pub use deployment::{Asking, DeploymentOptions};
 pub use draw::Draw;
-pub use examine::{Examination, NodeFinding, Shortage, examine};
+pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use options::{
     Backfill, Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::deployment::DeploymentOptions;
 use super::target::Target;
 
 /// The scheduler's part of a profile. Each list is run in the order written.
@@ -28,6 +29,8 @@ pub struct SchedulerOptions {
     /// that is rehearsed: see [`Target::of`].
     #[serde(default, skip_serializing_if = "Target::is_empty")]
     pub target: Target,
+    /// How replicas of models are placed: by stages of their own.
+    pub deployments: DeploymentOptions,
 }
 
 impl SchedulerOptions {

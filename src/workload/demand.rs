@@ -95,6 +95,13 @@ impl Pick {
         }
     }
 
+    pub fn is_of_gpus(&self) -> bool {
+        match self {
+            Pick::Nodes(_) => false,
+            Pick::Gpus(_) | Pick::AllGpus(_) => true,
+        }
+    }
+
     /// The picked nodes, in order of ids, each once.
     pub fn nodes(&self) -> Vec<NodeId> {
         let mut nodes = match self {

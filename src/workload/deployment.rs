@@ -78,6 +78,14 @@ impl Backend {
             Backend::LlamaBox(_) => Server::LlamaBox,
         }
     }
+
+    pub fn name(&self) -> &'static str {
+        match self {
+            Backend::Vllm => "vllm",
+            Backend::Sglang => "sglang",
+            Backend::LlamaBox(_) => "llama_box",
+        }
+    }
 }
 
 /// Memory of a GGUF model, layer by layer, as a parser of the file estimates it; there is no formula for it.

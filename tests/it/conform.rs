@@ -20,6 +20,36 @@ pub fn each_recorded_firing_time_is_met_to_the_second() {
     assert_eq!(said["classes"].as_array().map(Vec::len), Some(26), "13 kinds of two versions");
 }
 
+/// The counts are those of the files' source, see `tests/data/gpustack/SOURCE.md`.
+pub fn each_recorded_placement_of_a_model_is_met() {
+    let files: Vec<String> = [
+        "gpustack-0.6.0.jsonl.gz",
+        "gpustack-0.7.1.jsonl.gz",
+        "gpustack-2.3.0.jsonl.gz",
+        "gpustack-evaluate-0.6.0.jsonl.gz",
+        "gpustack-evaluate-0.6.1.jsonl.gz",
+        "gpustack-evaluate-0.7.1.jsonl.gz",
+        "defects-2.3.0.jsonl",
+    ]
+    .iter()
+    .map(|name| format!("tests/data/gpustack/{name}"))
+    .collect();
+    let mut args: Vec<&str> = files.iter().map(String::as_str).collect();
+    args.extend(["--format", "json", "--verbose"]);
+    let (code, said, _) = conform(&args);
+    assert_eq!(code, 0, "{said}");
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((&said["asked"], &said["identical"]), (&2717.into(), &2717.into()));
+}
+
+/// 1a of the defects: 2.3.0 places an embedding model of 72 GB on a GPU of 24 GB that was picked; its mended rules do not.
+pub fn a_listed_defect_is_mended_in_the_default_profile() {
+    let (code, said, _) = conform(&["tests/data/gpustack/defects-2.3.0.jsonl", "--profile", "gpustack", "--verbose"]);
+    assert_eq!(code, 1, "{said}");
+    let line = said.lines().find(|line| line.starts_with("1a ")).expect("it is told");
+    assert!(line.contains("refuses and should not"), "{line}");
+}
+
 pub fn answers_are_held_against_the_profile_of_one_version_or_against_any() {
     let (code, said, _) = conform(&[RECORDS, "--profile", "dstack-0.19.10"]);
     assert!(code == 0 && said.contains("all                                       200        200   100%"), "{said}");

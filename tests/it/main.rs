@@ -80,6 +80,8 @@ fn main() {
         }
         Nothing: conform {
             each_recorded_firing_time_is_met_to_the_second,
+            each_recorded_placement_of_a_model_is_met,
+            a_listed_defect_is_mended_in_the_default_profile,
             answers_are_held_against_the_profile_of_one_version_or_against_any,
             a_recorded_decision_tells_an_option_apart,
             a_wrong_record_is_told_with_its_line_and_nothing_is_counted,

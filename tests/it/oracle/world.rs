@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use dryrack::catalog::{CpuArch, Os};
@@ -10,6 +11,7 @@ use dryrack::fleet::{
 };
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
+use dryrack::scenario::load_profile;
 use dryrack::scheduler::{
     Backfill, Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey,
     SchedulerOptions, ScorerName, Target, Ties, Unfit, WeightedScorer,
@@ -41,6 +43,12 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         never_fits: NeverFits::End,
         unfit: Unfit::Wait,
         target: Target::default(),
+        // No model is served here.
+        deployments: load_profile("first-fit", Path::new(""))
+            .expect("it comes with dryrack")
+            .scheduler
+            .deployments
+            .clone(),
     }
 }
 

@@ -1,0 +1,394 @@
+//! `dryrack fit`: does a model fit, where, with what memory; and if not, the least change that helps.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::exit::{Done, Exit, Failure};
+use super::guard::guarded;
+use super::output::{Format, say, say_json};
+use super::run::Overrides;
+use crate::engine::{Change, Fitting, Refused, fitting};
+use crate::event::{Histogram, Refusal};
+use crate::fleet::{Fleet, NodeState, Placement};
+use crate::ids::{GpuId, NodeId};
+use crate::report::table;
+use crate::scenario::{Options, load};
+use crate::scheduler::NodeFinding;
+use crate::units::{Bytes, SimTime};
+use crate::workload::{Demand, Deployment};
+
+#[derive(Debug, Args)]
+pub struct FitArgs {
+    /// A scenario file, whose nodes are asked; its jobs run up to the time in question
+    file: PathBuf,
+    /// A model of the catalog, or one by its figures: "{name: mine, weights: 60GiB}"
+    #[arg(long, value_name = "MODEL")]
+    model: String,
+    /// So many of it
+    #[arg(long, value_name = "N", default_value = "1")]
+    replicas: String,
+    /// vllm, sglang or llama-box
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// spread or binpack
+    #[arg(long, value_name = "HOW")]
+    placement: Option<String>,
+    /// A replica may lie on several nodes
+    #[arg(long)]
+    distributed: bool,
+    /// GPUs picked by hand: alpha/0,alpha/1
+    #[arg(long, value_name = "GPUS", value_delimiter = ',')]
+    gpus: Vec<String>,
+    /// So many of the picked GPUs for each replica
+    #[arg(long, value_name = "N")]
+    gpus_per_replica: Option<String>,
+    /// Only nodes with this label; may be given again
+    #[arg(long, value_name = "KEY=VALUE")]
+    selector: Vec<String>,
+    /// A parameter of the backend: --parameter=--tensor-parallel-size=4; may be given again
+    #[arg(long, value_name = "PARAMETER", allow_hyphen_values = true)]
+    parameter: Vec<String>,
+    /// At this time, such as 1h30m; before anything has happened if not given
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    at: Option<SimTime>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+/// Nodes and replicas shown; there may be thousands.
+const SHOWN: usize = 20;
+
+pub fn fit(args: &FitArgs, format: Format) -> Done {
+    let asked = asked(args)?;
+    let options = Options { asked: Some(asked), ..args.overrides.lower(&args.file) };
+    let loaded = load(&args.file, &options).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
+    // Whether the file expects anything is of no account here.
+    let (demand, replicas) = loaded.asked.as_ref().expect("it was asked about");
+    let found = guarded(|| fitting(&loaded.rehearsal, demand, *replicas, args.at));
+    let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
+    let case = Case { demand, found: &found, profile: &loaded.rehearsal.profile.name };
+    match format {
+        Format::Human => say(&case.human())?,
+        Format::Json => say_json(&case.as_json())?,
+    }
+    Ok(if found.refused.is_none() { Exit::Fine } else { Exit::Failed })
+}
+
+/// As a file would describe it.
+fn asked(args: &FitArgs) -> Result<String, Failure> {
+    let quoted = |text: &str| Value::from(text).to_string();
+    let list = |items: &[String]| items.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", ");
+    let model = if args.model.trim_start().starts_with('{') { args.model.clone() } else { quoted(&args.model) };
+    let mut text = format!("{{model: {model}, replicas: {}", args.replicas);
+    let stated = [("backend", &args.backend), ("placement", &args.placement)];
+    for (key, value) in stated {
+        text.extend(value.iter().map(|value| format!(", {key}: {}", quoted(value))));
+    }
+    text.extend(args.gpus_per_replica.iter().map(|count| format!(", gpus_per_replica: {count}")));
+    text.push_str(if args.distributed { ", distributed: true" } else { "" });
+    if !args.gpus.is_empty() {
+        text.push_str(&format!(", gpus: [{}]", list(&args.gpus)));
+    }
+    if !args.parameter.is_empty() {
+        text.push_str(&format!(", parameters: [{}]", list(&args.parameter)));
+    }
+    let mut labels = Vec::new();
+    for label in &args.selector {
+        let Some((key, value)) = label.split_once('=') else {
+            let message = format!("`{label}` is not a label; write --selector zone=west");
+            return Err(Failure::Input(format!("error: {message}\n")));
+        };
+        labels.push(format!("{}: {}", quoted(key), quoted(value)));
+    }
+    if !labels.is_empty() {
+        text.push_str(&format!(", selector: {{{}}}", labels.join(", ")));
+    }
+    Ok(text + "}")
+}
+
+struct Case<'a> {
+    demand: &'a Demand,
+    found: &'a Fitting,
+    profile: &'a str,
+}
+
+impl Case<'_> {
+    fn deployment(&self) -> &Deployment {
+        self.demand.deployment.as_ref().expect("a model was asked about")
+    }
+
+    fn human(&self) -> String {
+        let (found, model) = (self.found, &self.deployment().model);
+        let replicas =
+            if found.replicas == 1 { "1 replica".to_string() } else { format!("{} replicas", found.replicas) };
+        let mut text = format!(
+            "{}, {replicas}, {}; under {} at {}\n\n",
+            model.name,
+            self.deployment().backend.name().replace('_', "-"),
+            self.profile,
+            found.at
+        );
+        text.push_str(&format!("needs  {}\n", self.need()));
+        let fit = found.placements.len();
+        let answer = match (&found.refused, fit) {
+            (None, 1) => "yes".to_string(),
+            (None, _) => format!("yes, all {fit}"),
+            (Some(_), 0) => "no".to_string(),
+            (Some(_), _) => format!("{fit} of {}", found.replicas),
+        };
+        text.push_str(&format!("fits   {answer}\n"));
+        if fit > 0 {
+            text.push_str(&format!("\n{}", placement_table(found)));
+        }
+        if let Some(refused) = &found.refused {
+            text.push_str(&self.why_not(refused));
+        }
+        text
+    }
+
+    fn need(&self) -> String {
+        let model = &self.deployment().model;
+        match self.found.need {
+            Err(reason) => format!("cannot be said: {}", reason.text()),
+            Ok(need) => {
+                let taken = match need.utilization > 0.0 {
+                    true => format!("; reserves {:.0}% of each GPU it uses", need.utilization * 100.0),
+                    false => String::new(),
+                };
+                let gpus = need.gpus.map_or_else(String::new, |count| format!(" on {count} GPUs"));
+                format!("{} of GPU memory{gpus} for {} of weights{taken}", gib(need.memory), gib(model.weights))
+            }
+        }
+    }
+
+    fn why_not(&self, refused: &Refused) -> String {
+        let number = self.found.placements.len() + 1;
+        let head = match (refused.refusal, self.found.replicas) {
+            (Refusal::Never, _) => "why never: it would not fit an idle fleet either".to_string(),
+            (Refusal::Unfit, 1) => "why not now".to_string(),
+            (Refusal::Unfit, _) => format!("why not replica {number}"),
+        };
+        let mut reasons = Histogram::default();
+        for reason in refused.examination.nodes.iter().filter_map(|node| node.verdict.reason()) {
+            reasons.add(reason, 1);
+        }
+        let nodes = |count: u32| if count == 1 { "node " } else { "nodes" };
+        let mut text = format!("\n{head}\n");
+        for (reason, count) in reasons.iter() {
+            text.push_str(&format!("  {count:>5} {}  {:<24} {}\n", nodes(count), reason.name(), reason.text()));
+        }
+        text.push_str(&format!("\n{}", gpu_table(refused)));
+        let changes: Vec<String> = self.found.changes.iter().map(|change| self.told(change)).collect();
+        match changes.split_first() {
+            None => text.push_str("\nno single change that was tried would help\n"),
+            Some((least, others)) => {
+                text.push_str(&format!("\nleast change: {least}\n"));
+                others.iter().for_each(|other| text.push_str(&format!("          or: {other}\n")));
+            }
+        }
+        text
+    }
+
+    fn told(&self, change: &Change) -> String {
+        let name = |node: NodeId| &*self.found.fleet.node(node).name;
+        let all = if self.found.replicas == 1 { "" } else { " each" };
+        match change {
+            Change::Distributed => format!("let a replica lie on several nodes (distributed: true){all}"),
+            Change::NoSelector => "leave the selector out".to_string(),
+            Change::NoPick => "pick nothing by hand".to_string(),
+            Change::NoParallelism => "leave the number of GPUs to the scheduler".to_string(),
+            Change::Utilization(hundredths) => {
+                format!("reserve less of each GPU: --gpu-memory-utilization=0.{hundredths:02}")
+            }
+            Change::Ready(node) => {
+                format!("bring {} back, which is {}", name(*node), standing(self.found.fleet.node(*node).status.state))
+            }
+            Change::Weights(weights) => {
+                let has = self.deployment().model.weights;
+                let less = Bytes::new(has.get() - weights.get());
+                format!(
+                    "weights of at most {}, {} less: quantized further, or a smaller model",
+                    gib(*weights),
+                    gib(less)
+                )
+            }
+            Change::MoreNodes { like, count, distributed } => {
+                let shape = &self.found.fleet.node(*like).shape;
+                let gpus = shape.gpus.first().map_or("", |gpu| &*gpu.model);
+                let nodes = if *count == 1 { "one more node".to_string() } else { format!("{count} more nodes") };
+                let also =
+                    if *distributed { ", and let a replica lie on several nodes (distributed: true)" } else { "" };
+                format!("{nodes} such as {} ({} x {gpus}){also}", name(*like), shape.gpus.len())
+            }
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let found = self.found;
+        let refused = found.refused.as_ref().map(|refused| {
+            let nodes: Vec<Value> =
+                refused.examination.nodes.iter().map(|node| node_json(node, &refused.fleet)).collect();
+            json!({
+                "replica": found.placements.len(),
+                "never": refused.refusal == Refusal::Never,
+                "nodes": nodes,
+            })
+        });
+        let placements: Vec<Value> =
+            found.placements.iter().map(|placement| placement_json(placement, &found.fleet)).collect();
+        json!({
+            "model": self.deployment().model.name,
+            "backend": self.deployment().backend.name(),
+            "profile": self.profile,
+            "at_seconds": found.at.as_secs_f64(),
+            "replicas": found.replicas,
+            "fits": found.refused.is_none(),
+            "need_bytes": found.need.ok().map(|need| need.memory.get()),
+            "utilization": found.need.ok().map(|need| need.utilization),
+            "cannot_be_said": found.need.err().map(|reason| reason.name()),
+            "weights_bytes": self.deployment().model.weights.get(),
+            "placements": placements,
+            "refused": refused,
+            "changes": found.changes.iter().map(|change| change_json(change, &found.fleet)).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn standing(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Ready => "ready",
+        NodeState::Joining => "joining",
+        NodeState::NotReady => "not ready",
+        NodeState::Unreachable => "unreachable",
+        NodeState::Maintenance => "in maintenance",
+        NodeState::Gone => "gone",
+    }
+}
+
+/// To a tenth, as people compare them.
+fn gib(bytes: Bytes) -> String {
+    let tenths = (u128::from(bytes.get()) * 10 + (1 << 29)) >> 30;
+    format!("{}.{}GiB", tenths / 10, tenths % 10)
+}
+
+/// A line for each GPU that is taken: what was free, what is taken, what is left.
+fn placement_table(found: &Fitting) -> String {
+    let mut fleet = found.fleet.clone();
+    let mut rows = Vec::new();
+    for (number, placement) in found.placements.iter().enumerate().take(SHOWN) {
+        for claim in placement.claims() {
+            let node = fleet.node(claim.node);
+            for part in &claim.gpus {
+                let index = usize::from(part.index);
+                let free = node.status.gpu_memory_free(&node.shape, index);
+                rows.push(vec![
+                    (number + 1).to_string(),
+                    format!("{}/{}", node.name, part.index),
+                    node.shape.gpus[index].model.to_string(),
+                    gib(free),
+                    gib(part.memory),
+                    gib(free.saturating_sub(part.memory)),
+                ]);
+            }
+            if claim.gpus.is_empty() {
+                let free = node.status.ram_free(&node.shape);
+                let left = gib(free.saturating_sub(claim.ram));
+                rows.push(vec![
+                    (number + 1).to_string(),
+                    node.name.to_string(),
+                    "RAM".into(),
+                    gib(free),
+                    gib(claim.ram),
+                    left,
+                ]);
+            }
+        }
+        fleet.take(placement);
+    }
+    let mut text = table(&["replica", "on", "type", "free", "takes", "left"], &rows);
+    if found.placements.len() > SHOWN {
+        text.push_str(&format!("and {} more replicas\n", found.placements.len() - SHOWN));
+    }
+    text
+}
+
+fn gpu_table(refused: &Refused) -> String {
+    let mut rows = Vec::new();
+    for node in refused.examination.nodes.iter().take(SHOWN) {
+        let known = refused.fleet.node(node.node);
+        let mut said: Vec<&str> = node.refusals.iter().map(|(_, reason)| reason.name()).collect();
+        if said.is_empty() {
+            said.extend(node.verdict.reason().map(|reason| reason.name()));
+        }
+        let said = said.join(", ");
+        let mut first = Some(known.name.to_string());
+        for gpu in &node.gpus {
+            let kind = known.shape.gpus[usize::from(gpu.index)].model.to_string();
+            let (free, takes) = (gib(gpu.free), gib(gpu.takes));
+            let short =
+                if gpu.free < gpu.takes { gib(Bytes::new(gpu.takes.get() - gpu.free.get())) } else { String::new() };
+            let name = GpuId { node: node.node, index: gpu.index };
+            let refused = first.take().map_or_else(String::new, |_| said.clone());
+            rows.push(vec![format!("{}/{}", known.name, name.index), kind, free, takes, short, refused]);
+        }
+        if let Some(name) = first {
+            rows.push(vec![name, String::new(), String::new(), String::new(), String::new(), said]);
+        }
+    }
+    let mut text = table(&["gpu", "type", "free", "would take", "short of", "node refused for"], &rows);
+    if refused.examination.nodes.len() > SHOWN {
+        text.push_str(&format!("and {} more nodes\n", refused.examination.nodes.len() - SHOWN));
+    }
+    text
+}
+
+fn node_json(node: &NodeFinding, fleet: &Fleet) -> Value {
+    let gpus: Vec<Value> = (node.gpus.iter())
+        .map(|gpu| {
+            json!({
+                "gpu": gpu.index,
+                "total_bytes": gpu.total.get(),
+                "free_bytes": gpu.free.get(),
+                "takes_bytes": gpu.takes.get(),
+            })
+        })
+        .collect();
+    json!({
+        "node": fleet.node(node.node).name,
+        "because": node.verdict.reason().map(|reason| reason.name()),
+        "refused_for": node.refusals.iter().map(|(_, reason)| reason.name()).collect::<Vec<_>>(),
+        "gpus": gpus,
+    })
+}
+
+fn placement_json(placement: &Placement, fleet: &Fleet) -> Value {
+    let parts: Vec<Value> = (placement.claims().iter())
+        .map(|claim| {
+            let gpus: Vec<Value> =
+                claim.gpus.iter().map(|gpu| json!({"gpu": gpu.index, "takes_bytes": gpu.memory.get()})).collect();
+            json!({
+                "node": fleet.node(claim.node).name, "main": claim.tasks > 0, "ram_bytes": claim.ram.get(),
+                "gpus": gpus,
+            })
+        })
+        .collect();
+    json!(parts)
+}
+
+fn change_json(change: &Change, fleet: &Fleet) -> Value {
+    let name = |node: NodeId| fleet.node(node).name.to_string();
+    match change {
+        Change::Distributed => json!({"distributed": true}),
+        Change::NoSelector => json!({"selector": null}),
+        Change::NoPick => json!({"gpus": null}),
+        Change::NoParallelism => json!({"parallelism": null}),
+        Change::Utilization(hundredths) => json!({"gpu_memory_utilization": f64::from(*hundredths) / 100.0}),
+        Change::Ready(node) => json!({"ready": name(*node)}),
+        Change::Weights(weights) => json!({"weights_bytes": weights.get()}),
+        Change::MoreNodes { like, count, distributed } => {
+            json!({"more_nodes": count, "like": name(*like), "distributed": distributed})
+        }
+    }
+}

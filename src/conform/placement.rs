@@ -1,0 +1,446 @@
+//! Where a released GPUStack placed one replica of a model, or what it said of it before it was deployed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+use smallvec::SmallVec;
+
+use super::{Compared, Comparison, Difference, Profiles, RecordFields, RecordKind};
+use crate::control::Profile;
+use crate::event::Reason;
+use crate::fleet::{GpuKind, Instance, ModelKey, NodeState, Part, Serving, ServingGpu, ServingNode};
+use crate::scheduler::deployment::{Answer, Candidate, Evaluation, PickedGpu, Picks, Request, Share, evaluate, place};
+use crate::units::Bytes;
+use crate::workload::{Backend, Category, Deployment, ModelFacts, Strategy};
+
+pub struct Placement;
+
+#[derive(Deserialize)]
+struct Record {
+    request: RecordedRequest,
+    answer: RecordedAnswer,
+    /// The release that answered.
+    #[serde(default)]
+    version: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RecordedRequest {
+    id: String,
+    op: Operation,
+    model: RecordedModel,
+    workers: Vec<RecordedWorker>,
+    instances: Vec<RecordedInstance>,
+    #[serde(default)]
+    runner_gpu_types: Option<Vec<GpuKind>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Operation {
+    Place,
+    Evaluate,
+}
+
+#[derive(Deserialize)]
+struct RecordedModel {
+    id: u64,
+    name: Arc<str>,
+    categories: Vec<Category>,
+    weight_bytes: u64,
+    heads: Option<u32>,
+    arch: Option<Arc<str>>,
+    vocab_size: Option<u32>,
+    #[serde(default)]
+    vision_heads: Option<u32>,
+    placement: Strategy,
+    distributed: bool,
+    replicas: u32,
+    worker_selector: Option<BTreeMap<Arc<str>, Arc<str>>>,
+    gpu_ids: Option<Vec<String>>,
+    gpus_per_replica: Option<u32>,
+    backend_parameters: Vec<Arc<str>>,
+    env: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+#[derive(Deserialize)]
+struct RecordedWorker {
+    id: u64,
+    name: Arc<str>,
+    state: NodeState,
+    labels: BTreeMap<Arc<str>, Arc<str>>,
+    ram: u64,
+    unified_memory: bool,
+    reserved: RecordedReserve,
+    gpus: Vec<RecordedGpu>,
+}
+
+#[derive(Deserialize)]
+struct RecordedReserve {
+    ram: u64,
+    vram: u64,
+}
+
+#[derive(Deserialize)]
+struct RecordedGpu {
+    index: u32,
+    #[serde(rename = "type")]
+    kind: GpuKind,
+    vram: u64,
+}
+
+#[derive(Deserialize)]
+struct RecordedInstance {
+    model_id: u64,
+    model_name: Arc<str>,
+    backend: Arc<str>,
+    gpu_type: Option<GpuKind>,
+    #[serde(flatten)]
+    main: RecordedPart,
+    subordinates: Vec<RecordedPart>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct RecordedPart {
+    worker_id: u64,
+    gpu_indexes: Vec<u32>,
+    /// By the index of the GPU.
+    vram: BTreeMap<String, u64>,
+    #[serde(default)]
+    ram: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct RecordedAnswer {
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    candidate: Option<RecordedCandidate>,
+    #[serde(default)]
+    evaluation: Option<RecordedEvaluation>,
+}
+
+#[derive(Deserialize)]
+struct RecordedCandidate {
+    #[serde(flatten)]
+    main: RecordedPart,
+    score: f64,
+    overcommit: bool,
+    subordinates: Vec<RecordedPart>,
+    #[serde(default)]
+    gpu_type: Option<GpuKind>,
+}
+
+#[derive(Deserialize)]
+struct RecordedEvaluation {
+    compatible: bool,
+    vram: Option<u64>,
+}
+
+impl RecordKind for Placement {
+    fn name(&self) -> &'static str {
+        "placement"
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["request", "answer"]
+    }
+
+    fn compare(&self, record: &RecordFields, file: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
+        let record: Record =
+            serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
+        let world = world(&record.request)?;
+        let version = match record.version.as_deref().or_else(|| version_in(file)) {
+            Some(version) => version,
+            None if profiles.is_fixed() => "unstated",
+            None => return Err("states no `version` of GPUStack, and neither does the name of the file".to_string()),
+        };
+        let chosen = profiles.choose("gpustack", std::iter::once(version));
+        let compared = chosen.into_iter().map(|(version, profile)| Compared {
+            id: record.request.id.clone(),
+            class: class(&record),
+            version: version.to_string(),
+            result: match profile {
+                Err(profile) => Comparison::NotAsked { profile },
+                Ok(profile) => Comparison::Asked(differences(&record, &world, &profile)),
+            },
+        });
+        Ok(compared.collect())
+    }
+}
+
+/// `gpustack-0.6.0.jsonl.gz` holds answers of 0.6.0.
+fn version_in(file: &str) -> Option<&str> {
+    let is_version =
+        |part: &&str| part.split('.').count() == 3 && part.split('.').all(|number| number.parse::<u32>().is_ok());
+    let name = file.trim_end_matches(".gz").trim_end_matches(".jsonl");
+    name.split(['-', '_']).rev().find(is_version)
+}
+
+/// What was asked, and what became of it.
+fn class(record: &Record) -> String {
+    let request = &record.request;
+    let how = if request.model.gpu_ids.as_ref().is_some_and(|ids| !ids.is_empty()) { "picked" } else { "automatic" };
+    let answer = &record.answer;
+    let what = match (&answer.error, &answer.candidate, &answer.evaluation) {
+        (Some(_), ..) => "an exception",
+        (None, _, Some(evaluation)) if evaluation.compatible => "compatible",
+        (None, _, Some(_)) => "incompatible",
+        (None, None, None) => "nowhere",
+        (None, Some(found), None) if !found.subordinates.is_empty() => "several nodes",
+        (None, Some(found), None) if found.main.gpu_indexes.len() > 1 => "several GPUs",
+        (None, Some(_), None) => "one GPU",
+    };
+    let operation = if request.op == Operation::Place { "place" } else { "evaluate" };
+    format!("{operation}, {how}: {what}")
+}
+
+/// A request as the scheduler is asked it.
+struct World {
+    serving: Serving,
+    deployment: Deployment,
+    picks: Picks,
+    /// The recorded number of each worker.
+    ids: Vec<u64>,
+}
+
+fn world(request: &RecordedRequest) -> Result<World, String> {
+    let ids: Vec<u64> = request.workers.iter().map(|worker| worker.id).collect();
+    let mut serving = Serving::default();
+    for worker in &request.workers {
+        let gpu = |gpu: &RecordedGpu| ServingGpu { index: gpu.index, kind: gpu.kind, total: gpu.vram };
+        serving.add(ServingNode {
+            name: Arc::clone(&worker.name),
+            labels: Arc::new(worker.labels.clone()),
+            state: worker.state,
+            ram: worker.ram,
+            unified: worker.unified_memory,
+            reserved_ram: worker.reserved.ram,
+            reserved_memory: worker.reserved.vram,
+            gpus: worker.gpus.iter().map(gpu).collect(),
+        });
+    }
+    for instance in &request.instances {
+        let part = |part: &RecordedPart| held(part, &ids);
+        serving.host(Instance {
+            model: ModelKey(instance.model_id),
+            model_name: Arc::clone(&instance.model_name),
+            backend: Arc::clone(&instance.backend),
+            kind: instance.gpu_type,
+            is_distributed: !instance.subordinates.is_empty(),
+            main: Some(part(&instance.main)?),
+            subordinates: instance.subordinates.iter().map(part).collect::<Result<SmallVec<_>, String>>()?,
+        });
+    }
+    Ok(World { serving, deployment: deployment(&request.model), picks: picks(&request.model), ids })
+}
+
+fn held(part: &RecordedPart, ids: &[u64]) -> Result<Part, String> {
+    Ok(Part {
+        node: ids.iter().position(|id| *id == part.worker_id),
+        indexes: part.gpu_indexes.iter().copied().collect(),
+        claims: claims(part)?.into_iter().collect(),
+        ram: part.ram.unwrap_or(0),
+    })
+}
+
+fn claims(part: &RecordedPart) -> Result<Vec<(u32, u64)>, String> {
+    let claim = |(index, bytes): (&String, &u64)| match index.parse() {
+        Ok(index) => Ok((index, *bytes)),
+        Err(_) => Err(format!("`vram` is by the index of a GPU, and `{index}` is none")),
+    };
+    part.vram.iter().map(claim).collect()
+}
+
+fn deployment(model: &RecordedModel) -> Deployment {
+    Deployment {
+        model: ModelFacts {
+            name: Arc::clone(&model.name),
+            categories: model.categories.clone(),
+            architecture: model.arch.clone(),
+            weights: Bytes::new(model.weight_bytes),
+            heads: model.heads,
+            vision_heads: model.vision_heads,
+            vocabulary: model.vocab_size,
+            quantization: None,
+        },
+        backend: Backend::Vllm,
+        strategy: model.placement,
+        distributable: model.distributed,
+        selector: model.worker_selector.clone(),
+        gpus_per_replica: model.gpus_per_replica,
+        arguments: model.backend_parameters.clone(),
+        environment: model.env.clone(),
+    }
+}
+
+/// `worker:type:index`, from the right, as a worker's name may hold colons.
+fn picks(model: &RecordedModel) -> Picks {
+    let pick = |text: &String| {
+        let (rest, index) = text.rsplit_once(':')?;
+        let (node, kind) = rest.rsplit_once(':')?;
+        let is_index = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
+        let index = is_index.then(|| index.parse().unwrap_or(u32::MAX))?;
+        let kind = kind.parse().unwrap_or(GpuKind::Unknown);
+        (!node.is_empty()).then(|| PickedGpu { node: node.into(), kind, index })
+    };
+    match &model.gpu_ids {
+        Some(ids) if !ids.is_empty() => {
+            ids.iter().map(pick).collect::<Option<_>>().map_or(Picks::Unreadable, Picks::Gpus)
+        }
+        Some(_) | None => Picks::Free,
+    }
+}
+
+fn differences(record: &Record, world: &World, profile: &Profile) -> Vec<Difference> {
+    let options = &profile.scheduler.deployments;
+    let request = Request {
+        deployment: &world.deployment,
+        picks: world.picks.clone(),
+        model: (record.request.op == Operation::Place).then_some(ModelKey(record.request.model.id)),
+        replicas: record.request.model.replicas,
+        runners: Some(record.request.runner_gpu_types.as_deref()),
+    };
+    let difference = match record.request.op {
+        Operation::Place => {
+            let answer = place(options, &request, &world.serving, 1);
+            of_placement(&record.answer, &answer, world)
+        }
+        Operation::Evaluate => {
+            let found = evaluate(options, &request, &world.serving);
+            of_evaluation(&record.answer, &found)
+        }
+    };
+    difference.into_iter().collect()
+}
+
+fn differ(kind: &'static str, recorded: impl std::fmt::Display, found: impl std::fmt::Display) -> Option<Difference> {
+    Some(Difference { kind, text: format!("recorded: {recorded}; found: {found}") })
+}
+
+/// The reason that is named after an exception of the released program.
+fn named_after(error: &str) -> Option<Reason> {
+    match error.split(':').next()? {
+        "ValueError" => Some(Reason::UpstreamValueError),
+        "KeyError" => Some(Reason::UpstreamKeyError),
+        "ZeroDivisionError" => Some(Reason::UpstreamZeroDivisionError),
+        "TypeError" => Some(Reason::UpstreamTypeError),
+        _ => None,
+    }
+}
+
+fn is_exception(reasons: &crate::event::Histogram) -> Option<Reason> {
+    let exceptions = [
+        Reason::UpstreamValueError,
+        Reason::UpstreamKeyError,
+        Reason::UpstreamZeroDivisionError,
+        Reason::UpstreamTypeError,
+    ];
+    exceptions.into_iter().find(|reason| reasons.contains(*reason))
+}
+
+fn of_placement(recorded: &RecordedAnswer, found: &Answer, world: &World) -> Option<Difference> {
+    match (recorded, found) {
+        (RecordedAnswer { error: Some(error), .. }, Answer::Refuse(reasons)) => {
+            match is_exception(reasons) == named_after(error) && named_after(error).is_some() {
+                true => None,
+                false => differ("exception", error, reasons),
+            }
+        }
+        (RecordedAnswer { error: Some(error), .. }, Answer::Place(ranked)) => {
+            differ("exception", error, told(&ranked[0].0, world))
+        }
+        (RecordedAnswer { candidate: None, .. }, Answer::Refuse(reasons)) => match is_exception(reasons) {
+            None => None,
+            Some(reason) => differ("exception", "nowhere", reason),
+        },
+        (RecordedAnswer { candidate: None, .. }, Answer::Place(ranked)) => {
+            differ("places and should not", "nowhere", told(&ranked[0].0, world))
+        }
+        (RecordedAnswer { candidate: Some(candidate), .. }, Answer::Refuse(reasons)) => {
+            differ("refuses and should not", told_recorded(candidate), reasons)
+        }
+        (RecordedAnswer { candidate: Some(candidate), .. }, Answer::Place(ranked)) => {
+            of_candidate(candidate, &ranked[0].0, ranked[0].1, world)
+        }
+    }
+}
+
+fn of_candidate(recorded: &RecordedCandidate, found: &Candidate, score: f64, world: &World) -> Option<Difference> {
+    let (was, is) = (told_recorded(recorded), told(found, world));
+    let kind = if part_of(&found.main, world).worker_id != recorded.main.worker_id {
+        "node"
+    } else if found.main.indexes.as_slice() != recorded.main.gpu_indexes {
+        "GPUs"
+    } else if part_of(&found.main, world).vram != recorded.main.vram {
+        "claims"
+    } else if found.subordinates.len() != recorded.subordinates.len()
+        || found.subordinates.iter().zip(&recorded.subordinates).any(|(found, was)| {
+            let found = part_of(found, world);
+            (found.worker_id, &found.gpu_indexes, &found.vram) != (was.worker_id, &was.gpu_indexes, &was.vram)
+        })
+    {
+        "subordinates"
+    } else if found.overcommit != recorded.overcommit {
+        "overcommit"
+    } else if recorded.gpu_type.is_some() && recorded.gpu_type != found.kind {
+        "kind of GPU"
+    } else if (score - recorded.score).abs() > 1e-9 {
+        return differ("score", recorded.score, score);
+    } else {
+        return None;
+    };
+    differ(kind, was, is)
+}
+
+fn of_evaluation(recorded: &RecordedAnswer, found: &Evaluation) -> Option<Difference> {
+    match (recorded, found) {
+        (RecordedAnswer { error: Some(error), .. }, Evaluation::Incompatible(reasons)) => {
+            match is_exception(reasons) == named_after(error) && named_after(error).is_some() {
+                true => None,
+                false => differ("exception", error, reasons),
+            }
+        }
+        (RecordedAnswer { error: Some(error), .. }, Evaluation::Compatible { .. }) => {
+            differ("exception", error, "compatible")
+        }
+        (RecordedAnswer { evaluation: Some(was), .. }, Evaluation::Compatible { memory }) => match was.vram {
+            None => differ("compatible and should not be", "incompatible", "compatible"),
+            Some(vram) if vram != *memory => differ("memory", vram, memory),
+            Some(_) => None,
+        },
+        (RecordedAnswer { evaluation: Some(was), .. }, Evaluation::Incompatible(reasons)) => {
+            if was.compatible {
+                return differ("incompatible and should not be", "compatible", reasons);
+            }
+            is_exception(reasons).and_then(|reason| differ("exception", "incompatible", reason))
+        }
+        (RecordedAnswer { evaluation: None, .. }, _) => differ("no answer", "nothing", "an evaluation"),
+    }
+}
+
+fn part_of(share: &Share, world: &World) -> RecordedPart {
+    RecordedPart {
+        worker_id: world.ids[share.node],
+        gpu_indexes: share.indexes.to_vec(),
+        vram: share.claims.iter().map(|(index, bytes)| (index.to_string(), *bytes)).collect(),
+        ram: None,
+    }
+}
+
+fn told(candidate: &Candidate, world: &World) -> String {
+    let parts: Vec<String> = candidate.shares().map(|share| told_part(&part_of(share, world))).collect();
+    parts.join(" and ") + if candidate.overcommit { ", overcommitted" } else { "" }
+}
+
+fn told_recorded(candidate: &RecordedCandidate) -> String {
+    let parts: Vec<String> = std::iter::once(&candidate.main).chain(&candidate.subordinates).map(told_part).collect();
+    parts.join(" and ") + if candidate.overcommit { ", overcommitted" } else { "" }
+}
+
+fn told_part(part: &RecordedPart) -> String {
+    let claims: Vec<String> = part.vram.iter().map(|(index, bytes)| format!("{index}: {bytes}")).collect();
+    format!("worker {} GPUs {:?} claims {{{}}}", part.worker_id, part.gpu_indexes, claims.join(", "))
+}

@@ -1,0 +1,254 @@
+//! Does a model fit, before anything is deployed: the run up to a moment, then one replica after the other by the very
+//! decisions of the scheduler; and if not all of them fit, which single change would help, each tried and not guessed.
+
+use std::sync::Arc;
+
+use super::rehearsal::Rehearsal;
+use super::replay::Replay;
+use super::run::{RunOptions, run};
+use super::swarm::Records;
+use crate::control::Profile;
+use crate::event::{Reason, Refusal};
+use crate::fleet::{Fleet, Hosting, NodeSpec, NodeState, Placement};
+use crate::ids::{JobId, NodeId, RunId};
+use crate::scheduler::deployment::{Need, findings};
+use crate::scheduler::{Asking, Decision, Examination, Grouping, decide_for, ever_fits, examine};
+use crate::units::{Bytes, SimTime};
+use crate::workload::{Backend, Demand, Deployment, ModelFacts};
+
+/// What was found.
+pub struct Fitting {
+    pub at: SimTime,
+    /// As it stood before.
+    pub fleet: Fleet,
+    pub need: Result<Need, Reason>,
+    pub replicas: u32,
+    /// Of those that fit, in order; as many as `replicas` if all do.
+    pub placements: Vec<Placement>,
+    /// Why the next one does not fit, with the others in place.
+    pub refused: Option<Refused>,
+    /// Each makes all replicas fit, the least first.
+    pub changes: Vec<Change>,
+}
+
+pub struct Refused {
+    pub refusal: Refusal,
+    pub examination: Examination,
+    /// With those replicas in place that fit.
+    pub fleet: Fleet,
+}
+
+/// One thing that would be otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// A replica may lie on several nodes.
+    Distributed,
+    /// Without its selector.
+    NoSelector,
+    /// Nothing picked by hand.
+    NoPick,
+    /// Without the arguments that say how many GPUs it takes.
+    NoParallelism,
+    /// So large a part of each GPU, in hundredths.
+    Utilization(u32),
+    /// A node that is not ready is.
+    Ready(NodeId),
+    /// Weights of no more than this.
+    Weights(Bytes),
+    /// So many more nodes such as this one, ready and empty.
+    MoreNodes {
+        like: NodeId,
+        count: u32,
+        /// And a replica may lie on several nodes.
+        distributed: bool,
+    },
+}
+
+/// More nodes than these are not tried.
+const MOST_NODES: u32 = 64;
+
+/// Of one job that is not in the rehearsal, after everything of the instant `at` has happened; without it, before anything
+/// has.
+pub fn fitting(rehearsal: &Rehearsal, demand: &Demand, replicas: u32, at: Option<SimTime>) -> Fitting {
+    let fleet = fleet_at(rehearsal, at);
+    let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
+    let case = Case { profile: &rehearsal.profile, job: JobId::new(rehearsal.arrivals.len()), replicas };
+    let (need, _) = findings(&case.profile.scheduler.deployments, demand, deployment, &fleet);
+    let (placements, refused) = case.place_all(demand, fleet.clone());
+    let changes = if refused.is_some() { case.changes(demand, deployment, &fleet) } else { Vec::new() };
+    Fitting { at: at.unwrap_or(SimTime::ZERO), fleet, need, replicas, placements, refused, changes }
+}
+
+fn fleet_at(rehearsal: &Rehearsal, at: Option<SimTime>) -> Fleet {
+    let part = Rehearsal { until: Some(at.unwrap_or(SimTime::ZERO)), ..rehearsal.clone() };
+    let part = match at {
+        Some(_) => part,
+        // The nodes as they are declared, and nothing that comes in the first instant.
+        None => Rehearsal { arrivals: Vec::new(), cancellations: Vec::new(), scalings: Vec::new(), ..part },
+    };
+    let part = Rehearsal { evaluations: Vec::new(), ..part };
+    let mut records = Records::default();
+    run(&part, RunOptions::default(), &mut [&mut records]);
+    let mut replay = Replay::new(Arc::clone(&rehearsal.profile), rehearsal.seed);
+    for record in &records.0 {
+        replay.take(record).expect("what was just recorded replays");
+    }
+    replay.control.fleet().clone()
+}
+
+/// What does not change from one try to the next.
+struct Case<'a> {
+    profile: &'a Profile,
+    job: JobId,
+    replicas: u32,
+}
+
+impl Case<'_> {
+    /// One replica after the other, until one does not fit.
+    fn place_all(&self, demand: &Demand, mut fleet: Fleet) -> (Vec<Placement>, Option<Refused>) {
+        let mut placements = Vec::new();
+        for number in 0..self.replicas {
+            match self.decide(demand, &fleet) {
+                Some(placement) => {
+                    self.host(demand, number, &placement, &mut fleet);
+                    placements.push(placement);
+                }
+                None => {
+                    let options = &self.profile.scheduler;
+                    let ever = ever_fits(options, demand, &fleet);
+                    let refusal = if ever { Refusal::Unfit } else { Refusal::Never };
+                    let examination = examine(options, demand, &fleet);
+                    return (placements, Some(Refused { refusal, examination, fleet }));
+                }
+            }
+        }
+        (placements, None)
+    }
+
+    fn decide(&self, demand: &Demand, fleet: &Fleet) -> Option<Placement> {
+        let asking = Asking { job: Some(self.job), replicas: self.replicas, ..Asking::NOBODY };
+        match decide_for(&self.profile.scheduler, demand, asking, fleet, Grouping::Classes, 1) {
+            Decision::Place(mut candidates) => Some(candidates.swap_remove(0).placement),
+            Decision::Refuse { .. } => None,
+        }
+    }
+
+    fn host(&self, demand: &Demand, number: u32, placement: &Placement, fleet: &mut Fleet) {
+        let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
+        let hosting = Hosting {
+            model: Asking::key(self.job),
+            model_name: Arc::clone(&deployment.model.name),
+            backend: Arc::from(deployment.backend.name()),
+        };
+        fleet.host(RunId { job: self.job, replica: number, attempt: 1 }, placement, &hosting);
+    }
+
+    fn all_fit(&self, demand: &Demand, fleet: Fleet) -> bool {
+        self.place_all(demand, fleet).1.is_none()
+    }
+
+    /// What is only said otherwise first, then what is at hand, then what must be bought.
+    fn changes(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Vec<Change> {
+        let mut helpful: Vec<Change> = said_otherwise(demand, deployment);
+        helpful.retain(|change| self.all_fit(&changed(demand, deployment, change), fleet.clone()));
+        helpful.extend(self.highest_utilization(demand, deployment, fleet));
+        let silent = fleet.iter().filter(|(_, node)| node.status.state != NodeState::Ready).map(|(id, _)| id);
+        helpful.extend(silent.filter(|node| self.fits_once_ready(demand, *node, fleet)).map(Change::Ready));
+        helpful.extend(self.largest_weights(demand, deployment, fleet));
+        helpful.extend(self.more_nodes(demand, false, fleet).or_else(|| {
+            let distributed = changed(demand, deployment, &Change::Distributed);
+            (!deployment.distributable).then(|| self.more_nodes(&distributed, true, fleet)).flatten()
+        }));
+        helpful
+    }
+
+    /// The largest part below nine tenths that helps, in steps of five hundredths.
+    fn highest_utilization(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Option<Change> {
+        let parts = (6..18).rev().map(|step| Change::Utilization(step * 5));
+        let mut helpful = parts.filter(|change| self.all_fit(&changed(demand, deployment, change), fleet.clone()));
+        helpful.next()
+    }
+
+    fn fits_once_ready(&self, demand: &Demand, node: NodeId, fleet: &Fleet) -> bool {
+        let mut fleet = fleet.clone();
+        fleet.set_node_state(node, NodeState::Ready);
+        self.all_fit(demand, fleet)
+    }
+
+    /// In steps of 64 MiB; that a lighter model never needs more is what the search rests on, so its end is tried.
+    fn largest_weights(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Option<Change> {
+        const STEP: u64 = 64 << 20;
+        let fits = |steps: u64| {
+            let change = Change::Weights(Bytes::new(steps * STEP));
+            self.all_fit(&changed(demand, deployment, &change), fleet.clone())
+        };
+        let (mut low, mut high) = (0, deployment.model.weights.get() / STEP);
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            if fits(middle) { low = middle } else { high = middle - 1 }
+        }
+        let is_gguf = matches!(deployment.backend, Backend::LlamaBox(_));
+        (low > 0 && !is_gguf && fits(low)).then(|| Change::Weights(Bytes::new(low * STEP)))
+    }
+
+    /// The kind of node of which fewest are needed; of those, the one with fewest GPUs, then the first.
+    fn more_nodes(&self, demand: &Demand, distributed: bool, fleet: &Fleet) -> Option<Change> {
+        if demand.pick.is_some() {
+            return None;
+        }
+        let shapes = fleet.shapes().iter().filter(|group| !group.shape.gpus.is_empty());
+        let needed = |first: NodeId| {
+            let mut grown = fleet.clone();
+            let most = self.replicas.saturating_mul(8).min(MOST_NODES);
+            (1..=most).find(|number| {
+                let like = fleet.node(first);
+                let spec = NodeSpec { name: format!("{}+{number}", like.name).into(), shape: Arc::clone(&like.shape) };
+                grown.declare(&spec, NodeState::Ready);
+                self.all_fit(demand, grown.clone())
+            })
+        };
+        let counted = shapes.filter_map(|group| Some((needed(group.first)?, group.shape.gpus.len(), group.first)));
+        counted.min().map(|(count, _, like)| Change::MoreNodes { like, count, distributed })
+    }
+}
+
+fn said_otherwise(demand: &Demand, deployment: &Deployment) -> Vec<Change> {
+    let mut changes = Vec::new();
+    changes.extend((!deployment.distributable).then_some(Change::Distributed));
+    changes
+        .extend(deployment.arguments.iter().any(|argument| is_parallelism(argument)).then_some(Change::NoParallelism));
+    changes.extend(deployment.selector.as_ref().is_some_and(|asked| !asked.is_empty()).then_some(Change::NoSelector));
+    changes.extend(demand.pick.is_some().then_some(Change::NoPick));
+    changes
+}
+
+/// Names of arguments by which a backend is told on how many GPUs to lie (vLLM 0.33.0, `vllm serve --help`).
+fn is_parallelism(argument: &str) -> bool {
+    let name = argument.split(['=', ' ']).next().unwrap_or("").trim_start_matches('-');
+    ["tensor-parallel-size", "tp", "pipeline-parallel-size", "pp", "data-parallel-size", "dp"].contains(&name)
+}
+
+fn changed(demand: &Demand, deployment: &Deployment, change: &Change) -> Demand {
+    let mut demand = demand.clone();
+    let mut deployment = deployment.clone();
+    match change {
+        Change::Distributed => deployment.distributable = true,
+        Change::NoSelector => deployment.selector = None,
+        Change::NoPick => {
+            demand.pick = None;
+            deployment.gpus_per_replica = None;
+        }
+        Change::NoParallelism => deployment.arguments.retain(|argument| !is_parallelism(argument)),
+        Change::Utilization(hundredths) => {
+            let name = "gpu-memory-utilization";
+            deployment.arguments.retain(|argument| !argument.trim_start_matches('-').starts_with(name));
+            deployment.arguments.push(format!("--{name}=0.{hundredths:02}").into());
+        }
+        Change::Weights(weights) => {
+            deployment.model = ModelFacts { weights: *weights, ..deployment.model };
+        }
+        Change::Ready(_) | Change::MoreNodes { .. } => {}
+    }
+    demand.deployment = Some(Arc::new(deployment));
+    demand
+}

@@ -1,0 +1,184 @@
+//! Models on the fleet: keeps [`Serving`] current with the ledger, once the first model is asked for.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
+
+use super::ledger::{NodeClaim, Placement};
+use super::node::{NodeSpec, NodeStatus};
+use super::serving::{GpuKind, Instance, Labels, ModelKey, Part, Serving, ServingGpu, ServingNode};
+use super::{Fleet, Node};
+use crate::catalog::CpuArch;
+use crate::ids::{NodeId, RunId};
+
+/// Of which model a placement is a replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hosting {
+    pub model: ModelKey,
+    pub model_name: Arc<str>,
+    pub backend: Arc<str>,
+}
+
+/// What the fleet knows of models. Costs nothing while there is none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hosts {
+    serving: Option<Box<Serving>>,
+    /// The number of each run's instance.
+    numbers: BTreeMap<RunId, usize>,
+    /// The same nodes idle, computed when it is first asked for.
+    idle: OnceLock<Box<Serving>>,
+}
+
+impl Fleet {
+    /// What the placement of a deployment reads: kept current from the first replica on, and computed before.
+    pub fn serving(&self) -> Cow<'_, Serving> {
+        match &self.hosts.serving {
+            Some(serving) => Cow::Borrowed(serving),
+            None => Cow::Owned(serving_of(&self.nodes)),
+        }
+    }
+
+    /// Likewise, were every node ready, whole and empty.
+    pub fn idle_serving(&self) -> &Serving {
+        self.hosts.idle.get_or_init(|| Box::new(self.serving().idle()))
+    }
+
+    /// From now on [`Fleet::serving`] is kept current.
+    pub fn keep_serving(&mut self) {
+        if self.hosts.serving.is_none() {
+            self.hosts.serving = Some(Box::new(serving_of(&self.nodes)));
+        }
+    }
+
+    /// Enters the placement of a replica of a model into the ledger, whole. Its one task is on its main node.
+    pub fn host(&mut self, run: RunId, placement: &Placement, hosting: &Hosting) {
+        self.keep_serving();
+        let serving = self.hosts.serving.as_mut().expect("just set");
+        let number = serving.host(instance(&self.nodes, placement, hosting));
+        let known = self.hosts.numbers.insert(run, number);
+        assert!(known.is_none(), "{run} is hosted twice");
+        self.take(placement);
+    }
+
+    /// Takes one claim of a run out of the ledger again, whether the run is a model's or not. Panics if it was not there.
+    pub fn release_of(&mut self, run: RunId, claim: &NodeClaim) {
+        if let (Some(number), Some(serving)) = (self.hosts.numbers.get(&run), &mut self.hosts.serving) {
+            let number = *number;
+            let was_last = serving.instance(number).nodes().len() == 1;
+            serving.leave(number, claim.node.index());
+            if was_last {
+                self.hosts.numbers.remove(&run);
+            }
+        }
+        self.release(claim);
+    }
+}
+
+impl Hosts {
+    pub fn declare(&mut self, spec: &NodeSpec, status: &NodeStatus) {
+        self.idle.take();
+        if let Some(serving) = &mut self.serving {
+            let number = serving.add(node_of(&spec.name, &spec.shape, status));
+            sync(serving, number, status);
+        }
+    }
+
+    pub fn changed(&mut self, id: NodeId, status: &NodeStatus) {
+        if let Some(serving) = &mut self.serving {
+            sync(serving, id.index(), status);
+        }
+    }
+
+    /// What is kept current is what would be computed.
+    pub fn assert_adds_up(&self, nodes: &[Node]) {
+        let Some(serving) = &self.serving else { return };
+        assert!(**serving == serving.rebuilt(), "what is kept of models is not what they hold");
+        let mut synced = serving.clone();
+        nodes.iter().enumerate().for_each(|(number, node)| sync(&mut synced, number, &node.status));
+        assert!(*synced == **serving, "what is kept of models is not what the ledger says");
+    }
+}
+
+fn serving_of(nodes: &[Node]) -> Serving {
+    let mut serving = Serving::default();
+    for node in nodes {
+        let number = serving.add(node_of(&node.name, &node.shape, &node.status));
+        sync(&mut serving, number, &node.status);
+    }
+    serving
+}
+
+/// What others than instances hold is what the ledger says beyond them.
+fn sync(serving: &mut Serving, node: usize, status: &NodeStatus) {
+    serving.set_state(node, status.state);
+    let mut memory: SmallVec<[u64; 8]> = status.gpus.iter().map(|gpu| gpu.memory_taken.get()).collect();
+    let mut ram = status.ram_taken.get();
+    for instance in serving.instances_on(node) {
+        for (part, _) in instance.parts_on(node) {
+            ram = ram.saturating_sub(part.ram);
+            for (index, bytes) in &part.claims {
+                if let Some(taken) = memory.get_mut(*index as usize) {
+                    *taken = taken.saturating_sub(*bytes);
+                }
+            }
+        }
+    }
+    let gpus = status.gpus.iter().zip(memory);
+    serving.set_others(node, ram, gpus.map(|(gpu, other)| (other, gpu.foreign.memory.get(), gpu.state.is_usable())));
+}
+
+fn node_of(name: &Arc<str>, shape: &super::NodeShape, status: &NodeStatus) -> ServingNode {
+    let gpus = shape.gpus.iter().enumerate().map(|(index, gpu)| ServingGpu {
+        index: index as u32,
+        kind: GpuKind::of(gpu.vendor),
+        total: gpu.memory.get(),
+    });
+    ServingNode {
+        name: Arc::clone(name),
+        labels: labels_of(shape),
+        state: status.state,
+        ram: shape.ram.get(),
+        unified: shape.gpus.iter().any(|gpu| gpu.unified),
+        reserved_ram: shape.reserved.ram.get(),
+        reserved_memory: shape.reserved.gpu_memory.get(),
+        gpus: gpus.collect(),
+    }
+}
+
+/// Its own labels, and those by which schedulers of models say what a node is.
+fn labels_of(shape: &super::NodeShape) -> Arc<Labels> {
+    let arch = match shape.arch {
+        CpuArch::X86_64 => "amd64",
+        CpuArch::Aarch64 => "arm64",
+    };
+    let mut labels = shape.labels.clone();
+    labels.entry("os".into()).or_insert_with(|| shape.os.to_string().into());
+    labels.entry("arch".into()).or_insert_with(|| arch.into());
+    Arc::new(labels)
+}
+
+fn instance(nodes: &[Node], placement: &Placement, hosting: &Hosting) -> Instance {
+    let part = |claim: &NodeClaim| Part {
+        node: Some(claim.node.index()),
+        indexes: claim.gpus.iter().map(|gpu| u32::from(gpu.index)).collect(),
+        claims: claim.gpus.iter().map(|gpu| (u32::from(gpu.index), gpu.memory.get())).collect(),
+        ram: claim.ram.get(),
+    };
+    let claims = placement.claims();
+    let main = claims.iter().position(|claim| claim.tasks > 0).expect("a replica has its task on a node");
+    let kind = claims[main].gpus.first().map(|gpu| {
+        let shape = &nodes[claims[main].node.index()].shape;
+        GpuKind::of(shape.gpus[usize::from(gpu.index)].vendor)
+    });
+    Instance {
+        model: hosting.model,
+        model_name: Arc::clone(&hosting.model_name),
+        backend: Arc::clone(&hosting.backend),
+        kind,
+        is_distributed: claims.len() > 1,
+        main: Some(part(&claims[main])),
+        subordinates: claims.iter().enumerate().filter(|(at, _)| *at != main).map(|(_, claim)| part(claim)).collect(),
+    }
+}

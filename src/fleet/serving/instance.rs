@@ -1,0 +1,124 @@
+//! One replica of a model, and what it holds.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::catalog::Vendor;
+
+/// By which programming interface a GPU is used. Schedulers of models call it the type of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuKind {
+    Cuda,
+    Rocm,
+    Mps,
+    Cann,
+    Musa,
+    Dcu,
+    Unknown,
+}
+
+impl GpuKind {
+    const NAMES: [(&'static str, GpuKind); 8] = [
+        ("cuda", GpuKind::Cuda),
+        ("rocm", GpuKind::Rocm),
+        ("mps", GpuKind::Mps),
+        ("cann", GpuKind::Cann),
+        ("npu", GpuKind::Cann),
+        ("musa", GpuKind::Musa),
+        ("dcu", GpuKind::Dcu),
+        ("unknown", GpuKind::Unknown),
+    ];
+
+    pub fn of(vendor: Option<Vendor>) -> GpuKind {
+        match vendor {
+            Some(Vendor::Nvidia) => GpuKind::Cuda,
+            Some(Vendor::Amd) => GpuKind::Rocm,
+            Some(Vendor::Apple) => GpuKind::Mps,
+            Some(Vendor::Ascend) => GpuKind::Cann,
+            None => GpuKind::Unknown,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        GpuKind::NAMES.iter().find(|(_, kind)| *kind == self).expect("every kind has a name").0
+    }
+}
+
+impl fmt::Display for GpuKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for GpuKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GpuKind, String> {
+        let known = GpuKind::NAMES.iter().find(|(name, _)| *name == text);
+        known
+            .map(|(_, kind)| *kind)
+            .ok_or_else(|| format!("`{text}` is no kind of GPU: cuda, rocm, mps, cann, musa, dcu"))
+    }
+}
+
+/// Instances of one model are told from those of others by this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModelKey(pub u64);
+
+/// What an instance holds of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// None is a node that is not there.
+    pub node: Option<usize>,
+    /// Its GPUs, by their index on the node.
+    pub indexes: SmallVec<[u32; 8]>,
+    /// Bytes of each GPU.
+    pub claims: SmallVec<[(u32, u64); 8]>,
+    /// Bytes.
+    pub ram: u64,
+}
+
+/// One replica of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    pub model: ModelKey,
+    pub model_name: Arc<str>,
+    pub backend: Arc<str>,
+    /// The kind of GPU that it states to use.
+    pub kind: Option<GpuKind>,
+    /// It was placed on several nodes.
+    pub is_distributed: bool,
+    /// What leads it; None once it has left its node.
+    pub main: Option<Part>,
+    pub subordinates: SmallVec<[Part; 1]>,
+}
+
+impl Instance {
+    /// Its nodes, each once, in order.
+    pub fn nodes(&self) -> SmallVec<[usize; 4]> {
+        let mut nodes: SmallVec<[usize; 4]> =
+            self.main.iter().chain(&self.subordinates).filter_map(|part| part.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// Its parts on a node, and whether each is the main one.
+    pub fn parts_on(&self, node: usize) -> impl Iterator<Item = (&Part, bool)> {
+        let main = self.main.iter().map(|part| (part, true));
+        let all = main.chain(self.subordinates.iter().map(|part| (part, false)));
+        all.filter(move |(part, _)| part.node == Some(node))
+    }
+
+    pub(super) fn leave(&mut self, node: usize) {
+        if self.main.as_ref().is_some_and(|part| part.node == Some(node)) {
+            self.main = None;
+        }
+        self.subordinates.retain(|part| part.node != Some(node));
+    }
+}

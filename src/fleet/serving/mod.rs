@@ -1,0 +1,452 @@
+//! Which replicas of models lie where, and what that leaves of every GPU: what the placement of a deployment reads.
+//!
+//! Kept current with every change, node by node: what is free of each GPU, and how many instances it holds, stand in
+//! columns over all GPUs, so that a decision reads numbers and adds nothing up. [`Serving::rebuilt`] is the plain
+//! computation that tests hold it against.
+
+mod instance;
+
+pub use instance::{GpuKind, Instance, ModelKey, Part};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::node::NodeState;
+
+/// Labels of a node, shared by nodes of one shape.
+pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
+
+/// What is counted as taken of a GPU. Each is kept current.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Accounting {
+    /// Only what instances hold on their main node.
+    MainParts,
+    /// What instances hold on any node.
+    AllParts,
+    /// Likewise, but only of instances that state the GPU's own kind as theirs. A main part that states none counts.
+    PartsByKind,
+    /// Everything that the ledger knows: also what others than this scheduler use, and that a GPU must be in a usable
+    /// state.
+    Ledger,
+}
+
+const ACCOUNTINGS: [Accounting; 4] =
+    [Accounting::MainParts, Accounting::AllParts, Accounting::PartsByKind, Accounting::Ledger];
+
+/// A GPU as it is declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServingGpu {
+    pub index: u32,
+    pub kind: GpuKind,
+    /// Bytes in all.
+    pub total: u64,
+}
+
+/// A node as it is declared. Amounts are bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServingNode {
+    pub name: Arc<str>,
+    pub labels: Arc<Labels>,
+    pub state: NodeState,
+    pub ram: u64,
+    /// The memory of its GPUs is a part of its RAM.
+    pub unified: bool,
+    pub reserved_ram: u64,
+    /// Of each GPU.
+    pub reserved_memory: u64,
+    pub gpus: Vec<ServingGpu>,
+}
+
+/// A node and what lies on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Host {
+    pub name: Arc<str>,
+    pub state: NodeState,
+    pub unified: bool,
+    /// The number of its label set, see [`Serving::labels`].
+    pub label_set: u32,
+    /// Its GPUs in the columns, in order of declaration.
+    pub gpus: Range<usize>,
+    /// Each kind of its GPUs once, in order of declaration.
+    pub kinds: SmallVec<[GpuKind; 2]>,
+    /// Instances that have a part here, in order of their numbers.
+    pub instances: SmallVec<[usize; 8]>,
+    /// GPUs held by main parts, each as often as it is held; a part without GPUs counts once.
+    pub main_count: u32,
+    /// Likewise by subordinate parts.
+    pub subordinate_count: u32,
+    /// Bytes of RAM that nobody holds, by the ledger's accounting, less the memory of GPUs that is a part of it.
+    pub ram_free: u64,
+    ram: u64,
+    reserved_ram: u64,
+    reserved_memory: u64,
+    other_ram: u64,
+}
+
+/// What is left of each GPU by one accounting.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Left {
+    /// Bytes.
+    pub free: Vec<u64>,
+    /// `free` as a part of the total, as doubles divide.
+    pub ratio: Vec<f64>,
+}
+
+/// All GPUs of all nodes, node by node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Columns {
+    pub index: Vec<u32>,
+    pub kind: Vec<GpuKind>,
+    /// Bytes.
+    pub total: Vec<u64>,
+    /// Main parts that hold it.
+    pub main_count: Vec<u32>,
+    /// Subordinate parts that hold it.
+    pub subordinate_count: Vec<u32>,
+    left: [Left; 4],
+    /// Held by jobs that are no models.
+    other: Vec<u64>,
+    /// Used by others than this scheduler.
+    foreign: Vec<u64>,
+    usable: Vec<bool>,
+}
+
+/// All nodes, and every instance of a model on them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Serving {
+    hosts: Vec<Host>,
+    columns: Columns,
+    label_sets: Vec<Arc<Labels>>,
+    instances: Vec<Option<Instance>>,
+    vacant: Vec<usize>,
+    by_model: BTreeMap<ModelKey, BTreeSet<usize>>,
+}
+
+impl Columns {
+    pub fn left(&self, accounting: Accounting) -> &Left {
+        &self.left[accounting as usize]
+    }
+}
+
+impl Serving {
+    pub fn add(&mut self, node: ServingNode) -> usize {
+        let label_set = match self.label_sets.iter().position(|known| *known == node.labels) {
+            Some(known) => known,
+            None => {
+                self.label_sets.push(node.labels);
+                self.label_sets.len() - 1
+            }
+        };
+        let begin = self.columns.index.len();
+        let mut kinds = SmallVec::new();
+        for gpu in &node.gpus {
+            if !kinds.contains(&gpu.kind) {
+                kinds.push(gpu.kind);
+            }
+            self.columns.push(*gpu);
+        }
+        self.hosts.push(Host {
+            name: node.name,
+            state: node.state,
+            unified: node.unified,
+            label_set: label_set as u32,
+            gpus: begin..self.columns.index.len(),
+            kinds,
+            instances: SmallVec::new(),
+            main_count: 0,
+            subordinate_count: 0,
+            ram_free: 0,
+            ram: node.ram,
+            reserved_ram: node.reserved_ram,
+            reserved_memory: node.reserved_memory,
+            other_ram: 0,
+        });
+        let number = self.hosts.len() - 1;
+        self.recompute(number);
+        number
+    }
+
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// Label sets that nodes have, by their numbers.
+    pub fn label_sets(&self) -> &[Arc<Labels>] {
+        &self.label_sets
+    }
+
+    pub fn labels(&self, node: usize) -> &Labels {
+        &self.label_sets[self.hosts[node].label_set as usize]
+    }
+
+    pub fn instance(&self, number: usize) -> &Instance {
+        self.instances[number].as_ref().expect("an instance that is listed is there")
+    }
+
+    /// The instances that have a part on this node.
+    pub fn instances_on(&self, node: usize) -> impl Iterator<Item = &Instance> {
+        self.hosts[node].instances.iter().map(|number| self.instance(*number))
+    }
+
+    /// The instances of one model.
+    pub fn instances_of(&self, model: ModelKey) -> impl Iterator<Item = &Instance> {
+        self.by_model.get(&model).into_iter().flatten().map(|number| self.instance(*number))
+    }
+
+    pub fn set_state(&mut self, node: usize, state: NodeState) {
+        self.hosts[node].state = state;
+    }
+
+    /// What else is held and used of a node than instances hold: RAM, and of each GPU what other jobs hold, what others
+    /// than this scheduler use, and whether it may be used.
+    pub fn set_others(&mut self, node: usize, ram: u64, gpus: impl Iterator<Item = (u64, u64, bool)>) {
+        let begin = self.hosts[node].gpus.start;
+        self.hosts[node].other_ram = ram;
+        for (offset, (other, foreign, usable)) in gpus.enumerate() {
+            let at = begin + offset;
+            self.columns.other[at] = other;
+            self.columns.foreign[at] = foreign;
+            self.columns.usable[at] = usable;
+        }
+        self.recompute(node);
+    }
+
+    /// Enters an instance and says its number.
+    pub fn host(&mut self, instance: Instance) -> usize {
+        let nodes = instance.nodes();
+        let model = instance.model;
+        let number = match self.vacant.pop() {
+            Some(number) => {
+                self.instances[number] = Some(instance);
+                number
+            }
+            None => {
+                self.instances.push(Some(instance));
+                self.instances.len() - 1
+            }
+        };
+        self.by_model.entry(model).or_default().insert(number);
+        for node in nodes {
+            let list = &mut self.hosts[node].instances;
+            let at = list.partition_point(|other| *other < number);
+            list.insert(at, number);
+            self.recompute(node);
+        }
+        number
+    }
+
+    /// Takes away what an instance holds on one node; with its last part, the instance is gone.
+    pub fn leave(&mut self, number: usize, node: usize) {
+        let Some(instance) = &mut self.instances[number] else { return };
+        instance.leave(node);
+        let is_gone = instance.nodes().is_empty();
+        let model = instance.model;
+        self.hosts[node].instances.retain(|other| *other != number);
+        if is_gone {
+            self.instances[number] = None;
+            self.vacant.push(number);
+            let of_model = self.by_model.get_mut(&model).expect("entered with its first instance");
+            of_model.remove(&number);
+            if of_model.is_empty() {
+                self.by_model.remove(&model);
+            }
+        }
+        self.recompute(node);
+    }
+
+    /// The same, computed anew.
+    pub fn rebuilt(&self) -> Serving {
+        let mut anew = self.clone();
+        for (node, host) in anew.hosts.iter_mut().enumerate() {
+            host.instances = (self.instances.iter().enumerate())
+                .filter(|(_, instance)| instance.as_ref().is_some_and(|known| known.nodes().contains(&node)))
+                .map(|(number, _)| number)
+                .collect();
+            (host.main_count, host.subordinate_count, host.ram_free) = (0, 0, 0);
+        }
+        anew.by_model.clear();
+        for (number, instance) in self.instances.iter().enumerate() {
+            if let Some(instance) = instance {
+                anew.by_model.entry(instance.model).or_default().insert(number);
+            }
+        }
+        let count = anew.columns.index.len();
+        (anew.columns.main_count, anew.columns.subordinate_count) = (vec![0; count], vec![0; count]);
+        for left in &mut anew.columns.left {
+            *left = Left { free: vec![0; count], ratio: vec![0.0; count] };
+        }
+        (0..anew.hosts.len()).for_each(|node| anew.recompute(node));
+        anew
+    }
+
+    /// The same nodes, every one ready, whole and empty.
+    pub fn idle(&self) -> Serving {
+        let mut idle = self.clone();
+        (idle.instances, idle.vacant) = (Vec::new(), Vec::new());
+        idle.by_model.clear();
+        for node in 0..idle.hosts.len() {
+            idle.hosts[node].instances.clear();
+            idle.hosts[node].state = NodeState::Ready;
+            let count = idle.hosts[node].gpus.len();
+            idle.set_others(node, 0, std::iter::repeat_n((0, 0, true), count));
+        }
+        idle
+    }
+
+    /// Whether an instance that lies on several nodes has a part here.
+    pub fn is_part_of_distributed(&self, node: usize, backend: &str) -> bool {
+        self.instances_on(node).any(|instance| instance.is_distributed && &*instance.backend == backend)
+    }
+
+    fn recompute(&mut self, node: usize) {
+        let host = &self.hosts[node];
+        let range = host.gpus.clone();
+        let mut sums: SmallVec<[Taken; 8]> = range.clone().map(|at| Taken::new(self.columns.kind[at])).collect();
+        let mut whole = Taken::new(self.columns.kind.get(range.start).copied().unwrap_or(GpuKind::Unknown));
+        let (mut ram, mut typed_ram) = (0u64, 0u64);
+        let (mut main_count, mut subordinate_count) = (0, 0);
+        for number in &host.instances {
+            let instance = self.instances[*number].as_ref().expect("an instance that is listed is there");
+            for (part, is_main) in instance.parts_on(node) {
+                if is_main {
+                    ram = ram.saturating_add(part.ram);
+                    if instance.kind.is_none_or(|kind| kind == whole.kind) {
+                        typed_ram = typed_ram.saturating_add(part.ram);
+                    }
+                    main_count += part.indexes.len().max(1) as u32;
+                } else {
+                    subordinate_count += part.indexes.len() as u32;
+                }
+                for index in &part.indexes {
+                    for (sum, at) in sums.iter_mut().zip(range.clone()) {
+                        if self.columns.index[at] == *index {
+                            sum.count(is_main);
+                        }
+                    }
+                }
+                // What names no GPU is not counted on any.
+                if is_main && part.indexes.is_empty() {
+                    continue;
+                }
+                for (index, bytes) in &part.claims {
+                    whole.add(*bytes, is_main, instance.kind);
+                    for (sum, at) in sums.iter_mut().zip(range.clone()) {
+                        if self.columns.index[at] == *index {
+                            sum.add(*bytes, is_main, instance.kind);
+                        }
+                    }
+                }
+            }
+        }
+        let host = &mut self.hosts[node];
+        (host.main_count, host.subordinate_count) = (main_count, subordinate_count);
+        for (sum, at) in sums.iter().zip(range) {
+            self.columns.main_count[at] = sum.main_holders;
+            self.columns.subordinate_count[at] = sum.subordinate_holders;
+        }
+        self.leave_over(node, &sums, &whole, [ram, ram, typed_ram, ram]);
+    }
+
+    /// Fills in what is left of each GPU of a node, by each accounting.
+    fn leave_over(&mut self, node: usize, sums: &[Taken], whole: &Taken, ram: [u64; 4]) {
+        let host = &mut self.hosts[node];
+        let columns = &mut self.columns;
+        for accounting in ACCOUNTINGS {
+            let mode = accounting as usize;
+            let ledger = accounting == Accounting::Ledger;
+            let mut pool = host.ram.saturating_sub(ram[mode]).saturating_sub(host.other_ram);
+            pool = pool.saturating_sub(host.reserved_ram);
+            if host.unified {
+                let others: u64 = host.gpus.clone().map(|at| columns.others(at, ledger)).sum();
+                // The ledger subtracts a reserve from each GPU, which is no RAM of anybody's.
+                let reserve = if ledger { 0 } else { host.reserved_memory };
+                pool = pool.saturating_sub(reserve).saturating_sub(whole.by(accounting)).saturating_sub(others);
+            }
+            if ledger {
+                host.ram_free = pool;
+            }
+            for (sum, at) in sums.iter().zip(host.gpus.clone()) {
+                let taken = sum.by(accounting).saturating_add(columns.others(at, ledger));
+                let mut free = columns.total[at].saturating_sub(taken).saturating_sub(host.reserved_memory);
+                if host.unified && (ledger || columns.index[at] == 0) {
+                    free = free.min(pool);
+                }
+                if ledger && !columns.usable[at] {
+                    free = 0;
+                }
+                let total = columns.total[at];
+                columns.left[mode].free[at] = free;
+                columns.left[mode].ratio[at] = if total == 0 { 0.0 } else { free as f64 / total as f64 };
+            }
+        }
+    }
+}
+
+impl Columns {
+    fn push(&mut self, gpu: ServingGpu) {
+        self.index.push(gpu.index);
+        self.kind.push(gpu.kind);
+        self.total.push(gpu.total);
+        self.main_count.push(0);
+        self.subordinate_count.push(0);
+        self.other.push(0);
+        self.foreign.push(0);
+        self.usable.push(true);
+        for left in &mut self.left {
+            left.free.push(0);
+            left.ratio.push(0.0);
+        }
+    }
+
+    fn others(&self, at: usize, with_foreign: bool) -> u64 {
+        if with_foreign { self.other[at].saturating_add(self.foreign[at]) } else { self.other[at] }
+    }
+}
+
+/// What instances hold of one GPU, or of all GPUs of a node; bytes.
+struct Taken {
+    kind: GpuKind,
+    main: u64,
+    subordinate: u64,
+    by_kind: u64,
+    main_holders: u32,
+    subordinate_holders: u32,
+}
+
+impl Taken {
+    fn new(kind: GpuKind) -> Taken {
+        Taken { kind, main: 0, subordinate: 0, by_kind: 0, main_holders: 0, subordinate_holders: 0 }
+    }
+
+    fn count(&mut self, is_main: bool) {
+        *(if is_main { &mut self.main_holders } else { &mut self.subordinate_holders }) += 1;
+    }
+
+    fn add(&mut self, bytes: u64, is_main: bool, stated: Option<GpuKind>) {
+        let sum = if is_main { &mut self.main } else { &mut self.subordinate };
+        *sum = sum.saturating_add(bytes);
+        if stated.map_or(is_main, |stated| stated == self.kind) {
+            self.by_kind = self.by_kind.saturating_add(bytes);
+        }
+    }
+
+    fn by(&self, accounting: Accounting) -> u64 {
+        match accounting {
+            Accounting::MainParts => self.main,
+            Accounting::AllParts | Accounting::Ledger => self.main.saturating_add(self.subordinate),
+            Accounting::PartsByKind => self.by_kind,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! From a demand and a fleet to a request and what it reads, and from a candidate to a placement.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::candidate::{Candidate, Share};
+use super::evaluate::with_selector;
+use super::options::DeploymentOptions;
+use super::request::{PickedGpu, Picks, Request};
+use super::search::Search;
+use super::{Answer, Evaluation, evaluate, filter, place, plan, why};
+use crate::event::{Reason, Refusal};
+use crate::fleet::{Fleet, GpuClaim, GpuKind, ModelKey, NodeClaim, Placement, Serving};
+use crate::ids::{JobId, NodeId};
+use crate::scheduler::decide::{Candidate as Placeable, Decision};
+use crate::scheduler::draw::Draw;
+use crate::units::{Bytes, GpuShare, MilliCpu, Score};
+use crate::workload::{Demand, Deployment, Pick};
+
+/// Who asks: what a decision about a model reads beside its demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asking {
+    /// The job whose replicas count as the model's own; None before it is submitted.
+    pub job: Option<JobId>,
+    /// How many replicas it has in all.
+    pub replicas: u32,
+    /// What it draws, where the options leave something to chance.
+    pub draw: Draw,
+}
+
+impl Asking {
+    /// Nobody yet: an evaluation before deployment, of one replica.
+    pub const NOBODY: Asking = Asking { job: None, replicas: 1, draw: Draw::NONE };
+
+    /// By which a job's instances are known to be of one model.
+    pub fn key(job: JobId) -> ModelKey {
+        ModelKey(job.index() as u64)
+    }
+}
+
+/// Decides for one replica of a model; `keep` is how many candidates are wanted.
+pub fn decide_deployment(
+    options: &DeploymentOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+    asking: Asking,
+    keep: usize,
+) -> Decision {
+    let picks = picks_of(demand, fleet);
+    let deployment = with_selector(&picks, Cow::Borrowed(deployment));
+    let request = request(&deployment, picks, asking);
+    let serving = fleet.serving();
+    match place(options, &request, &serving, keep) {
+        Answer::Place(ranked) => {
+            Decision::Place(ranked.iter().map(|(found, score)| placeable(found, *score)).collect())
+        }
+        Answer::Refuse(reasons) => {
+            let ever = place(options, &request, fleet.idle_serving(), 1);
+            let refusal = if matches!(ever, Answer::Place(_)) { Refusal::Unfit } else { Refusal::Never };
+            Decision::Refuse { refusal, reasons }
+        }
+    }
+}
+
+/// What is said of a model before it is deployed; reasons where it would not do.
+pub fn evaluate_deployment(
+    options: &DeploymentOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+) -> Evaluation {
+    evaluate(options, &request(deployment, picks_of(demand, fleet), Asking::NOBODY), &fleet.serving())
+}
+
+/// Whether the model would fit if every node were ready, whole and empty.
+pub fn ever_fits_deployment(
+    options: &DeploymentOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+) -> bool {
+    let picks = picks_of(demand, fleet);
+    let deployment = with_selector(&picks, Cow::Borrowed(deployment));
+    let request = request(&deployment, picks, Asking::NOBODY);
+    matches!(place(options, &request, fleet.idle_serving(), 1), Answer::Place(_))
+}
+
+/// Whether a placement decided earlier still passes every filter and still has its room.
+pub fn still_fits_deployment(
+    options: &DeploymentOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+    placement: &Placement,
+) -> bool {
+    let picks = picks_of(demand, fleet);
+    let deployment = with_selector(&picks, Cow::Borrowed(deployment));
+    let request = request(&deployment, picks, Asking::NOBODY);
+    let passing = filter::passing(options, &request, &fleet.serving());
+    placement.claims().iter().all(|claim| {
+        let node = fleet.node(claim.node);
+        let (shape, status) = (&node.shape, &node.status);
+        let pooled: Bytes =
+            claim.gpus.iter().filter(|part| shape.gpus[usize::from(part.index)].unified).map(|part| part.memory).sum();
+        let is_free = |part: &GpuClaim| {
+            let index = usize::from(part.index);
+            status.gpus[index].state.is_usable() && status.gpu_memory_free(shape, index) >= part.memory
+        };
+        passing.binary_search(&(claim.node.index() as u32)).is_ok()
+            && status.ram_free(shape) >= pooled + claim.ram
+            && claim.gpus.iter().all(is_free)
+    })
+}
+
+/// For each node in order why it does not do for this model; None where it does.
+pub fn deployment_reasons(
+    options: &DeploymentOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+) -> Vec<Option<Reason>> {
+    let picks = picks_of(demand, fleet);
+    let deployment = with_selector(&picks, Cow::Borrowed(deployment));
+    let request = request(&deployment, picks, Asking::NOBODY);
+    let serving: Cow<Serving> = fleet.serving();
+    let nodes = filter::passing(options, &request, &serving);
+    match plan(options, &request) {
+        Ok(plan) => {
+            let search = Search { options, request: &request, serving: &serving, plan: &plan, nodes: &nodes };
+            why::each(options, &request, &serving, Some(&search)).collect()
+        }
+        Err(halt) => why::each(options, &request, &serving, None).map(|reason| reason.or(Some(halt.0))).collect(),
+    }
+}
+
+pub(super) fn request<'d>(deployment: &'d Deployment, picks: Picks, asking: Asking) -> Request<'d> {
+    let model = asking.job.map(Asking::key);
+    Request { deployment, picks, model, replicas: asking.replicas, runners: None }
+}
+
+pub(super) fn picks_of(demand: &Demand, fleet: &Fleet) -> Picks {
+    match &demand.pick {
+        None => Picks::Free,
+        Some(Pick::Nodes(nodes)) => {
+            Picks::Nodes(nodes.iter().map(|node| Arc::clone(&fleet.node(*node).name)).collect())
+        }
+        Some(Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => {
+            let picked = gpus.iter().map(|gpu| {
+                let node = fleet.node(gpu.node);
+                let shape = node.shape.gpus.get(usize::from(gpu.index)).or(node.shape.gpus.first());
+                PickedGpu {
+                    node: Arc::clone(&node.name),
+                    kind: shape.map_or(GpuKind::Unknown, |shape| GpuKind::of(shape.vendor)),
+                    index: u32::from(gpu.index),
+                }
+            });
+            Picks::Gpus(picked.collect())
+        }
+    }
+}
+
+/// A replica has one task, on its main node: by that it is told from its subordinates.
+fn placeable(found: &Candidate, score: f64) -> Placeable {
+    let main = node_claim(&found.main, 1);
+    let claims = std::iter::once(main).chain(found.subordinates.iter().map(|share| node_claim(share, 0)));
+    Placeable { placement: Placement::new(claims.collect()), score: Score::new(score) }
+}
+
+fn node_claim(share: &Share, tasks: u32) -> NodeClaim {
+    let mut gpus: SmallVec<[GpuClaim; 2]> = (share.claims.iter())
+        .map(|(index, bytes)| GpuClaim { index: *index as u16, share: GpuShare::ZERO, memory: Bytes::new(*bytes) })
+        .collect();
+    gpus.sort_by_key(|gpu| gpu.index);
+    NodeClaim { node: NodeId::new(share.node), tasks, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus }
+}

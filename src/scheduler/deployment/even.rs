@@ -1,0 +1,204 @@
+//! GPUs that each hold an equal part: the fewest of one node, or, if no node has enough, all those of the fewest nodes
+//! with equally many.
+//!
+//! A backend divides a model evenly, so a GPU of another size than the rest helps only as far as its equal part. What a
+//! GPU can hold falls with what is taken, and a part falls with the number of GPUs: so one more idle node, or a lighter
+//! model, never makes the search find less.
+
+use smallvec::SmallVec;
+
+use super::candidate::{Candidate, Found};
+use super::request::Picks;
+use super::search::{Group, Pass, Search};
+use crate::fleet::GpuKind;
+
+/// A GPU that may be used, and what it can hold: in bytes, its reservation, else what is free.
+type Usable = (u64, usize);
+
+pub fn find_gpus(search: &Search) -> Found {
+    if search.plan.count == Some(1) {
+        return Found::Written(Vec::new());
+    }
+    let mut fewest = usize::MAX;
+    let mut found: Vec<(u32, Option<GpuKind>, SmallVec<[Usable; 8]>)> = Vec::new();
+    for group in search.groups(Pass::Later) {
+        for node in &group.nodes {
+            let mut usable = usable(search, *node, group.kind);
+            // Stable: of equals, the first in order.
+            usable.sort_by_key(|(holds, _)| std::cmp::Reverse(*holds));
+            let Some(count) = fewest_of(search, *node, &usable, fewest) else { continue };
+            if count < fewest {
+                (fewest, _) = (count, found.clear());
+            }
+            usable.truncate(count);
+            found.push((*node, group.kind, usable));
+        }
+    }
+    let write = |(node, kind, gpus): (u32, Option<GpuKind>, SmallVec<[Usable; 8]>)| {
+        let claim = claim(search, gpus.len());
+        let main = search.share(node, gpus.iter().map(|(_, at)| *at), claim);
+        Candidate { main, kind, ..Candidate::default() }
+    };
+    Found::Written(found.into_iter().map(write).collect())
+}
+
+/// The least number of GPUs, from two on and at most so many, that hold the need.
+fn fewest_of(search: &Search, node: u32, usable: &[Usable], most: usize) -> Option<usize> {
+    let plan = search.plan;
+    let numbers = match plan.count {
+        Some(count) => usize::try_from(count).ok()?..=usize::try_from(count).ok()?,
+        None => 2..=usable.len(),
+    };
+    let fits = |count: &usize| {
+        let part = even_part(plan.need, *count);
+        let divides = plan.count.is_some() || plan.divides(*count as i64);
+        divides && usable[count - 1].0 >= part && is_in_ram(search, node, &usable[..*count])
+    };
+    numbers.take_while(|count| *count <= usable.len().min(most)).find(fits)
+}
+
+/// Memory that is a part of RAM is taken from RAM by every GPU.
+fn is_in_ram(search: &Search, node: u32, gpus: &[Usable]) -> bool {
+    let host = search.host(node);
+    if !host.unified {
+        return true;
+    }
+    let claim = claim(search, gpus.len());
+    gpus.iter().map(|(_, at)| claim(*at)).fold(0u64, u64::saturating_add) <= host.ram_free
+}
+
+/// Rounded up: parts that are rounded down add up to less than the whole.
+fn even_part(need: f64, count: usize) -> u64 {
+    (need.max(0.0).ceil() as u64).div_ceil(count as u64)
+}
+
+/// What each of so many GPUs is asked for.
+fn claim<'s>(search: &'s Search, count: usize) -> impl Fn(usize) -> u64 + use<'s> {
+    let plan = search.plan;
+    let part = even_part(plan.need, count);
+    let totals = &search.columns().total;
+    move |at| if plan.reserves() { plan.reservation(totals[at]) } else { part }
+}
+
+/// The GPUs of a node that are listed: where GPUs were picked, only those.
+fn listed(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[usize; 8]> {
+    match search.request.picks {
+        Picks::Gpus(_) => {
+            let picked = search.picked_on(node, kind);
+            let columns = search.columns();
+            search.listed(node, kind).filter(|at| picked.contains(&columns.index[*at])).collect()
+        }
+        Picks::Free | Picks::Nodes(_) | Picks::Unreadable => search.listed(node, kind).collect(),
+    }
+}
+
+fn usable(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[Usable; 8]> {
+    listed(search, node, kind).into_iter().filter_map(|at| Some((holds(search, at)?, at))).collect()
+}
+
+/// What a GPU can hold, if it can hold anything.
+fn holds(search: &Search, at: usize) -> Option<u64> {
+    let free = search.left().free[at];
+    if search.plan.reserves() {
+        let reservation = search.plan.reservation(search.columns().total[at]);
+        return (reservation <= free && reservation > 0).then_some(reservation);
+    }
+    (free > 0).then_some(free)
+}
+
+/// A node all of whose listed GPUs are usable.
+struct Whole {
+    node: u32,
+    gpus: SmallVec<[usize; 8]>,
+    /// The least that any of them can hold; where their memory is RAM, no more than an equal part of that.
+    holds: u64,
+}
+
+pub fn find_nodes(search: &Search) -> Found {
+    if !search.request.deployment.distributable {
+        return Found::Written(Vec::new());
+    }
+    let mut found: Vec<Candidate> = Vec::new();
+    for group in search.groups(Pass::Later) {
+        let wholes = wholes(search, &group);
+        let candidates = match uneven_picks(search, &wholes) {
+            Some(candidate) => vec![candidate],
+            None => by_count(&wholes).iter().filter_map(|equal| fewest_nodes(search, equal)).collect(),
+        };
+        found.extend(candidates.into_iter().map(|candidate| Candidate { kind: group.kind, ..candidate }));
+    }
+    let fewest = found.iter().map(Candidate::gpus).min();
+    found.retain(|candidate| Some(candidate.gpus()) == fewest);
+    Found::Written(found)
+}
+
+fn wholes(search: &Search, group: &Group) -> Vec<Whole> {
+    let backend = search.request.deployment.backend.name();
+    let free = group.nodes.iter().filter(|node| !search.serving.is_part_of_distributed(**node as usize, backend));
+    free.filter_map(|node| whole(search, *node, group.kind)).collect()
+}
+
+fn whole(search: &Search, node: u32, kind: Option<GpuKind>) -> Option<Whole> {
+    let gpus = listed(search, node, kind);
+    let mut least = u64::MAX;
+    for at in &gpus {
+        least = least.min(holds(search, *at)?);
+    }
+    let host = search.host(node);
+    if host.unified && !gpus.is_empty() {
+        let claimed = |at: &usize| search.plan.reservation(search.columns().total[*at]);
+        if gpus.iter().map(claimed).fold(0u64, u64::saturating_add) > host.ram_free {
+            return None;
+        }
+        least = least.min(host.ram_free / gpus.len() as u64);
+    }
+    (!gpus.is_empty()).then_some(Whole { node, gpus, holds: least })
+}
+
+/// The nodes with equally many GPUs, most first, each list in the order of nodes.
+fn by_count(wholes: &[Whole]) -> Vec<Vec<&Whole>> {
+    let mut counts: Vec<usize> = wholes.iter().map(|whole| whole.gpus.len()).collect();
+    counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+    counts.dedup();
+    counts.iter().map(|count| wholes.iter().filter(|whole| whole.gpus.len() == *count).collect()).collect()
+}
+
+/// The least number of nodes whose GPUs all hold an equal part; the first of them in the order of nodes.
+fn fewest_nodes(search: &Search, equal: &[&Whole]) -> Option<Candidate> {
+    let plan = search.plan;
+    let each = equal.first()?.gpus.len();
+    if !plan.divides(each as i64) {
+        return None;
+    }
+    let mut most: Vec<u64> = equal.iter().map(|whole| whole.holds).collect();
+    most.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
+    let fits = |nodes: &usize| {
+        let gpus = nodes * each;
+        let counted = plan.count.is_none_or(|count| i64::try_from(gpus) == Ok(count));
+        counted && most[nodes - 1] >= even_part(plan.need, gpus)
+    };
+    let nodes = (2..=equal.len()).find(fits)?;
+    let part = even_part(plan.need, nodes * each);
+    let taken: Vec<&Whole> = equal.iter().copied().filter(|whole| whole.holds >= part).take(nodes).collect();
+    Some(candidate(search, &taken))
+}
+
+/// All that was picked, where all is taken and it is not equally many on each node: the node with most leads.
+fn uneven_picks(search: &Search, wholes: &[Whole]) -> Option<Candidate> {
+    let picked = search.request.picked().len();
+    let gpus: usize = wholes.iter().map(|whole| whole.gpus.len()).sum();
+    let is_all = gpus == picked && search.plan.count == Some(picked as i64);
+    if !is_all || wholes.len() < 2 || wholes.windows(2).all(|pair| pair[0].gpus.len() == pair[1].gpus.len()) {
+        return None;
+    }
+    let part = even_part(search.plan.need, gpus);
+    let mut order: Vec<&Whole> = wholes.iter().collect();
+    order.sort_by_key(|whole| std::cmp::Reverse(whole.gpus.len()));
+    order.iter().all(|whole| whole.holds >= part).then(|| candidate(search, &order))
+}
+
+fn candidate(search: &Search, taken: &[&Whole]) -> Candidate {
+    let claim = claim(search, taken.iter().map(|whole| whole.gpus.len()).sum());
+    let share = |whole: &&Whole| search.share(whole.node, whole.gpus.iter().copied(), &claim);
+    Candidate { main: share(&taken[0]), subordinates: taken[1..].iter().map(share).collect(), ..Candidate::default() }
+}

@@ -1,0 +1,111 @@
+//! What one replica of a model needs, and what every GPU would have to give and has: what an explanation shows.
+
+use std::borrow::Cow;
+
+use super::demand::{picks_of, request};
+use super::evaluate::with_selector;
+use super::filter;
+use super::options::{DeploymentFilter, DeploymentOptions};
+use super::plan;
+use super::request::whole_bytes;
+use super::search::Search;
+use super::why;
+use crate::event::Reason;
+use crate::fleet::Fleet;
+use crate::scheduler::deployment::Asking;
+use crate::scheduler::examine::GpuFinding;
+use crate::scheduler::options::FilterName;
+use crate::units::Bytes;
+use crate::workload::{Demand, Deployment};
+
+/// What one replica needs, wherever it lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Need {
+    /// Of GPU memory in all.
+    pub memory: Bytes,
+    /// The part of each GPU that is reserved; zero: only what is needed is taken.
+    pub utilization: f64,
+    /// GPUs, where their number is asked for.
+    pub gpus: Option<u32>,
+}
+
+/// What is found of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFound {
+    /// Every filter that refuses it.
+    pub refusals: Vec<(FilterName, Reason)>,
+    /// Why it does not do, if it does not, or why not alone.
+    pub reason: Option<Reason>,
+    pub gpus: Vec<GpuFinding>,
+}
+
+/// What is needed, or why that cannot be said; and every node, in order of ids.
+pub fn findings(
+    options: &DeploymentOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+) -> (Result<Need, Reason>, Vec<NodeFound>) {
+    let picks = picks_of(demand, fleet);
+    let deployment = with_selector(&picks, Cow::Borrowed(deployment));
+    let request = request(&deployment, picks, Asking::NOBODY);
+    let serving = fleet.serving();
+    let passing = filter::passing(options, &request, &serving);
+    let planned = plan(options, &request).map_err(|halt| halt.0);
+    let search = planned.as_ref().ok().map(|plan| Search {
+        options,
+        request: &request,
+        serving: &serving,
+        plan,
+        nodes: &passing,
+    });
+    let reasons = why::each(options, &request, &serving, search.as_ref());
+    let mut labels = filter::LabelVerdicts::new(&request, &serving);
+    let nodes = reasons.enumerate().map(|(number, reason)| {
+        let node = number as u32;
+        let mut judge = |stage: &DeploymentFilter| {
+            Some((stage_name(*stage), filter::judge(*stage, options, &request, &serving, node, &mut labels)?))
+        };
+        NodeFound {
+            refusals: options.filters.iter().filter_map(&mut judge).collect(),
+            reason: reason.or(planned.as_ref().err().copied()),
+            gpus: search.as_ref().map_or_else(Vec::new, |search| gpus(search, node)),
+        }
+    });
+    let nodes = nodes.collect();
+    let need = planned.map(|plan| Need {
+        memory: Bytes::new(whole_bytes(plan.need.ceil())),
+        utilization: plan.utilization,
+        gpus: plan.count.and_then(|count| u32::try_from(count).ok()),
+    });
+    (need, nodes)
+}
+
+/// Of each GPU what would be taken of it, and what is free by the profile's accounting.
+fn gpus(search: &Search, node: u32) -> Vec<GpuFinding> {
+    let columns = search.columns();
+    let free = &search.left().free;
+    let of = |at: usize| {
+        let total = columns.total[at];
+        let takes = match search.plan.reserves() {
+            true => search.plan.reservation(total),
+            false => whole_bytes(search.plan.need.ceil()),
+        };
+        GpuFinding {
+            index: columns.index[at] as u16,
+            total: Bytes::new(total),
+            takes: Bytes::new(takes),
+            free: Bytes::new(free[at]),
+        }
+    };
+    search.host(node).gpus.clone().map(of).collect()
+}
+
+fn stage_name(stage: DeploymentFilter) -> FilterName {
+    match stage {
+        DeploymentFilter::Picked => FilterName::Picked,
+        DeploymentFilter::Labels => FilterName::Labels,
+        DeploymentFilter::Ready => FilterName::Ready,
+        DeploymentFilter::Runner => FilterName::Compatible,
+    }
+}

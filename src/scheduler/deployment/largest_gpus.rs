@@ -1,0 +1,87 @@
+//! GPUs of one node, those with most left first, one after the other until they are enough.
+
+use smallvec::SmallVec;
+
+use super::candidate::{Candidate, Found};
+use super::options::CountRule;
+use super::search::{Pass, Raised, Search};
+use crate::fleet::GpuKind;
+
+pub fn find(search: &Search, rule: CountRule, pass: &mut Pass) -> Result<Found, Raised> {
+    if search.plan.count == Some(1) {
+        return Ok(Found::Written(Vec::new()));
+    }
+    let groups = search.groups(*pass);
+    *pass = Pass::Later;
+    let mut found: Vec<(u32, Option<GpuKind>, SmallVec<[usize; 8]>)> = Vec::new();
+    for group in &groups {
+        for node in &group.nodes {
+            if search.listed_count(*node, group.kind) < 2 {
+                continue;
+            }
+            search.check_unified(*node, group.kind)?;
+            // More than the fewest that were found are not wanted.
+            let most = found.first().map_or(usize::MAX, |(_, _, gpus)| gpus.len());
+            let Some(gpus) = enough_of(search, rule, *node, group.kind, most) else { continue };
+            if gpus.len() < most {
+                found.clear();
+            }
+            found.push((*node, group.kind, gpus));
+        }
+    }
+    let write = |(node, kind, gpus): (u32, Option<GpuKind>, SmallVec<[usize; 8]>)| {
+        let claim = |at| claim(search, at, kind);
+        let main = search.share(node, gpus.into_iter(), claim);
+        Candidate { main, kind, known: known(search, node, kind), ..Candidate::default() }
+    };
+    Ok(Found::Written(found.into_iter().map(write).collect()))
+}
+
+/// What is claimed of one of several GPUs: what is reserved, else all that is free.
+fn claim(search: &Search, at: usize, kind: Option<GpuKind>) -> u64 {
+    match search.plan.reserves() {
+        true => search.plan.reservation(search.columns().total[at]),
+        false => search.free(at, kind),
+    }
+}
+
+/// The GPUs in the order in which they are added, up to the one with which they are enough; at most so many.
+fn enough_of(
+    search: &Search,
+    rule: CountRule,
+    node: u32,
+    kind: Option<GpuKind>,
+    most: usize,
+) -> Option<SmallVec<[usize; 8]>> {
+    let plan = search.plan;
+    let mut order: SmallVec<[usize; 8]> =
+        search.listed(node, kind).filter(|at| search.ratio(*at, kind) > plan.utilization).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(search.free(*at, kind)));
+    let mut sum = 0u64;
+    for taken in 1..=order.len().min(most) {
+        sum = sum.saturating_add(claim(search, order[taken - 1], kind));
+        if !plan.divides(taken as i64) {
+            continue;
+        }
+        let is_enough = sum as f64 >= plan.need;
+        let accepted = match plan.count.filter(|count| *count != 0) {
+            Some(count) if (taken as i64) < count => continue,
+            Some(_) if rule == CountRule::Reached || is_enough => true,
+            // As many as were asked for, and not enough.
+            Some(_) => return None,
+            // None at all were asked for: no number is that.
+            None => plan.count.is_none() && is_enough,
+        };
+        if accepted {
+            order.truncate(taken);
+            return Some(order);
+        }
+    }
+    None
+}
+
+/// Where every copy of a node shares the list of one kind, its score knows only those GPUs.
+pub fn known(search: &Search, node: u32, kind: Option<GpuKind>) -> Option<SmallVec<[usize; 8]>> {
+    let is_mixed = search.host(node).kinds.len() > 1 && kind.is_some();
+    is_mixed.then(|| search.listed(node, kind).collect())
+}

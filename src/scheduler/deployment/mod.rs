@@ -1,0 +1,153 @@
+//! The placement of models: filters, generators of candidates, and scorers, for one replica at a time.
+//!
+//! A pure function of a request and of what [`crate::fleet::Serving`] says. Every stage is a file, named for its rule;
+//! which of them run, and with which thresholds and orders, is data ([`DeploymentOptions`]). Where a released program
+//! ends a decision with an exception, its profile refuses with a reason named after the exception.
+
+mod arguments;
+mod candidate;
+mod demand;
+mod evaluate;
+mod even;
+mod filter;
+mod finding;
+mod largest_gpus;
+mod node_prefix;
+mod options;
+mod picked_all;
+mod picked_some;
+mod request;
+mod score;
+mod search;
+mod single_gpu;
+mod why;
+
+pub use candidate::{Candidate, Share};
+pub use demand::{
+    Asking, decide_deployment, deployment_reasons, evaluate_deployment, ever_fits_deployment, still_fits_deployment,
+};
+pub use evaluate::{Evaluation, evaluate};
+pub use finding::{Need, NodeFound, findings};
+pub use options::{
+    Absent, ArgumentReading, BinpackOptions, CountRule, Counted, DefaultSelector, DeploymentFilter, DeploymentOptions,
+    Divided, DivisibleOptions, Divisor, EvaluationCheck, EvaluationOptions, Fault, FreeMemory, Generator,
+    KnownArchitecture, Left, NeedOptions, NodeCount, Pool, Rounding, Short, SingleNeed, SpreadOptions, SpreadRule,
+    TestedNumber, UnreadableNeed, Unreserved, UtilizationOptions, UtilizationRange,
+};
+pub use request::{PickedGpu, Picks, Plan, Request, plan};
+
+use std::cmp::Ordering;
+
+use crate::event::{Histogram, Reason};
+use crate::fleet::Serving;
+use candidate::Found;
+use request::Halt;
+use search::{Pass, Raised, Search};
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Best first, with their scores; never empty.
+    Place(Vec<(Candidate, f64)>),
+    /// Reasons by number of nodes; together they count every node.
+    Refuse(Histogram),
+}
+
+/// Places one replica; `keep` is how many candidates are wanted.
+pub fn place(options: &DeploymentOptions, request: &Request, serving: &Serving, keep: usize) -> Answer {
+    let whole = |reason| Answer::Refuse(Histogram::of(reason, serving.hosts().len().max(1) as u32));
+    if request.picks == Picks::Unreadable {
+        return whole(match options.utilization.unreadable {
+            Fault::Refused if options.pool == Pool::EachKind => Reason::PickUnreadable,
+            Fault::Refused | Fault::ValueError => Reason::UpstreamValueError,
+        });
+    }
+    let nodes = filter::passing(options, request, serving);
+    let plan = match plan(options, request) {
+        Ok(plan) => plan,
+        Err(Halt(reason)) if nodes.is_empty() && !halts_without_nodes(options, reason) => {
+            return Answer::Refuse(why::reasons(options, request, serving, None));
+        }
+        Err(Halt(reason)) => return whole(reason),
+    };
+    let search = Search { options, request, serving, plan: &plan, nodes: &nodes };
+    match search_stages(&search, keep) {
+        Ok(ranked) if !ranked.is_empty() => Answer::Place(ranked),
+        Ok(_) => Answer::Refuse(why::reasons(options, request, serving, Some(&search))),
+        Err(reason) => whole(reason),
+    }
+}
+
+/// With no node left, nothing is looked at any more but a need that is stated.
+fn halts_without_nodes(options: &DeploymentOptions, reason: Reason) -> bool {
+    reason != Reason::UpstreamValueError || options.need.unreadable == UnreadableNeed::ValueError
+}
+
+/// The candidates of the first generator that finds any, best first. An error refuses the request as a whole.
+fn search_stages(search: &Search, keep: usize) -> Result<Vec<(Candidate, f64)>, Reason> {
+    let mut pass = Pass::First;
+    let is_picked = matches!(search.request.picks, Picks::Gpus(_));
+    let takes_picks =
+        |generator: &&Generator| matches!(generator, Generator::PickedAll { .. } | Generator::PickedSome {});
+    let has_picking = search.options.generators.iter().any(|generator| takes_picks(&generator));
+    for generator in &search.options.generators {
+        // Where a stage is for picks, it is for all of them and for nothing else.
+        if takes_picks(&generator) != (is_picked && has_picking) {
+            continue;
+        }
+        let found = generate(search, generator, &mut pass)?;
+        if !found.is_empty() {
+            let scores = score::scores(search, &found).map_err(|Raised(reason)| reason)?;
+            return Ok(ranked(search, found, &scores, keep));
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn generate(search: &Search, generator: &Generator, pass: &mut Pass) -> Result<Found, Reason> {
+    let found = match *generator {
+        Generator::PickedAll { need, several_nodes, short } => {
+            picked_all::find(search, picked_all::Rules { need, several_nodes, short })
+        }
+        Generator::PickedSome {} => return picked_some::find(search),
+        Generator::SingleGpu { need, left } => single_gpu::find(search, need, left, pass),
+        Generator::LargestGpus { count } => largest_gpus::find(search, count, pass),
+        Generator::NodePrefix { divisor, count, without_reservation } => {
+            node_prefix::find(search, node_prefix::Rules { divisor, count, without_reservation }, pass)
+        }
+        Generator::EvenGpus {} => Ok(even::find_gpus(search)),
+        Generator::EvenNodes {} => Ok(even::find_nodes(search)),
+    };
+    found.map_err(|Raised(reason)| reason)
+}
+
+/// The best, then those after it; of equals, the first that was found.
+fn ranked(search: &Search, found: Found, scores: &[f64], keep: usize) -> Vec<(Candidate, f64)> {
+    let better =
+        |one: &usize, other: &usize| -> Ordering { scores[*other].total_cmp(&scores[*one]).then(one.cmp(other)) };
+    let mut order: Vec<usize> = match keep {
+        1 => (0..scores.len()).min_by(better).into_iter().collect(),
+        _ => {
+            let mut order: Vec<usize> = (0..scores.len()).collect();
+            order.sort_by(better);
+            order
+        }
+    };
+    order.truncate(keep);
+    let mut written = match found {
+        Found::Singles(singles) => {
+            let single = |at: usize| written_single(search, singles[at]);
+            return order.into_iter().map(|at| (single(at), scores[at])).collect();
+        }
+        Found::Written(written) => written,
+    };
+    order.into_iter().map(|at| (std::mem::take(&mut written[at]), scores[at])).collect()
+}
+
+fn written_single(search: &Search, (node, at): (u32, u32)) -> Candidate {
+    let at = at as usize;
+    let total = search.columns().total[at];
+    let main = search.share(node, std::iter::once(at), |_| single_gpu::claim(search, total));
+    let kind = (search.options.pool != Pool::One).then_some(search.columns().kind[at]);
+    Candidate { main, kind, ..Candidate::default() }
+}

@@ -1,0 +1,99 @@
+//! All GPUs of several nodes: of nodes with equally many GPUs, one after the other until they are enough.
+
+use super::candidate::{Candidate, Found};
+use super::largest_gpus::known;
+use super::options::{Divisor, NodeCount, Unreserved};
+use super::search::{Group, Pass, Raised, Search};
+
+/// The rules of one profile.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    pub divisor: Divisor,
+    pub count: NodeCount,
+    pub without_reservation: Unreserved,
+}
+
+pub fn find(search: &Search, rules: Rules, pass: &mut Pass) -> Result<Found, Raised> {
+    if !search.request.deployment.distributable {
+        return Ok(Found::Written(Vec::new()));
+    }
+    let groups = search.groups(*pass);
+    *pass = Pass::Later;
+    let mut found = Vec::new();
+    for group in &groups {
+        if group.nodes.len() >= 2 {
+            found.extend(find_in(search, rules, group)?);
+        }
+    }
+    Ok(Found::Written(found))
+}
+
+fn find_in(search: &Search, rules: Rules, group: &Group) -> Result<Option<Candidate>, Raised> {
+    let mut order: Vec<(usize, u32)> =
+        group.nodes.iter().map(|node| (search.listed_count(*node, group.kind), *node)).collect();
+    order.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    for nodes in order.chunk_by(|one, other| one.0 == other.0) {
+        let each = nodes[0].0;
+        let divides = rules.divisor == Divisor::Total || search.plan.divides(each as i64);
+        if each == 0 || nodes.len() < 2 || !divides {
+            continue;
+        }
+        if let Some(candidate) = prefix(search, rules, group, each, nodes)? {
+            return Ok(Some(candidate));
+        }
+    }
+    Ok(None)
+}
+
+fn prefix(
+    search: &Search,
+    rules: Rules,
+    group: &Group,
+    each: usize,
+    nodes: &[(usize, u32)],
+) -> Result<Option<Candidate>, Raised> {
+    let plan = search.plan;
+    let totals = &search.columns().total;
+    let counted = |total: u64| match (plan.reserves(), rules.without_reservation) {
+        (true, _) => plan.reservation(total),
+        (false, Unreserved::Total) => total,
+        (false, Unreserved::Nothing) => 0,
+    };
+    let (mut taken, mut gpus, mut sum) = (Vec::new(), 0i64, 0u64);
+    for (_, node) in nodes {
+        search.check_unified(*node, group.kind)?;
+        if search.listed(*node, group.kind).any(|at| search.ratio(at, group.kind) < plan.utilization) {
+            continue;
+        }
+        taken.push(*node);
+        gpus += each as i64;
+        sum = search.listed(*node, group.kind).fold(sum, |sum, at| sum.saturating_add(counted(totals[at])));
+        if rules.count == NodeCount::Exact {
+            match plan.count.filter(|count| *count != 0) {
+                Some(count) if gpus < count => continue,
+                Some(count) if gpus > count => return Ok(None),
+                Some(_) | None => {}
+            }
+        }
+        let divides = rules.divisor == Divisor::PerNode || (plan.heads_known && plan.divides(gpus));
+        if divides && sum as f64 >= plan.need {
+            return Ok(Some(candidate(search, group, &taken)));
+        }
+    }
+    Ok(None)
+}
+
+fn candidate(search: &Search, group: &Group, nodes: &[u32]) -> Candidate {
+    let totals = &search.columns().total;
+    let share = |node: &u32| {
+        let gpus = search.listed(*node, group.kind);
+        search.share(*node, gpus, |at| search.plan.reservation(totals[at]))
+    };
+    Candidate {
+        main: share(&nodes[0]),
+        subordinates: nodes[1..].iter().map(share).collect(),
+        kind: group.kind,
+        overcommit: false,
+        known: known(search, nodes[0], group.kind),
+    }
+}

@@ -1,0 +1,200 @@
+//! GPUs picked by hand, as many of them as one replica takes: what GPUStack 2.3 does.
+
+use smallvec::SmallVec;
+
+use super::candidate::{Candidate, Found, Share};
+use super::request::whole_bytes;
+use super::search::Search;
+use crate::event::Reason;
+use crate::fleet::GpuKind;
+
+/// A node on which GPUs of one kind were picked.
+struct PickedNode {
+    node: u32,
+    /// As picked, in order of the index; those that are not there and those picked twice too.
+    picked: SmallVec<[u32; 8]>,
+    /// Those that are there, by their place in the columns, most free first.
+    there: SmallVec<[usize; 8]>,
+}
+
+/// A refusal has its reason.
+pub fn find(search: &Search) -> Result<Found, Reason> {
+    let plan = search.plan;
+    let kinds = kinds(search);
+    let count = plan.count.unwrap_or(0);
+    if count == search.request.picked().len() as i64 && kinds.len() > 1 {
+        return Err(Reason::PicksOfSeveralKinds);
+    }
+    let nodes: Vec<(GpuKind, Vec<PickedNode>)> =
+        kinds.iter().map(|kind| (*kind, picked_nodes(search, *kind))).collect();
+    let mut candidates = Vec::new();
+    for (kind, nodes) in &nodes {
+        for node in nodes {
+            match count {
+                1 => candidates.extend(node.there.iter().map(|at| on_one_node(search, *kind, node, &[*at], 1))),
+                _ if node.there.len() as i64 >= count => {
+                    candidates.push(on_one_node(search, *kind, node, &node.there, count as usize));
+                }
+                _ => {}
+            }
+        }
+    }
+    if candidates.is_empty() && count > 1 {
+        candidates = nodes.iter().filter_map(|(kind, nodes)| on_several_nodes(search, *kind, nodes)).collect();
+    }
+    let mut best: Option<(f64, usize)> = None;
+    for (at, candidate) in candidates.iter_mut().enumerate() {
+        candidate.overcommit = is_overcommitted(search, candidate);
+        let value = effective(search, candidate);
+        if candidate.overcommit && best.map_or(0.0, |(best, _)| best) <= value {
+            best = Some((value, at));
+        }
+    }
+    if candidates.iter().any(|candidate| !candidate.overcommit) {
+        candidates.retain(|candidate| !candidate.overcommit);
+        return Ok(Found::Written(candidates));
+    }
+    match best {
+        Some(_) if search.request.replicas > 1 => Err(Reason::OvercommitOfReplicas),
+        best => Ok(Found::Written(best.map(|(_, at)| candidates.swap_remove(at)).into_iter().collect())),
+    }
+}
+
+/// The kinds that were picked, each once, in order of the picks.
+fn kinds(search: &Search) -> SmallVec<[GpuKind; 2]> {
+    let mut kinds = SmallVec::new();
+    for pick in search.request.picked() {
+        if !kinds.contains(&pick.kind) {
+            kinds.push(pick.kind);
+        }
+    }
+    kinds
+}
+
+/// Most GPUs first; of equals, in the order of nodes.
+fn picked_nodes(search: &Search, kind: GpuKind) -> Vec<PickedNode> {
+    let columns = search.columns();
+    let mut nodes: Vec<PickedNode> = Vec::new();
+    for node in search.nodes {
+        let mut picked = search.picked_on(*node, Some(kind));
+        if picked.is_empty() || search.host(*node).gpus.is_empty() {
+            continue;
+        }
+        picked.sort_unstable();
+        let all = search.host(*node).gpus.clone();
+        let wanted = |at: &usize| picked.contains(&columns.index[*at]) && columns.kind[*at] == kind;
+        let mut there: SmallVec<[usize; 8]> = all.filter(wanted).collect();
+        let ratio = |at: usize| search.ratio(at, Some(kind));
+        there.sort_by(|one, other| ratio(*other).total_cmp(&ratio(*one)));
+        nodes.push(PickedNode { node: *node, picked, there });
+    }
+    nodes.sort_by_key(|node| std::cmp::Reverse(node.there.len()));
+    nodes
+}
+
+fn is_satisfied(search: &Search, kind: GpuKind, at: usize) -> bool {
+    !search.plan.reserves()
+        || (search.columns().total[at] > 0 && search.ratio(at, Some(kind)) >= search.plan.utilization)
+}
+
+/// The first of these that have enough left, then, if they are too few, the first of the others.
+fn on_one_node(search: &Search, kind: GpuKind, node: &PickedNode, gpus: &[usize], count: usize) -> Candidate {
+    let (mut used, mut others): (SmallVec<[usize; 8]>, SmallVec<[usize; 8]>) = Default::default();
+    for at in gpus {
+        let list = if is_satisfied(search, kind, *at) { &mut used } else { &mut others };
+        list.push(*at);
+        if used.len() >= count {
+            break;
+        }
+    }
+    let missing = count - used.len();
+    used.extend(others.into_iter().take(missing));
+    let indexes = used.iter().map(|at| search.columns().index[*at]).collect();
+    let main = share(search, kind, node, indexes);
+    Candidate { main, kind: Some(kind), known: Some(node.there.clone()), ..Candidate::default() }
+}
+
+/// Claims of what is there of these indexes. What a model takes that reserves nothing is divided on this node alone.
+fn share(search: &Search, kind: GpuKind, node: &PickedNode, indexes: SmallVec<[u32; 8]>) -> Share {
+    let plan = search.plan;
+    let columns = search.columns();
+    let part = whole_bytes(plan.need / indexes.len().max(1) as f64);
+    let all = search.host(node.node).gpus.clone();
+    let there = all.filter(|at| columns.kind[*at] == kind && indexes.contains(&columns.index[*at]));
+    let claim = |at: usize| if plan.reserves() { plan.reservation(columns.total[at]) } else { part };
+    let claims = there.map(|at| (columns.index[at], claim(at))).collect();
+    Share { node: node.node as usize, indexes, claims }
+}
+
+fn on_several_nodes(search: &Search, kind: GpuKind, nodes: &[PickedNode]) -> Option<Candidate> {
+    let (first, rest) = nodes.split_first()?;
+    let count = search.plan.count.unwrap_or(0) as usize;
+    let main = share(search, kind, first, first.picked.clone());
+    let mut gpus = main.indexes.len();
+    let mut subordinates = Vec::new();
+    let backend = search.request.deployment.backend.name();
+    for node in rest {
+        if search.serving.is_part_of_distributed(node.node as usize, backend) {
+            continue;
+        }
+        let take = node.picked.len().min(count.saturating_sub(gpus));
+        let mut order = by_claim(search, node);
+        order.truncate(take);
+        gpus += order.len();
+        subordinates.push(share(search, kind, node, order));
+        if gpus >= count {
+            break;
+        }
+    }
+    let known = Some(first.there.clone());
+    (!subordinates.is_empty()).then_some(Candidate { main, subordinates, kind: Some(kind), overcommit: false, known })
+}
+
+/// What is there of a node, the largest part claimed first.
+fn by_claim(search: &Search, node: &PickedNode) -> SmallVec<[u32; 8]> {
+    let plan = search.plan;
+    let columns = search.columns();
+    let part = whole_bytes(plan.need / node.picked.len().max(1) as f64);
+    let rate = |at: usize| {
+        let total = columns.total[at];
+        let claim = if plan.reserves() { plan.reservation(total) } else { part };
+        if total == 0 { 0.0 } else { claim as f64 / total as f64 }
+    };
+    let mut order = node.there.clone();
+    order.sort_by(|one, other| rate(*other).total_cmp(&rate(*one)));
+    order.into_iter().map(|at| columns.index[at]).collect()
+}
+
+/// Claims that are less than the need, or a GPU that has not enough left. Of a model that reserves nothing, every GPU
+/// that was picked counts as having enough.
+fn is_overcommitted(search: &Search, candidate: &Candidate) -> bool {
+    let kind = candidate.kind.expect("picked by kind");
+    let is_enough = |node: usize, index: u32| {
+        let node = node as u32;
+        if !search.picked_on(node, Some(kind)).contains(&index) {
+            return false;
+        }
+        !search.plan.reserves() || search.find(node, index, Some(kind)).is_some_and(|at| is_satisfied(search, kind, at))
+    };
+    let lacking = candidate.shares().any(|share| share.indexes.iter().any(|index| !is_enough(share.node, *index)));
+    lacking || (candidate.claimed() as f64) < search.plan.need
+}
+
+/// What is free of the GPUs that are used, if they are fewer than were picked, else of all that were picked; less what is
+/// not reserved of it.
+fn effective(search: &Search, candidate: &Candidate) -> f64 {
+    let kind = candidate.kind.expect("picked by kind");
+    let free_of = |node: u32, index: u32, kind: GpuKind| {
+        search.find(node, index, Some(kind)).map_or(0, |at| search.free(at, Some(kind)))
+    };
+    let free: u64 = if candidate.gpus() < search.request.picked().len() {
+        let used = candidate.shares().flat_map(|share| share.indexes.iter().map(|index| (share.node as u32, *index)));
+        used.map(|(node, index)| free_of(node, index, kind)).fold(0, u64::saturating_add)
+    } else {
+        let node_of = |name: &str| search.nodes.iter().copied().find(|node| &*search.host(*node).name == name);
+        let picked = search.request.picked().iter();
+        let free = picked.filter_map(|pick| Some(free_of(node_of(&pick.node)?, pick.index, pick.kind)));
+        free.fold(0, u64::saturating_add)
+    };
+    if search.plan.reserves() { free as f64 * search.plan.utilization } else { free as f64 }
+}

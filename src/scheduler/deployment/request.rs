@@ -1,0 +1,281 @@
+//! What is asked for, and what follows from it before any node is looked at: the need, the utilization, the number of
+//! GPUs.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::arguments::{Arguments, to_float, to_integer};
+use super::options::{
+    ArgumentReading, DeploymentOptions, Divided, Fault, Rounding, TestedNumber, UnreadableNeed, UtilizationRange,
+};
+use crate::event::Reason;
+use crate::fleet::{GpuKind, ModelKey};
+use crate::workload::{Category, Deployment};
+
+/// vLLM's framework takes so much beside the weights (GPUStack 0.6.0, `estimate_model_vram`).
+const OVERHEAD_LLM: u64 = 2 << 30;
+const OVERHEAD_OTHERS: u64 = 512 << 20;
+/// Of the weights (GPUStack 0.6.0, `estimate_model_vram`; EleutherAI, "Transformer Math 101").
+const NEED_OF_WEIGHTS: f64 = 1.2;
+const NEED_VARIABLE: &str = "GPUSTACK_MODEL_VRAM_CLAIM";
+const SKIP_COUNT_VARIABLE: &str = "GPUSTACK_SKIP_GPU_COUNT_CHECK";
+
+/// A GPU picked by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PickedGpu {
+    /// The name of its node, which may be none of the nodes.
+    pub node: Arc<str>,
+    /// As the pick states it.
+    pub kind: GpuKind,
+    /// Which may be none of the node's.
+    pub index: u32,
+}
+
+/// What was picked by hand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Picks {
+    #[default]
+    Free,
+    /// In the order in which they were picked; never empty.
+    Gpus(Vec<PickedGpu>),
+    /// Only these nodes, by name.
+    Nodes(Vec<Arc<str>>),
+    /// A pick that is no `node:kind:index`.
+    Unreadable,
+}
+
+/// One replica to be placed.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    pub deployment: &'a Deployment,
+    pub picks: Picks,
+    /// Whose instances count as the model's own; None before it is deployed.
+    pub model: Option<ModelKey>,
+    /// How many replicas its deployment has in all.
+    pub replicas: u32,
+    /// Kinds of GPU for which there is an image of the backend, where that is not what the profile says. None is every
+    /// kind, and a node without GPUs.
+    pub runners: Option<Option<&'a [GpuKind]>>,
+}
+
+impl Request<'_> {
+    pub fn picked(&self) -> &[PickedGpu] {
+        match &self.picks {
+            Picks::Gpus(picks) => picks,
+            Picks::Free | Picks::Nodes(_) | Picks::Unreadable => &[],
+        }
+    }
+
+    /// The names of picked nodes, each once, in order of the picks.
+    pub fn picked_nodes(&self) -> SmallVec<[&str; 4]> {
+        let mut names: SmallVec<[&str; 4]> = SmallVec::new();
+        for pick in self.picked() {
+            if !names.contains(&&*pick.node) {
+                names.push(&pick.node);
+            }
+        }
+        names
+    }
+}
+
+/// What follows from a request alone. Bytes are doubles, as the released programs compute them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Memory of GPUs in all.
+    pub need: f64,
+    /// The part of each GPU's memory that is reserved; zero takes what is needed.
+    pub utilization: f64,
+    /// GPUs of one replica, if they are asked for. Below 1 only where the arguments are read so.
+    pub count: Option<i64>,
+    pub tensor_parallel: Option<i64>,
+    /// The numbers that must be multiples of a number of GPUs, as far as they are known.
+    divided: SmallVec<[i64; 3]>,
+    /// All that must be a multiple of it is not known.
+    pub heads_known: bool,
+}
+
+impl Plan {
+    /// Whether everything that must be is a multiple of this number, which is not zero.
+    pub fn divides(&self, number: i64) -> bool {
+        number != 0 && self.divided.iter().all(|whole| whole % number == 0)
+    }
+
+    /// What is reserved of a GPU of this size.
+    pub fn reservation(&self, total: u64) -> u64 {
+        whole_bytes(total as f64 * self.utilization)
+    }
+
+    pub fn reserves(&self) -> bool {
+        self.utilization > 0.0
+    }
+}
+
+/// Towards zero, as Python's `int`.
+pub fn whole_bytes(bytes: f64) -> u64 {
+    bytes as u64
+}
+
+/// Why a request ends before nodes are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Halt(pub Reason);
+
+/// Sizes that arguments state.
+#[derive(Debug, Default)]
+struct Sizes {
+    tensor: Option<i64>,
+    /// GPUs of one replica.
+    world: Option<i64>,
+}
+
+/// Reads the arguments and the sizes they state. What is wrong with them refuses the request.
+pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt> {
+    let deployment = request.deployment;
+    let arguments = Arguments::read(options.arguments, &deployment.arguments).map_err(|_| Halt(Reason::BadArgument))?;
+    let sizes = match options.arguments {
+        ArgumentReading::AnyElement => loose_sizes(&arguments)?,
+        ArgumentReading::Keyed => keyed_sizes(&arguments)?,
+    };
+    let count = count(options, request, sizes.world)?;
+    let divided = divided(options, request, &arguments);
+    let mut plan = Plan {
+        need: 0.0,
+        utilization: 0.0,
+        count,
+        tensor_parallel: sizes.tensor,
+        heads_known: deployment.model.heads.is_some_and(|heads| heads > 0),
+        divided,
+    };
+    test_number(options, request, &plan)?;
+    plan.utilization = utilization(options, request, &arguments)?;
+    plan.need = need(options, request)?;
+    Ok(plan)
+}
+
+/// Any integer will do; what is no integer will not.
+fn loose_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
+    let size = |names: &[&str]| match arguments.value(names).filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => to_integer(text).map(Some).ok_or(Halt(Reason::BadArgument)),
+    };
+    let tensor = size(&["tensor-parallel-size", "tp"])?;
+    let pipeline = size(&["pipeline-parallel-size", "pp"])?;
+    let world = match (tensor, pipeline) {
+        (None, None) => None,
+        _ => Some(tensor.unwrap_or(1).saturating_mul(pipeline.unwrap_or(1))),
+    };
+    Ok(Sizes { tensor, world })
+}
+
+fn keyed_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
+    let size = |names: &[&str]| match arguments.value(names).and_then(to_integer) {
+        Some(size) if size <= 0 => Err(Halt(Reason::BadArgument)),
+        size => Ok(size),
+    };
+    let tensor = size(&["tensor-parallel-size", "tp"])?;
+    let pipeline = size(&["pipeline-parallel-size", "pp"])?;
+    let context = size(&["prefill-context-parallel-size", "pcp"])?;
+    let mut data = size(&["data-parallel-size", "dp"])?;
+    let local = size(&["data-parallel-size-local", "dpl"])?;
+    // Then the data-parallel size counts over deployments, and only the local one is this deployment's.
+    if arguments.flag("data-parallel-hybrid-lb") {
+        if local.is_none() {
+            return Ok(Sizes { tensor, world: None });
+        }
+        data = local;
+    }
+    let stated: SmallVec<[i64; 4]> = [tensor, pipeline, context, data].into_iter().flatten().collect();
+    let world = stated.iter().fold(1i64, |product, size| product.saturating_mul(*size));
+    Ok(Sizes { tensor, world: (!stated.is_empty()).then_some(world) })
+}
+
+/// GPUs of one replica: what is picked, and what the arguments say.
+fn count(options: &DeploymentOptions, request: &Request, world: Option<i64>) -> Result<Option<i64>, Halt> {
+    let picked = match request.picked().len() {
+        0 => None,
+        all => Some(match (options.arguments, request.deployment.gpus_per_replica) {
+            (ArgumentReading::Keyed, Some(each)) if each > 0 => i64::from(each),
+            _ => all as i64,
+        }),
+    };
+    match (picked, world) {
+        (Some(picked), Some(world)) if picked != world => match skips_count_check(options, request) {
+            true => Ok(Some(picked)),
+            false => Err(Halt(Reason::ParallelismMismatch)),
+        },
+        (picked, world) => Ok(world.or(picked)),
+    }
+}
+
+fn skips_count_check(options: &DeploymentOptions, request: &Request) -> bool {
+    let stated = request.deployment.environment.get(SKIP_COUNT_VARIABLE);
+    options.arguments == ArgumentReading::Keyed
+        && stated.is_some_and(|text| ["1", "true", "yes", "on"].contains(&text.trim().to_lowercase().as_str()))
+}
+
+fn divided(options: &DeploymentOptions, request: &Request, arguments: &Arguments) -> SmallVec<[i64; 3]> {
+    let model = &request.deployment.model;
+    let known = |divided: &Divided| match divided {
+        Divided::Heads => model.heads,
+        Divided::VisionHeads => model.vision_heads.filter(|_| !arguments.flag("language-model-only")),
+        Divided::Vocabulary => model.vocabulary,
+    };
+    options.divisible.by.iter().filter_map(known).filter(|whole| *whole > 0).map(i64::from).collect()
+}
+
+fn test_number(options: &DeploymentOptions, request: &Request, plan: &Plan) -> Result<(), Halt> {
+    let picked = (!request.picked().is_empty()).then_some(plan.count).flatten();
+    let number = match options.divisible.tested {
+        TestedNumber::Count => plan.count,
+        TestedNumber::TensorParallel => plan.tensor_parallel,
+        TestedNumber::TensorParallelOrPicked => plan.tensor_parallel.or(picked),
+    };
+    match number.filter(|number| *number != 0) {
+        Some(number) if !plan.divides(number) => Err(Halt(match options.divisible.indivisible {
+            Fault::Refused => Reason::Indivisible,
+            Fault::ValueError => Reason::UpstreamValueError,
+        })),
+        _ => Ok(()),
+    }
+}
+
+fn utilization(options: &DeploymentOptions, request: &Request, arguments: &Arguments) -> Result<f64, Halt> {
+    let rule = &options.utilization;
+    let model = &request.deployment.model;
+    let stated = arguments.value(&["gpu-memory-utilization"]).filter(|text| !text.is_empty());
+    let Some(text) = stated else {
+        let by_category =
+            model.categories.is_empty() || model.categories.iter().any(|own| rule.categories.contains(own));
+        let by_architecture =
+            model.architecture.as_ref().is_some_and(|own| rule.architectures.iter().any(|known| **known == **own));
+        return Ok(if by_category || by_architecture { rule.default } else { 0.0 });
+    };
+    match (to_float(text), rule.unreadable) {
+        (None, Fault::ValueError) => Err(Halt(Reason::UpstreamValueError)),
+        (None, Fault::Refused) => Err(Halt(Reason::BadArgument)),
+        (Some(part), _) if rule.range == UtilizationRange::Part && !(0.0..=1.0).contains(&part) => {
+            Err(Halt(Reason::BadArgument))
+        }
+        (Some(part), _) if !part.is_finite() => Err(Halt(Reason::UpstreamValueError)),
+        (Some(part), _) => Ok(part),
+    }
+}
+
+fn need(options: &DeploymentOptions, request: &Request) -> Result<f64, Halt> {
+    let deployment = request.deployment;
+    if let Some(text) = deployment.environment.get(NEED_VARIABLE) {
+        match (to_integer(text), options.need.unreadable) {
+            (Some(bytes), _) => return Ok(bytes as f64),
+            (None, UnreadableNeed::Ignored) => {}
+            (None, UnreadableNeed::ValueError) => return Err(Halt(Reason::UpstreamValueError)),
+        }
+    }
+    let categories = &deployment.model.categories;
+    let is_llm = categories.is_empty() || categories.contains(&Category::Llm);
+    let overhead = if is_llm { OVERHEAD_LLM } else { OVERHEAD_OTHERS };
+    let weights = deployment.model.weights.get() as f64 * NEED_OF_WEIGHTS;
+    Ok(match options.need.rounding {
+        Rounding::Exact => weights + overhead as f64,
+        Rounding::WholeBytes => whole_bytes(weights) as f64 + overhead as f64,
+    })
+}

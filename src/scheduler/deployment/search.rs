@@ -1,0 +1,153 @@
+//! What every generator works on: the nodes that passed the filters, in pools, and their GPUs.
+
+use smallvec::SmallVec;
+
+use super::candidate::Share;
+use super::options::{DeploymentOptions, Pool};
+use super::request::{Plan, Request};
+use crate::event::Reason;
+use crate::fleet::{Accounting, Columns, GpuKind, Host, Left, Serving};
+
+/// One decision under way.
+pub struct Search<'a> {
+    pub options: &'a DeploymentOptions,
+    pub request: &'a Request<'a>,
+    pub serving: &'a Serving,
+    pub plan: &'a Plan,
+    /// Nodes that passed every filter, in the order of nodes.
+    pub nodes: &'a [u32],
+}
+
+/// Nodes that are looked at together, and as which kind.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// None where kinds are not told apart.
+    pub kind: Option<GpuKind>,
+    pub nodes: Vec<u32>,
+}
+
+/// The upstream program ends the decision with an exception.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raised(pub Reason);
+
+/// Whether kinds were told apart before in this decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    First,
+    Later,
+}
+
+impl<'a> Search<'a> {
+    pub fn columns(&self) -> &'a Columns {
+        self.serving.columns()
+    }
+
+    pub fn left(&self) -> &'a Left {
+        self.columns().left(self.options.accounting)
+    }
+
+    pub fn host(&self, node: u32) -> &'a Host {
+        &self.serving.hosts()[node as usize]
+    }
+
+    /// The nodes in their pools; in the order in which kinds come first.
+    pub fn groups(&self, pass: Pass) -> Vec<Group> {
+        if self.options.pool == Pool::One {
+            return vec![Group { kind: None, nodes: self.nodes.to_vec() }];
+        }
+        let mut groups: Vec<Group> = Vec::new();
+        for node in self.nodes {
+            let kinds = &self.host(*node).kinds;
+            let all = self.options.pool == Pool::EachKind || pass == Pass::First;
+            let skipped = if all { 0 } else { kinds.len().saturating_sub(1) };
+            for kind in &kinds[skipped..] {
+                match groups.iter_mut().find(|group| group.kind == Some(*kind)) {
+                    Some(group) => group.nodes.push(*node),
+                    None => groups.push(Group { kind: Some(*kind), nodes: vec![*node] }),
+                }
+            }
+        }
+        if self.options.pool == Pool::EachKind {
+            groups.retain(|group| group.kind.is_none_or(|kind| self.has_runner(kind)));
+        }
+        groups
+    }
+
+    fn has_runner(&self, kind: GpuKind) -> bool {
+        runners(self.options, self.request).is_none_or(|runners| runners.contains(&kind))
+    }
+
+    /// The GPUs of a node as its pool lists them, by their place in the columns.
+    pub fn listed(&self, node: u32, kind: Option<GpuKind>) -> impl Iterator<Item = usize> + use<'a> {
+        let host = self.host(node);
+        let columns = self.columns();
+        let only = match (self.options.pool, kind, host.kinds.len()) {
+            (Pool::One, _, _) | (_, None, _) | (_, _, 0 | 1) => None,
+            (Pool::EachKind, kind, _) => kind,
+            // Every copy of the node shares the list of its last kind.
+            (Pool::LastKind, _, _) => host.kinds.last().copied(),
+        };
+        host.gpus.clone().filter(move |at| only.is_none_or(|only| columns.kind[*at] == only))
+    }
+
+    /// How many GPUs [`Search::listed`] lists.
+    pub fn listed_count(&self, node: u32, kind: Option<GpuKind>) -> usize {
+        let host = self.host(node);
+        if host.kinds.len() < 2 { host.gpus.len() } else { self.listed(node, kind).count() }
+    }
+
+    /// What is free of a GPU as its pool sees it, in bytes: of one of another kind, nothing.
+    pub fn free(&self, at: usize, kind: Option<GpuKind>) -> u64 {
+        if self.is_seen(at, kind) { self.left().free[at] } else { 0 }
+    }
+
+    /// Likewise, as a part of the whole.
+    pub fn ratio(&self, at: usize, kind: Option<GpuKind>) -> f64 {
+        if self.is_seen(at, kind) { self.left().ratio[at] } else { 0.0 }
+    }
+
+    fn is_seen(&self, at: usize, kind: Option<GpuKind>) -> bool {
+        kind.is_none_or(|kind| self.columns().kind[at] == kind)
+    }
+
+    /// The released programs take the least of RAM and GPU 0 where memory is unified, and there must be a GPU 0.
+    pub fn check_unified(&self, node: u32, kind: Option<GpuKind>) -> Result<(), Raised> {
+        let host = self.host(node);
+        if !host.unified || self.options.accounting == Accounting::Ledger {
+            return Ok(());
+        }
+        let columns = self.columns();
+        let mut seen = host.gpus.clone().filter(|at| self.is_seen(*at, kind)).peekable();
+        let is_wrong = seen.peek().is_some() && seen.all(|at| columns.index[at] != 0);
+        if is_wrong { Err(Raised(Reason::UpstreamKeyError)) } else { Ok(()) }
+    }
+
+    /// A share of these GPUs, by their place in the columns, with what is claimed of each.
+    pub fn share(&self, node: u32, gpus: impl Iterator<Item = usize>, claim: impl Fn(usize) -> u64) -> Share {
+        let columns = self.columns();
+        let mut share = Share { node: node as usize, ..Share::default() };
+        for at in gpus {
+            share.indexes.push(columns.index[at]);
+            share.claims.push((columns.index[at], claim(at)));
+        }
+        share
+    }
+
+    /// The place in the columns of a node's GPU of this index and kind.
+    pub fn find(&self, node: u32, index: u32, kind: Option<GpuKind>) -> Option<usize> {
+        let columns = self.columns();
+        self.host(node).gpus.clone().find(|at| columns.index[*at] == index && self.is_seen(*at, kind))
+    }
+
+    /// The indexes picked on this node, of this kind if kinds are told apart, in the order of the picks.
+    pub fn picked_on(&self, node: u32, kind: Option<GpuKind>) -> SmallVec<[u32; 8]> {
+        let name = &self.host(node).name;
+        let here = |pick: &&super::request::PickedGpu| pick.node == *name && kind.is_none_or(|kind| pick.kind == kind);
+        self.request.picked().iter().filter(here).map(|pick| pick.index).collect()
+    }
+}
+
+/// Kinds of GPU for which there is an image; None is every kind.
+pub fn runners<'a>(options: &'a DeploymentOptions, request: &Request<'a>) -> Option<&'a [GpuKind]> {
+    request.runners.unwrap_or(Some(&options.runners))
+}

@@ -1,0 +1,60 @@
+//! One GPU: every GPU of every node that could hold the model alone.
+
+use super::candidate::Found;
+use super::options::{Left, SingleNeed};
+use super::request::{Picks, whole_bytes};
+use super::search::{Pass, Raised, Search};
+
+pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> Result<Found, Raised> {
+    let plan = search.plan;
+    if plan.count.is_some_and(|count| count > 1) {
+        return Ok(Found::Written(Vec::new()));
+    }
+    let groups = search.groups(*pass);
+    *pass = Pass::Later;
+    let columns = search.columns();
+    let is_picked = matches!(search.request.picks, Picks::Gpus(_));
+    let mut found = Vec::new();
+    for group in &groups {
+        for node in &group.nodes {
+            search.check_unified(*node, group.kind)?;
+            let picked = if is_picked { search.picked_on(*node, group.kind) } else { Default::default() };
+            for at in search.listed(*node, group.kind) {
+                let free = search.free(at, group.kind);
+                if (!is_picked || picked.contains(&columns.index[at]))
+                    && holds(search, need, columns.total[at], free)
+                    && is_left(search, left, columns.total[at], free, search.ratio(at, group.kind))
+                {
+                    found.push((*node, at as u32));
+                }
+            }
+        }
+    }
+    Ok(Found::Singles(found))
+}
+
+/// Whether a GPU can hold the need.
+#[inline]
+pub fn holds(search: &Search, need: SingleNeed, total: u64, free: u64) -> bool {
+    let plan = search.plan;
+    match need {
+        SingleNeed::Reservation if plan.reserves() => plan.need <= total as f64 * plan.utilization,
+        SingleNeed::Reservation | SingleNeed::Free => plan.need <= free as f64,
+    }
+}
+
+/// Whether enough of a GPU is left to reserve a part of it; where nothing is reserved, it is.
+#[inline]
+pub fn is_left(search: &Search, left: Left, total: u64, free: u64, ratio: f64) -> bool {
+    let plan = search.plan;
+    match left {
+        _ if !plan.reserves() => true,
+        Left::Ratio => ratio >= plan.utilization,
+        Left::Claim => plan.reservation(total) <= free,
+    }
+}
+
+/// What one GPU is asked to hold.
+pub fn claim(search: &Search, total: u64) -> u64 {
+    if search.plan.reserves() { search.plan.reservation(total) } else { whole_bytes(search.plan.need) }
+}

@@ -1,0 +1,90 @@
+//! Why a replica lies nowhere: a reason for every node, found only once it is asked for.
+
+use super::filter::{self, LabelVerdicts};
+use super::options::DeploymentOptions;
+use super::request::{Picks, Request};
+use super::search::Search;
+use super::single_gpu;
+use crate::event::{Histogram, Reason};
+use crate::fleet::{Accounting, Serving};
+
+/// Reasons by number of nodes; a request over no node at all has none that fits.
+pub fn reasons(
+    options: &DeploymentOptions,
+    request: &Request,
+    serving: &Serving,
+    search: Option<&Search>,
+) -> Histogram {
+    let mut histogram = Histogram::default();
+    for reason in each(options, request, serving, search) {
+        histogram.add(reason.unwrap_or(Reason::TooFewNodes), 1);
+    }
+    if histogram.is_empty() {
+        histogram.add(Reason::TooFewNodes, 1);
+    }
+    histogram
+}
+
+/// The reason of each node, in their order; None where it could be used, or where it is not known yet.
+pub fn each<'s>(
+    options: &'s DeploymentOptions,
+    request: &'s Request<'s>,
+    serving: &'s Serving,
+    search: Option<&'s Search<'s>>,
+) -> impl Iterator<Item = Option<Reason>> + 's {
+    let mut labels = LabelVerdicts::new(request, serving);
+    (0..serving.hosts().len() as u32).map(move |node| {
+        let refusal = filter::refusal(options, request, serving, node, &mut labels);
+        refusal.or_else(|| search.map(|search| lacking(search, node)))
+    })
+}
+
+/// What a node that passed the filters lacks.
+fn lacking(search: &Search, node: u32) -> Reason {
+    let plan = search.plan;
+    let host = search.host(node);
+    let columns = search.columns();
+    if let Picks::Gpus(picks) = &search.request.picks {
+        let here = picks.iter().filter(|pick| pick.node == host.name);
+        if here.into_iter().any(|pick| search.find(node, pick.index, Some(pick.kind)).is_none()) {
+            return Reason::PickedGpuMissing;
+        }
+    }
+    let count = plan.count.unwrap_or(1).max(1) as usize;
+    if host.gpus.is_empty() {
+        return Reason::TooFewGpus;
+    }
+    // By the ledger: what each could hold, whatever the rules of the profile count.
+    let left = columns.left(Accounting::Ledger);
+    let free = |at: &usize| left.free[*at];
+    let usable: Vec<usize> =
+        host.gpus.clone().filter(|at| !plan.reserves() || plan.reservation(columns.total[*at]) <= free(at)).collect();
+    if usable.is_empty() {
+        let fits_alone =
+            |at: usize| single_gpu::holds(search, super::options::SingleNeed::Reservation, columns.total[at], u64::MAX);
+        let fits = host.gpus.clone().any(fits_alone);
+        return if fits { Reason::BelowUtilization } else { Reason::InsufficientGpuMemory };
+    }
+    if host.gpus.len() < count {
+        return spread_out(search, node, Reason::TooFewGpus);
+    }
+    if usable.len() < count {
+        return Reason::BelowUtilization;
+    }
+    spread_out(search, node, Reason::InsufficientGpuMemory)
+}
+
+/// A node that could hold a part: why it does not, or the reason it cannot hold all.
+fn spread_out(search: &Search, node: u32, alone: Reason) -> Reason {
+    let deployment = search.request.deployment;
+    if search.nodes.len() < 2 {
+        return alone;
+    }
+    if !deployment.distributable {
+        return Reason::NotDistributable;
+    }
+    if search.serving.is_part_of_distributed(node as usize, deployment.backend.name()) {
+        return Reason::AlreadyDistributed;
+    }
+    alone
+}
