@@ -53,11 +53,13 @@ macro_rules! kind {
 
 kind! {
     /// Who makes a GPU.
-    Vendor is "a vendor: nvidia, amd, ascend or apple" {
+    Vendor is "a vendor: nvidia, amd, ascend, apple, intel or tenstorrent" {
         Nvidia = "nvidia",
         Amd = "amd",
         Ascend = "ascend",
         Apple = "apple",
+        Intel = "intel",
+        Tenstorrent = "tenstorrent",
     }
 }
 kind! {

@@ -14,6 +14,7 @@ mod fit;
 mod guard;
 mod log;
 mod logs;
+mod offers;
 mod output;
 mod plot;
 mod profile;
@@ -64,6 +65,8 @@ enum Command {
     Select(selection::SelectArgs),
     /// Say whether a model fits before it is deployed, where, and what would help if not
     Fit(fit::FitArgs),
+    /// List the offers of instances for a job, in order, and why the others offer nothing
+    Offers(offers::OffersArgs),
     /// Feed a log's inputs again and compare every event
     Replay(replay::ReplayArgs),
     /// Find the first record in which two logs differ
@@ -132,6 +135,7 @@ impl Cli {
             Command::Explain(args) => explain::explain(args, self.format.plain()?),
             Command::Select(args) => selection::select(args, self.format.plain()?),
             Command::Fit(args) => fit::fit(args, self.format.plain()?),
+            Command::Offers(args) => offers::offers(args, self.format.plain()?),
             Command::Replay(args) => replay::replay(args, self.format.plain()?),
             Command::Diff(args) => diff::diff(args, self.format.plain()?),
             Command::Conform(args) => conform::conform(args, self.format.plain()?),

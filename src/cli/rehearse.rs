@@ -74,9 +74,12 @@ fn rehearse_caching(
     Rehearsed { end, until, digest: digester.finish(), verdicts, accounts, wall: begun.elapsed() }
 }
 
-/// The names of all nodes and jobs, whether the run comes to them or not.
+/// The names of all fleets, nodes and jobs, whether the run comes to them or not.
 pub fn names(rehearsal: &Rehearsal) -> Names {
     let mut names = Names::default();
+    for fleet in &rehearsal.fleets {
+        names.fleets.add(fleet.name.clone()).expect("a loaded scenario names each fleet once");
+    }
     for node in &rehearsal.nodes {
         names.nodes.add(node.spec.name.clone()).expect("a loaded scenario names each node once");
     }

@@ -1,6 +1,6 @@
 //! `dryrack swarm`: random worlds, every check on.
 
-use std::ops::Range;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,20 +22,27 @@ use crate::scenario::{load_profile, profile_names};
 
 #[derive(Debug, Args)]
 pub struct SwarmArgs {
-    /// Seeds from A up to, and without, B: `0..2000`
+    /// Seeds from A to B, both included as in `seeds:` of a scenario: `1..2000`; or one of them
     #[arg(long, allow_hyphen_values = true, value_name = "A..B", value_parser = seeds)]
-    seeds: Range<u64>,
+    seeds: RangeInclusive<u64>,
     /// Threads to run on; as many as there are cores if not given
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 }
 
-fn seeds(text: &str) -> Result<Range<u64>, String> {
-    let expected = "expected two numbers such as 0..2000, the first the smaller";
-    let (from, to) = text.split_once("..").ok_or(expected)?;
+/// Seeds of one swarm, so that they can be counted.
+const MAX_SEEDS: u64 = 1_000_000_000;
+
+fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let expected = "expected two numbers such as 1..2000, the first not the larger, or one";
+    let (from, to) = text.split_once("..").unwrap_or((text, text));
     let number = |part: &str| part.trim().parse::<u64>().map_err(|_| expected.to_string());
     let (from, to) = (number(from)?, number(to)?);
-    if from < to { Ok(from..to) } else { Err(expected.to_string()) }
+    match to.checked_sub(from) {
+        Some(more) if more < MAX_SEEDS => Ok(from..=to),
+        Some(_) => Err(format!("more than {MAX_SEEDS} seeds")),
+        None => Err(expected.to_string()),
+    }
 }
 
 pub fn swarm(args: &SwarmArgs, format: Format) -> Done {
@@ -44,7 +51,7 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> Done {
         .map(load)
         .collect::<Result<_, _>>()
         .map_err(|diagnostics| Failure::Ours(diagnostics.to_string()))?;
-    let bar = ProgressBar::new(args.seeds.end - args.seeds.start);
+    let bar = ProgressBar::new(args.seeds.end() - args.seeds.start() + 1);
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} worlds").expect("a valid template");
     bar.set_style(style);
     let results: Vec<Result<WorldResult, String>> = pool(args.threads)?.install(|| {
@@ -52,7 +59,7 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> Done {
             let progress = Progress::default();
             let result = guarded(|| run_world(seed, &profiles, &progress));
             bar.inc(1);
-            let command = format!("dryrack swarm --seeds {seed}..{}", seed + 1);
+            let command = format!("dryrack swarm --seeds {seed}");
             result.map_err(|message| fault_text(&message, seed, &progress, &command))
         });
         worlds.collect()
@@ -93,9 +100,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_are_a_range_that_is_not_empty() {
-        assert_eq!(seeds("3..5"), Ok(3..5));
-        for wrong in ["", "5", "5..5", "6..5", "a..b", "-1..4"] {
+    fn seeds_are_a_range_that_holds_both_its_ends() {
+        assert_eq!(seeds("3..5"), Ok(3..=5));
+        assert_eq!((seeds("5"), seeds("5..5")), (Ok(5..=5), Ok(5..=5)));
+        for wrong in ["", "6..5", "a..b", "-1..4", "0..18446744073709551615"] {
             assert!(seeds(wrong).is_err(), "{wrong}");
         }
     }

@@ -131,7 +131,9 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
     let tested: Vec<Tested> = progress::with_bar(selection.runs(), |bar| {
         pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context, bar)).collect())
     });
-    let compared = args.baseline.as_deref().map(|dir| baseline::compare(dir, &tested, args.update_baseline));
+    let is_whole = args.tag.is_empty() && args.filter.is_empty() && args.profile.is_none() && args.set.is_empty();
+    let asked = baseline::Asked { paths: &args.paths, is_whole, updates: args.update_baseline };
+    let compared = args.baseline.as_deref().map(|dir| baseline::compare(dir, &tested, &asked));
     let compared = compared.transpose()?;
     let causes = tested.iter().flat_map(|tested| &tested.cases).filter_map(|case| case.causes.as_ref());
     let untold = if args.options { untold_options(causes, &args.records)? } else { Vec::new() };

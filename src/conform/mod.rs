@@ -10,9 +10,14 @@
 //! of no known kind is an error, and an answer for which there is no profile is counted as not asked.
 
 mod account;
+mod instances;
+mod matching;
 mod placement;
 mod profiles;
 mod read;
+mod regions;
+mod sequence;
+mod sequences;
 mod utilization;
 
 pub use account::{Account, Disagreement, Share};
@@ -43,7 +48,14 @@ pub trait RecordKind: Sync {
 }
 
 /// In the order in which they are tried: the first that describes a record has it.
-pub const KINDS: [&dyn RecordKind; 2] = [&utilization::Utilization, &placement::Placement];
+pub const KINDS: [&dyn RecordKind; 6] = [
+    &utilization::Utilization,
+    &sequences::Sequences,
+    &sequence::Sequences,
+    &matching::Matching,
+    &regions::Regions,
+    &placement::Placement,
+];
 
 /// One answer of a record.
 pub struct Compared {

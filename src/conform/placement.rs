@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::{Compared, Comparison, Difference, Profiles, RecordFields, RecordKind};
 use crate::control::Profile;
 use crate::event::Reason;
-use crate::fleet::{GpuKind, Instance, ModelKey, NodeState, Part, Serving, ServingGpu, ServingNode};
+use crate::fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
 use crate::scheduler::deployment::{Answer, Candidate, Evaluation, PickedGpu, Picks, Request, Share, evaluate, place};
 use crate::units::Bytes;
 use crate::workload::{Backend, Category, Deployment, ModelFacts, Strategy};
@@ -224,7 +224,7 @@ fn world(request: &RecordedRequest) -> Result<World, String> {
     }
     for instance in &request.instances {
         let part = |part: &RecordedPart| held(part, &ids);
-        serving.host(Instance {
+        serving.host(ServedInstance {
             model: ModelKey(instance.model_id),
             model_name: Arc::clone(&instance.model_name),
             backend: Arc::clone(&instance.backend),

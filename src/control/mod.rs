@@ -8,28 +8,40 @@
 //! only an input makes it a fact; every id in an input was declared before.
 
 mod backfill;
+mod instances;
 mod nodes;
 mod passes;
 mod placing;
 mod policies;
+mod polled;
 mod profile;
 mod runs;
 mod safety;
 mod scaling;
+mod scan;
 mod store;
 mod timer;
+mod watching;
 
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
+pub use polled::{
+    Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PolledLoops, ReleaseRule, Rounds,
+    RunStanding, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop,
+};
 pub use profile::{
     AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, Instant, PassOptions, Passes, Profile, ProfileError,
     RetryOptions, Trigger,
+};
+pub use scan::{
+    Created, DeadEntries, OwnClaim, PackedScaleDown, PausesFrom, Reads, RowIds, RowView, ScaleDown, ScanOptions,
+    Unplaced, Writes,
 };
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
-use crate::fleet::{Fleet, NodeState, Placement};
+use crate::fleet::{Fleet, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::scheduler::{Caching, Decision, Discipline, Examination, Grouping, Rankings, WaitQueue, decide, examine};
 use crate::units::SimTime;
@@ -37,8 +49,10 @@ use crate::workload::Demand;
 use nodes::NodeRecord;
 use passes::PassState;
 use placing::Deciding;
+use scan::ScanState;
 use store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use timer::{Timer, Timers};
+use watching::check_sample;
 
 /// The most replicas, and the most tasks, of one job.
 const MOST_COPIES: u32 = 1_000_000;
@@ -70,12 +84,18 @@ pub struct Control {
     deciding: Option<Deciding>,
     /// Claims that outlive their run, because a node cannot confirm that it has stopped.
     kept_claims: BTreeMap<RunId, Placement>,
+    /// The rows of a scanned flow.
+    scan: Option<ScanState>,
     timers: Timers,
     /// Until when it counts against a node that it has ceased to be ready, in order of time.
     flaps: VecDeque<(SimTime, NodeId)>,
+    /// Sampled in this instant.
+    to_judge: BTreeSet<ReplicaIndex>,
     analyse_pass: PassState,
     place_pass: PassState,
     outbox: VecDeque<Output>,
+    /// Where the profile has runs.
+    runs: Option<polled::Flow>,
     watch: Option<JobId>,
     watched: Option<Watched>,
 }
@@ -102,6 +122,8 @@ impl Control {
             fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
             analyse_pass: PassState::new(profile.passes.analyse, seed, "analyse pass"),
             place_pass: PassState::new(profile.passes.place, seed, "place pass"),
+            runs: profile.runs.as_ref().map(|options| polled::Flow::new(options, seed)),
+            scan: profile.scan.as_ref().map(ScanState::new),
             profile,
             grouping,
             caching: Caching::On,
@@ -122,6 +144,7 @@ impl Control {
             kept_claims: BTreeMap::new(),
             timers: Timers::default(),
             flaps: VecDeque::new(),
+            to_judge: BTreeSet::new(),
             outbox: VecDeque::new(),
             watch: None,
             watched: None,
@@ -142,6 +165,10 @@ impl Control {
         self.now = now;
         self.forget_flaps();
         match input {
+            Input::FleetDeclared { fleet, spec } => {
+                let declared = self.fleet.declare_fleet(Arc::clone(spec));
+                assert_eq!(declared, *fleet, "fleets are declared in order of their ids");
+            }
             Input::NodeDeclared { node, state, spec } => self.declare_node(*node, *state, spec),
             Input::NodeReported { node, state } => self.node_reported(*node, *state),
             Input::HeartbeatBack { node } => self.heartbeat_back(*node),
@@ -149,6 +176,9 @@ impl Control {
             Input::GpuReported { gpu, state } => self.gpu_reported(*gpu, *state),
             Input::ForeignUse { gpu, foreign } => self.fleet.set_foreign(*gpu, *foreign),
             Input::Run { run, fact } => self.run_fact(*run, *fact),
+            Input::UsageSample { run, at, utilization, memory } => {
+                self.usage_sample(*run, *at, utilization, memory.len());
+            }
             Input::Cancel { job } => self.cancel(*job),
             Input::Scale { job, replicas } => self.scale(*job, *replicas),
             Input::Submit { job, spec } => self.submit(*job, spec),
@@ -167,6 +197,11 @@ impl Control {
         }
         match input {
             Input::NodeDeclared { node, .. } if node.index() != self.fleet.len() => Err("a node out of order"),
+            Input::FleetDeclared { fleet, .. } if fleet.index() != self.fleet.fleets().count() => {
+                Err("a fleet out of order")
+            }
+            Input::FleetDeclared { .. } => Ok(()),
+            Input::NodeDeclared { spec, .. } if !self.knows_fleet_of(spec) => Err("an instance of no declared fleet"),
             Input::NodeDeclared { spec, .. } => spec.shape.check_size(),
             Input::Wakeup => Ok(()),
             Input::NodeReported { node, state } => {
@@ -179,12 +214,15 @@ impl Control {
             Input::HeartbeatMissed { node, .. } => known_node(*node),
             Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
             Input::Run { fact: Lifecycle::StoppedOn { node }, .. } if !self.fleet.knows(*node) => known_node(*node),
-            Input::Run { run, .. } if known_job(run.job)?.replica(run.replica).is_none() => {
+            Input::Run { run, .. } | Input::UsageSample { run, .. }
+                if known_job(run.job)?.replica(run.replica).is_none() =>
+            {
                 Err("a replica that is not")
             }
+            Input::UsageSample { utilization, memory, .. } => check_sample(utilization, memory.len()),
             Input::Run { .. } => Ok(()),
             Input::Cancel { job } => known_job(*job).map(|_| ()),
-            Input::Scale { replicas: 0, .. } => Err("a job scaled to nothing"),
+            Input::Scale { replicas: 0, .. } if self.scan.is_none() => Err("a job scaled to nothing"),
             Input::Scale { job, .. } => known_job(*job).map(|_| ()),
             Input::Submit { job, .. } if job.index() != self.jobs.len() => Err("a job out of order"),
             Input::Submit { spec, .. } if spec.replicas.max(spec.demand.tasks) > MOST_COPIES => {
@@ -200,16 +238,23 @@ impl Control {
         }
     }
 
+    fn knows_fleet_of(&self, spec: &NodeSpec) -> bool {
+        spec.shape.instance.as_ref().is_none_or(|instance| self.fleet.knows_fleet(instance.fleet))
+    }
+
     /// All inputs of this instant are applied: fires what is due and runs the passes.
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.now, "time fell from {} to {now}", self.now);
         self.now = now;
         self.forget_flaps();
+        self.judge_sampled();
         while let Some(timer) = self.pop_due_timer() {
             self.fire(timer);
         }
         self.run_analyse_pass();
         self.run_place_pass();
+        self.look_at_runs();
+        self.run_scans();
     }
 
     /// The next output, in the order in which they arose.
@@ -220,7 +265,8 @@ impl Control {
     /// When it must be settled next though nothing happens, and for what; `None` if it waits for inputs alone.
     pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
         let timer = self.peek_timer();
-        [timer, self.analyse_pass_due(), self.place_pass_due()].into_iter().flatten().min()
+        let passes = [self.analyse_pass_due(), self.place_pass_due(), self.next_look(), self.scan_due()];
+        passes.into_iter().chain([timer]).flatten().min()
     }
 
     pub fn fleet(&self) -> &Fleet {
@@ -261,6 +307,9 @@ impl Control {
             assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
         }
         self.assert_indexes();
+        self.assert_runs();
+        self.assert_rows();
+        self.assert_monitors();
     }
 
     /// What is kept twice for speed says the same twice; and cancelled means no more work.
@@ -269,7 +318,8 @@ impl Control {
         for (index, replica) in self.replicas.iter().enumerate() {
             let index = index as ReplicaIndex;
             let analysing = self.analysing.contains(&replica.run());
-            assert_eq!(analysing, replica.phase == Phase::Analysing, "{} is not what is analysed", replica.run());
+            let is_analysed = replica.phase == Phase::Analysing && self.scan.is_none();
+            assert_eq!(analysing, is_analysed, "{} is not what is analysed", replica.run());
             for claim in replica.placement.iter().flat_map(|placement| placement.claims()) {
                 assert!(self.nodes[claim.node.index()].runs.contains(&index), "{} is not on its node", replica.run());
             }
@@ -279,7 +329,8 @@ impl Control {
         let on_nodes: usize = self.nodes.iter().map(|node| node.runs.len()).sum();
         let claims = |replica: &Replica| replica.placement.as_ref().map_or(0, |placement| placement.claims().len());
         assert_eq!(on_nodes, self.replicas.iter().map(claims).sum::<usize>(), "a node keeps a run that has left it");
-        let analysed = self.replicas.iter().filter(|replica| replica.phase == Phase::Analysing).count();
+        let is_analysed = |replica: &&Replica| replica.phase == Phase::Analysing && self.scan.is_none();
+        let analysed = self.replicas.iter().filter(is_analysed).count();
         assert_eq!(self.analysing.len(), analysed, "an analysis goes on that nobody waits for");
     }
 
@@ -296,7 +347,7 @@ impl Control {
             assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
             assert!(replica.held.is_some(), "{} waits and was never told why", replica.run());
         }
-        for (run, kept) in &self.kept_claims {
+        for (run, kept) in self.kept_claims.iter().filter(|(run, _)| !self.is_carried(**run)) {
             for claim in kept.claims() {
                 let state = self.fleet.node(claim.node).status.state;
                 assert_ne!(state, NodeState::Ready, "{run} has ended, and its node could long have said so");
@@ -317,9 +368,11 @@ impl Control {
             Timer::SilenceExpired { node, .. } => self.silence_expired(node),
             Timer::Evict { node, .. } => self.evict(node),
             Timer::Deadline { replica, .. } => self.deadline_expired(replica),
-            Timer::RetryDue { replica, .. } => self.queue_up(replica),
+            Timer::RetryDue { replica, .. } => self.restart(replica),
             Timer::StopAgain { run, left } => self.stop_again(run, left),
+            Timer::ComputationExpired { .. } => self.computation_expired(),
             Timer::CommitDue { .. } => self.commit_due(),
+            Timer::PolicyLook { replica, .. } => self.look_at_usage(replica),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::event::{Command, Event, Outcome, Phase, Reason};
 use crate::fleet::{GpuState, NodeSpec, NodeState, Placement, Reliance, SILENT_STATES};
 use crate::ids::{GpuId, NodeId, RunId};
 use crate::lifecycle::is_node_edge;
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// What is known of a node beside its status in the fleet.
 pub struct NodeRecord {
@@ -48,8 +48,9 @@ impl Control {
         if record.silent_since.is_none() {
             record.epoch += 1;
             if state == NodeState::NotReady {
-                let (epoch, evict_after) = (record.epoch, self.profile.heartbeat.evict_after);
-                self.timers.set(self.now.saturating_add(evict_after), Timer::Evict { node, epoch });
+                let (epoch, options) = (record.epoch, self.profile.heartbeat);
+                let evict = noticed(self.now.saturating_add(options.evict_after), options.evicted_every);
+                self.timers.set(evict, Timer::Evict { node, epoch });
             }
         }
         self.update_node(node, Reason::Reported);
@@ -69,8 +70,9 @@ impl Control {
         record.epoch += 1;
         let epoch = record.epoch;
         self.update_reliance(node, false);
-        let after = |length| last.saturating_add(length).max(self.now);
-        let (lost, evict) = (after(options.grace), after(options.evict_after));
+        let after = |length, every| noticed(last.saturating_add(length), every).max(self.now);
+        let lost = after(options.grace, options.checked_every);
+        let evict = after(options.evict_after, options.evicted_every);
         self.timers.set(lost, Timer::SilenceExpired { node, epoch });
         self.timers.set(evict, Timer::Evict { node, epoch });
     }
@@ -90,17 +92,25 @@ impl Control {
         self.update_node(node, Reason::HeartbeatLost);
     }
 
+    /// No heartbeat of it is overdue.
+    pub(super) fn is_heard(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].silent_since.is_none()
+    }
+
     /// Gives up everything that runs on the node.
     pub(super) fn evict(&mut self, node: NodeId) {
-        let runs: Vec<ReplicaIndex> = self.nodes[node.index()].runs.iter().copied().collect();
-        for replica in runs {
-            self.lose(replica, node);
+        for replica in self.on_node_in_order(node) {
+            match self.nodes[node.index()].runs.contains(&replica) {
+                true => self.lose(replica, node),
+                false => self.end(replica, Outcome::Lost, Reason::NodeLost),
+            }
         }
         // The timer is spent; another silence sets another.
         self.nodes[node.index()].epoch += 1;
         let record = &self.nodes[node.index()];
         if let (Some(last), false) = (record.silent_since, record.presumed_lost) {
-            let at = last.saturating_add(self.profile.heartbeat.grace).max(self.now);
+            let options = self.profile.heartbeat;
+            let at = noticed(last.saturating_add(options.grace), options.checked_every).max(self.now);
             self.timers.set(at, Timer::SilenceExpired { node, epoch: record.epoch });
         }
     }
@@ -155,6 +165,9 @@ impl Control {
     /// The replica's node is lost: this attempt is over. What it holds on nodes that may still run it stays taken until
     /// they confirm that it has stopped.
     fn lose(&mut self, index: ReplicaIndex, lost: NodeId) {
+        if self.runs.is_some() {
+            return self.member_lost(index);
+        }
         let replica = &self.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
         let (outcome, because) = replica.stopping.unwrap_or((Outcome::Lost, Reason::NodeLost));
@@ -196,4 +209,11 @@ impl Control {
             self.kept_claims.insert(run, remains);
         }
     }
+}
+
+/// When it is noticed that a silence has lasted for longer than until `end`, if somebody looks every so often.
+fn noticed(end: SimTime, every: Option<SimDuration>) -> SimTime {
+    let Some(every) = every else { return end };
+    let ticks = end.as_nanos() / every.as_nanos() + 1;
+    SimTime::ZERO.saturating_add(every.saturating_mul(ticks))
 }

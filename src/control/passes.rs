@@ -28,7 +28,7 @@ impl PassState {
     }
 
     /// The first tick at or after `now` that has not run: tick n is at n periods plus its jitter.
-    fn next_tick(&self, period: SimDuration, now: SimTime) -> SimTime {
+    pub(super) fn next_tick(&self, period: SimDuration, now: SimTime) -> SimTime {
         let reach = self.options.jitter.as_nanos() / period.as_nanos() + 1;
         let mut number = (now.as_nanos() / period.as_nanos()).saturating_sub(reach);
         loop {
@@ -38,6 +38,11 @@ impl PassState {
             }
             number += 1;
         }
+    }
+
+    /// The tick of this instant has run.
+    pub(super) fn ran(&mut self, now: SimTime) {
+        self.last = Some(now);
     }
 
     fn jitter(&self, number: u64) -> SimDuration {
@@ -151,6 +156,7 @@ impl Control {
             self.enter(index, Phase::Analysing, None);
             let run = self.replicas[index as usize].run();
             self.analysing.insert(run);
+            self.say(Event::AnalysisStarted { run });
             self.ask(Command::Analyse { run });
             self.drop_stale_analyses();
         }
@@ -171,8 +177,10 @@ impl Control {
         let options = self.profile.passes.place;
         if self.queue.is_empty() {
             self.fresh.clear();
-            // Whoever comes while the last of a batch is decided belongs to the next.
-            self.place_pass.interrupted_after = None;
+            // With nobody left the pass is over, unless the last one is still being decided.
+            if self.deciding.is_none() {
+                self.place_pass.interrupted_after = None;
+            }
             return;
         }
         let due = self.place_pass_due();

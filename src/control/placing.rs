@@ -11,6 +11,7 @@ use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
 use crate::fleet::Hosting;
 use crate::ids::{NodeId, RunId};
 use crate::scheduler::deployment::{Evaluation, evaluate_deployment};
+use crate::scheduler::offers::GangRule;
 use crate::scheduler::{
     Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_for, ever_fits, examine,
     still_fits,
@@ -223,6 +224,10 @@ impl Control {
                     backend: Arc::from(deployment.backend.name()),
                 },
             ),
+        }
+        // A first node that goes elsewhere may leave its others what they need: then taking makes room.
+        if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
+            self.fleet.ask_again();
         }
         for claim in placement.claims() {
             self.nodes[claim.node.index()].runs.insert(index);

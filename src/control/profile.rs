@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::policies::PolicyOptions;
+use super::polled::RunsOptions;
+use super::scan::ScanOptions;
 use crate::fleet::NodeState;
 use crate::scheduler::{FilterName, SchedulerOptions};
 use crate::units::{Permille, SimDuration, text_form};
@@ -29,6 +31,12 @@ pub struct Profile {
     pub deadlines: Deadlines,
     pub retry: RetryOptions,
     pub policies: PolicyOptions,
+    /// Jobs are runs of nodes that loops look at; without it, they wait in one queue that the passes look at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<RunsOptions>,
+    /// Replicas have rows that are scanned; without it, they wait in one queue that the passes look at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scan: Option<ScanOptions>,
 }
 
 /// What happens at one time, as far as it can be told apart.
@@ -110,6 +118,12 @@ pub struct HeartbeatOptions {
     /// For how long it counts against a node that it has ceased to be ready; what the `readiness` scorer reads.
     #[serde(with = "text_form")]
     pub flap_window: SimDuration,
+    /// Silence is noticed to have outlasted its grace at a multiple of this alone; at once if absent.
+    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    pub checked_every: Option<SimDuration>,
+    /// The same of eviction.
+    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    pub evicted_every: Option<SimDuration>,
 }
 
 /// The longest stay in each state that is not final; its expiry is an event. Waiting and running have none but what a
@@ -152,6 +166,8 @@ pub enum ProfileError {
     NoReadiness,
     #[error("exempts demands from the `{0}` filter; only a profile marked `historic: true` may")]
     Exemption(&'static str),
+    #[error("has a value of `{0}` that only a profile marked `historic: true` may have")]
+    OnlyHistoric(&'static str),
     #[error("commits without a recheck; only a profile marked `historic: true` may")]
     NoRecheck,
     #[error("names the `{0}` filter twice")]
@@ -168,6 +184,10 @@ pub enum ProfileError {
     Silence { found: String },
     #[error("the weight of a scorer must be a finite number")]
     Weight,
+    #[error("`{0}` has no entry")]
+    Empty(&'static str),
+    #[error("has `{0}: {1}`; only a profile marked `historic: true` may")]
+    HistoricOnly(&'static str, &'static str),
     #[error("a back-off factor below 100% would shrink the pause")]
     Shrinks,
     #[error("has a time window of {window}, shorter than its own least of {least}")]
@@ -209,6 +229,8 @@ impl Profile {
             faults.extend((!self.commit.recheck).then_some(ProfileError::NoRecheck));
         }
         faults.extend(self.faulty_numbers());
+        faults.extend(self.runs.iter().flat_map(|runs| runs.faults(self.historic)));
+        faults.extend(self.scan.iter().flat_map(|scan| scan.faults(self.historic)));
         faults
     }
 
@@ -232,6 +254,12 @@ impl Profile {
             faults.extend((each && pass.batch.is_some()).then_some(ProfileError::BatchOfEach(name)));
         }
         faults.extend(self.retry.first.is_zero().then_some(ProfileError::NoTime("retry.first")));
+        for (name, every) in [
+            ("heartbeat.checked_every", self.heartbeat.checked_every),
+            ("heartbeat.evicted_every", self.heartbeat.evicted_every),
+        ] {
+            faults.extend(every.is_some_and(SimDuration::is_zero).then_some(ProfileError::NoTime(name)));
+        }
         faults.extend(self.heartbeat.every.is_zero().then_some(ProfileError::NoTime("heartbeat.every")));
         if !matches!(self.heartbeat.becomes, NodeState::NotReady | NodeState::Unreachable) {
             faults.push(ProfileError::Silence { found: format!("{:?}", self.heartbeat.becomes).to_lowercase() });

@@ -24,6 +24,9 @@ pub(super) const STOPS_ASKED_FOR: u8 = 20;
 impl Control {
     pub(super) fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
         let demand = self.demand_number(&spec.demand);
+        if self.runs.is_some() {
+            return self.submit_run(job, spec, demand);
+        }
         let first = self.replicas.len() as ReplicaIndex;
         let refused = !self.is_pick_selectable(spec);
         let line = match self.profile.scheduler.lines {
@@ -38,6 +41,7 @@ impl Control {
             added: Vec::new(),
             live: spec.replicas,
             cancelled: false,
+            parked: false,
             ended: None,
         });
         for number in 0..spec.replicas {
@@ -83,6 +87,8 @@ impl Control {
             stopping: None,
             stopped_on: SmallVec::new(),
             dismissed: false,
+            last_restart: None,
+            watch: None,
             due: self.now,
             wanted: self.now,
             processed: 0,
@@ -102,12 +108,15 @@ impl Control {
         }
         let (number, demand) = (self.demands.len() as u32, Arc::new(demand.clone()));
         self.demand_index.insert(Arc::clone(&demand), number);
-        self.demands.push(DemandRecord { demand, held: None });
+        self.demands.push(DemandRecord { demand, held: None, refused_at: None });
         number
     }
 
     /// A pending replica waits for its analysis, or for its place.
     pub(super) fn queue_up(&mut self, index: ReplicaIndex) {
+        if self.scan.is_some() {
+            return self.want_row(index);
+        }
         match self.replicas[index as usize].analysed {
             true => self.enter_queue(index),
             false => {
@@ -162,10 +171,14 @@ impl Control {
             replica.held = None;
             replica.wait = Wait::Nothing;
         }
+        replica.watch = None;
+        if to == Phase::Running {
+            self.bind_policy(index);
+        }
         self.set_deadline(index);
     }
 
-    fn set_deadline(&mut self, index: ReplicaIndex) {
+    pub(super) fn set_deadline(&mut self, index: ReplicaIndex) {
         let replica = &self.replicas[index as usize];
         let deadlines = &self.profile.deadlines;
         let longest = match replica.phase {
@@ -186,6 +199,9 @@ impl Control {
     /// A fact about a run. One about an attempt that is over changes nothing but the claims it may have left.
     pub(super) fn run_fact(&mut self, run: RunId, fact: Lifecycle) {
         let index = self.jobs[run.job.index()].replica(run.replica).expect("checked at the door");
+        if self.scan.is_some() && matches!(fact, Lifecycle::Analysed | Lifecycle::AnalysisFailed) {
+            return self.computed(run, fact);
+        }
         self.analysing.remove(&run);
         let replica = &self.replicas[index as usize];
         if replica.attempt != run.attempt || replica.phase == Phase::Ended {
@@ -199,6 +215,7 @@ impl Control {
                 self.queue_up(index);
             }
             (Lifecycle::AnalysisFailed, Phase::Analysing) => self.end(index, Outcome::Failed, Reason::AnalysisFailed),
+            _ if self.runs.is_some() => self.hear(index, fact),
             (Lifecycle::Preparing, Phase::Scheduled) => self.enter(index, Phase::Preparing, None),
             (Lifecycle::Started, Phase::Scheduled | Phase::Preparing) => self.enter(index, Phase::Running, None),
             (Lifecycle::StartFailed, Phase::Scheduled | Phase::Preparing) => {
@@ -231,6 +248,7 @@ impl Control {
                 Lifecycle::Analysed
                 | Lifecycle::AnalysisFailed
                 | Lifecycle::Preparing
+                | Lifecycle::Prepared
                 | Lifecycle::Started
                 | Lifecycle::StartFailed
                 | Lifecycle::Exited(_)
@@ -244,6 +262,9 @@ impl Control {
     }
 
     fn late_fact(&mut self, run: RunId, fact: Lifecycle) {
+        if self.is_carried(run) {
+            return;
+        }
         let is_over = match fact {
             Lifecycle::Stopped
             | Lifecycle::StartFailed
@@ -253,6 +274,7 @@ impl Control {
             Lifecycle::Analysed
             | Lifecycle::AnalysisFailed
             | Lifecycle::Preparing
+            | Lifecycle::Prepared
             | Lifecycle::Started
             | Lifecycle::StoppedOn { .. } => false,
         };
@@ -266,6 +288,10 @@ impl Control {
     pub(super) fn cancel(&mut self, job: JobId) {
         let record = &mut self.jobs[job.index()];
         record.cancelled = true;
+        if self.runs.is_some() {
+            return self.cancel_run(job);
+        }
+        let record = &self.jobs[job.index()];
         for index in record.replicas() {
             self.stop(index, Outcome::Cancelled, Reason::Cancelled);
         }
@@ -277,11 +303,17 @@ impl Control {
             Phase::Pending | Phase::Analysing => self.end(index, outcome, because),
             Phase::Scheduled | Phase::Preparing | Phase::Running => {
                 self.replicas[index as usize].stopping = Some((outcome, because));
+                if !self.is_tried_again(index, outcome, because) {
+                    self.delete_row(index);
+                }
                 self.enter(index, Phase::Stopping, Some(because));
                 let run = self.replicas[index as usize].run();
                 self.ask(Command::Stop { run });
             }
-            Phase::Stopping => self.replicas[index as usize].stopping = Some((outcome, because)),
+            Phase::Stopping => {
+                self.replicas[index as usize].stopping = Some((outcome, because));
+                self.delete_row(index);
+            }
             Phase::Ended => {}
         }
     }
@@ -290,6 +322,9 @@ impl Control {
         let replica = &self.replicas[index as usize];
         let (run, phase, stopping) = (replica.run(), replica.phase, replica.stopping);
         self.say(Event::DeadlineExpired { run, phase });
+        if self.runs.is_some() && phase != Phase::Stopping {
+            return self.too_long(index, phase);
+        }
         match phase {
             Phase::Pending => self.end(index, Outcome::Expired, Reason::DeadlineExpired),
             Phase::Analysing => self.end(index, Outcome::Failed, Reason::DeadlineExpired),
@@ -315,11 +350,37 @@ impl Control {
     /// Ends a run and frees all it holds but `kept`, which stays taken until it is known to be over; on a node that is
     /// gone it is.
     pub(super) fn end_keeping(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, kept: Placement) {
+        let replica = &self.replicas[index as usize];
+        let (run, from) = (replica.run(), replica.phase);
+        let ran = if from == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };
+        let again = self.is_tried_again(index, outcome, because);
+        let stays = again && outcome == Outcome::Failed && self.restarts_in_place(index);
+        if stays {
+            let placement = self.replicas[index as usize].placement.clone().expect("it restarts where it is");
+            self.close_attempt(index, outcome, because, placement.clone());
+            self.keep_row(index, run, placement);
+        } else {
+            self.delete_row(index);
+            let kept = self.close_attempt(index, outcome, because, kept);
+            if !kept.is_empty() {
+                self.expect_stop(run, STOPS_ASKED_FOR);
+            }
+        }
+        self.follow(index, outcome, because, ran, again);
+    }
+
+    /// The end of an attempt, whatever follows. Gives back what is kept of its claim.
+    pub(super) fn close_attempt(
+        &mut self,
+        index: ReplicaIndex,
+        outcome: Outcome,
+        because: Reason,
+        kept: Placement,
+    ) -> Placement {
         let (_, kept) = kept.split(|node| self.fleet.node(node).status.state == NodeState::Gone);
         self.withdraw(index);
         let replica = &mut self.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
-        let ran = if from == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };
         let placement = replica.placement.take().unwrap_or_default();
         replica.stopping = None;
         replica.stopped_on.clear();
@@ -331,12 +392,11 @@ impl Control {
         }
         let kept_on = kept.claims().iter().map(|claim| claim.node).collect();
         if !kept.is_empty() {
-            self.kept_claims.insert(run, kept);
-            self.expect_stop(run, STOPS_ASKED_FOR);
+            self.kept_claims.insert(run, kept.clone());
         }
         self.say(Event::Ended { run, from, outcome, because, kept: kept_on });
         self.enter_silently(index, Phase::Ended);
-        self.follow(index, outcome, because, ran);
+        kept
     }
 
     /// What was told to stop may have stopped, and its word been lost: unless it is heard of by then, it is asked again.
@@ -365,33 +425,38 @@ impl Control {
             Wait::Queue => self.leave_queue(index, Wait::Nothing),
             // Its commit is void with the next version.
             Wait::Decision => self.deciding = None,
-            Wait::Nothing | Wait::Analysis | Wait::BackOff => {}
+            Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff => {}
         }
+        self.drop_entries(index);
         if phase == Phase::Analysing && self.analysing.remove(&run) {
             self.ask(Command::AbandonAnalysis { run });
         }
     }
 
-    /// Another attempt, or the end for good.
-    fn follow(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, ran: SimDuration) {
-        let replica = &mut self.replicas[index as usize];
+    /// Whether another attempt is to follow, if the limit of attempts lets it.
+    fn is_tried_again(&self, index: ReplicaIndex, outcome: Outcome, because: Reason) -> bool {
+        let replica = &self.replicas[index as usize];
         let job = &self.jobs[replica.job.index()];
-        let spec = &job.spec;
-        if job.cancelled || replica.dismissed {
-            self.finish(index, outcome, because);
-            return;
-        }
         let by_itself = matches!(because, Reason::Completed | Reason::Failed);
         let again = match outcome {
-            Outcome::Completed => spec.restart == Restart::Always,
-            Outcome::Failed => !by_itself || spec.restart != Restart::Never,
+            Outcome::Completed => job.spec.restart == Restart::Always,
+            Outcome::Failed => !by_itself || job.spec.restart != Restart::Never,
             Outcome::Lost => true,
             Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired | Outcome::Refused => false,
         };
+        again && !job.cancelled && !replica.dismissed
+    }
+
+    /// Another attempt, or the end for good.
+    fn follow(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, ran: SimDuration, again: bool) {
+        if self.runs.is_some() {
+            return self.member_ended(index);
+        }
         if !again {
             self.finish(index, outcome, because);
             return;
         }
+        let replica = &mut self.replicas[index as usize];
         // Losing a node or a GPU is nobody's failure: it costs no attempt and no pause.
         let next = match outcome {
             Outcome::Lost => Next::After(SimDuration::ZERO),
@@ -400,15 +465,38 @@ impl Control {
             | Outcome::Cancelled
             | Outcome::NeverFits
             | Outcome::Expired
-            | Outcome::Refused => replica.retry.failed(&self.profile.retry_of(spec), ran),
+            | Outcome::Refused => {
+                let policy = self.profile.retry_of(&self.jobs[replica.job.index()].spec);
+                replica.retry.failed(&policy, ran)
+            }
         };
         match next {
-            Next::GiveUp => self.finish(index, outcome, Reason::RetryLimit),
-            Next::After(pause) => self.begin_again(index, self.now.saturating_add(pause), because),
+            Next::GiveUp => {
+                self.delete_row(index);
+                self.finish(index, outcome, Reason::RetryLimit);
+            }
+            Next::After(pause) => {
+                let at = if outcome == Outcome::Lost { self.now } else { self.restart_due(index, pause) };
+                self.begin_again(index, at, because);
+            }
         }
     }
 
     fn begin_again(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
+        self.begin_next_attempt(index, at, because);
+        if at == self.now {
+            self.restart(index);
+            return;
+        }
+        let replica = &mut self.replicas[index as usize];
+        replica.wait = Wait::BackOff;
+        let version = replica.version;
+        self.timers.set(at, Timer::RetryDue { replica: index, version });
+        self.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, self.fleet.len() as u32)));
+    }
+
+    /// The next attempt begins, pending, and is to be tried at `at`.
+    pub(super) fn begin_next_attempt(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
         let replica = &mut self.replicas[index as usize];
         replica.attempt += 1;
         replica.phase = Phase::Pending;
@@ -416,16 +504,9 @@ impl Control {
         replica.version += 1;
         replica.held = None;
         replica.due = at;
-        let (run, version) = (replica.run(), replica.version);
+        let run = replica.run();
         self.say(Event::Retry { run, at, because });
         self.set_deadline(index);
-        if at == self.now {
-            self.queue_up(index);
-            return;
-        }
-        self.replicas[index as usize].wait = Wait::BackOff;
-        self.timers.set(at, Timer::RetryDue { replica: index, version });
-        self.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, self.fleet.len() as u32)));
     }
 
     /// A replica has ended for good; with the last one, so has its job, as its gravest replica did.
@@ -437,7 +518,7 @@ impl Control {
         if !dismissed || record.cancelled {
             record.ended = record.ended.max(Some((outcome, because)));
         }
-        if record.live == 0 {
+        if record.live == 0 && !record.parked {
             let (outcome, because) = record.ended.unwrap_or((outcome, because));
             self.say(Event::JobEnded { job, outcome, because });
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::instances;
 use crate::catalog::{Accelerator, Host, mismatch};
 use crate::event::Safety;
 use crate::fleet::{Fleet, GpuShape, GpuState, NodeClaim, NodeShape, NodeState, Placement};
@@ -17,10 +18,14 @@ pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(
         if !is_ready(fleet, claim) {
             broken.push((node, Safety::NotReady));
         }
-        if overcommits(fleet, claim) {
+        if overcommits(fleet, claim) || overlaps(fleet, claim) {
             broken.push((node, Safety::Overcommit));
         }
-        if !meets_requirements(fleet, demand, claim) {
+        let meets = match demand.requirements.as_deref() {
+            None => meets_requirements(fleet, demand, claim),
+            Some(requirements) => instances::meets(fleet, requirements, claim),
+        };
+        if !meets {
             broken.push((node, Safety::RequirementUnmet));
         }
     }
@@ -67,6 +72,12 @@ fn overcommits(fleet: &Fleet, claim: &NodeClaim) -> bool {
         gpus |= memory > kind.memory.get() && part.memory > Bytes::ZERO;
     }
     cpu || (ram > shape.ram.get() && draws_on_ram) || gpus
+}
+
+/// A block that is held already, or twice in one claim.
+fn overlaps(fleet: &Fleet, claim: &NodeClaim) -> bool {
+    let held = &fleet.node(claim.node).status.blocks;
+    claim.blocks.iter().any(|block| held.contains(*block)) || claim.blocks.windows(2).any(|pair| pair[0] >= pair[1])
 }
 
 fn meets_requirements(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
@@ -154,7 +165,8 @@ fn is_whole(demand: &Demand, placement: &Placement) -> bool {
         }),
         Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => tasks == u64::from(demand.tasks),
     };
-    whole && (demand.gang != Gang::Spread || claims.iter().all(|claim| claim.tasks == 1))
+    let apart = demand.requirements.is_none() || claims.iter().all(|claim| claim.tasks == 1);
+    whole && apart && (demand.gang != Gang::Spread || claims.iter().all(|claim| claim.tasks == 1))
 }
 
 /// One main part; of GPUs that were picked as many as a replica takes; and on several nodes only what may lie there.

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::Control;
+use super::scan::ScaleDown;
 use super::store::ReplicaIndex;
 use crate::event::{Event, Outcome, Phase, Reason};
 use crate::fleet::{GpuState, NodeState};
@@ -12,10 +13,15 @@ impl Control {
     /// Counted are the replicas that have not ended for good and are still wanted. A job that has ended, or is cancelled,
     /// stays as it is.
     pub(super) fn scale(&mut self, job: JobId, wanted: u32) {
-        let record = &self.jobs[job.index()];
-        if record.live == 0 || record.cancelled {
+        let record = &mut self.jobs[job.index()];
+        if (record.live == 0 && !record.parked) || record.cancelled {
             return;
         }
+        if self.runs.is_some() {
+            return self.scale_run(job, wanted);
+        }
+        record.parked = wanted == 0;
+        let record = &self.jobs[job.index()];
         let counted: Vec<ReplicaIndex> = record.replicas().filter(|index| self.counts(*index)).collect();
         let has = counted.len() as u32;
         if has < wanted {
@@ -45,10 +51,16 @@ impl Control {
     /// Those that serve nobody go first: the furthest from running; of these the one that has been so for the shortest
     /// time, and of these the last in order.
     fn scale_down(&mut self, mut counted: Vec<ReplicaIndex>, surplus: usize) {
-        counted.sort_by_key(|index| {
-            let replica = &self.replicas[*index as usize];
-            (self.health(*index), Reverse(replica.since), Reverse(*index))
-        });
+        if self.packed_scale_down_fails(&counted) {
+            return;
+        }
+        match self.profile.scan.map(|options| options.scale_down) {
+            Some(ScaleDown::OldestOfTheMostCrowded) => self.sort_most_crowded_first(&mut counted),
+            Some(ScaleDown::YoungestOfTheLeastWell) | None => counted.sort_by_key(|index| {
+                let replica = &self.replicas[*index as usize];
+                (self.health(*index), Reverse(replica.since), Reverse(*index))
+            }),
+        }
         for index in counted.into_iter().take(surplus) {
             self.replicas[index as usize].dismissed = true;
             self.stop(index, Outcome::Cancelled, Reason::ScaledDown);

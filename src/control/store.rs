@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::watching::Watch;
 use crate::event::{Histogram, Outcome, Phase, Reason, Refusal};
 use crate::fleet::Placement;
 use crate::ids::{JobId, NodeId, RunId};
@@ -26,6 +27,8 @@ pub struct JobRecord {
     /// Replicas that have not ended for good.
     pub live: u32,
     pub cancelled: bool,
+    /// It has no replicas for now: that all have ended does not end it.
+    pub parked: bool,
     /// The gravest end of a replica so far.
     pub ended: Option<(Outcome, Reason)>,
 }
@@ -35,6 +38,8 @@ pub struct DemandRecord {
     pub demand: Arc<Demand>,
     /// The last refusal of this demand.
     pub held: Option<(Refusal, Histogram)>,
+    /// How far the fleet had grown when a flow of scans or of looks last refused it.
+    pub refused_at: Option<u64>,
 }
 
 /// What a pending replica waits for.
@@ -45,6 +50,8 @@ pub enum Wait {
     Analysis,
     /// In the scheduling queue.
     Queue,
+    /// For a scan over the rows.
+    Scan,
     /// Taken out of the queue: a decision about it is being made.
     Decision,
     /// For the pause between two attempts.
@@ -74,6 +81,10 @@ pub struct Replica {
     pub dismissed: bool,
     /// The nodes that have said already that their part of it has stopped.
     pub stopped_on: SmallVec<[NodeId; 1]>,
+    /// When it last started again in its place after a failure.
+    pub last_restart: Option<SimTime>,
+    /// While it runs under a policy.
+    pub watch: Option<Box<Watch>>,
     /// When a pass for each replica looks at it next.
     pub due: SimTime,
     /// When it began to be wanted: with its job, or when the job was scaled up.

@@ -21,8 +21,12 @@ pub enum Timer {
     RetryDue { replica: ReplicaIndex, version: u64 },
     /// A run that has ended, and whose claims are kept, has not said that it has stopped.
     StopAgain { run: RunId, left: u8 },
+    /// A computation of a scanned flow has not been answered.
+    ComputationExpired { number: u64 },
     /// A decision is made.
     CommitDue { replica: ReplicaIndex, version: u64 },
+    /// A utilization policy would fire though nothing more is heard. Void once another time is set.
+    PolicyLook { replica: ReplicaIndex, version: u64, at: SimTime },
 }
 
 impl Timer {
@@ -33,7 +37,9 @@ impl Timer {
             Timer::Deadline { .. } => "a run's deadline",
             Timer::RetryDue { .. } => "a pause between attempts",
             Timer::StopAgain { .. } => "a stop to be asked for again",
+            Timer::ComputationExpired { .. } => "a computation's deadline",
             Timer::CommitDue { .. } => "a decision to commit",
+            Timer::PolicyLook { .. } => "a look of a utilization policy",
         }
     }
 }
@@ -81,10 +87,14 @@ impl Control {
             Timer::SilenceExpired { node, epoch } | Timer::Evict { node, epoch } => {
                 self.nodes[node.index()].epoch == epoch
             }
-            Timer::StopAgain { run, .. } => self.kept_claims.contains_key(&run),
+            Timer::StopAgain { run, .. } => self.kept_claims.contains_key(&run) && !self.is_carried(run),
+            Timer::ComputationExpired { number } => self.computes(number),
             Timer::Deadline { replica, version }
             | Timer::RetryDue { replica, version }
             | Timer::CommitDue { replica, version } => self.replicas[replica as usize].version == version,
+            Timer::PolicyLook { replica, version, at } => {
+                self.replicas[replica as usize].version == version && self.is_look_due(replica, at)
+            }
         }
     }
 }

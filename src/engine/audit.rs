@@ -11,7 +11,7 @@ use crate::event::{Event, Input, Outcome, Phase, Sink};
 use crate::fleet::{GpuState, NodeShape, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::units::SimTime;
-use crate::workload::{Gang, JobSpec, Pick};
+use crate::workload::{Coverage, Gang, JobSpec, Pick, UtilizationPolicy, UtilizationRule};
 
 /// Panics at the first record that cannot be true.
 #[derive(Default)]
@@ -27,6 +27,8 @@ pub struct Audit {
     cpu_taken: BTreeMap<NodeId, u64>,
     gpu_milli_taken: BTreeMap<GpuId, u64>,
     unsafe_runs: Vec<RunId>,
+    /// Who runs under a utilization policy.
+    bound: BTreeMap<RunId, UtilizationPolicy>,
     at: SimTime,
     step: u64,
 }
@@ -110,6 +112,18 @@ impl Audit {
         let known = self.phases.get_mut(&(run.job, run.replica)).expect("only what was submitted moves");
         assert_eq!(*known, (run.attempt, from), "{run} does not leave {from:?}");
         known.1 = to;
+        if from == Phase::Running {
+            self.bound.remove(&run);
+        }
+    }
+
+    /// A policy holds for those it binds alone; under the default rule what covered the window is as long as it.
+    fn covered(&self, run: RunId, covered: &Coverage) {
+        let policy = self.bound.get(&run).unwrap_or_else(|| panic!("{run} is under no policy, and one fired for it"));
+        assert!(!covered.gpus.is_empty() && covered.first <= covered.last, "{run}: {covered:?} covers nothing");
+        let length = covered.last.since(covered.first);
+        let is_whole = policy.rule != UtilizationRule::Covered || length >= policy.time_window;
+        assert!(is_whole, "{run}: {covered:?} is no whole window");
     }
 }
 
@@ -129,11 +143,13 @@ impl Sink for Audit {
                     self.phases.insert((*job, number), (1, Phase::Pending));
                 }
             }
-            Input::NodeReported { .. }
+            Input::FleetDeclared { .. }
+            | Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::ForeignUse { .. }
             | Input::Run { .. }
+            | Input::UsageSample { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }
@@ -205,6 +221,18 @@ impl Sink for Audit {
             Event::Evaluated { refusal, reasons, .. } => {
                 assert_eq!(refusal.is_none(), reasons.is_empty(), "what does not fit does so for a reason");
             }
+            Event::AnalysisStarted { run } => {
+                assert!(self.jobs.len() > run.job.index(), "what is analysed was submitted");
+            }
+            Event::PolicyBound { run, values, .. } => {
+                let phase = self.phases[&(run.job, run.replica)];
+                assert_eq!(phase, (run.attempt, Phase::Running), "{run} is bound while it does not run");
+                assert!(self.bound.insert(*run, *values).is_none(), "{run} is bound twice");
+            }
+            Event::PolicyFired { run, covered, .. } | Event::PolicyWarned { run, covered, .. } => {
+                self.covered(*run, covered);
+            }
+            Event::SampleOdd { run, .. } => assert!(self.bound.contains_key(run), "{run} is under no policy"),
             Event::CommitRefused { .. } | Event::DeadlineExpired { .. } => {}
         }
     }

@@ -13,8 +13,10 @@ mod queue;
 mod rehearsal;
 mod replay;
 mod run;
+mod sampler;
 mod selection;
 mod swarm;
+mod swarm_fleets;
 mod world;
 
 pub use accounts::{Accounts, Standing};

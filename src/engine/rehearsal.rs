@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::control::Profile;
-use crate::fleet::{Foreign, GpuState, NodeSpec, NodeState};
+use crate::fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
 use crate::ids::{GpuId, JobId, NodeId};
 use crate::units::{Bytes, SimTime};
 use crate::workload::Arrival;
@@ -16,6 +16,8 @@ pub struct Rehearsal {
     pub source: String,
     pub seed: u64,
     pub profile: Arc<Profile>,
+    /// Fleets of instances, in order of declaration.
+    pub fleets: Vec<Arc<FleetSpec>>,
     pub nodes: Vec<InitialNode>,
     /// In order of time; of equal times, in the order of the file.
     pub arrivals: Vec<Arrival>,

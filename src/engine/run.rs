@@ -89,8 +89,11 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
                 control.assert_integrity();
             }
         }
-        let wakeup = control.next_wakeup().map(|(at, _)| at);
-        next = [world.next_time(), wakeup].into_iter().flatten().min();
+        let of_world = world.next_time();
+        // Where nothing more can happen, what was refused would be refused for ever.
+        let is_over = of_world.is_none() && control.only_scans_in_vain();
+        let wakeup = control.next_wakeup().filter(|_| !is_over).map(|(at, _)| at);
+        next = [of_world, wakeup].into_iter().flatten().min();
     }
     control.assert_integrity();
     if options.checks == Checks::EveryStep && !end.cut_short {

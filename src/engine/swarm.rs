@@ -9,6 +9,7 @@ use super::audit::Audit;
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run};
+use super::swarm_fleets::add_fleets;
 use crate::catalog::{CpuArch, Os};
 use crate::control::{Profile, Trigger};
 use crate::event::{Digest, Digester, Event, Input, Record, Said, Sink};
@@ -18,8 +19,8 @@ use crate::rng::Stream;
 use crate::scheduler::{Caching, Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
 use crate::units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
 use crate::workload::{
-    Acks, Analyses, Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick, Restart, Starts,
-    TaskDemand, Unselectable,
+    Acks, Analyses, Arrival, Course, Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick, Restart,
+    RunTerms, Starts, TaskDemand, Unselectable, UtilizationOverrides,
 };
 
 /// What came of one random world.
@@ -34,25 +35,55 @@ pub struct WorldResult {
 /// invariant breaks.
 pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> WorldResult {
     let rehearsal = draw_world(seed, profiles);
-    let run_with = |grouping, caching, checks| {
+    let run_with = |rehearsal: &Rehearsal, grouping, caching, checks| {
         let (mut digester, mut audit) = (Digester::default(), Audit::new(rehearsal.profile.historic));
         let mut records = Records::default();
         let options = RunOptions { grouping, caching, checks, progress: Some(progress) };
-        run(&rehearsal, options, &mut [&mut digester, &mut audit, &mut records]);
+        run(rehearsal, options, &mut [&mut digester, &mut audit, &mut records]);
         (digester.finish(), audit.finish(), records.0)
     };
-    let (digest, accounts, records) = run_with(Grouping::Classes, Caching::Paranoid, Checks::EveryStep);
-    let (plain, _, plain_records) = run_with(Grouping::EachNode, Caching::Off, Checks::AtTheEnd);
+    let (digest, accounts, records) = run_with(&rehearsal, Grouping::Classes, Caching::Paranoid, Checks::EveryStep);
+    let (plain, _, plain_records) = run_with(&rehearsal, Grouping::EachNode, Caching::Off, Checks::AtTheEnd);
     if digest != plain {
         let at = records.iter().zip(&plain_records).position(|(a, b)| a != b);
         let at = at.unwrap_or_else(|| records.len().min(plain_records.len()));
         panic!("over classes: {:?}\nover nodes: {:?}", records.get(at), plain_records.get(at));
+    }
+    if !rehearsal.evaluations.is_empty() {
+        let unasked = Rehearsal { evaluations: Vec::new(), ..rehearsal.clone() };
+        let (_, _, others) = run_with(&unasked, Grouping::Classes, Checks::AtTheEnd);
+        let difference = first_that_questions_changed(&records, &others);
+        assert!(difference.is_none(), "a question changed what happens: {difference:?}");
     }
     let count = records.len() as u64;
     if let Err(difference) = replay(Arc::clone(&rehearsal.profile), rehearsal.seed, records) {
         panic!("the replay differs: {difference:?}");
     }
     WorldResult { digest, records: count, accounts }
+}
+
+/// The first record that is another where nothing was asked. Left out are steps, because a question takes some, and what
+/// only says that time has come, because a question in that instant says it too.
+fn first_that_questions_changed<'r>(
+    asked: &'r [Record],
+    unasked: &'r [Record],
+) -> Option<(Option<&'r Record>, Option<&'r Record>)> {
+    let is_other = |record: &&Record| {
+        !matches!(
+            record.said,
+            Said::Input(Input::Evaluate { .. } | Input::Wakeup) | Said::Event(Event::Evaluated { .. })
+        )
+    };
+    let (mut asked, mut unasked) = (asked.iter().filter(is_other), unasked.iter().filter(is_other));
+    loop {
+        let pair = (asked.next(), unasked.next());
+        let content = |record: Option<&'r Record>| record.map(|record| (record.at, &record.said));
+        match content(pair.0) == content(pair.1) {
+            false => return Some(pair),
+            true if pair.0.is_none() => return None,
+            true => {}
+        }
+    }
 }
 
 /// All records, in memory.
@@ -95,19 +126,30 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         scalings.push((at, JobId::new(draws.index(arrivals.len())), draws.between(1, 5) as u32));
     }
     scalings.sort_unstable();
-    Rehearsal {
+    // Of a stream of their own, so that they move no other draw.
+    let mut asks = Stream::new(seed, "swarm evaluations", 0);
+    let mut evaluations = Vec::new();
+    for _ in 0..if asks.chance(500) { asks.between(1, 12) } else { 0 } {
+        let at = SimTime::ZERO + horizon_part(&mut asks, horizon, 1);
+        evaluations.push((at, JobId::new(asks.index(arrivals.len()))));
+    }
+    evaluations.sort_unstable();
+    let mut rehearsal = Rehearsal {
         title: format!("random world {seed}"),
         source: String::new(),
         seed,
         profile,
+        fleets: Vec::new(),
         nodes,
         arrivals,
         cancellations,
         scalings,
         faults,
-        evaluations: Vec::new(),
+        evaluations,
         until: features.until.then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
-    }
+    };
+    add_fleets(seed, &mut rehearsal);
+    rehearsal
 }
 
 /// What a world has; each is left out of about half of them.
@@ -268,6 +310,7 @@ fn draw_shape(draws: &mut Stream, features: &Features, models: &[Arc<str>]) -> N
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     }
 }
 
@@ -289,6 +332,8 @@ fn draw_arrival(
         failing_starts: if features.failures && draws.chance(200) { draws.between(1, 3) as u32 } else { 0 },
         stop: SimDuration::from_secs(if draws.chance(300) { draws.between(0, 900) } else { 0 }),
         mishaps: draw_mishaps(draws, features),
+        usage: None,
+        sampling: Arc::default(),
     };
     let spec = JobSpec {
         name: format!("j{number}").into(),
@@ -302,7 +347,9 @@ fn draw_arrival(
         analyse: features.analysis && draws.chance(500),
         restart: if features.failures { *draws.pick(&restarts) } else { Restart::Never },
         retry: None,
+        utilization: UtilizationOverrides::default(),
         unselectable: *draws.pick(&[Unselectable::Wait, Unselectable::Wait, Unselectable::Refuse]),
+        terms: RunTerms::default(),
     };
     Arrival {
         at: SimTime::ZERO + horizon_part(draws, horizon, 1),

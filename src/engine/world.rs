@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::downloads::Downloads;
 use super::queue::EventQueue;
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
+use super::sampler::Sampler;
 use crate::event::{Command, Input, Lifecycle};
 use crate::fleet::{GpuState, NodeState, Placement};
-use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::ids::{FleetId, GpuId, JobId, NodeId, RunId};
 use crate::rng::{Stream, entity};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Acks, Analyses, Course, Fate, Starts};
@@ -35,6 +36,13 @@ pub enum Due {
         fact: Lifecycle,
     },
     Evaluate(JobId),
+    /// The GPUs of a run are looked at.
+    Sample {
+        run: RunId,
+        epoch: u32,
+    },
+    /// A sample is heard, by its place among those on their way.
+    SampleHeard(u32),
 }
 
 struct WorldNode {
@@ -70,6 +78,15 @@ struct WorldRun {
     stops_at: Option<SimTime>,
     /// How often it has said something.
     said: u32,
+    started: Option<SimTime>,
+    /// Once it is asked for; gone when the run is over.
+    sampler: Option<Box<Sampler>>,
+}
+
+impl WorldRun {
+    fn new(course: Arc<Course>, placement: Option<Placement>, alive: bool) -> WorldRun {
+        WorldRun { course, placement, epoch: 0, alive, stops_at: None, said: 0, started: None, sampler: None }
+    }
 }
 
 pub struct World<'a> {
@@ -81,6 +98,9 @@ pub struct World<'a> {
     /// Arrivals so far.
     submitted: usize,
     heartbeat: SimDuration,
+    /// Samples on their way, and the places among them that are free.
+    samples: Vec<Option<Input>>,
+    free_samples: Vec<u32>,
 }
 
 impl<'a> World<'a> {
@@ -114,12 +134,17 @@ impl<'a> World<'a> {
             downloads: Downloads::new(&rehearsal.nodes),
             submitted: 0,
             heartbeat: rehearsal.profile.heartbeat.every,
+            samples: Vec::new(),
+            free_samples: Vec::new(),
         }
     }
 
     /// What the control plane is told before anything happens.
     pub fn declarations(&self) -> Vec<Input> {
         let mut inputs = Vec::with_capacity(self.rehearsal.nodes.len());
+        for (index, spec) in self.rehearsal.fleets.iter().enumerate() {
+            inputs.push(Input::FleetDeclared { fleet: FleetId::new(index), spec: Arc::clone(spec) });
+        }
         for (index, initial) in self.rehearsal.nodes.iter().enumerate() {
             let node = NodeId::new(index);
             inputs.push(Input::NodeDeclared { node, state: initial.state, spec: initial.spec.clone() });
@@ -171,16 +196,32 @@ impl<'a> World<'a> {
                     Fate::SlowBy(more) => course.analysis.map(|length| length.saturating_add(more)),
                     Fate::Well | Fate::Fails | Fate::AgainAfter(_) => course.analysis,
                 };
+                // A run that is placed already may be analysed once more: what it does there goes on.
+                let is_placed = self.runs.get(&run).is_some_and(|known| known.placement.is_some());
+                let due = if is_placed { Due::Ack { run, fact } } else { Due::Fact { run, epoch: 0, fact } };
                 if let Some(length) = length {
-                    push_after(&mut self.queue, now, length, Due::Fact { run, epoch: 0, fact });
+                    push_after(&mut self.queue, now, length, due);
                 }
-                self.runs
-                    .insert(run, WorldRun { course, placement: None, epoch: 0, alive: true, said: 0, stops_at: None });
+                if is_placed {
+                    return;
+                }
+                self.runs.insert(run, WorldRun::new(course, None, true));
             }
             Command::AbandonAnalysis { run } => {
-                self.runs.remove(&run);
+                if self.runs.get(&run).is_some_and(|known| known.placement.is_none()) {
+                    self.runs.remove(&run);
+                }
             }
-            Command::Start { run, placement } => self.start(now, run, placement),
+            Command::Start { run, placement } => self.start(now, run, placement, Lifecycle::Started),
+            Command::Prepare { run, placement } => self.start(now, run, placement, Lifecycle::Prepared),
+            Command::Begin { run } => {
+                // What has died in the meantime does not begin.
+                if let Some(known) = self.runs.get(&run).filter(|known| known.alive) {
+                    let epoch = known.epoch;
+                    self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Started });
+                }
+            }
+            Command::Sample { run, interval } => self.sample_from_now_on(now, run, interval),
             Command::Stop { run } => match self.runs.get(&run).map(|known| known.stops_at) {
                 Some(Some(stops_at)) => self.stop_again(now.max(stops_at), run),
                 Some(None) => self.stop(now, run),
@@ -194,7 +235,8 @@ impl<'a> World<'a> {
         Arc::clone(&self.rehearsal.arrivals[run.job.index()].course)
     }
 
-    fn start(&mut self, now: SimTime, run: RunId, placement: Placement) {
+    /// It says `up` once it is there.
+    fn start(&mut self, now: SimTime, run: RunId, placement: Placement, up: Lifecycle) {
         let course = self.course(run);
         let reached = placement.claims().iter().all(|claim| {
             let node = &self.nodes[claim.node.index()];
@@ -208,17 +250,17 @@ impl<'a> World<'a> {
             Fate::Well | Fate::Fails | Fate::Never | Fate::AgainAfter(_) => course.prepare,
         };
         if !reached {
-            let placement = Some(placement);
-            self.runs.insert(run, WorldRun { course, placement, epoch, alive: false, said, stops_at: None });
+            let known = WorldRun { epoch, said, ..WorldRun::new(course, Some(placement), false) };
+            self.runs.insert(run, known);
             return;
         }
         let prepare = self.fetched_at(now, run, &placement).since(now).saturating_add(prepare);
-        let placement = Some(placement);
-        self.runs.insert(run, WorldRun { course, placement, epoch, alive: true, said, stops_at: None });
+        let known = WorldRun { epoch, said, ..WorldRun::new(course, Some(placement), true) };
+        self.runs.insert(run, known);
         if !prepare.is_zero() {
             self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Preparing });
         }
-        let fact = if fails { Lifecycle::StartFailed } else { Lifecycle::Started };
+        let fact = if fails { Lifecycle::StartFailed } else { up };
         push_after(&mut self.queue, now, prepare, Due::Fact { run, epoch, fact });
     }
 
@@ -291,6 +333,12 @@ impl<'a> World<'a> {
             }
             Due::Scale(job, replicas) => inputs.push(Input::Scale { job, replicas }),
             Due::Ack { run, fact } => inputs.push(Input::Run { run, fact }),
+            Due::Sample { run, epoch } => self.sample(now, run, epoch, inputs),
+            Due::SampleHeard(place) => {
+                let heard = self.samples[place as usize].take();
+                self.free_samples.push(place);
+                inputs.push(heard.expect("heard once"));
+            }
             Due::Evaluate(job) => {
                 let spec = &self.rehearsal.arrivals[job.index()].spec;
                 inputs.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: spec.demand.clone() });
@@ -300,13 +348,55 @@ impl<'a> World<'a> {
 
     fn fact(&mut self, now: SimTime, run: RunId, epoch: u32, fact: Lifecycle, inputs: &mut Vec<Input>) {
         let Some(known) = self.runs.get_mut(&run).filter(|known| known.epoch == epoch) else { return };
-        if fact == Lifecycle::Started
-            && let Some(length) = known.course.run
-        {
-            let ending = Lifecycle::Exited(known.course.ending);
-            push_after(&mut self.queue, now, length, Due::Fact { run, epoch, fact: ending });
+        if fact == Lifecycle::Started {
+            known.started = Some(now);
+            if let Some(length) = known.course.run {
+                let ending = Lifecycle::Exited(known.course.ending);
+                push_after(&mut self.queue, now, length, Due::Fact { run, epoch, fact: ending });
+            }
         }
         self.tell(now, run, fact, inputs);
+    }
+
+    /// Whoever is asked to sample a run that is over, or whose use of its GPUs nobody knows, has nothing to look at.
+    fn sample_from_now_on(&mut self, now: SimTime, run: RunId, interval: SimDuration) {
+        let Some(known) = self.runs.get_mut(&run).filter(|known| known.alive) else { return };
+        let (Some(usage), Some(started)) = (&known.course.usage, known.started) else { return };
+        let name = &*self.rehearsal.arrivals[run.job.index()].spec.name;
+        let who = (self.rehearsal.seed, name, run);
+        let mut sampler = Sampler::new(who, usage, &known.course.sampling, interval, started);
+        // What lies before the moment it is asked for is not made up for.
+        let missed = now.since(started).as_nanos() / interval.as_nanos();
+        let mut next = None;
+        for _ in 0..=missed {
+            next = sampler.next(now);
+        }
+        known.sampler = Some(Box::new(sampler));
+        let epoch = known.epoch;
+        if let Some(at) = next {
+            self.queue.push(at, Due::Sample { run, epoch });
+        }
+    }
+
+    fn sample(&mut self, now: SimTime, run: RunId, epoch: u32, inputs: &mut Vec<Input>) {
+        let known = self.runs.get_mut(&run).filter(|known| known.epoch == epoch && known.alive);
+        let Some(WorldRun { sampler: Some(sampler), placement: Some(placement), .. }) = known else { return };
+        let heard = sampler.take(now, run, placement, |node| !self.nodes[node.index()].is_out_of_reach());
+        if let Some(at) = sampler.next(now) {
+            self.queue.push(at, Due::Sample { run, epoch });
+        }
+        for (later, sample) in heard {
+            if later.is_zero() {
+                inputs.push(sample);
+                continue;
+            }
+            let place = self.free_samples.pop().unwrap_or(self.samples.len() as u32);
+            match self.samples.get_mut(place as usize) {
+                Some(free) => *free = Some(sample),
+                None => self.samples.push(Some(sample)),
+            }
+            push_after(&mut self.queue, now, later, Due::SampleHeard(place));
+        }
     }
 
     /// Passes a fact on, or keeps it on a node of the run that cannot be heard.
@@ -321,6 +411,7 @@ impl<'a> World<'a> {
             Lifecycle::Analysed
             | Lifecycle::AnalysisFailed
             | Lifecycle::Preparing
+            | Lifecycle::Prepared
             | Lifecycle::Started
             | Lifecycle::StoppedOn { .. } => false,
         };

@@ -70,6 +70,7 @@ fn encode(line: &LineOut<'_>, names: &mut Names, out: &mut Vec<u8>) {
 /// A declaration is known before it is written; known already if it is written again.
 fn learn(input: &Input, names: &mut Names) {
     let (table, name, id) = match input {
+        Input::FleetDeclared { fleet, spec } => (&mut names.fleets, &spec.name, fleet.index()),
         Input::NodeDeclared { node, spec, .. } => (&mut names.nodes, &spec.name, node.index()),
         Input::Submit { job, spec } => (&mut names.jobs, &spec.name, job.index()),
         Input::NodeReported { .. }
@@ -78,6 +79,7 @@ fn learn(input: &Input, names: &mut Names) {
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
         | Input::Run { .. }
+        | Input::UsageSample { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Evaluate { .. }
@@ -122,6 +124,7 @@ fn told(error: &serde_json::Error) -> CodecError {
 /// The name is said twice, and must be the same.
 fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
     let (name, spec) = match input {
+        Input::FleetDeclared { fleet, spec } => (names.fleet(*fleet), &spec.name),
         Input::NodeDeclared { node, spec, .. } => (names.node(*node), &spec.name),
         Input::Submit { job, spec } => (names.job(*job), &spec.name),
         Input::NodeReported { .. }
@@ -130,6 +133,7 @@ fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
         | Input::Run { .. }
+        | Input::UsageSample { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Evaluate { .. }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
-use crate::fleet::{Foreign, GpuState, NodeSpec, NodeState};
-use crate::ids::{GpuId, JobId, NodeId, RunId, declared};
-use crate::units::SimTime;
+use crate::fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
+use crate::ids::{FleetId, GpuId, JobId, NodeId, RunId, declared};
+use crate::units::{Bytes, Permille, SimTime};
 use crate::workload::{Demand, Ending, JobSpec};
 
 /// The phases that every profile's states map to.
@@ -59,6 +60,8 @@ pub enum Lifecycle {
     AnalysisFailed,
     /// Accepted by its nodes; they pull an image, load weights.
     Preparing,
+    /// Its nodes have all they need, and wait for the word to begin.
+    Prepared,
     Started,
     StartFailed,
     /// Ended by itself.
@@ -79,6 +82,12 @@ pub enum Lifecycle {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Input {
+    /// A fleet, before its instances.
+    FleetDeclared {
+        #[serde(with = "declared")]
+        fleet: FleetId,
+        spec: Arc<FleetSpec>,
+    },
     NodeDeclared {
         #[serde(with = "declared")]
         node: NodeId,
@@ -110,6 +119,16 @@ pub enum Input {
         run: RunId,
         fact: Lifecycle,
     },
+    /// A look at the GPUs of a run, in the order of its placement.
+    UsageSample {
+        run: RunId,
+        /// By the clock of who took it.
+        at: SimTime,
+        /// Nothing where a GPU could not be read.
+        utilization: SmallVec<[Option<Permille>; 8]>,
+        /// Of each GPU likewise, or empty.
+        memory: SmallVec<[Option<Bytes>; 0]>,
+    },
     Cancel {
         job: JobId,
     },
@@ -138,6 +157,7 @@ pub enum Input {
 pub enum InputClass {
     FleetFact,
     Exit,
+    Usage,
     /// And other changes that users ask for.
     Cancellation,
     Arrival,
@@ -148,13 +168,15 @@ pub enum InputClass {
 impl Input {
     pub fn class(&self) -> InputClass {
         match self {
-            Input::NodeDeclared { .. }
+            Input::FleetDeclared { .. }
+            | Input::NodeDeclared { .. }
             | Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. } => InputClass::FleetFact,
             Input::Run { .. } => InputClass::Exit,
+            Input::UsageSample { .. } => InputClass::Usage,
             Input::Cancel { .. } | Input::Scale { .. } => InputClass::Cancellation,
             Input::Submit { .. } => InputClass::Arrival,
             Input::Evaluate { .. } => InputClass::Question,

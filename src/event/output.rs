@@ -9,7 +9,8 @@ use super::input::Phase;
 use super::reason::{Histogram, Reason};
 use crate::fleet::{GpuState, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
-use crate::units::{Score, SimTime};
+use crate::units::{Permille, Score, SimDuration, SimTime};
+use crate::workload::{Coverage, PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
 
 /// Please do. Only an input makes it a fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +26,22 @@ pub enum Command {
         run: RunId,
         placement: Placement,
     },
+    /// As `Start`, but it is to wait for the word before it begins.
+    Prepare {
+        run: RunId,
+        placement: Placement,
+    },
+    /// What is prepared begins.
+    Begin {
+        run: RunId,
+    },
     Stop {
         run: RunId,
+    },
+    /// Its GPUs are to be sampled at this pace until it ends.
+    Sample {
+        run: RunId,
+        interval: SimDuration,
     },
 }
 
@@ -127,6 +142,10 @@ pub enum Event {
         because: Reason,
         fallback: bool,
     },
+    /// The world was asked to analyse a run.
+    AnalysisStarted {
+        run: RunId,
+    },
     /// Every other edge of the lifecycle but the last.
     Moved {
         run: RunId,
@@ -163,6 +182,33 @@ pub enum Event {
         node: NodeId,
         what: Safety,
     },
+    /// A run has started, and a utilization policy binds it until it ends.
+    PolicyBound {
+        run: RunId,
+        source: PolicySource,
+        values: UtilizationPolicy,
+    },
+    /// The policy holds, and its mode is to observe, or to enforce: then the run is ended.
+    PolicyFired {
+        run: RunId,
+        mode: PolicyMode,
+        min_gpu_utilization: Permille,
+        time_window: SimDuration,
+        covered: Coverage,
+    },
+    /// The policy holds, and its mode is to warn.
+    PolicyWarned {
+        run: RunId,
+        min_gpu_utilization: Permille,
+        time_window: SimDuration,
+        covered: Coverage,
+    },
+    /// Something is odd about a sample; said of the first of its kind of each run. `at` is the sample's time.
+    SampleOdd {
+        run: RunId,
+        at: SimTime,
+        fault: SampleFault,
+    },
     /// A replica more than before, pending.
     ReplicaAdded {
         run: RunId,
@@ -195,12 +241,17 @@ impl Event {
             Event::Held { run, .. }
             | Event::Placed { run, .. }
             | Event::CommitRefused { run, .. }
+            | Event::AnalysisStarted { run }
             | Event::Moved { run, .. }
             | Event::Ended { run, .. }
             | Event::ClaimFreed { run, .. }
             | Event::Retry { run, .. }
             | Event::DeadlineExpired { run, .. }
             | Event::ReplicaAdded { run }
+            | Event::PolicyBound { run, .. }
+            | Event::PolicyFired { run, .. }
+            | Event::PolicyWarned { run, .. }
+            | Event::SampleOdd { run, .. }
             | Event::SafetyBroken { run, .. } => Some(run.job),
             Event::JobEnded { job, .. } => Some(*job),
             Event::NodeChanged { .. } | Event::GpuChanged { .. } | Event::Evaluated { .. } => None,

@@ -62,6 +62,26 @@ reasons! {
     GpuArchitectureUnsupported => "gpu_architecture_unsupported", "the backend is not built for its GPUs' architecture";
     DriverTooOld => "driver_too_old", "has a driver that is too old for the backend";
     QuantizationUnsupported => "quantization_unsupported", "its GPUs cannot serve such quantized weights";
+    InFleet => "in_fleet", "an instance of a fleet, which is for jobs with `resources`";
+    // An instance is not offered because …
+    NotInFleet => "not_in_fleet", "no instance of a fleet";
+    FleetNotNamed => "fleet_not_named", "of a fleet that the job does not name";
+    FleetNotCluster => "fleet_not_cluster", "of a fleet whose placement is not cluster";
+    FleetTooSmall => "fleet_too_small", "of a fleet that has not enough left for all nodes";
+    CannotSplit => "cannot_split", "cannot be split into its blocks";
+    CpuOutOfRange => "cpu_out_of_range", "no number of its blocks has CPUs within the range";
+    MemoryOutOfRange => "memory_out_of_range", "no number of its blocks has memory within the range";
+    DiskOutOfRange => "disk_out_of_range", "its disk is not within the range";
+    GpuCountOutOfRange => "gpu_count_out_of_range", "no number of its blocks has GPUs within the range";
+    GpuMemoryOutOfRange => "gpu_memory_out_of_range", "the memory of its GPUs is not within the range";
+    NoSliceMatches => "no_slice_matches", "no number of its blocks is within all ranges at once";
+    SpotMismatch => "spot_mismatch", "of the other kind, spot or on demand";
+    BackendMismatch => "backend_mismatch", "of a backend that is not asked for";
+    RegionMismatch => "region_mismatch", "in a region that is not asked for";
+    TooDear => "too_dear", "costs more than the maximum price";
+    HostIsSplit => "host_is_split", "split into blocks, which jobs of several nodes do not use";
+    HostInUse => "host_in_use", "partly in use, and each of several nodes takes a whole host";
+    BlockBusy => "block_busy", "too few of its blocks are idle";
     NoRunner => "no_runner", "has no GPU for whose kind there is an image of the backend";
     BelowUtilization => "below_utilization", "has too few GPUs of which the part to be reserved is free";
     TooFewNodes => "too_few_nodes", "could hold a part, but too few other nodes could hold the rest";
@@ -93,15 +113,21 @@ reasons! {
     AnalysisFailed => "analysis_failed", "its analysis failed";
     NodeLost => "node_lost", "its node was lost";
     GpuLost => "gpu_lost", "its GPU failed";
+    NotPickedUp => "not_picked_up", "its node did not take it up, and it is analysed again";
+    WrittenOver => "written_over", "another decision was written over it";
     ScaledDown => "scaled_down", "its job needs fewer replicas";
     NoRoom => "no_room", "fitted nowhere when it was looked at, and does not wait";
     PickRefused => "pick_refused", "what it picks could not be selected when it was submitted";
+    UtilizationPolicy => "utilization_policy", "its GPUs were idle for as long as its utilization policy allows";
     TimeLimit => "time_limit", "reached its time limit";
     DeadlineExpired => "deadline_expired", "stayed too long in one state";
     RetryLimit => "retry_limit", "failed as often as is allowed";
     HeartbeatLost => "heartbeat_lost", "its heartbeat stopped for longer than the grace period";
     HeartbeatBack => "heartbeat_back", "its heartbeat came back";
     Reported => "reported", "reported so";
+    NoCapacity => "no_capacity", "found no capacity";
+    RunOver => "run_over", "its run as a whole ended or is tried again";
+    RetryTimeOver => "retry_time_over", "the time for which it is tried again is over";
 }
 
 impl fmt::Display for Reason {

@@ -208,6 +208,10 @@ pub enum EventName {
     SafetyBroken,
     NodeChanged,
     GpuChanged,
+    PolicyBound,
+    PolicyFired,
+    PolicyWarned,
+    SampleOdd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +231,7 @@ pub struct Reproduction {
 }
 
 impl EventName {
-    pub const ALL: [(EventName, &'static str); 16] = [
+    pub const ALL: [(EventName, &'static str); 20] = [
         (EventName::Submitted, "submitted"),
         (EventName::AnalysisStarted, "analysis_started"),
         (EventName::Held, "held"),
@@ -244,6 +248,10 @@ impl EventName {
         (EventName::SafetyBroken, "safety_broken"),
         (EventName::NodeChanged, "node_changed"),
         (EventName::GpuChanged, "gpu_changed"),
+        (EventName::PolicyBound, "policy_bound"),
+        (EventName::PolicyFired, "policy_fired"),
+        (EventName::PolicyWarned, "policy_warned"),
+        (EventName::SampleOdd, "sample_odd"),
     ];
 }
 

@@ -61,12 +61,14 @@ impl Fold {
                 assert!(known.is_none(), "{} was declared twice", spec.name);
             }
             // Reports are what the control plane was told; what it made of them it says in events.
-            Input::NodeReported { .. }
+            Input::FleetDeclared { .. }
+            | Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::Run { .. }
+            | Input::UsageSample { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }
@@ -88,6 +90,7 @@ impl Fold {
                 replica.claim = Some(placement.clone());
                 replica.reasons = Histogram::default();
             }
+            Event::AnalysisStarted { .. } => {}
             Event::CommitRefused { run, because, .. } => self.replica(*run).reasons = Histogram::of(*because, 1),
             Event::Moved { run, to, because, .. } => {
                 let replica = self.replica(*run);
@@ -130,7 +133,13 @@ impl Fold {
             Event::ReplicaAdded { run } => {
                 self.jobs.get_mut(&run.job).expect("submitted before").replicas.push(ReplicaFold::new());
             }
-            Event::DeadlineExpired { .. } | Event::SafetyBroken { .. } | Event::Evaluated { .. } => {}
+            Event::DeadlineExpired { .. }
+            | Event::SafetyBroken { .. }
+            | Event::Evaluated { .. }
+            | Event::PolicyBound { .. }
+            | Event::PolicyFired { .. }
+            | Event::PolicyWarned { .. }
+            | Event::SampleOdd { .. } => {}
         }
     }
 

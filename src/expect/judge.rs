@@ -426,12 +426,14 @@ impl Sink for Judge {
                 self.fold.input(input);
                 self.touch_node(node.index());
             }
-            Input::NodeReported { .. }
+            Input::FleetDeclared { .. }
+            | Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::Run { .. }
+            | Input::UsageSample { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}

@@ -3,6 +3,7 @@
 use super::expectation::EventName;
 use crate::event::{Event, Phase, Reason};
 use crate::ids::RunId;
+use crate::workload::PolicyMode;
 
 /// The name under which an event is counted, and the run it is about.
 pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
@@ -14,20 +15,24 @@ pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
         Event::CommitRefused { run, .. } => (Some(EventName::CommitRefused), Some(*run)),
         Event::Moved { run, to, .. } => {
             let name = match to {
-                Phase::Analysing => Some(EventName::AnalysisStarted),
                 Phase::Running => Some(EventName::Started),
                 Phase::Stopping => Some(EventName::Stopping),
                 Phase::Preparing => Some(EventName::Preparing),
-                Phase::Pending | Phase::Scheduled | Phase::Ended => None,
+                Phase::Pending | Phase::Analysing | Phase::Scheduled | Phase::Ended => None,
             };
             (name, Some(*run))
         }
+        Event::AnalysisStarted { run } => (Some(EventName::AnalysisStarted), Some(*run)),
         Event::Ended { run, .. } => (Some(EventName::Ended), Some(*run)),
         Event::ClaimFreed { run, .. } => (Some(EventName::ClaimFreed), Some(*run)),
         Event::Retry { run, .. } => (Some(EventName::Retry), Some(*run)),
         Event::DeadlineExpired { run, .. } => (Some(EventName::DeadlineExpired), Some(*run)),
         Event::SafetyBroken { run, .. } => (Some(EventName::SafetyBroken), Some(*run)),
         Event::JobEnded { .. } => (Some(EventName::JobEnded), None),
+        Event::PolicyBound { run, .. } => (Some(EventName::PolicyBound), Some(*run)),
+        Event::PolicyFired { run, .. } => (Some(EventName::PolicyFired), Some(*run)),
+        Event::PolicyWarned { run, .. } => (Some(EventName::PolicyWarned), Some(*run)),
+        Event::SampleOdd { run, .. } => (Some(EventName::SampleOdd), Some(*run)),
         Event::ReplicaAdded { run } => (None, Some(*run)),
         // An answer to a question is not something that happened.
         Event::Evaluated { .. } => (None, None),
@@ -45,8 +50,13 @@ pub(super) fn gives(event: &Event, reason: Reason) -> bool {
         | Event::JobEnded { because, .. } => *because == reason,
         Event::Moved { because, .. } => *because == Some(reason),
         Event::DeadlineExpired { .. } => reason == Reason::DeadlineExpired,
+        Event::PolicyFired { mode, .. } => *mode == PolicyMode::Enforce && reason == Reason::UtilizationPolicy,
         Event::GpuChanged { .. }
+        | Event::PolicyBound { .. }
+        | Event::PolicyWarned { .. }
+        | Event::SampleOdd { .. }
         | Event::Placed { .. }
+        | Event::AnalysisStarted { .. }
         | Event::ClaimFreed { .. }
         | Event::ReplicaAdded { .. }
         | Event::SafetyBroken { .. } => false,

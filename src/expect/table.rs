@@ -26,7 +26,7 @@ use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec,
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
 use crate::report::RunAccount;
 use crate::units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
-use crate::workload::{Demand, JobSpec, Restart, TaskDemand, Unselectable};
+use crate::workload::{Demand, JobSpec, Restart, RunTerms, TaskDemand, Unselectable};
 
 const ALPHA: usize = 0;
 const BETA: usize = 1;
@@ -50,6 +50,7 @@ fn node(name: &str) -> NodeSpec {
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     };
     NodeSpec { name: name.into(), shape: Arc::new(shape) }
 }
@@ -68,7 +69,9 @@ fn job(name: &str, replicas: u32) -> Arc<JobSpec> {
         analyse: false,
         restart: Restart::Never,
         retry: None,
+        utilization: crate::workload::UtilizationOverrides::default(),
         unselectable: Unselectable::Wait,
+        terms: RunTerms::default(),
     })
 }
 
@@ -98,7 +101,7 @@ impl Script {
         let part = GpuClaim { index: gpu, share: GpuShare::WHOLE, memory: Bytes::from_gib(24) };
         let gpus = smallvec![part];
         let node = NodeId::new(node);
-        let claim = NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus };
+        let claim = NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus, blocks: smallvec![] };
         let placement = Placement::new(smallvec![claim]);
         self.tell(second, Event::Placed { run, score: Score::ZERO, placement });
     }

@@ -130,13 +130,13 @@ impl Classes {
             }
         };
         self.shapes[shape_index as usize].count += 1;
-        let class = self.find_or_open(shape_index, shape, status);
+        let class = self.find_or_open(shape_index, status);
         self.slots[class.index()].members.insert(node);
         self.of_node.push(class);
         self.journals[shape_index as usize].note(class);
     }
 
-    pub fn update(&mut self, node: NodeId, shape: &Arc<NodeShape>, status: &NodeStatus) {
+    pub fn update(&mut self, node: NodeId, status: &NodeStatus) {
         let old_id = self.of_node[node.index()];
         let old = &mut self.slots[old_id.index()];
         if old.status == *status {
@@ -148,7 +148,7 @@ impl Classes {
             self.by_key.remove(&(shape_index, old.status.clone()));
             self.vacant.push(old_id);
         }
-        let new_id = self.find_or_open(shape_index, shape, status);
+        let new_id = self.find_or_open(shape_index, status);
         self.slots[new_id.index()].members.insert(node);
         self.of_node[node.index()] = new_id;
         let journal = &mut self.journals[shape_index as usize];
@@ -191,18 +191,15 @@ impl Classes {
         assert_eq!((&*class.shape, &class.status), (shape, status), "node {} is in the wrong class", node.index());
     }
 
-    fn find_or_open(&mut self, shape_index: u32, shape: &Arc<NodeShape>, status: &NodeStatus) -> ClassId {
+    fn find_or_open(&mut self, shape_index: u32, status: &NodeStatus) -> ClassId {
         let key = (shape_index, status.clone());
         if let Some(class) = self.by_key.get(&key) {
             return *class;
         }
-        let mut class = Class {
-            shape: Arc::clone(shape),
-            status: status.clone(),
-            shape_index,
-            generation: 0,
-            members: BTreeSet::new(),
-        };
+        // The one Arc of equal shapes, so that what is worked out of a shape can be kept by it.
+        let shape = Arc::clone(&self.shapes[shape_index as usize].shape);
+        let mut class =
+            Class { shape, status: status.clone(), shape_index, generation: 0, members: BTreeSet::new() };
         let id = match self.vacant.pop() {
             Some(id) => {
                 class.generation = self.slots[id.index()].generation + 1;

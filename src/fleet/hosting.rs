@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::ledger::{NodeClaim, Placement};
 use super::node::{NodeSpec, NodeStatus};
-use super::serving::{GpuKind, Instance, Labels, ModelKey, Part, Serving, ServingGpu, ServingNode};
+use super::serving::{GpuKind, Labels, ModelKey, Part, ServedInstance, Serving, ServingGpu, ServingNode};
 use super::{Fleet, Node};
 use crate::catalog::CpuArch;
 use crate::ids::{NodeId, RunId};
@@ -159,7 +159,7 @@ fn labels_of(shape: &super::NodeShape) -> Arc<Labels> {
     Arc::new(labels)
 }
 
-fn instance(nodes: &[Node], placement: &Placement, hosting: &Hosting) -> Instance {
+fn instance(nodes: &[Node], placement: &Placement, hosting: &Hosting) -> ServedInstance {
     let part = |claim: &NodeClaim| Part {
         node: Some(claim.node.index()),
         indexes: claim.gpus.iter().map(|gpu| u32::from(gpu.index)).collect(),
@@ -172,7 +172,7 @@ fn instance(nodes: &[Node], placement: &Placement, hosting: &Hosting) -> Instanc
         let shape = &nodes[claims[main].node.index()].shape;
         GpuKind::of(shape.gpus[usize::from(gpu.index)].vendor)
     });
-    Instance {
+    ServedInstance {
         model: hosting.model,
         model_name: Arc::clone(&hosting.model_name),
         backend: Arc::clone(&hosting.backend),

@@ -27,6 +27,9 @@ pub struct NodeClaim {
     pub cpu: MilliCpu,
     pub ram: Bytes,
     pub gpus: SmallVec<[GpuClaim; 2]>,
+    /// The blocks of an instance that are held, lowest first; `cpu`, `ram` and `gpus` are theirs.
+    #[serde(default, skip_serializing_if = "SmallVec::is_empty")]
+    pub blocks: SmallVec<[u16; 4]>,
 }
 
 /// Where one run goes: one claim for each node, in order of node ids. Shared, as it is said, done and remembered.
@@ -75,6 +78,9 @@ pub(super) fn take(status: &mut NodeStatus, claim: &NodeClaim) {
         gpu.memory_taken = gpu.memory_taken + part.memory;
         gpu.holders += 1;
     }
+    for block in &claim.blocks {
+        assert!(status.blocks.insert(*block), "block {block} is held already: blocks never overlap");
+    }
 }
 
 /// What kind of task holds GPUs by this claim, if any.
@@ -120,5 +126,8 @@ pub(super) fn release(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeCl
         gpu.holders -= 1;
         let empty = gpu.taken == GpuShare::ZERO && gpu.memory_taken == Bytes::ZERO;
         assert!(gpu.holders > 0 || empty, "GPU {} has no holder and is not free", part.index);
+    }
+    for block in &claim.blocks {
+        assert!(status.blocks.remove(*block), "released block {block} of {:?}, which nobody holds", shape.machine);
     }
 }

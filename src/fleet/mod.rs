@@ -3,14 +3,18 @@
 //! Owns the facts a scheduler reads. Nodes in equal state form classes, kept current with every change, so that a
 //! decision looks at classes rather than nodes. Must never decide where anything goes.
 
+mod blocks;
 mod classes;
 mod hosting;
+mod instance;
 mod ledger;
 mod node;
 mod serving;
 
+pub use blocks::{BlockSet, Blocks, Cut, GpuParts, MOST_BLOCKS, Slice};
 pub use classes::{Class, ClassId, ShapeGroup};
 pub use hosting::Hosting;
+pub use instance::{FleetKind, FleetNodes, FleetPlacement, FleetSpec, Instance};
 pub use ledger::{GpuClaim, NodeClaim, Placement};
 pub use node::{
     Foreign, GpuShape, GpuState, GpuStatus, NodeShape, NodeSpec, NodeState, NodeStatus, Reliance, Reserved,
@@ -18,12 +22,12 @@ pub use node::{
 };
 
 pub use serving::{
-    Accounting, Columns, GpuKind, Host, Instance, Labels, Left, ModelKey, Part, Serving, ServingGpu, ServingNode,
+    Accounting, Columns, GpuKind, Host, Labels, Left, ModelKey, Part, ServedInstance, Serving, ServingGpu, ServingNode,
 };
 
 use std::sync::Arc;
 
-use crate::ids::{GpuId, NodeId};
+use crate::ids::{FleetId, GpuId, NodeId};
 use classes::Classes;
 use hosting::Hosts;
 
@@ -50,6 +54,7 @@ pub struct Largest {
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     nodes: Vec<Node>,
+    fleets: Vec<Arc<FleetSpec>>,
     classes: Classes,
     largest: Largest,
     hosts: Hosts,
@@ -73,6 +78,26 @@ impl Fleet {
     /// state.
     pub fn with_kinds() -> Fleet {
         Fleet { keeps_kinds: true, ..Fleet::default() }
+    }
+
+    /// Adds a fleet of instances, which has none yet; ids are given in order.
+    pub fn declare_fleet(&mut self, spec: Arc<FleetSpec>) -> FleetId {
+        let id = FleetId::new(self.fleets.len());
+        self.fleets.push(spec);
+        id
+    }
+
+    /// The fleets of instances, in order of declaration.
+    pub fn fleets(&self) -> impl Iterator<Item = (FleetId, &Arc<FleetSpec>)> {
+        self.fleets.iter().enumerate().map(|(index, spec)| (FleetId::new(index), spec))
+    }
+
+    pub fn fleet(&self, fleet: FleetId) -> &Arc<FleetSpec> {
+        &self.fleets[fleet.index()]
+    }
+
+    pub fn knows_fleet(&self, fleet: FleetId) -> bool {
+        fleet.index() < self.fleets.len()
     }
 
     /// Adds a node; ids are given in order.
@@ -120,6 +145,11 @@ impl Fleet {
     /// Raised by every change that could let something fit that did not fit before: all but taking.
     pub fn growth(&self) -> u64 {
         self.growth
+    }
+
+    /// What was refused is to be judged again, though nothing was given back.
+    pub fn ask_again(&mut self) {
+        self.growth += 1;
     }
 
     /// The classes that have members, in an order that no decision may depend on.
@@ -208,7 +238,7 @@ impl Fleet {
         apply(&node.shape, &mut node.status);
         node.version += 1;
         self.version += 1;
-        self.classes.update(id, &node.shape, &node.status);
+        self.classes.update(id, &node.status);
         self.hosts.changed(id, &node.status);
     }
 

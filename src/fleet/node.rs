@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::blocks::BlockSet;
+use super::instance::Instance;
 use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
 use crate::units::{Bytes, GpuShare, MilliCpu, Money};
 
@@ -35,6 +37,9 @@ pub struct NodeShape {
     pub price_per_hour: Option<Money>,
     pub rack: Option<Arc<str>>,
     pub switch: Option<Arc<str>>,
+    /// What makes it an instance of a fleet, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<Arc<Instance>>,
 }
 
 /// What the system keeps for itself.
@@ -158,6 +163,8 @@ pub struct NodeStatus {
     /// How many tasks of each kind hold GPUs here: by the number of whole GPUs of each, or [`NodeStatus::PARTS`]; in
     /// order of the kinds, and only where somebody asks for it ([`super::Fleet::with_kinds`]).
     pub kinds: SmallVec<[(u16, u32); 2]>,
+    /// Blocks that are held, of an instance.
+    pub blocks: BlockSet,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -225,6 +232,7 @@ impl NodeStatus {
             ram_taken: Bytes::ZERO,
             gpus: shape.gpus.iter().map(|_| gpu).collect(),
             kinds: SmallVec::new(),
+            blocks: BlockSet::default(),
         }
     }
 

@@ -40,6 +40,10 @@ id! {
     NodeId
 }
 id! {
+    /// A fleet of instances, in order of declaration.
+    FleetId
+}
+id! {
     /// A job, in order of submission.
     JobId
 }
@@ -107,16 +111,21 @@ impl NameTable {
     }
 }
 
-/// The names of a run's nodes and jobs.
+/// The names of a run's nodes, jobs and fleets.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     pub nodes: NameTable,
     pub jobs: NameTable,
+    pub fleets: NameTable,
 }
 
 impl Names {
     pub fn node(&self, node: NodeId) -> &str {
         self.nodes.get(node.index()).map_or("?", |name| name)
+    }
+
+    pub fn fleet(&self, fleet: FleetId) -> &str {
+        self.fleets.get(fleet.index()).map_or("?", |name| name)
     }
 
     pub fn job(&self, job: JobId) -> &str {

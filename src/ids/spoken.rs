@@ -10,7 +10,7 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::ser::{Error as _, Serialize, Serializer};
 use thiserror::Error;
 
-use super::{GpuId, JobId, NameTable, Names, NodeId};
+use super::{FleetId, GpuId, JobId, NameTable, Names, NodeId};
 use crate::nearest::nearest;
 
 /// Why a name is not taken for an id.
@@ -89,6 +89,7 @@ macro_rules! named {
 
 named!(NodeId, "node", nodes);
 named!(JobId, "job", jobs);
+named!(FleetId, "fleet", fleets);
 
 /// For the field by which something is declared: a name there is new, and its id is the next.
 pub mod declared {

@@ -1,9 +1,14 @@
-//! Floor 3. The transition tables of runs and nodes, and nothing else: an edge that is not here cannot be taken.
+//! Floor 3. The transition tables of nodes, of attempts, and of runs of several nodes, and nothing else: an edge that is
+//! not here cannot be taken.
 //!
 //! Must never have an edge that is not in the table of its file, nor decide when an edge is taken.
 
+mod member;
 mod node;
 mod run;
+mod whole;
 
+pub use member::{MemberState, is_member_edge};
 pub use node::is_node_edge;
 pub use run::is_run_edge;
+pub use whole::{WholeState, is_whole_edge};

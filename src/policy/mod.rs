@@ -7,4 +7,4 @@ mod retry;
 mod utilization;
 
 pub use retry::{Next, RetryState};
-pub use utilization::{MOST_SAMPLES, Sample, UtilizationMonitor, ring_samples};
+pub use utilization::{GpuTime, Judged, MOST_SAMPLES, Sample, UtilizationMonitor, judge_recording, ring_samples};

@@ -31,6 +31,8 @@ pub struct RunAccount {
     pub commits_refused: u64,
     pub deadlines_expired: u64,
     pub safety_broken: u64,
+    pub policies_fired: u64,
+    pub policies_warned: u64,
     pub records: u64,
     /// Records that are events rather than inputs.
     pub events: u64,
@@ -365,12 +367,16 @@ impl Sink for RunAccount {
                 self.load.add_gpus(spec.shape.gpus.len());
                 self.nodes.push(NodeAccount::new(spec, *state, at));
             }
+            Input::FleetDeclared { spec, .. } => {
+                self.names.fleets.add(Arc::clone(&spec.name)).expect("a fleet is declared once");
+            }
             Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::Run { .. }
+            | Input::UsageSample { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }
@@ -420,7 +426,12 @@ impl Sink for RunAccount {
                 self.jobs[run.job.index()].replicas.push(ReplicaAccount::new(at));
                 self.current.waiting += 1;
             }
-            Event::Evaluated { .. } => {}
+            Event::Evaluated { .. }
+            | Event::AnalysisStarted { .. }
+            | Event::PolicyBound { .. }
+            | Event::SampleOdd { .. } => {}
+            Event::PolicyFired { .. } => self.policies_fired += 1,
+            Event::PolicyWarned { .. } => self.policies_warned += 1,
             Event::DeadlineExpired { .. } => self.deadlines_expired += 1,
             Event::SafetyBroken { .. } => self.safety_broken += 1,
             Event::JobEnded { job, outcome, .. } => {

@@ -1,6 +1,7 @@
 //! A record as a line for people, in fixed columns.
 
-use crate::event::{Event, Histogram, Input, Record, Said};
+use super::policy_line::policy_detail;
+use crate::event::{Event, Histogram, Input, Record, Refusal, Said};
 use crate::expect::{gpu_state_name, node_state_name};
 use crate::fleet::Placement;
 use crate::ids::{JobId, Names, NodeId, RunId};
@@ -58,6 +59,7 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             let machine = spec.shape.machine.as_deref().map_or(String::new(), |machine| format!(", {machine}"));
             Some(of_node(*node, "declared", format!("{}{machine}", node_state_name(*state))))
         }
+        Input::FleetDeclared { fleet, .. } => Some(plain(names.fleet(*fleet).into(), "declared", "a fleet".into())),
         Input::Submit { job, spec } => {
             let detail = if spec.replicas == 1 { String::new() } else { format!("{} replicas", spec.replicas) };
             Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "submitted", detail) })
@@ -79,6 +81,7 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
         | Input::HeartbeatMissed { .. }
         | Input::GpuReported { .. }
         | Input::Run { .. }
+        | Input::UsageSample { .. }
         | Input::Evaluate { .. }
         | Input::Wakeup => None,
     }
@@ -106,7 +109,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
             ..plain(names.gpu(*gpu), gpu_state_name(*to), format!("was {}", gpu_state_name(*from)))
         },
         Event::Held { run, refusal, reasons } => {
-            let never = if *refusal == crate::event::Refusal::Never { "never fits: " } else { "" };
+            let never = if *refusal == Refusal::Never { "never fits: " } else { "" };
             of_run(*run, "held", format!("{never}{reasons}"), reasons.clone())
         }
         Event::Placed { run, score, placement } => Parts {
@@ -122,6 +125,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
             let detail = format!("was {}{because_text}", from.name());
             of_run(*run, to.name(), detail, because.map_or(Histogram::default(), one))
         }
+        Event::AnalysisStarted { run } => of_run(*run, "analysis started", String::new(), Histogram::default()),
         Event::Ended { run, from, outcome, because, kept } => {
             let nodes: Vec<&str> = kept.iter().map(|node| names.node(*node)).collect();
             let kept =
@@ -148,21 +152,30 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
                 Histogram::default(),
             )
         },
+        Event::PolicyBound { run, .. }
+        | Event::PolicyFired { run, .. }
+        | Event::PolicyWarned { run, .. }
+        | Event::SampleOdd { run, .. } => {
+            let (what, detail) = policy_detail(event).expect("it is about a policy");
+            of_run(*run, what, detail, Histogram::default())
+        }
         Event::JobEnded { job, outcome, because } => Parts {
             job: Some(*job),
             reasons: one(*because),
             ..plain(names.job(*job).into(), "job ended", format!("{}; {because}", outcome.name()))
         },
-        Event::Evaluated { name, refusal, reasons } => {
-            let detail = match refusal {
-                None => "fits".to_string(),
-                Some(crate::event::Refusal::Unfit) => format!("unfit: {reasons}"),
-                Some(crate::event::Refusal::Never) => format!("incompatible: {reasons}"),
-            };
-            let job = names.jobs.find(name).map(JobId::new);
-            Parts { job, reasons: reasons.clone(), ..plain(name.to_string(), "evaluated", detail) }
-        }
+        Event::Evaluated { name, refusal, reasons } => evaluated(name, *refusal, reasons, names),
     }
+}
+
+fn evaluated(name: &str, refusal: Option<Refusal>, reasons: &Histogram, names: &Names) -> Parts {
+    let detail = match refusal {
+        None => "fits".to_string(),
+        Some(Refusal::Unfit) => format!("unfit: {reasons}"),
+        Some(Refusal::Never) => format!("incompatible: {reasons}"),
+    };
+    let job = names.jobs.find(name).map(JobId::new);
+    Parts { job, reasons: reasons.clone(), ..plain(name.to_string(), "evaluated", detail) }
 }
 
 fn safety_name(what: crate::event::Safety) -> &'static str {

@@ -48,6 +48,8 @@ metrics! {
     "commits_refused": "placements that were chosen and could not be committed";
     "deadlines_expired": "states that lasted longer than their deadline";
     "safety_broken": "commits that broke safety, under a profile that does not prevent it";
+    "policies_fired": "utilization policies that held, and ended a run or were only observed";
+    "policies_warned": "utilization policies that held, and warned";
 }
 
 /// Runs shorter than this count as this long in a slowdown (Feitelson 2001 uses the same 10 s).
@@ -81,6 +83,8 @@ impl Metrics {
             Value::Count(accounts.commits_refused),
             Value::Count(accounts.deadlines_expired),
             Value::Count(accounts.safety_broken),
+            Value::Count(accounts.policies_fired),
+            Value::Count(accounts.policies_warned),
         ];
         let metrics = Metrics([values.as_slice(), &rest].concat());
         assert_eq!(metrics.0.len(), METRICS.len(), "a value for each metric");

@@ -77,6 +77,8 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
         ("commits_refused", "commit refused", "commits refused"),
         ("deadlines_expired", "deadline expired", "deadlines expired"),
         ("safety_broken", "time safety broken", "times safety broken"),
+        ("policies_fired", "policy fired", "policies fired"),
+        ("policies_warned", "policy warned", "policies warned"),
     ];
     let mishaps: Vec<String> = (mishaps.iter())
         .filter(|(name, ..)| metrics.count(name) > 0)

@@ -1,25 +1,126 @@
 //! When synthetic jobs come: from `arrivals:` of a job to instants.
 
 use super::diagnostic::Report;
-use super::fields::{Fields, value};
+use super::fields::{Fields, Value, value};
 use super::lengths::{Rate, positive};
 use super::tree::{Entry, Node, Tree};
-use crate::units::{Permille, SimDuration};
-use crate::workload::{Arrivals, Spell};
+use crate::units::{Money, Permille, SimDuration, UnitError};
+use crate::workload::{Arrivals, Batch, Spell};
 
-const KINDS: [&str; 4] = ["every", "poisson", "bursty", "daily"];
+const KINDS: [&str; 5] = ["every", "poisson", "bursty", "daily", "hourly"];
+/// Jobs that come together; more are not what anyone means.
+const MAX_BATCH: u32 = 100_000;
+/// Millionths that make a weight of one.
+const WEIGHT: u64 = 1_000_000;
+/// The largest weight, in millionths, so that those of a week add up.
+const MAX_WEIGHT: u64 = 1_000_000 * WEIGHT;
 
-/// `{poisson: 10/h}`, `{every: 5m}`, `{bursty: …}` or `{daily: …}`.
-pub(super) fn arrivals(tree: &Tree, report: &mut Report) -> Option<Arrivals> {
+/// When jobs come, and how many together.
+pub(super) struct Coming {
+    pub arrivals: Arrivals,
+    pub batch: Batch,
+}
+
+/// `{poisson: 10/h}`, `{every: 5m}`, `{bursty: …}`, `{daily: …}` or `{hourly: …}`, each with a `batch` or without.
+pub(super) fn arrivals(tree: &Tree, report: &mut Report) -> Option<Coming> {
     let entries = match &tree.node {
         Node::Map(entries) => entries.as_slice(),
         _ => &[],
     };
-    let [Entry { key, key_span, value: inner, .. }] = entries else {
-        let help = "write `{poisson: 10/h}`, `{every: 5m}`, `{bursty: …}` or `{daily: …}`";
+    let kinds: Vec<&Entry> = entries.iter().filter(|entry| entry.key != "batch").collect();
+    let [kind] = kinds[..] else {
+        let help = "write `{poisson: 10/h}`, `{every: 5m}`, `{bursty: …}`, `{daily: …}` or `{hourly: …}`";
         report.error_with_help(tree.span, "expected one kind of arrivals", help);
         return None;
     };
+    let batch = tree.get("batch").map_or(Some(Batch::Fixed(1)), |tree| batch(tree, report));
+    let arrivals = process(kind, report)?;
+    Some(Coming { arrivals, batch: batch? })
+}
+
+/// `8`, `{uniform: {from: 1, to: 8}}` or `{geometric: 4}`.
+fn batch(tree: &Tree, report: &mut Report) -> Option<Batch> {
+    let mut size = |tree: &Tree| {
+        let size: u32 = value(tree, report)?;
+        let is_fine = (1..=MAX_BATCH).contains(&size);
+        if !is_fine {
+            let help = format!("write a number from 1 to {MAX_BATCH}");
+            report.error_with_help(tree.span, format!("{size} jobs cannot come together"), help);
+        }
+        is_fine.then_some(size)
+    };
+    let Node::Map(entries) = &tree.node else { return size(tree).map(Batch::Fixed) };
+    let [Entry { key, key_span, value: inner, .. }] = entries.as_slice() else {
+        let help = "write a number of jobs, `{uniform: {from: 1, to: 8}}` or `{geometric: 4}`";
+        report.error_with_help(tree.span, "expected one size of a batch", help);
+        return None;
+    };
+    match key.as_str() {
+        "geometric" => size(inner).map(|mean| Batch::Geometric { mean }),
+        "uniform" => {
+            let fields = Fields::read(inner, "a uniform size of a batch", &["from", "to"], report)?;
+            let (from, to) = (fields.require("from", "1", report), fields.require("to", "8", report));
+            let (from, to): (u32, u32) = (value(from?, report)?, value(to?, report)?);
+            if from == 0 || from > to || to > MAX_BATCH {
+                let message = format!("from {from} to {to} there is no size of a batch");
+                let help = format!("write numbers from 1 to {MAX_BATCH}, the smaller as `from`");
+                report.error_with_help(inner.span, message, help);
+                return None;
+            }
+            Some(Batch::Uniform(from, to))
+        }
+        other => {
+            let message = format!("`{other}` is not a size of a batch");
+            report.unknown(*key_span, message, other, ["uniform", "geometric"].into_iter());
+            None
+        }
+    }
+}
+
+/// In millionths, as money is kept.
+struct Weight(u64);
+
+impl Value for Weight {
+    const EXPECTED: &'static str = "a weight such as 1, 0.5 or 12";
+    fn parse(text: &str) -> Result<Weight, UnitError> {
+        let told = |error: UnitError| match error {
+            UnitError::TooLarge { text } => UnitError::TooLarge { text },
+            _ => UnitError::Malformed { text: text.to_string(), expected: Self::EXPECTED },
+        };
+        text.parse::<Money>().map(|weight| Weight(weight.get())).map_err(told)
+    }
+}
+
+/// The weights of the hours of a day or a week.
+fn weights(tree: &Tree, report: &mut Report) -> Option<Vec<u64>> {
+    let Node::List(items) = &tree.node else {
+        let message = format!("expected a list of weights, found {}", tree.kind());
+        report.error_with_help(tree.span, message, "write 24 numbers, the first for the hour from midnight");
+        return None;
+    };
+    if ![24, 168].contains(&items.len()) {
+        let message = format!("{} weights are neither those of a day nor of a week", items.len());
+        report.error_with_help(tree.span, message, "write 24 numbers for a day, or 168 for a week");
+        return None;
+    }
+    let mut weights = Vec::with_capacity(items.len());
+    for item in items {
+        let Weight(weight) = value(item, report)?;
+        if weight > MAX_WEIGHT {
+            let help = format!("write {} or less", MAX_WEIGHT / WEIGHT);
+            report.error_with_help(item.span, "this weight is larger than is understood", help);
+            return None;
+        }
+        weights.push(weight);
+    }
+    if weights.iter().all(|weight| *weight == 0) {
+        report.error_with_help(tree.span, "nothing ever comes with these weights", "write one above 0");
+        return None;
+    }
+    Some(weights)
+}
+
+fn process(Entry { key, key_span, value: inner }: &Entry, report: &mut Report) -> Option<Arrivals> {
     match key.as_str() {
         "every" => positive(inner, report).map(Arrivals::Every),
         "poisson" => some(inner, report).map(|gap| Arrivals::Poisson { gap }),
@@ -54,6 +155,12 @@ pub(super) fn arrivals(tree: &Tree, report: &mut Report) -> Option<Arrivals> {
                 return None;
             }
             Some(Arrivals::Daily { gap: gap?, peak, swing })
+        }
+        "hourly" => {
+            let fields = Fields::read(inner, "hourly arrivals", &["mean", "weights"], report)?;
+            let gap = fields.require("mean", "10/h", report).and_then(|tree| some(tree, report));
+            let weights = fields.require("weights", "[…]", report).and_then(|tree| weights(tree, report));
+            Some(Arrivals::Hourly { gap: gap?, weights: weights? })
         }
         other => {
             report.unknown(*key_span, format!("`{other}` is not a kind of arrivals"), other, KINDS.into_iter());

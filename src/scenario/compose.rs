@@ -213,7 +213,8 @@ impl Assembled {
             let at = entries.iter().position(|entry| entry.key == key);
             at.map(|at| entries.remove(at).value)
         };
-        (take("params"), take("matrix").is_some(), take("fleets"))
+        let (params, has_matrix) = (take("params"), take("matrix").is_some());
+        (params, has_matrix, fleets::take_lists(entries))
     }
 
     fn set_own_axes(&mut self, report: &mut Report) {
@@ -280,7 +281,7 @@ fn override_all(tree: &mut Tree, options: &Options, report: &mut Report) -> bool
 fn refuse_composed(tree: &mut Tree, report: &mut Report) {
     let Node::Map(entries) = &mut tree.node else { return };
     entries.retain(|entry| {
-        let is_late = COMPOSED.contains(&entry.key.as_str());
+        let is_late = COMPOSED.contains(&entry.key.as_str()) && !fleets::are_of_instances(entry);
         if is_late {
             let message = format!("`{}` cannot be overridden", entry.key);
             let help = "override what it brings, such as `nodes.alpha.state=not_ready`, or a parameter";

@@ -6,6 +6,7 @@ use super::deployment;
 use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
 use super::machines::{ARCH_WORDS, OS_WORDS};
+use super::requirements;
 use super::tree::{Node, Tree};
 use super::world::World;
 use crate::ids::{GpuId, NodeId};
@@ -15,8 +16,9 @@ use crate::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 const GANGS: [(&str, Gang); 3] = [("anywhere", Gang::Anywhere), ("spread", Gang::Spread), ("packed", Gang::Packed)];
 
 /// The fields of a job that decide where it may go.
-pub(super) const FIELDS: [&str; 14] = [
+pub(super) const FIELDS: [&str; 15] = [
     "tasks",
+    "nodes",
     "gang",
     "gpus",
     "gpu",
@@ -42,6 +44,9 @@ enum Gpus {
 
 /// The demand of each replica of a job.
 pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Demand {
+    if let Some(demand) = requirements::read(fields, world, report) {
+        return demand;
+    }
     if fields.has("model") {
         return of_model(fields, world, report);
     }
@@ -71,7 +76,10 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
         let help = "add `gpus: 1` or `cpus: 1`";
         report.warning(fields.place(), "the job asks for no GPU, no CPU and no RAM, so it fits anywhere", help);
     }
-    let gang = fields.word("gang", "a way to lay a gang", &GANGS, report).unwrap_or_default();
+    let stated = fields.word("gang", "a way to lay a gang", &GANGS, report);
+    fields.exclusive(&["nodes", "tasks"], "each node takes one task", report);
+    fields.exclusive(&["nodes", "gang"], "each task lies on a node of its own", report);
+    let gang = if fields.has("nodes") && tasks > 1 { Gang::Spread } else { stated.unwrap_or_default() };
     if fields.has("gang") && tasks == 1 {
         let help = "add `tasks: 2` or more, or leave `gang` out";
         report.warning(fields.key_span("gang"), "`gang` says how several tasks lie, and the job has one", help);
@@ -207,13 +215,14 @@ fn refuse_nothing(fields: &Fields<'_>, key: &str, message: &str, example: &str, 
 }
 
 fn tasks(fields: &Fields<'_>, pick: Option<&Pick>, report: &mut Report) -> u32 {
-    let stated = fields.count("tasks", 1, report);
+    let key = if fields.has("nodes") { "nodes" } else { "tasks" };
+    let stated = fields.count(key, 1, report);
     let Some(pick @ Pick::AllGpus(_)) = pick else { return stated.unwrap_or(1) };
     let nodes = u32::try_from(pick.nodes().len()).unwrap_or(u32::MAX).max(1);
     if stated.is_some_and(|stated| stated != nodes) {
-        let span = fields.get("tasks").map_or(fields.span, |tree| tree.span);
+        let span = fields.get(key).map_or(fields.span, |tree| tree.span);
         let message = format!("the picked GPUs lie on {nodes} nodes, and each takes one task");
-        report.error_with_help(span, message, format!("write `tasks: {nodes}`, or leave it out"));
+        report.error_with_help(span, message, format!("write `{key}: {nodes}`, or leave it out"));
     }
     nodes
 }

@@ -25,6 +25,13 @@ pub(super) fn refuse(
     }
     let mut told = None;
     for ((arrival, span), end) in arrivals.iter().zip(spans).zip(ends) {
+        if end.is_none() && told != Some(*span) && is_sampled_for_ever(arrival, profile) {
+            told = Some(*span);
+            let message = format!("`{}` is sampled for ever, so the run would never end", arrival.spec.name);
+            let help = "write `until: 1h` in the file, or a `duration`, `time_limit` or `cancel_at` of the job";
+            report.error_with_help(*span, message, help);
+            continue;
+        }
         let Some(again) = again(arrival, profile).filter(|_| told != Some(*span)) else { continue };
         let name = &arrival.spec.name;
         let time = end.map(|end| SimDuration::from_nanos(end.as_nanos().saturating_sub(arrival.at.as_nanos())));
@@ -50,6 +57,15 @@ pub(super) fn refuse(
             report.error_with_help(*span, message, help);
         }
     }
+}
+
+/// It does not end by itself, and a policy has its GPUs looked at.
+fn is_sampled_for_ever(arrival: &Arrival, profile: &Profile) -> bool {
+    let (spec, course) = (&arrival.spec, &arrival.course);
+    course.run.is_none()
+        && course.usage.is_some()
+        && spec.time_limit.is_none()
+        && profile.policies.utilization.bind(&spec.utilization).is_some()
 }
 
 /// What is tried over and over.

@@ -9,6 +9,27 @@ const MAX_ENTRIES: usize = 100_000;
 
 pub(super) const FLEET_FIELDS: [&str; 1] = ["fleet"];
 
+/// Takes the fleets that are lists of nodes out of `fleets:`; those of instances stay.
+pub(super) fn take_lists(entries: &mut Vec<Entry>) -> Option<Tree> {
+    let at = entries.iter().position(|entry| entry.key == "fleets")?;
+    let mut whole = entries.remove(at);
+    let Node::Map(fleets) = &mut whole.value.node else { return Some(whole.value) };
+    let (instances, lists): (Vec<Entry>, Vec<Entry>) =
+        std::mem::take(fleets).into_iter().partition(|entry| matches!(entry.value.node, Node::Map(_)));
+    let lists_tree = Tree { span: whole.value.span, node: Node::Map(lists) };
+    if !instances.is_empty() {
+        whole.value.node = Node::Map(instances);
+        entries.insert(at, whole);
+    }
+    Some(lists_tree)
+}
+
+/// Whether this is what [`take_lists`] leaves.
+pub(super) fn are_of_instances(entry: &Entry) -> bool {
+    let is_fleet = |fleet: &Entry| matches!(fleet.value.node, Node::Map(_));
+    entry.key == "fleets" && matches!(&entry.value.node, Node::Map(fleets) if fleets.iter().all(is_fleet))
+}
+
 /// Puts the nodes of fleets in the place of their names. Gives whether there were any.
 pub(super) fn expand(nodes: &mut Tree, fleets: Option<&Tree>, report: &mut Report) -> bool {
     let known = known(fleets, report);

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use super::arrivals::arrivals;
+use super::arrivals::{Coming, arrivals};
 use super::demand;
 use super::deployment;
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text};
 use super::lengths::lengths;
 use super::parse::parse;
+use super::policies;
+use super::requirements;
+use super::terms;
 use super::tree::{Node, Tree};
+use super::usage::{Places, Sampled, sampling, usage};
 use super::world::{World, copies};
 use crate::control::Profile;
 use crate::ids::JobId;
@@ -17,6 +21,7 @@ use crate::rng::{self, Lengths, Stream};
 use crate::units::{Permille, SimDuration, SimTime};
 use crate::workload::{
     Arrival, Backoff, Course, Demand, Ending, GpuTake, JobSpec, Pick, Restart, RetryPolicy, Unselectable,
+    UtilizationOverrides,
 };
 
 const RESTARTS: [(&str, Restart); 3] =
@@ -26,7 +31,7 @@ const ENDINGS: [(&str, Ending); 2] = [("completed", Ending::Completed), ("failed
 const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), ("refuse", Unselectable::Refuse)];
 
 /// Fields of a job besides those of its demand.
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 27] = [
     "name",
     "at",
     "count",
@@ -49,7 +54,15 @@ const FIELDS: [&str; 22] = [
     "retry",
     "replicas",
     "unselectable",
+    "startup_order",
+    "stop_criteria",
+    "usage",
+    "sampling",
+    "utilization_policy",
 ];
+
+/// Of a retry policy: by number, or by event.
+pub(super) const RETRY_FIELDS: [&str; 6] = ["limit", "first", "factor", "max", "on", "for"];
 
 /// Jobs of one scenario.
 const MAX_JOBS: usize = 1_000_000;
@@ -61,6 +74,9 @@ pub(super) struct Setting<'s> {
     pub profile: &'s Profile,
     pub seed: u64,
     pub until: Option<SimTime>,
+    /// How samples are taken of jobs that do not say otherwise.
+    pub sampled: &'s Sampled,
+    pub places: &'s Places<'s>,
 }
 
 /// A job with what else is known of it until all are in order.
@@ -133,12 +149,24 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
     let mut known = FIELDS.to_vec();
     known.extend(demand::FIELDS.iter().filter(|key| **key != "replicas"));
     known.extend(deployment::FIELDS);
+    known.extend(requirements::FIELDS);
     let Some(fields) = Fields::read(tree, "a job", &known, report) else { return };
     let name_tree = fields.require("name", "chat", report);
     let demand = demand::read(&fields, world, report);
-    let spec = spec(&fields, demand, setting.profile, report);
+    let sampled = match fields.get("sampling") {
+        Some(tree) => sampling(tree, setting.sampled, report).unwrap_or_default(),
+        None => setting.sampled.clone(),
+    };
+    let mut spec = spec(&fields, demand, setting.profile, report);
+    let policy = fields.get("utilization_policy");
+    let place = name_tree.map_or(fields.place(), |tree| tree.span);
+    spec.utilization =
+        policies::utilization(policy, sampled.interval, place, setting.profile, report).unwrap_or_default();
     let run = fields.get("duration").and_then(|tree| lengths(tree, report));
-    let course = course(&fields, run, report);
+    let mut course = course(&fields, run, report);
+    course.usage = fields.get("usage").and_then(|tree| usage(tree, setting.places, report)).map(Arc::new);
+    course.sampling = sampled.sampling;
+    warn_of_policies(&fields, &spec, &course, setting.profile, report);
     let cancel_at = fields.value::<SimTime>("cancel_at", report);
     let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));
     let typed = name.map_or("", |(_, name)| name);
@@ -171,6 +199,22 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
         let spec = Arc::new(JobSpec { name, ..spec.clone() });
         let arrival = Arrival { at, spec, course, recorded_wait: None };
         drafts.push(Draft { arrival, cancel_at, span: name_tree.span });
+    }
+}
+
+/// A policy without samples, and use of GPUs that a job does not have.
+fn warn_of_policies(fields: &Fields<'_>, spec: &JobSpec, course: &Course, profile: &Profile, report: &mut Report) {
+    let has_gpus = spec.demand.task.gpus.is_some() || spec.demand.deployment.is_some();
+    for key in ["usage", "utilization_policy"].iter().filter(|key| fields.has(key) && !has_gpus) {
+        report.warning(
+            fields.key_span(key),
+            format!("`{key}` of a job without GPUs"),
+            "add `gpus: 1`, or leave it out",
+        );
+    }
+    if course.usage.is_none() && has_gpus && profile.policies.utilization.bind(&spec.utilization).is_some() {
+        let message = "a utilization policy binds this job, and nothing is known of its GPUs: it is never sampled";
+        report.warning(fields.place(), message, "add `usage: 90%`, or what its GPUs do");
     }
 }
 
@@ -223,13 +267,16 @@ fn generated(
         let help = "add `until: 8h` or `count: 100`";
         report.error_with_help(fields.key_span("arrivals"), "it is not said when the arrivals end", help);
     }
-    let Some(arrivals) = arrivals(tree, report) else { return Vec::new() };
+    let Some(Coming { arrivals, batch }) = arrivals(tree, report) else { return Vec::new() };
     if until.is_none() && count.is_none() {
         return Vec::new();
     }
     let wanted = count.map_or(usize::MAX, |count| count as usize);
     let mut stream = Stream::new(setting.seed, "arrivals", rng::entity(&[name]));
-    let times = arrivals.times(&mut stream, from, until.unwrap_or(SimTime::MAX), wanted.min(most + 1));
+    let enough = wanted.min(most + 1);
+    let instants = arrivals.times(&mut stream, from, until.unwrap_or(SimTime::MAX), enough);
+    // A stream of their own, so that how many come together does not move when they do.
+    let times = batch.spread(&instants, &mut Stream::new(setting.seed, "batches", rng::entity(&[name])), enough);
     if times.len() > most {
         report.error_with_help(tree.span, format!("more than {MAX_JOBS} jobs"), "write an earlier `until`");
         return Vec::new();
@@ -276,6 +323,8 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         analyse: fields.has("analysis"),
         restart,
         retry: fields.get("retry").and_then(|tree| retry(tree, profile, restart, report)),
+        terms: terms::read(fields, report),
+        utilization: UtilizationOverrides::default(),
         unselectable: fields
             .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
             .unwrap_or_default(),
@@ -325,7 +374,15 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
 
 /// `{limit: 3, first: 10s, factor: 200%, max: 5m}`; what is not said is as in the profile.
 fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) -> Option<RetryPolicy> {
-    let fields = Fields::read(tree, "a retry policy", &["limit", "first", "factor", "max"], report)?;
+    let fields = Fields::read(tree, "a retry policy", &RETRY_FIELDS, report)?;
+    if terms::is_of_events(&fields) {
+        fields.exclusive(
+            &["on", "limit", "first", "factor", "max"],
+            "a run is tried again for a time, not so often",
+            report,
+        );
+        return None;
+    }
     let limit = match fields.get("limit") {
         Some(Tree { node: Node::Scalar { text, .. }, .. }) if text == "none" => None,
         Some(_) => fields.value::<u32>("limit", report),

@@ -9,11 +9,12 @@ use super::emit::emit;
 use super::expectations::{self, Setting};
 use super::fields::{Fields, text};
 use super::parse::parse;
-use super::profiles;
+use super::profiles::{self, Changes};
 use super::source::read_text;
 use super::trace_source::{self, TraceUse};
+use super::usage::{Places, Sampled, sampling};
 use super::world::World;
-use super::{changes, deployment, endless, failures, faults, jobs, nodes};
+use super::{changes, deployment, endless, failures, faults, instances, jobs, nodes};
 use crate::control::Profile;
 use crate::engine::Rehearsal;
 use crate::expect::{Expectation, Reproduction, ShareAt};
@@ -60,12 +61,14 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 21] = [
+pub(super) const FIELDS: [&str; 23] = [
     "scenario",
     "report",
     "seed",
     "seeds",
     "profile",
+    "policies",
+    "sampling",
     "until",
     "tags",
     "include",
@@ -189,12 +192,13 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
     let head = head(&file, folder, options.as_in_base.as_deref(), report);
     let mut world = World::default();
-    nodes::read(&file, &mut world, report);
+    let base = nodes::read(&file, &mut world, report);
     let profile = match head.profile {
         Some(profile) => profile,
         // What a job leaves to the profile is of no account then: the file is not run.
         None => Arc::new(profiles::profile(DEFAULT_PROFILE, source.start(), folder, report)?),
     };
+    instances::read(&file, &base, &mut world, &profile, report);
     // Before the jobs of the file, which may pick nodes of the trace.
     let setting = trace_source::Setting {
         roots: &options.roots,
@@ -207,7 +211,10 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         Some(traced) => (Some(traced.used), traced.drafts, traced.target),
         None => (None, Vec::new(), None),
     };
-    let setting = jobs::Setting { profile: &profile, seed: head.seed, until: head.until };
+    let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
+    let places = Places { folder, roots: &options.roots };
+    let setting =
+        jobs::Setting { profile: &profile, seed: head.seed, until: head.until, sampled: &sampled, places: &places };
     let mut drafts = jobs::read(&file, &mut world, &setting, report);
     deployment::check_cached(&world, report);
     drafts.extend(traced);
@@ -237,6 +244,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         source: effective,
         seed: head.seed,
         profile,
+        fleets: world.fleets,
         nodes: world.nodes,
         arrivals,
         cancellations,
@@ -276,13 +284,14 @@ fn with_target(profile: Arc<Profile>, traced: Option<Target>, arrivals: &[Arriva
 fn head(file: &Fields<'_>, folder: &Path, as_in_base: Option<&str>, report: &mut Report) -> Head {
     let title = file.require("scenario", "A sentence that says what must be so", report);
     let title = title.and_then(|tree| text(tree, "a sentence that says what must be so", report));
+    let changes = Changes { as_in_base, policies: file.get("policies") };
     let profile = match file.get("profile") {
-        None => profiles::profile_with(DEFAULT_PROFILE, file.place(), folder, as_in_base, report),
+        None => profiles::profile_with(DEFAULT_PROFILE, file.place(), folder, changes, report),
         Some(tree) => {
             // What was typed on the command line was typed where we stand, and not beside the file.
             let folder = if report.is_typed(tree.span) { Path::new("") } else { folder };
             text(tree, "the name of a profile", report)
-                .and_then(|name| profiles::profile_with(name, tree.span, folder, as_in_base, report))
+                .and_then(|name| profiles::profile_with(name, tree.span, folder, changes, report))
         }
     };
     let tags = file.items("tags", "a tag", report);

@@ -12,8 +12,14 @@ use crate::units::{Bytes, MilliCpu, Money};
 
 pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
 pub(super) const ARCH_WORDS: [(&str, CpuArch); 2] = [("x86_64", CpuArch::X86_64), ("aarch64", CpuArch::Aarch64)];
-const VENDOR_WORDS: [(&str, Vendor); 4] =
-    [("nvidia", Vendor::Nvidia), ("amd", Vendor::Amd), ("ascend", Vendor::Ascend), ("apple", Vendor::Apple)];
+pub(super) const VENDOR_WORDS: [(&str, Vendor); 6] = [
+    ("nvidia", Vendor::Nvidia),
+    ("amd", Vendor::Amd),
+    ("ascend", Vendor::Ascend),
+    ("apple", Vendor::Apple),
+    ("intel", Vendor::Intel),
+    ("tenstorrent", Vendor::Tenstorrent),
+];
 
 /// The fields that a machine of the file and a node have in common.
 pub(super) const FIELDS: [&str; 13] = [
@@ -62,11 +68,23 @@ pub(super) fn read(tree: Option<&Tree>, report: &mut Report) -> Machines {
 
 /// What `fields` describe: the machine they name, if any, with each field laid over it.
 pub(super) fn shape(fields: &Fields<'_>, machines: &Machines, report: &mut Report) -> NodeShape {
-    let mut shape = match fields.get("machine") {
+    shape_or(fields, machines, None, false, report)
+}
+
+/// Likewise, with a machine where `fields` name none; where `other_gpus`, its GPUs are told by someone else.
+pub(super) fn shape_or(
+    fields: &Fields<'_>,
+    machines: &Machines,
+    machine: Option<&Tree>,
+    other_gpus: bool,
+    report: &mut Report,
+) -> NodeShape {
+    let mut shape = match fields.get("machine").or(machine) {
         Some(tree) => named(tree, machines, report),
         None => blank(),
     };
-    if fields.lacks_all(&["machine", "cpus", "gpus"]) {
+    let is_told = machine.is_some();
+    if !is_told && fields.lacks_all(&["machine", "cpus", "gpus"]) {
         let help =
             "add `machine: a100-80g-x8`, or `cpus: 32` and `ram: 256GiB`; `dryrack catalog machines` lists machines";
         report.error_with_help(fields.place(), "it is not said what this machine has", help);
@@ -92,7 +110,9 @@ pub(super) fn shape(fields: &Fields<'_>, machines: &Machines, report: &mut Repor
     if let Some(price) = fields.value::<Money>("price_per_hour", report) {
         shape.price_per_hour = Some(price);
     }
-    gpus(fields, &mut shape, report);
+    if !other_gpus {
+        gpus(fields, &mut shape, report);
+    }
     reserve(fields, &mut shape, report);
     shape
 }
@@ -111,6 +131,7 @@ fn blank() -> NodeShape {
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     }
 }
 

@@ -30,16 +30,26 @@ pub(super) const GPU_STATES: [(&str, GpuState); 5] = [
     ("unknown", GpuState::Unknown),
 ];
 
+/// The fields of a node besides those of its machine.
+pub(super) const FIELDS: [&str; 7] = ["name", "count", "state", "foreign", "gpu_states", "cached", "bandwidth"];
+
 /// Nodes of one scenario. More would not be simulated in any useful time.
 const MAX_NODES: usize = 200_000;
 
-/// Reads `machines:` and `nodes:` into the world.
-pub(super) fn read(file: &Fields<'_>, world: &mut World, report: &mut Report) {
-    let machines = machines::read(file.get("machines"), report);
-    let bandwidth = bandwidth(file, report);
+/// What nodes are described by.
+pub(super) struct Base {
+    pub machines: Machines,
+    /// Of those that do not say their own.
+    bandwidth: Option<Bytes>,
+}
+
+/// Reads `machines:`, and `nodes:` into the world.
+pub(super) fn read(file: &Fields<'_>, world: &mut World, report: &mut Report) -> Base {
+    let base = Base { machines: machines::read(file.get("machines"), report), bandwidth: bandwidth(file, report) };
     for tree in file.list("nodes", report) {
-        entry(tree, &machines, bandwidth, world, report);
+        entry(tree, &base, world, report);
     }
+    base
 }
 
 /// How fast a node gets what it has not: `10Gbit/s`, `1.25GB/s` or `1GiB/s`, in bytes per second.
@@ -75,14 +85,26 @@ fn cached(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Vec<Ar
     items.into_iter().map(full).collect()
 }
 
-fn entry(tree: &Tree, machines: &Machines, bandwidth: Option<Bytes>, world: &mut World, report: &mut Report) {
-    let mut known = vec!["name", "count", "state", "foreign", "gpu_states", "cached", "bandwidth"];
+fn entry(tree: &Tree, base: &Base, world: &mut World, report: &mut Report) {
+    let mut known = FIELDS.to_vec();
     known.extend(machines::FIELDS);
     let Some(fields) = Fields::read(tree, "a node", &known, report) else { return };
     let name_tree = fields.require("name", "alpha", report);
-    let shape = Arc::new(machines::shape(&fields, machines, report));
-    let state = fields.word("state", "a state of a node", &NODE_STATES, report).unwrap_or(NodeState::Ready);
+    let shape = Arc::new(machines::shape(&fields, &base.machines, report));
     let Some((name_tree, name)) = name_tree.and_then(|tree| Some((tree, name(tree, report)?))) else { return };
+    declare(&fields, (name_tree, name), shape, base, world, report);
+}
+
+/// Enters a node, or with `count` as many as that, into the world.
+pub(super) fn declare(
+    fields: &Fields<'_>,
+    (name_tree, name): (&Tree, &str),
+    shape: Arc<NodeShape>,
+    base: &Base,
+    world: &mut World,
+    report: &mut Report,
+) {
+    let state = fields.word("state", "a state of a node", &NODE_STATES, report).unwrap_or(NodeState::Ready);
     if let Err(excess) = shape.check_size() {
         return report.error_with_help(
             name_tree.span,
@@ -90,10 +112,10 @@ fn entry(tree: &Tree, machines: &Machines, bandwidth: Option<Bytes>, world: &mut
             "write what the machine has; `dryrack catalog machines` lists some",
         );
     }
-    let gpus = gpus(&fields, name, &shape, report);
+    let gpus = gpus(fields, name, &shape, report);
     let files = ModelFiles {
-        cached: cached(&fields, world, report),
-        bandwidth: self::bandwidth(&fields, report).or(bandwidth),
+        cached: cached(fields, world, report),
+        bandwidth: self::bandwidth(fields, report).or(base.bandwidth),
     };
     let names: Vec<Arc<str>> = match fields.get("count") {
         None => vec![Arc::from(name)],

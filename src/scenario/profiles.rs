@@ -9,7 +9,7 @@ use super::diagnostic::{COMMAND_LINE, Diagnostics, Report, SourceId, Span};
 use super::parse::parse;
 use super::profile_diff::{differences, set_back};
 use super::source::read_text;
-use super::tree::{Node, Tree};
+use super::tree::{Entry, Node, Tree};
 use super::tree_serde::Misfit;
 use crate::control::Profile;
 
@@ -27,11 +27,16 @@ builtin![
     "conservative",
     "dot-product",
     "dstack",
+    "dstack-0.18.44-dev",
     "dstack-0.19.10",
+    "dstack-0.19.9",
     "dstack-0.22.5",
     "easy",
     "f1",
     "fgd",
+    "dstack-0.22.5-loops",
+    "dstack-loops",
+    "dstack-packed",
     "fifo",
     "fifo-skipping",
     "first-fit",
@@ -99,7 +104,8 @@ pub fn load_profile_as_in_base(
     let mut report = Report::default();
     let asked = report.add_source(COMMAND_LINE, name_or_path);
     let span = asked.span(0, name_or_path.len());
-    let profile = profile_with(name_or_path, span, folder, option, &mut report);
+    let changes = Changes { as_in_base: option, ..Changes::default() };
+    let profile = profile_with(name_or_path, span, folder, changes, &mut report);
     match (profile, report.has_errors()) {
         (Some(profile), false) => Ok(Arc::new(profile)),
         _ => Err(report.finish()),
@@ -119,19 +125,28 @@ pub fn profile_options(name_or_path: &str, folder: &Path) -> Result<Vec<String>,
 
 /// Likewise, for a name that stands at `span`.
 pub(super) fn profile(name_or_path: &str, span: Span, folder: &Path, report: &mut Report) -> Option<Profile> {
-    profile_with(name_or_path, span, folder, None, report)
+    profile_with(name_or_path, span, folder, Changes::default(), report)
 }
 
-/// Likewise, with one option as the profile's base has it.
+/// What is otherwise than in the profile's file.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Changes<'c> {
+    /// One option is as the profile's base has it.
+    pub as_in_base: Option<&'c str>,
+    /// What a scenario says of policies, laid over the profile's.
+    pub policies: Option<&'c Tree>,
+}
+
+/// Likewise, with changes.
 pub(super) fn profile_with(
     name_or_path: &str,
     span: Span,
     folder: &Path,
-    as_in_base: Option<&str>,
+    changes: Changes<'_>,
     report: &mut Report,
 ) -> Option<Profile> {
     let (mut folded, base) = fold(name_or_path, span, folder, &mut Vec::new(), report)?;
-    if let Some(path) = as_in_base {
+    if let Some(path) = changes.as_in_base {
         let options = base.as_ref().map_or_else(Vec::new, |base| differences(&folded, base));
         match (&base, options.iter().any(|option| option == path)) {
             (Some(base), true) => set_back(&mut folded, base, path),
@@ -145,6 +160,10 @@ pub(super) fn profile_with(
         }
     }
     let source = folded.span.source();
+    if let Some(policies) = changes.policies {
+        let entry = Entry { key: "policies".to_string(), key_span: policies.span, value: policies.clone() };
+        folded = folded.overlaid(Tree { span: policies.span, node: Node::Map(vec![entry]) });
+    }
     let heartbeat = |key| folded.get("heartbeat").and_then(|heartbeat| heartbeat.get(key)).map(|tree| tree.span);
     let (grace, evict_after) = (heartbeat("grace"), heartbeat("evict_after"));
     let profile = read(folded, base.as_ref(), report)?;
@@ -161,7 +180,9 @@ pub(super) fn profile_with(
     }
     for fault in profile.faults() {
         let message = format!("profile `{}` {fault}", profile.name);
-        report.error(if is_builtin { span } else { source.start() }, message);
+        let own = if is_builtin { span } else { source.start() };
+        // Of a profile of ours the scenario's own words are what is wrong.
+        report.error(changes.policies.filter(|_| is_builtin).map_or(own, |policies| policies.span), message);
     }
     Some(profile)
 }

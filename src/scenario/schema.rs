@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schema_table::SHAPES;
+use super::{schema_fleets, schema_table, schema_usage};
 
 /// What may stand behind a key.
 pub(super) enum Kind {
@@ -41,10 +41,15 @@ pub(super) struct Shape {
     pub fields: &'static [(&'static str, Kind, &'static str)],
 }
 
+/// Every kind of map that a scenario file has.
+pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
+    schema_table::SHAPES.iter().chain(schema_usage::SHAPES).chain(schema_fleets::SHAPES)
+}
+
 /// The schema as a value.
 pub fn schema() -> Value {
     let mut definitions = Map::new();
-    for shape in SHAPES.iter().filter(|shape| shape.name != "scenario") {
+    for shape in shapes().filter(|shape| shape.name != "scenario") {
         definitions.insert(shape.name.to_string(), object(shape));
     }
     let mut root = json!({
@@ -52,7 +57,7 @@ pub fn schema() -> Value {
         "title": "A dryrack scenario",
         "description": "What machines there are, what is asked of them, what goes wrong, and what must be so.",
     });
-    let scenario = SHAPES.iter().find(|shape| shape.name == "scenario").expect("it is in the table");
+    let scenario = shapes().find(|shape| shape.name == "scenario").expect("it is in the table");
     if let (Value::Object(root), Value::Object(scenario)) = (&mut root, object(scenario)) {
         let own = root.clone();
         root.extend(scenario);

@@ -2,7 +2,7 @@
 
 use super::deployment::{BACKENDS, CATEGORIES, STRATEGIES};
 use super::faults::NODE_TURNS;
-use super::machines::{ARCH_WORDS, OS_WORDS};
+use super::machines::{ARCH_WORDS, OS_WORDS, VENDOR_WORDS};
 use super::nodes::{GPU_STATES, NODE_STATES};
 use super::profiles::profile_names;
 use super::schema::{Kind, Shape};
@@ -12,20 +12,22 @@ use crate::event::{Outcome, Phase, Reason};
 use crate::expect::{EventName, Judgement};
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
-const MEMORY: Kind = Kind::Amount("80GiB");
-const BANDWIDTH: Kind = Kind::Amount("10Gbit/s or 1GiB/s");
+pub(super) const MEMORY: Kind = Kind::Amount("80GiB");
+pub(super) const BANDWIDTH: Kind = Kind::Amount("10Gbit/s or 1GiB/s");
 const MODEL: Kind = Kind::Either(&[Kind::Offered(model_names), Kind::Map("model")]);
 const PERCENT: Kind = Kind::Amount("95%");
 const RATE: Kind = Kind::Amount("10/h");
 const NUMBER: Kind = Kind::Amount("0.8");
 const LENGTH: Kind = Kind::Either(&[TIME, Kind::Map("distribution")]);
+const BATCH: Kind = Kind::Either(&[Kind::Whole, Kind::Map("batch")]);
 const INSTANT: Kind = Kind::Either(&[Kind::Text, Kind::Map("landmark")]);
 const NODES: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::ListOf(&NODE)]);
 const NODE: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::Map("node")]);
+const FLEET: Kind = Kind::Either(&[Kind::ListOf(&NODE), Kind::Map("instances")]);
 const EXPECTATION: Kind = Kind::Either(&[Kind::Text, Kind::Map("expectation")]);
 const TRACE: Kind = Kind::Either(&[Kind::Text, Kind::Map("trace")]);
 const SEEDS: Kind = Kind::Either(&[Kind::Text, Kind::ListOf(&Kind::Whole)]);
-const GPUS_OF_MACHINE: Kind = Kind::Either(&[Kind::Whole, Kind::ListOf(&GPU_GROUP)]);
+pub(super) const GPUS_OF_MACHINE: Kind = Kind::Either(&[Kind::Whole, Kind::ListOf(&GPU_GROUP)]);
 const GPU_GROUP: Kind = Kind::Either(&[Kind::Text, Kind::Map("gpu_group")]);
 const GPUS_OF_JOB: Kind = Kind::Either(&[Kind::Amount("2, 0.5 or 50%"), Kind::ListOf(&Kind::Text)]);
 const FOREIGN: Kind = Kind::Either(&[Kind::Words(|| vec!["none"]), Kind::Map("foreign_use")]);
@@ -76,12 +78,18 @@ pub(super) const SHAPES: &[Shape] = &[
             ("seed", Kind::Whole, "The seed of every draw; 1 if not given"),
             ("seeds", SEEDS, "Seeds such as 1..100, both included: what is expected must hold for each of them"),
             ("profile", Kind::Offered(|| profile_names().collect()), "The scheduling profile, by name or path"),
+            ("policies", Kind::Map("policies"), "What is otherwise than in the profile's policies"),
+            ("sampling", Kind::Map("sampling"), "How samples of GPU usage are taken of all jobs"),
             ("until", TIME, "The run stops before the first instant after this"),
             ("tags", Kind::Some(&Kind::Text), "For `dryrack test --tag`"),
             ("include", Kind::Some(&Kind::Text), "Files whose nodes, jobs and the like come before those of this one"),
             ("params", Kind::Named(&Kind::Any), "What `${name}` stands for"),
             ("matrix", Kind::Named(&Kind::Some(&Kind::Text)), "A test for each combination of these values"),
-            ("fleets", Kind::Named(&Kind::ListOf(&NODE)), "Nodes under a name, for `{fleet: name}` in `nodes`"),
+            (
+                "fleets",
+                Kind::Named(&FLEET),
+                "Fleets of instances, or lists of nodes under a name, for `{fleet: name}` in `nodes`",
+            ),
             ("machines", Kind::Named(&Kind::Map("machine")), "Machines that the catalog does not have"),
             ("bandwidth", BANDWIDTH, "How fast nodes get the weights of models; no time if not given"),
             ("nodes", NODES, "What there is"),
@@ -105,7 +113,7 @@ pub(super) const SHAPES: &[Shape] = &[
                 Kind::Named(&Kind::Any),
                 "What `${name}` stands for, if the file that includes this does not say",
             ),
-            ("fleets", Kind::Named(&Kind::ListOf(&NODE)), "Nodes under a name"),
+            ("fleets", Kind::Named(&FLEET), "Fleets of instances, or lists of nodes under a name"),
             ("machines", Kind::Named(&Kind::Map("machine")), "Machines that the catalog does not have"),
             ("nodes", NODES, "What there is"),
             ("jobs", Kind::ListOf(&Kind::Map("job")), "What is asked of it"),
@@ -191,7 +199,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("type", Kind::Text, "A type of the catalog, or with `memory` one of the file's own"),
             ("count", Kind::Whole, "How many; 1 if not given"),
             ("memory", MEMORY, "Of each"),
-            ("vendor", Kind::Words(|| vec!["nvidia", "amd", "ascend", "apple"]), "Who made it"),
+            ("vendor", Kind::Words(|| VENDOR_WORDS.map(|(name, _)| name).to_vec()), "Who made it"),
             ("unified", Kind::Flag, "Its memory is a part of RAM"),
             ("compute_capability", NUMBER, "Of NVIDIA, such as 8.9"),
             ("architecture", Kind::Text, "Such as Hopper, or gfx1101"),
@@ -244,7 +252,21 @@ pub(super) const SHAPES: &[Shape] = &[
                 Kind::Words(|| vec!["wait", "refuse"]),
                 "What becomes of a pick that is not selectable when it comes",
             ),
+            (
+                "startup_order",
+                Kind::Words(|| vec!["any", "master_first", "workers_first"]),
+                "Which nodes of a run begin first, where the profile has runs",
+            ),
+            (
+                "stop_criteria",
+                Kind::Words(|| vec!["all_done", "master_done"]),
+                "When a run of several nodes is done, where the profile has runs",
+            ),
+            ("usage", super::schema_usage::USAGE, "What its GPUs do while it runs, or one entry for each of them"),
+            ("sampling", Kind::Map("sampling"), "How samples of its GPU usage are taken"),
+            ("utilization_policy", Kind::Map("utilization_policy"), "What is said over the profile's policy"),
             ("tasks", Kind::Whole, "So many parts, each with what follows"),
+            ("nodes", Kind::Whole, "So many parts, each on a node of its own"),
             ("gang", Kind::Words(|| vec!["anywhere", "spread", "packed"]), "How the tasks lie"),
             ("gpus", GPUS_OF_JOB, "How many GPUs, a part of one, or exactly these: [alpha/0, beta/0]"),
             ("gpu", Kind::Some(&Kind::Text), "Types that will do"),
@@ -257,6 +279,13 @@ pub(super) const SHAPES: &[Shape] = &[
             ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "Only nodes with this"),
             ("on", Kind::Some(&Kind::Text), "Only these nodes, picked by hand"),
             ("pick_gpus", Kind::ListOf(&Kind::Text), "Only these GPUs, picked by hand"),
+            ("resources", Kind::Map("resources"), "What each node of it must have, in dstack's words"),
+            ("max_price", Kind::Amount("2.49"), "Only instances that cost no more"),
+            ("spot_policy", Kind::Words(|| vec!["spot", "on-demand", "auto"]), "Which kind of instances"),
+            ("backends", Kind::Some(&Kind::Text), "Only instances of these"),
+            ("regions", Kind::Some(&Kind::Text), "Only instances there"),
+            ("fleets", Kind::Some(&Kind::Text), "Only instances of these fleets"),
+            ("creation_policy", Kind::Words(|| vec!["reuse", "reuse-or-create"]), "Whether instances may be created"),
             ("model", MODEL, "A model to be served, of the catalog (`dryrack catalog models`) or by its figures"),
             ("backend", Kind::Words(|| words(&BACKENDS)), "What serves it; vllm if not given"),
             ("placement", Kind::Words(|| words(&STRATEGIES)), "How replicas lie; spread if not given"),
@@ -308,6 +337,12 @@ pub(super) const SHAPES: &[Shape] = &[
             ("first", TIME, "The first pause"),
             ("factor", Kind::Amount("200%"), "How pauses grow"),
             ("max", TIME, "The longest pause"),
+            (
+                "on",
+                Kind::Some(&Kind::Words(|| vec!["no_capacity", "interruption", "error"])),
+                "Events after which all nodes are tried again, where the profile has runs",
+            ),
+            ("for", TIME, "It is tried again for so long"),
         ],
     },
     Shape {
@@ -319,6 +354,32 @@ pub(super) const SHAPES: &[Shape] = &[
             ("poisson", RATE, "At a mean rate, without memory"),
             ("bursty", Kind::Map("bursty"), "Quiet and busy spells"),
             ("daily", Kind::Map("daily"), "More by day than by night"),
+            ("hourly", Kind::Map("hourly"), "A weight for each hour of a day or a week"),
+            ("batch", BATCH, "So many together each time; the rate is that of the times"),
+        ],
+    },
+    Shape {
+        name: "batch",
+        called: &[],
+        required: &[],
+        fields: &[
+            ("uniform", Kind::Map("uniform_batch"), "Each size as likely"),
+            ("geometric", Kind::Whole, "With this mean; after each another comes with the same chance"),
+        ],
+    },
+    Shape {
+        name: "uniform_batch",
+        called: &["a uniform size of a batch"],
+        required: &["from", "to"],
+        fields: &[("from", Kind::Whole, "The smallest"), ("to", Kind::Whole, "The largest")],
+    },
+    Shape {
+        name: "hourly",
+        called: &["hourly arrivals"],
+        required: &["mean", "weights"],
+        fields: &[
+            ("mean", RATE, "The mean rate of the whole day or week"),
+            ("weights", Kind::ListOf(&NUMBER), "24 or 168 of them, the first from midnight; their proportions count"),
         ],
     },
     Shape {

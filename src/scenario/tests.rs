@@ -112,6 +112,7 @@ jobs:
   - {name: c, gpus: 1, count: 2, duration: {uniform: {from: 1h, to: 2h}}, retry: {limit: 3}}
   - {name: d, gpus: 1, duration: {lognormal: {median: 1h, sigma: 1}}}
   - {name: e, gpus: 1, count: 2, until: 1d, arrivals: {bursty: {quiet: 1/h, quiet_for: 1h, busy: 2/h, busy_for: 1h}}}
+  - {name: f, gpus: 1, count: 2, arrivals: {every: 1h, batch: {uniform: {from: 1, to: 2}}}}
 changes: [{at: 1h, job: d, replicas: 2}]
 ";
 
@@ -119,14 +120,14 @@ changes: [{at: 1h, job: d, replicas: 2}]
 fn the_schema_has_every_key_that_the_reader_knows_and_no_other() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let _read = load_text("rare.yaml", RARE, Path::new(""), &Options::default());
-    for folder in ["scenarios/basics", "scenarios/operations", "tests/it/broken"] {
+    for folder in ["scenarios/basics", "scenarios/dstack", "scenarios/operations", "tests/it/broken"] {
         for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten() {
             check(&entry.unwrap().path(), &Options { roots: roots(), ..Options::default() });
         }
     }
     let read = READ.take();
     let mut left: BTreeSet<&str> = read.keys().copied().collect();
-    for shape in schema_table::SHAPES.iter().filter(|shape| !shape.called.is_empty()) {
+    for shape in schema::shapes().filter(|shape| !shape.called.is_empty()) {
         let known: BTreeSet<&str> =
             shape.called.iter().flat_map(|called| read.get(called).into_iter().flatten()).map(String::as_str).collect();
         // Taken out before expectations are read.

@@ -7,12 +7,17 @@ use super::diagnostic::{Report, Span};
 use super::fields::{is_pattern, matches};
 use crate::catalog;
 use crate::engine::InitialNode;
-use crate::fleet::NodeShape;
+use crate::fleet::{FleetSpec, NodeShape};
 use crate::ids::{GpuId, JobId, NameTable, NodeId};
+use crate::workload::Requirements;
 
 /// Everything that is known before expectations are read.
 #[derive(Default)]
 pub(super) struct World {
+    /// Fleets of instances.
+    pub fleets: Vec<Arc<FleetSpec>>,
+    /// What jobs require of instances, on how many nodes, and where they say so.
+    pub wanted: Vec<(Arc<Requirements>, u32, Span)>,
     pub nodes: Vec<InitialNode>,
     pub node_names: NameTable,
     pub job_names: NameTable,
@@ -41,6 +46,14 @@ impl World {
         let shape = Arc::new(shape);
         self.shapes.insert(Arc::clone(&shape));
         shape
+    }
+
+    /// That a fleet of instances has this name.
+    pub fn check_fleet(&self, typed: &str, span: Span, report: &mut Report) {
+        if !self.fleets.iter().any(|fleet| &*fleet.name == typed) {
+            let names = self.fleets.iter().map(|fleet| &*fleet.name);
+            report.unknown(span, format!("no fleet is named `{typed}`"), typed, names);
+        }
     }
 
     /// A node by its name.

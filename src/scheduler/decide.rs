@@ -10,7 +10,8 @@ use super::deployment::{Asking, decide_deployment, ever_fits_deployment, still_f
 use super::draw::Draw;
 use super::filter::{self, Verdict};
 use super::fit::{self, GpuChoice, Load};
-use super::options::{GangRule, SchedulerOptions, Ties};
+use super::offers;
+use super::options::{GangPlaces, SchedulerOptions, Ties};
 use super::row::{Grouping, Row, ideal_rows, rows};
 use super::scorer;
 use crate::event::{Histogram, Reason, Refusal};
@@ -49,6 +50,9 @@ pub fn decide_for(
     grouping: Grouping,
     keep: usize,
 ) -> Decision {
+    if demand.requirements.is_some() {
+        return offers::decide(&options.offers, demand, fleet, grouping, keep);
+    }
     if let Some(deployment) = &demand.deployment {
         return decide_deployment(&options.deployments, demand, deployment, fleet, asking, keep);
     }
@@ -57,7 +61,7 @@ pub fn decide_for(
     let verdicts = judge(options, demand, &rows);
     let candidates = match &demand.pick {
         Some(pick @ Pick::AllGpus(_)) => picked_gpus(options, demand, fleet, pick, (&rows, &verdicts), choice),
-        _ if options.gangs == GangRule::Consolidate && demand.gang != Gang::Spread => {
+        _ if options.gangs == GangPlaces::Consolidate && demand.gang != Gang::Spread => {
             consolidated(options, demand, (&rows, &verdicts), choice).into_iter().collect()
         }
         _ if demand.tasks == 1 => {
@@ -84,6 +88,9 @@ pub fn decide_for(
 
 /// Whether the demand would fit if every node were ready, whole and empty.
 pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
+    if demand.requirements.is_some() {
+        return offers::ever_fits(&options.offers, demand, fleet);
+    }
     if let Some(deployment) = &demand.deployment {
         return ever_fits_deployment(&options.deployments, demand, deployment, fleet);
     }
@@ -103,6 +110,9 @@ pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
 
 /// Whether a placement decided earlier still passes every filter and still has its room.
 pub fn still_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, placement: &Placement) -> bool {
+    if demand.requirements.is_some() {
+        return offers::still_fits(&options.offers, demand, fleet, placement);
+    }
     if let Some(deployment) = &demand.deployment {
         return still_fits_deployment(&options.deployments, demand, deployment, fleet, placement);
     }
@@ -130,7 +140,10 @@ fn has_room(row: &Row, claim: &NodeClaim) -> bool {
 
 /// Each row's verdict after all filters.
 pub(super) fn judge(options: &SchedulerOptions, demand: &Demand, rows: &[Row]) -> Vec<Verdict> {
-    let mut verdicts = vec![Verdict::Fit; rows.len()];
+    // What belongs to a fleet of instances is given out in blocks, to jobs that require them.
+    let is_free = |row: &Row| row.shape.instance.is_none();
+    let verdict = |row| if is_free(row) { Verdict::Fit } else { Verdict::Never(Reason::InFleet) };
+    let mut verdicts: Vec<Verdict> = rows.iter().map(verdict).collect();
     for stage in &options.filters {
         filter::apply(stage, options.gpus, demand, rows, &mut verdicts);
     }
@@ -147,7 +160,7 @@ fn histogram(rows: &[Row], verdicts: &[Verdict]) -> Histogram {
 }
 
 pub(super) fn claim(node: NodeId, load: Load) -> NodeClaim {
-    NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus }
+    NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus, blocks: SmallVec::new() }
 }
 
 /// The best nodes for one task, best first, and the rows that they are in.

@@ -4,6 +4,7 @@ use super::decide::{Decision, decide, judge};
 use super::deployment::{NodeFound, findings};
 use super::filter::{self, Verdict};
 use super::fit;
+use super::offers;
 use super::options::{FilterName, SchedulerOptions, ScorerName};
 use super::row::{Grouping, Row, rows};
 use super::scorer;
@@ -61,7 +62,10 @@ pub fn examine(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Ex
         return examine_deployment(options, demand, deployment, fleet);
     }
     let rows = rows(fleet, demand, Grouping::EachNode);
-    let verdicts = judge(options, demand, &rows);
+    let verdicts = match demand.requirements {
+        Some(_) => offers::judge(&options.offers, demand, fleet, &rows),
+        None => judge(options, demand, &rows),
+    };
     let nodes = rows.iter().zip(verdicts).map(|(row, verdict)| find(options, demand, fleet, row, verdict)).collect();
     Examination { decision: decide(options, demand, fleet, Grouping::EachNode, usize::MAX), nodes }
 }
@@ -115,6 +119,18 @@ fn memory_shortage(found: &NodeFound) -> Vec<Shortage> {
 }
 
 fn find(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, row: &Row, verdict: Verdict) -> NodeFinding {
+    if demand.requirements.is_some() {
+        return NodeFinding {
+            node: row.first(),
+            verdict,
+            refusals: Vec::new(),
+            gpus: Vec::new(),
+            shortages: Vec::new(),
+            capacity: u32::from(verdict.is_fit()),
+            scores: Vec::new(),
+            total: Score::ZERO,
+        };
+    }
     let mut refusals = Vec::new();
     for stage in &options.filters {
         let mut alone = [Verdict::Fit];

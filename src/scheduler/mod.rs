@@ -13,6 +13,7 @@ mod filter;
 mod fit;
 mod fragment;
 mod memo;
+pub mod offers;
 mod options;
 mod queue;
 mod ranking;
@@ -27,7 +28,7 @@ pub use draw::Draw;
 pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use options::{
-    Backfill, Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey,
+    Backfill, Discipline, Exemption, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits, OrderKey,
     SchedulerOptions, ScorerName, Ties, Unfit, WeightedScorer,
 };
 pub use queue::{Entry, QueueKey, WaitQueue};

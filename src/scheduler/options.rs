@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::deployment::DeploymentOptions;
+use super::offers::OfferOptions;
 use super::target::Target;
 
 /// The scheduler's part of a profile. Each list is run in the order written.
@@ -21,9 +22,11 @@ pub struct SchedulerOptions {
     pub scorers: Vec<WeightedScorer>,
     /// Which of several nodes of the highest score is taken.
     pub ties: Ties,
-    pub gangs: GangRule,
+    pub gangs: GangPlaces,
     pub gpus: GpuOrder,
     pub never_fits: NeverFits,
+    /// For jobs that require instances of fleets.
+    pub offers: OfferOptions,
     pub unfit: Unfit,
     /// What is expected to come, for scorers that look ahead. Where a profile leaves it out, it is that of the workload
     /// that is rehearsed: see [`Target::of`].
@@ -262,7 +265,7 @@ pub enum Lines {
 /// On which nodes the tasks of a gang lie, where the demand leaves it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum GangRule {
+pub enum GangPlaces {
     /// As the demand says: anywhere in the order of preference, spread, or packed.
     Demand,
     /// Helios' (`super::consolidate`).

@@ -19,7 +19,7 @@ use super::filter::{self, Verdict};
 use super::fit::{self, GpuChoice, Load};
 use super::fragment::{self, Free};
 use super::memo::FragmentMemo;
-use super::options::{FilterName, GangRule, GpuOrder, SchedulerOptions, ScorerName, Ties};
+use super::options::{FilterName, GangPlaces, GpuOrder, SchedulerOptions, ScorerName, Ties};
 use super::row::{Row, row_of_class};
 use super::scorer;
 use crate::event::{Histogram, Reason, Refusal};
@@ -129,7 +129,7 @@ impl Rankings {
                 let row = row_of_class(fleet.class(place.class));
                 let load = load(options, demand, &row, fleet.class(place.class), draw, memo);
                 let placement = Placement::new([claim(place.node.0, load)].into());
-                let score = if options.gangs == GangRule::Consolidate { Score::ZERO } else { place.score };
+                let score = if options.gangs == GangPlaces::Consolidate { Score::ZERO } else { place.score };
                 Decision::Place(vec![Candidate { placement, score }])
             }
             None => {
@@ -144,10 +144,11 @@ impl Rankings {
 /// Demands of one node that are placed by verdicts and scores of single rows alone.
 fn has_ranking(options: &SchedulerOptions, demand: &Demand) -> bool {
     let on_one_node = match options.gangs {
-        GangRule::Demand => demand.tasks == 1,
-        GangRule::Consolidate => demand.gang != Gang::Spread,
+        GangPlaces::Demand => demand.tasks == 1,
+        GangPlaces::Consolidate => demand.gang != Gang::Spread,
     };
-    demand.pick.is_none() && demand.deployment.is_none() && options.ties == Ties::First && on_one_node
+    let is_plain = demand.pick.is_none() && demand.deployment.is_none() && demand.requirements.is_none();
+    is_plain && options.ties == Ties::First && on_one_node
 }
 
 /// Whether each node that could take part of a gang would hold all of it if it were empty: what none could hold is
@@ -312,7 +313,7 @@ fn judge(
             return Standing::No(reason);
         }
     }
-    if options.gangs == GangRule::Consolidate {
+    if options.gangs == GangPlaces::Consolidate {
         let room = consolidate::room(demand, options.gpus, &row);
         // The least room that will do is the best.
         return if room < demand.tasks {

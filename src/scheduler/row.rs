@@ -79,10 +79,7 @@ impl Row<'_> {
 /// The rows of a fleet for one demand. Every node is in one row, and only one.
 pub fn rows<'a>(fleet: &'a Fleet, demand: &Demand, grouping: Grouping) -> Vec<Row<'a>> {
     let Some(pick) = &demand.pick else {
-        return match grouping {
-            Grouping::Classes => fleet.classes().map(|(_, class)| class_row(class, class.len(), true)).collect(),
-            Grouping::EachNode => fleet.iter().map(|(id, _)| node_row(fleet, id, true, None)).collect(),
-        };
+        return all_rows(fleet, grouping);
     };
     if grouping == Grouping::EachNode {
         let row = |id| node_row(fleet, id, pick.allows_node(id), gpus_on(pick, id));
@@ -98,6 +95,14 @@ pub fn rows<'a>(fleet: &'a Fleet, demand: &Demand, grouping: Grouping) -> Vec<Ro
     }
     rows.extend(picked.iter().map(|id| node_row(fleet, *id, true, gpus_on(pick, *id))));
     rows
+}
+
+/// The rows of a fleet without a pick.
+pub fn all_rows(fleet: &Fleet, grouping: Grouping) -> Vec<Row<'_>> {
+    match grouping {
+        Grouping::Classes => fleet.classes().map(|(_, class)| class_row(class, class.len(), true)).collect(),
+        Grouping::EachNode => fleet.iter().map(|(id, _)| node_row(fleet, id, true, None)).collect(),
+    }
 }
 
 /// One node for one demand, as [`rows`] would have it under [`Grouping::EachNode`].

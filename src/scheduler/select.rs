@@ -2,6 +2,7 @@
 
 use super::decide::judge;
 use super::filter::Verdict;
+use super::offers;
 use super::options::SchedulerOptions;
 use super::row::row_of;
 use crate::fleet::Fleet;
@@ -63,5 +64,8 @@ fn judge_gpu(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, gpu: Gp
 }
 
 fn judge_alone(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: NodeId) -> Verdict {
+    if demand.requirements.is_some() {
+        return offers::judge(&options.offers, demand, fleet, std::slice::from_ref(&row_of(fleet, demand, node)))[0];
+    }
     judge(options, demand, std::slice::from_ref(&row_of(fleet, demand, node)))[0]
 }

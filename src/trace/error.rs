@@ -45,6 +45,12 @@ pub enum TraceError {
     #[error("trace {trace} has no {what} `{name}`; {}", hint(nearest, valid))]
     UnknownList { trace: String, what: &'static str, name: String, nearest: Option<String>, valid: String },
 
+    #[error("trace {trace} holds no tasks: use it as the `usage` of a job")]
+    NoTasks { trace: String },
+
+    #[error("trace {trace} says nothing of what GPUs did")]
+    NoUsage { trace: String },
+
     #[error("trace {trace} says nothing of its nodes")]
     NoNodes { trace: String },
 

@@ -64,6 +64,8 @@ pub enum Format {
     /// Philly as the Pollux artifact has it.
     Philly,
     Tiresias,
+    /// Archives with a table of the GPU use of pods in them.
+    Genai,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +73,10 @@ pub enum Format {
 pub enum Holds {
     Tasks,
     Nodes,
+    /// GPU utilization over time.
+    Utilization,
+    /// GPU memory in use over time.
+    Memory,
 }
 
 impl Index {
@@ -127,11 +133,24 @@ impl TraceEntry {
         self.list(Holds::Nodes, "list of nodes", list)
     }
 
+    /// The file of GPU utilization.
+    pub fn utilization(&self) -> Result<&TraceFile, TraceError> {
+        self.of_kind(Holds::Utilization).next().ok_or_else(|| TraceError::NoUsage { trace: self.name.clone() })
+    }
+
+    /// The file of GPU memory, where there is one.
+    pub fn memory(&self) -> Option<&TraceFile> {
+        self.of_kind(Holds::Memory).next()
+    }
+
     fn of_kind(&self, holds: Holds) -> impl Iterator<Item = &TraceFile> + Clone {
         self.files.iter().filter(move |file| file.holds == holds)
     }
 
     fn list(&self, holds: Holds, what: &'static str, list: Option<&str>) -> Result<&TraceFile, TraceError> {
+        if holds == Holds::Tasks && self.of_kind(holds).next().is_none() {
+            return Err(TraceError::NoTasks { trace: self.name.clone() });
+        }
         let found = match list {
             None => self.of_kind(holds).next(),
             Some(name) => self.of_kind(holds).find(|file| file.list == name),
@@ -151,8 +170,8 @@ impl TraceEntry {
         if let Some(name) = names.into_iter().find(|name| !is_plain_name(name)) {
             return Some(format!("`{name}` is not a plain name of letters, digits, `.`, `_` and `-`"));
         }
-        if self.of_kind(Holds::Tasks).next().is_none() {
-            return Some("no file holds its tasks".to_string());
+        if self.of_kind(Holds::Tasks).chain(self.of_kind(Holds::Utilization)).next().is_none() {
+            return Some("no file holds its tasks, nor the use of GPUs".to_string());
         }
         let mut seen = BTreeSet::new();
         for file in &self.files {
@@ -221,7 +240,7 @@ mod tests {
         let told = index.trace("opneb").unwrap_err().to_string();
         assert_eq!(told, "unknown trace `opneb`; did you mean `openb`?");
         let told = index.trace("philly").unwrap_err().to_string();
-        assert_eq!(told, "unknown trace `philly`; expected one of gaia, openb");
+        assert_eq!(told, "unknown trace `philly`; expected one of gaia, openb, genai-2026");
         let told = index.trace("openb").unwrap().tasks(Some("cpu30")).unwrap_err().to_string();
         assert_eq!(told, "trace openb has no list of tasks `cpu30`; did you mean `cpu300`?");
         let told = index.trace("gaia").unwrap().nodes(None).unwrap_err().to_string();

@@ -4,6 +4,7 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use super::error::TraceError;
+use super::genai;
 use super::helios;
 use super::index::{Format, Index};
 use super::locate::{Located, Roots, locate};
@@ -13,6 +14,7 @@ use super::sum::Summing;
 use super::swf;
 use super::text;
 use super::tiresias;
+use crate::workload::Series;
 
 const BUFFER_BYTES: usize = 128 * 1024;
 
@@ -26,6 +28,7 @@ pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
         Format::Helios => helios::read_tasks_from(&located.path, input),
         Format::Philly => helios::read_philly_from(&located.path, input),
         Format::Tiresias => tiresias::read_tasks_from(&located.path, input),
+        Format::Genai => Err(TraceError::NoTasks { trace: name.to_string() }),
     })
 }
 
@@ -34,7 +37,7 @@ pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
     let entry = index.trace(name)?;
     let located = locate(roots, entry, entry.nodes(list)?)?;
     checked(name, &located, |input| match entry.format {
-        Format::Swf => Err(TraceError::NoNodes { trace: name.to_string() }),
+        Format::Swf | Format::Genai => Err(TraceError::NoNodes { trace: name.to_string() }),
         Format::Openb => openb::read_nodes_from(&located.path, input),
         Format::Helios | Format::Philly => helios::read_nodes_from(&located.path, input),
         Format::Tiresias => tiresias::read_nodes_from(&located.path, input),
@@ -49,13 +52,14 @@ pub fn read_tasks(format: Format, path: &Path) -> Result<TaskTrace, TraceError> 
         Format::Helios => helios::read_tasks(path),
         Format::Philly => helios::read_philly(path),
         Format::Tiresias => tiresias::read_tasks(path),
+        Format::Genai => Err(TraceError::NoTasks { trace: path.display().to_string() }),
     }
 }
 
 /// The nodes of a file of this format, wherever it is.
 pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> {
     match format {
-        Format::Swf => Err(TraceError::NoNodes { trace: path.display().to_string() }),
+        Format::Swf | Format::Genai => Err(TraceError::NoNodes { trace: path.display().to_string() }),
         Format::Openb => openb::read_nodes(path),
         Format::Helios | Format::Philly => helios::read_nodes(path),
         Format::Tiresias => tiresias::read_nodes(path),
@@ -65,6 +69,19 @@ pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> 
 /// The bytes of a file, uncompressed if it is compressed.
 pub fn open_file(path: &Path) -> Result<Box<dyn Read>, TraceError> {
     text::open(path)
+/// What the GPUs of the trace `name` did, each by its name and in the order of these; refused if a sum is not the index's.
+pub fn load_usage(index: &Index, roots: &Roots, name: &str) -> Result<Vec<(String, Series)>, TraceError> {
+    let entry = index.trace(name)?;
+    let located = locate(roots, entry, entry.utilization()?)?;
+    let duty_cycles = checked(name, &located, |input| genai::read_duty_cycles(&located.path, input))?;
+    let memory = match entry.memory() {
+        None => genai::Pods::new(),
+        Some(file) => {
+            let located = locate(roots, entry, file)?;
+            checked(name, &located, |input| genai::read_memory(&located.path, input))?
+        }
+    };
+    Ok(genai::series(duty_cycles, &memory))
 }
 
 fn checked<T>(

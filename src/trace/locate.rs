@@ -275,7 +275,7 @@ mod tests {
         let roots = Roots { carried: Some(repository()), ..Roots::default() };
         let listed = list(&Index::built_in(), &roots);
         let here: Vec<(&str, usize, usize)> = listed.iter().map(|l| (l.trace.as_str(), l.here, l.files)).collect();
-        assert_eq!(here, [("gaia", 1, 1), ("openb", 0, 11)]);
+        assert_eq!(here, [("gaia", 1, 1), ("openb", 0, 11), ("genai-2026", 0, 2)]);
         assert!(listed[0].to_string().starts_with("gaia (4.6MiB, here)\n  three months of "));
         assert!(listed[1].to_string().starts_with("openb (5.2MiB, not here; `dryrack trace get openb`)\n"));
     }

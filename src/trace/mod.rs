@@ -11,6 +11,7 @@
 //! | for | call |
 //! | --- | --- |
 //! | a trace by name, checked | [`load_tasks`], [`load_nodes`] |
+//! | what GPUs did | [`load_usage`], [`read_usage_csv`] |
 //! | a file by path | [`read_tasks`], [`read_nodes`], [`swf::read_file`], [`openb::read_tasks`], [`openb::read_nodes`] |
 //! | one row at a time | [`swf::SwfReader`], [`openb::PodReader`], [`openb::NodeReader`] |
 //! | `dryrack trace get`, `verify`, `list` | [`get`], [`verify`], [`list`] |
@@ -19,6 +20,7 @@ mod date;
 mod decimal;
 mod error;
 mod fetch;
+mod genai;
 pub mod helios;
 mod index;
 mod load;
@@ -31,13 +33,15 @@ mod table;
 mod tally;
 mod text;
 pub mod tiresias;
+mod usage_csv;
 
 pub use date::parse as parse_date;
 pub use error::TraceError;
 pub use fetch::{Got, GotFile, How, get};
 pub use index::{Format, Holds, Index, TraceEntry, TraceFile};
-pub use load::{load_nodes, load_tasks, open_file, read_nodes, read_tasks};
+pub use load::{load_nodes, load_tasks, load_usage, open_file, read_nodes, read_tasks};
 pub use locate::{Checked, FileCheck, FileState, Listed, Located, Roots, list, locate, verify};
 pub use row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
 pub use swf::SwfHeader;
 pub use tally::{Fate, Oddity, Tally};
+pub use usage_csv::{UsageRecording, read_usage_csv};

@@ -4,7 +4,7 @@ use crate::rng::Stream;
 use crate::units::{Permille, SimDuration, SimTime};
 
 /// How jobs come. A rate is given as the mean time between two of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// So long apart, the first at once.
     Every(SimDuration),
@@ -27,6 +27,14 @@ pub enum Arrivals {
         /// By how much of the mean the rate rises and falls; at most the whole.
         swing: Permille,
     },
+    /// A Poisson process whose rate has a weight for each hour, by thinning too: 24 of a day or 168 of a week, the first
+    /// from midnight, where a run begins.
+    Hourly {
+        /// Of the whole day or week.
+        gap: SimDuration,
+        /// Of which only the proportions count; not all of them nothing.
+        weights: Vec<u64>,
+    },
 }
 
 /// One of the two states of bursty arrivals.
@@ -37,11 +45,12 @@ pub struct Spell {
     pub lasts: SimDuration,
 }
 
+const HOUR: SimDuration = SimDuration::from_secs(3_600);
 const DAY: SimDuration = SimDuration::from_secs(86_400);
 
 impl Arrivals {
     /// The instants from `from` to before `until`, at most `most` of them.
-    pub fn times(self, stream: &mut Stream, from: SimTime, until: SimTime, most: usize) -> Vec<SimTime> {
+    pub fn times(&self, stream: &mut Stream, from: SimTime, until: SimTime, most: usize) -> Vec<SimTime> {
         let mut times = Vec::new();
         let mut process = Process { arrivals: self, at: from, busy: false, switch: None, is_first: true };
         while times.len() < most {
@@ -55,8 +64,8 @@ impl Arrivals {
     }
 }
 
-struct Process {
-    arrivals: Arrivals,
+struct Process<'a> {
+    arrivals: &'a Arrivals,
     at: SimTime,
     busy: bool,
     /// When the present spell ends.
@@ -64,9 +73,9 @@ struct Process {
     is_first: bool,
 }
 
-impl Process {
+impl Process<'_> {
     fn next(&mut self, stream: &mut Stream) -> SimTime {
-        match self.arrivals {
+        match *self.arrivals {
             Arrivals::Every(gap) => {
                 let later = if std::mem::take(&mut self.is_first) { SimDuration::ZERO } else { gap };
                 self.at = self.at.saturating_add(later);
@@ -74,6 +83,7 @@ impl Process {
             Arrivals::Poisson { gap } => self.at = self.at.saturating_add(stream.exponential(gap)),
             Arrivals::Bursty { quiet, busy } => self.next_of_spells(stream, quiet, busy),
             Arrivals::Daily { gap, peak, swing } => self.next_of_day(stream, gap, peak, swing),
+            Arrivals::Hourly { gap, ref weights } => self.next_of_hours(stream, gap, weights),
         }
         self.at
     }
@@ -95,6 +105,20 @@ impl Process {
         }
     }
 
+    fn next_of_hours(&mut self, stream: &mut Stream, gap: SimDuration, weights: &[u64]) {
+        let (sum, most) = (weights.iter().sum::<u64>() as f64, weights.iter().copied().max().unwrap_or(0));
+        assert!(most > 0, "something comes in some hour");
+        // The mean weight is to the largest as the shortest gap is to the mean one.
+        let shortest = gap.as_nanos() as f64 * (sum / weights.len() as f64 / most as f64);
+        loop {
+            self.at = self.at.saturating_add(stream.exponential(SimDuration::from_nanos(shortest as u64)));
+            let hour = self.at.as_nanos() / HOUR.as_nanos() % weights.len() as u64;
+            if stream.between(0, most - 1) < weights[hour as usize] || self.at == SimTime::MAX {
+                return;
+            }
+        }
+    }
+
     fn next_of_day(&mut self, stream: &mut Stream, gap: SimDuration, peak: SimDuration, swing: Permille) {
         let swing = f64::from(swing.get()) / 1000.0;
         let most = SimDuration::from_nanos((gap.as_nanos() as f64 / (1.0 + swing)) as u64);
@@ -113,8 +137,6 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const HOUR: SimDuration = SimDuration::from_secs(3600);
 
     fn times(arrivals: Arrivals, days: u64) -> Vec<SimTime> {
         let mut stream = Stream::new(1, "test", 0);
@@ -146,6 +168,20 @@ mod tests {
         let part = found.iter().filter(around).count() as f64 / total;
         let error = (0.43006 * 0.56994 / total).sqrt();
         assert!((part - 0.43006).abs() < 3.0 * error, "{part}");
+    }
+
+    /// Weights 3 from 9 to 12, 1 from 12 to 17 and else nothing: 14 in all, so 9/14 of a day come in the first three hours.
+    #[test]
+    fn an_hour_has_the_part_of_its_weight() {
+        let weights = (0..24).map(|hour| if (9..12).contains(&hour) { 3 } else { u64::from((12..17).contains(&hour)) });
+        let gap = SimDuration::from_secs(360);
+        let found = times(Arrivals::Hourly { gap, weights: weights.collect() }, 400);
+        let total = found.len() as f64;
+        assert!((total - 96_000.0).abs() < 3.0 * 96_000f64.sqrt(), "{total}");
+        let hour = |at: &SimTime| at.as_nanos() / HOUR.as_nanos() % 24;
+        assert!(found.iter().all(|at| (9..17).contains(&hour(at))));
+        let part = found.iter().filter(|at| hour(at) < 12).count() as f64 / total;
+        assert!((part - 9.0 / 14.0).abs() < 3.0 * (45.0 / 196.0 / total).sqrt(), "{part}");
     }
 
     /// 2 h at 2 an hour and 20 min at 40 an hour: 7.4286 an hour in the mean. The number in one cycle of 2.3333 h has the

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::deployment::Deployment;
+use super::requirements::Requirements;
 use crate::catalog::{CpuArch, Os};
 use crate::ids::{GpuId, NodeId};
 use crate::units::{Bytes, GpuShare, MilliCpu};
@@ -23,6 +24,9 @@ pub struct Demand {
     pub pick: Option<Pick>,
     /// A model to be served: what it takes follows from the model, and `task` says nothing.
     pub deployment: Option<Arc<Deployment>>,
+    /// What each task requires of an instance of a fleet: it takes blocks, and `task` says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requirements: Option<Arc<Requirements>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -130,7 +134,7 @@ impl Pick {
 impl Demand {
     /// One such task, anywhere.
     pub fn of(task: TaskDemand) -> Demand {
-        Demand { tasks: 1, task, gang: Gang::Anywhere, pick: None, deployment: None }
+        Demand { tasks: 1, task, gang: Gang::Anywhere, pick: None, deployment: None, requirements: None }
     }
 }
 

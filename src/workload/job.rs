@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::demand::Demand;
 use super::mishap::Mishaps;
+use super::sampling::Sampling;
+use super::terms::RunTerms;
+use super::usage::Usage;
+use super::utilization::UtilizationOverrides;
 use crate::units::{Permille, SimDuration, SimTime};
 
 /// What the control plane is told at submission.
@@ -31,6 +35,11 @@ pub struct JobSpec {
     pub retry: Option<RetryPolicy>,
     /// What becomes of it if what it picks by hand could not be selected when it comes.
     pub unselectable: Unselectable,
+    /// How its nodes are started, ended and tried again together; read where the profile has runs.
+    #[serde(default, skip_serializing_if = "RunTerms::is_default")]
+    pub terms: RunTerms,
+    /// What its configuration says of the utilization policy, over the profile.
+    pub utilization: UtilizationOverrides,
 }
 
 /// What a pick leads to that a front end would have greyed out.
@@ -91,6 +100,9 @@ pub struct Course {
     pub stop: SimDuration,
     /// What may go wrong by chance.
     pub mishaps: Mishaps,
+    /// What its GPUs do; without it they are never sampled.
+    pub usage: Option<Arc<Usage>>,
+    pub sampling: Arc<Sampling>,
 }
 
 /// How a run that ends by itself ends.
@@ -114,6 +126,8 @@ impl Default for Course {
             failing_starts: 0,
             stop: SimDuration::ZERO,
             mishaps: Mishaps::default(),
+            usage: None,
+            sampling: Arc::default(),
         }
     }
 }

@@ -4,18 +4,32 @@
 //! only the simulated world knows. Must never know of a node's state, nor hold a control plane's bookkeeping.
 
 mod arrivals;
+mod batch;
 mod demand;
 mod deployment;
 mod job;
 mod mishap;
+mod range_text;
+mod requirements;
+mod sampling;
+mod terms;
+mod usage;
 mod utilization;
 
 pub use crate::catalog::Category;
 pub use arrivals::{Arrivals, Spell};
+pub use batch::Batch;
 pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
 pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};
+pub use range_text::{Bound, RangeError, check_range, parse_range};
+pub use requirements::{Bounds, CreationPolicy, GpuRequirements, Requirements, SpotPolicy};
+pub use sampling::{ProbeFate, SampleFate, Sampling};
+pub use terms::{EventRetry, RetryEvent, RunTerms, StartupOrder, StopCriteria};
+pub use usage::{
+    GpuUsage, Phase as UsagePhase, Phases, Reading, Series, Shape, Usage, UsageRow, utilization_of_percent,
+};
 pub use utilization::{
     AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, PolicySource, SampleFault, UtilizationOverrides,
     UtilizationPolicy, UtilizationRule,

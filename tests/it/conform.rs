@@ -3,6 +3,7 @@
 use assert_cmd::Command;
 
 const RECORDS: &str = "tests/data/dstack/utilization.jsonl.gz";
+const SEQUENCES: &str = "tests/data/dstack/sequences.jsonl.gz";
 
 fn conform(args: &[&str]) -> (i32, String, String) {
     let mut command = Command::cargo_bin("dryrack").expect("it is built");
@@ -18,6 +19,18 @@ pub fn each_recorded_firing_time_is_met_to_the_second() {
     // 200 cases, two released versions.
     assert_eq!((&said["records"], &said["asked"], &said["identical"]), (&200.into(), &400.into(), &400.into()));
     assert_eq!(said["classes"].as_array().map(Vec::len), Some(26), "13 kinds of two versions");
+}
+
+/// 500 decisions of nodes, 1336 changes of runs, and how everything stands at the end, in 20 sequences.
+pub fn each_recorded_sequence_is_followed_through_the_control_plane() {
+    let (code, said, _) = conform(&[SEQUENCES, "--format", "json"]);
+    assert_eq!(code, 0, "{said}");
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((&said["records"], &said["asked"], &said["identical"]), (&20.into(), &20.into(), &20.into()));
+    let (code, said, _) = conform(&[SEQUENCES, "--profile", "dstack"]);
+    assert!(code == 1 && said.contains("decision"), "what is mended decides otherwise: {said}");
+    let (code, said, _) = conform(&[SEQUENCES, "--profile", "first-fit"]);
+    assert!(code == 1 && said.contains("no runs"), "{said}");
 }
 
 /// The counts are those of the files' source, see `tests/data/gpustack/SOURCE.md`.
@@ -50,6 +63,20 @@ pub fn a_listed_defect_is_mended_in_the_default_profile() {
     assert!(line.contains("refuses and should not"), "{line}");
 }
 
+pub fn each_recorded_match_and_each_region_is_met() {
+    let records = ["tests/data/dstack/matching.jsonl.gz", "tests/data/dstack/regions.jsonl.gz"];
+    let (code, said, _) = conform(&[records[0], records[1], "--format", "json"]);
+    assert_eq!(code, 0, "{said}");
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    // 150 cases of three released versions, and 40 of one.
+    assert_eq!((&said["records"], &said["asked"], &said["identical"]), (&190.into(), &490.into(), &490.into()));
+    // What the fix of dstack 2650 changed shows: 53 of the cases are of several nodes.
+    let (code, said, _) = conform(&[records[0], "--profile", "dstack-0.22.5", "--at-least", "100%"]);
+    assert_eq!(code, 0, "{said}");
+    let (code, ..) = conform(&[records[0], "--profile", "dstack", "--at-least", "100%"]);
+    assert_eq!(code, 1, "the defects that are mended are recorded");
+}
+
 pub fn answers_are_held_against_the_profile_of_one_version_or_against_any() {
     let (code, said, _) = conform(&[RECORDS, "--profile", "dstack-0.19.10"]);
     assert!(code == 0 && said.contains("all                                       200        200   100%"), "{said}");
@@ -71,6 +98,8 @@ pub fn a_recorded_decision_tells_an_option_apart() {
     let untold = "no scenario and no record tells policies.utilization.rule of dstack-0.22.5 apart";
     assert!(test(&[]).contains(untold));
     assert!(!test(&["--records", RECORDS]).contains(untold));
+    let of_runs = |said: &str| said.lines().filter(|line| line.contains("tells runs.")).count();
+    assert_eq!((of_runs(&test(&[])), of_runs(&test(&["--records", SEQUENCES]))), (3, 0));
 }
 
 pub fn a_wrong_record_is_told_with_its_line_and_nothing_is_counted() {

@@ -11,10 +11,13 @@ mod literature;
 mod mistakes;
 mod openb;
 mod oracle;
+mod policy;
+mod policy_oracle;
 mod report;
 mod runner;
 mod schema;
 mod selection;
+mod sequences;
 mod small_world;
 mod swf_samples;
 mod tidy;
@@ -78,10 +81,16 @@ fn main() {
             what_was_odd_in_a_trace_is_said,
             two_profiles_are_compared_option_by_option,
         }
+        Nothing: sequences {
+            every_recorded_sequence_is_met_by_the_profile_of_its_release,
+            a_profile_without_the_faults_of_its_release_does_not_meet_them,
+        }
         Nothing: conform {
             each_recorded_firing_time_is_met_to_the_second,
+            each_recorded_sequence_is_followed_through_the_control_plane,
             each_recorded_placement_of_a_model_is_met,
             a_listed_defect_is_mended_in_the_default_profile,
+            each_recorded_match_and_each_region_is_met,
             answers_are_held_against_the_profile_of_one_version_or_against_any,
             a_recorded_decision_tells_an_option_apart,
             a_wrong_record_is_told_with_its_line_and_nothing_is_counted,
@@ -96,6 +105,16 @@ fn main() {
             the_files_of_a_run_are_replaced_together,
             a_carried_trace_is_found_from_any_folder,
         }
+        Nothing: policy {
+            every_form_of_the_page_of_usage_and_policies_holds,
+        }
+        Nothing: policy_oracle {
+            the_machine_agrees_with_its_definition_on_random_series,
+            it_is_neither_early_nor_late_at_any_interval_up_to_the_window,
+        }
+        Time: policy_oracle {
+            slow_the_machine_agrees_with_its_definition_on_100_000_random_series,
+        }
         Nothing: schema {
             the_committed_schema_is_the_one_that_is_printed,
             every_scenario_is_valid_under_the_schema,
@@ -109,6 +128,7 @@ fn main() {
             tap_has_a_point_for_each_run,
             junit_is_the_same_twice_and_has_every_verdict,
             a_baseline_names_the_first_decision_that_a_change_altered,
+            a_baseline_tells_what_is_not_there_any_more,
             a_change_of_a_file_runs_it_again,
         }
         Xmllint: runner {
@@ -134,7 +154,7 @@ fn main() {
             reasons_cancellations_and_judgements_are_told,
         }
         Nothing: selection {
-            what_is_offered_fits_and_what_is_refused_does_not_in_random_worlds,
+            what_is_offered_fits_and_what_is_refused_does_not_in_some_random_worlds,
             what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios,
         }
         Nothing: report {
@@ -155,7 +175,7 @@ fn main() {
     for (name, test) in determinism::FAST {
         trials.push(trial(name, Needs::Nothing, test));
     }
-    for (name, test) in determinism::SLOW {
+    for (name, test) in determinism::SLOW.into_iter().chain(selection::SLOW) {
         trials.push(trial(name, Needs::Time, test));
     }
     for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL).chain(traced::ALL) {

@@ -106,7 +106,7 @@ pub fn a_negative_value_is_told_what_was_expected() {
         (&["run", "not_ready.yaml", "--seed", "-1"], "`-1` is negative; expected a whole number"),
         (&["log", "events.jsonl", "--since", "-5s"], "`-5s` is negative; expected a duration"),
         (&["explain", "events.jsonl", "--job", "chat", "--at", "-5s"], "`-5s` is negative; expected a duration"),
-        (&["swarm", "--seeds", "-1..4"], "expected two numbers such as 0..2000"),
+        (&["swarm", "--seeds", "-1..4"], "expected two numbers such as 1..2000"),
         (&["test", ".", "--threads", "-1"], "-1 is not in 1..=256"),
     ] {
         let said = stderr(dir.path(), args, 2);

@@ -215,6 +215,36 @@ baseline: 0 as stored, 1 changed
     stdout(dir.path(), &["test", ".", "--baseline", "base"], 0);
 }
 
+pub fn a_baseline_tells_what_is_not_there_any_more() {
+    let dir = scenario();
+    let text = "scenario: Two cells\nmatrix: {profile: [fifo, spread]}\nnodes: [{name: a, cpus: 2}]\n\
+                jobs: [{name: j, cpus: 1, duration: 1m}]\nexpect: [{name: ends, job: j, is: completed}]\n";
+    std::fs::create_dir(dir.path().join("more")).expect("a folder of our own");
+    for name in ["more/cells.yaml", "more/moved.yaml"] {
+        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    }
+    stdout(dir.path(), &["test", ".", "--baseline", "base", "--update-baseline"], 0);
+    std::fs::rename(dir.path().join("more/moved.yaml"), dir.path().join("more/here.yaml"))
+        .expect("a folder of our own");
+    std::fs::write(dir.path().join("more/cells.yaml"), text.replace("fifo, ", "")).expect("a folder of our own");
+    let wanted = "
+baseline: 3 as stored, 0 changed, 2 not in it, 2 gone
+  ./more/cells.yaml [profile=fifo]
+    is stored, and is not there any more
+  ./more/moved.yaml
+    is stored, and is not there any more
+";
+    let said = stdout(dir.path(), &["test", ".", "--baseline", "base"], 1);
+    assert!(said.contains(wanted), "{said}");
+    // What was not asked for is not missed.
+    stdout(dir.path(), &["test", "not_ready.yaml", "--baseline", "base"], 0);
+    stdout(dir.path(), &["test", ".", "--filter", "spread", "--baseline", "base"], 0);
+    stdout(dir.path(), &["test", ".", "--baseline", "base", "--update-baseline"], 0);
+    assert!(!dir.path().join("base/more/moved.yaml.baseline").exists());
+    let said = stdout(dir.path(), &["test", ".", "--baseline", "base"], 0);
+    assert!(said.contains("\nbaseline: 5 as stored, 0 changed\n"), "{said}");
+}
+
 pub fn a_change_of_a_file_runs_it_again() {
     use std::io::BufRead;
     let dir = scenario();

@@ -11,7 +11,10 @@ use dryrack::event::{FORMAT_VERSION, LogHeader};
 use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
 use dryrack::report::{LogWriter, RunAccount, write_jobs_csv};
 use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
+use dryrack::workload::{
+    Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, RunTerms, TaskDemand, Unselectable,
+    UtilizationOverrides,
+};
 
 pub fn node(name: &str) -> InitialNode {
     let gpu = GpuShape::of("l4", Bytes::from_gib(24));
@@ -28,6 +31,7 @@ pub fn node(name: &str) -> InitialNode {
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     };
     let spec = NodeSpec { name: name.into(), shape: Arc::new(shape) };
     InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files: ModelFiles::default() }
@@ -49,6 +53,8 @@ pub fn arrival(name: &str, at: u64, run: u64) -> Arrival {
         restart: Restart::Never,
         retry: None,
         unselectable: Unselectable::Wait,
+        terms: RunTerms::default(),
+        utilization: UtilizationOverrides::default(),
     };
     let course = Course { run: Some(SimDuration::from_secs(run)), ..Course::default() };
     let recorded_wait = Some(SimDuration::from_secs(5));
@@ -64,6 +70,7 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         source: String::new(),
         seed: 7,
         profile: Arc::new(profile),
+        fleets: Vec::new(),
         nodes: vec![node("alpha")],
         arrivals: vec![arrival("chat", 10, 60), arrival("late", 20, late_run)],
         cancellations: Vec::new(),

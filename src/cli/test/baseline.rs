@@ -63,6 +63,8 @@ pub enum Change {
     /// Nothing is stored of it.
     New,
     Same,
+    /// It is stored, and there is no such scenario, or no such run of it, any more.
+    Gone,
     /// Decides the same, and its log differs all the same.
     LogOnly,
     /// The first decision that differs; `None` where one of them ends.
@@ -93,8 +95,16 @@ struct Stored {
     lines: Vec<String>,
 }
 
-/// Compares every run with the baseline in `dir`, and stores it there if `updates`.
-pub fn compare(dir: &Path, tested: &[Tested], updates: bool) -> Result<Compared, Failure> {
+/// What was asked for: below which paths, and whether tags or filters left something out.
+pub struct Asked<'a> {
+    pub paths: &'a [PathBuf],
+    pub is_whole: bool,
+    pub updates: bool,
+}
+
+/// Compares every run with the baseline in `dir`, and stores it there if that is asked for.
+pub fn compare(dir: &Path, tested: &[Tested], asked: &Asked<'_>) -> Result<Compared, Failure> {
+    let updates = asked.updates;
     if !updates && !dir.is_dir() {
         let why = "is no folder; store a baseline first with --update-baseline";
         return Err(Failure::file(dir, why));
@@ -103,6 +113,15 @@ pub fn compare(dir: &Path, tested: &[Tested], updates: bool) -> Result<Compared,
     for tested in tested {
         let path = place(dir, &tested.file);
         let mut stored = read(&path)?;
+        if asked.is_whole && tested.cases.iter().all(is_run) {
+            let labels: Vec<String> = tested.cases.iter().map(label).collect();
+            let gone: Vec<String> = stored.keys().filter(|known| !labels.contains(known)).cloned().collect();
+            for label in gone {
+                let run = label.trim_start_matches('-').replace(" under ", " reproduced under ");
+                changes.push((format!("{} {}", tested.file.display(), run.trim()), Change::Gone));
+                stored.remove(&label);
+            }
+        }
         for case in tested.cases.iter().filter(|case| is_run(case)) {
             changes.push((case.name(&tested.file), change(stored.get(&label(case)), case)));
         }
@@ -114,7 +133,43 @@ pub fn compare(dir: &Path, tested: &[Tested], updates: bool) -> Result<Compared,
             write(&path, &stored)?;
         }
     }
+    let gone = if asked.is_whole { gone(dir, asked.paths) } else { Vec::new() };
+    for (file, path) in gone {
+        changes.push((file.display().to_string(), Change::Gone));
+        if updates {
+            std::fs::remove_file(&path).map_err(|error| Failure::file(&path, format!("cannot be removed: {error}")))?;
+        }
+    }
     Ok(Compared { changes, was_updated: updates })
+}
+
+/// The scenario files below `paths` of which something is stored and that are not there any more, with where it is
+/// stored.
+fn gone(dir: &Path, paths: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
+    let mut found = Vec::new();
+    let mut open = vec![dir.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(path);
+                continue;
+            }
+            let text = path.to_string_lossy();
+            let Some(stem) = text.strip_suffix(".gz").unwrap_or(&text).strip_suffix(".baseline") else { continue };
+            // Which of the paths it is below is known by where they would be stored.
+            let stem = Path::new(stem);
+            let below = |asked: &PathBuf| Some(asked.join(stem.strip_prefix(place_of_folder(dir, asked)).ok()?));
+            if let Some(file) = paths.iter().filter(|path| path.is_dir()).find_map(below)
+                && !file.exists()
+            {
+                found.push((file, path));
+            }
+        }
+    }
+    found.sort();
+    found
 }
 
 fn is_run(case: &Case) -> bool {
@@ -145,6 +200,12 @@ fn change(stored: Option<&Stored>, case: &Case) -> Change {
 
 /// Where the baseline of a scenario file is, below `dir`.
 fn place(dir: &Path, file: &Path) -> PathBuf {
+    let path = place_of_folder(dir, file);
+    let name = path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
+    path.with_file_name(format!("{name}.baseline"))
+}
+
+fn place_of_folder(dir: &Path, file: &Path) -> PathBuf {
     let mut path = dir.to_path_buf();
     for part in file.components() {
         match part {
@@ -153,8 +214,7 @@ fn place(dir: &Path, file: &Path) -> PathBuf {
             Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
         }
     }
-    let name = path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
-    path.with_file_name(format!("{name}.baseline"))
+    path
 }
 
 fn compressed(path: &Path) -> PathBuf {

@@ -119,6 +119,7 @@ fn comparison(compared: &Compared) -> String {
     for (name, change) in &compared.changes {
         match change {
             Change::Same | Change::New => {}
+            Change::Gone => text.push_str(&format!("  {name}\n    is stored, and is not there any more\n")),
             Change::LogOnly => text.push_str(&format!("  {name}\n    decides the same, and its log differs\n")),
             Change::Decision { number, was, now } => {
                 let told = |line: &Option<String>| line.clone().unwrap_or_else(|| "(nothing more)".to_string());
@@ -128,11 +129,14 @@ fn comparison(compared: &Compared) -> String {
         }
     }
     let (same, new) = (count(|change| *change == Change::Same), count(|change| *change == Change::New));
-    let other = compared.changes.len() - same - new;
+    let gone = count(|change| *change == Change::Gone);
+    let other = compared.changes.len() - same - new - gone;
+    let stored = compared.changes.len() - gone;
+    let gone = if gone > 0 { format!(", {gone} gone") } else { String::new() };
     let new = if new > 0 { format!(", {new} not in it") } else { String::new() };
     let head = match compared.was_updated {
-        true => format!("baseline: {} stored, {other} changed{new}", some(compared.changes.len(), "run")),
-        false => format!("baseline: {same} as stored, {other} changed{new}"),
+        true => format!("baseline: {} stored, {other} changed{new}{gone}", some(stored, "run")),
+        false => format!("baseline: {same} as stored, {other} changed{new}{gone}"),
     };
     format!("\n{head}\n{text}")
 }

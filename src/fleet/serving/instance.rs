@@ -40,7 +40,7 @@ impl GpuKind {
             Some(Vendor::Amd) => GpuKind::Rocm,
             Some(Vendor::Apple) => GpuKind::Mps,
             Some(Vendor::Ascend) => GpuKind::Cann,
-            None => GpuKind::Unknown,
+            Some(Vendor::Intel | Vendor::Tenstorrent) | None => GpuKind::Unknown,
         }
     }
 
@@ -85,7 +85,7 @@ pub struct Part {
 
 /// One replica of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Instance {
+pub struct ServedInstance {
     pub model: ModelKey,
     pub model_name: Arc<str>,
     pub backend: Arc<str>,
@@ -98,7 +98,7 @@ pub struct Instance {
     pub subordinates: SmallVec<[Part; 1]>,
 }
 
-impl Instance {
+impl ServedInstance {
     /// Its nodes, each once, in order.
     pub fn nodes(&self) -> SmallVec<[usize; 4]> {
         let mut nodes: SmallVec<[usize; 4]> =

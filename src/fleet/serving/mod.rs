@@ -6,7 +6,7 @@
 
 mod instance;
 
-pub use instance::{GpuKind, Instance, ModelKey, Part};
+pub use instance::{GpuKind, ModelKey, Part, ServedInstance};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -122,7 +122,7 @@ pub struct Serving {
     hosts: Vec<Host>,
     columns: Columns,
     label_sets: Vec<Arc<Labels>>,
-    instances: Vec<Option<Instance>>,
+    instances: Vec<Option<ServedInstance>>,
     vacant: Vec<usize>,
     by_model: BTreeMap<ModelKey, BTreeSet<usize>>,
 }
@@ -188,17 +188,17 @@ impl Serving {
         &self.label_sets[self.hosts[node].label_set as usize]
     }
 
-    pub fn instance(&self, number: usize) -> &Instance {
+    pub fn instance(&self, number: usize) -> &ServedInstance {
         self.instances[number].as_ref().expect("an instance that is listed is there")
     }
 
     /// The instances that have a part on this node.
-    pub fn instances_on(&self, node: usize) -> impl Iterator<Item = &Instance> {
+    pub fn instances_on(&self, node: usize) -> impl Iterator<Item = &ServedInstance> {
         self.hosts[node].instances.iter().map(|number| self.instance(*number))
     }
 
     /// The instances of one model.
-    pub fn instances_of(&self, model: ModelKey) -> impl Iterator<Item = &Instance> {
+    pub fn instances_of(&self, model: ModelKey) -> impl Iterator<Item = &ServedInstance> {
         self.by_model.get(&model).into_iter().flatten().map(|number| self.instance(*number))
     }
 
@@ -221,7 +221,7 @@ impl Serving {
     }
 
     /// Enters an instance and says its number.
-    pub fn host(&mut self, instance: Instance) -> usize {
+    pub fn host(&mut self, instance: ServedInstance) -> usize {
         let nodes = instance.nodes();
         let model = instance.model;
         let number = match self.vacant.pop() {

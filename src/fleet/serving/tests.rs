@@ -26,8 +26,8 @@ fn part(node: usize, claims: &[(u32, u64)], ram: u64) -> Part {
     Part { node: Some(node), indexes: claims.iter().map(|(index, _)| *index).collect(), claims, ram: ram * GIB }
 }
 
-fn instance(kind: GpuKind, main: Part, subordinates: &[Part]) -> Instance {
-    Instance {
+fn instance(kind: GpuKind, main: Part, subordinates: &[Part]) -> ServedInstance {
+    ServedInstance {
         model: ModelKey(1),
         model_name: "m".into(),
         backend: "vllm".into(),

@@ -39,8 +39,10 @@
 
 mod covered;
 mod dstack;
+mod recording;
 mod ring;
 
+pub use recording::{GpuTime, Judged, judge_recording};
 pub use ring::{MOST_SAMPLES, Sample, ring_samples};
 
 use covered::Covered;

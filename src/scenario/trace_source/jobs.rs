@@ -11,7 +11,10 @@ use crate::scenario::jobs::Draft;
 use crate::scheduler::{Target, TaskShape};
 use crate::trace::{Format, SwfHeader, TaskTrace, TraceTask};
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use crate::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, TaskDemand, Unselectable};
+use crate::workload::{
+    Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, RunTerms, TaskDemand, Unselectable,
+    UtilizationOverrides,
+};
 
 /// The label that names the virtual cluster of a node.
 pub(super) const VC: &str = "vc";
@@ -101,7 +104,7 @@ impl QueueNames<'_> {
 
 fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
     let demand = match format {
-        Format::Swf => processors(task),
+        Format::Swf | Format::Genai => processors(task),
         Format::Openb => pod(task),
         Format::Helios | Format::Philly | Format::Tiresias => whole_gpus(task),
     };
@@ -117,7 +120,9 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
         analyse: false,
         restart: Restart::Never,
         retry: None,
+        utilization: UtilizationOverrides::default(),
         unselectable: Unselectable::Wait,
+        terms: RunTerms::default(),
     }
 }
 

@@ -371,7 +371,7 @@ fn find<'i>(
 }
 
 /// What was read, or `None` after saying why not.
-fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
+pub(super) fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
     match read {
         Ok(read) => Some(read),
         Err(trace::TraceError::NotHere { trace, file, .. }) => {

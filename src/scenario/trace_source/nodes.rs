@@ -31,6 +31,7 @@ pub(super) fn add_node(node: &TraceNode, span: Span, world: &mut World, report: 
         price_per_hour: None,
         rack: None,
         switch: node.switch.as_deref().map(Arc::from),
+        instance: None,
     };
     let name: Arc<str> = Arc::from(node.name.as_str());
     if world.node_names.add(Arc::clone(&name)).is_err() {

@@ -174,5 +174,12 @@ fn node_claim(share: &Share, tasks: u32) -> NodeClaim {
         .map(|(index, bytes)| GpuClaim { index: *index as u16, share: GpuShare::ZERO, memory: Bytes::new(*bytes) })
         .collect();
     gpus.sort_by_key(|gpu| gpu.index);
-    NodeClaim { node: NodeId::new(share.node), tasks, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus }
+    NodeClaim {
+        node: NodeId::new(share.node),
+        tasks,
+        cpu: MilliCpu::ZERO,
+        ram: Bytes::ZERO,
+        gpus,
+        blocks: SmallVec::new(),
+    }
 }

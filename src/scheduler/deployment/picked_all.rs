@@ -91,7 +91,7 @@ fn on_several_nodes(search: &Search, rules: Rules) -> Result<Option<Candidate>, 
     let mut shares: Vec<Share> = Vec::new();
     for node in &nodes {
         search.check_unified(*node, None)?;
-        let leads = |instance: &crate::fleet::Instance| {
+        let leads = |instance: &crate::fleet::ServedInstance| {
             instance.is_distributed && instance.main.as_ref().is_some_and(|part| part.node == Some(*node as usize))
         };
         if search.serving.instances_on(*node as usize).any(leads) {

@@ -34,6 +34,11 @@ impl Verdict {
     }
 }
 
+/// Whether nodes are ready, whatever is asked of them.
+pub fn readiness(row: &Row) -> Verdict {
+    ready::judge(row)
+}
+
 /// Runs one filter over the rows that are still fit.
 pub fn apply(stage: &FilterStage, order: GpuOrder, demand: &Demand, rows: &[Row], verdicts: &mut [Verdict]) {
     for (row, verdict) in rows.iter().zip(verdicts) {

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 
 use dryrack::catalog::{CpuArch, Os};
+use dryrack::control::Profile;
 use dryrack::fleet::{
     Fleet, Foreign, GpuClaim, GpuShape, GpuState, Node, NodeClaim, NodeShape, NodeSpec, NodeState, Placement, Reserved,
 };
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
-use dryrack::scenario::load_profile;
 use dryrack::scheduler::{
-    Backfill, Discipline, Exemption, FilterName, FilterStage, GangRule, GpuOrder, Lines, NeverFits, OrderKey,
+    Backfill, Discipline, Exemption, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits, OrderKey,
     SchedulerOptions, ScorerName, Target, Ties, Unfit, WeightedScorer,
 };
 use dryrack::units::{Bytes, GpuShare, MilliCpu};
@@ -38,18 +37,21 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         lines: Lines::One,
         backfill: Backfill::None,
         ties: Ties::First,
-        gangs: GangRule::Demand,
+        gangs: GangPlaces::Demand,
         gpus,
         never_fits: NeverFits::End,
         unfit: Unfit::Wait,
         target: Target::default(),
+        offers: base_profile().scheduler.offers,
         // No model is served here.
-        deployments: load_profile("first-fit", Path::new(""))
-            .expect("it comes with dryrack")
-            .scheduler
-            .deployments
-            .clone(),
+        deployments: base_profile().scheduler.deployments,
     }
+}
+
+/// The profile that all others begin with.
+fn base_profile() -> Profile {
+    let text = include_str!("../../../src/control/profiles/first-fit.yaml");
+    serde_saphyr::from_str(text).expect("the profile that all others begin with")
 }
 
 /// A node of `gpus` equal GPUs and ample CPU and RAM.
@@ -68,6 +70,7 @@ pub fn plain_shape(gpus: usize) -> NodeShape {
         price_per_hour: None,
         rack: None,
         switch: None,
+        instance: None,
     }
 }
 
@@ -95,7 +98,7 @@ pub fn claim(fleet: &Fleet, node: NodeId, take: GpuTake, gpus: &[usize]) -> Node
         GpuClaim { index: index as u16, share, memory }
     };
     let gpus: SmallVec<[GpuClaim; 2]> = gpus.iter().map(|index| part(*index)).collect();
-    NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus }
+    NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus, blocks: SmallVec::new() }
 }
 
 pub fn enter(fleet: &mut Fleet, claim: NodeClaim) {

@@ -1,0 +1,167 @@
+//! GPUs as dstack names them, and the sizes of memory it knows of each: what it makes of what a host reports.
+//!
+//! Source: the list of accelerators of PyPI gpuhunt, the library that dstack asks: 0.1.34 with dstack 0.22.5; 0.1.5 with
+//! dstack 0.19.9 and 0.1.6 with 0.19.10, which are alike. Google's TPUs, whose memory it does not know, are left out.
+
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ComputeCapability, Vendor, rows};
+use crate::units::Bytes;
+
+/// One name of dstack's, a row of `dstack_gpus.csv`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DstackGpu {
+    pub name: &'static str,
+    pub vendor: Option<Vendor>,
+    /// GiB, ascending; never empty.
+    pub memory_gib: Vec<u64>,
+    pub compute_capability: Option<ComputeCapability>,
+    /// It is not in the older list.
+    is_new: bool,
+}
+
+/// Which of the two lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KnownGpus {
+    #[serde(rename = "gpuhunt-0.1.34")]
+    Gpuhunt0134,
+    /// Without H200, B200, the RTX 20, 40 (but 4090) and 50 and others, whose memory is rounded only.
+    #[serde(rename = "gpuhunt-0.1.5")]
+    Gpuhunt015,
+}
+
+static GPUS: LazyLock<Vec<DstackGpu>> = LazyLock::new(|| {
+    let file = include_str!("dstack_gpus.csv");
+    let read = |row: super::Row| DstackGpu {
+        name: row.text("name"),
+        vendor: row.optional("vendor"),
+        memory_gib: row.list("memory_gib").map(|gib| gib.parse().expect("whole GiB")).collect(),
+        compute_capability: row.optional("compute_capability"),
+        is_new: row.text("first") != "0.1.5",
+    };
+    rows("dstack_gpus.csv", file).map(read).collect()
+});
+
+/// All names, sorted by vendor and name.
+pub fn dstack_gpus() -> &'static [DstackGpu] {
+    &GPUS
+}
+
+/// dstack's entry for a GPU by that name, whatever its case, or for a GPU of this catalog such as `h100-80g`.
+pub fn dstack_gpu(name: &str) -> Option<&'static DstackGpu> {
+    let find = |name: &str| GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name));
+    find(name).or_else(|| {
+        // `a100-80g` is an A100, `rtx-4090` an RTX4090.
+        let bare = name.rsplit_once('-').filter(|(_, size)| is_size(size)).map_or(name, |(bare, _)| bare);
+        super::gpu(name).and_then(|_| find(&bare.replace('-', "")))
+    })
+}
+
+fn is_size(word: &str) -> bool {
+    word.strip_suffix('g').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The name that dstack gives a GPU that a driver of NVIDIA's reports as `reported`: `NVIDIA A100-SXM4-80GB` is `A100`.
+///
+/// Source: dstack 0.22.5, which was asked.
+pub fn dstack_gpu_name(reported: &str) -> String {
+    let dropped = |name: String, word: &&str| name.replace(word, "");
+    let name = ["NVIDIA ", "Tesla ", "Quadro ", "GeForce "].iter().fold(reported.to_string(), dropped);
+    if name.contains("GH200") {
+        return "GH200".to_string();
+    }
+    let is_workstation = name.contains("RTX A");
+    let joined = [
+        ("RTX A", "A"),
+        (" Ti", "Ti"),
+        (" SUPER", "SUPER"),
+        (" NVL", "NVL"),
+        (" Ada Generation", "Ada"),
+        ("RTX ", "RTX"),
+    ];
+    let name = joined.iter().fold(name, |name, (apart, together)| name.replace(apart, together));
+    let letters: Vec<char> = name.chars().collect();
+    // A family's letter and a number are a name, with what follows unbroken but for workstation cards.
+    let family = |at: &usize| {
+        let is_letter = if is_workstation { letters[*at] == 'A' } else { "AHLPTV".contains(letters[*at]) };
+        is_letter && letters.get(at + 1).is_some_and(char::is_ascii_digit)
+    };
+    let belongs = |letter: &&char| {
+        if is_workstation { letter.is_ascii_digit() } else { letter.is_alphanumeric() || **letter == '_' }
+    };
+    match (0..letters.len()).find(family) {
+        Some(at) => letters[at..=at].iter().chain(letters[at + 1..].iter().take_while(belongs)).collect(),
+        None => name.replace(' ', ""),
+    }
+}
+
+/// The memory that dstack takes a GPU to have: the nearest size it knows by that name if the difference is less than
+/// 7 % of it, else what is reported, rounded to a whole GiB (a half to the even one).
+pub fn dstack_gpu_memory(known: KnownGpus, name: &str, reported: Bytes) -> Bytes {
+    let entry = GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name));
+    let entry = entry.filter(|gpu| known == KnownGpus::Gpuhunt0134 || !gpu.is_new);
+    let sizes = entry.map_or(&[][..], |gpu| &gpu.memory_gib);
+    let nearest = sizes.iter().map(|gib| Bytes::from_gib(*gib)).min_by_key(|size| size.get().abs_diff(reported.get()));
+    if let Some(size) = nearest
+        && u128::from(size.get().abs_diff(reported.get())) * 100 < u128::from(size.get()) * 7
+    {
+        return size;
+    }
+    let (whole, rest, half) = (reported.get() >> 30, reported.get() & ((1 << 30) - 1), 1 << 29);
+    let up = rest > half || (rest == half && whole % 2 == 1);
+    Bytes::from_gib(whole + u64::from(up))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What dstack 0.22.5 and 0.19.10 made of these, recorded (`tests/data/dstack`) but for the H200, of which the rules
+    /// say it: in the older list it is not.
+    #[test]
+    fn reported_memory_becomes_the_size_that_is_known() {
+        let rows = [
+            (KnownGpus::Gpuhunt0134, "H100", 81559, 81920),
+            (KnownGpus::Gpuhunt0134, "A100", 40960, 40960),
+            (KnownGpus::Gpuhunt0134, "T4", 15360, 16384),
+            (KnownGpus::Gpuhunt0134, "L4", 23034, 24576),
+            (KnownGpus::Gpuhunt0134, "h200", 143_771, 141 * 1024),
+            (KnownGpus::Gpuhunt015, "H200", 143_771, 140 * 1024),
+            (KnownGpus::Gpuhunt0134, "Nobody's", 10_752, 10 * 1024),
+        ];
+        for (known, name, reported, expected) in rows {
+            let found = dstack_gpu_memory(known, name, Bytes::from_mib(reported));
+            assert_eq!(found, Bytes::from_mib(expected), "{name} of {reported} MiB");
+        }
+    }
+
+    /// What dstack 0.22.5 made of them when it was asked.
+    #[test]
+    fn what_a_driver_reports_is_shortened() {
+        let rows = [
+            ("NVIDIA A100-SXM4-80GB", "A100"),
+            ("Tesla T4", "T4"),
+            ("NVIDIA RTX A6000", "A6000"),
+            ("NVIDIA H100 80GB HBM3", "H100"),
+            ("NVIDIA H100 NVL", "H100NVL"),
+            ("NVIDIA GeForce RTX 4090", "RTX4090"),
+            ("NVIDIA GeForce RTX 3060 Ti", "RTX3060Ti"),
+            ("NVIDIA RTX 6000 Ada Generation", "RTX6000Ada"),
+            ("NVIDIA GH200 480GB", "GH200"),
+            ("L40S", "L40S"),
+        ];
+        for (reported, expected) in rows {
+            assert_eq!(dstack_gpu_name(reported), expected, "{reported}");
+        }
+    }
+
+    #[test]
+    fn a_gpu_of_this_catalog_has_its_name_there() {
+        let rows = [("a100-80g", Some("A100")), ("rtx-4090", Some("RTX4090")), ("L4", Some("L4")), ("m2-ultra", None)];
+        for (name, expected) in rows {
+            assert_eq!(dstack_gpu(name).map(|gpu| gpu.name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! MIG profiles: the equal parts that NVIDIA's GPUs can be divided into.
+//!
+//! Source: NVIDIA, *MIG User Guide*, tables of supported profiles. A whole GPU has seven compute slices.
+
+/// A profile and how many of it one GPU holds, where it is divided into that one alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MigProfile {
+    pub name: &'static str,
+    /// Sevenths of a GPU's time.
+    pub compute_slices: u32,
+    pub memory_gib: u32,
+    pub per_gpu: u32,
+}
+
+const fn profile(name: &'static str, compute_slices: u32, memory_gib: u32, per_gpu: u32) -> MigProfile {
+    MigProfile { name, compute_slices, memory_gib, per_gpu }
+}
+
+/// Of the A100 (40 and 80 GB), the H100 (80 GB) and the H200, in this order; what two of them share stands once.
+const PROFILES: [MigProfile; 14] = [
+    profile("1g.5gb", 1, 5, 7),
+    profile("1g.10gb", 1, 10, 7),
+    profile("2g.10gb", 2, 10, 3),
+    profile("3g.20gb", 3, 20, 2),
+    profile("7g.40gb", 7, 40, 1),
+    profile("1g.20gb", 1, 20, 4),
+    profile("2g.20gb", 2, 20, 3),
+    profile("3g.40gb", 3, 40, 2),
+    profile("7g.80gb", 7, 80, 1),
+    profile("1g.18gb", 1, 18, 7),
+    profile("1g.35gb", 1, 35, 4),
+    profile("2g.35gb", 2, 35, 3),
+    profile("3g.71gb", 3, 70, 2),
+    profile("7g.141gb", 7, 141, 1),
+];
+
+pub fn mig_profiles() -> &'static [MigProfile] {
+    &PROFILES
+}
+
+pub fn mig_profile(name: &str) -> Option<&'static MigProfile> {
+    PROFILES.iter().find(|known| known.name == name)
+}

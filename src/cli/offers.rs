@@ -1,0 +1,182 @@
+//! `dryrack offers`: what a job that requires instances would be offered, in order, and why the others offer nothing.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::exit::{Done, Exit, Failure};
+use super::guard::guarded;
+use super::logs::no_such;
+use super::output::{Format, say, say_json, warn};
+use super::run::Overrides;
+use crate::engine::{Selection, selection};
+use crate::event::Histogram;
+use crate::ids::JobId;
+use crate::report::table;
+use crate::scenario::load;
+use crate::scheduler::offers::{Ask, Availability, Offer, Plan, plan};
+use crate::scheduler::{Decision, Grouping, SchedulerOptions, decide};
+use crate::units::{Bytes, SimTime};
+use crate::workload::Demand;
+
+#[derive(Debug, Args)]
+pub struct OffersArgs {
+    /// A scenario file
+    file: PathBuf,
+    /// The job, one with `resources`
+    #[arg(long, value_name = "NAME")]
+    job: String,
+    /// At this time, such as 1h30m; when the job is submitted if not given
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    at: Option<SimTime>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+pub fn offers(args: &OffersArgs, format: Format) -> Done {
+    let loaded = load(&args.file, &args.overrides.lower(&args.file));
+    let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
+    warn(&loaded.warnings.to_string());
+    let rehearsal = loaded.rehearsal;
+    let names = || rehearsal.arrivals.iter().map(|arrival| &*arrival.spec.name);
+    let Some(job) = names().position(|name| name == args.job) else {
+        return Err(no_such("no job is named", &args.job, names()));
+    };
+    let demand = &rehearsal.arrivals[job].spec.demand;
+    if demand.requirements.is_none() {
+        let message = format!("error: `{}` has no `resources`; see `dryrack select` for other jobs\n", args.job);
+        return Err(Failure::Input(message));
+    }
+    let options = &rehearsal.profile.scheduler;
+    let found = guarded(|| asked(options, demand, selection(&rehearsal, JobId::new(job), args.at)));
+    let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
+    match format {
+        Format::Human => say(&human(&args.job, &found))?,
+        Format::Json => say_json(&as_json(&args.job, &found))?,
+    }
+    Ok(Exit::Fine)
+}
+
+struct Found {
+    at: Selection,
+    plan: Plan,
+    /// The names of the instances that it would take, or why it would not.
+    decision: Result<Vec<String>, Histogram>,
+    /// Instances without an offer in the plan: the name, the reason and what it means.
+    others: Vec<(String, &'static str, &'static str)>,
+}
+
+fn asked(options: &SchedulerOptions, demand: &Demand, at: Selection) -> Found {
+    let Some(requirements) = demand.requirements.as_deref() else { panic!("checked before it was asked") };
+    let ask = Ask { requirements, nodes: demand.tasks, fleet: None, master: None };
+    let plan = plan(&options.offers, &ask, &at.fleet);
+    let decision = match decide(options, demand, &at.fleet, Grouping::EachNode, 1) {
+        Decision::Place(candidates) => {
+            let claims = candidates[0].placement.claims().iter();
+            Ok(claims.map(|claim| at.fleet.node(claim.node).name.to_string()).collect())
+        }
+        Decision::Refuse { reasons, .. } => Err(reasons),
+    };
+    let is_offered = |node| plan.offers.iter().any(|offer: &Offer| offer.node == node);
+    let other = |known: &crate::scheduler::Selectable| {
+        let (name, text) = match known.verdict.reason() {
+            Some(reason) => (reason.name(), reason.text()),
+            None => ("other_fleet", "of a fleet that was not chosen, or beyond the end of the list"),
+        };
+        (at.fleet.node(known.node).name.to_string(), name, text)
+    };
+    let others = at.nodes.iter().filter(|known| !is_offered(known.node)).map(other).collect();
+    Found { plan, decision, others, at }
+}
+
+fn human(job: &str, found: &Found) -> String {
+    let fleet = &found.at.fleet;
+    let row = |(index, offer): (usize, &Offer)| {
+        let node = fleet.node(offer.node);
+        let instance = node.shape.instance.as_ref().expect("only instances have offers");
+        vec![
+            (index + 1).to_string(),
+            node.name.to_string(),
+            fleet.fleet(offer.fleet).name.to_string(),
+            format!("{}/{}", offer.slice.blocks, offer.total_blocks),
+            offer.slice.cpus.to_string(),
+            offer.slice.ram.to_string(),
+            gpus(offer, fleet),
+            instance.region.to_string(),
+            offer.price.to_string(),
+            availability(offer).to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = found.plan.offers.iter().enumerate().map(row).collect();
+    let header = ["", "instance", "fleet", "blocks", "cpus", "memory", "gpus", "region", "price", ""];
+    let mut text = format!("for {job} at {}\n\n", found.at.at);
+    text.push_str(&if rows.is_empty() { "no offers\n".to_string() } else { table(&header, &rows) });
+    text.push_str(&match &found.decision {
+        Ok(names) => format!("\nit would take {}\n", names.join(", ")),
+        Err(reasons) => format!("\nit would take none: {reasons}\n"),
+    });
+    if !found.others.is_empty() {
+        let row =
+            |(name, reason, about): &(String, &str, &str)| vec![name.clone(), reason.to_string(), about.to_string()];
+        let rows: Vec<Vec<String>> = found.others.iter().map(row).collect();
+        text.push('\n');
+        text.push_str(&table(&["no offer", "because", ""], &rows));
+    }
+    text
+}
+
+fn gpus(offer: &Offer, fleet: &crate::fleet::Fleet) -> String {
+    let node = fleet.node(offer.node);
+    match (offer.slice.gpus, node.shape.gpus.first()) {
+        (0, _) | (_, None) => "-".to_string(),
+        (count, Some(gpu)) => format!("{count} x {} {}", gpu.model, offer.slice.gpu_memory),
+    }
+}
+
+fn availability(offer: &Offer) -> &'static str {
+    match offer.availability {
+        Availability::Idle => "idle",
+        Availability::Busy => "busy",
+    }
+}
+
+fn as_json(job: &str, found: &Found) -> Value {
+    let fleet = &found.at.fleet;
+    let mib = |bytes: Bytes| bytes.get() >> 20;
+    let offer = |offer: &Offer| {
+        let node = fleet.node(offer.node);
+        let instance = node.shape.instance.as_ref().expect("only instances have offers");
+        json!({
+            "instance": &*node.name,
+            "fleet": &*fleet.fleet(offer.fleet).name,
+            "blocks": offer.slice.blocks,
+            "total_blocks": offer.total_blocks,
+            "cpus": offer.slice.cpus,
+            "memory_mib": mib(offer.slice.ram),
+            "gpus": offer.slice.gpus,
+            "gpu": node.shape.gpus.first().filter(|_| offer.slice.gpus > 0).map(|gpu| &*gpu.model),
+            "gpu_memory_mib": mib(offer.slice.gpu_memory),
+            "backend": &*instance.backend,
+            "region": &*instance.region,
+            "price": offer.price.to_string(),
+            "availability": availability(offer),
+        })
+    };
+    let other = |(name, reason, _): &(String, &str, &str)| json!({"instance": name, "because": reason});
+    let (takes, because) = match &found.decision {
+        Ok(names) => (Some(names.clone()), None),
+        Err(reasons) => {
+            (None, Some(reasons.iter().map(|(reason, count)| json!([reason.name(), count])).collect::<Vec<Value>>()))
+        }
+    };
+    json!({
+        "job": job,
+        "at_seconds": found.at.at.as_secs_f64(),
+        "fleet": found.plan.fleet.map(|id| &*fleet.fleet(id).name),
+        "offers": found.plan.offers.iter().map(offer).collect::<Vec<Value>>(),
+        "takes": takes,
+        "because": because,
+        "others": found.others.iter().map(other).collect::<Vec<Value>>(),
+    })
+}

@@ -1,0 +1,186 @@
+//! Matching and regions: instances as hosts reported them, the plan of a run, and where each of its nodes went.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Difference;
+use crate::catalog::{CpuArch, KnownGpus, Os, Vendor, dstack_gpu_memory, dstack_gpu_name};
+use crate::fleet::{
+    Blocks, Fleet, FleetSpec, GpuShape, Instance, MOST_BLOCKS, NodeClaim, NodeShape, NodeSpec, NodeState, Placement,
+    Reserved,
+};
+use crate::ids::{FleetId, NodeId};
+use crate::scenario::read_resources;
+use crate::scheduler::Grouping;
+use crate::scheduler::offers::{Ask, Assigned, NoOffer, OfferOptions, assign};
+use crate::units::{Bytes, MilliCpu, Money};
+use crate::workload::{CreationPolicy, Requirements};
+
+/// What a run asks for.
+#[derive(Deserialize)]
+pub struct RecordedRun {
+    pub nodes: u32,
+    pub resources: Value,
+    pub creation_policy: String,
+    #[serde(default)]
+    pub fleets: Option<Vec<Arc<str>>>,
+}
+
+impl RecordedRun {
+    pub fn requirements(&self) -> Result<Requirements, String> {
+        if self.creation_policy != "reuse" {
+            return Err(format!("a creation policy of `{}`; only `reuse` is recorded", self.creation_policy));
+        }
+        if self.nodes == 0 || self.nodes > 10_000 {
+            return Err(format!("a run of {} nodes", self.nodes));
+        }
+        let text = self.resources.to_string();
+        let mut requirements = read_resources("resources", &text).map_err(|faults| faults.to_string())?;
+        requirements.creation = CreationPolicy::Reuse;
+        requirements.fleets = self.fleets.clone().unwrap_or_default();
+        Ok(requirements)
+    }
+}
+
+/// A host or an instance, as it is told of.
+pub struct Told {
+    pub name: Arc<str>,
+    pub fleet: FleetId,
+    pub cpus: u64,
+    pub memory_mib: u64,
+    pub disk_mib: u64,
+    pub gpus: u32,
+    pub gpu_name: Option<String>,
+    pub gpu_memory_mib: u64,
+    pub blocks: Blocks,
+    /// It is split so, whether it could be or not: the record put it into the database.
+    pub total_blocks: Option<u32>,
+    pub backend: Arc<str>,
+    pub region: Arc<str>,
+    pub price: Option<Money>,
+}
+
+/// Figures beyond which no machine goes.
+const MOST: u64 = 1 << 32;
+
+impl Told {
+    fn shape(&self, known: KnownGpus) -> Result<NodeShape, String> {
+        let figures = [self.cpus, self.memory_mib, self.disk_mib, self.gpu_memory_mib];
+        if figures.iter().any(|figure| *figure > MOST) || self.gpus > 1024 || self.cpus > 1_000_000 {
+            return Err(format!("`{}` is larger than any machine", self.name));
+        }
+        let gpu_name = dstack_gpu_name(self.gpu_name.as_deref().unwrap_or(""));
+        let memory = dstack_gpu_memory(known, &gpu_name, Bytes::from_mib(self.gpu_memory_mib));
+        let gpu = GpuShape {
+            model: Arc::from(gpu_name),
+            vendor: Some(Vendor::Nvidia),
+            memory,
+            unified: false,
+            compute_capability: None,
+            architecture: None,
+        };
+        let shape = NodeShape {
+            machine: None,
+            os: Os::Linux,
+            arch: CpuArch::X86_64,
+            driver: None,
+            labels: BTreeMap::new(),
+            cpu: MilliCpu::from_cores(self.cpus),
+            ram: Bytes::from_mib(self.memory_mib),
+            reserved: Reserved::default(),
+            gpus: vec![gpu; self.gpus as usize],
+            price_per_hour: self.price,
+            rack: None,
+            switch: None,
+            instance: None,
+        };
+        let shape = shape.into_instance(Instance {
+            fleet: self.fleet,
+            blocks: self.blocks.clone(),
+            total_blocks: None,
+            disk: Bytes::from_mib(self.disk_mib),
+            backend: Arc::clone(&self.backend),
+            region: Arc::clone(&self.region),
+            spot: false,
+        });
+        Ok(match (self.total_blocks, shape.instance.as_deref()) {
+            (Some(0), _) => return Err(format!("`{}` is split into no blocks", self.name)),
+            (Some(total), _) if total > MOST_BLOCKS => return Err(format!("`{}` has {total} blocks", self.name)),
+            (Some(total), Some(instance)) => {
+                let instance = Instance { total_blocks: Some(total), ..instance.clone() };
+                NodeShape { instance: Some(Arc::new(instance)), ..shape }
+            }
+            (None, _) | (_, None) => shape,
+        })
+    }
+}
+
+/// The fleets and their instances, with so many of the blocks of each held by others.
+pub fn build(
+    fleets: Vec<FleetSpec>,
+    told: &[Told],
+    known: KnownGpus,
+    busy: impl Fn(usize, u32) -> u32,
+) -> Result<Fleet, String> {
+    let mut fleet = Fleet::default();
+    for spec in fleets {
+        fleet.declare_fleet(Arc::new(spec));
+    }
+    for (index, instance) in told.iter().enumerate() {
+        let shape = Arc::new(instance.shape(known)?);
+        let node = fleet.declare(&NodeSpec { name: Arc::clone(&instance.name), shape }, NodeState::Ready);
+        let total = fleet.node(node).shape.total_blocks().unwrap_or(0);
+        let held = busy(index, total);
+        if held > total {
+            return Err(format!("`{}` has {held} of {total} blocks busy", instance.name));
+        }
+        let blocks: Vec<u16> = (0..held as u16).collect();
+        if let Some(cut) = fleet.node(node).shape.cut(&blocks).filter(|_| held > 0) {
+            let claim = NodeClaim { node, tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks: blocks.into() };
+            fleet.take(&Placement::new([claim].into()));
+        }
+    }
+    Ok(fleet)
+}
+
+/// What became of each node of a run, each decided for itself after those before it.
+pub struct Outcome {
+    /// In order of assignment, with the node's number.
+    pub assigned: Vec<(u32, Assigned)>,
+    /// Nodes that went nowhere, and why.
+    pub refused: Vec<(u32, NoOffer)>,
+}
+
+/// The first node, and if it has a place, each of the others.
+pub fn assign_all(options: &OfferOptions, requirements: &Requirements, nodes: u32, fleet: &mut Fleet) -> Outcome {
+    let mut outcome = Outcome { assigned: Vec::new(), refused: Vec::new() };
+    let mut first: Option<(FleetId, NodeId)> = None;
+    for number in 0..nodes {
+        let (own, master) = first.unzip();
+        let ask = Ask { requirements, nodes, fleet: own, master };
+        match assign(options, &ask, fleet, Grouping::Classes) {
+            Ok(assigned) => {
+                fleet.take(&Placement::new([assigned.claim.clone()].into()));
+                first = first.or(Some((assigned.offer.fleet, assigned.offer.node)));
+                outcome.assigned.push((number, assigned));
+            }
+            Err(why) => {
+                outcome.refused.push((number, why));
+                if first.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+    outcome
+}
+
+/// Says what differs between two lists of which each part is compared as it is written.
+pub fn compare<T: serde::Serialize>(kind: &'static str, recorded: &T, found: &T) -> Option<Difference> {
+    let text = |value: &T| serde_json::to_value(value).expect("plain records").to_string();
+    let (recorded, found) = (text(recorded), text(found));
+    (recorded != found).then(|| Difference { kind, text: format!("recorded: {recorded}; found: {found}") })
+}

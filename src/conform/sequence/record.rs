@@ -1,0 +1,183 @@
+//! A recorded sequence, and what of it the control plane is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::catalog::{CpuArch, Os, Vendor};
+use crate::fleet::{GpuShape, NodeShape, NodeSpec, Reserved};
+use crate::units::{Bytes, MilliCpu, SimDuration};
+use crate::workload::{
+    Backend, Category, Demand, Deployment, JobSpec, ModelFacts, Restart, RunTerms, Strategy, TaskDemand, Unselectable,
+    UtilizationOverrides,
+};
+
+#[derive(Deserialize)]
+pub struct Sequence {
+    pub name: String,
+    pub version: String,
+    pub workers: Vec<Worker>,
+    pub models: Vec<Model>,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+pub struct Worker {
+    pub name: Arc<str>,
+    /// Bytes of each GPU.
+    gpus: Vec<u64>,
+    ram: u64,
+    reserved_ram: u64,
+    reserved_vram: u64,
+}
+
+#[derive(Deserialize)]
+pub struct Model {
+    pub name: Arc<str>,
+    replicas: u32,
+    weights: u64,
+    heads: u32,
+    categories: Vec<Category>,
+    strategy: Strategy,
+    selector: BTreeMap<Arc<str>, Arc<str>>,
+    computes_ms: u64,
+}
+
+/// What was called or done, and the store after it.
+#[derive(Deserialize)]
+pub struct Step {
+    pub at_ms: u64,
+    pub call: String,
+    pub model: Option<Arc<str>>,
+    pub worker: Option<Arc<str>>,
+    pub row: Option<u64>,
+    pub state: Option<String>,
+    pub replicas: Option<u32>,
+    pub last_ms: Option<u64>,
+    pub rows: Vec<RowRecord>,
+    pub queue: Vec<u64>,
+    /// Those that are not ready.
+    pub workers: BTreeMap<Arc<str>, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct RowRecord {
+    pub id: u64,
+    pub model: Arc<str>,
+    pub state: String,
+    pub worker: Option<Arc<str>>,
+    pub gpus: Vec<u16>,
+}
+
+impl Sequence {
+    /// What a record must hold for the control plane to be told of it.
+    pub fn check(&self) -> Result<(), String> {
+        let models: BTreeSet<&str> = self.models.iter().map(|model| &*model.name).collect();
+        let workers: BTreeSet<&str> = self.workers.iter().map(|worker| &*worker.name).collect();
+        let mut last = 0;
+        for (number, step) in self.steps.iter().enumerate() {
+            let fault = |text: &str| Err(format!("step {number}: {text}"));
+            if step.at_ms < last {
+                return fault("time falls");
+            }
+            last = step.at_ms;
+            let model = step.model.as_deref().is_some_and(|model| models.contains(model));
+            let worker = step.worker.as_deref().is_some_and(|worker| workers.contains(worker));
+            let complete = match step.call.as_str() {
+                "create" => model,
+                "scale" | "stop" => model && step.replicas.is_some(),
+                "silent" | "cut_off" => worker && step.last_ms.is_some_and(|last| last <= step.at_ms),
+                "back" => worker,
+                "report" => step.row.is_some() && step.state.is_some(),
+                "sync_replicas" | "sync_worker" | "syncer" | "restart" | "scan" | "evaluate" | "begin" | "end" => true,
+                other => return fault(&format!("no call is named `{other}`")),
+            };
+            if !complete {
+                return fault(&format!("`{}` does not say what it is about", step.call));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Worker {
+    pub fn spec(&self) -> NodeSpec {
+        let gpu = |memory: &u64| GpuShape {
+            model: "NVIDIA".into(),
+            vendor: Some(Vendor::Nvidia),
+            memory: Bytes::new(*memory),
+            unified: false,
+            compute_capability: None,
+            architecture: None,
+        };
+        let label = |key: &str, value: &str| (Arc::from(key), Arc::from(value));
+        let shape = NodeShape {
+            machine: None,
+            os: Os::Linux,
+            arch: CpuArch::X86_64,
+            driver: None,
+            labels: [label("os", "linux"), label("worker-name", &self.name)].into_iter().collect(),
+            cpu: MilliCpu::from_cores(64),
+            ram: Bytes::new(self.ram),
+            reserved: Reserved {
+                cpu: MilliCpu::from_cores(0),
+                ram: Bytes::new(self.reserved_ram),
+                gpu_memory: Bytes::new(self.reserved_vram),
+            },
+            gpus: self.gpus.iter().map(gpu).collect(),
+            price_per_hour: None,
+            rack: None,
+            switch: None,
+            instance: None,
+        };
+        NodeSpec { name: Arc::clone(&self.name), shape: Arc::new(shape) }
+    }
+}
+
+impl Model {
+    /// How long a computation for it lasts.
+    pub fn computes(&self) -> SimDuration {
+        SimDuration::from_millis(self.computes_ms)
+    }
+
+    pub fn spec(&self) -> JobSpec {
+        let facts = ModelFacts {
+            name: Arc::clone(&self.name),
+            categories: self.categories.clone(),
+            architecture: Some("Qwen3ForCausalLM".into()),
+            weights: Bytes::new(self.weights),
+            heads: Some(self.heads),
+            vision_heads: None,
+            vocabulary: None,
+            quantization: None,
+        };
+        let deployment = Deployment {
+            model: facts,
+            backend: Backend::Vllm,
+            strategy: self.strategy,
+            distributable: false,
+            selector: Some(self.selector.clone()),
+            gpus_per_replica: None,
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+        };
+        let task = TaskDemand::cpu_only(MilliCpu::from_cores(0));
+        JobSpec {
+            name: Arc::clone(&self.name),
+            demand: Demand { deployment: Some(Arc::new(deployment)), ..Demand::of(task) },
+            replicas: self.replicas,
+            priority: 0,
+            queue: None,
+            user: None,
+            estimate: None,
+            time_limit: None,
+            analyse: true,
+            restart: Restart::Always,
+            retry: None,
+            unselectable: Unselectable::Wait,
+            terms: RunTerms::default(),
+            utilization: UtilizationOverrides::default(),
+        }
+    }
+}

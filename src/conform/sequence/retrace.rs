@@ -1,0 +1,269 @@
+//! The control plane is told what was done, and held against what was recorded, instant by instant.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::super::Difference;
+use super::record::{RowRecord, Sequence, Step};
+use crate::control::{Control, Profile, RowView};
+use crate::event::{Command, Input, Lifecycle, Output, Phase};
+use crate::fleet::NodeState;
+use crate::ids::{JobId, NodeId, RunId};
+use crate::units::{SimDuration, SimTime};
+use crate::workload::Ending;
+
+/// The states of GPUStack's instances, and the phase that each maps to. An instance that is `unreachable` runs on a node
+/// that is; one in `error` waits for its next attempt.
+const STATES: [(&str, Phase); 7] = [
+    ("pending", Phase::Pending),
+    ("analyzing", Phase::Analysing),
+    ("scheduled", Phase::Scheduled),
+    ("initializing", Phase::Preparing),
+    ("running", Phase::Running),
+    ("unreachable", Phase::Running),
+    ("error", Phase::Pending),
+];
+
+/// The first instant after which rows, queue or nodes are not as recorded.
+pub fn first_difference(sequence: &Sequence, profile: Arc<Profile>) -> Option<Difference> {
+    let mut outside = Outside::new(sequence, profile);
+    for instant in sequence.steps.chunk_by(|one, two| one.at_ms == two.at_ms) {
+        let at = time(instant[0].at_ms);
+        while let Some(wakeup) = outside.next().filter(|wakeup| *wakeup < at) {
+            outside.instant(wakeup, &[]);
+            if let Some(difference) = outside.difference(wakeup) {
+                return Some(difference);
+            }
+        }
+        outside.instant(at, instant);
+        outside.recorded = instant.last();
+        if let Some(difference) = outside.difference(at) {
+            return Some(difference);
+        }
+    }
+    None
+}
+
+fn time(ms: u64) -> SimTime {
+    SimTime::ZERO.saturating_add(SimDuration::from_millis(ms))
+}
+
+/// Users and workers, who do as they did, and answer what they are asked.
+struct Outside<'s> {
+    sequence: &'s Sequence,
+    control: Control,
+    /// In order of their ids.
+    jobs: Vec<Arc<str>>,
+    /// Computations that will be answered.
+    computations: BTreeMap<(SimTime, RunId), ()>,
+    /// What is to be said in the same instant.
+    answers: VecDeque<Input>,
+    recorded: Option<&'s Step>,
+    /// A step that speaks of a row that is not there.
+    missing: Option<u64>,
+}
+
+impl<'s> Outside<'s> {
+    fn new(sequence: &'s Sequence, profile: Arc<Profile>) -> Outside<'s> {
+        let mut outside = Outside {
+            sequence,
+            control: Control::new(profile, 0),
+            jobs: Vec::new(),
+            computations: BTreeMap::new(),
+            answers: VecDeque::new(),
+            recorded: None,
+            missing: None,
+        };
+        for (number, worker) in sequence.workers.iter().enumerate() {
+            let node = NodeId::new(number);
+            outside.tell(SimTime::ZERO, Input::NodeDeclared { node, state: NodeState::Ready, spec: worker.spec() });
+        }
+        outside
+    }
+
+    fn next(&mut self) -> Option<SimTime> {
+        let computed = self.computations.keys().next().map(|(at, _)| *at);
+        let wakeup = self.control.next_wakeup().map(|(at, _)| at);
+        [computed, wakeup].into_iter().flatten().min()
+    }
+
+    /// All of one instant: what was done, what is answered, until nothing more follows.
+    fn instant(&mut self, at: SimTime, steps: &[Step]) {
+        while let Some((&(due, run), ())) = self.computations.first_key_value() {
+            if due > at {
+                break;
+            }
+            self.computations.pop_first();
+            self.answers.push_back(Input::Run { run, fact: Lifecycle::Analysed });
+        }
+        for step in steps {
+            let inputs = self.inputs(step);
+            self.answers.extend(inputs);
+        }
+        loop {
+            while let Some(input) = self.answers.pop_front() {
+                self.tell(at, input);
+            }
+            self.control.settle(at);
+            self.obey(at);
+            self.control.assert_integrity();
+            let is_due = self.control.next_wakeup().is_some_and(|(wakeup, _)| wakeup <= at);
+            if self.answers.is_empty() && !is_due {
+                return;
+            }
+        }
+    }
+
+    fn tell(&mut self, at: SimTime, input: Input) {
+        self.control.handle(at, &input);
+        self.obey(at);
+    }
+
+    fn obey(&mut self, at: SimTime) {
+        while let Some(output) = self.control.poll_output() {
+            match output {
+                Output::Command(Command::Analyse { run }) => {
+                    let name = &self.jobs[run.job.index()];
+                    let model = self.sequence.models.iter().find(|model| model.name == *name).expect("it was created");
+                    self.computations.insert((at.saturating_add(model.computes()), run), ());
+                }
+                Output::Command(Command::AbandonAnalysis { run }) => {
+                    self.computations.retain(|(_, computed), ()| *computed != run);
+                }
+                Output::Command(Command::Stop { run }) => {
+                    self.answers.push_back(Input::Run { run, fact: Lifecycle::Stopped });
+                }
+                Output::Command(
+                    Command::Start { .. } | Command::Prepare { .. } | Command::Sample { .. } | Command::Begin { .. },
+                )
+                | Output::Event(_) => {}
+            }
+        }
+    }
+
+    fn node(&self, step: &Step) -> NodeId {
+        let name = step.worker.as_ref().expect("checked when it was read");
+        let number = self.sequence.workers.iter().position(|worker| worker.name == *name);
+        NodeId::new(number.expect("checked when it was read"))
+    }
+
+    fn job(&self, step: &Step) -> Option<JobId> {
+        let name = step.model.as_ref()?;
+        self.jobs.iter().position(|job| job == name).map(JobId::new)
+    }
+
+    fn inputs(&mut self, step: &Step) -> Vec<Input> {
+        match step.call.as_str() {
+            "create" => {
+                let name = step.model.as_ref().expect("checked when it was read");
+                let model = self.sequence.models.iter().find(|model| model.name == *name).expect("checked likewise");
+                let job = JobId::new(self.jobs.len());
+                self.jobs.push(Arc::clone(name));
+                vec![Input::Submit { job, spec: Arc::new(model.spec()) }]
+            }
+            "scale" | "stop" => {
+                let replicas = step.replicas.expect("checked when it was read");
+                self.job(step).into_iter().map(|job| Input::Scale { job, replicas }).collect()
+            }
+            "silent" | "cut_off" => {
+                let last = time(step.last_ms.expect("checked when it was read"));
+                vec![Input::HeartbeatMissed { node: self.node(step), last }]
+            }
+            "back" => {
+                let node = self.node(step);
+                let mut inputs = vec![Input::HeartbeatBack { node }];
+                inputs.push(Input::NodeReported { node, state: NodeState::Ready });
+                inputs
+            }
+            // That a worker does not answer a probe is something that happens; that its heartbeats are too old is concluded.
+            "syncer" => {
+                let unreachable = |node: &NodeId| {
+                    let name = &self.sequence.workers[node.index()].name;
+                    step.workers.get(name).is_some_and(|state| state == "unreachable")
+                        && self.control.fleet().node(*node).status.state == NodeState::Ready
+                };
+                let nodes = (0..self.sequence.workers.len()).map(NodeId::new).filter(unreachable);
+                nodes.map(|node| Input::NodeReported { node, state: NodeState::Unreachable }).collect()
+            }
+            "report" => {
+                let id = step.row.expect("checked when it was read");
+                let Some(row) = self.control.rows().into_iter().find(|row| row.id == id) else {
+                    self.missing = Some(id);
+                    return Vec::new();
+                };
+                let fact = match (step.state.as_deref(), row.phase) {
+                    (Some("initializing"), _) => Lifecycle::Preparing,
+                    (Some("running"), _) => Lifecycle::Started,
+                    (_, Phase::Running) => Lifecycle::Exited(Ending::Failed),
+                    (_, _) => Lifecycle::StartFailed,
+                };
+                vec![Input::Run { run: row.run, fact }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What is not as it was recorded.
+    fn difference(&self, at: SimTime) -> Option<Difference> {
+        let recorded = self.recorded?;
+        let tell = |kind, text: String| Some(Difference { kind, text: format!("{at}: {text}") });
+        if let Some(id) = self.missing {
+            return tell("rows", format!("row {id} is reported on, and there is none"));
+        }
+        let found: Vec<RowRecord> = self.control.rows().iter().map(|row| self.said(row)).collect();
+        let wanted: Vec<RowRecord> = recorded.rows.iter().map(canonical).collect();
+        if found != wanted {
+            return tell("rows", format!("{}; recorded: {}", told(&found), told(&wanted)));
+        }
+        if self.control.row_queue() != recorded.queue {
+            let queue = self.control.row_queue();
+            return tell("queue", format!("{queue:?}; recorded: {:?}", recorded.queue));
+        }
+        let state = |(number, worker): (usize, &super::record::Worker)| {
+            let state = match self.control.fleet().node(NodeId::new(number)).status.state {
+                NodeState::Ready => return None,
+                NodeState::Unreachable => "unreachable",
+                _ => "not_ready",
+            };
+            Some((Arc::clone(&worker.name), state.to_string()))
+        };
+        let nodes: BTreeMap<Arc<str>, String> = self.sequence.workers.iter().enumerate().filter_map(state).collect();
+        if nodes != recorded.workers {
+            return tell("workers", format!("{nodes:?}; recorded: {:?}", recorded.workers));
+        }
+        None
+    }
+
+    fn said(&self, row: &RowView) -> RowRecord {
+        let state = match row.failed {
+            true => "error",
+            false => STATES.iter().find(|(_, phase)| *phase == row.phase).map_or("ended", |(name, _)| name),
+        };
+        let main = row.placement.as_ref().and_then(|placement| placement.claims().first());
+        RowRecord {
+            id: row.id,
+            model: Arc::clone(&self.jobs[row.run.job.index()]),
+            state: state.to_string(),
+            worker: main.map(|claim| Arc::clone(&self.sequence.workers[claim.node.index()].name)),
+            gpus: main.map_or(Vec::new(), |claim| claim.gpus.iter().map(|part| part.index).collect()),
+        }
+    }
+}
+
+/// A recorded row in the words of a row of ours: the first state of its phase, GPUs in order.
+fn canonical(row: &RowRecord) -> RowRecord {
+    let mut row = row.clone();
+    row.gpus.sort_unstable();
+    if row.state == "unreachable" {
+        row.state = "running".to_string();
+    }
+    row
+}
+
+fn told(rows: &[RowRecord]) -> String {
+    let told = |row: &RowRecord| {
+        let place = row.worker.as_ref().map_or("nowhere".to_string(), |worker| format!("{worker}{:?}", row.gpus));
+        format!("{} {} {} {place}", row.id, row.model, row.state)
+    };
+    if rows.is_empty() { "no rows".to_string() } else { rows.iter().map(told).collect::<Vec<String>>().join(", ") }
+}

@@ -1,0 +1,432 @@
+//! Sequences of submissions and ends on one fleet, stepped in rounds: who gets which host, what becomes of each run, and
+//! how everything stands at the end. The control plane itself is stepped: each round's events are its inputs, its clock is
+//! set forward, and it settles once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Compared, Comparison, Difference, Profiles, RecordFields, RecordKind};
+use crate::catalog::{CpuArch, Os};
+use crate::control::{Control, MemberStanding, Profile, RunStanding};
+use crate::event::{Command, Event, Input, Lifecycle, Outcome, Output, Reason};
+use crate::fleet::{NodeShape, NodeSpec, NodeState, Placement, Reserved};
+use crate::ids::{JobId, NodeId, RunId};
+use crate::lifecycle::{MemberState, WholeState};
+use crate::units::{Bytes, MilliCpu, SimDuration, SimTime};
+use crate::workload::{
+    Demand, Ending, EventRetry, Gang, JobSpec, Restart, RetryEvent, RunTerms, TaskDemand, Unselectable,
+    UtilizationOverrides,
+};
+
+pub struct Sequences;
+
+/// Of the program whose sequences are recorded.
+const VERSION: &str = "0.22.5";
+/// Before the first round, the hosts are set up.
+const SETUP: SimDuration = SimDuration::from_secs(8);
+/// A run that is recorded as tried again is so for so long.
+const RETRY_FOR: SimDuration = SimDuration::from_secs(7200);
+
+#[derive(Deserialize)]
+struct Record {
+    id: String,
+    fleet: FleetOf,
+    round_dt_s: Vec<u64>,
+    events: Vec<Step>,
+    answer: Answer,
+}
+
+#[derive(Deserialize)]
+struct FleetOf {
+    placement: String,
+    /// `auto`, or a number.
+    blocks: Value,
+    hosts: u32,
+    cpus: u32,
+    gpus: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+enum Step {
+    Submit { round: usize, name: String, nodes: u32, need_blocks: u32, priority: i32, retry_no_capacity: bool },
+    Finish { round: usize, name: String },
+}
+
+type Decision = (usize, String, u32, String, Option<String>, Option<u32>);
+
+#[derive(Debug, Deserialize, PartialEq)]
+struct Answer {
+    decisions: Vec<Decision>,
+    run_status_changes: Vec<(usize, String, String)>,
+    #[serde(rename = "final")]
+    last: Last,
+}
+
+#[derive(Debug, Default, Deserialize, PartialEq)]
+struct Last {
+    /// Host, status, blocks that are taken, and all blocks.
+    instances: Vec<(String, String, u32, u32)>,
+    /// Node, submission, status, host and blocks.
+    placed: Vec<(String, u32, String, String, u32)>,
+    /// Run, status and reason.
+    runs: Vec<(String, String, Option<String>)>,
+}
+
+impl RecordKind for Sequences {
+    fn name(&self) -> &'static str {
+        "sequences"
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["fleet", "round_dt_s", "events", "answer"]
+    }
+
+    fn compare(&self, record: &RecordFields, _: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
+        let record: Record =
+            serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
+        check(&record)?;
+        let chosen = profiles.choose("dstack", [VERSION]);
+        let with_loops = |(version, profile): (_, Result<_, _>)| (version, profile.map(|own| profiles.with_loops(own)));
+        let compared = chosen.into_iter().map(with_loops).map(|(version, profile)| Compared {
+            id: record.id.clone(),
+            class: format!("placement {}", record.fleet.placement),
+            version: version.to_string(),
+            result: match profile {
+                Err(profile) => Comparison::NotAsked { profile },
+                Ok(profile) if profile.runs.is_none() => {
+                    let text = format!("recorded: runs; found: the profile {} has none", profile.name);
+                    Comparison::Asked(vec![Difference { kind: "no runs", text }])
+                }
+                Ok(profile) => Comparison::Asked(differences(&record.answer, &Stage::play(&record, profile))),
+            },
+        });
+        Ok(compared.collect())
+    }
+}
+
+fn blocks_of(fleet: &FleetOf) -> Result<u32, String> {
+    let (cpus, gpus) = (fleet.cpus, fleet.gpus);
+    match &fleet.blocks {
+        Value::String(text) if text == "auto" => Ok(if gpus == 0 { cpus } else { cpus.min(gpus) }),
+        Value::Number(number) => {
+            let count = number.as_u64().and_then(|count| u32::try_from(count).ok());
+            count.ok_or_else(|| format!("blocks: {number}"))
+        }
+        other => Err(format!("blocks: {other}")),
+    }
+}
+
+fn check(record: &Record) -> Result<(), String> {
+    blocks_of(&record.fleet)?;
+    let mut names: Vec<&str> = Vec::new();
+    for step in &record.events {
+        let (round, name) = match step {
+            Step::Submit { round, name, .. } => {
+                if names.contains(&name.as_str()) {
+                    return Err(format!("`{name}` is submitted twice"));
+                }
+                names.push(name);
+                (round, name)
+            }
+            Step::Finish { round, name } => (round, name),
+        };
+        if !names.contains(&name.as_str()) {
+            return Err(format!("`{name}` finishes and was not submitted"));
+        }
+        if *round >= record.round_dt_s.len() {
+            return Err(format!("round {round} is after the last"));
+        }
+    }
+    Ok(())
+}
+
+/// A control plane between the rounds of a record.
+struct Stage {
+    control: Control,
+    now: SimTime,
+    round: usize,
+    blocks: u32,
+    names: Vec<String>,
+    /// What its nodes will be told: they answer before the next round.
+    answers: Vec<(RunId, Lifecycle)>,
+    placements: BTreeMap<RunId, Placement>,
+    statuses: Vec<&'static str>,
+    said: Answer,
+}
+
+impl Stage {
+    fn play(record: &Record, profile: Arc<Profile>) -> Answer {
+        let control = Control::new(profile, 0);
+        let said = Answer { decisions: Vec::new(), run_status_changes: Vec::new(), last: Last::default() };
+        let blocks = blocks_of(&record.fleet).expect("checked");
+        let mut stage = Stage {
+            control,
+            now: SimTime::ZERO,
+            round: 0,
+            blocks,
+            names: Vec::new(),
+            answers: Vec::new(),
+            placements: BTreeMap::new(),
+            statuses: Vec::new(),
+            said,
+        };
+        for host in 0..record.fleet.hosts {
+            let spec = host_spec(host, blocks);
+            stage.tell(Input::NodeDeclared { node: NodeId::new(host as usize), state: NodeState::Ready, spec });
+        }
+        stage.settle();
+        stage.now = stage.now.saturating_add(SETUP);
+        for (round, secs) in record.round_dt_s.iter().enumerate() {
+            stage.round = round;
+            stage.begin(record);
+            stage.now = stage.now.saturating_add(SimDuration::from_secs(*secs));
+            stage.settle();
+            stage.note_statuses();
+        }
+        stage.finish()
+    }
+
+    /// What happens before the clock goes on.
+    fn begin(&mut self, record: &Record) {
+        for (run, fact) in std::mem::take(&mut self.answers) {
+            self.tell(Input::Run { run, fact });
+        }
+        for step in &record.events {
+            match step {
+                Step::Submit { round, name, nodes, need_blocks, priority, retry_no_capacity }
+                    if *round == self.round =>
+                {
+                    let retry = EventRetry { on: vec![RetryEvent::NoCapacity], duration: RETRY_FOR };
+                    let terms = RunTerms { retry: retry_no_capacity.then_some(retry), ..RunTerms::default() };
+                    let blocks = if *nodes > 1 { self.blocks } else { *need_blocks };
+                    let spec = Arc::new(job_spec(name, *nodes, blocks, *priority, terms));
+                    self.tell(Input::Submit { job: JobId::new(self.names.len()), spec });
+                    self.names.push(name.clone());
+                }
+                Step::Finish { round, name } if *round == self.round => {
+                    let job = self.names.iter().position(|known| known == name).expect("checked");
+                    for member in self.members_of(JobId::new(job)) {
+                        let fact = Lifecycle::Exited(Ending::Completed);
+                        self.tell(Input::Run { run: run_of(&member), fact });
+                    }
+                }
+                Step::Submit { .. } | Step::Finish { .. } => {}
+            }
+        }
+    }
+
+    fn members_of(&self, job: JobId) -> Vec<MemberStanding> {
+        self.control.members().into_iter().filter(|member| member.job == job).collect()
+    }
+
+    fn tell(&mut self, input: Input) {
+        self.control.handle(self.now, &input);
+        self.drain();
+    }
+
+    fn settle(&mut self) {
+        self.control.settle(self.now);
+        self.drain();
+        self.control.assert_integrity();
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.control.poll_output() {
+            match output {
+                Output::Command(Command::Prepare { run, .. } | Command::Start { run, .. }) => {
+                    self.answers.push((run, Lifecycle::Prepared));
+                }
+                Output::Command(Command::Stop { run }) => self.answers.push((run, Lifecycle::Stopped)),
+                Output::Command(
+                    Command::Begin { .. }
+                    | Command::Sample { .. }
+                    | Command::Analyse { .. }
+                    | Command::AbandonAnalysis { .. },
+                ) => {}
+                Output::Event(event) => self.note(event),
+            }
+        }
+    }
+
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Placed { run, placement, .. } => {
+                let claim = &placement.claims()[0];
+                let (host, blocks) = (self.host(claim.node), taken(&placement));
+                let decision = (self.round, self.job_name(run), run.attempt - 1, "assigned".to_string());
+                let (round, job, submission, outcome) = decision;
+                self.said.decisions.push((round, job, submission, outcome, Some(host), Some(blocks)));
+                self.placements.insert(run, placement);
+            }
+            Event::Held { run, reasons, .. } if !reasons.contains(Reason::BackingOff) => {
+                let outcome = "failed_to_start_due_to_no_capacity".to_string();
+                self.said.decisions.push((self.round, self.job_name(run), run.attempt - 1, outcome, None, None));
+            }
+            Event::Ended { run, .. } => {
+                self.placements.remove(&run);
+            }
+            _ => {}
+        }
+    }
+
+    fn host(&self, node: NodeId) -> String {
+        self.control.fleet().node(node).name.to_string()
+    }
+
+    /// `run-03-1-0` is node 1 of replica 0 of run-03.
+    fn job_name(&self, run: RunId) -> String {
+        let is_it = |member: &MemberStanding| member.job == run.job && member.replica == run.replica;
+        let member = self.control.members().into_iter().find(is_it).expect("every replica is a node of a run");
+        format!("{}-{}-{}", self.names[run.job.index()], member.node, member.group)
+    }
+
+    fn note_statuses(&mut self) {
+        for run in self.control.runs() {
+            let status = run_status(&run);
+            let index = run.job.index();
+            if self.statuses.get(index) != Some(&status) {
+                self.said.run_status_changes.push((self.round, self.names[index].clone(), status.to_string()));
+            }
+            self.statuses.truncate(self.statuses.len().max(index));
+            match self.statuses.get_mut(index) {
+                Some(known) => *known = status,
+                None => self.statuses.push(status),
+            }
+        }
+    }
+
+    fn finish(mut self) -> Answer {
+        let mut busy: BTreeMap<NodeId, u32> = BTreeMap::new();
+        for placement in self.control.held() {
+            *busy.entry(placement.claims()[0].node).or_default() += taken(&placement);
+        }
+        let hosts: Vec<NodeId> = self.control.fleet().iter().map(|(node, _)| node).collect();
+        for node in hosts {
+            let taken = busy.get(&node).copied().unwrap_or(0);
+            let status = if taken > 0 { "busy" } else { "idle" };
+            self.said.last.instances.push((self.host(node), status.to_string(), taken, self.blocks));
+        }
+        let mut members = self.control.members();
+        members.sort_by_key(|member| member.created);
+        for member in members {
+            let status = match member.state {
+                MemberState::Provisioning => "provisioning",
+                MemberState::Pulling => "pulling",
+                MemberState::Running => "running",
+                MemberState::Waiting
+                | MemberState::Submitted
+                | MemberState::Assigned
+                | MemberState::Terminating
+                | MemberState::Draining
+                | MemberState::Ended => continue,
+            };
+            let run = run_of(&member);
+            let placement = &self.placements[&run];
+            let (host, blocks) = (self.host(placement.claims()[0].node), taken(placement));
+            let placed = (self.job_name(run), run.attempt - 1, status.to_string(), host, blocks);
+            self.said.last.placed.push(placed);
+        }
+        for run in self.control.runs() {
+            let name = self.names[run.job.index()].clone();
+            self.said.last.runs.push((name, run_status(&run).to_string(), run_reason(&run).map(str::to_string)));
+        }
+        self.said
+    }
+}
+
+fn run_of(member: &MemberStanding) -> RunId {
+    RunId { job: member.job, replica: member.replica, attempt: member.attempt }
+}
+
+fn taken(placement: &Placement) -> u32 {
+    (placement.claims()[0].cpu.get() / 1000) as u32
+}
+
+fn run_status(run: &RunStanding) -> &'static str {
+    match (run.state, run.ending) {
+        (WholeState::Submitted, _) => "submitted",
+        (WholeState::Provisioning, _) => "provisioning",
+        (WholeState::Running, _) => "running",
+        (WholeState::Pending, _) => "pending",
+        (WholeState::Terminating, _) => "terminating",
+        (WholeState::Ended, Some((Outcome::Completed, _))) => "done",
+        (WholeState::Ended, _) => "failed",
+    }
+}
+
+fn run_reason(run: &RunStanding) -> Option<&'static str> {
+    run.ending.map(|(outcome, because)| match (outcome, because) {
+        (Outcome::Completed, _) => "all_jobs_done",
+        (_, Reason::RetryTimeOver) => "retry_limit_exceeded",
+        (_, _) => "job_failed",
+    })
+}
+
+fn host_spec(number: u32, blocks: u32) -> NodeSpec {
+    let shape = NodeShape {
+        machine: None,
+        os: Os::Linux,
+        arch: CpuArch::X86_64,
+        driver: None,
+        labels: BTreeMap::new(),
+        cpu: MilliCpu::from_cores(u64::from(blocks)),
+        ram: Bytes::ZERO,
+        reserved: Reserved::default(),
+        gpus: Vec::new(),
+        price_per_hour: None,
+        rack: None,
+        switch: None,
+        instance: None,
+    };
+    NodeSpec { name: format!("h{number}").into(), shape: Arc::new(shape) }
+}
+
+fn job_spec(name: &str, nodes: u32, blocks: u32, priority: i32, terms: RunTerms) -> JobSpec {
+    let task = TaskDemand::cpu_only(MilliCpu::from_cores(u64::from(blocks)));
+    let gang = if nodes > 1 { Gang::Spread } else { Gang::Anywhere };
+    JobSpec {
+        name: name.into(),
+        demand: Demand { tasks: nodes, gang, ..Demand::of(task) },
+        replicas: 1,
+        priority,
+        queue: None,
+        user: None,
+        estimate: None,
+        time_limit: None,
+        analyse: false,
+        restart: Restart::Never,
+        retry: None,
+        utilization: UtilizationOverrides::default(),
+        unselectable: Unselectable::Wait,
+        terms,
+    }
+}
+
+fn differences(recorded: &Answer, found: &Answer) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    first_difference("decision", &recorded.decisions, &found.decisions, &mut differences);
+    first_difference("run status", &recorded.run_status_changes, &found.run_status_changes, &mut differences);
+    first_difference("host at the end", &recorded.last.instances, &found.last.instances, &mut differences);
+    first_difference("node at the end", &recorded.last.placed, &found.last.placed, &mut differences);
+    first_difference("run at the end", &recorded.last.runs, &found.last.runs, &mut differences);
+    differences
+}
+
+/// Where two lists part: what follows differs because of it.
+fn first_difference<T: PartialEq + std::fmt::Debug>(
+    kind: &'static str,
+    recorded: &[T],
+    found: &[T],
+    differences: &mut Vec<Difference>,
+) {
+    let most = recorded.len().max(found.len());
+    if let Some(at) = (0..most).find(|at| recorded.get(*at) != found.get(*at)) {
+        let said = |item: Option<&T>| item.map_or("nothing".to_string(), |item| format!("{item:?}"));
+        let text = format!("number {at}: recorded: {}; found: {}", said(recorded.get(at)), said(found.get(at)));
+        differences.push(Difference { kind, text });
+    }
+}

@@ -1,0 +1,223 @@
+//! What runs and their nodes are told: they come, they are heard of, they are cancelled, they become more or fewer.
+
+use std::sync::Arc;
+
+use super::rows::{Group, Member, RunRow};
+use crate::control::Control;
+use crate::control::store::{JobRecord, ReplicaIndex};
+use crate::event::{Event, Lifecycle, Outcome, Phase, Reason};
+use crate::ids::{JobId, RunId};
+use crate::lifecycle::{MemberState, WholeState};
+use crate::workload::{Demand, Ending, Gang, JobSpec, Pick, RetryEvent};
+
+/// How many nodes each replica of a run has: one for each task where each is to lie on a node of its own.
+fn nodes_of(demand: &Demand) -> u32 {
+    match (&demand.pick, demand.gang) {
+        (Some(Pick::AllGpus(_)), _) | (_, Gang::Anywhere | Gang::Packed) => 1,
+        (_, Gang::Spread) => demand.tasks,
+    }
+}
+
+impl Control {
+    /// The first so many replicas are the masters; the workers follow, those of the first replica first.
+    pub(in crate::control) fn submit_run(&mut self, job: JobId, spec: &Arc<JobSpec>, demand: u32) {
+        let first = self.replicas.len() as ReplicaIndex;
+        self.jobs.push(JobRecord {
+            spec: Arc::clone(spec),
+            demand,
+            first,
+            added: Vec::new(),
+            live: spec.replicas,
+            cancelled: false,
+            parked: false,
+            ended: None,
+        });
+        let retry = spec.terms.retry.as_ref().filter(|retry| retry.on.contains(&RetryEvent::NoCapacity));
+        let run = RunRow {
+            job,
+            state: WholeState::Submitted,
+            processed: self.now,
+            turn: 0,
+            fresh: true,
+            flagged: false,
+            attempt: 0,
+            ending: None,
+            submitted: self.now,
+            capacity_retry: retry.map(|retry| retry.duration),
+            groups: Vec::new(),
+            settled: false,
+            due: None,
+        };
+        self.flow().runs.push(run);
+        let turn = self.flow().next_turn();
+        self.flow().run(job).turn = turn;
+        let masters: Vec<ReplicaIndex> = (0..spec.replicas).map(|number| self.add_replica(job, number)).collect();
+        for master in &masters {
+            self.set_deadline(*master);
+            let group = Group { members: vec![*master], dismissed: false, announced: false };
+            self.flow().run(job).groups.push(group);
+            let number = self.flow().run(job).groups.len() as u32 - 1;
+            self.add_member(job, number);
+        }
+        for group in 0..spec.replicas {
+            self.add_workers(job, group);
+        }
+        self.flow().index_run(job);
+    }
+
+    /// A record for the last member of a group.
+    fn add_member(&mut self, job: JobId, group: u32) {
+        let now = self.now;
+        let flow = self.flow();
+        let count = flow.next_count();
+        let members = &flow.run(job).groups[group as usize].members;
+        let (index, node) = (members[members.len() - 1], members.len() as u32 - 1);
+        assert_eq!(index as usize, flow.members.len(), "every replica is a node of a run");
+        flow.members.push(Member::new(job, group, node, now, count));
+        flow.index_member(index);
+    }
+
+    fn add_workers(&mut self, job: JobId, group: u32) {
+        for _ in 1..nodes_of(&self.jobs[job.index()].spec.demand) {
+            let index = self.add_to_job(job);
+            self.flow().run(job).groups[group as usize].members.push(index);
+            self.add_member(job, group);
+        }
+    }
+
+    fn add_to_job(&mut self, job: JobId) -> ReplicaIndex {
+        let record = &self.jobs[job.index()];
+        let number = record.spec.replicas + record.added.len() as u32;
+        let index = self.add_replica(job, number);
+        self.jobs[job.index()].added.push(index);
+        self.say(Event::ReplicaAdded { run: RunId { job, replica: number, attempt: 1 } });
+        self.set_deadline(index);
+        index
+    }
+
+    /// A fact about a node, which is noticed when its record is looked at.
+    pub(in crate::control) fn hear(&mut self, index: ReplicaIndex, fact: Lifecycle) {
+        match fact {
+            Lifecycle::Prepared => self.flow().member(index).prepared = true,
+            Lifecycle::StartFailed => self.over(index, Outcome::Failed, Reason::StartFailed),
+            Lifecycle::Exited(Ending::Completed) => self.over(index, Outcome::Completed, Reason::Completed),
+            Lifecycle::Exited(Ending::Failed) => self.over(index, Outcome::Failed, Reason::Failed),
+            Lifecycle::GpuFailed => self.over(index, Outcome::Lost, Reason::GpuLost),
+            Lifecycle::NodeFailed => self.over(index, Outcome::Lost, Reason::NodeLost),
+            Lifecycle::Stopped => self.flow().member(index).over = true,
+            Lifecycle::StoppedOn { node } => {
+                let replica = &mut self.replicas[index as usize];
+                replica.stopped_on.push(node);
+                let claims = replica.placement.iter().flat_map(|placement| placement.claims());
+                let over = claims.map(|claim| claim.node).all(|node| replica.stopped_on.contains(&node));
+                self.flow().member(index).over |= over;
+            }
+            // What it does between these is seen when it is looked at.
+            Lifecycle::Preparing | Lifecycle::Started | Lifecycle::Analysed | Lifecycle::AnalysisFailed => return,
+        }
+        self.notice(index);
+    }
+
+    fn over(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+        let member = self.flow().member(index);
+        member.over = true;
+        member.news = member.news.or(Some((outcome, because)));
+    }
+
+    /// Without loops, what is heard is noticed at once, and by those who wait for it.
+    fn notice(&mut self, index: ReplicaIndex) {
+        if self.flow().is_ideal() {
+            let job = self.flow().member(index).run;
+            self.flag(index);
+            self.stir(job);
+        }
+    }
+
+    /// What it runs on is given up.
+    pub(in crate::control) fn member_lost(&mut self, index: ReplicaIndex) {
+        let member = self.flow().member(index);
+        member.lost = true;
+        member.news = member.news.or(Some((Outcome::Lost, Reason::NodeLost)));
+        self.notice(index);
+    }
+
+    /// It has stayed too long in one phase.
+    pub(in crate::control) fn too_long(&mut self, index: ReplicaIndex, phase: Phase) {
+        let news = match phase {
+            Phase::Pending => (Outcome::Expired, Reason::DeadlineExpired),
+            Phase::Running => (Outcome::Expired, Reason::TimeLimit),
+            Phase::Analysing | Phase::Scheduled | Phase::Preparing => (Outcome::Failed, Reason::DeadlineExpired),
+            Phase::Stopping | Phase::Ended => panic!("its end is not noticed but made"),
+        };
+        let (job, state) = (self.flow().member(index).run, self.flow().member(index).state);
+        // Its run pauses, or it waits for others: nobody looks at it.
+        if matches!(state, MemberState::Ended | MemberState::Waiting) {
+            self.end_run(job, news);
+            return;
+        }
+        let member = self.flow().member(index);
+        member.news = member.news.or(Some(news));
+        self.notice(index);
+    }
+
+    pub(in crate::control) fn cancel_run(&mut self, job: JobId) {
+        self.end_run(job, (Outcome::Cancelled, Reason::Cancelled));
+    }
+
+    /// A wish from outside: it is looked at in the next round.
+    fn end_run(&mut self, job: JobId, ending: (Outcome, Reason)) {
+        let run = self.flow().run(job);
+        match run.state {
+            WholeState::Ended => return,
+            WholeState::Terminating => run.ending = run.ending.max(Some(ending)),
+            WholeState::Submitted | WholeState::Provisioning | WholeState::Running | WholeState::Pending => {
+                run.ending = Some(ending);
+                self.advance_run(job, WholeState::Terminating);
+            }
+        }
+        self.flag_run(job);
+    }
+
+    /// Replicas beyond those wanted go, the last ones first; those that are short come as new ones.
+    pub(in crate::control) fn scale_run(&mut self, job: JobId, wanted: u32) {
+        if !self.flow().run(job).state.is_active() {
+            return;
+        }
+        let groups = &self.flow().run(job).groups;
+        let counted: Vec<u32> = (0..groups.len() as u32).filter(|group| !groups[*group as usize].dismissed).collect();
+        for group in counted.iter().skip(wanted as usize) {
+            self.flow().run(job).groups[*group as usize].dismissed = true;
+            for index in self.flow().run(job).groups[*group as usize].members.clone() {
+                self.replicas[index as usize].dismissed = true;
+                if self.flow().member(index).state.is_live() {
+                    self.terminate(index, Outcome::Cancelled, Reason::ScaledDown);
+                    self.flag(index);
+                }
+            }
+        }
+        for _ in counted.len()..wanted as usize {
+            let master = self.add_to_job(job);
+            let run = self.flow().run(job);
+            run.groups.push(Group { members: vec![master], dismissed: false, announced: false });
+            let group = run.groups.len() as u32 - 1;
+            self.add_member(job, group);
+            self.add_workers(job, group);
+        }
+    }
+
+    /// Its last edge was taken.
+    pub(in crate::control) fn member_ended(&mut self, index: ReplicaIndex) {
+        let job = self.flow().member(index).run;
+        let state = self.flow().member(index).state;
+        // What was announced and does not come ends without having been a state of its own.
+        if state == MemberState::Ended {
+            return;
+        }
+        let now = self.now;
+        self.flow().member(index).processed = now;
+        if state == MemberState::Terminating || state == MemberState::Draining {
+            self.advance(index, MemberState::Ended, None);
+        }
+        self.announce_retry(job);
+    }
+}

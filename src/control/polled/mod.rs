@@ -1,0 +1,197 @@
+//! The flow of runs: jobs as runs of nodes, whose records loops look at in their own time.
+//!
+//! Each node of a run is a replica of the control plane's store, with a claim and a lifecycle of its own; the run is a
+//! record beside them. A fact about a node is heard at once and noticed when its record is looked at. Four loops look at
+//! records: submitted nodes, running nodes, terminating nodes, runs. A loop first lists the records that are due and takes
+//! their flags away, then looks at one after the other; what becomes due meanwhile waits for the next round. Under
+//! `loops: ideal` the same looks are taken in the instant in which something changes, until nothing does.
+//!
+//! The rules were read in dstack 0.22.5 and are held against recorded sequences of it; states and edges are in
+//! [`crate::lifecycle`].
+
+mod facts;
+mod options;
+mod rows;
+mod running;
+mod runs;
+mod submitted;
+mod terminating;
+mod view;
+
+pub use options::{
+    Assignment, BeginRule, GangRule, Loops, NoCapacityRule, Pause, PolledLoops, ReleaseRule, Rounds, RunningLoop,
+    RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop,
+};
+pub(super) use rows::Flow;
+pub use view::{MemberStanding, RunStanding};
+
+use super::Control;
+use super::store::ReplicaIndex;
+use crate::event::{Outcome, Phase, Reason};
+use crate::ids::JobId;
+use crate::lifecycle::{MemberState, WholeState, is_member_edge, is_whole_edge};
+use crate::units::SimTime;
+use rows::Look;
+
+impl Control {
+    fn flow(&mut self) -> &mut Flow {
+        self.runs.as_mut().expect("only a profile that has runs comes here")
+    }
+
+    /// All looks that are due.
+    pub(super) fn look_at_runs(&mut self) {
+        if self.runs.is_none() {
+            return;
+        }
+        self.unpark();
+        let now = self.now;
+        // A loop that comes by and finds nothing has come by. Without loops, whatever has changed is looked at again:
+        // each look changes something, or is the last at its record.
+        loop {
+            let mut looked = false;
+            for look in Look::ALL {
+                if self.flow().clocks[look as usize].comes_by(now) {
+                    self.come_by(look);
+                    looked = true;
+                }
+            }
+            if !looked || !self.flow().is_ideal() {
+                break;
+            }
+            self.unpark();
+        }
+        self.unpark();
+    }
+
+    pub(super) fn next_look(&self) -> Option<(SimTime, &'static str)> {
+        let flow = self.runs.as_ref()?;
+        Look::ALL.into_iter().filter_map(|look| Some((flow.clocks[look as usize].next(self.now)?, look.reason()))).min()
+    }
+
+    fn come_by(&mut self, look: Look) {
+        let now = self.now;
+        let mut rows = self.flow().clocks[look as usize].come_by(now);
+        let flow = self.runs.as_ref().expect("asked above");
+        match look {
+            Look::Runs => rows.sort_by_key(|row| {
+                let run = &flow.runs[*row as usize];
+                (run.processed, run.turn)
+            }),
+            Look::Submitted => rows.sort_by_key(|row| {
+                let member = &flow.members[*row as usize];
+                (self.replicas[*row as usize].key.priority(), member.processed, member.turn, member.created)
+            }),
+            Look::Running | Look::Terminating => rows.sort_by_key(|row| {
+                let member = &flow.members[*row as usize];
+                (member.processed, member.turn, member.created)
+            }),
+        }
+        rows.truncate(flow.clocks[look as usize].batch());
+        for row in &rows {
+            match look {
+                Look::Runs => self.flow().run(JobId::new(*row as usize)).flagged = false,
+                Look::Submitted | Look::Running | Look::Terminating => self.flow().member(*row).flagged = false,
+            }
+        }
+        rows.reverse();
+        self.flow().rest = rows;
+        while let Some(row) = self.flow().rest.pop() {
+            match look {
+                Look::Runs => self.look_at_run(JobId::new(row as usize)),
+                Look::Submitted => self.look_at_submitted(row),
+                Look::Running => self.look_at_running(row),
+                Look::Terminating => self.look_at_terminating(row),
+            }
+        }
+    }
+
+    /// Who waits for capacity where it is, is due again once the fleet has grown.
+    fn unpark(&mut self) {
+        let growth = self.fleet.growth();
+        let flow = self.flow();
+        if flow.growth != growth {
+            flow.growth = growth;
+            let parked: Vec<ReplicaIndex> = flow.parked.iter().copied().collect();
+            parked.into_iter().for_each(|index| flow.index_member(index));
+        }
+    }
+
+    /// The record was looked at.
+    fn processed(&mut self, index: ReplicaIndex) {
+        let now = self.now;
+        let turn = self.flow().next_turn();
+        let member = self.flow().member(index);
+        (member.processed, member.turn, member.fresh) = (now, turn, false);
+        self.flow().index_member(index);
+    }
+
+    /// One edge of a node's states, and of the phases where it is one there too.
+    fn advance(&mut self, index: ReplicaIndex, to: MemberState, because: Option<Reason>) {
+        let ideal = self.flow().is_ideal();
+        let member = self.flow().member(index);
+        let (from, job) = (member.state, member.run);
+        assert!(is_member_edge(from, to), "a node of a run cannot go from {from:?} to {to:?}");
+        member.state = to;
+        member.flagged |= ideal;
+        let replica = &self.replicas[index as usize];
+        let phase = to.phase(replica.placement.is_some());
+        // What is placed, and what ends, is said by events of their own.
+        if replica.phase != phase && !matches!(phase, Phase::Scheduled | Phase::Ended) {
+            self.enter(index, phase, because);
+        }
+        self.stir(job);
+        self.flow().index_member(index);
+    }
+
+    /// Without loops, a change is looked at at once: in the run, and in the nodes that wait for others of it.
+    fn stir(&mut self, job: JobId) {
+        let flow = self.flow();
+        if !flow.is_ideal() {
+            return;
+        }
+        flow.run(job).flagged = true;
+        flow.index_run(job);
+        for index in flow.members_of(job) {
+            let member = flow.member(index);
+            member.flagged |= matches!(member.state, MemberState::Pulling);
+            flow.index_member(index);
+        }
+    }
+
+    fn flag(&mut self, index: ReplicaIndex) {
+        self.flow().member(index).flagged = true;
+        self.flow().index_member(index);
+    }
+
+    fn flag_run(&mut self, job: JobId) {
+        self.flow().run(job).flagged = true;
+        self.flow().index_run(job);
+    }
+
+    /// One edge of a run's states.
+    fn advance_run(&mut self, job: JobId, to: WholeState) {
+        let ideal = self.flow().is_ideal();
+        let run = self.flow().run(job);
+        assert!(is_whole_edge(run.state, to), "a run cannot go from {:?} to {to:?}", run.state);
+        run.state = to;
+        run.flagged |= ideal;
+        self.flow().index_run(job);
+        // Whether its nodes are looked at depends on it.
+        for index in self.flow().members_of(job) {
+            self.flow().index_member(index);
+        }
+    }
+
+    /// Ends a node of a run: it terminates in the looks that follow.
+    fn terminate(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+        let member = self.flow().member(index);
+        assert!(member.state.is_live(), "what is not live is terminating already");
+        member.ending = Some((outcome, because));
+        member.parked = None;
+        self.flow().parked.remove(&index);
+        if self.replicas[index as usize].placement.is_some() {
+            self.replicas[index as usize].stopping = Some((outcome, because));
+        }
+        self.advance(index, MemberState::Terminating, Some(because));
+    }
+}

@@ -1,0 +1,187 @@
+//! What a profile says of runs: how its loops look at them, and what they do with what they see.
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::profile::ProfileError;
+use crate::units::{SimDuration, text_form};
+
+/// The flow of runs. Where a profile has it, a demand of several tasks, each on a node of its own (`gang: spread`), is a
+/// run of so many nodes; every node is placed, started and ended by itself, and they fail and are tried again together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunsOptions {
+    pub loops: Loops,
+    pub gang: GangRule,
+    pub begin: BeginRule,
+    pub no_capacity: NoCapacityRule,
+    /// Before the first, second, ... submission after the one that failed; the last one repeats.
+    pub pauses: Vec<Pause>,
+    pub release: ReleaseRule,
+}
+
+/// When records are looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loops {
+    /// Whatever changes is looked at in the same instant, until nothing changes any more.
+    Ideal,
+    /// Each record is looked at when its interval has gone by since the last look. Of one instant, submitted nodes come
+    /// first, then running and terminating ones, then runs.
+    Polled(PolledLoops),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolledLoops {
+    pub submitted: SubmittedLoop,
+    pub running: RunningLoop,
+    pub terminating: TerminatingLoop,
+    pub runs: RunsLoop,
+}
+
+/// When one loop comes by at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rounds {
+    /// It looks for records at multiples of this.
+    #[serde(with = "text_form")]
+    pub every: SimDuration,
+    /// Each round comes later by a draw from zero to this.
+    #[serde(with = "text_form")]
+    pub jitter: SimDuration,
+    /// Records looked at in one round; all that are due if absent.
+    pub batch: Option<u32>,
+}
+
+/// The least time between two looks at one record; a record that is flagged is looked at in the next round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmittedLoop {
+    pub rounds: Rounds,
+    #[serde(with = "text_form")]
+    pub interval: SimDuration,
+    /// A place is found in one look, and used in the next.
+    pub passes: Assignment,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Assignment {
+    OnePass,
+    TwoPasses,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunningLoop {
+    pub rounds: Rounds,
+    /// Of a node that is still to run.
+    #[serde(with = "text_form")]
+    pub starting: SimDuration,
+    #[serde(with = "text_form")]
+    pub running: SimDuration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TerminatingLoop {
+    pub rounds: Rounds,
+    #[serde(with = "text_form")]
+    pub interval: SimDuration,
+    /// What has run is given up in the second look only: in the first, its last words are asked for.
+    pub drains: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunsLoop {
+    pub rounds: Rounds,
+    /// Of a run that is submitted or terminating.
+    #[serde(with = "text_form")]
+    pub hasty: SimDuration,
+    /// Of every other.
+    #[serde(with = "text_form")]
+    pub interval: SimDuration,
+}
+
+/// How the nodes of a run get their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GangRule {
+    /// All in one decision, or none.
+    Whole,
+    /// The master first, then each worker; who has a place keeps it while others are refused. Only a historic profile
+    /// may.
+    OneByOne,
+}
+
+/// When a node that is prepared begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BeginRule {
+    /// Every node of the run has a place.
+    AllPlaced,
+    /// Every node of the run is prepared; then all begin together.
+    AllPrepared,
+}
+
+/// What becomes of a node that finds no place, if it may be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoCapacityRule {
+    /// It waits where it is, and is looked at in its turn as soon as something has been given back.
+    KeepsTurn,
+    /// Its run pauses, longer each time, and is not in the queue meanwhile: who came later, or counts less, takes what
+    /// is given back (dstack to 0.22.5, issue 4246).
+    BacksOff,
+}
+
+/// How what several nodes of one host give back in one round is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReleaseRule {
+    Each,
+    /// Each is subtracted from what was taken when the round began, so that only the last one counts, and what the others
+    /// held stays taken for ever (dstack to 0.21.0, issue 4117). Only a historic profile may.
+    LastOfRound,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pause(#[serde(with = "text_form")] pub SimDuration);
+
+impl RunsOptions {
+    /// Before the submission that follows so many failed ones, from 1.
+    pub(super) fn pause(&self, attempt: u32) -> SimDuration {
+        let index = (attempt as usize).saturating_sub(1).min(self.pauses.len() - 1);
+        self.pauses[index].0
+    }
+
+    /// All that is wrong with it.
+    pub(in crate::control) fn faults(&self, historic: bool) -> Vec<ProfileError> {
+        let mut faults = Vec::new();
+        faults.extend(self.pauses.is_empty().then_some(ProfileError::Empty("runs.pauses")));
+        let is_instant = |pause: &Pause| pause.0.is_zero();
+        faults.extend(self.pauses.iter().any(is_instant).then_some(ProfileError::NoTime("runs.pauses")));
+        if !historic {
+            faults.extend(
+                (self.gang == GangRule::OneByOne).then_some(ProfileError::HistoricOnly("runs.gang", "one_by_one")),
+            );
+            faults.extend(
+                (self.release == ReleaseRule::LastOfRound)
+                    .then_some(ProfileError::HistoricOnly("runs.release", "last_of_round")),
+            );
+        }
+        let Loops::Polled(loops) = &self.loops else { return faults };
+        for (name, rounds) in [
+            ("runs.loops.polled.submitted.rounds", loops.submitted.rounds),
+            ("runs.loops.polled.running.rounds", loops.running.rounds),
+            ("runs.loops.polled.terminating.rounds", loops.terminating.rounds),
+            ("runs.loops.polled.runs.rounds", loops.runs.rounds),
+        ] {
+            faults.extend(rounds.every.is_zero().then_some(ProfileError::NoTime(name)));
+            faults.extend((rounds.batch == Some(0)).then_some(ProfileError::Zero(name)));
+        }
+        faults
+    }
+}

@@ -1,0 +1,372 @@
+//! The records of runs and of their nodes, and where each stands in the loop that looks at it.
+
+use std::collections::BTreeSet;
+
+use super::options::{Loops, RunsOptions};
+use crate::control::passes::PassState;
+use crate::control::profile::{PassOptions, Trigger};
+use crate::control::store::ReplicaIndex;
+use crate::event::{Outcome, Reason};
+use crate::ids::JobId;
+use crate::lifecycle::{MemberState, WholeState};
+use crate::units::{SimDuration, SimTime};
+
+/// The loops, in the order in which they come by within one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Look {
+    Submitted,
+    Running,
+    Terminating,
+    Runs,
+}
+
+impl Look {
+    pub const ALL: [Look; 4] = [Look::Submitted, Look::Running, Look::Terminating, Look::Runs];
+
+    pub fn reason(self) -> &'static str {
+        match self {
+            Look::Submitted => "a look at submitted nodes",
+            Look::Running => "a look at running nodes",
+            Look::Terminating => "a look at terminating nodes",
+            Look::Runs => "a look at runs",
+        }
+    }
+}
+
+/// A run: all replicas of a job.
+pub(super) struct RunRow {
+    pub job: JobId,
+    pub state: WholeState,
+    /// When it was last looked at.
+    pub processed: SimTime,
+    /// Counts looks: of two at the same instant, the earlier comes first again.
+    pub turn: u64,
+    /// It has never been looked at.
+    pub fresh: bool,
+    /// It is to be looked at in the next round.
+    pub flagged: bool,
+    /// Submissions that failed since it last came as far as provisioning.
+    pub attempt: u32,
+    /// Why it terminates, and how it ends.
+    pub ending: Option<(Outcome, Reason)>,
+    pub submitted: SimTime,
+    /// For how long it is tried again for want of capacity.
+    pub capacity_retry: Option<SimDuration>,
+    pub groups: Vec<Group>,
+    /// One of its nodes has found a place: from now on its workers look for theirs.
+    pub settled: bool,
+    pub due: Option<SimTime>,
+}
+
+/// A replica of a run: its nodes.
+pub(super) struct Group {
+    /// In order; the first is the master.
+    pub members: Vec<ReplicaIndex>,
+    /// It was scaled away.
+    pub dismissed: bool,
+    /// Its next attempt was announced, and has not been submitted.
+    pub announced: bool,
+}
+
+/// A node of a run.
+pub(super) struct Member {
+    pub run: JobId,
+    pub group: u32,
+    /// Its number among the nodes of its group; 0 is the master.
+    pub node: u32,
+    pub state: MemberState,
+    /// When it, or its run, was last looked at.
+    pub processed: SimTime,
+    /// Counts looks: of two at the same instant, the earlier comes first again.
+    pub turn: u64,
+    /// It has not been looked at since it was submitted.
+    pub fresh: bool,
+    pub flagged: bool,
+    /// Counts submissions of all nodes: the earlier of two that were looked at together comes first.
+    pub created: u64,
+    /// What was heard of it, and has not been noticed yet.
+    pub news: Option<(Outcome, Reason)>,
+    pub prepared: bool,
+    /// It was asked to prepare.
+    pub asked: bool,
+    /// It was told to begin.
+    pub began: bool,
+    /// None of its processes lives.
+    pub over: bool,
+    /// What it ran on cannot be heard.
+    pub lost: bool,
+    /// How it will have ended, and how it has.
+    pub ending: Option<(Outcome, Reason)>,
+    /// It has, or had, a place in this submission.
+    pub had_place: bool,
+    /// When it was last looked at in the latest earlier submission in which it had a place.
+    pub placed_before: Option<SimTime>,
+    /// It was refused when the fleet had grown so far, and waits where it is.
+    pub parked: Option<u64>,
+    pub due: Option<(Look, SimTime)>,
+}
+
+impl Member {
+    pub fn new(run: JobId, group: u32, node: u32, now: SimTime, (turn, created): (u64, u64)) -> Member {
+        Member {
+            run,
+            group,
+            node,
+            state: if node == 0 { MemberState::Submitted } else { MemberState::Waiting },
+            processed: now,
+            turn,
+            fresh: true,
+            flagged: false,
+            created,
+            news: None,
+            prepared: false,
+            asked: false,
+            began: false,
+            over: false,
+            lost: false,
+            ending: None,
+            had_place: false,
+            placed_before: None,
+            parked: None,
+            due: None,
+        }
+    }
+
+    /// The next submission of the same node.
+    pub fn again(&self, now: SimTime, count: (u64, u64)) -> Member {
+        let placed_before = if self.had_place { Some(self.processed) } else { self.placed_before };
+        Member { placed_before, due: self.due, ..Member::new(self.run, self.group, self.node, now, count) }
+    }
+}
+
+/// When a loop comes by, and for whom.
+pub(super) struct Clock {
+    rounds: Option<(PassState, SimDuration, Option<u32>)>,
+    /// Those that will be due, by when; who is flagged is due since the beginning of time.
+    pub due: BTreeSet<(SimTime, u32)>,
+}
+
+impl Clock {
+    fn new(options: &RunsOptions, look: Look, seed: u64) -> Clock {
+        let rounds = match &options.loops {
+            Loops::Ideal => None,
+            Loops::Polled(loops) => {
+                let rounds = match look {
+                    Look::Submitted => loops.submitted.rounds,
+                    Look::Running => loops.running.rounds,
+                    Look::Terminating => loops.terminating.rounds,
+                    Look::Runs => loops.runs.rounds,
+                };
+                let pass =
+                    PassOptions { trigger: Trigger::Every(rounds.every), batch: rounds.batch, jitter: rounds.jitter };
+                Some((PassState::new(pass, seed, look.reason()), rounds.every, rounds.batch))
+            }
+        };
+        Clock { rounds, due: BTreeSet::new() }
+    }
+
+    /// When it has something to look at next.
+    pub fn next(&self, now: SimTime) -> Option<SimTime> {
+        let (at, _) = self.due.first()?;
+        let at = (*at).max(now);
+        match &self.rounds {
+            None => Some(at),
+            Some((state, every, _)) => Some(state.next_tick(*every, at)),
+        }
+    }
+
+    /// Whether it comes by now: with or without anything to look at in rounds, else only if there is something.
+    pub fn comes_by(&self, now: SimTime) -> bool {
+        match &self.rounds {
+            None => self.due.first().is_some_and(|(at, _)| *at <= now),
+            Some((state, every, _)) => state.next_tick(*every, now) == now,
+        }
+    }
+
+    /// All that are due now.
+    pub fn come_by(&mut self, now: SimTime) -> Vec<u32> {
+        if let Some((state, _, _)) = &mut self.rounds {
+            state.ran(now);
+        }
+        self.due.range(..=(now, u32::MAX)).map(|(_, row)| *row).collect()
+    }
+
+    pub fn batch(&self) -> usize {
+        let batch = self.rounds.as_ref().and_then(|(_, _, batch)| *batch);
+        batch.map_or(usize::MAX, |batch| batch as usize)
+    }
+}
+
+/// All runs, and the clockwork that looks at them.
+pub(in crate::control) struct Flow {
+    pub(super) options: RunsOptions,
+    /// By the number of their job.
+    pub(super) runs: Vec<RunRow>,
+    /// By the number of their replica.
+    pub(super) members: Vec<Member>,
+    pub(super) clocks: [Clock; 4],
+    pub(super) created: u64,
+    pub(super) turns: u64,
+    /// Refused, and waiting where they are.
+    pub(super) parked: BTreeSet<ReplicaIndex>,
+    /// How far the fleet had grown when those were last put in order.
+    pub(super) growth: u64,
+    /// Listed in this round and not looked at yet, the next one last.
+    pub(super) rest: Vec<u32>,
+}
+
+impl Flow {
+    pub(in crate::control) fn new(options: &RunsOptions, seed: u64) -> Flow {
+        Flow {
+            options: options.clone(),
+            runs: Vec::new(),
+            members: Vec::new(),
+            clocks: Look::ALL.map(|look| Clock::new(options, look, seed)),
+            created: 0,
+            turns: 0,
+            parked: BTreeSet::new(),
+            growth: 0,
+            rest: Vec::new(),
+        }
+    }
+
+    pub fn is_ideal(&self) -> bool {
+        self.options.loops == Loops::Ideal
+    }
+
+    pub(super) fn run(&mut self, job: JobId) -> &mut RunRow {
+        &mut self.runs[job.index()]
+    }
+
+    pub(super) fn member(&mut self, index: ReplicaIndex) -> &mut Member {
+        &mut self.members[index as usize]
+    }
+
+    /// Of the next submission.
+    pub fn next_count(&mut self) -> (u64, u64) {
+        self.created += 1;
+        (self.next_turn(), self.created)
+    }
+
+    /// Of the next look.
+    pub fn next_turn(&mut self) -> u64 {
+        self.turns += 1;
+        self.turns
+    }
+
+    /// The nodes of the same replica, itself among them.
+    pub fn siblings(&self, index: ReplicaIndex) -> &[ReplicaIndex] {
+        let member = &self.members[index as usize];
+        &self.runs[member.run.index()].groups[member.group as usize].members
+    }
+
+    pub fn members_of(&self, job: JobId) -> Vec<ReplicaIndex> {
+        self.runs[job.index()].groups.iter().flat_map(|group| group.members.iter().copied()).collect()
+    }
+
+    /// Puts a node where its loop will find it, after anything about it has changed.
+    pub fn index_member(&mut self, index: ReplicaIndex) {
+        let due = self.member_due(index);
+        let member = &mut self.members[index as usize];
+        if member.due == due {
+            return;
+        }
+        if let Some((look, at)) = std::mem::replace(&mut member.due, due) {
+            self.clocks[look as usize].due.remove(&(at, index));
+        }
+        if let Some((look, at)) = due {
+            self.clocks[look as usize].due.insert((at, index));
+        }
+    }
+
+    pub fn index_run(&mut self, job: JobId) {
+        let due = self.run_due(job);
+        let run = &mut self.runs[job.index()];
+        let row = job.index() as u32;
+        if run.due == due {
+            return;
+        }
+        let clock = &mut self.clocks[Look::Runs as usize];
+        if let Some(at) = std::mem::replace(&mut run.due, due) {
+            clock.due.remove(&(at, row));
+        }
+        if let Some(at) = due {
+            clock.due.insert((at, row));
+        }
+    }
+
+    fn member_due(&self, index: ReplicaIndex) -> Option<(Look, SimTime)> {
+        let member = &self.members[index as usize];
+        let run = &self.runs[member.run.index()];
+        let look = match member.state {
+            // A worker looks for a place once its run has settled somewhere.
+            MemberState::Submitted => (member.node == 0 || run.settled).then_some(Look::Submitted)?,
+            MemberState::Assigned => Look::Submitted,
+            MemberState::Provisioning | MemberState::Pulling | MemberState::Running => {
+                (run.state != WholeState::Terminating).then_some(Look::Running)?
+            }
+            MemberState::Terminating | MemberState::Draining => Look::Terminating,
+            MemberState::Waiting | MemberState::Ended => return None,
+        };
+        if member.flagged || (member.fresh && look == Look::Submitted) {
+            return Some((look, SimTime::ZERO));
+        }
+        let interval = match &self.options.loops {
+            Loops::Ideal => None,
+            Loops::Polled(loops) => Some(match (look, member.state) {
+                (Look::Submitted, _) => loops.submitted.interval,
+                (_, MemberState::Running) => loops.running.running,
+                (Look::Running, _) => loops.running.starting,
+                (Look::Terminating | Look::Runs, _) => loops.terminating.interval,
+            }),
+        };
+        match (member.parked, interval) {
+            (Some(growth), interval) if growth == self.growth => {
+                let over = self.retry_over_at(index)?;
+                Some((look, over.max(member.processed.saturating_add(interval.unwrap_or_default()))))
+            }
+            (Some(_), None) => Some((look, SimTime::ZERO)),
+            (_, Some(interval)) => Some((look, member.processed.saturating_add(interval))),
+            (None, None) => None,
+        }
+    }
+
+    fn run_due(&self, job: JobId) -> Option<SimTime> {
+        let run = &self.runs[job.index()];
+        if run.state == WholeState::Ended {
+            return None;
+        }
+        if run.flagged || run.fresh {
+            return Some(SimTime::ZERO);
+        }
+        match &self.options.loops {
+            Loops::Ideal => {
+                let is_pausing = run.state == WholeState::Pending && run.groups.iter().any(|group| group.announced);
+                is_pausing.then(|| self.next_submission(job))
+            }
+            Loops::Polled(loops) => Some(run.processed.saturating_add(match run.state {
+                WholeState::Submitted | WholeState::Terminating => loops.runs.hasty,
+                WholeState::Provisioning | WholeState::Running | WholeState::Pending | WholeState::Ended => {
+                    loops.runs.interval
+                }
+            })),
+        }
+    }
+
+    /// When a run that pauses may be submitted again: so long after the last look at any of its nodes.
+    pub fn next_submission(&self, job: JobId) -> SimTime {
+        let run = &self.runs[job.index()];
+        let members = run.groups.iter().filter(|group| !group.dismissed).flat_map(|group| &group.members);
+        let last = members.map(|index| self.members[*index as usize].processed).max().unwrap_or(run.processed);
+        last.saturating_add(self.options.pause(run.attempt))
+    }
+
+    /// When a node that waits for capacity has waited for too long, if it may be tried again at all; the first instant
+    /// after it.
+    fn retry_over_at(&self, index: ReplicaIndex) -> Option<SimTime> {
+        let member = &self.members[index as usize];
+        let from = member.placed_before.unwrap_or(self.runs[member.run.index()].submitted);
+        let duration = self.runs[member.run.index()].capacity_retry?;
+        Some(from.saturating_add(duration).saturating_add(SimDuration::from_nanos(1)))
+    }
+}

@@ -1,0 +1,80 @@
+//! Looks at nodes that are to run, or run.
+
+use super::options::BeginRule;
+use crate::control::Control;
+use crate::control::store::ReplicaIndex;
+use crate::event::Command;
+use crate::lifecycle::{MemberState, WholeState};
+use crate::workload::StartupOrder;
+
+impl Control {
+    pub(super) fn look_at_running(&mut self, index: ReplicaIndex) {
+        let member = self.flow().member(index);
+        let (state, job, news) = (member.state, member.run, member.news);
+        if !matches!(state, MemberState::Provisioning | MemberState::Pulling | MemberState::Running) {
+            // It was ended since it was listed.
+            return;
+        }
+        if let Some((outcome, because)) = news {
+            self.terminate(index, outcome, because);
+            return self.processed(index);
+        }
+        match state {
+            MemberState::Provisioning => {
+                self.advance(index, MemberState::Pulling, None);
+                self.flow().member(index).asked = true;
+                self.flag(index);
+                let replica = &self.replicas[index as usize];
+                let placement = replica.placement.clone().expect("what is provisioned has a place");
+                self.ask(Command::Prepare { run: replica.run(), placement });
+            }
+            MemberState::Pulling if self.may_begin(index) => {
+                self.begin_work(index);
+                // All are prepared: what one look can begin is begun together.
+                if self.flow().options.begin == BeginRule::AllPrepared {
+                    for other in self.flow().siblings(index).to_vec() {
+                        if self.flow().member(other).state == MemberState::Pulling && self.may_begin(other) {
+                            self.begin_work(other);
+                            self.processed(other);
+                        }
+                    }
+                }
+                if self.flow().run(job).state != WholeState::Running {
+                    self.flag_run(job);
+                }
+            }
+            _ => {}
+        }
+        self.processed(index);
+    }
+
+    fn begin_work(&mut self, index: ReplicaIndex) {
+        self.flow().member(index).began = true;
+        self.advance(index, MemberState::Running, None);
+        let run = self.replicas[index as usize].run();
+        self.ask(Command::Begin { run });
+    }
+
+    /// It is prepared, and so are those it waits for.
+    fn may_begin(&mut self, index: ReplicaIndex) -> bool {
+        let job = self.flow().member(index).run;
+        let order = self.jobs[job.index()].spec.terms.startup;
+        let begin = self.flow().options.begin;
+        let siblings = self.flow().siblings(index).to_vec();
+        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
+        let member = |index: ReplicaIndex| &flow.members[index as usize];
+        let is_ready = |other: &ReplicaIndex| match begin {
+            BeginRule::AllPlaced => {
+                self.replicas[*other as usize].placement.is_some() && member(*other).state.is_live()
+            }
+            BeginRule::AllPrepared => member(*other).prepared && member(*other).state.is_live(),
+        };
+        let has_begun = |other: &ReplicaIndex| member(*other).began;
+        let in_order = match order {
+            StartupOrder::Any => true,
+            StartupOrder::MasterFirst => index == siblings[0] || has_begun(&siblings[0]),
+            StartupOrder::WorkersFirst => index != siblings[0] || siblings[1..].iter().all(has_begun),
+        };
+        member(index).prepared && siblings.iter().all(is_ready) && in_order
+    }
+}

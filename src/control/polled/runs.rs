@@ -1,0 +1,310 @@
+//! Looks at runs: what their nodes come to together, and what follows.
+
+use super::rows::Group;
+use crate::control::Control;
+use crate::control::store::ReplicaIndex;
+use crate::event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
+use crate::ids::JobId;
+use crate::lifecycle::{MemberState, WholeState};
+use crate::workload::{RetryEvent, StopCriteria};
+
+/// What one node says of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    Done,
+    Submitted,
+    Provisioning,
+    Running,
+    Retry,
+    /// Whether it would have been tried again, if its time were not over.
+    Failed {
+        outcome: Outcome,
+        because: Reason,
+        is_late: bool,
+    },
+}
+
+impl Control {
+    pub(super) fn look_at_run(&mut self, job: JobId) {
+        match self.flow().run(job).state {
+            WholeState::Submitted | WholeState::Provisioning | WholeState::Running => self.look_at_active(job),
+            WholeState::Pending => self.look_at_pending(job),
+            WholeState::Terminating => self.look_at_terminating_run(job),
+            WholeState::Ended => return,
+        }
+        let now = self.now;
+        let turn = self.flow().next_turn();
+        let run = self.flow().run(job);
+        (run.processed, run.turn, run.fresh) = (now, turn, false);
+        self.flow().index_run(job);
+    }
+
+    fn look_at_active(&mut self, job: JobId) {
+        if !self.flow().run(job).settled
+            && self.flow().members_of(job).iter().any(|index| self.replicas[*index as usize].placement.is_some())
+        {
+            self.flow().run(job).settled = true;
+        }
+        let groups: Vec<(bool, Vec<ReplicaIndex>)> =
+            self.flow().run(job).groups.iter().map(|group| (group.dismissed, group.members.clone())).collect();
+        let mut readings: Vec<Reading> = Vec::new();
+        let mut retried: Vec<u32> = Vec::new();
+        for (number, (dismissed, members)) in groups.into_iter().enumerate() {
+            if dismissed {
+                continue;
+            }
+            let found: Vec<Reading> = members.iter().map(|index| self.reading(*index)).collect();
+            let is_done =
+                found[0] == Reading::Done && self.jobs[job.index()].spec.terms.stop == StopCriteria::MasterDone;
+            if is_done {
+                readings.push(Reading::Done);
+                continue;
+            }
+            if found.contains(&Reading::Retry) {
+                retried.push(number as u32);
+            }
+            readings.extend(found);
+        }
+        self.conclude_run(job, &readings, &retried);
+        let (now, turn) = (self.now, self.flow().next_turn());
+        for index in self.flow().members_of(job) {
+            let member = self.flow().member(index);
+            if member.state.is_live() {
+                (member.processed, member.turn) = (now, turn);
+                self.flow().index_member(index);
+            }
+        }
+    }
+
+    /// What a run becomes of what its nodes say.
+    fn conclude_run(&mut self, job: JobId, readings: &[Reading], retried: &[u32]) {
+        let failures = readings.iter().filter_map(|reading| match reading {
+            Reading::Failed { outcome, because, is_late } => Some((*is_late, (*outcome, *because))),
+            Reading::Done | Reading::Submitted | Reading::Provisioning | Reading::Running | Reading::Retry => None,
+        });
+        if let Some((is_late, ending)) = failures.min_by_key(|(is_late, _)| *is_late) {
+            let ending = if is_late { (Outcome::Expired, Reason::RetryTimeOver) } else { ending };
+            return self.wind_up(job, ending);
+        }
+        let is = |reading| readings.contains(&reading);
+        let state = self.flow().run(job).state;
+        // A replica is tried again by itself while others of its run go on.
+        let others_go_on = retried.len() < self.live_groups(job)
+            && (is(Reading::Running) || is(Reading::Provisioning) || is(Reading::Submitted));
+        let to = if !retried.is_empty() && !others_go_on {
+            WholeState::Pending
+        } else if is(Reading::Running) {
+            WholeState::Running
+        } else if is(Reading::Provisioning) {
+            WholeState::Provisioning
+        } else if is(Reading::Submitted) || !retried.is_empty() {
+            WholeState::Submitted
+        } else {
+            return self.wind_up(job, (Outcome::Completed, Reason::Completed));
+        };
+        if state != to {
+            self.advance_run(job, to);
+            let run = self.flow().run(job);
+            match to {
+                WholeState::Provisioning => run.attempt = 0,
+                WholeState::Pending => {
+                    run.attempt += 1;
+                    run.settled = false;
+                }
+                WholeState::Submitted | WholeState::Running | WholeState::Terminating | WholeState::Ended => {}
+            }
+        }
+        match to {
+            WholeState::Pending => {
+                self.stop_members(job, |_| true, Reason::RunOver);
+                self.announce_retry(job);
+            }
+            WholeState::Submitted
+            | WholeState::Provisioning
+            | WholeState::Running
+            | WholeState::Terminating
+            | WholeState::Ended => retried.iter().for_each(|group| self.retry_group(job, *group)),
+        }
+    }
+
+    fn live_groups(&mut self, job: JobId) -> usize {
+        self.flow().run(job).groups.iter().filter(|group| !group.dismissed).count()
+    }
+
+    fn wind_up(&mut self, job: JobId, ending: (Outcome, Reason)) {
+        self.flow().run(job).ending = Some(ending);
+        self.advance_run(job, WholeState::Terminating);
+    }
+
+    /// Live nodes begin to terminate. Gives whether there were any.
+    fn stop_members(&mut self, job: JobId, is_meant: impl Fn(u32) -> bool, because: Reason) -> bool {
+        let mut found = false;
+        for index in self.flow().members_of(job) {
+            let member = self.flow().member(index);
+            if member.state.is_live() && is_meant(member.group) {
+                self.terminate(index, Outcome::Cancelled, because);
+                found = true;
+            }
+        }
+        found
+    }
+
+    fn reading(&mut self, index: ReplicaIndex) -> Reading {
+        let member = self.flow().member(index);
+        match member.state {
+            MemberState::Waiting | MemberState::Submitted | MemberState::Assigned => Reading::Submitted,
+            MemberState::Provisioning | MemberState::Pulling => Reading::Provisioning,
+            MemberState::Running => Reading::Running,
+            MemberState::Terminating | MemberState::Draining | MemberState::Ended => {
+                let (outcome, because) = member.ending.expect("what terminates does so for a reason");
+                match self.is_retry_over(index, because) {
+                    _ if outcome == Outcome::Completed => Reading::Done,
+                    Some(false) => Reading::Retry,
+                    over => Reading::Failed { outcome, because, is_late: over == Some(true) },
+                }
+            }
+        }
+    }
+
+    /// Whether the time is over in which it is tried again after such an end; `None` if it never is.
+    pub(super) fn is_retry_over(&mut self, index: ReplicaIndex, because: Reason) -> Option<bool> {
+        let event = event_of(because)?;
+        let member = self.flow().member(index);
+        let job = member.run;
+        let placed = if member.had_place { Some(member.processed) } else { member.placed_before };
+        let retry = self.jobs[job.index()].spec.terms.retry.as_ref()?;
+        if !retry.on.contains(&event) {
+            return None;
+        }
+        let duration = retry.duration;
+        let from = placed.unwrap_or(self.flow().run(job).submitted);
+        Some(self.now.since(from) > duration)
+    }
+
+    fn look_at_pending(&mut self, job: JobId) {
+        let now = self.now;
+        let flow = self.flow();
+        let is_over = flow.members_of(job).iter().all(|index| flow.member(*index).state == MemberState::Ended);
+        if !is_over || now < flow.next_submission(job) {
+            return;
+        }
+        let wanted: Vec<u32> = (0..flow.run(job).groups.len() as u32)
+            .filter(|group| !flow.run(job).groups[*group as usize].dismissed)
+            .collect();
+        self.advance_run(job, WholeState::Submitted);
+        wanted.into_iter().for_each(|group| self.resubmit(job, group));
+    }
+
+    /// A replica that is tried again by itself begins anew once all its nodes have ended.
+    fn retry_group(&mut self, job: JobId, group: u32) {
+        self.stop_members(job, |other| other == group, Reason::RunOver);
+        let members = self.flow().run(job).groups[group as usize].members.clone();
+        if members.iter().all(|index| self.flow().member(*index).state == MemberState::Ended) {
+            self.announce(job, group);
+            self.resubmit(job, group);
+        }
+    }
+
+    /// Says of a run that pauses that its nodes will be tried again, once all have ended.
+    pub(super) fn announce_retry(&mut self, job: JobId) {
+        let flow = self.flow();
+        let is_over = flow.members_of(job).iter().all(|index| flow.member(*index).state == MemberState::Ended);
+        if flow.run(job).state != WholeState::Pending || !is_over {
+            return;
+        }
+        for group in 0..flow.run(job).groups.len() as u32 {
+            self.announce(job, group);
+        }
+        // It is looked at when its pause is over.
+        self.flow().index_run(job);
+    }
+
+    fn announce(&mut self, job: JobId, group: u32) {
+        let run = self.flow().run(job);
+        let Group { members, dismissed, announced } = &mut run.groups[group as usize];
+        if *dismissed || std::mem::replace(announced, true) {
+            return;
+        }
+        let (members, pauses) = (members.clone(), run.state == WholeState::Pending);
+        let at = if pauses { self.flow().next_submission(job) } else { self.now };
+        let because = self.cause_of(&members);
+        for index in members {
+            let replica = &mut self.replicas[index as usize];
+            replica.attempt += 1;
+            replica.phase = Phase::Pending;
+            replica.since = self.now;
+            replica.version += 1;
+            replica.held = None;
+            let run = replica.run();
+            self.say(Event::Retry { run, at, because });
+            self.set_deadline(index);
+            if pauses {
+                self.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, self.fleet.len() as u32)));
+            }
+        }
+    }
+
+    /// What went wrong first among the nodes of a replica.
+    fn cause_of(&mut self, members: &[ReplicaIndex]) -> Reason {
+        let flow = self.flow();
+        let reasons = members.iter().filter_map(|index| flow.members[*index as usize].ending);
+        let mut reasons = reasons.map(|(_, because)| because);
+        reasons.clone().find(|because| event_of(*because).is_some()).or(reasons.next()).unwrap_or(Reason::RunOver)
+    }
+
+    /// The next submission of a replica that was announced.
+    fn resubmit(&mut self, job: JobId, group: u32) {
+        let now = self.now;
+        let flow = self.flow();
+        let members = flow.run(job).groups[group as usize].members.clone();
+        flow.run(job).groups[group as usize].announced = false;
+        for index in members {
+            let count = flow.next_count();
+            let next = flow.member(index).again(now, count);
+            *flow.member(index) = next;
+            flow.index_member(index);
+        }
+        for index in self.flow().run(job).groups[group as usize].members.clone() {
+            // Its pause is over: whatever it waits for now is said anew.
+            self.replicas[index as usize].held = None;
+        }
+    }
+
+    fn look_at_terminating_run(&mut self, job: JobId) {
+        let (outcome, because) = self.flow().run(job).ending.expect("what terminates does so for a reason");
+        let of_nodes = if outcome == Outcome::Cancelled { because } else { Reason::RunOver };
+        if self.stop_members(job, |_| true, of_nodes) {
+            for index in self.flow().members_of(job) {
+                if self.flow().member(index).state == MemberState::Terminating {
+                    self.flag(index);
+                }
+            }
+            return;
+        }
+        let flow = self.flow();
+        if !flow.members_of(job).iter().all(|index| flow.member(*index).state == MemberState::Ended) {
+            return;
+        }
+        // What was announced does not come any more.
+        for index in self.flow().members_of(job) {
+            if self.replicas[index as usize].phase != Phase::Ended {
+                self.end(index, outcome, because);
+            }
+        }
+        self.advance_run(job, WholeState::Ended);
+        let record = &mut self.jobs[job.index()];
+        record.live = 0;
+        record.ended = Some((outcome, because));
+        self.say(Event::JobEnded { job, outcome, because });
+    }
+}
+
+/// What such an end counts as; one that was wished for is no event.
+fn event_of(because: Reason) -> Option<RetryEvent> {
+    match because {
+        Reason::NoCapacity => Some(RetryEvent::NoCapacity),
+        Reason::NodeLost | Reason::GpuLost => Some(RetryEvent::Interruption),
+        Reason::Failed | Reason::StartFailed | Reason::DeadlineExpired => Some(RetryEvent::Error),
+        _ => None,
+    }
+}

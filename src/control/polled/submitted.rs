@@ -1,0 +1,199 @@
+//! Looks at submitted nodes: the first finds a place, the second begins to use it.
+
+use smallvec::SmallVec;
+
+use super::options::{Assignment, GangRule, Loops, NoCapacityRule};
+use crate::control::store::ReplicaIndex;
+use crate::control::{Control, Watched, safety};
+use crate::event::{Event, Histogram, Outcome, Output, Phase, Reason, Refusal, Safety};
+use crate::fleet::Placement;
+use crate::ids::NodeId;
+use crate::lifecycle::MemberState;
+use crate::scheduler::{Candidate, Decision, decide, examine};
+use crate::units::Score;
+use crate::workload::{Demand, Gang, Pick};
+
+impl Control {
+    pub(super) fn look_at_submitted(&mut self, index: ReplicaIndex) {
+        if let Some((outcome, because)) = self.flow().member(index).news {
+            if self.flow().member(index).state.is_live() {
+                self.terminate(index, outcome, because);
+            }
+            return self.processed(index);
+        }
+        match self.flow().member(index).state {
+            MemberState::Submitted => self.assign(index),
+            MemberState::Assigned => self.provision(index),
+            // It was ended since it was listed.
+            MemberState::Waiting
+            | MemberState::Provisioning
+            | MemberState::Pulling
+            | MemberState::Running
+            | MemberState::Terminating
+            | MemberState::Draining
+            | MemberState::Ended => return,
+        }
+        self.processed(index);
+    }
+
+    fn assign(&mut self, index: ReplicaIndex) {
+        let siblings: Vec<ReplicaIndex> = self.flow().siblings(index).to_vec();
+        let master = siblings[0];
+        if index != master && self.replicas[master as usize].placement.is_none() {
+            return;
+        }
+        let whole = self.flow().options.gang == GangRule::Whole;
+        let seekers = if whole { &siblings[..] } else { std::slice::from_ref(&index) };
+        match self.seek(index, &siblings, whole) {
+            Ok(candidate) => {
+                let torn = !whole && siblings.len() > 1;
+                self.seat_all(seekers, candidate, torn);
+            }
+            Err(held) => self.refused(index, held),
+        }
+    }
+
+    /// Decides for all nodes together, or for one of them.
+    fn seek(
+        &mut self,
+        index: ReplicaIndex,
+        siblings: &[ReplicaIndex],
+        whole: bool,
+    ) -> Result<Candidate, (Refusal, Histogram)> {
+        let replica = &self.replicas[index as usize];
+        let (number, growth) = (replica.demand, self.fleet.growth());
+        let record = &self.demands[number as usize];
+        if let (Some(held), true) = (&record.held, record.refused_at == Some(growth) && siblings.len() == 1) {
+            return Err(held.clone());
+        }
+        let demand = match whole || siblings.len() == 1 {
+            true => (*record.demand).clone(),
+            false => self.demand_of_one(&record.demand, siblings),
+        };
+        if self.watch == Some(replica.job) {
+            let examination = examine(&self.profile.scheduler, &demand, &self.fleet);
+            self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
+        }
+        match decide(&self.profile.scheduler, &demand, &self.fleet, self.grouping, 1) {
+            Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
+            Decision::Refuse { refusal, reasons } => {
+                if siblings.len() == 1 {
+                    let record = &mut self.demands[number as usize];
+                    (record.held, record.refused_at) = (Some((refusal, reasons.clone())), Some(growth));
+                }
+                Err((refusal, reasons))
+            }
+        }
+    }
+
+    /// One task of it, on a node that no sibling has.
+    fn demand_of_one(&self, demand: &Demand, siblings: &[ReplicaIndex]) -> Demand {
+        let taken: Vec<NodeId> = (siblings.iter())
+            .filter_map(|index| self.replicas[*index as usize].placement.as_ref())
+            .flat_map(|placement| placement.claims().iter().map(|claim| claim.node))
+            .collect();
+        let mut one = Demand { tasks: 1, gang: Gang::Anywhere, ..demand.clone() };
+        if !taken.is_empty() {
+            let all = || (0..self.fleet.len()).map(NodeId::new);
+            let free = |node: &NodeId| !taken.contains(node);
+            one.pick = Some(match one.pick {
+                None => Pick::Nodes(all().filter(free).collect()),
+                Some(Pick::Nodes(nodes)) => Pick::Nodes(nodes.into_iter().filter(free).collect()),
+                Some(Pick::Gpus(gpus)) => Pick::Gpus(gpus.into_iter().filter(|gpu| free(&gpu.node)).collect()),
+                Some(Pick::AllGpus(gpus)) => Pick::AllGpus(gpus),
+            });
+        }
+        one
+    }
+
+    /// Gives each of those who sought its part of the placement.
+    fn seat_all(&mut self, seekers: &[ReplicaIndex], candidate: Candidate, torn: bool) {
+        let Candidate { placement, score } = candidate;
+        if seekers.len() == 1 {
+            return self.seat(seekers[0], placement, score, torn);
+        }
+        assert_eq!(placement.claims().len(), seekers.len(), "each node of a run has a host of its own");
+        for (index, claim) in seekers.iter().zip(placement.claims()) {
+            let own: SmallVec<[_; 1]> = std::iter::once(claim.clone()).collect();
+            self.seat(*index, Placement::new(own), score, torn);
+        }
+    }
+
+    /// Enters the place of one node: into the ledger and into the log. Nothing is asked of its host yet.
+    fn seat(&mut self, index: ReplicaIndex, placement: Placement, score: Score, torn: bool) {
+        let replica = &self.replicas[index as usize];
+        let run = replica.run();
+        let group = &self.demands[replica.demand as usize].demand;
+        let is_part = group.gang == Gang::Spread && group.tasks > 1;
+        let demand = match is_part {
+            true => Demand { tasks: 1, gang: Gang::Anywhere, ..(**group).clone() },
+            false => (**group).clone(),
+        };
+        let mut broken = safety::broken_by(&self.fleet, &demand, &placement);
+        if torn {
+            broken.push((placement.claims()[0].node, Safety::GangTorn));
+        }
+        for (node, what) in broken {
+            assert!(
+                self.profile.historic,
+                "{run} on {} would break safety: {what:?}, under the profile {}",
+                self.fleet.node(node).name,
+                self.profile.name
+            );
+            self.outbox.push_back(Output::Event(Event::SafetyBroken { run, node, what }));
+        }
+        self.fleet.take(&placement);
+        for claim in placement.claims() {
+            self.nodes[claim.node.index()].runs.insert(index);
+        }
+        self.say(Event::Placed { run, score, placement: placement.clone() });
+        self.replicas[index as usize].placement = Some(placement);
+        self.enter_silently(index, Phase::Scheduled);
+        let member = self.flow().member(index);
+        (member.had_place, member.flagged, member.parked) = (true, true, None);
+        self.flow().parked.remove(&index);
+        self.advance(index, MemberState::Assigned, None);
+        self.processed(index);
+        if self.passes() == Assignment::OnePass {
+            self.provision(index);
+        }
+    }
+
+    fn passes(&mut self) -> Assignment {
+        match &self.flow().options.loops {
+            Loops::Ideal => Assignment::OnePass,
+            Loops::Polled(loops) => loops.submitted.passes,
+        }
+    }
+
+    fn provision(&mut self, index: ReplicaIndex) {
+        self.advance(index, MemberState::Provisioning, None);
+        self.flag(index);
+        let siblings = self.flow().siblings(index).to_vec();
+        if siblings[0] != index {
+            return;
+        }
+        for worker in siblings {
+            if self.flow().member(worker).state == MemberState::Waiting {
+                self.advance(worker, MemberState::Submitted, None);
+            }
+        }
+    }
+
+    /// There is no place for it.
+    fn refused(&mut self, index: ReplicaIndex, held: (Refusal, Histogram)) {
+        self.hold(index, held);
+        let growth = self.fleet.growth();
+        let (keeps_turn, over) = (
+            self.flow().options.no_capacity == NoCapacityRule::KeepsTurn && self.flow().siblings(index)[0] == index,
+            self.is_retry_over(index, Reason::NoCapacity),
+        );
+        match keeps_turn && over == Some(false) {
+            true => {
+                self.flow().member(index).parked = Some(growth);
+                self.flow().parked.insert(index);
+            }
+            false => self.terminate(index, Outcome::Failed, Reason::NoCapacity),
+        }
+    }
+}

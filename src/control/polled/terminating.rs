@@ -1,0 +1,88 @@
+//! Looks at nodes that terminate: they are stopped, their last words awaited, and what they hold is given back.
+
+use super::options::{Loops, ReleaseRule};
+use crate::control::Control;
+use crate::control::store::ReplicaIndex;
+use crate::event::Command;
+use crate::fleet::Placement;
+use crate::ids::NodeId;
+use crate::lifecycle::MemberState;
+
+impl Control {
+    pub(super) fn look_at_terminating(&mut self, index: ReplicaIndex) {
+        let member = self.flow().member(index);
+        let (state, began, asked) = (member.state, member.began, member.asked);
+        let (over, lost) = (member.over, member.lost);
+        match state {
+            MemberState::Terminating => {
+                if asked && !over {
+                    let run = self.replicas[index as usize].run();
+                    self.ask(Command::Stop { run });
+                }
+                // What never began holds nothing that could be in another's way.
+                if !began || (over && !self.drains()) {
+                    self.give_back(index);
+                } else {
+                    self.advance(index, MemberState::Draining, None);
+                }
+            }
+            MemberState::Draining if over || lost => self.give_back(index),
+            MemberState::Draining => {}
+            MemberState::Waiting
+            | MemberState::Submitted
+            | MemberState::Assigned
+            | MemberState::Provisioning
+            | MemberState::Pulling
+            | MemberState::Running
+            | MemberState::Ended => return,
+        }
+        self.processed(index);
+    }
+
+    fn drains(&mut self) -> bool {
+        match &self.flow().options.loops {
+            Loops::Ideal => false,
+            Loops::Polled(loops) => loops.terminating.drains,
+        }
+    }
+
+    /// Ends a node. What it began on a host that cannot be heard stays taken until that is known to be over.
+    fn give_back(&mut self, index: ReplicaIndex) {
+        let member = self.flow().member(index);
+        let (outcome, because) = member.ending.expect("what terminates does so for a reason");
+        let keeps = member.asked && !member.over && member.lost;
+        let replica = &self.replicas[index as usize];
+        let Some(placement) = replica.placement.clone() else {
+            return self.end(index, outcome, because);
+        };
+        let stopped = replica.stopped_on.clone();
+        let leaks = self.flow().options.release == ReleaseRule::LastOfRound;
+        let kept = match keeps {
+            true => placement.split(|node| !stopped.contains(&node)).0,
+            false if leaks => placement.split(|node| self.is_overwritten(node)).0,
+            false => Placement::default(),
+        };
+        self.end_keeping(index, outcome, because, kept);
+    }
+
+    /// Somebody else gives back something on this host later in this round.
+    fn is_overwritten(&self, node: NodeId) -> bool {
+        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
+        flow.rest.iter().any(|index| {
+            let member = &flow.members[*index as usize];
+            let gives_back = match member.state {
+                MemberState::Terminating => !member.began,
+                MemberState::Draining => member.over || member.lost,
+                MemberState::Waiting
+                | MemberState::Submitted
+                | MemberState::Assigned
+                | MemberState::Provisioning
+                | MemberState::Pulling
+                | MemberState::Running
+                | MemberState::Ended => false,
+            };
+            let placement = self.replicas[*index as usize].placement.as_ref();
+            gives_back && placement.is_some_and(|placement| placement.touches(node))
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! How runs and their nodes stand, in the words of their own tables, for who compares them with a program that has them.
+
+use super::rows::Look;
+use crate::control::Control;
+use crate::event::{Outcome, Phase, Reason};
+use crate::ids::JobId;
+use crate::lifecycle::{MemberState, WholeState};
+
+/// A run as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunStanding {
+    pub job: JobId,
+    pub state: WholeState,
+    /// Once it terminates.
+    pub ending: Option<(Outcome, Reason)>,
+}
+
+/// One node of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberStanding {
+    pub job: JobId,
+    pub group: u32,
+    pub node: u32,
+    pub replica: u32,
+    pub attempt: u32,
+    pub state: MemberState,
+    /// Counts the submissions of all nodes.
+    pub created: u64,
+}
+
+impl Control {
+    /// Every run, in order of submission; empty where the profile has none.
+    pub fn runs(&self) -> Vec<RunStanding> {
+        let runs = self.runs.iter().flat_map(|flow| &flow.runs);
+        runs.map(|run| RunStanding { job: run.job, state: run.state, ending: run.ending }).collect()
+    }
+
+    /// Every node of every run, in order of declaration.
+    pub fn members(&self) -> Vec<MemberStanding> {
+        let members = self.runs.iter().flat_map(|flow| &flow.members);
+        let standing = |(member, replica): (&super::rows::Member, &crate::control::store::Replica)| MemberStanding {
+            job: member.run,
+            group: member.group,
+            node: member.node,
+            replica: replica.number,
+            attempt: replica.attempt,
+            state: member.state,
+            created: member.created,
+        };
+        members.zip(&self.replicas).map(standing).collect()
+    }
+
+    /// What is kept twice says the same twice, and who waits can be found.
+    pub(in crate::control) fn assert_runs(&self) {
+        let Some(flow) = &self.runs else { return };
+        assert_eq!(flow.members.len(), self.replicas.len(), "every replica is a node of a run");
+        let mut listed = [0; 4];
+        for (index, (member, replica)) in flow.members.iter().zip(&self.replicas).enumerate() {
+            let group = &flow.runs[member.run.index()].groups[member.group as usize];
+            assert_eq!(group.members[member.node as usize] as usize, index, "a node is not where its run has it");
+            let phase = member.state.phase(replica.placement.is_some());
+            let is_announced = group.announced && replica.phase == Phase::Pending;
+            assert!(replica.phase == phase || is_announced, "{} is not in its phase", replica.run());
+            if let Some((look, at)) = member.due {
+                listed[look as usize] += 1;
+                assert!(flow.clocks[look as usize].due.contains(&(at, index as u32)), "a node is not where it is due");
+            }
+        }
+        for run in &flow.runs {
+            listed[Look::Runs as usize] += usize::from(run.due.is_some());
+            assert!(run.state == WholeState::Ended || run.due.is_some() || flow.is_ideal(), "a run is never looked at");
+        }
+        for look in Look::ALL {
+            assert_eq!(flow.clocks[look as usize].due.len(), listed[look as usize], "a loop lists what is not due");
+        }
+    }
+}

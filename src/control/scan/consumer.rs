@@ -1,0 +1,277 @@
+//! The queue of entries and its one consumer: what is computed, and what is written of it.
+
+use super::options::{DeadEntries, OwnClaim, Reads, Unplaced, Writes};
+use super::rows::Carried;
+use super::{Control, ReplicaIndex};
+use crate::control::Watched;
+use crate::control::store::Wait;
+use crate::control::timer::Timer;
+use crate::event::{Command, Event, Histogram, Lifecycle, Phase, Reason, Refusal};
+use crate::fleet::Placement;
+use crate::ids::RunId;
+use crate::scheduler::{Candidate, Decision, decide, examine, still_fits};
+use crate::units::SimTime;
+
+/// A row as it was put into the queue.
+pub struct Entry {
+    pub row: u64,
+    serial: u64,
+    /// What the row carried: with its id, all of it that a scan does not set.
+    carried: Option<Placement>,
+    last_restart: Option<SimTime>,
+    replica: ReplicaIndex,
+    run: RunId,
+    demand: u32,
+}
+
+/// What the consumer is about.
+pub struct Computation {
+    entry: Entry,
+    read: Option<RowRead>,
+    /// Made when it began, if that is when the fleet is read.
+    decision: Option<Decision>,
+}
+
+/// The columns of a row, as a computation read them.
+#[derive(Clone)]
+struct RowRead {
+    serial: u64,
+    version: u64,
+    phase: Phase,
+    placement: Option<Placement>,
+}
+
+impl Control {
+    /// An entry for a row, unless the same row as it is now is in the queue already.
+    pub(super) fn enqueue(&mut self, id: u64) {
+        let scan = self.scan.as_ref().expect("a scan is going on");
+        let row = &scan.rows[&id];
+        let replica = &self.replicas[row.replica as usize];
+        let entry = Entry {
+            row: id,
+            serial: row.serial,
+            carried: row.carried.as_ref().map(|carried| carried.placement.clone()),
+            last_restart: replica.last_restart,
+            replica: row.replica,
+            run: replica.run(),
+            demand: replica.demand,
+        };
+        let is_same = |other: &Entry| {
+            (other.serial, &other.carried, other.last_restart) == (entry.serial, &entry.carried, entry.last_restart)
+        };
+        let is_computed = self.scan_options().writes == Writes::Checked
+            && scan.computing.as_ref().is_some_and(|computing| is_same(&computing.entry));
+        if !scan.queue.iter().any(is_same) && !is_computed {
+            self.scan.as_mut().expect("a scan is going on").queue.push_back(entry);
+        }
+    }
+
+    /// The entries of a replica that is wanted no more.
+    pub(in crate::control) fn drop_entries(&mut self, index: ReplicaIndex) {
+        let dead_entries = self.profile.scan.map(|options| options.dead_entries);
+        let Some(scan) = self.scan.as_mut().filter(|_| dead_entries == Some(DeadEntries::Removed)) else { return };
+        scan.queue.retain(|entry| entry.replica != index);
+        if let Some(computing) = scan.computing.take_if(|computing| computing.entry.replica == index) {
+            self.ask(Command::AbandonAnalysis { run: computing.entry.run });
+        }
+    }
+
+    /// Takes entries until one takes time, or none is left.
+    pub(super) fn take_next(&mut self) {
+        while let Some(scan) = self.scan.as_mut().filter(|scan| scan.computing.is_none()) {
+            let Some(entry) = scan.queue.pop_front() else { return };
+            let read = self.read_row(&entry);
+            if read.is_none() && self.scan_options().dead_entries != DeadEntries::Computed {
+                continue;
+            }
+            let run = entry.run;
+            let takes_time = self.jobs[run.job.index()].spec.analyse;
+            let early = self.scan_options().reads == Reads::Early || !takes_time;
+            let decision = early.then(|| self.decide_for(&entry, read.as_ref()));
+            let computation = Computation { entry, read, decision };
+            if takes_time {
+                self.say(Event::AnalysisStarted { run });
+                self.ask(Command::Analyse { run });
+                let scan = self.scan.as_mut().expect("taken from above");
+                scan.computing = Some(computation);
+                scan.computations += 1;
+                let expired = Timer::ComputationExpired { number: scan.computations };
+                self.timers.set(self.now.saturating_add(self.profile.deadlines.analysing), expired);
+            } else {
+                self.write(computation, false);
+            }
+        }
+    }
+
+    /// The row that an entry names, if it is there. Where rows are looked for after a computation, those of the same model
+    /// are read along with it before.
+    fn read_row(&self, entry: &Entry) -> Option<RowRead> {
+        let (options, scan) = (self.scan_options(), self.scan.as_ref()?);
+        let row = scan.rows.get(&entry.row)?;
+        let replica = &self.replicas[row.replica as usize];
+        if options.dead_entries == DeadEntries::Computed && replica.job != entry.run.job {
+            return None;
+        }
+        Some(self.row_as_it_is(entry.row))
+    }
+
+    fn row_as_it_is(&self, id: u64) -> RowRead {
+        let row = &self.scan.as_ref().expect("it has rows").rows[&id];
+        let replica = &self.replicas[row.replica as usize];
+        let placement = replica.placement.clone().or(row.carried.as_ref().map(|carried| carried.placement.clone()));
+        RowRead { serial: row.serial, version: row.version, phase: replica.phase, placement }
+    }
+
+    /// The world has answered what was asked for a computation.
+    pub(in crate::control) fn computed(&mut self, run: RunId, fact: Lifecycle) {
+        let scan = self.scan.as_mut().expect("only a scanned flow computes");
+        let Some(mut computation) = scan.computing.take_if(|computing| computing.entry.run == run) else { return };
+        if computation.decision.is_none() {
+            computation.decision = Some(self.decide_for(&computation.entry, computation.read.as_ref()));
+        }
+        self.write(computation, fact == Lifecycle::AnalysisFailed);
+    }
+
+    /// Whether this computation is the one under way.
+    pub(in crate::control) fn computes(&self, number: u64) -> bool {
+        self.scan.as_ref().is_some_and(|scan| scan.computing.is_some() && scan.computations == number)
+    }
+
+    /// The world has not answered in time: no placement is found.
+    pub(in crate::control) fn computation_expired(&mut self) {
+        let computing = self.scan.as_ref().and_then(|scan| scan.computing.as_ref());
+        let run = computing.expect("only one under way has a deadline").entry.run;
+        self.ask(Command::AbandonAnalysis { run });
+        self.computed(run, Lifecycle::AnalysisFailed);
+    }
+
+    fn decide_for(&mut self, entry: &Entry, read: Option<&RowRead>) -> Decision {
+        let carried = read.and_then(|_| self.carried_by(entry.row)).filter(|carried| carried.claims);
+        let own = carried.filter(|_| self.scan_options().own_claim == OwnClaim::Free);
+        let own = own.and_then(|carried| self.kept_claims.get(&carried.run).cloned());
+        own.iter().flat_map(|own| own.claims()).for_each(|claim| self.fleet.release(claim));
+        self.look_at(entry.replica, entry.demand);
+        let demand = &self.demands[entry.demand as usize].demand;
+        let decision = decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, 1);
+        if let Some(own) = &own {
+            self.fleet.take(own);
+        }
+        if matches!(decision, Decision::Refuse { .. }) {
+            self.demands[entry.demand as usize].refused_at = Some(self.fleet.growth());
+        }
+        decision
+    }
+
+    /// What is decided of a job that is watched is examined too.
+    pub(super) fn look_at(&mut self, index: ReplicaIndex, demand: u32) {
+        let replica = &self.replicas[index as usize];
+        if self.watch == Some(replica.job) {
+            let demand = &self.demands[demand as usize].demand;
+            let examination = examine(&self.profile.scheduler, demand, &self.fleet);
+            self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
+        }
+    }
+
+    fn carried_by(&self, row: u64) -> Option<Carried> {
+        self.scan.as_ref()?.rows.get(&row)?.carried.clone()
+    }
+
+    /// Writes what was computed into the row that has the entry's id now.
+    fn write(&mut self, computation: Computation, failed: bool) {
+        let Computation { entry, read, decision } = computation;
+        let decision = decision.expect("decided before it is written");
+        let scan = self.scan.as_ref().expect("only a scanned flow computes");
+        let Some(row) = scan.rows.get(&entry.row) else { return };
+        let index = row.replica;
+        let read = read.unwrap_or_else(|| self.row_as_it_is(entry.row));
+        let is_checked = self.scan_options().writes == Writes::Checked;
+        if is_checked && ((row.serial, row.version) != (read.serial, read.version) || read.phase != Phase::Analysing) {
+            let run = self.replicas[index as usize].run();
+            self.say(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
+            return;
+        }
+        match decision {
+            Decision::Place(_) if failed => {
+                let reasons = Histogram::of(Reason::AnalysisFailed, self.fleet.len() as u32);
+                self.write_refusal(index, &read, (Refusal::Unfit, reasons));
+            }
+            Decision::Place(mut candidates) => {
+                let candidate = candidates.swap_remove(0);
+                let demand = &self.demands[entry.demand as usize].demand;
+                if is_checked && !still_fits(&self.profile.scheduler, demand, &self.fleet, &candidate.placement) {
+                    let run = self.replicas[index as usize].run();
+                    self.say(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
+                    let reasons = Histogram::of(Reason::StaleRead, self.fleet.len() as u32);
+                    self.write_refusal(index, &read, (Refusal::Unfit, reasons));
+                    return;
+                }
+                if index != entry.replica {
+                    self.look_at(index, entry.demand);
+                }
+                self.write_placement(index, &read, candidate);
+            }
+            Decision::Refuse { refusal, reasons } => self.write_refusal(index, &read, (refusal, reasons)),
+        }
+    }
+
+    /// A column that is as it was read is not written: a row read as scheduled keeps the state that it has got since.
+    fn write_placement(&mut self, index: ReplicaIndex, read: &RowRead, candidate: Candidate) {
+        let replica = &self.replicas[index as usize];
+        let (phase, failed) = (replica.phase, replica.wait == Wait::BackOff);
+        let state = if read.phase == Phase::Scheduled { phase } else { Phase::Scheduled };
+        let same_place = read.placement.as_ref() == Some(&candidate.placement) && phase.holds_claim();
+        if same_place && state == phase {
+            return;
+        }
+        if phase.holds_claim() {
+            self.begin_again_in_row(index, Reason::WrittenOver, false);
+        }
+        self.release_carried(index);
+        if failed {
+            self.begin_pending(index);
+        }
+        self.place(index, candidate);
+        if matches!(state, Phase::Preparing | Phase::Running) {
+            self.enter(index, Phase::Preparing, None);
+        }
+        if state == Phase::Running {
+            self.enter(index, Phase::Running, None);
+        }
+        self.row_changed(index);
+    }
+
+    fn write_refusal(&mut self, index: ReplicaIndex, read: &RowRead, held: (Refusal, Histogram)) {
+        let replica = &self.replicas[index as usize];
+        let phase = replica.phase;
+        if !matches!(read.phase, Phase::Scheduled | Phase::Analysing) {
+            return;
+        }
+        let unplaced = self.scan_options().unplaced;
+        if phase.holds_claim() {
+            self.begin_again_in_row(index, Reason::WrittenOver, true);
+        } else if phase == Phase::Analysing {
+            self.enter(index, Phase::Pending, None);
+        } else if self.replicas[index as usize].wait == Wait::BackOff {
+            self.begin_pending(index);
+        }
+        self.replicas[index as usize].wait = Wait::Scan;
+        match (self.carried(index).cloned(), unplaced) {
+            (None, _) | (_, Unplaced::KeepsNodeAndClaim) => {}
+            (Some(_), Unplaced::Released) => self.release_carried(index),
+            (Some(carried), Unplaced::KeepsNode) => {
+                self.release_carried(index);
+                self.carry(index, Some(Carried { claims: false, ..carried }));
+            }
+        }
+        self.hold(index, held);
+        self.row_changed(index);
+    }
+
+    /// What waits for another attempt waits no longer.
+    fn begin_pending(&mut self, index: ReplicaIndex) {
+        let replica = &mut self.replicas[index as usize];
+        (replica.wait, replica.held) = (Wait::Scan, None);
+        // The timer of its pause is void.
+        replica.version += 1;
+    }
+}

@@ -1,0 +1,62 @@
+//! What failed and starts again where it was.
+
+use super::options::PausesFrom;
+use super::rows::Carried;
+use super::{Control, ReplicaIndex};
+use crate::control::timer::Timer;
+use crate::fleet::{NodeState, Placement};
+use crate::scheduler::Candidate;
+use crate::units::{Score, SimDuration, SimTime};
+
+impl Control {
+    /// Whether a failed attempt of this replica is followed by one in the same place.
+    pub(in crate::control) fn restarts_in_place(&self, index: ReplicaIndex) -> bool {
+        let in_place = self.profile.scan.is_some_and(|options| options.restarts_in_place.is_some());
+        in_place && self.replicas[index as usize].placement.is_some()
+    }
+
+    /// When an attempt after a failure is due: after its pause, when its node next looks.
+    pub(in crate::control) fn restart_due(&mut self, index: ReplicaIndex, pause: SimDuration) -> SimTime {
+        let Some(options) = self.profile.scan else { return self.now.saturating_add(pause) };
+        let last = self.replicas[index as usize].last_restart;
+        let from = match (options.pauses_from, last) {
+            (PausesFrom::LastStart, Some(last)) => last,
+            (PausesFrom::LastStart, None) | (PausesFrom::Failure, _) => super::rows::dated(self.now, options.dated_to),
+        };
+        let due = from.saturating_add(pause).max(self.now);
+        options.restarts_in_place.map_or(due, |every| next_tick(due, every))
+    }
+
+    /// A failed attempt has ended, and its row stays, with its claim.
+    pub(in crate::control) fn keep_row(&mut self, index: ReplicaIndex, run: crate::ids::RunId, placement: Placement) {
+        let node = placement.claims().first().expect("what is placed has a node").node;
+        self.carry(index, Some(Carried { run, node, placement, claims: true }));
+        self.row_changed(index);
+    }
+
+    /// The pause is over: it starts where it was, once its node is there to see it.
+    pub(in crate::control) fn restart(&mut self, index: ReplicaIndex) {
+        let Some(carried) = self.carried(index).cloned() else { return self.queue_up(index) };
+        let every = self.scan_options().restarts_in_place.expect("only then is a claim carried for a restart");
+        let heard = |node| self.fleet.node(node).status.state == NodeState::Ready && self.is_heard(node);
+        if !carried.placement.claims().iter().all(|claim| heard(claim.node)) {
+            let version = self.replicas[index as usize].version;
+            let at = next_tick(self.now.saturating_add(SimDuration::from_nanos(1)), every);
+            self.timers.set(at, Timer::RetryDue { replica: index, version });
+            return;
+        }
+        self.release_carried(index);
+        self.look_at(index, self.replicas[index as usize].demand);
+        let replica = &mut self.replicas[index as usize];
+        (replica.wait, replica.held) = (crate::control::store::Wait::Scan, None);
+        replica.last_restart = Some(self.now);
+        self.place(index, Candidate { placement: carried.placement, score: Score::ZERO });
+        self.row_changed(index);
+    }
+}
+
+/// The first multiple of `every` that is not before `at`.
+fn next_tick(at: SimTime, every: SimDuration) -> SimTime {
+    let ticks = at.as_nanos().div_ceil(every.as_nanos());
+    SimTime::ZERO.saturating_add(every.saturating_mul(ticks))
+}

@@ -1,0 +1,209 @@
+//! The rows of the store, one for each replica that is wanted, and which of them a scan would take.
+
+use super::options::{RowIds, ScanOptions};
+use super::{Control, ReplicaIndex};
+use crate::control::store::Wait;
+use crate::event::Phase;
+use crate::fleet::Placement;
+use crate::ids::{NodeId, RunId};
+use crate::policy::RetryState;
+use crate::units::{SimDuration, SimTime};
+
+/// One row. Its state is its replica's phase.
+pub struct Row {
+    pub id: u64,
+    pub replica: ReplicaIndex,
+    /// Unique among all rows there ever were.
+    pub serial: u64,
+    pub created: SimTime,
+    pub updated: SimTime,
+    /// Raised by every change.
+    pub version: u64,
+    pub carried: Option<Carried>,
+}
+
+/// What a row has of a former attempt.
+#[derive(Clone)]
+pub struct Carried {
+    pub run: RunId,
+    /// The first node of its placement.
+    pub node: NodeId,
+    /// What it claimed there; it does still if `claims`.
+    pub placement: Placement,
+    pub claims: bool,
+}
+
+/// A row as anybody may see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowView {
+    pub id: u64,
+    pub run: RunId,
+    pub phase: Phase,
+    /// It failed, and is to start again.
+    pub failed: bool,
+    /// Where it is, or is said to be.
+    pub placement: Option<Placement>,
+}
+
+/// The date that a store whose clock ticks so often gives to what happens now.
+pub fn dated(now: SimTime, tick: SimDuration) -> SimTime {
+    match tick.as_nanos() {
+        0 => now,
+        tick => SimTime::from_nanos(now.as_nanos() / tick * tick),
+    }
+}
+
+impl Control {
+    /// The rows of a scanned flow, in order of their ids.
+    pub fn rows(&self) -> Vec<RowView> {
+        let Some(scan) = &self.scan else { return Vec::new() };
+        let view = |row: &Row| {
+            let replica = &self.replicas[row.replica as usize];
+            let carried = row.carried.as_ref().map(|carried| carried.placement.clone());
+            RowView {
+                id: row.id,
+                run: replica.run(),
+                phase: replica.phase,
+                failed: replica.wait == Wait::BackOff,
+                placement: replica.placement.clone().or(carried),
+            }
+        };
+        scan.rows.values().map(view).collect()
+    }
+
+    /// The ids of the rows that the entries of the queue name, first come first.
+    pub fn row_queue(&self) -> Vec<u64> {
+        self.scan.iter().flat_map(|scan| scan.queue.iter().map(|entry| entry.row)).collect()
+    }
+
+    /// A replica is wanted and has no row: it gets one once all of this instant is known.
+    pub(in crate::control) fn want_row(&mut self, index: ReplicaIndex) {
+        self.replicas[index as usize].wait = Wait::Scan;
+        let scan = self.scan.as_mut().expect("only a scanned flow has rows");
+        if !scan.wanted.contains(&index) {
+            scan.wanted.push(index);
+        }
+    }
+
+    /// Rows for all that are wanted: those of one job together, in the order in which the first of each was wanted.
+    pub(super) fn create_rows(&mut self) {
+        let scan = self.scan.as_mut().expect("only a scanned flow has rows");
+        let wanted = std::mem::take(&mut scan.wanted);
+        let mut jobs = Vec::new();
+        for index in &wanted {
+            let job = self.replicas[*index as usize].job;
+            if !jobs.contains(&job) {
+                jobs.push(job);
+            }
+        }
+        for job in jobs {
+            for index in &wanted {
+                let replica = &self.replicas[*index as usize];
+                // It may be wanted no more.
+                if replica.job == job && replica.phase == Phase::Pending && replica.wait == Wait::Scan {
+                    self.create_row(*index);
+                }
+            }
+        }
+    }
+
+    fn create_row(&mut self, index: ReplicaIndex) {
+        let options = self.scan_options();
+        let at = dated(self.now, options.dated_to);
+        // What a row counts begins with it.
+        let replica = &mut self.replicas[index as usize];
+        (replica.retry, replica.last_restart) = (RetryState::default(), None);
+        let scan = self.scan.as_mut().expect("only a scanned flow has rows");
+        let id = match options.row_ids {
+            RowIds::New => scan.serial + 1,
+            RowIds::AboveHighest => scan.rows.keys().next_back().map_or(1, |highest| highest + 1),
+        };
+        scan.serial += 1;
+        let serial = scan.serial;
+        scan.rows.insert(id, Row { id, replica: index, serial, created: at, updated: at, version: 0, carried: None });
+        scan.row_of.insert(index, id);
+        scan.created.push(id);
+        self.watch_row(id);
+    }
+
+    pub(super) fn scan_options(&self) -> ScanOptions {
+        self.profile.scan.expect("only a scanned flow asks")
+    }
+
+    /// A replica's row has changed now.
+    pub(in crate::control) fn row_changed(&mut self, index: ReplicaIndex) {
+        let Some(scan) = &mut self.scan else { return };
+        let Some(id) = scan.row_of.get(&index).copied() else { return };
+        let tick = self.profile.scan.expect("it has state").dated_to;
+        let row = scan.rows.get_mut(&id).expect("the index names it");
+        (row.updated, row.version) = (dated(self.now, tick), row.version + 1);
+        self.watch_row(id);
+    }
+
+    /// Deletes a replica's row; what it carried is free.
+    pub(in crate::control) fn delete_row(&mut self, index: ReplicaIndex) {
+        self.release_carried(index);
+        let Some(scan) = &mut self.scan else { return };
+        if let Some(id) = scan.row_of.remove(&index) {
+            scan.rows.remove(&id);
+            scan.watched.remove(&id);
+            scan.created.retain(|created| *created != id);
+        }
+    }
+
+    pub(in crate::control) fn carried(&self, index: ReplicaIndex) -> Option<&Carried> {
+        let scan = self.scan.as_ref()?;
+        scan.rows[scan.row_of.get(&index)?].carried.as_ref()
+    }
+
+    pub(super) fn carry(&mut self, index: ReplicaIndex, carried: Option<Carried>) {
+        let scan = self.scan.as_mut().expect("only a scanned flow has rows");
+        let id = scan.row_of[&index];
+        scan.rows.get_mut(&id).expect("the index names it").carried = carried;
+        self.watch_row(id);
+    }
+
+    /// What a row carries of a former attempt is free, and forgotten.
+    pub(in crate::control) fn release_carried(&mut self, index: ReplicaIndex) {
+        let Some(carried) = self.carried(index).cloned() else { return };
+        self.carry(index, None);
+        if carried.claims {
+            self.free_kept(carried.run, |_| true);
+        }
+    }
+
+    /// Keeps in mind which rows a scan may ever take: the rest need none.
+    fn watch_row(&mut self, id: u64) {
+        let scan = self.scan.as_mut().expect("only a scanned flow has rows");
+        let row = &scan.rows[&id];
+        let replica = &self.replicas[row.replica as usize];
+        let open = match replica.phase {
+            Phase::Pending => replica.wait == Wait::Scan && row.carried.is_none(),
+            Phase::Analysing => row.carried.is_none(),
+            Phase::Scheduled => self.profile.scan.is_some_and(|options| options.stale_after.is_some()),
+            Phase::Preparing | Phase::Running | Phase::Stopping | Phase::Ended => false,
+        };
+        match open {
+            true => scan.watched.insert(id),
+            false => scan.watched.remove(&id),
+        };
+    }
+
+    /// Whether a scan takes this row now. Times are told apart to the tick of the store's clock.
+    pub(super) fn is_to_be_scheduled(&self, id: u64) -> bool {
+        let (options, scan) = (self.scan_options(), self.scan.as_ref().expect("a scan is going on"));
+        let row = &scan.rows[&id];
+        let replica = &self.replicas[row.replica as usize];
+        let unchanged = self.now.since(row.updated);
+        let is_stale = options.stale_after.is_some_and(|after| unchanged > after);
+        match replica.phase {
+            Phase::Pending if replica.wait == Wait::Scan && row.carried.is_none() => {
+                let fresh = row.updated.since(row.created) < SimDuration::from_secs(1);
+                fresh || options.pending_again.is_none_or(|after| unchanged > after)
+            }
+            Phase::Analysing => is_stale && row.carried.is_none(),
+            Phase::Scheduled => is_stale,
+            Phase::Pending | Phase::Preparing | Phase::Running | Phase::Stopping | Phase::Ended => false,
+        }
+    }
+}

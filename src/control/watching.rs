@@ -1,0 +1,135 @@
+//! The monitors of running runs: bound when a run starts, told samples, asked when they fire, gone when it ends.
+
+use super::Control;
+use super::store::ReplicaIndex;
+use super::timer::Timer;
+use crate::event::{Command, Event, Outcome, Phase, Reason};
+use crate::ids::RunId;
+use crate::policy::{Sample, UtilizationMonitor};
+use crate::units::{Permille, SimTime};
+use crate::workload::{PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
+
+/// The monitor of one run.
+pub struct Watch {
+    monitor: UtilizationMonitor,
+    /// When it is to be looked at next, though nothing is heard.
+    look_at: Option<SimTime>,
+    /// What was odd about its samples, each said once.
+    odd: [bool; SampleFault::ALL.len()],
+}
+
+impl Control {
+    /// What binds a replica that runs, if something does.
+    fn effective_policy(&self, index: ReplicaIndex) -> Option<(PolicySource, UtilizationPolicy)> {
+        let replica = &self.replicas[index as usize];
+        let over = &self.jobs[replica.job.index()].spec.utilization;
+        if self.gpus_held(index) == 0 {
+            return None;
+        }
+        self.profile.policies.utilization.bind(over)
+    }
+
+    fn gpus_held(&self, index: ReplicaIndex) -> usize {
+        let placement = self.replicas[index as usize].placement.as_ref();
+        placement.map_or(0, |placement| placement.claims().iter().map(|claim| claim.gpus.len()).sum())
+    }
+
+    /// A run has started.
+    pub(super) fn bind_policy(&mut self, index: ReplicaIndex) {
+        let Some((source, values)) = self.effective_policy(index) else { return };
+        let gpus = self.gpus_held(index) as u16;
+        let run = self.replicas[index as usize].run();
+        let monitor = UtilizationMonitor::bind(values, gpus, self.now);
+        let watch = Watch { monitor, look_at: None, odd: [false; SampleFault::ALL.len()] };
+        self.replicas[index as usize].watch = Some(Box::new(watch));
+        self.say(Event::PolicyBound { run, source, values });
+        self.ask(Command::Sample { run, interval: values.interval });
+    }
+
+    /// A sample is heard. One of a run that is not running any more changes nothing.
+    pub(super) fn usage_sample(&mut self, run: RunId, at: SimTime, utilization: &[Option<Permille>], memory: usize) {
+        let index = self.jobs[run.job.index()].replica(run.replica).expect("checked at the door");
+        let replica = &mut self.replicas[index as usize];
+        if replica.attempt != run.attempt {
+            return;
+        }
+        let Some(watch) = &mut replica.watch else { return };
+        // A probe that measures no memory at all has no list to be compared.
+        let memory_entries = if memory == 0 { utilization.len() } else { memory };
+        let odd = watch.monitor.observe(self.now, &Sample { at, utilization, memory_entries });
+        self.to_judge.insert(index);
+        let Some(fault) = odd else { return };
+        if !std::mem::replace(&mut watch.odd[fault as usize], true) {
+            self.say(Event::SampleOdd { run, at, fault });
+        }
+    }
+
+    /// All inputs of this instant are applied: every run that was sampled is judged.
+    pub(super) fn judge_sampled(&mut self) {
+        while let Some(index) = self.to_judge.pop_first() {
+            self.judge_usage(index);
+        }
+    }
+
+    /// Lets a monitor fire if it should, and sets the time of the next look at it.
+    pub(super) fn judge_usage(&mut self, index: ReplicaIndex) {
+        let (now, run) = (self.now, self.replicas[index as usize].run());
+        while let Some(watch) = &mut self.replicas[index as usize].watch {
+            let policy = *watch.monitor.policy();
+            let UtilizationPolicy { min_gpu_utilization, time_window, mode, .. } = policy;
+            let Some(covered) = watch.monitor.fire(now) else {
+                let next = watch.monitor.next(now);
+                if next != watch.look_at {
+                    watch.look_at = next;
+                    let version = self.replicas[index as usize].version;
+                    if let Some(at) = next {
+                        self.timers.set(at, Timer::PolicyLook { replica: index, version, at });
+                    }
+                }
+                return;
+            };
+            match mode {
+                PolicyMode::Warn => self.say(Event::PolicyWarned { run, min_gpu_utilization, time_window, covered }),
+                PolicyMode::Observe | PolicyMode::Enforce => {
+                    self.say(Event::PolicyFired { run, mode, min_gpu_utilization, time_window, covered });
+                }
+            }
+            if mode == PolicyMode::Enforce {
+                self.stop(index, Outcome::Expired, Reason::UtilizationPolicy);
+            }
+        }
+    }
+
+    pub(super) fn is_look_due(&self, index: ReplicaIndex, at: SimTime) -> bool {
+        self.replicas[index as usize].watch.as_ref().is_some_and(|watch| watch.look_at == Some(at))
+    }
+
+    /// The time of the look has come; it is set again if it is wanted again.
+    pub(super) fn look_at_usage(&mut self, index: ReplicaIndex) {
+        if let Some(watch) = &mut self.replicas[index as usize].watch {
+            watch.look_at = None;
+        }
+        self.judge_usage(index);
+    }
+
+    /// A running job with an effective policy has exactly one monitor, and nobody else has any.
+    pub(super) fn assert_monitors(&self) {
+        for (index, replica) in self.replicas.iter().enumerate() {
+            let effective = self.effective_policy(index as ReplicaIndex).map(|(_, values)| values);
+            let wanted = effective.filter(|_| replica.phase == Phase::Running);
+            let bound = replica.watch.as_ref().map(|watch| *watch.monitor.policy());
+            assert_eq!(bound, wanted, "{} is not watched as its policy says", replica.run());
+        }
+    }
+}
+
+/// Whether a sample can be one: of its own numbers, whatever run it is of.
+pub(super) fn check_sample(utilization: &[Option<Permille>], memory: usize) -> Result<(), &'static str> {
+    if utilization.len().max(memory) > usize::from(u16::MAX) {
+        return Err("a sample of more GPUs than any run has");
+    }
+    match utilization.iter().flatten().any(|reading| *reading > Permille::new(1000)) {
+        true => Err("a utilization above 100%"),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,107 @@
+//! Who samples the GPUs of a run: when, what is read, and what becomes of it on its way.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::event::Input;
+use crate::fleet::Placement;
+use crate::ids::{NodeId, RunId};
+use crate::rng::{Stream, entity};
+use crate::units::{SimDuration, SimTime};
+use crate::workload::{ProbeFate, Reading, SampleFate, Sampling, Usage, utilization_of_percent};
+
+/// Samples one run from its start on. Each of its purposes has a stream, and each sample takes the same draws of each,
+/// so that what goes wrong with one moves no other.
+pub(super) struct Sampler {
+    usage: Arc<Usage>,
+    sampling: Arc<Sampling>,
+    interval: SimDuration,
+    started: SimTime,
+    /// The samples so far, whatever became of them.
+    taken: u64,
+    noise: Stream,
+    jitter: Stream,
+    fates: Stream,
+    probes: Stream,
+}
+
+impl Sampler {
+    pub fn new(
+        (seed, job, run): (u64, &str, RunId),
+        usage: &Arc<Usage>,
+        sampling: &Arc<Sampling>,
+        interval: SimDuration,
+        started: SimTime,
+    ) -> Sampler {
+        let parts = [run.replica, run.attempt].map(|part| part.to_string());
+        let stream = |purpose| Stream::new(seed, purpose, entity(&[job, &parts[0], &parts[1]]));
+        Sampler {
+            usage: Arc::clone(usage),
+            sampling: Arc::clone(sampling),
+            interval,
+            started,
+            taken: 0,
+            noise: stream("usage noise"),
+            jitter: stream("sample jitter"),
+            fates: stream("sample fates"),
+            probes: stream("sample probes"),
+        }
+    }
+
+    /// When the next sample is taken: sample n at n intervals after the start and its jitter, but never before the one
+    /// before it, nor before now.
+    pub fn next(&mut self, now: SimTime) -> Option<SimTime> {
+        self.taken += 1;
+        let jitter = self.sampling.draw_jitter(&mut self.jitter);
+        let nanos = self.interval.as_nanos().checked_mul(self.taken)?;
+        let at = self.started.checked_add(SimDuration::from_nanos(nanos))?.checked_add(jitter)?;
+        Some(at.max(now))
+    }
+
+    /// A sample is taken. What will be heard, and how much later.
+    pub fn take(
+        &mut self,
+        now: SimTime,
+        run: RunId,
+        placement: &Placement,
+        is_heard: impl Fn(NodeId) -> bool,
+    ) -> SmallVec<[(SimDuration, Input); 2]> {
+        let since = now.since(self.started);
+        let (mut utilization, mut memory) = (SmallVec::new(), SmallVec::new());
+        let gpus = placement.claims().iter().flat_map(|claim| claim.gpus.iter().map(|_| claim.node));
+        let mut hears_any = false;
+        for (gpu, node) in gpus.enumerate() {
+            let reading = self.usage.read(gpu, since, &mut self.noise);
+            let reading = match (self.sampling.draw_probe(&mut self.probes), is_heard(node)) {
+                (_, false) | (ProbeFate::NotAvailable, _) => Reading::default(),
+                // Turned into a unit at the door, as what a real probe says is, and refused there.
+                (ProbeFate::NotANumber, _) => {
+                    Reading { utilization: utilization_of_percent(f64::NAN).ok(), memory: reading.memory }
+                }
+                (ProbeFate::Number, true) => reading,
+            };
+            hears_any |= is_heard(node);
+            utilization.push(reading.utilization);
+            memory.push(reading.memory);
+        }
+        let fate = self.sampling.draw_fate(&mut self.fates);
+        if !hears_any || self.sampling.is_silent(since) {
+            return SmallVec::new();
+        }
+        if memory.iter().all(Option::is_none) {
+            memory.clear();
+        }
+        let at = self.sampling.clock(self.started, now);
+        let sample = Input::UsageSample { run, at, utilization, memory };
+        let delay = self.sampling.delay;
+        match fate {
+            SampleFate::Heard => SmallVec::from_iter([(delay, sample)]),
+            SampleFate::Lost => SmallVec::new(),
+            SampleFate::Late(by) => SmallVec::from_iter([(delay.saturating_add(by), sample)]),
+            SampleFate::Repeated(by) => {
+                SmallVec::from_iter([(delay, sample.clone()), (delay.saturating_add(by), sample)])
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Blocks: the parts an instance is split into, which GPUs each of them is, and which of them are taken.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::ledger::GpuClaim;
+use super::node::{NodeShape, NodeStatus};
+use crate::units::{Bytes, GpuShare, MilliCpu};
+
+/// How an instance is to be divided. CPU and RAM are always divided evenly, disk never.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blocks {
+    /// As many as there are GPUs, or CPUs if those are fewer; without GPUs, as many as there are CPUs.
+    Auto,
+    /// So many, if both CPUs and GPUs can be divided by it.
+    Count(u32),
+    /// Each block is a part of one GPU: a MIG profile, or a time slice.
+    Parts(GpuParts),
+}
+
+/// Equal parts that every GPU of an instance is divided into.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuParts {
+    /// `1g.10gb`, or whatever a time slice is called.
+    pub name: Arc<str>,
+    pub per_gpu: u32,
+    /// Of the GPU's time.
+    pub share: GpuShare,
+    /// What a job sees as the memory of one GPU.
+    pub memory: Bytes,
+}
+
+/// A number of blocks of one instance, as a job would see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    pub blocks: u32,
+    pub cpus: u64,
+    pub ram: Bytes,
+    /// GPUs, or parts of GPUs where blocks are those.
+    pub gpus: u32,
+    /// Of each of them; zero where there are none.
+    pub gpu_memory: Bytes,
+}
+
+/// What blocks hold of a node, for a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    pub cpu: MilliCpu,
+    pub ram: Bytes,
+    pub gpus: SmallVec<[GpuClaim; 2]>,
+}
+
+/// A set of blocks of one instance. Equal sets are equal values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct BlockSet(SmallVec<[u64; 1]>);
+
+impl BlockSet {
+    pub fn contains(&self, block: u16) -> bool {
+        let (word, bit) = BlockSet::place(block);
+        self.0.get(word).is_some_and(|found| found & bit != 0)
+    }
+
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// `false` if it was there already.
+    pub(super) fn insert(&mut self, block: u16) -> bool {
+        let (word, bit) = BlockSet::place(block);
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        let is_new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        is_new
+    }
+
+    /// `false` if it was not there.
+    pub(super) fn remove(&mut self, block: u16) -> bool {
+        let was_there = self.contains(block);
+        if was_there {
+            let (word, bit) = BlockSet::place(block);
+            self.0[word] &= !bit;
+            // So that equal sets have equal words.
+            while self.0.last() == Some(&0) {
+                self.0.pop();
+            }
+        }
+        was_there
+    }
+
+    fn place(block: u16) -> (usize, u64) {
+        (usize::from(block / 64), 1 << (block % 64))
+    }
+}
+
+/// Blocks of one instance; dstack splits a machine of 448 CPUs and no GPUs into as many.
+pub const MOST_BLOCKS: u32 = 4096;
+
+impl Blocks {
+    /// Into how many blocks so many CPUs and GPUs are divided, or `None` where they cannot be.
+    ///
+    /// Source: dstack 0.19.9 to 0.22.5, of `blocks: auto` and of a number; recorded decisions of both.
+    pub fn split(&self, cpus: u64, gpus: u32) -> Option<u32> {
+        let even = |blocks: u64| {
+            let divides = blocks >= 1 && cpus.is_multiple_of(blocks) && u64::from(gpus).is_multiple_of(blocks);
+            divides.then(|| u32::try_from(blocks).ok()).flatten()
+        };
+        let blocks = match self {
+            Blocks::Auto if gpus == 0 => even(cpus),
+            Blocks::Auto => even(cpus.min(u64::from(gpus))),
+            Blocks::Count(count) => even(u64::from(*count)),
+            Blocks::Parts(parts) => gpus.checked_mul(parts.per_gpu).filter(|count| *count > 0),
+        };
+        blocks.filter(|count| *count <= MOST_BLOCKS)
+    }
+
+    /// The number that could divide such a machine and is nearest to `wanted`; the smaller of two.
+    pub fn nearest_split(wanted: u32, cpus: u64, gpus: u32) -> Option<u32> {
+        let most = if gpus == 0 { cpus } else { cpus.min(u64::from(gpus)) };
+        let most = u32::try_from(most).unwrap_or(MOST_BLOCKS).min(MOST_BLOCKS);
+        let fits = (1..=most).filter(|count| Blocks::Count(*count).split(cpus, gpus).is_some());
+        fits.min_by_key(|count| (count.abs_diff(wanted), *count))
+    }
+
+    /// Block numbers as a fleet's configuration states them, for rules that look no further: 1 where it is left open.
+    pub fn stated(&self) -> u32 {
+        match self {
+            Blocks::Count(count) => *count,
+            Blocks::Auto | Blocks::Parts(_) => 1,
+        }
+    }
+}
+
+impl NodeShape {
+    /// Blocks in all. `None` for a node that is no instance of a fleet, or that cannot be split as it is to be.
+    pub fn total_blocks(&self) -> Option<u32> {
+        self.instance.as_ref().and_then(|instance| instance.total_blocks)
+    }
+
+    fn whole_cpus(&self) -> u64 {
+        self.cpu_capacity().get() / 1000
+    }
+
+    /// So many blocks of this instance. CPUs and MiB of RAM that cannot be divided evenly are nobody's.
+    pub fn slice(&self, blocks: u32) -> Option<Slice> {
+        let instance = self.instance.as_ref()?;
+        let total = instance.total_blocks?;
+        let ram_mib = self.ram_capacity().get() >> 20;
+        let (gpus, gpu_memory) = match &instance.blocks {
+            Blocks::Parts(parts) => (blocks, parts.memory),
+            Blocks::Auto | Blocks::Count(_) => {
+                let gpus = self.gpus.len() as u32 / total * blocks;
+                (gpus, self.gpus.first().filter(|_| gpus > 0).map_or(Bytes::ZERO, |gpu| gpu.memory))
+            }
+        };
+        Some(Slice {
+            blocks,
+            cpus: self.whole_cpus() / u64::from(total) * u64::from(blocks),
+            ram: Bytes::from_mib(ram_mib / u64::from(total) * u64::from(blocks)),
+            gpus,
+            gpu_memory,
+        })
+    }
+
+    /// The GPUs of one block, and what it holds of each.
+    pub fn gpus_of_block(&self, block: u16) -> SmallVec<[GpuClaim; 2]> {
+        let Some((instance, total)) = self.instance.as_ref().and_then(|known| Some((known, known.total_blocks?)))
+        else {
+            return SmallVec::new();
+        };
+        match &instance.blocks {
+            Blocks::Parts(parts) => {
+                let index = block / parts.per_gpu as u16;
+                SmallVec::from_iter([GpuClaim { index, share: parts.share, memory: parts.memory }])
+            }
+            Blocks::Auto | Blocks::Count(_) => {
+                let each = self.gpus.len() as u32 / total;
+                let first = u32::from(block) * each;
+                let whole = |index: u32| {
+                    let memory = self.gpu_memory_capacity(index as usize);
+                    GpuClaim { index: index as u16, share: GpuShare::WHOLE, memory }
+                };
+                (first..first + each).map(whole).collect()
+            }
+        }
+    }
+
+    /// What these blocks hold together. Parts of one GPU are one claim on it.
+    pub fn cut(&self, blocks: &[u16]) -> Option<Cut> {
+        let slice = self.slice(blocks.len() as u32)?;
+        let mut gpus: SmallVec<[GpuClaim; 2]> = SmallVec::new();
+        for part in blocks.iter().flat_map(|block| self.gpus_of_block(*block)) {
+            match gpus.iter_mut().find(|known| known.index == part.index) {
+                Some(known) => {
+                    known.share = known.share + part.share;
+                    known.memory = known.memory + part.memory;
+                }
+                None => gpus.push(part),
+            }
+        }
+        gpus.sort_by_key(|part| part.index);
+        Some(Cut { cpu: MilliCpu::from_cores(slice.cpus), ram: slice.ram, gpus })
+    }
+}
+
+impl NodeStatus {
+    /// Nobody holds the block, and its GPUs can be used by nobody else.
+    pub fn block_is_idle(&self, shape: &NodeShape, block: u16) -> bool {
+        let usable = |part: &GpuClaim| {
+            let gpu = &self.gpus[usize::from(part.index)];
+            gpu.state.is_usable() && gpu.foreign.is_none()
+        };
+        !self.blocks.contains(block) && (self.is_untroubled() || shape.gpus_of_block(block).iter().all(usable))
+    }
+
+    fn is_untroubled(&self) -> bool {
+        self.gpus.iter().all(|gpu| gpu.state.is_usable() && gpu.foreign.is_none())
+    }
+
+    /// The idle blocks, lowest first.
+    pub fn idle_blocks<'s>(&'s self, shape: &'s NodeShape) -> impl Iterator<Item = u16> + 's {
+        let total = shape.total_blocks().unwrap_or(0) as u16;
+        (0..total).filter(|block| self.block_is_idle(shape, *block))
+    }
+
+    pub fn count_idle_blocks(&self, shape: &NodeShape) -> u32 {
+        match self.is_untroubled() {
+            true => shape.total_blocks().unwrap_or(0).saturating_sub(self.blocks.count()),
+            false => self.idle_blocks(shape).count() as u32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decisions of dstack 0.19.10 and 0.22.5 about (CPUs, GPUs) of `blocks: auto`: equal in both.
+    #[test]
+    fn auto_has_no_other_number_to_fall_back_on() {
+        let rows = [
+            ((6, 4), None),
+            ((12, 8), None),
+            ((3, 8), None),
+            ((64, 8), Some(8)),
+            ((4, 8), Some(4)),
+            ((2, 0), Some(2)),
+            ((0, 0), None),
+        ];
+        for ((cpus, gpus), expected) in rows {
+            assert_eq!(Blocks::Auto.split(cpus, gpus), expected, "{cpus} CPUs and {gpus} GPUs");
+        }
+    }
+
+    #[test]
+    fn a_number_must_divide_both_cpus_and_gpus() {
+        let rows =
+            [((32, 8, 8), Some(8)), ((32, 8, 3), None), ((32, 8, 16), None), ((12, 0, 5), None), ((12, 0, 6), Some(6))];
+        for ((cpus, gpus, count), expected) in rows {
+            assert_eq!(Blocks::Count(count).split(cpus, gpus), expected, "{cpus} CPUs, {gpus} GPUs, {count} blocks");
+        }
+        // 1, 2, 4 and 8 divide both; of 2 and 4 the smaller is named.
+        assert_eq!(Blocks::nearest_split(3, 32, 8), Some(2));
+        assert_eq!(Blocks::nearest_split(16, 32, 8), Some(8));
+        assert_eq!(Blocks::nearest_split(5, 12, 0), Some(4));
+    }
+
+    #[test]
+    fn a_set_forgets_what_was_taken_out_of_it() {
+        let mut set = BlockSet::default();
+        assert!(set.insert(3) && set.insert(200) && !set.insert(3));
+        assert_eq!((set.count(), set.contains(200), set.contains(4)), (2, true, false));
+        assert!(set.remove(200) && !set.remove(200) && set.remove(3));
+        assert_eq!(set, BlockSet::default());
+    }
+}

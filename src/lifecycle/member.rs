@@ -1,0 +1,107 @@
+//! One node of a run of several nodes, or the only one, where the profile has runs. Its states are finer than the
+//! phases, and each is mapped to one.
+//!
+//! ```text
+//!  waiting ──> submitted ──> assigned ──> provisioning ──> pulling ──> running
+//!     └────────────┼─────────────┴──────────────┴─────────────┴──────────┘
+//!    the master    │                  refused, failed, lost, stopped, or its run is over
+//!    has a place   v
+//!             terminating ────> draining ────> ended ──> waiting, submitted   (a new submission)
+//!                  └───────────────────────────^
+//!                     never ran: at once
+//! ```
+
+use crate::event::Phase;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MemberState {
+    /// A worker whose master has no place yet.
+    Waiting,
+    Submitted,
+    /// Has a place, and nothing has been asked of it.
+    Assigned,
+    Provisioning,
+    /// Its node was told to prepare.
+    Pulling,
+    Running,
+    Terminating,
+    /// Ran, and its last words are awaited before its place is free.
+    Draining,
+    Ended,
+}
+
+impl MemberState {
+    pub const ALL: [MemberState; 9] = [
+        MemberState::Waiting,
+        MemberState::Submitted,
+        MemberState::Assigned,
+        MemberState::Provisioning,
+        MemberState::Pulling,
+        MemberState::Running,
+        MemberState::Terminating,
+        MemberState::Draining,
+        MemberState::Ended,
+    ];
+
+    /// The phase it is in; what terminates without ever having had a place is still pending.
+    pub fn phase(self, has_place: bool) -> Phase {
+        match self {
+            MemberState::Waiting | MemberState::Submitted => Phase::Pending,
+            MemberState::Assigned | MemberState::Provisioning => Phase::Scheduled,
+            MemberState::Pulling => Phase::Preparing,
+            MemberState::Running => Phase::Running,
+            MemberState::Terminating | MemberState::Draining if has_place => Phase::Stopping,
+            MemberState::Terminating | MemberState::Draining => Phase::Pending,
+            MemberState::Ended => Phase::Ended,
+        }
+    }
+
+    /// Neither over nor on the way there.
+    pub fn is_live(self) -> bool {
+        !matches!(self, MemberState::Terminating | MemberState::Draining | MemberState::Ended)
+    }
+}
+
+/// Whether a node of a run may go from one state to the other. The last leads to the first of a new submission.
+pub fn is_member_edge(from: MemberState, to: MemberState) -> bool {
+    use MemberState::{Assigned, Draining, Ended, Provisioning, Pulling, Running, Submitted, Terminating, Waiting};
+    match from {
+        // A gang that is placed whole has its workers assigned with their master.
+        Waiting => matches!(to, Submitted | Assigned | Terminating),
+        Submitted => matches!(to, Assigned | Terminating),
+        Assigned => matches!(to, Provisioning | Terminating),
+        Provisioning => matches!(to, Pulling | Terminating),
+        Pulling => matches!(to, Running | Terminating),
+        Running => matches!(to, Terminating),
+        Terminating => matches!(to, Draining | Ended),
+        Draining => matches!(to, Ended),
+        Ended => matches!(to, Waiting | Submitted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifecycle::is_run_edge;
+
+    #[test]
+    fn every_edge_keeps_its_phase_or_takes_an_edge_of_the_phases() {
+        for (from, to) in MemberState::ALL.into_iter().flat_map(|from| MemberState::ALL.map(|to| (from, to))) {
+            if !is_member_edge(from, to) || from == MemberState::Ended {
+                continue;
+            }
+            let has_place = from > MemberState::Submitted;
+            let (from, to) = (from.phase(has_place), to.phase(has_place));
+            assert!(from == to || is_run_edge(from, to), "{from:?} to {to:?}");
+        }
+    }
+
+    #[test]
+    fn every_state_leads_to_the_end() {
+        for state in MemberState::ALL.into_iter().filter(|state| state.is_live()) {
+            assert!(is_member_edge(state, MemberState::Terminating), "{state:?}");
+        }
+        assert!(is_member_edge(MemberState::Terminating, MemberState::Ended));
+        assert!(is_member_edge(MemberState::Draining, MemberState::Ended));
+    }
+}

@@ -1,0 +1,195 @@
+//! A policy on a recording alone: when it would have fired, and what the GPUs did after that.
+
+use super::{Sample, UtilizationMonitor};
+use crate::units::{SimDuration, SimTime};
+use crate::workload::{Coverage, SampleFault, UsageRow, UtilizationPolicy};
+
+/// GPU time: of two GPUs an hour is two hours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuTime {
+    pub idle: SimDuration,
+    pub busy: SimDuration,
+    /// Not read.
+    pub unknown: SimDuration,
+}
+
+/// What a policy would have done to one recorded job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Of the whole recording.
+    pub all: GpuTime,
+    /// The first time that it holds, and what covered the window then.
+    pub fired: Option<(SimTime, Coverage)>,
+    /// From then on. What was idle is what ending the job would have saved, and what was busy the work it would have cost.
+    pub after: GpuTime,
+    /// From then on until a GPU that was idle was busy again. A job of which that is known was only waiting, for data or
+    /// otherwise: ending it would have been false.
+    pub busy_again_after: Option<SimDuration>,
+    /// Samples that were odd, in the order of [`SampleFault::ALL`].
+    pub odd: [u64; SampleFault::ALL.len()],
+}
+
+impl Judged {
+    /// It would have ended a job that went on working.
+    pub fn is_false_end(&self) -> bool {
+        self.busy_again_after.is_some()
+    }
+}
+
+/// Tells a monitor the rows of a recording, in their order; each is heard at its time, or with the latest before it. The
+/// run starts with its first row. A reading counts for the time until the next row, the last for one interval.
+pub fn judge_recording(policy: UtilizationPolicy, rows: &[UsageRow]) -> Judged {
+    let mut judged = Judged::default();
+    let Some(first) = rows.first() else { return judged };
+    let since_start = |row: &UsageRow| SimTime::ZERO.saturating_add(row.at);
+    let mut monitor = UtilizationMonitor::bind(policy, first.utilization.len() as u16, since_start(first));
+    let mut now = since_start(first);
+    for row in rows {
+        let at = since_start(row);
+        if judged.fired.is_none() {
+            judged.fired = monitor.next(now).filter(|fires| *fires < at).and_then(|fires| fire(&mut monitor, fires));
+        }
+        now = now.max(at);
+        let memory_entries = if row.memory.is_empty() { row.utilization.len() } else { row.memory.len() };
+        let odd = monitor.observe(now, &Sample { at, utilization: &row.utilization, memory_entries });
+        if let Some(fault) = odd {
+            judged.odd[fault as usize] += 1;
+        }
+        if judged.fired.is_none() {
+            judged.fired = fire(&mut monitor, now);
+        }
+    }
+    let end = now.saturating_add(policy.interval);
+    if judged.fired.is_none() {
+        judged.fired = monitor.next(now).filter(|fires| *fires <= end).and_then(|fires| fire(&mut monitor, fires));
+    }
+    account(&mut judged, &policy, rows, end);
+    judged
+}
+
+fn fire(monitor: &mut UtilizationMonitor, at: SimTime) -> Option<(SimTime, Coverage)> {
+    monitor.fire(at).map(|coverage| (at, coverage))
+}
+
+/// Adds up what the GPUs did, in all and after it fired.
+fn account(judged: &mut Judged, policy: &UtilizationPolicy, rows: &[UsageRow], end: SimTime) {
+    let mut in_order: Vec<&UsageRow> = rows.iter().collect();
+    in_order.sort_by_key(|row| row.at);
+    in_order.dedup_by_key(|row| row.at);
+    let fired = judged.fired.as_ref().map(|(at, coverage)| (*at, coverage.gpus.clone()));
+    for (index, row) in in_order.iter().enumerate() {
+        let from = SimTime::ZERO.saturating_add(row.at);
+        let to = in_order.get(index + 1).map_or(end, |next| SimTime::ZERO.saturating_add(next.at)).max(from);
+        // Of a recording with a gap nobody knows what was in it.
+        let known = to.since(from).as_nanos().min(policy.longest_gap.max(policy.interval).as_nanos());
+        let known_to = from.saturating_add(SimDuration::from_nanos(known));
+        for (gpu, reading) in row.utilization.iter().enumerate() {
+            let is_idle = reading.map(|reading| super::is_idle(policy, reading));
+            judged.all.add(is_idle, known_to.since(from), to.since(known_to));
+            let Some((at, idle_gpus)) = &fired else { continue };
+            let (left, unknown) = (known_to.max(*at).since(from.max(*at).min(known_to.max(*at))), to.max(*at));
+            judged.after.add(is_idle, left, unknown.since(known_to.max(*at)));
+            let is_again = is_idle == Some(false) && from >= *at && idle_gpus.contains(&(gpu as u16));
+            if is_again && judged.busy_again_after.is_none() {
+                judged.busy_again_after = Some(from.since(*at));
+            }
+        }
+    }
+}
+
+impl GpuTime {
+    fn add(&mut self, is_idle: Option<bool>, known: SimDuration, unknown: SimDuration) {
+        let of = match is_idle {
+            Some(true) => &mut self.idle,
+            Some(false) => &mut self.busy,
+            None => &mut self.unknown,
+        };
+        *of = of.saturating_add(known);
+        self.unknown = self.unknown.saturating_add(unknown);
+    }
+
+    /// Of several jobs.
+    pub fn plus(self, other: GpuTime) -> GpuTime {
+        GpuTime {
+            idle: self.idle.saturating_add(other.idle),
+            busy: self.busy.saturating_add(other.busy),
+            unknown: self.unknown.saturating_add(other.unknown),
+        }
+    }
+
+    pub fn sum(self) -> SimDuration {
+        self.idle.saturating_add(self.busy).saturating_add(self.unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Permille;
+    use crate::workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, UtilizationRule};
+
+    const fn minutes(minutes: u64) -> SimDuration {
+        SimDuration::from_secs(60 * minutes)
+    }
+
+    fn policy() -> UtilizationPolicy {
+        UtilizationPolicy {
+            rule: UtilizationRule::Covered,
+            mode: PolicyMode::Enforce,
+            min_gpu_utilization: Permille::new(300),
+            time_window: minutes(10),
+            gpus: IdleGpus::Any,
+            at_minimum: AtMinimum::Busy,
+            interval: minutes(1),
+            longest_gap: minutes(2),
+            gaps: Gaps::Void,
+            grace: SimDuration::ZERO,
+        }
+    }
+
+    /// A row each minute: of GPU 0 as given, of GPU 1 always busy.
+    fn rows(levels: &[u32]) -> Vec<UsageRow> {
+        let row = |(minute, level): (usize, &u32)| UsageRow {
+            at: minutes(minute as u64),
+            utilization: vec![Some(Permille::new(*level)), Some(Permille::new(900))],
+            memory: Vec::new(),
+        };
+        levels.iter().enumerate().map(row).collect()
+    }
+
+    /// Idle from minute 5 on, so it fires at 15; 20 rows last 20 minutes. After that GPU 0 idles for five minutes, and
+    /// GPU 1 works for five.
+    #[test]
+    fn what_it_would_have_saved_and_cost_is_what_arithmetic_on_paper_gives() {
+        let levels: Vec<u32> = (0..20).map(|minute| if minute < 5 { 950 } else { 0 }).collect();
+        let judged = judge_recording(policy(), &rows(&levels));
+        let (at, coverage) = judged.fired.clone().expect("ten minutes are idle");
+        assert_eq!((at, coverage.samples), (SimTime::ZERO + minutes(15), 11));
+        assert_eq!((coverage.first, coverage.last), (SimTime::ZERO + minutes(5), at));
+        let zero = SimDuration::ZERO;
+        assert_eq!(judged.all, GpuTime { idle: minutes(15), busy: minutes(25), unknown: zero });
+        assert_eq!(judged.after, GpuTime { idle: minutes(5), busy: minutes(5), unknown: zero });
+        assert!(!judged.is_false_end());
+    }
+
+    #[test]
+    fn a_job_that_works_again_would_have_been_ended_falsely() {
+        let mut levels = vec![0; 11];
+        levels.extend([0, 0, 900, 0, 900]);
+        let judged = judge_recording(policy(), &rows(&levels));
+        assert_eq!(judged.fired.as_ref().map(|(at, _)| *at), Some(SimTime::ZERO + minutes(10)));
+        assert_eq!(judged.busy_again_after, Some(minutes(3)));
+        // Of GPU 0 minutes 10, 11, 12 and 14 are idle; 13 and 15 are busy, as are six of GPU 1.
+        assert_eq!((judged.after.idle, judged.after.busy), (minutes(4), minutes(8)));
+    }
+
+    #[test]
+    fn what_lies_in_a_gap_is_unknown() {
+        let mut rows = rows(&[0, 0]);
+        rows[1].at = minutes(30);
+        let judged = judge_recording(policy(), &rows);
+        assert_eq!(judged.fired, None);
+        // Two minutes of each GPU before the gap, and a last minute.
+        assert_eq!(judged.all, GpuTime { idle: minutes(3), busy: minutes(3), unknown: minutes(56) });
+    }
+}

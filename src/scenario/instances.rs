@@ -1,0 +1,290 @@
+//! Fleets of instances: `fleets: {lab: {placement: cluster, blocks: auto, hosts: [...]}}`, from the file to nodes.
+
+use std::sync::Arc;
+
+use super::diagnostic::{Report, Span};
+use super::fields::{Fields, name, text, value};
+use super::machines;
+use super::nodes::{self, Base};
+use super::tree::{Entry, Node, Tree};
+use super::world::World;
+use crate::catalog::{self, KnownGpus};
+use crate::control::Profile;
+use crate::fleet::{
+    Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuParts, GpuShape, Instance, MOST_BLOCKS, NodeShape,
+};
+use crate::ids::FleetId;
+use crate::units::{Bytes, GpuShare, Money};
+
+const FIELDS: [&str; 11] =
+    ["kind", "placement", "blocks", "hosts", "nodes", "backend", "region", "price_per_hour", "disk", "spot", "machine"];
+
+/// Fields of a host besides those of every node.
+const HOST_FIELDS: [&str; 5] = ["blocks", "backend", "region", "disk", "spot"];
+
+const PLACEMENTS: [(&str, FleetPlacement); 2] = [("any", FleetPlacement::Any), ("cluster", FleetPlacement::Cluster)];
+const KINDS: [(&str, FleetKind); 2] = [("ssh", FleetKind::Ssh), ("cloud", FleetKind::Cloud)];
+
+/// Fleets of one scenario.
+const MAX_FLEETS: usize = 10_000;
+
+/// What hosts have where they do not say it themselves.
+struct Common<'t> {
+    fleet: FleetId,
+    blocks: Blocks,
+    backend: Arc<str>,
+    region: Arc<str>,
+    price: Option<Money>,
+    disk: Bytes,
+    spot: bool,
+    machine: Option<&'t Tree>,
+}
+
+/// Reads the fleets of instances among `fleets:` into the world, in the order of the file.
+pub(super) fn read(file: &Fields<'_>, base: &Base, world: &mut World, profile: &Profile, report: &mut Report) {
+    let Some(Tree { node: Node::Map(entries), .. }) = file.get("fleets") else { return };
+    for entry in entries {
+        if world.fleets.len() == MAX_FLEETS {
+            report.error(entry.key_span, format!("more than {MAX_FLEETS} fleets"));
+            return;
+        }
+        fleet(entry, base, world, profile, report);
+    }
+}
+
+fn fleet(entry: &Entry, base: &Base, world: &mut World, profile: &Profile, report: &mut Report) {
+    let Some(fields) = Fields::read(&entry.value, "a fleet of instances", &FIELDS, report) else { return };
+    let kind = fields.word("kind", "a kind of fleet", &KINDS, report);
+    let kind = kind.unwrap_or(if fields.has("nodes") { FleetKind::Cloud } else { FleetKind::Ssh });
+    let nodes = fields.get("nodes").and_then(|tree| node_range(tree, report));
+    if kind == FleetKind::Ssh && fields.has("nodes") {
+        let help = "leave `nodes` out, or write `kind: cloud`";
+        report.error_with_help(fields.key_span("nodes"), "hosts reached by SSH are as many as are listed", help);
+    }
+    let blocks = fields.get("blocks").and_then(|tree| blocks(tree, report)).unwrap_or(Blocks::Count(1));
+    let fleet = FleetId::new(world.fleets.len());
+    let default = if kind == FleetKind::Ssh { "remote" } else { "cloud" };
+    let word = |key: &str, report: &mut Report| Arc::from(fields.text(key, "a name", report).unwrap_or(default));
+    let common = Common {
+        fleet,
+        blocks: blocks.clone(),
+        backend: word("backend", report),
+        region: word("region", report),
+        price: fields.value("price_per_hour", report),
+        disk: fields.value("disk", report).unwrap_or(Bytes::ZERO),
+        spot: fields.value("spot", report).unwrap_or(false),
+        machine: fields.get("machine"),
+    };
+    world.fleets.push(Arc::new(FleetSpec {
+        name: Arc::from(entry.key.as_str()),
+        kind,
+        placement: fields.word("placement", "a placement", &PLACEMENTS, report).unwrap_or_default(),
+        blocks,
+        nodes,
+    }));
+    let hosts = fields.list("hosts", report);
+    if hosts.is_empty() && kind == FleetKind::Ssh && !report.has_errors() {
+        let help = "add `hosts: [{name: h0, machine: a100-80g-x8}]`";
+        report.error_with_help(entry.key_span, format!("the fleet `{}` has no hosts", entry.key), help);
+    }
+    let first = world.nodes.len();
+    for tree in hosts {
+        host(tree, &common, base, world, profile, report);
+    }
+    let most = nodes.and_then(|nodes| nodes.max);
+    if let Some(most) = most.filter(|most| ((world.nodes.len() - first) as u64) > u64::from(*most)) {
+        let message = format!("the fleet `{}` begins with more than its maximum of {most} nodes", entry.key);
+        report.error_with_help(fields.key_span("hosts"), message, "write fewer hosts, or a larger maximum");
+    }
+}
+
+/// `4`, or `{min: 0, target: 2, max: 4}`.
+fn node_range(tree: &Tree, report: &mut Report) -> Option<FleetNodes> {
+    if tree.scalar().is_some() {
+        let typed = text(tree, "a number of nodes", report)?;
+        if let Some((low, high)) = typed.split_once("..") {
+            let read = |part: &str| if part.is_empty() { Some(None) } else { part.parse::<u32>().ok().map(Some) };
+            let (Some(min), Some(max)) = (read(low), read(high)) else {
+                report.error_with_help(tree.span, format!("`{typed}` is no range of nodes"), "write `0..4`");
+                return None;
+            };
+            let min = min.unwrap_or(0);
+            return checked(FleetNodes { min, target: min, max }, tree.span, report);
+        }
+        let count = value::<u32>(tree, report)?;
+        return Some(FleetNodes { min: count, target: count, max: Some(count) });
+    }
+    let fields = Fields::read(tree, "a number of nodes", &["min", "target", "max"], report)?;
+    let min = fields.value::<u32>("min", report).unwrap_or(0);
+    let target = fields.value::<u32>("target", report).unwrap_or(min);
+    checked(FleetNodes { min, target, max: fields.value("max", report) }, tree.span, report)
+}
+
+fn checked(nodes: FleetNodes, span: Span, report: &mut Report) -> Option<FleetNodes> {
+    let rises = nodes.min <= nodes.target && nodes.max.is_none_or(|max| nodes.target <= max);
+    if !rises {
+        report.error_with_help(span, "min, target and max do not rise", "write `{min: 0, target: 2, max: 4}`");
+    }
+    rises.then_some(nodes)
+}
+
+/// `auto`, a number, `{mig: 1g.10gb}` or `{time_slices: 4}`.
+fn blocks(tree: &Tree, report: &mut Report) -> Option<Blocks> {
+    if matches!(tree.node, Node::Map(_)) {
+        return parts(tree, report);
+    }
+    let typed = text(tree, "a number of blocks or `auto`", report)?;
+    if typed == "auto" {
+        return Some(Blocks::Auto);
+    }
+    let count = value::<u32>(tree, report)?;
+    if count == 0 || count > MOST_BLOCKS {
+        let message = format!("{count} blocks; an instance has 1 to {MOST_BLOCKS}");
+        report.error_with_help(tree.span, message, "write a number that divides its CPUs and GPUs, or `auto`");
+        return None;
+    }
+    Some(Blocks::Count(count))
+}
+
+fn parts(tree: &Tree, report: &mut Report) -> Option<Blocks> {
+    let fields = Fields::read(tree, "parts of GPUs", &["mig", "time_slices"], report)?;
+    fields.exclusive(&["mig", "time_slices"], "a GPU is divided in one way", report);
+    if let Some(tree) = fields.get("mig") {
+        let typed = text(tree, "a MIG profile", report)?;
+        let Some(profile) = catalog::mig_profile(typed) else {
+            let names = catalog::mig_profiles().iter().map(|known| known.name);
+            report.unknown(tree.span, format!("no MIG profile is named `{typed}`"), typed, names);
+            return None;
+        };
+        let share = GpuShare::new(1000 * profile.compute_slices / 7);
+        let memory = Bytes::from_gib(u64::from(profile.memory_gib));
+        return Some(Blocks::Parts(GpuParts { name: Arc::from(typed), per_gpu: profile.per_gpu, share, memory }));
+    }
+    let count = fields.count("time_slices", 2, report)?;
+    if count > 1000 {
+        let span = fields.key_span("time_slices");
+        report.error_with_help(span, format!("{count} time slices of one GPU"), "write 1000 or fewer");
+        return None;
+    }
+    // How much memory each has is known with the GPU.
+    let name = Arc::from(format!("1/{count}"));
+    Some(Blocks::Parts(GpuParts { name, per_gpu: count, share: GpuShare::new(1000 / count), memory: Bytes::ZERO }))
+}
+
+fn host(tree: &Tree, common: &Common<'_>, base: &Base, world: &mut World, profile: &Profile, report: &mut Report) {
+    let mut known = nodes::FIELDS.to_vec();
+    known.extend(machines::FIELDS);
+    known.extend(HOST_FIELDS);
+    let Some(fields) = Fields::read(tree, "a host", &known, report) else { return };
+    let own = fields.get("blocks").map(|tree| (tree, blocks(tree, report)));
+    let gpus = gpus_by_name(&fields, profile.scheduler.offers.known_gpus);
+    let shape = machines::shape_or(&fields, &base.machines, common.machine, gpus.is_some(), report);
+    let shape = match gpus {
+        Some(gpu) => with_gpus(shape, &fields, gpu, report),
+        None => shape,
+    };
+    let shape = corrected(shape, profile.scheduler.offers.known_gpus);
+    let mut split = own.as_ref().and_then(|(_, own)| own.clone()).unwrap_or_else(|| common.blocks.clone());
+    if let Blocks::Parts(parts) = &mut split {
+        fit_parts(parts, &shape, &fields, report);
+    }
+    let word = |key: &str, other: &Arc<str>, report: &mut Report| {
+        fields.text(key, "a name", report).map_or_else(|| Arc::clone(other), Arc::from)
+    };
+    let instance = Instance {
+        fleet: common.fleet,
+        blocks: split,
+        total_blocks: None,
+        disk: fields.value("disk", report).unwrap_or(common.disk),
+        backend: word("backend", &common.backend, report),
+        region: word("region", &common.region, report),
+        spot: fields.value("spot", report).unwrap_or(common.spot),
+    };
+    let price_per_hour = shape.price_per_hour.or(common.price);
+    let shape = NodeShape { price_per_hour, ..shape }.into_instance(instance);
+    warn_of_blocks(&shape, own.map_or(fields.place(), |(tree, _)| tree.span), report);
+    let Some(name_tree) = fields.require("name", "h0", report) else { return };
+    let Some(name) = name(name_tree, report) else { return };
+    nodes::declare(&fields, (name_tree, name), Arc::new(shape), base, world, report);
+}
+
+/// A number of GPUs of a type that the catalog does not have, but dstack knows by name.
+fn gpus_by_name(fields: &Fields<'_>, known: KnownGpus) -> Option<GpuShape> {
+    let typed = fields.get("gpu")?.scalar()?;
+    if catalog::gpu(typed).is_some() {
+        return None;
+    }
+    let gpu = catalog::dstack_gpu(typed)?;
+    // Of several sizes the largest; another is said by a group of its own.
+    let reported = Bytes::from_gib(*gpu.memory_gib.last()?);
+    let memory = catalog::dstack_gpu_memory(known, gpu.name, reported);
+    let compute_capability = gpu.compute_capability;
+    Some(GpuShape { vendor: gpu.vendor, compute_capability, ..GpuShape::of(gpu.name, memory) })
+}
+
+fn with_gpus(shape: NodeShape, fields: &Fields<'_>, gpu: GpuShape, report: &mut Report) -> NodeShape {
+    match fields.get("gpus") {
+        None => {
+            let span = fields.key_span("gpu");
+            report.error_with_help(span, "it is not said how many GPUs of this type there are", "add `gpus: 8`");
+            shape
+        }
+        Some(tree) => match value::<u32>(tree, report) {
+            Some(count) if count <= 1024 => NodeShape { gpus: vec![gpu; count as usize], ..shape },
+            _ => shape,
+        },
+    }
+}
+
+/// As dstack takes GPUs to be: an H100 of 81,559 MiB has 80 GB.
+fn corrected(mut shape: NodeShape, known: KnownGpus) -> NodeShape {
+    for gpu in &mut shape.gpus {
+        if let Some(entry) = catalog::dstack_gpu(&gpu.model) {
+            gpu.memory = catalog::dstack_gpu_memory(known, entry.name, gpu.memory);
+        }
+    }
+    shape
+}
+
+fn fit_parts(parts: &mut GpuParts, shape: &NodeShape, fields: &Fields<'_>, report: &mut Report) {
+    let Some(gpu) = shape.gpus.first() else {
+        report.error_with_help(fields.place(), "it has no GPUs to be divided into parts", "write `blocks: auto`");
+        return;
+    };
+    if parts.memory == Bytes::ZERO {
+        parts.memory = Bytes::new(gpu.memory.get() / u64::from(parts.per_gpu));
+    }
+    let needed = parts.memory.get().saturating_mul(u64::from(parts.per_gpu));
+    // What a profile is called by is a little more than it has.
+    let room = gpu.memory.get() + gpu.memory.get() / 20;
+    if needed > room {
+        let message = format!("{} parts of {} are more than a GPU of {} has", parts.per_gpu, parts.memory, gpu.memory);
+        let names = catalog::mig_profiles()
+            .iter()
+            .filter(|known| u64::from(known.memory_gib) * u64::from(known.per_gpu) <= room >> 30);
+        let names: Vec<&str> = names.map(|known| known.name).collect();
+        report.error_with_help(fields.place(), message, format!("of this size are {}", names.join(", ")));
+    }
+    // So that all parts of a GPU together never exceed it.
+    parts.memory = Bytes::new(parts.memory.get().min(gpu.memory.get() / u64::from(parts.per_gpu)));
+}
+
+/// Blocks that cannot divide the machine: it is never used.
+fn warn_of_blocks(shape: &NodeShape, span: Span, report: &mut Report) {
+    let Some(instance) = shape.instance.as_ref().filter(|instance| instance.total_blocks.is_none()) else { return };
+    let (cpus, gpus) = (shape.cpu_capacity().get() / 1000, shape.gpus.len() as u32);
+    if cpus == 0 && gpus == 0 {
+        return;
+    }
+    let wanted = match &instance.blocks {
+        Blocks::Auto if gpus > 0 => (cpus.min(u64::from(gpus))) as u32,
+        Blocks::Auto => cpus as u32,
+        Blocks::Count(count) => *count,
+        Blocks::Parts(_) => return,
+    };
+    let message = format!("{wanted} blocks do not divide {cpus} CPUs and {gpus} GPUs, so this host is never used");
+    match Blocks::nearest_split(wanted, cpus, gpus) {
+        Some(near) => report.warning(span, message, format!("write `blocks: {near}`")),
+        None => report.warning(span, message, "give it CPUs"),
+    }
+}

@@ -1,0 +1,93 @@
+//! `utilization_policy:` of a job: what its configuration says over the profile, checked as what will bind it.
+
+use super::diagnostic::{Report, Span};
+use super::fields::Fields;
+use super::tree::Tree;
+use super::usage::percent;
+use crate::control::Profile;
+use crate::policy::{MOST_SAMPLES, ring_samples};
+use crate::units::SimDuration;
+use crate::workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, UtilizationOverrides};
+
+const FIELDS: [&str; 8] =
+    ["min_gpu_utilization", "time_window", "mode", "gpus", "at_minimum", "longest_gap", "gaps", "grace"];
+
+pub(super) const MODES: [(&str, PolicyMode); 3] =
+    [("observe", PolicyMode::Observe), ("warn", PolicyMode::Warn), ("enforce", PolicyMode::Enforce)];
+pub(super) const GPUS: [(&str, IdleGpus); 2] = [("any", IdleGpus::Any), ("all", IdleGpus::All)];
+pub(super) const AT_MINIMUM: [(&str, AtMinimum); 2] = [("busy", AtMinimum::Busy), ("idle", AtMinimum::Idle)];
+pub(super) const GAPS: [(&str, Gaps); 2] = [("void", Gaps::Void), ("bridge", Gaps::Bridge)];
+
+/// `{min_gpu_utilization: 30%, time_window: 10m}`; what is not said is as in the profile. `interval` is that of the
+/// job's samples, where it has its own; `place` is shown where the profile and not the job is what is wrong.
+pub(super) fn utilization(
+    tree: Option<&Tree>,
+    interval: Option<SimDuration>,
+    place: Span,
+    profile: &Profile,
+    report: &mut Report,
+) -> Option<UtilizationOverrides> {
+    let fields = match tree {
+        Some(tree) => Some(Fields::read(tree, "a utilization policy", &FIELDS, report)?),
+        None => None,
+    };
+    let mut over = UtilizationOverrides { interval, ..UtilizationOverrides::default() };
+    if let Some(fields) = &fields {
+        over = UtilizationOverrides {
+            mode: fields.word("mode", "a mode", &MODES, report),
+            min_gpu_utilization: fields.get("min_gpu_utilization").and_then(|tree| percent(tree, report)),
+            time_window: positive(fields, "time_window", report),
+            gpus: fields.word("gpus", "which GPUs must be idle", &GPUS, report),
+            at_minimum: fields.word("at_minimum", "what a reading at the minimum is", &AT_MINIMUM, report),
+            longest_gap: positive(fields, "longest_gap", report),
+            gaps: fields.word("gaps", "what a gap means", &GAPS, report),
+            grace: fields.value("grace", report),
+            interval,
+        };
+    }
+    let options = &profile.policies.utilization;
+    let bound = options.bind(&over);
+    if let (Some(fields), None) = (&fields, &bound)
+        && over.is_stated()
+    {
+        for key in ["min_gpu_utilization", "time_window"] {
+            let example = if key == "time_window" { "10m" } else { "30%" };
+            if fields.lacks_all(&[key]) && !profile_says(profile, key) {
+                let message = format!("the utilization policy lacks `{key}`, and the profile states none that is read");
+                report.error_with_help(fields.place(), message, format!("add `{key}: {example}`"));
+            }
+        }
+    }
+    let (_, policy) = bound.unzip();
+    let window_span = fields.as_ref().map_or(place, |fields| match fields.has("time_window") {
+        true => fields.key_span("time_window"),
+        false => fields.place(),
+    });
+    if let Some(policy) = policy {
+        if policy.time_window < options.min_time_window {
+            let message = format!(
+                "a time window of {} is shorter than the least of profile `{}`, {}",
+                policy.time_window, profile.name, options.min_time_window
+            );
+            let help =
+                format!("write {} or more, or set `policies.utilization.min_time_window`", options.min_time_window);
+            report.error_with_help(window_span, message, help);
+        }
+        if ring_samples(policy.time_window, policy.interval) > MOST_SAMPLES {
+            let message = format!("more than {MOST_SAMPLES} samples for one window of {}", policy.time_window);
+            report.error_with_help(window_span, message, "write a longer `interval` in `sampling`");
+        }
+    }
+    Some(over)
+}
+
+fn positive(fields: &Fields<'_>, key: &str, report: &mut Report) -> Option<SimDuration> {
+    fields.get(key).and_then(|tree| super::lengths::positive(tree, report))
+}
+
+fn profile_says(profile: &Profile, key: &str) -> bool {
+    let options = &profile.policies.utilization;
+    let reads = options.reads == crate::control::PolicyReads::ProfileAndConfiguration;
+    let says = if key == "time_window" { options.time_window.is_some() } else { options.min_gpu_utilization.is_some() };
+    reads && says
+}

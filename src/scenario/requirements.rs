@@ -1,0 +1,80 @@
+//! Jobs of instances: `resources:` and what belongs to it, from the file to a demand.
+
+use std::sync::Arc;
+
+use super::diagnostic::{Report, Span};
+use super::fields::{Fields, list};
+use super::resources;
+use super::world::World;
+use crate::units::{MilliCpu, Money};
+use crate::workload::{CreationPolicy, Demand, Requirements, SpotPolicy, TaskDemand};
+
+/// The fields of a job that has `resources`.
+pub(super) const FIELDS: [&str; 8] =
+    ["resources", "nodes", "max_price", "spot_policy", "backends", "regions", "fleets", "creation_policy"];
+
+pub(super) const SPOT_POLICIES: [(&str, SpotPolicy); 3] =
+    [("spot", SpotPolicy::Spot), ("on-demand", SpotPolicy::OnDemand), ("auto", SpotPolicy::Auto)];
+pub(super) const CREATION_POLICIES: [(&str, CreationPolicy); 2] =
+    [("reuse", CreationPolicy::Reuse), ("reuse-or-create", CreationPolicy::ReuseOrCreate)];
+
+/// Fields that say the same another way, or nothing of an instance.
+const OTHERS: [&str; 13] = [
+    "tasks",
+    "gang",
+    "gpus",
+    "gpu",
+    "gpu_memory",
+    "min_gpu_memory",
+    "cpus",
+    "ram",
+    "labels",
+    "os",
+    "arch",
+    "on",
+    "pick_gpus",
+];
+
+/// The demand of a job that has `resources`, or one of the fields that belong to it.
+pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Option<Demand> {
+    let given: Vec<&str> =
+        FIELDS.into_iter().filter(|key| fields.has(key) && (*key != "nodes" || fields.has("resources"))).collect();
+    let first = *given.first()?;
+    let Some(tree) = fields.get("resources") else {
+        let message = format!("{} belongs to a job with `resources`", list(given.iter().copied()));
+        report.error_with_help(fields.key_span(first), message, "add `resources: {gpu: 1}`");
+        return None;
+    };
+    for key in OTHERS.into_iter().filter(|key| fields.has(key)) {
+        let message = format!("`{key}` says nothing beside `resources`");
+        let help = "keep one of the two: instances of fleets are asked for by `resources`, nodes otherwise";
+        report.error_with_help(fields.key_span(key), message, help);
+    }
+    let names = |key: &str, report: &mut Report| -> Vec<(&str, Span)> { fields.items(key, "a name", report) };
+    let own = |names: &[(&str, Span)]| names.iter().map(|(name, _)| Arc::from(*name)).collect::<Vec<Arc<str>>>();
+    let fleets = names("fleets", report);
+    let requirements = Requirements {
+        max_price: fields.value::<Money>("max_price", report),
+        spot: fields.word("spot_policy", "a spot policy", &SPOT_POLICIES, report).unwrap_or(SpotPolicy::OnDemand),
+        backends: own(&names("backends", report)),
+        regions: own(&names("regions", report)),
+        fleets: own(&fleets),
+        creation: fields.word("creation_policy", "a creation policy", &CREATION_POLICIES, report).unwrap_or_default(),
+        ..resources::read(tree, report)
+    };
+    for (name, span) in fleets {
+        world.check_fleet(name, span, report);
+    }
+    if world.fleets.is_empty() {
+        let help = "add `fleets: {lab: {hosts: [{name: h0, machine: a100-80g-x8}]}}`";
+        report.error_with_help(fields.key_span("resources"), "there is no fleet of instances", help);
+    }
+    let tasks = fields.count("nodes", 1, report).unwrap_or(1);
+    world.wanted.push((Arc::new(requirements), tasks, fields.key_span("resources")));
+    let (requirements, ..) = world.wanted.last().expect("just pushed");
+    Some(Demand {
+        tasks,
+        requirements: Some(Arc::clone(requirements)),
+        ..Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO))
+    })
+}

@@ -1,0 +1,139 @@
+//! What the schema says of fleets of instances and of the resources of their jobs.
+
+use super::machines::{ARCH_WORDS, OS_WORDS};
+use super::nodes::{GPU_STATES, NODE_STATES};
+use super::schema::{Kind, Shape};
+use super::schema_table::{BANDWIDTH, GPUS_OF_MACHINE, MEMORY};
+
+const BLOCKS: Kind = Kind::Either(&[Kind::Amount("auto, or a number"), Kind::Map("gpu_parts")]);
+const RANGE: Kind = Kind::Either(&[Kind::Amount("2..8, 16GB.. or a single value"), Kind::Map("range")]);
+const DISK: Kind = Kind::Either(&[Kind::Amount("100GB.."), Kind::Map("range"), Kind::Map("disk_range")]);
+const CPUS: Kind = Kind::Either(&[Kind::Amount("2..8 or arm:4.."), Kind::Map("range"), Kind::Map("cpu_range")]);
+const GPUS: Kind = Kind::Either(&[Kind::Amount("1..8 or A100:80GB:2"), Kind::Map("gpu_range")]);
+const FLEET_NODES: Kind = Kind::Either(&[Kind::Amount("4 or 0..4"), Kind::Map("fleet_nodes")]);
+
+/// Kinds of maps beside those of the main table.
+pub(super) const SHAPES: &[Shape] = &[
+    Shape {
+        name: "instances",
+        called: &["a fleet of instances"],
+        required: &[],
+        fields: &[
+            ("kind", Kind::Words(|| vec!["ssh", "cloud"]), "Hosts reached by SSH, or machines of a cloud"),
+            ("placement", Kind::Words(|| vec!["any", "cluster"]), "Whether its instances are near each other"),
+            ("blocks", BLOCKS, "How its instances are split; 1 if not given"),
+            ("hosts", Kind::ListOf(&Kind::Map("host")), "The instances there are"),
+            ("nodes", FLEET_NODES, "Of a cloud: how many instances it has"),
+            ("backend", Kind::Text, "Who provides its instances"),
+            ("region", Kind::Text, "Where they are"),
+            ("price_per_hour", Kind::Amount("2.49"), "Of each, in whatever currency the file is in"),
+            ("disk", MEMORY, "Size of each one's disk"),
+            ("spot", Kind::Flag, "They may be taken away"),
+            ("machine", Kind::Text, "The machine of hosts that do not say theirs"),
+        ],
+    },
+    Shape {
+        name: "host",
+        called: &["a host"],
+        required: &["name"],
+        fields: &[
+            ("name", Kind::Text, "Of the node, or with `count` the beginning of the names"),
+            ("count", Kind::Whole, "So many that are alike"),
+            (
+                "state",
+                Kind::Words(|| NODE_STATES.map(|(name, _)| name).to_vec()),
+                "At the beginning; ready if not given",
+            ),
+            ("foreign", Kind::Named(&Kind::Map("foreign_use")), "What others hold of each GPU, from its index"),
+            ("cached", Kind::Some(&Kind::Text), "Models whose weights lie there already"),
+            ("bandwidth", BANDWIDTH, "How fast it gets the weights of others"),
+            (
+                "gpu_states",
+                Kind::Named(&Kind::Words(|| GPU_STATES.map(|(name, _)| name).to_vec())),
+                "Of GPUs that do not begin as ready, from their index",
+            ),
+            (
+                "machine",
+                Kind::Text,
+                "A machine of the catalog (`dryrack catalog machines`), or of this file's `machines`",
+            ),
+            ("cpus", Kind::Amount("2, 0.5 or 500m"), "Cores"),
+            ("ram", MEMORY, "Memory of the host"),
+            ("gpus", GPUS_OF_MACHINE, "How many GPUs, or a list of groups of them"),
+            ("gpu", Kind::Text, "The type of all of them (`dryrack catalog gpus`)"),
+            ("os", Kind::Words(|| OS_WORDS.map(|(name, _)| name).to_vec()), "Operating system"),
+            ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "CPU architecture"),
+            ("driver", Kind::Text, "Version of the GPU driver"),
+            ("labels", Kind::Named(&Kind::Text), "What jobs can ask for"),
+            ("reserved", Kind::Map("reservation"), "What is kept from jobs"),
+            ("price_per_hour", Kind::Amount("2.49"), "In whatever currency the file is in"),
+            ("rack", Kind::Text, "What fails together"),
+            ("switch", Kind::Text, "What is near together"),
+            ("blocks", BLOCKS, "How it is split, if not as its fleet says"),
+            ("backend", Kind::Text, "Who provides it"),
+            ("region", Kind::Text, "Where it is"),
+            ("disk", MEMORY, "Size of its disk; not compared if not given"),
+            ("spot", Kind::Flag, "It may be taken away"),
+        ],
+    },
+    Shape {
+        name: "fleet_nodes",
+        called: &["a number of nodes"],
+        required: &[],
+        fields: &[
+            ("min", Kind::Whole, "Never fewer"),
+            ("target", Kind::Whole, "At first"),
+            ("max", Kind::Whole, "Never more"),
+        ],
+    },
+    Shape {
+        name: "gpu_parts",
+        called: &["parts of GPUs"],
+        required: &[],
+        fields: &[
+            ("mig", Kind::Text, "A MIG profile such as 1g.10gb"),
+            ("time_slices", Kind::Whole, "So many jobs share one GPU"),
+        ],
+    },
+    Shape {
+        name: "resources",
+        called: &["resources"],
+        required: &[],
+        fields: &[
+            ("cpu", CPUS, "CPUs; 2.. if not given"),
+            ("memory", RANGE, "Memory; 8GB.. if not given"),
+            ("shm_size", Kind::Text, "Says nothing here"),
+            ("gpu", GPUS, "GPUs; 0.. if not given"),
+            ("disk", DISK, "Disk; 100GB.. if not given"),
+        ],
+    },
+    Shape {
+        name: "cpu_range",
+        called: &["CPUs"],
+        required: &[],
+        fields: &[
+            ("arch", Kind::Words(|| vec!["x86", "amd64", "arm", "arm64"]), "Only such processors"),
+            ("count", RANGE, "How many"),
+        ],
+    },
+    Shape {
+        name: "gpu_range",
+        called: &["GPUs"],
+        required: &[],
+        fields: &[
+            ("vendor", Kind::Text, "Whose"),
+            ("name", Kind::Some(&Kind::Text), "As dstack names them: A100, or several"),
+            ("count", RANGE, "How many; 1.. if not given"),
+            ("memory", RANGE, "Of each"),
+            ("total_memory", RANGE, "Of all together"),
+            ("compute_capability", Kind::Amount("8.0"), "At least"),
+        ],
+    },
+    Shape { name: "disk_range", called: &["a disk"], required: &["size"], fields: &[("size", RANGE, "How large")] },
+    Shape {
+        name: "range",
+        called: &["a range"],
+        required: &[],
+        fields: &[("min", Kind::Text, "At least"), ("max", Kind::Text, "At most")],
+    },
+];

@@ -1,0 +1,61 @@
+//! How the nodes of a run are started, ended and tried again together: from `startup_order:`, `stop_criteria:` and
+//! `retry: {on: ...}`.
+
+use super::diagnostic::Report;
+use super::fields::{Fields, text};
+use super::jobs::RETRY_FIELDS;
+use super::tree::{Node, Tree};
+use crate::units::SimDuration;
+use crate::workload::{EventRetry, RetryEvent, RunTerms, StartupOrder, StopCriteria};
+
+const STARTUP_ORDERS: [(&str, StartupOrder); 3] = [
+    ("any", StartupOrder::Any),
+    ("master_first", StartupOrder::MasterFirst),
+    ("workers_first", StartupOrder::WorkersFirst),
+];
+const STOP_CRITERIA: [(&str, StopCriteria); 2] =
+    [("all_done", StopCriteria::AllDone), ("master_done", StopCriteria::MasterDone)];
+
+/// For how long a run is tried again that does not say it: dstack's default since 0.18 (`retry.duration`).
+const DURATION: SimDuration = SimDuration::from_secs(3600);
+
+pub(super) fn read(fields: &Fields<'_>, report: &mut Report) -> RunTerms {
+    RunTerms {
+        retry: fields.get("retry").and_then(|tree| retry(tree, report)),
+        startup: fields.word("startup_order", "a startup order", &STARTUP_ORDERS, report).unwrap_or_default(),
+        stop: fields.word("stop_criteria", "stop criteria", &STOP_CRITERIA, report).unwrap_or_default(),
+    }
+}
+
+/// Whether a retry policy speaks of events rather than of a number of attempts.
+pub(super) fn is_of_events(fields: &Fields<'_>) -> bool {
+    fields.has("on") || fields.has("for")
+}
+
+/// `{on: [no_capacity, interruption], for: 2h}`; without `on`, on every event.
+fn retry(tree: &Tree, report: &mut Report) -> Option<EventRetry> {
+    // What is wrong with the other fields is said where they are read.
+    let fields = Fields::read(tree, "a retry policy", &RETRY_FIELDS, &mut Report::default())?;
+    if !is_of_events(&fields) {
+        return None;
+    }
+    let on = match fields.get("on") {
+        None => RetryEvent::ALL.to_vec(),
+        Some(Tree { node: Node::List(items), .. }) => items.iter().filter_map(|item| event(item, report)).collect(),
+        Some(other) => event(other, report).into_iter().collect(),
+    };
+    let mut on: Vec<RetryEvent> = on;
+    on.sort_unstable();
+    on.dedup();
+    Some(EventRetry { on, duration: fields.value("for", report).unwrap_or(DURATION) })
+}
+
+fn event(tree: &Tree, report: &mut Report) -> Option<RetryEvent> {
+    let typed = text(tree, "an event such as no_capacity", report)?;
+    let found = RetryEvent::ALL.into_iter().find(|event| event.name() == typed);
+    if found.is_none() {
+        let message = format!("`{typed}` is no event that a run is tried again after");
+        report.unknown(tree.span, message, typed, RetryEvent::ALL.iter().map(|event| event.name()));
+    }
+    found
+}

@@ -1,0 +1,86 @@
+//! Usage from recordings: a CSV file with a column for each GPU, or pods of a public trace.
+
+use super::diagnostic::{Report, Span};
+use super::fields::text;
+use super::trace_source::told;
+use super::tree::Tree;
+use super::usage::Places;
+use crate::trace::{Index, load_usage, read_usage_csv};
+use crate::workload::Series;
+
+/// What of a recording is asked for.
+pub(super) struct Recorded<'t> {
+    /// `csv` or `trace`.
+    pub shape: &'static str,
+    pub of: &'t Tree,
+    /// Columns or pods; all columns if none is named.
+    pub gpus: Vec<(&'t str, Span)>,
+}
+
+pub(super) fn recorded(asked: &Recorded<'_>, places: &Places<'_>, report: &mut Report) -> Option<Vec<Series>> {
+    if asked.shape == "csv" { csv(asked, places, report) } else { pods(asked, places, report) }
+}
+
+/// Pods of a trace by their names, or by the beginning of one that no other has; all of them if none is named.
+fn pods(asked: &Recorded<'_>, places: &Places<'_>, report: &mut Report) -> Option<Vec<Series>> {
+    let typed = text(asked.of, "the name of a trace", report)?;
+    let index = Index::built_in();
+    let Some(_) = index.traces.iter().find(|entry| entry.name == typed) else {
+        let names = index.traces.iter().map(|entry| entry.name.as_str());
+        report.unknown(asked.of.span, format!("no trace is named `{typed}`"), typed, names);
+        return None;
+    };
+    let pods = told(load_usage(&index, places.roots, typed), asked.of.span, report)?;
+    if asked.gpus.is_empty() {
+        return Some(pods.into_iter().map(|(_, series)| series).collect());
+    }
+    let mut chosen = Vec::new();
+    for (name, span) in &asked.gpus {
+        let mut found = pods.iter().filter(|(pod, _)| pod.starts_with(name));
+        match (found.next(), found.next()) {
+            (Some((_, series)), None) => chosen.push(series.clone()),
+            (Some(_), Some(_)) => {
+                report.error_with_help(*span, format!("several pods begin with `{name}`"), "write more of the name");
+                return None;
+            }
+            (None, _) => {
+                let names = pods.iter().map(|(pod, _)| pod.as_str());
+                report.unknown(*span, format!("trace {typed} has no pod `{name}`"), name, names);
+                return None;
+            }
+        }
+    }
+    Some(chosen)
+}
+
+fn csv(asked: &Recorded<'_>, places: &Places<'_>, report: &mut Report) -> Option<Vec<Series>> {
+    let typed = text(asked.of, "the path of a CSV file", report)?;
+    let recording = match read_usage_csv(&places.folder.join(typed)) {
+        Ok(recording) => recording,
+        Err(fault) => {
+            report.error(asked.of.span, fault.to_string());
+            return None;
+        }
+    };
+    if let Some(row) = recording.first_out_of_order() {
+        let message = format!("the times of `{typed}` must ascend, and {row} does not");
+        report.error_with_help(asked.of.span, message, "sort it, or judge it as it is with `dryrack policy`");
+        return None;
+    }
+    let names: Vec<&str> = recording.names.iter().map(String::as_str).collect();
+    if asked.gpus.is_empty() {
+        return Some((0..names.len()).map(|column| recording.series(column)).collect());
+    }
+    let mut series = Vec::new();
+    for (name, span) in &asked.gpus {
+        match names.iter().position(|known| known == name) {
+            Some(column) => series.push(recording.series(column)),
+            None => {
+                let message = format!("`{typed}` has no column `{name}`");
+                report.unknown(*span, message, name, names.iter().copied());
+                return None;
+            }
+        }
+    }
+    Some(series)
+}

@@ -1,0 +1,107 @@
+//! One node of a job: the plan a user is shown, and the instance it is assigned.
+
+use super::choose;
+use super::options::{NetworkHost, OfferOptions, OfferPool, PinsRegion};
+use super::pool::{RowOffer, in_order, row_offers};
+use super::{Ask, Assigned, Availability, Network, NoOffer, Offer, Plan};
+use crate::fleet::{Fleet, NodeClaim};
+use crate::ids::{FleetId, NodeId};
+use crate::scheduler::row::{Grouping, Row, all_rows};
+
+/// The longest list of offers that a user is shown.
+pub const PLAN_OFFERS_MAX: usize = 50;
+
+/// What a user is shown before submitting: offers in order, the idle ones before the busy ones.
+pub fn plan(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> Plan {
+    let rows = all_rows(fleet, Grouping::EachNode);
+    let offers = row_offers(options, ask, fleet, &rows);
+    let offers: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
+    let chosen = match pool(options, ask, fleet, &rows, &offers) {
+        Ok(chosen) => chosen,
+        Err(_) => return Plan { fleet: None, offers: Vec::new() },
+    };
+    let of_pool: Vec<&RowOffer<'_, '_>> =
+        offers.into_iter().filter(|offer| chosen.is_none_or(|id| id == offer.fleet)).collect();
+    let ordered = in_order(&of_pool, &options.plan_order, usize::MAX, |_| true);
+    let mut offers: Vec<Offer> = ordered.into_iter().map(|(node, index)| of_pool[index].on(node)).collect();
+    offers.sort_by_key(|offer| offer.availability == Availability::Busy);
+    offers.truncate(PLAN_OFFERS_MAX);
+    Plan { fleet: chosen, offers }
+}
+
+/// The instance that this node of the job goes to now.
+pub fn assign(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, grouping: Grouping) -> Result<Assigned, NoOffer> {
+    let rows = all_rows(fleet, grouping);
+    let offers = row_offers(options, ask, fleet, &rows);
+    let offers: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
+    let chosen = pool(options, ask, fleet, &rows, &offers)?;
+    let offers = allowed(options, ask, fleet, &offers, chosen);
+    let first = in_order(&offers, &options.order, 1, |_| true);
+    let (node, index) = *first.first().ok_or(NoOffer::NoIdleInstance)?;
+    Ok(assigned(options, offers[index].on(node), fleet))
+}
+
+/// The fleet that is chosen from, `None` for all that may be used.
+fn pool(
+    options: &OfferOptions,
+    ask: &Ask<'_>,
+    fleet: &Fleet,
+    rows: &[Row<'_>],
+    offers: &[&RowOffer<'_, '_>],
+) -> Result<Option<FleetId>, NoOffer> {
+    if let Some(own) = ask.fleet {
+        return Ok(Some(own));
+    }
+    match options.pool {
+        OfferPool::AllFleets => Ok(None),
+        OfferPool::ChosenFleet => {
+            let candidates = choose::candidates(options, ask, fleet, rows);
+            choose::best(ask, &candidates, offers).map(Some).ok_or(NoOffer::NoFleet)
+        }
+    }
+}
+
+/// Idle offers of the pool where this node of the job may be.
+fn allowed<'o, 'r, 'f>(
+    options: &OfferOptions,
+    ask: &Ask<'_>,
+    fleet: &Fleet,
+    offers: &[&'o RowOffer<'r, 'f>],
+    pool: Option<FleetId>,
+) -> Vec<&'o RowOffer<'r, 'f>> {
+    let master = ask.master.and_then(|node| fleet.node(node).shape.instance.as_ref());
+    let is_allowed = |offer: &&&RowOffer<'_, '_>| {
+        let pinned = is_pinned(options.pins_master_region, offer.is_split());
+        let near = master.is_none_or(|master| !pinned || offer.place() == (&*master.backend, &*master.region));
+        offer.is_idle() && near && pool.is_none_or(|id| id == offer.fleet)
+    };
+    offers.iter().filter(is_allowed).copied().collect()
+}
+
+/// Whether a host of this kind is bound to the place of the first node.
+pub fn is_pinned(rule: PinsRegion, is_split: bool) -> bool {
+    match rule {
+        PinsRegion::Always => true,
+        PinsRegion::UnsplitHosts => !is_split,
+    }
+}
+
+/// The lowest idle blocks of the host, with all they hold.
+pub fn assigned(options: &OfferOptions, offer: Offer, fleet: &Fleet) -> Assigned {
+    let network = match options.network_host_when {
+        NetworkHost::Unsplit => offer.total_blocks == 1,
+        NetworkHost::AllBlocks => offer.slice.blocks == offer.total_blocks,
+    };
+    Assigned {
+        claim: claim(fleet, offer.node, offer.slice.blocks),
+        network: if network { Network::Host } else { Network::Bridge },
+        offer,
+    }
+}
+
+pub fn claim(fleet: &Fleet, node: NodeId, blocks: u32) -> NodeClaim {
+    let known = fleet.node(node);
+    let blocks: smallvec::SmallVec<[u16; 4]> = known.status.idle_blocks(&known.shape).take(blocks as usize).collect();
+    let cut = known.shape.cut(&blocks).expect("only an instance that is split has an offer");
+    NodeClaim { node, tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks }
+}

@@ -1,0 +1,90 @@
+//! Which fleet a job goes to.
+
+use std::cmp::Reverse;
+
+use super::Ask;
+use super::options::{FitTest, OfferOptions};
+use super::pool::{RowOffer, may_use};
+use crate::event::Reason;
+use crate::fleet::{Fleet, FleetKind, FleetPlacement};
+use crate::ids::FleetId;
+use crate::scheduler::row::Row;
+use crate::units::Money;
+
+/// The fleets that a job may go to, in order of declaration; those without an instance come last.
+pub fn candidates(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<FleetId> {
+    let mut candidates: Vec<FleetId> =
+        fleet.fleets().map(|(id, _)| id).filter(|id| why_not(options, ask, fleet, rows, *id).is_none()).collect();
+    candidates.sort_by_key(|id| (Reverse(count_instances(rows, *id) > 0), *id));
+    candidates
+}
+
+/// Why a fleet is no candidate.
+pub fn why_not(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row<'_>], id: FleetId) -> Option<Reason> {
+    if !may_use(ask, fleet, id) {
+        return Some(Reason::FleetNotNamed);
+    }
+    // What has its fleet is not asked again whether that was a good choice.
+    if ask.fleet.is_some() {
+        return None;
+    }
+    if ask.nodes > 1 && options.cluster_only && fleet.fleet(id).placement != FleetPlacement::Cluster {
+        return Some(Reason::FleetNotCluster);
+    }
+    match options.fit_test {
+        FitTest::NodesOrBlocks if !has_room(fleet, rows, id, ask.nodes) => Some(Reason::FleetTooSmall),
+        FitTest::NodesOrBlocks | FitTest::None => None,
+    }
+}
+
+fn instances<'r, 'f>(rows: &'r [Row<'f>], id: FleetId) -> impl Iterator<Item = &'r Row<'f>> {
+    rows.iter().filter(move |row| row.shape.instance.as_ref().is_some_and(|instance| instance.fleet == id))
+}
+
+fn count_instances(rows: &[Row<'_>], id: FleetId) -> u64 {
+    instances(rows, id).map(|row| u64::from(row.count)).sum()
+}
+
+/// [`FitTest::NodesOrBlocks`].
+fn has_room(fleet: &Fleet, rows: &[Row<'_>], id: FleetId, nodes: u32) -> bool {
+    let spec = fleet.fleet(id);
+    let most = spec.nodes.and_then(|nodes| nodes.max);
+    if let (Some(most), 1) = (most, spec.blocks.stated()) {
+        let in_use = instances(rows, id).filter(|row| !row.status.blocks.is_empty());
+        let in_use: u64 = in_use.map(|row| u64::from(row.count)).sum();
+        return u64::from(most).saturating_sub(in_use) >= u64::from(nodes);
+    }
+    match spec.kind {
+        FleetKind::Cloud => true,
+        FleetKind::Ssh => {
+            let blocks = |row: &Row<'_>| {
+                let instance = row.shape.instance.as_ref().expect("an instance of this fleet");
+                // What could not be split counts with what was asked of it.
+                let total = instance.total_blocks.unwrap_or_else(|| instance.blocks.stated());
+                let busy = row.status.blocks.count();
+                u64::from(total.saturating_sub(busy)) * u64::from(row.count)
+            };
+            instances(rows, id).map(blocks).sum::<u64>() >= u64::from(nodes)
+        }
+    }
+}
+
+/// Of several candidates the one with enough idle offers, and of those the one with the cheapest.
+pub fn best(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&RowOffer<'_, '_>]) -> Option<FleetId> {
+    ranked(ask, candidates, offers).first().copied()
+}
+
+/// All candidates, the best first.
+pub fn ranked(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&RowOffer<'_, '_>]) -> Vec<FleetId> {
+    let key = |id: &FleetId| {
+        let idle = || offers.iter().filter(|offer| offer.fleet == *id && offer.is_idle());
+        let count: u64 = idle().map(|offer| u64::from(offer.row.count)).sum();
+        let enough = count > 0 && count >= u64::from(ask.nodes);
+        let cheapest = idle().map(|offer| offer.price).min().unwrap_or(Money::new(u64::MAX));
+        (!enough, cheapest)
+    };
+    let mut ranked = candidates.to_vec();
+    // Stable: of equals the first candidate.
+    ranked.sort_by_key(key);
+    ranked
+}

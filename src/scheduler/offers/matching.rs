@@ -1,0 +1,109 @@
+//! Does a slice of an instance match what is required, and what is the smallest that does.
+//!
+//! Source: dstack 0.19.9 to 0.22.5 and gpuhunt 0.1.5 to 0.1.34, whose recorded decisions this is held against.
+
+use crate::catalog;
+use crate::event::Reason;
+use crate::fleet::{NodeShape, Slice};
+use crate::units::{Bytes, Money};
+use crate::workload::{GpuRequirements, Requirements, SpotPolicy};
+
+/// The number of blocks a job would take of such a host, or why none will do. `whole`: all of them or none.
+pub fn smallest_slice(requirements: &Requirements, shape: &NodeShape, whole: bool) -> Result<Slice, Reason> {
+    let total = shape.total_blocks().ok_or(Reason::CannotSplit)?;
+    judge_host(requirements, shape)?;
+    let first = if whole { total } else { 1 };
+    let mut common: Option<Vec<Reason>> = None;
+    for blocks in first..=total {
+        let Some(slice) = shape.slice(blocks) else { return Err(Reason::CannotSplit) };
+        let faults = faults(requirements, shape, &slice);
+        if faults.is_empty() {
+            return Ok(slice);
+        }
+        common = Some(match common {
+            None => faults,
+            Some(common) => common.into_iter().filter(|reason| faults.contains(reason)).collect(),
+        });
+    }
+    // What is wrong with every slice is what is wrong with the host.
+    Err(common.and_then(|common| common.first().copied()).unwrap_or(Reason::NoSliceMatches))
+}
+
+/// What holds of a host whatever is taken of it.
+fn judge_host(requirements: &Requirements, shape: &NodeShape) -> Result<(), Reason> {
+    let Some(instance) = &shape.instance else { return Err(Reason::NotInFleet) };
+    if requirements.arch.is_some_and(|arch| arch != shape.arch) {
+        return Err(Reason::ArchMismatch);
+    }
+    let wanted_spot = match requirements.spot {
+        SpotPolicy::Auto => None,
+        SpotPolicy::Spot => Some(true),
+        SpotPolicy::OnDemand => Some(false),
+    };
+    if wanted_spot.is_some_and(|spot| spot != instance.spot) {
+        return Err(Reason::SpotMismatch);
+    }
+    if !requirements.backends.is_empty() && !requirements.backends.contains(&instance.backend) {
+        return Err(Reason::BackendMismatch);
+    }
+    let same = |region: &std::sync::Arc<str>| region.eq_ignore_ascii_case(&instance.region);
+    if !requirements.regions.is_empty() && !requirements.regions.iter().any(same) {
+        return Err(Reason::RegionMismatch);
+    }
+    if requirements.max_price.is_some_and(|most| price(shape) > most) {
+        return Err(Reason::TooDear);
+    }
+    match requirements.disk {
+        Some(disk) if instance.disk > Bytes::ZERO && !disk.contains(instance.disk) => Err(Reason::DiskOutOfRange),
+        _ => Ok(()),
+    }
+}
+
+/// Of the whole host, per hour; nothing where none is given.
+pub fn price(shape: &NodeShape) -> Money {
+    shape.price_per_hour.unwrap_or(Money::ZERO)
+}
+
+/// All that is wrong with a slice, in the order in which it is looked at.
+fn faults(requirements: &Requirements, shape: &NodeShape, slice: &Slice) -> Vec<Reason> {
+    let mut faults = Vec::new();
+    let mut check = |holds: bool, reason| {
+        if !holds {
+            faults.push(reason);
+        }
+    };
+    check(requirements.cpu.contains(slice.cpus), Reason::CpuOutOfRange);
+    check(requirements.memory.contains(slice.ram), Reason::MemoryOutOfRange);
+    if let Some(gpu) = &requirements.gpu {
+        // What asks for none and gets none is not asked about its type.
+        let skipped = gpu.count.min == Some(0) && slice.gpus == 0;
+        if !skipped {
+            check(gpu.count.contains(slice.gpus), Reason::GpuCountOutOfRange);
+            check(is_of_type(gpu, shape, slice), Reason::GpuTypeMismatch);
+            let memory = |range: &Option<crate::workload::Bounds<Bytes>>, amount| {
+                range.is_none_or(|range| range.contains(amount))
+            };
+            check(memory(&gpu.memory, slice.gpu_memory), Reason::GpuMemoryOutOfRange);
+            let total = Bytes::new(slice.gpu_memory.get().saturating_mul(u64::from(slice.gpus)));
+            check(memory(&gpu.total_memory, total), Reason::GpuMemoryOutOfRange);
+        }
+    }
+    faults
+}
+
+/// All GPUs of a host are alike, so the first speaks for them.
+fn is_of_type(wanted: &GpuRequirements, shape: &NodeShape, slice: &Slice) -> bool {
+    let Some(gpu) = shape.gpus.first().filter(|_| slice.gpus > 0) else {
+        return wanted.names.is_empty() && wanted.vendor.is_none() && wanted.compute_capability.is_none();
+    };
+    let known = catalog::dstack_gpu(&gpu.model);
+    let named = |name: &std::sync::Arc<str>| {
+        name.eq_ignore_ascii_case(&gpu.model) || known.is_some_and(|known| name.eq_ignore_ascii_case(known.name))
+    };
+    let vendor = gpu.vendor.or(known.and_then(|known| known.vendor));
+    let capability = catalog::gpu(&gpu.model).and_then(|model| model.compute_capability);
+    let capability = capability.or(known.and_then(|known| known.compute_capability));
+    (wanted.names.is_empty() || wanted.names.iter().any(named))
+        && wanted.vendor.is_none_or(|wanted| vendor == Some(wanted))
+        && wanted.compute_capability.is_none_or(|least| capability.is_some_and(|known| known >= least))
+}

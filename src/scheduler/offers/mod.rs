@@ -1,0 +1,90 @@
+//! Offers: what instances of fleets have for one node of a job, in which order, and which of them it takes.
+//!
+//! A job that requires a range of this and a range of that is offered a *slice* of each instance: the fewest of its
+//! blocks that match, all of them for a job of several nodes. An offer is idle if so many blocks are, else busy. Which
+//! fleets are looked at, in which order offers come, what a job of several nodes takes and how its nodes stay together are
+//! options of the profile ([`OfferOptions`]), each named for its rule.
+//!
+//! Pure: reads a fleet, changes nothing, knows no time. [`decide`] gives a whole job its place; [`assign`] gives one node
+//! of it, for control planes that place one after the other, and [`plan`] what its user is shown before.
+
+mod assign;
+mod choose;
+mod gang;
+mod matching;
+mod options;
+mod pool;
+
+pub use assign::{PLAN_OFFERS_MAX, assign, plan};
+pub use gang::{decide, ever_fits, judge, still_fits};
+pub use options::{
+    FitTest, GangRule, MultinodeTakes, NetworkHost, OfferKey, OfferOptions, OfferPool, PinsRegion, SplitHosts,
+};
+
+use crate::fleet::{NodeClaim, Slice};
+use crate::ids::{FleetId, NodeId};
+use crate::units::Money;
+use crate::workload::Requirements;
+
+/// One node of a job, as far as it is known where the others are.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    pub requirements: &'a Requirements,
+    /// Of the whole job.
+    pub nodes: u32,
+    /// The fleet the job has, once it has one.
+    pub fleet: Option<FleetId>,
+    /// Where its first node is, for the later ones.
+    pub master: Option<NodeId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Availability {
+    Idle,
+    /// The slice would match, but fewer blocks are idle.
+    Busy,
+}
+
+/// A slice of one instance that would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub node: NodeId,
+    pub fleet: FleetId,
+    pub slice: Slice,
+    pub total_blocks: u32,
+    /// Of the whole instance, per hour.
+    pub price: Money,
+    pub availability: Availability,
+}
+
+/// The offers a user is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The one they are of; `None` where there is none, or where they are of all.
+    pub fleet: Option<FleetId>,
+    pub offers: Vec<Offer>,
+}
+
+/// Where one node of a job goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assigned {
+    pub offer: Offer,
+    /// The blocks themselves.
+    pub claim: NodeClaim,
+    pub network: Network,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    Host,
+    Bridge,
+}
+
+/// Why one node of a job goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoOffer {
+    /// No fleet is looked at.
+    NoFleet,
+    /// A fleet is, and has nothing idle.
+    NoIdleInstance,
+}

@@ -1,0 +1,161 @@
+//! The offers of a pool: which instances could take one node of a job, how much of each, and in which order.
+
+use std::cmp::Ordering;
+
+use super::matching::{price, smallest_slice};
+use super::options::{MultinodeTakes, OfferKey, OfferOptions, SplitHosts};
+use super::{Ask, Availability, Offer};
+use crate::event::Reason;
+use crate::fleet::{Fleet, FleetPlacement, NodeShape, Slice};
+use crate::ids::{FleetId, NodeId};
+use crate::scheduler::filter::{self, Verdict};
+use crate::scheduler::row::Row;
+use crate::units::Money;
+
+/// What one row of nodes offers to one node of a job, or why it offers nothing.
+#[derive(Clone, Debug)]
+pub struct RowOffer<'r, 'f> {
+    pub row: &'r Row<'f>,
+    pub fleet: FleetId,
+    pub slice: Slice,
+    pub total_blocks: u32,
+    pub price: Money,
+    pub availability: Availability,
+}
+
+/// Each row's offer, in the order of the rows. A row of which no offer comes has the reason for it.
+pub fn row_offers<'r, 'f>(
+    options: &OfferOptions,
+    ask: &Ask<'_>,
+    fleet: &Fleet,
+    rows: &'r [Row<'f>],
+) -> Vec<Result<RowOffer<'r, 'f>, Verdict>> {
+    let mut slices = Slices::default();
+    rows.iter().map(|row| row_offer(options, ask, fleet, row, &mut slices)).collect()
+}
+
+/// Hosts of one shape are cut alike, and there are few shapes.
+#[derive(Default)]
+struct Slices<'f> {
+    known: Vec<(&'f NodeShape, Result<Slice, Reason>)>,
+}
+
+impl<'f> Slices<'f> {
+    fn of(&mut self, ask: &Ask<'_>, shape: &'f NodeShape, whole: bool) -> Result<Slice, Reason> {
+        // Whether all blocks are taken depends on the shape and on the job alone.
+        if let Some((_, slice)) = self.known.iter().find(|(known, _)| std::ptr::eq(*known, shape)) {
+            return *slice;
+        }
+        let slice = smallest_slice(ask.requirements, shape, whole);
+        self.known.push((shape, slice));
+        slice
+    }
+}
+
+fn row_offer<'r, 'f>(
+    options: &OfferOptions,
+    ask: &Ask<'_>,
+    fleet: &Fleet,
+    row: &'r Row<'f>,
+    slices: &mut Slices<'f>,
+) -> Result<RowOffer<'r, 'f>, Verdict> {
+    let never = |reason| Err(Verdict::Never(reason));
+    let Some(instance) = &row.shape.instance else { return never(Reason::NotInFleet) };
+    let spec = fleet.fleet(instance.fleet);
+    if !may_use(ask, fleet, instance.fleet) {
+        return never(Reason::FleetNotNamed);
+    }
+    let Some(total) = instance.total_blocks else { return never(Reason::CannotSplit) };
+    if !row.picked {
+        return never(Reason::NotPicked);
+    }
+    let multinode = ask.nodes > 1;
+    if multinode && options.cluster_only && spec.placement != FleetPlacement::Cluster {
+        return never(Reason::FleetNotCluster);
+    }
+    let is_split = total > 1;
+    if multinode && is_split && options.split_hosts_for_multinode == SplitHosts::Never {
+        return never(Reason::HostIsSplit);
+    }
+    let whole = multinode && is_split && options.multinode_takes == MultinodeTakes::WholeHost;
+    let slice = slices.of(ask, row.shape, whole).map_err(Verdict::Never)?;
+    if let unready @ Verdict::Unfit(_) = filter::readiness(row) {
+        return Err(unready);
+    }
+    let idle = row.status.count_idle_blocks(row.shape);
+    if whole && idle < total {
+        let taken = !row.status.blocks.is_empty();
+        return Err(Verdict::Unfit(if taken { Reason::HostInUse } else { Reason::GpuNotUsable }));
+    }
+    let availability = if slice.blocks <= idle { Availability::Idle } else { Availability::Busy };
+    let price = price(row.shape);
+    Ok(RowOffer { row, fleet: instance.fleet, slice, total_blocks: total, price, availability })
+}
+
+/// Whether the job may use a fleet: one that it names if it names any, and its own once it has one.
+pub fn may_use(ask: &Ask<'_>, fleet: &Fleet, id: FleetId) -> bool {
+    let names = &ask.requirements.fleets;
+    (names.is_empty() || names.contains(&fleet.fleet(id).name)) && ask.fleet.is_none_or(|own| own == id)
+}
+
+impl RowOffer<'_, '_> {
+    pub fn is_idle(&self) -> bool {
+        self.availability == Availability::Idle
+    }
+
+    pub fn is_split(&self) -> bool {
+        self.total_blocks > 1
+    }
+
+    /// Where it is, as far as the later nodes of a job are bound to it.
+    pub fn place(&self) -> (&str, &str) {
+        self.row.shape.instance.as_ref().map_or(("", ""), |instance| (&*instance.backend, &*instance.region))
+    }
+
+    pub fn on(&self, node: NodeId) -> Offer {
+        Offer {
+            node,
+            fleet: self.fleet,
+            slice: self.slice,
+            total_blocks: self.total_blocks,
+            price: self.price,
+            availability: self.availability,
+        }
+    }
+
+    /// Compares by the keys of an order, without the order of declaration.
+    pub fn compare(&self, other: &RowOffer<'_, '_>, order: &[OfferKey]) -> Ordering {
+        let in_use = |offer: &RowOffer<'_, '_>| !offer.row.status.blocks.is_empty();
+        let size = |offer: &RowOffer<'_, '_>| (offer.slice.gpus, offer.slice.cpus, offer.slice.ram);
+        let by_key = |key: &OfferKey| match key {
+            OfferKey::Price => self.price.cmp(&other.price),
+            OfferKey::UnsplitFirst => self.is_split().cmp(&other.is_split()),
+            OfferKey::SplitFirst => other.is_split().cmp(&self.is_split()),
+            OfferKey::InUseFirst => in_use(other).cmp(&in_use(self)),
+            OfferKey::SmallestSlice => size(self).cmp(&size(other)),
+        };
+        order.iter().map(by_key).find(|ordering| ordering.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}
+
+/// The first `most` nodes of these offers, by the order's keys and then by declaration. Each with its offer's place in
+/// `offers`.
+pub fn in_order<'r, 'f>(
+    offers: &[&RowOffer<'r, 'f>],
+    order: &[OfferKey],
+    most: usize,
+    is_allowed: impl Fn(NodeId) -> bool,
+) -> Vec<(NodeId, usize)> {
+    let mut found: Vec<(NodeId, usize)> = Vec::new();
+    for (index, offer) in offers.iter().enumerate() {
+        found.extend(offer.row.nodes().filter(|node| is_allowed(*node)).take(most).map(|node| (node, index)));
+    }
+    let compare =
+        |a: &(NodeId, usize), b: &(NodeId, usize)| offers[a.1].compare(offers[b.1], order).then_with(|| a.0.cmp(&b.0));
+    if most == 1 {
+        return found.into_iter().min_by(compare).into_iter().collect();
+    }
+    found.sort_unstable_by(compare);
+    found.truncate(most);
+    found
+}

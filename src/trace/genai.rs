@@ -1,0 +1,82 @@
+//! Alibaba's cluster-trace-v2026-GenAI: what the GPU of each of 143 inference pods did over 22.8 hours.
+//!
+//! Each file is an archive with one CSV table in it: `value`, `timestamp_anon` (seconds) and `container_ip` (the pod),
+//! in any order of columns. The value is the duty cycle in percent, or the bytes of GPU memory in use.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use super::error::TraceError;
+use crate::units::{Bytes, Permille, SimDuration, finite};
+use crate::workload::{Series, utilization_of_percent};
+
+/// Later than any timestamp of this trace, in seconds: a bound before a float becomes a time.
+const LATEST_SECONDS: f64 = 1e10;
+
+/// What was recorded of each pod, by its name: nanoseconds of the trace's own clock, and a value.
+pub(super) type Pods<T> = BTreeMap<String, BTreeMap<u64, Option<T>>>;
+
+/// The table of duty cycles; a value that is none is kept as none.
+pub(super) fn read_duty_cycles(file: &Path, input: impl Read) -> Result<Pods<Permille>, TraceError> {
+    read(file, input, |value| utilization_of_percent(value).ok())
+}
+
+pub(super) fn read_memory(file: &Path, input: impl Read) -> Result<Pods<Bytes>, TraceError> {
+    read(file, input, |value| finite("GPU memory", value, 0.0, 1e15).ok().map(|bytes| Bytes::new(bytes as u64)))
+}
+
+fn read<T>(file: &Path, input: impl Read, unit: impl Fn(f64) -> Option<T>) -> Result<Pods<T>, TraceError> {
+    let malformed = |line: u64, expected: &str, found: String| TraceError::Malformed {
+        file: file.to_path_buf(),
+        line,
+        column: 1,
+        expected: expected.to_string(),
+        found,
+    };
+    let unreadable = |source| TraceError::Unreadable { file: file.to_path_buf(), line: 1, source };
+    let mut archive = tar::Archive::new(input);
+    let mut entries = archive.entries().map_err(unreadable)?;
+    let table = entries.next().ok_or_else(|| malformed(1, "an archive with a table in it", "nothing".to_string()))?;
+    let mut table = csv::Reader::from_reader(table.map_err(unreadable)?);
+    let header = table.headers().map_err(|fault| malformed(1, "a header", fault.to_string()))?.clone();
+    let column = |name: &str| {
+        header.iter().position(|known| known == name).ok_or_else(|| TraceError::MissingColumn {
+            file: file.to_path_buf(),
+            line: 1,
+            name: name.to_string(),
+            valid: "value, timestamp_anon, container_ip".to_string(),
+        })
+    };
+    let (value, time, pod) = (column("value")?, column("timestamp_anon")?, column("container_ip")?);
+    let mut pods: Pods<T> = BTreeMap::new();
+    for (index, record) in table.records().enumerate() {
+        let line = index as u64 + 2;
+        let record = record.map_err(|fault| malformed(line, "a line of CSV", fault.to_string()))?;
+        let cell = |column: usize| record.get(column).unwrap_or("");
+        let number = |column: usize| cell(column).parse::<f64>().ok();
+        let at = number(time).and_then(|at| finite("a timestamp", at, 0.0, LATEST_SECONDS).ok());
+        let at = at.ok_or_else(|| malformed(line, "a timestamp in seconds", format!("`{}`", cell(time))))?;
+        let read = number(value).ok_or_else(|| malformed(line, "a value", format!("`{}`", cell(value))))?;
+        let nanos = (at * 1e3).round() as u64 * 1_000_000;
+        pods.entry(cell(pod).to_string()).or_default().insert(nanos, unit(read));
+    }
+    Ok(pods)
+}
+
+/// A series for each pod, in the order of their names; its times count from the first timestamp of all of them. Memory
+/// is that which was read at the very time of a duty cycle.
+pub(super) fn series(duty_cycles: Pods<Permille>, memory: &Pods<Bytes>) -> Vec<(String, Series)> {
+    let first = duty_cycles.values().filter_map(|times| times.keys().next()).min().copied().unwrap_or(0);
+    let series = duty_cycles.into_iter().map(|(pod, times)| {
+        let of_pod = memory.get(&pod);
+        let mut series = Series::default();
+        for (at, utilization) in times {
+            series.times.push(SimDuration::from_nanos(at - first));
+            series.utilization.push(utilization);
+            series.memory.push(of_pod.and_then(|known| known.get(&at).copied().flatten()));
+        }
+        (pod, series)
+    });
+    series.collect()
+}

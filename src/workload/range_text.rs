@@ -1,0 +1,130 @@
+//! dstack's words for ranges: `2..8`, `16GB..`, `..4`, `80GB`.
+//!
+//! Source: dstack 0.19.9 to 0.22.5, whose parser was asked. Blanks are dropped, case does not count, a number without a
+//! unit is GB, and GB is 1024 MB, as is TB of GB.
+
+use thiserror::Error;
+
+use super::requirements::Bounds;
+use crate::units::Bytes;
+
+/// Why a text is no range; a fragment fit for "…: {error}".
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RangeError {
+    #[error("a range without both ends allows anything")]
+    Endless,
+    #[error("`{text}` ends before it begins")]
+    Inverted { text: String },
+    #[error("`{text}` is not {expected}")]
+    Malformed { text: String, expected: &'static str },
+}
+
+/// What stands at an end of a range.
+pub trait Bound: Copy + Ord {
+    const EXPECTED: &'static str;
+
+    /// `is_min`: a lower end, which is rounded up where it is finer than the unit; an upper end is rounded down.
+    fn read(text: &str, is_min: bool) -> Option<Self>;
+}
+
+impl Bound for u64 {
+    const EXPECTED: &'static str = "a whole number";
+
+    fn read(text: &str, _: bool) -> Option<u64> {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| text.parse().ok()).flatten()
+    }
+}
+
+impl Bound for u32 {
+    const EXPECTED: &'static str = "a whole number";
+
+    fn read(text: &str, is_min: bool) -> Option<u32> {
+        u64::read(text, is_min).and_then(|number| u32::try_from(number).ok())
+    }
+}
+
+impl Bound for Bytes {
+    const EXPECTED: &'static str = "an amount of memory such as 16GB";
+
+    fn read(text: &str, is_min: bool) -> Option<Bytes> {
+        let lower = text.to_ascii_lowercase();
+        let units = [("mb", 1u128 << 20), ("gb", 1 << 30), ("tb", 1 << 40)];
+        let found = units.iter().find_map(|(unit, bytes)| Some((lower.strip_suffix(unit)?, *bytes)));
+        let (number, unit) = found.unwrap_or((lower.as_str(), 1 << 30));
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        // Finer than 18 places is nobody's amount of memory.
+        if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) || fraction.len() > 18 {
+            return None;
+        }
+        let scale = 10u128.pow(fraction.len() as u32);
+        let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+        let scaled = whole.checked_mul(scale)?.checked_add(fraction)?.checked_mul(unit)?;
+        let bytes = if is_min { scaled.div_ceil(scale) } else { scaled / scale };
+        u64::try_from(bytes).ok().map(Bytes::new)
+    }
+}
+
+/// Reads `a..b`, `a..`, `..b` or a single value, which is both ends.
+pub fn parse_range<T: Bound>(text: &str) -> Result<Bounds<T>, RangeError> {
+    let bare: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
+    let end = |part: &str, is_min| match part {
+        "" => Ok(None),
+        part => match T::read(part, is_min) {
+            Some(value) => Ok(Some(value)),
+            None => Err(RangeError::Malformed { text: part.to_string(), expected: T::EXPECTED }),
+        },
+    };
+    let (low, high) = bare.split_once("..").unwrap_or((&bare, &bare));
+    let bounds = Bounds { min: end(low, true)?, max: end(high, false)? };
+    check_range(bounds, &bare)
+}
+
+/// Refuses a range that allows nothing, or anything.
+pub fn check_range<T: Bound>(bounds: Bounds<T>, text: &str) -> Result<Bounds<T>, RangeError> {
+    match (bounds.min, bounds.max) {
+        (None, None) => Err(RangeError::Endless),
+        (Some(min), Some(max)) if min > max => Err(RangeError::Inverted { text: text.to_string() }),
+        _ => Ok(bounds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(text: &str) -> Result<(Option<u64>, Option<u64>), RangeError> {
+        let mib = |bytes: Bytes| bytes.get() >> 20;
+        parse_range::<Bytes>(text).map(|range| (range.min.map(mib), range.max.map(mib)))
+    }
+
+    /// In MiB, by the rules at the head of this file.
+    #[test]
+    fn ranges_of_memory_are_read_as_dstack_reads_them() {
+        let rows = [
+            ("16", (Some(16384), Some(16384))),
+            ("8GB..", (Some(8192), None)),
+            ("..512 mb", (None, Some(512))),
+            ("0.5..1TB", (Some(512), Some(1 << 20))),
+            ("523775MB..", (Some(523_775), None)),
+            (" 1gb .. 1.5gb ", (Some(1024), Some(1536))),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(memory(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_range_is_told_why() {
+        assert_eq!(parse_range::<u64>(".."), Err(RangeError::Endless));
+        assert_eq!(parse_range::<u64>("8..2"), Err(RangeError::Inverted { text: "8..2".to_string() }));
+        for text in ["", "x", "2...4", "-1", "1.5"] {
+            assert!(parse_range::<u64>(text).is_err(), "{text}");
+        }
+        for text in ["8KB", "8GiB", ".", "GB"] {
+            assert!(memory(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What a job requires of one node of a fleet: ranges with both ends, as dstack states resources.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{ComputeCapability, CpuArch, Vendor};
+use crate::units::{Bytes, Money};
+
+/// A range with both ends in it; without an end it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds<T> {
+    pub min: Option<T>,
+    pub max: Option<T>,
+}
+
+impl<T: Ord + Copy> Bounds<T> {
+    pub const fn from(min: T) -> Bounds<T> {
+        Bounds { min: Some(min), max: None }
+    }
+
+    pub const fn exactly(value: T) -> Bounds<T> {
+        Bounds { min: Some(value), max: Some(value) }
+    }
+
+    pub fn contains(&self, value: T) -> bool {
+        self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
+    }
+}
+
+/// What each node of a job must have. All ends are inclusive; a slice of a host that has more than an upper end does not
+/// match.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Requirements {
+    /// Whole cores.
+    pub cpu: Bounds<u64>,
+    pub arch: Option<CpuArch>,
+    pub memory: Bounds<Bytes>,
+    pub disk: Option<Bounds<Bytes>>,
+    /// `None`: GPUs are of no account.
+    pub gpu: Option<GpuRequirements>,
+    /// Per hour, of the whole host.
+    pub max_price: Option<Money>,
+    pub spot: SpotPolicy,
+    /// Any if empty, as are those below.
+    pub backends: Vec<Arc<str>>,
+    pub regions: Vec<Arc<str>>,
+    /// The only fleets that may be used.
+    pub fleets: Vec<Arc<str>>,
+    pub creation: CreationPolicy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuRequirements {
+    pub vendor: Option<Vendor>,
+    /// Any if empty; case does not count.
+    pub names: Vec<Arc<str>>,
+    pub count: Bounds<u32>,
+    /// Of each GPU.
+    pub memory: Option<Bounds<Bytes>>,
+    /// Of all of them together.
+    pub total_memory: Option<Bounds<Bytes>>,
+    pub compute_capability: Option<ComputeCapability>,
+}
+
+/// Which instances a job may use or have created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpotPolicy {
+    Spot,
+    OnDemand,
+    /// Either.
+    #[default]
+    Auto,
+}
+
+/// Whether a job may have instances created for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CreationPolicy {
+    Reuse,
+    #[default]
+    ReuseOrCreate,
+}
+
+impl Default for GpuRequirements {
+    /// Any number of any.
+    fn default() -> GpuRequirements {
+        GpuRequirements {
+            vendor: None,
+            names: Vec::new(),
+            count: Bounds::from(0),
+            memory: None,
+            total_memory: None,
+            compute_capability: None,
+        }
+    }
+}
+
+impl Default for Requirements {
+    /// What dstack requires where nothing is said (0.19.9 to 0.22.5): two cores, 8 GB and a disk of 100 GB, each of them
+    /// or more.
+    fn default() -> Requirements {
+        Requirements {
+            cpu: Bounds::from(2),
+            arch: None,
+            memory: Bounds::from(Bytes::from_gib(8)),
+            disk: Some(Bounds::from(Bytes::from_gib(100))),
+            gpu: Some(GpuRequirements::default()),
+            max_price: None,
+            spot: SpotPolicy::default(),
+            backends: Vec::new(),
+            regions: Vec::new(),
+            fleets: Vec::new(),
+            creation: CreationPolicy::default(),
+        }
+    }
+}

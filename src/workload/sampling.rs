@@ -1,0 +1,111 @@
+//! How samples of GPU usage are taken, and what goes wrong between a GPU and who watches it.
+
+use crate::rng::Stream;
+use crate::units::{Permille, SimDuration, SimTime};
+
+/// Nothing goes wrong by default. How often samples are taken is for the control plane to ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sampling {
+    /// Each sample is taken later than its time by a draw up to this.
+    pub jitter: SimDuration,
+    /// And heard so much later.
+    pub delay: SimDuration,
+    pub lost: Permille,
+    pub repeated: Permille,
+    pub late: Permille,
+    /// How much later the late ones are heard, and the repetitions. Longer than the interval, it brings disorder.
+    pub late_by: SimDuration,
+    /// Of each reading: the probe says that there is none (`N/A`).
+    pub not_available: Permille,
+    /// Of each reading: the probe says that it is not a number.
+    pub nan: Permille,
+    /// The exporter says nothing from then on for so long; since the run started.
+    pub silences: Vec<(SimDuration, SimDuration)>,
+    /// From then on, since the run started, its clock is so much further than before, in nanoseconds.
+    pub clock_steps: Vec<(SimDuration, i64)>,
+}
+
+/// What becomes of one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleFate {
+    Heard,
+    Lost,
+    /// Heard so much later than it would be.
+    Late(SimDuration),
+    /// Heard, and so much later again.
+    Repeated(SimDuration),
+}
+
+/// What a probe says of one GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeFate {
+    Number,
+    NotAvailable,
+    NotANumber,
+}
+
+impl Sampling {
+    /// When, after its time, a sample is taken.
+    pub fn draw_jitter(&self, stream: &mut Stream) -> SimDuration {
+        stream.duration(SimDuration::ZERO, self.jitter)
+    }
+
+    /// One draw decides, so that switching one chance on leaves the others as they were as far as it can.
+    pub fn draw_fate(&self, stream: &mut Stream) -> SampleFate {
+        let drawn = stream.between(0, 999);
+        let mut below = 0;
+        let rows = [
+            (self.lost, SampleFate::Lost),
+            (self.late, SampleFate::Late(self.late_by)),
+            (self.repeated, SampleFate::Repeated(self.late_by)),
+        ];
+        for (chance, fate) in rows {
+            below += u64::from(chance.get());
+            if drawn < below {
+                return fate;
+            }
+        }
+        SampleFate::Heard
+    }
+
+    pub fn draw_probe(&self, stream: &mut Stream) -> ProbeFate {
+        let drawn = stream.between(0, 999);
+        if drawn < u64::from(self.not_available.get()) {
+            ProbeFate::NotAvailable
+        } else if drawn < u64::from(self.not_available.get()) + u64::from(self.nan.get()) {
+            ProbeFate::NotANumber
+        } else {
+            ProbeFate::Number
+        }
+    }
+
+    pub fn is_silent(&self, since_start: SimDuration) -> bool {
+        self.silences.iter().any(|(from, length)| since_start >= *from && since_start < from.saturating_add(*length))
+    }
+
+    /// What the exporter's clock shows at `now`; not before the beginning of time, nor after its end.
+    pub fn clock(&self, started: SimTime, now: SimTime) -> SimTime {
+        let since = now.since(started);
+        let steps = self.clock_steps.iter().filter(|(at, _)| *at <= since).map(|(_, by)| i128::from(*by));
+        let shown = i128::from(now.as_nanos()) + steps.sum::<i128>();
+        SimTime::from_nanos(shown.clamp(0, i128::from(u64::MAX)) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_steps_back_and_forth_and_stays_in_time() {
+        let secs = SimDuration::from_secs;
+        let hour = 3_600_000_000_000;
+        let sampling = Sampling { clock_steps: vec![(secs(10), -hour), (secs(20), hour)], ..Sampling::default() };
+        let at = |seconds| SimTime::ZERO + secs(seconds);
+        let shown = [5, 7_205, 7_215].map(|now| sampling.clock(at(7_200 - 5), at(7_200).max(at(now))));
+        // The run started at 7195 s: 5 s, 10 s and 20 s into it.
+        assert_eq!(shown, [at(7_200), at(7_205 - 3_600), at(7_215)]);
+        let early = Sampling { clock_steps: vec![(SimDuration::ZERO, -hour)], ..Sampling::default() };
+        assert_eq!(early.clock(SimTime::ZERO, at(5)), SimTime::ZERO);
+    }
+}

@@ -1,0 +1,270 @@
+//! What the GPUs of a job really do while it runs: the world's knowledge, of which samples are taken.
+
+use std::sync::Arc;
+
+use crate::rng::Stream;
+use crate::units::{Bytes, Permille, SimDuration, UnitError, finite};
+
+/// Of each GPU of a run, in the order of its placement; a GPU beyond the last is used as the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    gpus: Vec<GpuUsage>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuUsage {
+    pub shape: Shape,
+    /// Each sample is off by a draw from minus this to plus this, both included, and stays within 0 and 100%.
+    pub noise: Permille,
+    /// What is taken of its memory; a recording has its own.
+    pub memory: Option<Bytes>,
+}
+
+/// Utilization over the time since the run started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    Constant(Permille),
+    /// From each of these times on; none before the first. In order of time.
+    Steps(Vec<(SimDuration, Permille)>),
+    Phases(Phases),
+    /// High for the first part of each period, low for the rest.
+    Periodic {
+        period: SimDuration,
+        high_for: SimDuration,
+        high: Permille,
+        low: Permille,
+    },
+    Recorded {
+        series: Arc<Series>,
+        /// Where in the recording the run starts.
+        from: SimDuration,
+    },
+}
+
+/// What a job does, one phase after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phases {
+    /// Each longer than nothing.
+    pub phases: Vec<(Phase, SimDuration, Permille)>,
+    /// From the beginning again behind the last; otherwise the last goes on.
+    pub repeat: bool,
+}
+
+/// What a job does in a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Reads data or weights, its GPUs waiting for them.
+    Load,
+    Train,
+    Evaluate,
+    /// Does nothing.
+    Idle,
+}
+
+impl Phase {
+    pub const ALL: [(&'static str, Phase); 4] =
+        [("load", Phase::Load), ("train", Phase::Train), ("evaluate", Phase::Evaluate), ("idle", Phase::Idle)];
+
+    /// What is typical where nothing is stated: the level alone matters to a policy, and any can be stated.
+    pub fn level(self) -> Permille {
+        match self {
+            Phase::Load | Phase::Idle => Permille::ZERO,
+            Phase::Train => Permille::new(950),
+            Phase::Evaluate => Permille::new(500),
+        }
+    }
+}
+
+/// A recording of one GPU: what was read, in order of time; each reading holds until the next, the last for as long as
+/// the one before it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Series {
+    pub times: Vec<SimDuration>,
+    pub utilization: Vec<Option<Permille>>,
+    /// As many, or none.
+    pub memory: Vec<Option<Bytes>>,
+}
+
+/// One row of a recording: all GPUs of a job at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageRow {
+    pub at: SimDuration,
+    /// Of each GPU.
+    pub utilization: Vec<Option<Permille>>,
+    /// Of each GPU, or empty.
+    pub memory: Vec<Option<Bytes>>,
+}
+
+/// What a GPU does at one moment; nothing where nobody knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    pub utilization: Option<Permille>,
+    pub memory: Option<Bytes>,
+}
+
+/// Percent of a GPU, as a probe or a recording says it, rounded to a thousandth of the whole. NaN, an infinite number and
+/// one outside 0 to 100 are refused by name.
+pub fn utilization_of_percent(percent: f64) -> Result<Permille, UnitError> {
+    let percent = finite("GPU utilization in percent", percent, 0.0, 100.0)?;
+    Ok(Permille::new((percent * 10.0).round() as u32))
+}
+
+impl Usage {
+    /// At least one GPU.
+    pub fn new(gpus: Vec<GpuUsage>) -> Usage {
+        assert!(!gpus.is_empty(), "usage of no GPU");
+        Usage { gpus }
+    }
+
+    /// Of the n-th GPU of a run, so long after it started. Each call takes one draw, whatever it gives.
+    pub fn read(&self, gpu: usize, since: SimDuration, noise: &mut Stream) -> Reading {
+        let usage = &self.gpus[gpu.min(self.gpus.len() - 1)];
+        let Reading { utilization, memory } = usage.shape.at(since);
+        let spread = u64::from(usage.noise.get());
+        let off = noise.between(0, 2 * spread);
+        let noisy = |level: Permille| {
+            let level = (u64::from(level.get()) + off).saturating_sub(spread);
+            Permille::new(level.min(1000) as u32)
+        };
+        Reading { utilization: utilization.map(noisy), memory: memory.or(usage.memory) }
+    }
+
+    /// How many GPUs it speaks of by themselves.
+    pub fn gpus(&self) -> &[GpuUsage] {
+        &self.gpus
+    }
+}
+
+impl Shape {
+    fn at(&self, since: SimDuration) -> Reading {
+        let utilization = match self {
+            Shape::Constant(level) => Some(*level),
+            Shape::Steps(steps) => {
+                let next = steps.partition_point(|(at, _)| *at <= since);
+                Some(next.checked_sub(1).map_or(Permille::ZERO, |last| steps[last].1))
+            }
+            Shape::Phases(phases) => Some(phases.at(since).1),
+            Shape::Periodic { period, high_for, high, low } => {
+                let into = SimDuration::from_nanos(since.as_nanos() % period.as_nanos());
+                Some(if into < *high_for { *high } else { *low })
+            }
+            Shape::Recorded { series, from } => return series.at(from.saturating_add(since)),
+        };
+        Reading { utilization, memory: None }
+    }
+}
+
+impl Phases {
+    /// Which phase it is so long after the start, and its level.
+    pub fn at(&self, since: SimDuration) -> (Phase, Permille) {
+        let whole: u64 = self.phases.iter().map(|(_, length, _)| length.as_nanos()).fold(0, u64::saturating_add);
+        let mut into = if self.repeat { since.as_nanos() % whole } else { since.as_nanos() };
+        for (phase, length, level) in &self.phases {
+            if into < length.as_nanos() {
+                return (*phase, *level);
+            }
+            into -= length.as_nanos();
+        }
+        let (phase, _, level) = self.phases.last().expect("at least one phase");
+        (*phase, *level)
+    }
+}
+
+impl Series {
+    /// A recording of a job with this GPU alone.
+    pub fn rows(&self) -> Vec<UsageRow> {
+        let row = |index: usize| UsageRow {
+            at: self.times[index],
+            utilization: vec![self.utilization[index]],
+            memory: self.memory.get(index).map(|memory| vec![*memory]).unwrap_or_default(),
+        };
+        (0..self.times.len()).map(row).collect()
+    }
+
+    /// How long it lasts, its last reading included.
+    pub fn length(&self) -> SimDuration {
+        match self.times.as_slice() {
+            [] => SimDuration::ZERO,
+            [one] => *one,
+            [.., before, last] => last.saturating_add(*last - *before),
+        }
+    }
+
+    pub fn at(&self, at: SimDuration) -> Reading {
+        let next = self.times.partition_point(|time| *time <= at);
+        let over = at >= self.length() && self.times.len() > 1;
+        match next.checked_sub(1) {
+            Some(last) if !over => {
+                Reading { utilization: self.utilization[last], memory: self.memory.get(last).copied().flatten() }
+            }
+            _ => Reading::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn minutes(minutes: u64) -> SimDuration {
+        SimDuration::from_secs(60 * minutes)
+    }
+
+    #[test]
+    fn each_shape_is_what_it_says_at_its_edges() {
+        let full = Permille::new(1000);
+        let phases = |repeat| {
+            let phases = vec![(Phase::Load, minutes(5), Permille::ZERO), (Phase::Train, minutes(10), full)];
+            Shape::Phases(Phases { phases, repeat })
+        };
+        let periodic = Shape::Periodic { period: minutes(10), high_for: minutes(3), high: full, low: Permille::ZERO };
+        let rows = [
+            ("before the first step", Shape::Steps(vec![(minutes(1), full)]), 0, 0),
+            ("at a step", Shape::Steps(vec![(minutes(1), full)]), 1, 1000),
+            ("at the end of a phase the next begins", phases(false), 5, 1000),
+            ("the last phase goes on", phases(false), 100, 1000),
+            ("or all begin again", phases(true), 15, 0),
+            ("high first", periodic.clone(), 2, 1000),
+            ("then low", periodic.clone(), 3, 0),
+            ("and high again", periodic, 12, 1000),
+        ];
+        for (sentence, shape, at, wanted) in rows {
+            assert_eq!(shape.at(minutes(at)).utilization, Some(Permille::new(wanted)), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_recording_holds_each_reading_until_the_next_and_then_knows_nothing() {
+        let series = Series {
+            times: vec![minutes(1), minutes(2), minutes(4)],
+            utilization: vec![Some(Permille::new(10)), None, Some(Permille::new(30))],
+            memory: Vec::new(),
+        };
+        let found: Vec<Option<u32>> =
+            [0, 1, 2, 3, 4, 5, 6].map(|at| series.at(minutes(at)).utilization.map(Permille::get)).into();
+        assert_eq!(found, [None, Some(10), None, None, Some(30), Some(30), None]);
+    }
+
+    #[test]
+    fn noise_stays_in_its_bounds_and_moves_no_other_draw() {
+        let noisy = GpuUsage { shape: Shape::Constant(Permille::new(980)), noise: Permille::new(50), memory: None };
+        let usage = Usage::new(vec![noisy]);
+        let mut stream = Stream::new(1, "usage noise", 0);
+        let levels: Vec<u32> = (0..1000)
+            .map(|_| usage.read(3, SimDuration::ZERO, &mut stream).utilization.expect("it is known").get())
+            .collect();
+        assert_eq!((levels.iter().min(), levels.iter().max()), (Some(&930), Some(&1000)));
+    }
+
+    #[test]
+    fn what_a_probe_says_is_a_thousandth_or_refused_by_name() {
+        assert_eq!(utilization_of_percent(99.67), Ok(Permille::new(997)));
+        let refusals = [f64::NAN, f64::INFINITY, -0.1, 100.1].map(|percent| match utilization_of_percent(percent) {
+            Err(UnitError::NotANumber { .. }) => "NaN",
+            Err(UnitError::Infinite { .. }) => "infinite",
+            Err(UnitError::OutOfRange { .. }) => "out of range",
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(refusals, ["NaN", "infinite", "out of range", "out of range"]);
+    }
+}

@@ -1,0 +1,28 @@
+//! State sequences of the released GPUStack scheduler, recorded with its own store, are met state by state.
+
+use std::path::Path;
+
+use dryrack::conform::{Account, Profiles, conform};
+
+fn account(profiles: &mut Profiles) -> Account {
+    let mut account = Account::default();
+    for version in ["0.6.0", "0.7.1"] {
+        let file = format!("{}/tests/data/gpustack/sequences-{version}.jsonl.gz", env!("CARGO_MANIFEST_DIR"));
+        conform(Path::new(&file), profiles, &mut account).expect("a file of records");
+    }
+    account
+}
+
+pub fn every_recorded_sequence_is_met_by_the_profile_of_its_release() {
+    let account = account(&mut Profiles::default());
+    let told: Vec<String> =
+        account.differences.iter().map(|one| format!("{} {}: {}", one.version, one.id, one.text)).collect();
+    assert!(told.is_empty(), "{} of {} differ:\n{}", told.len(), account.all.asked, told.join("\n"));
+    assert_eq!((account.records, account.all.asked), (102, 102), "all that was recorded was asked");
+}
+
+pub fn a_profile_without_the_faults_of_its_release_does_not_meet_them() {
+    let mended = dryrack::scenario::load_profile("gpustack", Path::new("")).expect("a profile of ours");
+    let account = account(&mut Profiles::fixed(mended));
+    assert!(account.all.identical < account.all.asked / 2, "{:?}", account.all);
+}
