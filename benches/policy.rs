@@ -64,6 +64,7 @@ fn judge(monitors: &mut [UtilizationMonitor], readings: &[[Option<Permille>; GPU
     fired
 }
 
+#[expect(clippy::disallowed_methods, reason = "what is measured is how long it takes")]
 fn main() -> ExitCode {
     // `cargo test` runs benches too, to see that they compile.
     if std::env::args().any(|typed| typed == "--test") {
