@@ -64,7 +64,7 @@ fn judge(monitors: &mut [UtilizationMonitor], readings: &[[Option<Permille>; GPU
     fired
 }
 
-#[expect(clippy::disallowed_methods, reason = "what is measured is how long it takes")]
+#[expect(clippy::disallowed_methods, reason = "how long it takes is what is asked")]
 fn main() -> ExitCode {
     // `cargo test` runs benches too, to see that they compile.
     if std::env::args().any(|typed| typed == "--test") {

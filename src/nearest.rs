@@ -23,11 +23,16 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         let distance = strsim::osa_distance(&word, &lower);
         // Distance equal to the length means that not one letter agrees.
         let is_near = distance <= allowed && distance < letters;
-        let is_begun = letters >= 2 && lower.starts_with(&word);
+        let rest = lower.strip_prefix(&word).filter(|_| letters >= 2);
+        // But for one letter, the whole words of it, such as `gpustack-0.5` of `gpustack-0.5-dev`, are meant first.
+        let is_part = rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));
+        let is_begun = rest.is_some();
+        let rank = if distance <= 1 { 0 } else { 2 - usize::from(is_part) };
         let distance = if is_near { distance } else { usize::MAX };
-        (is_near || is_begun).then_some((Reverse(is_near), distance, !is_begun, candidate.len(), candidate))
+        let order = (rank, Reverse(is_near), distance, !is_begun, candidate.len());
+        (is_near || is_begun).then_some((order, candidate))
     };
-    candidates.into_iter().filter_map(rank).min().map(|(.., candidate)| candidate)
+    candidates.into_iter().filter_map(rank).min().map(|(_, candidate)| candidate)
 }
 
 /// What to say behind "there is no such thing": the name that was meant, or else the names there are, in their order.

@@ -12,11 +12,11 @@
 mod account;
 mod instances;
 mod matching;
+mod model_states;
 mod placement;
 mod profiles;
 mod read;
 mod regions;
-mod sequence;
 mod sequences;
 mod utilization;
 
@@ -51,7 +51,7 @@ pub trait RecordKind: Sync {
 pub const KINDS: [&dyn RecordKind; 6] = [
     &utilization::Utilization,
     &sequences::Sequences,
-    &sequence::Sequences,
+    &model_states::ModelStates,
     &matching::Matching,
     &regions::Regions,
     &placement::Placement,

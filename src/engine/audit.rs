@@ -143,6 +143,16 @@ impl Audit {
         assert!(self.shares_hosts || hosts.len() == nodes as usize, "{run} begins on fewer hosts than it has nodes");
     }
 
+    fn ended(&mut self, run: RunId, from: Phase, kept: &[NodeId]) {
+        self.leave(run, from, Phase::Ended);
+        assert!(from.holds_claim() || kept.is_empty(), "{run} keeps a claim it never had");
+        let gone = |node: &NodeId| self.nodes[node.index()].1 == NodeState::Gone;
+        assert!(!kept.iter().any(gone), "{run} keeps a claim on a node that is gone");
+        if from.holds_claim() {
+            self.free(run, |node| kept.contains(&node));
+        }
+    }
+
     /// Frees what a run holds, but on the nodes that keep it.
     fn free(&mut self, run: RunId, keeps: impl Fn(NodeId) -> bool) {
         let placement = self.claims.remove(&run).unwrap_or_else(|| panic!("{run} frees what it does not hold"));
@@ -229,15 +239,7 @@ impl Sink for Audit {
                 }
                 self.leave(*run, *from, *to);
             }
-            Event::Ended { run, from, kept, .. } => {
-                self.leave(*run, *from, Phase::Ended);
-                assert!(from.holds_claim() || kept.is_empty(), "{run} keeps a claim it never had");
-                let gone = |node: &NodeId| self.nodes[node.index()].1 == NodeState::Gone;
-                assert!(!kept.iter().any(gone), "{run} keeps a claim on a node that is gone");
-                if from.holds_claim() {
-                    self.free(*run, |node| kept.contains(&node));
-                }
-            }
+            Event::Ended { run, from, kept, .. } => self.ended(*run, *from, kept),
             Event::ClaimFreed { run, node } => {
                 assert!(self.claims[run].touches(*node), "{run} frees a node that it does not hold");
                 self.free(*run, |other| other != *node);

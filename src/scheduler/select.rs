@@ -8,7 +8,7 @@ use super::examine::GpuFinding;
 use super::filter::Verdict;
 use super::offers;
 use super::options::{FilterName, SchedulerOptions};
-use super::row::{Grouping, row_of};
+use super::row::{Grouping, row_of, rows};
 use crate::event::{Reason, Refusal};
 use crate::fleet::Fleet;
 use crate::ids::{GpuId, NodeId};
@@ -150,7 +150,8 @@ fn judge_gpu(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, gpu: Gp
 
 fn judge_alone(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: NodeId) -> Verdict {
     if demand.requirements.is_some() {
-        return offers::judge(&options.offers, demand, fleet, std::slice::from_ref(&row_of(fleet, demand, node)))[0];
+        // A fleet is chosen by all it has.
+        return offers::judge(&options.offers, demand, fleet, &rows(fleet, demand, Grouping::EachNode))[node.index()];
     }
     judge(options, demand, std::slice::from_ref(&row_of(fleet, demand, node)))[0]
 }

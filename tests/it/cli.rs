@@ -322,7 +322,7 @@ pub fn the_cause_of_a_report_is_found_and_an_option_that_nothing_tells_apart_is_
     stdout(dir.path(), &[&["run", "not_ready.yaml"][..], &option].concat(), 0);
     let said = stdout(dir.path(), &["test", ".", "--options"], 1);
     // Of other profiles these scenarios show nothing.
-    assert!(said.contains("2 passed") && !said.contains(" of gpustack-0.5-dev apart"), "{said}");
+    assert!(said.contains("2 passed") && !said.contains("filters.ready.unless of gpustack-0.5-dev apart"), "{said}");
     let other = "scenario: Nothing is reproduced\nnodes: [{name: a, machine: l4-x1}]\njobs: [{name: j, gpus: 1}]
 expect: [{job: j, is: running}]\n";
     std::fs::write(dir.path().join("other.yaml"), other).expect("a folder of our own");
@@ -336,7 +336,7 @@ expect: [{job: j, is: running}]\n";
   |
 1 | --as-in-base scheduler.filters.redy
   |              ^^^^^^^^^^^^^^^^^^^^^^
-  = help: there is only `scheduler.filters.ready.unless`
+  = help: known are scheduler.filters.ready.unless, scheduler.deployments.filters
 
 ";
     dryrack(dir.path(), &wrong).assert().code(2).stderr(wanted);

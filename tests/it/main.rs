@@ -85,7 +85,7 @@ fn main() {
             two_profiles_are_compared_option_by_option,
         }
         Nothing: sequences {
-            recorded_sequences_are_met_but_for_those_that_are_known_not_to_be,
+            every_recorded_sequence_is_met_by_the_profile_of_its_release,
             a_profile_without_the_faults_of_its_release_does_not_meet_them,
         }
         Nothing: offers {

@@ -87,7 +87,7 @@ pub enum Reads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Writes {
-    /// Only where the row is as it was read, and what was chosen would still do.
+    /// Only where the row is as it was read, and what was chosen would still do; likewise where it starts again in its place.
     Checked,
     /// Over whatever is there: what has changed since is lost, but for the columns that the computation leaves as it read
     /// them.

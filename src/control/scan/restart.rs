@@ -1,11 +1,11 @@
 //! What failed and starts again where it was.
 
-use super::options::PausesFrom;
+use super::options::{PausesFrom, Writes};
 use super::rows::Carried;
 use super::{Control, ReplicaIndex};
 use crate::control::timer::Timer;
 use crate::fleet::{NodeState, Placement};
-use crate::scheduler::Candidate;
+use crate::scheduler::{Candidate, still_fits};
 use crate::units::{Score, SimDuration, SimTime};
 
 impl Control {
@@ -34,7 +34,8 @@ impl Control {
         self.row_changed(index);
     }
 
-    /// The pause is over: it starts where it was, once its node is there to see it.
+    /// The pause is over: it starts where it was, once its node is there to see it. Where what is written is checked, only
+    /// if its place would still do.
     pub(in crate::control) fn restart(&mut self, index: ReplicaIndex) {
         let Some(carried) = self.carried(index).cloned() else { return self.queue_up(index) };
         let every = self.scan_options().restarts_in_place.expect("only then is a claim carried for a restart");
@@ -46,6 +47,13 @@ impl Control {
             return;
         }
         self.release_carried(index);
+        let demand = &self.demands[self.replicas[index as usize].demand as usize].demand;
+        // What has failed there since, or is taken by a stranger, is like a node that is lost: it is placed anew.
+        let is_checked = self.scan_options().writes == Writes::Checked;
+        if is_checked && !still_fits(&self.profile.scheduler, demand, &self.fleet, &carried.placement) {
+            self.delete_row(index);
+            return self.queue_up(index);
+        }
         self.look_at(index, self.replicas[index as usize].demand);
         let replica = &mut self.replicas[index as usize];
         (replica.wait, replica.held) = (crate::control::store::Wait::Scan, None);

@@ -164,7 +164,7 @@ pub enum TestedNumber {
 pub enum Pool {
     /// All, of whatever kind.
     One,
-    /// Those of one kind; a node stands in the pool of each of its kinds.
+    /// Those of one kind, in the order of [`GpuKind`](crate::fleet::GpuKind); a node stands in the pool of each of its kinds.
     EachKind,
     /// Those of one kind; a node keeps only its last kind, but in the first search still stands, without free memory, in
     /// the pools of the others.

@@ -53,7 +53,7 @@ impl<'a> Search<'a> {
         &self.serving.hosts()[node as usize]
     }
 
-    /// The nodes in their pools; in the order in which kinds come first.
+    /// The nodes in their pools: of single kinds in the order of kinds, else in that in which kinds come first.
     pub fn groups(&self, pass: Pass) -> Vec<Group> {
         if self.options.pool == Pool::One {
             return vec![Group { kind: None, nodes: self.nodes.to_vec() }];
@@ -72,6 +72,8 @@ impl<'a> Search<'a> {
         }
         if self.options.pool == Pool::EachKind {
             groups.retain(|group| group.kind.is_none_or(|kind| self.has_runner(kind)));
+            // So that a node on which nothing fits does not change which kind comes first.
+            groups.sort_by_key(|group| group.kind);
         }
         groups
     }

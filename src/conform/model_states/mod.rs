@@ -1,4 +1,5 @@
-//! State sequences: what users and nodes did, and what every call of the released scheduler left in its store.
+//! GPUStack's rows of model instances: what users and nodes did, and what every call of the released scheduler left in its
+//! store.
 //!
 //! The control plane is told what was done, at the times at which it was done, and its rows and its queue are held against
 //! the recorded ones after every instant. How they are recorded is said in `tests/upstream/gpustack/sequences`.
@@ -11,9 +12,9 @@ use serde_json::Value;
 use super::{Compared, Comparison, Profiles, RecordFields, RecordKind};
 use record::Sequence;
 
-pub struct Sequences;
+pub struct ModelStates;
 
-impl RecordKind for Sequences {
+impl RecordKind for ModelStates {
     fn name(&self) -> &'static str {
         "sequence"
     }
