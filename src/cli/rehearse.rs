@@ -8,6 +8,7 @@ use crate::event::{Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
 use crate::expect::{Expectation, Horizon, Judge, Verdict};
 use crate::ids::Names;
 use crate::report::{LogWriter, RunAccount};
+use crate::scheduler::Caching;
 use crate::units::SimTime;
 
 pub struct Rehearsed {
@@ -25,9 +26,11 @@ pub fn rehearse<W: Write>(
     rehearsal: &Rehearsal,
     expectations: Vec<Expectation>,
     progress: &Progress,
+    caching: Caching,
     log: Option<&mut LogWriter<W>>,
 ) -> Rehearsed {
-    rehearse_with(rehearsal, expectations, progress, log.map(|log| log as &mut dyn Sink).into_iter().collect())
+    let more = log.map(|log| log as &mut dyn Sink).into_iter().collect();
+    rehearse_caching(rehearsal, expectations, progress, caching, more)
 }
 
 /// Likewise, with any number of sinks that take every record.
@@ -35,6 +38,16 @@ pub fn rehearse_with(
     rehearsal: &Rehearsal,
     expectations: Vec<Expectation>,
     progress: &Progress,
+    more: Vec<&mut dyn Sink>,
+) -> Rehearsed {
+    rehearse_caching(rehearsal, expectations, progress, Caching::On, more)
+}
+
+fn rehearse_caching(
+    rehearsal: &Rehearsal,
+    expectations: Vec<Expectation>,
+    progress: &Progress,
+    caching: Caching,
     mut more: Vec<&mut dyn Sink>,
 ) -> Rehearsed {
     #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
@@ -42,7 +55,7 @@ pub fn rehearse_with(
     let mut judge = Judge::new(expectations, names(rehearsal));
     let mut accounts = RunAccount::default();
     let mut digester = Digester::default();
-    let options = RunOptions { progress: Some(progress), ..RunOptions::default() };
+    let options = RunOptions { progress: Some(progress), caching, ..RunOptions::default() };
     let end = {
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut judge, &mut accounts, &mut digester];
         for sink in &mut more {
@@ -137,7 +150,7 @@ expect: [{name: ends, job: one, is: completed}]
         let loaded = loaded.unwrap_or_else(|faults| panic!("{faults}"));
         let (rehearsal, progress) = (loaded.rehearsal, Progress::default());
         let mut log = LogWriter::new(Breaks, &header(&rehearsal)).expect("it takes the header");
-        let broken = guarded(|| rehearse(&rehearsal, loaded.expectations, &progress, Some(&mut log)));
+        let broken = guarded(|| rehearse(&rehearsal, loaded.expectations, &progress, Caching::On, Some(&mut log)));
         let message = broken.err().expect("the job is placed");
         let command = Overrides::under(Some("pack".into())).repeat(Path::new("one.yaml"), rehearsal.seed);
         let said = fault_text(&message, rehearsal.seed, &progress, &command);

@@ -12,6 +12,7 @@ use super::rehearse::{Rehearsed, fault_text, header, rehearse};
 use crate::engine::{Progress, Rehearsal};
 use crate::report::{Heading, LogWriter, Metrics, summary, write_jobs_csv, write_nodes_csv};
 use crate::scenario::{Loaded, Options, TraceUse, load};
+use crate::scheduler::Caching;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -22,6 +23,22 @@ pub struct RunArgs {
     /// Write events.jsonl, jobs.csv, nodes.csv and metrics.json there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Compute each decision a second time from nothing, and compare: slow
+    #[arg(long, conflicts_with = "plain")]
+    paranoid: bool,
+    /// Keep nothing from one decision to the next: every output is the same
+    #[arg(long)]
+    plain: bool,
+}
+
+impl RunArgs {
+    fn caching(&self) -> Caching {
+        match (self.paranoid, self.plain) {
+            (true, _) => Caching::Paranoid,
+            (false, true) => Caching::Off,
+            (false, false) => Caching::On,
+        }
+    }
 }
 
 /// What the command line says over the file; checked as the file is.
@@ -130,14 +147,15 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
     let mut log_file = None;
     let rehearsed = match &args.out {
         None => {
-            let work = || rehearse::<Vec<u8>>(&rehearsal, expectations, &progress, None);
+            let work = || rehearse::<Vec<u8>>(&rehearsal, expectations, &progress, args.caching(), None);
             guarded(work).map_err(fault)?
         }
         Some(dir) => {
             std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
             let path = dir.join("events.jsonl");
             let mut log = LogWriter::new(WholeFile::create(&path)?, &header(&rehearsal))?;
-            let rehearsed = guarded(|| rehearse(&rehearsal, expectations, &progress, Some(&mut log))).map_err(fault)?;
+            let work = || rehearse(&rehearsal, expectations, &progress, args.caching(), Some(&mut log));
+            let rehearsed = guarded(work).map_err(fault)?;
             let written = log.finish(rehearsed.until);
             let file = written.map_err(|error| Failure::file(&path, format!("cannot be written: {error}")))?;
             log_file = Some(file);

@@ -7,6 +7,7 @@
 //! Its laws, asserted: `now` never falls; all outputs are drained before the next input; a command is a request, and
 //! only an input makes it a fact; every id in an input was declared before.
 
+mod backfill;
 mod instances;
 mod nodes;
 mod passes;
@@ -28,7 +29,7 @@ pub use polled::{
     ReleaseRule, Rounds, RunStanding, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop,
 };
 pub use profile::{
-    AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, PassOptions, Passes, Profile, ProfileError,
+    AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, Instant, PassOptions, Passes, Profile, ProfileError,
     RetryOptions, Trigger,
 };
 pub use scan::{
@@ -42,7 +43,7 @@ use std::sync::Arc;
 use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
 use crate::fleet::{Fleet, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
-use crate::scheduler::{Decision, Discipline, Examination, Grouping, WaitQueue, decide, examine};
+use crate::scheduler::{Caching, Decision, Discipline, Examination, Grouping, Rankings, WaitQueue, decide, examine};
 use crate::units::SimTime;
 use crate::workload::Demand;
 use nodes::NodeRecord;
@@ -60,6 +61,9 @@ const MOST_COPIES: u32 = 1_000_000;
 pub struct Control {
     profile: Arc<Profile>,
     grouping: Grouping,
+    caching: Caching,
+    rankings: Rankings,
+    seed: u64,
     now: SimTime,
     fleet: Fleet,
     nodes: Vec<NodeRecord>,
@@ -68,6 +72,10 @@ pub struct Control {
     demands: Vec<DemandRecord>,
     demand_index: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
     queue: WaitQueue,
+    /// The lines of the queue by the queues that jobs name.
+    lines: BTreeMap<Option<Arc<str>>, u32>,
+    /// The head for which room was reserved once and for all, and when.
+    reservation: Option<(ReplicaIndex, SimTime)>,
     /// Queued since the last pass: each is told once why it waits.
     fresh: Vec<ReplicaIndex>,
     /// Waiting to be analysed, first come first served.
@@ -100,28 +108,35 @@ pub struct Watched {
 }
 
 impl Control {
-    /// A control plane over an empty fleet. `seed` moves the jitter of passes and nothing else.
+    /// A control plane over an empty fleet. `seed` moves the jitter of passes, and what the profile
+    /// leaves to chance.
     pub fn new(profile: Arc<Profile>, seed: u64) -> Control {
         Control::with_grouping(profile, seed, Grouping::Classes)
     }
 
     /// The same, deciding over classes or, as the plain computation, over single nodes: every output is the same.
     pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
+        let rankings = Rankings::new(&profile.scheduler);
         Control {
-            queue: WaitQueue::new(profile.scheduler.discipline),
+            queue: WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order),
+            fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
             analyse_pass: PassState::new(profile.passes.analyse, seed, "analyse pass"),
             place_pass: PassState::new(profile.passes.place, seed, "place pass"),
             runs: profile.runs.as_ref().map(|options| polled::Flow::new(options, seed)),
             scan: profile.scan.as_ref().map(ScanState::new),
             profile,
             grouping,
+            caching: Caching::On,
+            rankings,
+            seed,
             now: SimTime::ZERO,
-            fleet: Fleet::default(),
             nodes: Vec::new(),
             jobs: Vec::new(),
             replicas: Vec::new(),
             demands: Vec::new(),
             demand_index: HashMap::default(),
+            lines: BTreeMap::new(),
+            reservation: None,
             fresh: Vec::new(),
             analysis_queue: VecDeque::new(),
             analysing: BTreeSet::new(),
@@ -134,6 +149,11 @@ impl Control {
             watch: None,
             watched: None,
         }
+    }
+
+    /// The same, with or without keeping what was computed: every output is the same.
+    pub fn with_caching(self, caching: Caching) -> Control {
+        Control { caching, ..self }
     }
 
     /// Applies one input. Inputs of one instant come in order of their classes; then comes [`Control::settle`].
@@ -319,11 +339,11 @@ impl Control {
 
     /// Liveness: with nothing more to come, nobody waits whom the queue would let pass and the fleet would hold.
     pub fn assert_nobody_waits_in_vain(&self) {
-        let heads = match self.profile.scheduler.discipline {
-            Discipline::Strict => 1,
-            Discipline::Skipping => self.queue.len(),
+        let heads: Vec<_> = match self.profile.scheduler.discipline {
+            Discipline::Strict | Discipline::Committed => self.queue.heads(self.now).map(|(key, _)| key).collect(),
+            Discipline::Skipping => self.queue.iter().collect(),
         };
-        for key in self.queue.iter().take(heads) {
+        for key in heads {
             let replica = &self.replicas[key.replica() as usize];
             let demand = &self.demands[replica.demand as usize].demand;
             let decision = decide(&self.profile.scheduler, demand, &self.fleet, Grouping::EachNode, 1);

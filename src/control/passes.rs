@@ -3,6 +3,8 @@
 use super::Control;
 use super::profile::{PassOptions, Trigger};
 use super::store::{ReplicaIndex, Wait};
+use smallvec::SmallVec;
+
 use crate::event::{Command, Event, Histogram, Phase, Reason, Refusal};
 use crate::rng::Stream;
 use crate::scheduler::{Discipline, QueueKey};
@@ -80,7 +82,7 @@ impl Control {
         match self.profile.passes.place.trigger {
             Trigger::Event => None,
             Trigger::Every(period) => {
-                let has_work = !self.fresh.is_empty() || self.queue.next(self.fleet.growth()).is_some();
+                let has_work = !self.fresh.is_empty() || self.queue.next(self.fleet.growth(), self.now).is_some();
                 has_work.then(|| (self.place_pass.next_tick(period, self.now), "a place pass"))
             }
             Trigger::EachAfter(period) => {
@@ -201,7 +203,7 @@ impl Control {
 
     fn place_in_order(&mut self, options: PassOptions) {
         let mut looked_at = self.place_pass.interrupted_after.take().unwrap_or(0);
-        while let Some((key, _)) = self.queue.next(self.fleet.growth()) {
+        while let Some((key, _)) = self.queue.next(self.fleet.growth(), self.now) {
             if options.batch.is_some_and(|batch| looked_at >= batch) {
                 self.place_pass.cut_short = options.trigger == Trigger::Event;
                 return;
@@ -213,6 +215,7 @@ impl Control {
                 return;
             }
         }
+        self.backfill();
     }
 
     /// Each replica that is due: priority first, then the least recently processed.
@@ -243,19 +246,17 @@ impl Control {
             }
             let demand = &self.demands[replica.demand as usize];
             let judged = self.queue.is_refused(replica.demand, self.fleet.growth());
-            let behind =
-                self.profile.scheduler.discipline == Discipline::Strict && self.queue.head() != Some(replica.key);
+            let behind = self.profile.scheduler.discipline != Discipline::Skipping
+                && self.queue.is_behind(replica.key, self.now);
             let held = match (&demand.held, judged && !behind) {
                 (Some(held), true) => held.clone(),
                 _ => (Refusal::Unfit, Histogram::of(Reason::QueueOrder, self.fleet.len() as u32)),
             };
             self.hold(index, held);
         }
-        // Whoever has become the head of a strict queue without being judged waits for its own reasons now.
-        if self.profile.scheduler.discipline == Discipline::Strict
-            && let Some(head) = self.queue.head()
-        {
-            let demand = self.replicas[head.replica() as usize].demand;
+        // Whoever has become the head of a strict line without being judged waits for its own reasons now.
+        let heads: SmallVec<[(QueueKey, u32); 1]> = self.queue.heads(self.now).collect();
+        for (head, demand) in heads {
             if self.queue.is_refused(demand, self.fleet.growth())
                 && let Some(held) = self.demands[demand as usize].held.clone()
             {

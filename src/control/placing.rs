@@ -5,14 +5,17 @@ use std::sync::Arc;
 use super::Control;
 use super::Watched;
 use super::safety;
-use super::store::{ReplicaIndex, Wait};
+use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
 use crate::fleet::{Hosting, Placement};
-use crate::ids::{JobId, NodeId, RunId};
+use crate::ids::{NodeId, RunId};
 use crate::scheduler::deployment::{Evaluation, evaluate_deployment};
 use crate::scheduler::offers::GangRule;
-use crate::scheduler::{Asking, Candidate, Decision, NeverFits, decide, decide_for, ever_fits, examine, still_fits};
+use crate::scheduler::{
+    Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_for, ever_fits, examine,
+    still_fits,
+};
 use crate::workload::{Demand, Deployment};
 
 /// A decision that is being made.
@@ -39,8 +42,24 @@ impl Control {
             let examination = examine(&self.profile.scheduler, demand, &self.fleet);
             self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
         }
-        let asking = self.asking(replica.job);
-        let decision = decide_for(&self.profile.scheduler, demand, asking, &self.fleet, self.grouping, keep);
+        let asking = self.asking(replica.run());
+        let number = replica.demand;
+        let ranked = match (self.caching, self.grouping, keep) {
+            (Caching::Off, ..) | (_, Grouping::EachNode, _) => None,
+            (Caching::On | Caching::Paranoid, Grouping::Classes, 1) => {
+                self.rankings.decide(&self.profile.scheduler, (number, demand), &self.fleet, asking.draw)
+            }
+            (Caching::On | Caching::Paranoid, Grouping::Classes, _) => None,
+        };
+        let plain = || decide_for(&self.profile.scheduler, demand, asking, &self.fleet, self.grouping, keep);
+        let decision = match ranked {
+            Some(ranked) if self.caching == Caching::Paranoid => {
+                assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.run());
+                ranked
+            }
+            Some(ranked) => ranked,
+            None => plain(),
+        };
         if !takes_time {
             self.conclude(index, decision, self.fleet.growth());
             return;
@@ -81,8 +100,9 @@ impl Control {
     }
 
     /// As which model's replica it is placed.
-    pub(super) fn asking(&self, job: JobId) -> Asking {
-        Asking { job: Some(job), replicas: self.jobs[job.index()].spec.replicas }
+    pub(super) fn asking(&self, run: RunId) -> Asking {
+        let replicas = self.jobs[run.job.index()].spec.replicas;
+        Asking { job: Some(run.job), replicas, draw: Draw::new(self.seed, run) }
     }
 
     fn versions_of(&self, candidates: &[Candidate]) -> Vec<(NodeId, u64)> {
@@ -144,9 +164,15 @@ impl Control {
                 self.leave_queue(index, Wait::Nothing);
                 self.end(index, Outcome::NeverFits, Reason::NeverFits);
             }
+            Decision::Refuse { refusal, reasons } if self.profile.scheduler.unfit == Unfit::End => {
+                self.hold(index, (refusal, reasons));
+                self.leave_queue(index, Wait::Nothing);
+                self.end(index, Outcome::Refused, Reason::NoRoom);
+            }
             Decision::Refuse { refusal, reasons } => {
-                let demand = self.replicas[index as usize].demand;
+                let Replica { demand, key, .. } = self.replicas[index as usize];
                 self.queue.refuse(demand, growth);
+                self.queue.commit(key, demand);
                 let record = &mut self.demands[demand as usize];
                 let held = (refusal, reasons);
                 let same = (record.held.as_ref())
@@ -162,7 +188,7 @@ impl Control {
 
     /// All of one demand wait for the same reasons, but behind the head of a strict queue.
     fn tell_group(&mut self, demand: u32, held: &(Refusal, crate::event::Histogram)) {
-        if self.profile.scheduler.discipline == crate::scheduler::Discipline::Strict {
+        if self.profile.scheduler.discipline != crate::scheduler::Discipline::Skipping {
             return;
         }
         let waiting: Vec<ReplicaIndex> = self.queue.of_demand(demand).map(|key| key.replica()).collect();

@@ -22,6 +22,7 @@ pub struct Profile {
     pub title: String,
     /// It models what a program did, faults included: readiness may be missing, and broken safety is an event.
     pub historic: bool,
+    pub instant: Instant,
     pub scheduler: SchedulerOptions,
     pub passes: Passes,
     pub analysis: AnalysisOptions,
@@ -36,6 +37,17 @@ pub struct Profile {
     /// Replicas have rows that are scanned; without it, they wait in one queue that the passes look at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scan: Option<ScanOptions>,
+}
+
+/// What happens at one time, as far as it can be told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Instant {
+    /// All of it is applied before anything is decided.
+    Whole,
+    /// One by one, arrivals first, with a decision after each: as programs have it that take the next of a list of
+    /// arrivals unless something ends before it.
+    ArrivalsFirst,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use crate::fleet::{NodeState, Placement};
 use crate::ids::{JobId, NodeId, RunId};
 use crate::lifecycle::is_run_edge;
 use crate::policy::{Next, RetryState};
-use crate::scheduler::{QueueKey, is_pick_selectable};
+use crate::scheduler::{Entry, Lines, QueueKey, is_pick_selectable};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Demand, Ending, JobSpec, Restart, Unselectable};
 
@@ -29,8 +29,10 @@ impl Control {
             return self.submit_run(job, spec, demand, refused);
         }
         let first = self.replicas.len() as ReplicaIndex;
+        let line = self.line_of(spec.queue.as_ref());
         self.jobs.push(JobRecord {
             spec: Arc::clone(spec),
+            line,
             demand,
             first,
             added: Vec::new(),
@@ -49,6 +51,17 @@ impl Control {
         }
     }
 
+    /// The line in which a job of this queue waits. Lines are numbered as they occur.
+    pub(super) fn line_of(&mut self, queue: Option<&Arc<str>>) -> u32 {
+        match self.profile.scheduler.lines {
+            Lines::One => 0,
+            Lines::EachQueue => {
+                let next = self.lines.len() as u32;
+                *self.lines.entry(queue.cloned()).or_insert(next)
+            }
+        }
+    }
+
     fn is_pick_selectable(&self, spec: &JobSpec) -> bool {
         spec.unselectable == Unselectable::Wait
             || is_pick_selectable(&self.profile.scheduler, &spec.demand, &self.fleet)
@@ -59,6 +72,7 @@ impl Control {
         let index = self.replicas.len() as ReplicaIndex;
         let record = &self.jobs[job.index()];
         let (spec, order) = (&record.spec, &self.profile.scheduler.order);
+        let entry = record.entry(job, index, self.now);
         self.replicas.push(Replica {
             job,
             number,
@@ -67,7 +81,7 @@ impl Control {
             wait: Wait::Nothing,
             version: 0,
             since: self.now,
-            key: QueueKey::new(order, spec.priority, job.index() as u64, index),
+            key: QueueKey::new(order, entry),
             demand: record.demand,
             placement: None,
             held: None,
@@ -79,6 +93,7 @@ impl Control {
             last_restart: None,
             watch: None,
             due: self.now,
+            wanted: self.now,
             processed: 0,
         });
         index
@@ -121,8 +136,15 @@ impl Control {
         if !matches!(self.profile.passes.place.trigger, Trigger::EachAfter(_)) {
             replica.due = self.now;
         }
-        self.queue.insert(replica.key, replica.demand);
+        let (key, demand, entry) = (replica.key, replica.demand, self.entry(index));
+        self.queue.insert_entry(key, demand, entry);
         self.fresh.push(index);
+    }
+
+    /// What the order of the queue looks at.
+    fn entry(&self, index: ReplicaIndex) -> Entry {
+        let replica = &self.replicas[index as usize];
+        self.jobs[replica.job.index()].entry(replica.job, index, replica.wanted)
     }
 
     pub(super) fn leave_queue(&mut self, index: ReplicaIndex, wait: Wait) {

@@ -9,7 +9,7 @@ use crate::event::{Histogram, Outcome, Phase, Reason, Refusal};
 use crate::fleet::Placement;
 use crate::ids::{JobId, NodeId, RunId};
 use crate::policy::RetryState;
-use crate::scheduler::QueueKey;
+use crate::scheduler::{Entry, QueueKey};
 use crate::units::SimTime;
 use crate::workload::{Demand, JobSpec};
 
@@ -19,6 +19,8 @@ pub type ReplicaIndex = u32;
 pub struct JobRecord {
     pub spec: Arc<JobSpec>,
     pub demand: u32,
+    /// The line it waits in.
+    pub line: u32,
     pub first: ReplicaIndex,
     /// Replicas beyond those it was submitted with, in order of their numbers.
     pub added: Vec<ReplicaIndex>,
@@ -87,11 +89,26 @@ pub struct Replica {
     pub watch: Option<Box<Watch>>,
     /// When a pass for each replica looks at it next.
     pub due: SimTime,
+    /// When it began to be wanted: with its job, or when the job was scaled up.
+    pub wanted: SimTime,
     /// How often it was looked at by such a pass.
     pub processed: u32,
 }
 
 impl JobRecord {
+    /// What the order of the queue looks at, of a replica that began to be wanted then.
+    pub fn entry(&self, job: JobId, replica: ReplicaIndex, wanted: SimTime) -> Entry {
+        Entry {
+            priority: self.spec.priority,
+            at: wanted,
+            estimate: self.spec.estimate,
+            tasks: self.spec.demand.tasks,
+            submitted: job.index() as u64,
+            replica,
+            line: self.line,
+        }
+    }
+
     /// Of all replicas there ever were, in order of their numbers.
     pub fn replicas(&self) -> impl Iterator<Item = ReplicaIndex> + use<> {
         let first = self.first..self.first + self.spec.replicas;

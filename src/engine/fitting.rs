@@ -126,7 +126,7 @@ impl Case<'_> {
     }
 
     fn decide(&self, demand: &Demand, fleet: &Fleet) -> Option<Placement> {
-        let asking = Asking { job: Some(self.job), replicas: self.replicas };
+        let asking = Asking { job: Some(self.job), replicas: self.replicas, ..Asking::NOBODY };
         match decide_for(&self.profile.scheduler, demand, asking, fleet, Grouping::Classes, 1) {
             Decision::Place(mut candidates) => Some(candidates.swap_remove(0).placement),
             Decision::Refuse { .. } => None,

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rehearsal::Rehearsal;
 use super::world::World;
-use crate::control::Control;
-use crate::event::{Input, Output, Sink};
-use crate::scheduler::Grouping;
+use crate::control::{Control, Instant};
+use crate::event::{Input, InputClass, Output, Sink};
+use crate::scheduler::{Caching, Grouping};
 use crate::units::{SimDuration, SimTime};
 
 /// How often the whole store is held against itself.
@@ -21,6 +21,7 @@ pub enum Checks {
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions<'a> {
     pub grouping: Grouping,
+    pub caching: Caching,
     pub checks: Checks,
     /// Written while running, for a progress bar and for naming the step in which an invariant broke.
     pub progress: Option<&'a Progress>,
@@ -28,7 +29,7 @@ pub struct RunOptions<'a> {
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
-        RunOptions { grouping: Grouping::Classes, checks: Checks::AtTheEnd, progress: None }
+        RunOptions { grouping: Grouping::Classes, caching: Caching::On, checks: Checks::AtTheEnd, progress: None }
     }
 }
 
@@ -68,7 +69,8 @@ const STANDSTILL: u64 = 10_000_000;
 
 /// Runs a rehearsal to its end. Every sink reads every record.
 pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sink]) -> RunEnd {
-    let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping);
+    let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping)
+        .with_caching(options.caching);
     let mut world = World::new(rehearsal);
     let mut inputs = world.declarations();
     let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false };
@@ -85,7 +87,7 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
             inputs.push(Input::Wakeup);
         }
         // What happened may have gone unheard: then this is not a step.
-        if !inputs.is_empty() {
+        for mut inputs in steps_of(&mut inputs, rehearsal.profile.instant) {
             end = RunEnd { at: now, steps: end.steps + 1, cut_short: false };
             if let Some(progress) = options.progress {
                 progress.step.store(end.steps, Ordering::Relaxed);
@@ -115,6 +117,27 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
         control.assert_nobody_waits_in_vain();
     }
     end
+}
+
+/// What is decided on together: none for nothing.
+fn steps_of(inputs: &mut Vec<Input>, instant: Instant) -> Vec<Vec<Input>> {
+    match instant {
+        _ if inputs.is_empty() => Vec::new(),
+        Instant::Whole => vec![std::mem::take(inputs)],
+        Instant::ArrivalsFirst => {
+            let rank = |input: &Input| match input.class() {
+                InputClass::FleetFact => 0,
+                InputClass::Arrival => 1,
+                InputClass::Exit
+                | InputClass::Usage
+                | InputClass::Cancellation
+                | InputClass::Question
+                | InputClass::Timer => 2,
+            };
+            inputs.sort_by_key(rank);
+            inputs.drain(..).map(|input| vec![input]).collect()
+        }
+    }
 }
 
 fn step(

@@ -17,7 +17,7 @@ use crate::event::{Digest, Digester, Event, Input, Record, Said, Sink};
 use crate::fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
 use crate::ids::{GpuId, JobId, NodeId};
 use crate::rng::Stream;
-use crate::scheduler::{Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
+use crate::scheduler::{Caching, Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
 use crate::units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
 use crate::workload::{
     Acks, Analyses, Arrival, Course, Demand, Ending, EventRetry, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick,
@@ -36,15 +36,15 @@ pub struct WorldResult {
 /// invariant breaks.
 pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> WorldResult {
     let rehearsal = draw_world(seed, profiles);
-    let run_with = |rehearsal: &Rehearsal, grouping, checks| {
+    let run_with = |rehearsal: &Rehearsal, grouping, caching, checks| {
         let (mut digester, mut audit) = (Digester::default(), Audit::new(&rehearsal.profile));
         let mut records = Records::default();
-        let options = RunOptions { grouping, checks, progress: Some(progress) };
+        let options = RunOptions { grouping, caching, checks, progress: Some(progress) };
         run(rehearsal, options, &mut [&mut digester, &mut audit, &mut records]);
         (digester.finish(), audit.finish(), records.0)
     };
-    let (digest, accounts, records) = run_with(&rehearsal, Grouping::Classes, Checks::EveryStep);
-    let (plain, _, plain_records) = run_with(&rehearsal, Grouping::EachNode, Checks::AtTheEnd);
+    let (digest, accounts, records) = run_with(&rehearsal, Grouping::Classes, Caching::Paranoid, Checks::EveryStep);
+    let (plain, _, plain_records) = run_with(&rehearsal, Grouping::EachNode, Caching::Off, Checks::AtTheEnd);
     if digest != plain {
         let at = records.iter().zip(&plain_records).position(|(a, b)| a != b);
         let at = at.unwrap_or_else(|| records.len().min(plain_records.len()));
@@ -52,7 +52,7 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
     }
     if !rehearsal.evaluations.is_empty() {
         let unasked = Rehearsal { evaluations: Vec::new(), ..rehearsal.clone() };
-        let (_, _, others) = run_with(&unasked, Grouping::Classes, Checks::AtTheEnd);
+        let (_, _, others) = run_with(&unasked, Grouping::Classes, Caching::On, Checks::AtTheEnd);
         let difference = first_that_questions_changed(&records, &others);
         // Scans that find nothing new go on for as long as somebody asks.
         let difference = difference.filter(|(_, unasked)| unasked.is_some() || rehearsal.profile.scan.is_none());

@@ -57,7 +57,7 @@ pub enum Outcome {
     NeverFits,
     /// A limit ended it: of time, of retries, of patience.
     Expired,
-    /// Turned away at the door: what it picks could not be selected.
+    /// Turned away: what it picks could not be selected, or it fitted nowhere and does not wait.
     Refused,
 }
 

@@ -116,6 +116,7 @@ reasons! {
     NotPickedUp => "not_picked_up", "its node did not take it up, and it is analysed again";
     WrittenOver => "written_over", "another decision was written over it";
     ScaledDown => "scaled_down", "its job needs fewer replicas";
+    NoRoom => "no_room", "fitted nowhere when it was looked at, and does not wait";
     PickRefused => "pick_refused", "what it picks could not be selected when it was submitted";
     UtilizationPolicy => "utilization_policy", "its GPUs were idle for as long as its utilization policy allows";
     TimeLimit => "time_limit", "reached its time limit";

@@ -90,6 +90,8 @@ pub struct MetricCheck {
 pub enum Quantity {
     /// One number for the whole run.
     Run(&'static Definition),
+    /// The GPUs that were taken when those asked for so far were so many hundredths of all.
+    AllocatedAt { percent: u32 },
     /// One number of those of all replicas.
     Of { function: Function, series: Series, of: Restriction },
 }
@@ -119,6 +121,8 @@ pub enum Bound {
     Count(u64),
     Time(SimDuration),
     Part(Permille),
+    /// In millionths of the whole.
+    FinePart(u64),
     /// In millionths.
     Number(u64),
 }

@@ -13,6 +13,10 @@ pub(super) fn judge(check: &MetricCheck, accounts: &RunAccount) -> (bool, String
             let value = Metrics::of(accounts).get(definition.name).expect("every metric has a value");
             (value, definition.short_name().to_string(), String::new())
         }
+        Quantity::AllocatedAt { percent } => {
+            let value = accounts.load.allocated_at(*percent).map_or(Value::Undefined, Value::Ratio);
+            (value, format!("gpu_allocated_at({percent}%)"), String::new())
+        }
         Quantity::Of { function, series, of } => {
             let (values, without) = series.values(accounts, |id, job| of.takes(id, job));
             let rest = match without {
@@ -46,14 +50,14 @@ fn compare(value: Value, bound: Bound) -> Option<Ordering> {
         (Value::Count(count), Bound::Count(bound)) => count.cmp(&bound),
         (Value::Time(time), Bound::Time(bound)) => time.cmp(&bound),
         (Value::Ratio(ratio), Bound::Part(bound)) => ratio.total_cmp(&(f64::from(bound.get()) / 1e3)),
-        (Value::Ratio(ratio), Bound::Number(bound)) => ratio.total_cmp(&(bound as f64 / 1e6)),
+        (Value::Ratio(ratio), Bound::FinePart(bound) | Bound::Number(bound)) => ratio.total_cmp(&(bound as f64 / 1e6)),
         (value, bound) => panic!("{value:?} is of another unit than {bound:?}"),
     })
 }
 
 fn text(value: Value, bound: Bound) -> String {
     match (value, bound) {
-        (Value::Ratio(ratio), Bound::Part(_)) => format!("{:.2}%", ratio * 100.0),
+        (Value::Ratio(ratio), Bound::Part(_) | Bound::FinePart(_)) => format!("{:.2}%", ratio * 100.0),
         (Value::Ratio(ratio), _) => format!("{ratio:.3}"),
         (Value::Count(count), _) => count.to_string(),
         (Value::Time(time), _) => time.to_string(),

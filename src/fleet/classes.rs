@@ -11,6 +11,10 @@ use crate::ids::NodeId;
 pub struct ClassId(u32);
 
 impl ClassId {
+    pub fn new(index: usize) -> ClassId {
+        ClassId(u32::try_from(index).expect("fewer classes than nodes"))
+    }
+
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -22,6 +26,7 @@ pub struct Class {
     pub shape: Arc<NodeShape>,
     pub status: NodeStatus,
     shape_index: u32,
+    generation: u32,
     members: BTreeSet<NodeId>,
 }
 
@@ -33,6 +38,16 @@ impl Class {
 
     pub fn first(&self) -> NodeId {
         *self.members.first().expect("a class that is listed has members")
+    }
+
+    /// The place of its shape in [`super::Fleet::shapes`].
+    pub fn shape_index(&self) -> usize {
+        self.shape_index as usize
+    }
+
+    /// Another for each class that ever was in this slot.
+    pub fn generation(&self) -> u32 {
+        self.generation
     }
 
     pub fn contains(&self, node: NodeId) -> bool {
@@ -58,6 +73,35 @@ pub struct ShapeGroup {
     pub count: u32,
 }
 
+/// The classes of one shape whose members changed, in order: what is kept of a class can follow from there. Of the
+/// oldest changes only the number is kept.
+#[derive(Clone, Debug, Default)]
+struct Journal {
+    dropped: u64,
+    changed: Vec<ClassId>,
+}
+
+/// So many changes of one shape are kept.
+const JOURNAL_LENGTH: usize = 1 << 14;
+
+impl Journal {
+    fn note(&mut self, class: ClassId) {
+        if self.changed.len() >= JOURNAL_LENGTH {
+            self.changed.drain(..JOURNAL_LENGTH / 2);
+            self.dropped += JOURNAL_LENGTH as u64 / 2;
+        }
+        self.changed.push(class);
+    }
+
+    fn since(&self, read: u64) -> Option<&[ClassId]> {
+        self.changed.get(usize::try_from(read.checked_sub(self.dropped)?).ok()?..)
+    }
+
+    fn end(&self) -> u64 {
+        self.dropped + self.changed.len() as u64
+    }
+}
+
 type Key = (u32, NodeStatus);
 
 #[derive(Clone, Debug, Default)]
@@ -67,6 +111,7 @@ pub(super) struct Classes {
     by_key: HashMap<Key, ClassId, foldhash::fast::FixedState>,
     shape_index: HashMap<Arc<NodeShape>, u32, foldhash::fast::FixedState>,
     shapes: Vec<ShapeGroup>,
+    journals: Vec<Journal>,
     of_node: Vec<ClassId>,
 }
 
@@ -79,6 +124,7 @@ impl Classes {
                 let index = self.shapes.len() as u32;
                 self.shape_index.insert(Arc::clone(shape), index);
                 let idle = NodeStatus::idle(NodeState::Ready, shape);
+                self.journals.push(Journal::default());
                 self.shapes.push(ShapeGroup { shape: Arc::clone(shape), idle, first: node, count: 0 });
                 index
             }
@@ -87,6 +133,7 @@ impl Classes {
         let class = self.find_or_open(shape_index, status);
         self.slots[class.index()].members.insert(node);
         self.of_node.push(class);
+        self.journals[shape_index as usize].note(class);
     }
 
     pub fn update(&mut self, node: NodeId, status: &NodeStatus) {
@@ -104,11 +151,30 @@ impl Classes {
         let new_id = self.find_or_open(shape_index, status);
         self.slots[new_id.index()].members.insert(node);
         self.of_node[node.index()] = new_id;
+        let journal = &mut self.journals[shape_index as usize];
+        journal.note(old_id);
+        journal.note(new_id);
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (ClassId, &Class)> {
         let listed = self.slots.iter().enumerate().filter(|(_, class)| !class.is_empty());
         listed.map(|(index, class)| (ClassId(index as u32), class))
+    }
+
+    /// The classes of a shape that changed since so many of its changes were read, a class as often as it did; `None` where
+    /// they are no longer known.
+    pub fn changes(&self, shape: usize, read: u64) -> Option<&[ClassId]> {
+        self.journals[shape].since(read)
+    }
+
+    /// How many changes of a shape there have been.
+    pub fn change_count(&self, shape: usize) -> u64 {
+        self.journals[shape].end()
+    }
+
+    /// Slots that were ever in use.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
     }
 
     pub fn shapes(&self) -> &[ShapeGroup] {
@@ -132,9 +198,10 @@ impl Classes {
         }
         // The one Arc of equal shapes, so that what is worked out of a shape can be kept by it.
         let shape = Arc::clone(&self.shapes[shape_index as usize].shape);
-        let class = Class { shape, status: status.clone(), shape_index, members: BTreeSet::new() };
+        let mut class = Class { shape, status: status.clone(), shape_index, generation: 0, members: BTreeSet::new() };
         let id = match self.vacant.pop() {
             Some(id) => {
+                class.generation = self.slots[id.index()].generation + 1;
                 self.slots[id.index()] = class;
                 id
             }

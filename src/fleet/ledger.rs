@@ -83,6 +83,37 @@ pub(super) fn take(status: &mut NodeStatus, claim: &NodeClaim) {
     }
 }
 
+/// What kind of task holds GPUs by this claim, if any.
+fn kind_of(claim: &NodeClaim) -> Option<u16> {
+    let whole = claim.gpus.iter().all(|part| part.share == GpuShare::WHOLE);
+    match (claim.gpus.len(), whole) {
+        (0, _) => None,
+        (_, false) => Some(NodeStatus::PARTS),
+        (gpus, true) => Some((gpus / (claim.tasks as usize).max(1)) as u16),
+    }
+}
+
+/// Counts the tasks of a claim to those of their kind.
+pub(super) fn count_in(status: &mut NodeStatus, claim: &NodeClaim) {
+    let Some(kind) = kind_of(claim) else { return };
+    match status.kinds.binary_search_by_key(&kind, |(known, _)| *known) {
+        Ok(at) => status.kinds[at].1 += claim.tasks,
+        Err(at) => status.kinds.insert(at, (kind, claim.tasks)),
+    }
+}
+
+/// Takes them out again. Panics if they were not counted.
+pub(super) fn count_out(status: &mut NodeStatus, claim: &NodeClaim) {
+    let Some(kind) = kind_of(claim) else { return };
+    let at = status.kinds.binary_search_by_key(&kind, |(known, _)| *known);
+    let at = at.unwrap_or_else(|_| panic!("tasks of {kind} GPUs leave a node that holds none"));
+    assert!(status.kinds[at].1 >= claim.tasks, "more tasks of {kind} GPUs leave a node than it holds");
+    status.kinds[at].1 -= claim.tasks;
+    if status.kinds[at].1 == 0 {
+        status.kinds.remove(at);
+    }
+}
+
 /// Subtraction panics below zero: something was released twice, or was never taken.
 pub(super) fn release(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) {
     status.cpu_taken = status.cpu_taken - claim.cpu;

@@ -60,6 +60,7 @@ pub struct Fleet {
     hosts: Hosts,
     version: u64,
     growth: u64,
+    keeps_kinds: bool,
 }
 
 impl Largest {
@@ -73,6 +74,12 @@ impl Largest {
 }
 
 impl Fleet {
+    /// An empty one that also keeps what kinds of tasks hold each node's GPUs: nodes that differ in it are not in equal
+    /// state.
+    pub fn with_kinds() -> Fleet {
+        Fleet { keeps_kinds: true, ..Fleet::default() }
+    }
+
     /// Adds a fleet of instances, which has none yet; ids are given in order.
     pub fn declare_fleet(&mut self, spec: Arc<FleetSpec>) -> FleetId {
         let id = FleetId::new(self.fleets.len());
@@ -155,6 +162,22 @@ impl Fleet {
         self.classes.shapes()
     }
 
+    /// Slots that classes were ever in: a bound on the index of a [`ClassId`].
+    pub fn class_slots(&self) -> usize {
+        self.classes.slots()
+    }
+
+    /// The classes of a shape whose members changed since so many of its changes were read; a class as often as it did,
+    /// and some may be empty by now. `None` where they are no longer known.
+    pub fn class_changes(&self, shape: usize, read: u64) -> Option<&[ClassId]> {
+        self.classes.changes(shape, read)
+    }
+
+    /// How many such changes there have been.
+    pub fn class_change_count(&self, shape: usize) -> u64 {
+        self.classes.change_count(shape)
+    }
+
     pub fn largest(&self) -> &Largest {
         &self.largest
     }
@@ -188,13 +211,25 @@ impl Fleet {
     /// Enters a placement into the ledger, whole.
     pub fn take(&mut self, placement: &Placement) {
         for claim in placement.claims() {
-            self.change(claim.node, |_, status| ledger::take(status, claim));
+            let keeps_kinds = self.keeps_kinds;
+            self.change(claim.node, |_, status| {
+                ledger::take(status, claim);
+                if keeps_kinds {
+                    ledger::count_in(status, claim);
+                }
+            });
         }
     }
 
     /// Takes one claim out of the ledger again. Panics if it was not there.
     pub fn release(&mut self, claim: &NodeClaim) {
-        self.change(claim.node, |shape, status| ledger::release(shape, status, claim));
+        let keeps_kinds = self.keeps_kinds;
+        self.change(claim.node, |shape, status| {
+            ledger::release(shape, status, claim);
+            if keeps_kinds {
+                ledger::count_out(status, claim);
+            }
+        });
         self.growth += 1;
     }
 
@@ -213,7 +248,11 @@ impl Fleet {
         let mut expected: Vec<NodeStatus> =
             self.nodes.iter().map(|node| NodeStatus::idle(node.status.state, &node.shape)).collect();
         for claim in held.flat_map(Placement::claims) {
-            ledger::take(&mut expected[claim.node.index()], claim);
+            let status = &mut expected[claim.node.index()];
+            ledger::take(status, claim);
+            if self.keeps_kinds {
+                ledger::count_in(status, claim);
+            }
         }
         for ((id, node), mut expected) in self.iter().zip(expected) {
             expected.reliance = node.status.reliance;

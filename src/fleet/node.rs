@@ -160,6 +160,9 @@ pub struct NodeStatus {
     pub cpu_taken: MilliCpu,
     pub ram_taken: Bytes,
     pub gpus: SmallVec<[GpuStatus; 8]>,
+    /// How many tasks of each kind hold GPUs here: by the number of whole GPUs of each, or [`NodeStatus::PARTS`]; in
+    /// order of the kinds, and only where somebody asks for it ([`super::Fleet::with_kinds`]).
+    pub kinds: SmallVec<[(u16, u32); 2]>,
     /// Blocks that are held, of an instance.
     pub blocks: BlockSet,
 }
@@ -211,6 +214,9 @@ impl NodeShape {
 }
 
 impl NodeStatus {
+    /// The kind of tasks that hold parts of GPUs.
+    pub const PARTS: u16 = 0;
+
     pub fn idle(state: NodeState, shape: &NodeShape) -> NodeStatus {
         let gpu = GpuStatus {
             state: GpuState::Ready,
@@ -225,6 +231,7 @@ impl NodeStatus {
             cpu_taken: MilliCpu::ZERO,
             ram_taken: Bytes::ZERO,
             gpus: shape.gpus.iter().map(|_| gpu).collect(),
+            kinds: SmallVec::new(),
             blocks: BlockSet::default(),
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::load::LoadAccount;
 use super::node_account::{NodeAccount, Rates};
 use crate::engine::Standing;
 use crate::event::{Event, Input, Outcome, Phase, Reason, Sink};
@@ -44,6 +45,8 @@ pub struct RunAccount {
     /// How it stood after each instant that changed it.
     pub samples: Vec<Sample>,
     pub stints: Vec<Stint>,
+    /// How much of the GPUs was taken by how much had been asked for.
+    pub load: LoadAccount,
     kept: BTreeMap<RunId, (Placement, SimTime)>,
     current: Current,
     pub now: SimTime,
@@ -121,6 +124,7 @@ impl RunAccount {
     /// The end of the run: what is still held is held until then.
     pub fn finish(&mut self, end: SimTime) {
         self.sample();
+        self.load.settle(self.current.gpu_taken);
         self.now = self.now.max(end);
         for node in &mut self.nodes {
             node.settle(self.now);
@@ -168,6 +172,7 @@ impl RunAccount {
         self.records += 1;
         if at > self.now {
             self.sample();
+            self.load.settle(self.current.gpu_taken);
             self.now = at;
         }
     }
@@ -233,6 +238,7 @@ impl RunAccount {
         self.waited.resize(Reason::ALL.len(), 0);
         let replicas = (0..spec.replicas).map(|_| ReplicaAccount::new(self.now)).collect();
         self.current.waiting += u64::from(spec.replicas);
+        self.load.ask(&spec.demand, spec.replicas);
         self.jobs.push(JobAccount { spec: Arc::clone(spec), submitted: self.now, replicas, outcome: None });
     }
 
@@ -358,6 +364,7 @@ impl Sink for RunAccount {
             Input::NodeDeclared { node, state, spec } => {
                 assert_eq!(node.index(), self.nodes.len(), "nodes are declared in the order of their ids");
                 self.names.nodes.add(Arc::clone(&spec.name)).expect("a node is declared once");
+                self.load.add_gpus(spec.shape.gpus.len());
                 self.nodes.push(NodeAccount::new(spec, *state, at));
             }
             Input::FleetDeclared { spec, .. } => {

@@ -32,7 +32,7 @@ metrics! {
     "jobs_lost": "jobs that ended for good because a node or GPU was lost";
     "jobs_never_fits": "jobs ended because they fit no node of the fleet, however empty";
     "jobs_expired": "jobs ended by a limit: of time, of retries, of patience";
-    "jobs_refused": "jobs turned away when they came, because what they picked could not be selected";
+    "jobs_refused": "jobs turned away, because what they picked could not be selected or because they fitted nowhere and do not wait";
     "jobs_running": "jobs of which a replica had a place when the run ended";
     "jobs_waiting": "jobs of which no replica had a place when the run ended";
     "queue_wait_mean_seconds": "mean time from a job's submission (or its scaling up) to the first placement of each of its replicas that had one";
@@ -43,6 +43,7 @@ metrics! {
     "makespan_seconds": "from the first submission to the last end of a replica";
     "gpu_allocated": "part of the ready GPU time that was taken: the integral of what was taken of usable GPUs on ready nodes, over the integral of all of them; foreign use is capacity not taken";
     "cpu_allocated": "the same for the CPU of ready nodes";
+    "rlscheduler_utilization": "the CPU time of all completed runs over that of all nodes from the first submission to the last start; what runs beyond the last start counts too, so it may exceed the whole (as RLScheduler, cd433e3, has it)";
     "retries": "attempts after a replica's first";
     "commits_refused": "placements that were chosen and could not be committed";
     "deadlines_expired": "states that lasted longer than their deadline";
@@ -77,6 +78,7 @@ impl Metrics {
         let rest = [
             ratio(sum(|node| node.gpu_taken_ready), sum(|node| node.gpu_ready)),
             ratio(sum(|node| node.cpu_taken_ready), sum(|node| node.cpu_ready)),
+            rlscheduler_utilization(accounts),
             Value::Count(accounts.retries),
             Value::Count(accounts.commits_refused),
             Value::Count(accounts.deadlines_expired),
@@ -159,6 +161,24 @@ fn makespan(accounts: &RunAccount) -> Value {
     let first = accounts.jobs.iter().map(|job| job.submitted).min();
     let last = accounts.replicas().filter_map(|(_, _, replica)| replica.ended).max();
     first.zip(last).map_or(Value::Undefined, |(first, last)| Value::Time(last.since(first)))
+}
+
+fn rlscheduler_utilization(accounts: &RunAccount) -> Value {
+    let first = accounts.jobs.iter().map(|job| job.submitted).min();
+    let last = accounts.replicas().filter_map(|(_, _, replica)| replica.last_started).max();
+    let Some((first, last)) = first.zip(last) else { return Value::Undefined };
+    let mut work = 0;
+    for (_, job, replica) in accounts.replicas() {
+        let (Some(Outcome::Completed), Some(started), Some(ended)) =
+            (replica.outcome, replica.last_started, replica.ended)
+        else {
+            continue;
+        };
+        let cpu = u128::from(job.spec.demand.task.cpu.get()) * u128::from(job.spec.demand.tasks);
+        work += u128::from(ended.since(started).as_nanos()) * cpu;
+    }
+    let cpu: u128 = accounts.nodes.iter().map(|node| u128::from(node.spec.shape.cpu.get())).sum();
+    ratio(work, u128::from(last.since(first).as_nanos()) * cpu)
 }
 
 fn ratio(part: u128, whole: u128) -> Value {

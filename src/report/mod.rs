@@ -7,6 +7,7 @@
 mod account;
 mod jobs_csv;
 mod line;
+mod load;
 mod log_file;
 mod metrics;
 mod node_account;
@@ -22,6 +23,7 @@ mod waits;
 pub use account::{JobAccount, ReplicaAccount, RunAccount};
 pub use jobs_csv::{JobRow, read_jobs_csv, write_jobs_csv};
 pub use line::{Filter, record_line};
+pub use load::LoadAccount;
 pub use log_file::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
 pub use metrics::{Definition, METRICS, Metrics, Value};
 pub use node_account::NodeAccount;

@@ -18,8 +18,10 @@ use super::{changes, deployment, dstack_files, endless, failures, faults, instan
 use crate::control::Profile;
 use crate::engine::Rehearsal;
 use crate::expect::{Expectation, Reproduction, ShareAt};
+use crate::scheduler::{Target, TaskShape};
 use crate::trace::Roots;
 use crate::units::SimTime;
+use crate::workload::Arrival;
 use crate::workload::Demand;
 
 /// What the command line says over the file. Each text is checked like the file, and shown where it was typed.
@@ -200,14 +202,24 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     };
     instances::read(&file, &base, &mut world, &profile, report);
     // Before the jobs of the file, which may pick nodes of the trace.
-    let (trace, traced) = trace_source::read(&file, &options.roots, &mut world, report).unzip();
+    let setting = trace_source::Setting {
+        roots: &options.roots,
+        folder,
+        seed: head.seed,
+        needs_target: profile.scheduler.needs_target() && profile.scheduler.target.is_empty(),
+    };
+    let traced = trace_source::read(&file, &setting, &mut world, report);
+    let (trace, traced, target) = match traced {
+        Some(traced) => (Some(traced.used), traced.drafts, traced.target),
+        None => (None, Vec::new(), None),
+    };
     let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
     let places = Places { folder, roots: &options.roots };
     let setting =
         jobs::Setting { profile: &profile, seed: head.seed, until: head.until, sampled: &sampled, places: &places };
     let mut drafts = jobs::read(&file, &mut world, &setting, report);
     deployment::check_cached(&world, report);
-    drafts.extend(traced.into_iter().flatten());
+    drafts.extend(traced);
     if world.nodes.is_empty() && !report.has_errors() {
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
         report.error_with_help(file.place(), "there are no nodes", help);
@@ -219,6 +231,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     }
     instances::warn_of_unusable(&world, report);
     let (mut arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
+    let profile = with_target(profile, target, &arrivals);
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let mut faults = faults::read(&file, &world, head.until, report);
     let setting = failures::Setting { world: &world, seed: head.seed, until: head.until };
@@ -255,6 +268,20 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         shares,
         warnings,
     })
+}
+
+/// What is expected to come is the trace, or without one what does come; unless the profile says it.
+fn with_target(profile: Arc<Profile>, traced: Option<Target>, arrivals: &[Arrival]) -> Arc<Profile> {
+    if !profile.scheduler.needs_target() || !profile.scheduler.target.is_empty() {
+        return profile;
+    }
+    let tasks = |arrival: &Arrival| {
+        let demand = &arrival.spec.demand;
+        std::iter::repeat_n(TaskShape::of(demand), (demand.tasks * arrival.spec.replicas) as usize)
+    };
+    let mut profile = (*profile).clone();
+    profile.scheduler.target = traced.unwrap_or_else(|| Target::of(arrivals.iter().flat_map(tasks)));
+    Arc::new(profile)
 }
 
 fn head(file: &Fields<'_>, folder: &Path, as_in_base: Option<&str>, report: &mut Report) -> Head {

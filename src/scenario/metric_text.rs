@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! expression = quantity sign bound
-//! quantity   = run-wide metric | function "(" series [ "{" key ":" value { "," key ":" value } "}" ] ")"
+//! quantity   = run-wide metric | "gpu_allocated_at(" percent ")" | function "(" series [ "{" key ":" value { "," key ":" value } "}" ] ")"
 //! function   = "mean" | "min" | "max" | "sum" | "p" number
 //! sign       = "<=" | "<" | ">=" | ">" | "==" | "!="
 //! ```
@@ -22,6 +22,8 @@ use crate::units::{Money, Permille, SimDuration, UnitError};
 
 /// Functions to name where one is not known.
 pub(super) const FUNCTIONS: [&str; 8] = ["mean", "min", "max", "sum", "p50", "p90", "p95", "p99"];
+/// The one metric with a number in its parentheses.
+const ALLOCATED_AT: &str = "gpu_allocated_at";
 pub(super) const RESTRICTIONS: [&str; 3] = ["job", "queue", "user"];
 
 /// A part of the expression, with where it stands.
@@ -114,6 +116,7 @@ impl Measured {
     fn unit(&self) -> Unit {
         match &self.0 {
             Quantity::Run(definition) => definition.unit(),
+            Quantity::AllocatedAt { .. } => Unit::Part,
             Quantity::Of { function, series, .. } => function.unit(series.unit()),
         }
     }
@@ -138,6 +141,9 @@ fn quantity(
         return None;
     };
     let inner = rest.slice(0, inner.len());
+    if name.text == ALLOCATED_AT {
+        return allocated_at(inner, whole, report).map(Measured);
+    }
     let (series_part, braces) = match inner.text.find('{') {
         None => (inner, None),
         Some(at) => {
@@ -162,6 +168,16 @@ fn quantity(
         restrict(braces, whole, &mut of, report)?;
     }
     Some(Measured(Quantity::Of { function: function?, series: series?, of }))
+}
+
+/// `130%`: whole percents, since that is how loads are rounded.
+fn allocated_at(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Quantity> {
+    let percent = part.text.strip_suffix('%').and_then(|number| number.parse().ok());
+    if percent.is_none() {
+        let message = format!("`{}` is no load in whole percents of all GPUs", part.text);
+        report.error_with_help(whole.span(part), message, format!("write `{ALLOCATED_AT}(130%)`"));
+    }
+    percent.map(|percent| Quantity::AllocatedAt { percent })
 }
 
 fn run_wide(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<&'static Definition> {
@@ -291,6 +307,16 @@ fn is_known(what: &str, wanted: Part<'_>, whole: &Whole<'_>, known: BTreeSet<&st
     found
 }
 
+/// A percentage of two to four decimals, in millionths of the whole.
+fn fine_part(text: &str) -> Option<u64> {
+    let number = text.strip_suffix('%')?;
+    let (_, decimals) = number.split_once('.')?;
+    if !(2..=4).contains(&decimals.len()) {
+        return None;
+    }
+    number.parse::<Money>().ok().map(|amount| amount.get() / 100)
+}
+
 /// A decimal number, in millionths.
 struct Decimal(u64);
 
@@ -319,6 +345,10 @@ fn bound(part: Part<'_>, (name, unit): (&str, Unit), whole: &Whole<'_>, report: 
     let tree = Tree { span: whole.span(part), node: Node::Scalar { text: part.text.to_string(), quoted: true } };
     let help = format!("`{name}` is {kind}: write it as in `{example}`");
     let is_bare = part.text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let fine = fine_part(part.text).filter(|_| unit == Unit::Part);
+    if let Some(millionths) = fine {
+        return Some(Bound::FinePart(millionths));
+    }
     let fault = match unit {
         Unit::Time if !is_bare => SimDuration::parse(part.text).err(),
         Unit::Part if !is_bare || part.text.contains('.') => Permille::parse(part.text).err(),

@@ -6,6 +6,7 @@ use super::machines::{ARCH_WORDS, OS_WORDS, VENDOR_WORDS};
 use super::nodes::{GPU_STATES, NODE_STATES};
 use super::profiles::profile_names;
 use super::schema::{Kind, Shape};
+use super::trace_source::FORMATS;
 use crate::catalog::models;
 use crate::event::{Outcome, Phase, Reason};
 use crate::expect::{EventName, Judgement};
@@ -436,14 +437,33 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         name: "trace",
         called: &["a trace"],
-        required: &["name"],
+        required: &[],
         fields: &[
             ("name", Kind::Text, "As `dryrack trace list` has it"),
+            (
+                "format",
+                Kind::Words(|| FORMATS.map(|(name, _)| name).to_vec()),
+                "Of a file without a name among the known traces",
+            ),
             ("list", Kind::Text, "One of its lists"),
+            ("file", Kind::Text, "A list of tasks beside the scenario or in the folder that DRYRACK_DATA names"),
             ("nodes", Kind::Words(|| vec!["all", "gpu", "none"]), "Which of its nodes are taken"),
+            ("node_list", Kind::Text, "One of its lists of nodes"),
+            ("node_file", Kind::Text, "A list of nodes, likewise found"),
             ("queue", Kind::Some(&Kind::Text), "Only these queues"),
             ("limit", Kind::Whole, "So many tasks at most"),
             ("offset", TIME, "What came before is left out"),
+            ("skip", Kind::Whole, "So many of the first tasks are left out"),
+            ("order", Kind::Text, "A file that names tasks in the order in which they come, one a second, to stay"),
+            ("ranks", Kind::Text, "A file of `RANK NODE`: the order in which ties between nodes are broken"),
+            (
+                "from",
+                Kind::Text,
+                "A date: what came before is left out, and the run starts with the first task from then on",
+            ),
+            ("to", Kind::Text, "A date: what came later is left out"),
+            ("estimates", Kind::Words(|| vec!["recorded", "exact"]), "What a task is said to run"),
+            ("tune", PERCENT, "Tasks come in random order, and are copied until they ask for so much of all GPUs"),
         ],
     },
     Shape {

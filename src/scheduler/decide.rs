@@ -5,15 +5,17 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
+use super::consolidate::consolidate;
 use super::deployment::{Asking, decide_deployment, ever_fits_deployment, still_fits_deployment};
+use super::draw::Draw;
 use super::filter::{self, Verdict};
-use super::fit::{self, Load};
+use super::fit::{self, GpuChoice, Load};
 use super::offers;
-use super::options::SchedulerOptions;
+use super::options::{GangPlaces, SchedulerOptions, Ties};
 use super::row::{Grouping, Row, ideal_rows, rows};
 use super::scorer;
 use crate::event::{Histogram, Reason, Refusal};
-use crate::fleet::{Fleet, NodeClaim, Placement};
+use crate::fleet::{Fleet, NodeClaim, NodeShape, Placement};
 use crate::ids::NodeId;
 use crate::units::Score;
 use crate::workload::{Demand, Gang, Pick};
@@ -54,12 +56,28 @@ pub fn decide_for(
     if let Some(deployment) = &demand.deployment {
         return decide_deployment(&options.deployments, demand, deployment, fleet, asking, keep);
     }
+    let choice = GpuChoice::new(options, asking.draw);
     let rows = rows(fleet, demand, grouping);
     let verdicts = judge(options, demand, &rows);
     let candidates = match &demand.pick {
-        Some(pick @ Pick::AllGpus(_)) => picked_gpus(options, demand, fleet, pick, &rows, &verdicts),
-        _ if demand.tasks == 1 => single(options, demand, fleet, &rows, &verdicts, keep),
-        _ => gang(options, demand, fleet, &rows, &verdicts).into_iter().collect(),
+        Some(pick @ Pick::AllGpus(_)) => picked_gpus(options, demand, fleet, pick, (&rows, &verdicts), choice),
+        _ if options.gangs == GangPlaces::Consolidate && demand.gang != Gang::Spread => {
+            consolidated(options, demand, (&rows, &verdicts), choice).into_iter().collect()
+        }
+        _ if demand.tasks == 1 => {
+            let ranked = match (options.ties, keep) {
+                (Ties::Random, 1) => {
+                    drawn(options, demand, fleet, (&rows, &verdicts), asking.draw).into_iter().collect()
+                }
+                (Ties::First | Ties::Random, _) => ranked(options, demand, fleet, (&rows, &verdicts), keep),
+            };
+            let candidate = |(score, Reverse(node), index): (Score, Reverse<NodeId>, usize)| {
+                let load = fit::fill(demand, choice, &rows[index], 1);
+                Candidate { placement: Placement::new([claim(node, load)].into()), score }
+            };
+            ranked.into_iter().map(candidate).collect()
+        }
+        _ => gang(options, demand, fleet, (&rows, &verdicts), choice).into_iter().collect(),
     };
     if !candidates.is_empty() {
         return Decision::Place(candidates);
@@ -122,14 +140,16 @@ fn has_room(row: &Row, claim: &NodeClaim) -> bool {
 
 /// Each row's verdict after all filters.
 pub(super) fn judge(options: &SchedulerOptions, demand: &Demand, rows: &[Row]) -> Vec<Verdict> {
-    // What belongs to a fleet of instances is given out in blocks, to jobs that require them.
-    let is_free = |row: &Row| row.shape.instance.is_none();
-    let verdict = |row| if is_free(row) { Verdict::Fit } else { Verdict::Never(Reason::InFleet) };
-    let mut verdicts: Vec<Verdict> = rows.iter().map(verdict).collect();
+    let mut verdicts: Vec<Verdict> = rows.iter().map(|row| before_filters(row.shape)).collect();
     for stage in &options.filters {
         filter::apply(stage, options.gpus, demand, rows, &mut verdicts);
     }
     verdicts
+}
+
+/// What belongs to a fleet of instances is given out in blocks, to jobs that require them.
+pub(super) fn before_filters(shape: &NodeShape) -> Verdict {
+    if shape.instance.is_none() { Verdict::Fit } else { Verdict::Never(Reason::InFleet) }
 }
 
 /// A node that would do, but could not take the whole gang, is counted as such.
@@ -141,21 +161,21 @@ fn histogram(rows: &[Row], verdicts: &[Verdict]) -> Histogram {
     histogram
 }
 
-fn claim(node: NodeId, load: Load) -> NodeClaim {
+pub(super) fn claim(node: NodeId, load: Load) -> NodeClaim {
     NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus, blocks: SmallVec::new() }
 }
 
-fn single(
+/// The best nodes for one task, best first, and the rows that they are in.
+fn ranked(
     options: &SchedulerOptions,
     demand: &Demand,
     fleet: &Fleet,
-    rows: &[Row],
-    verdicts: &[Verdict],
+    (rows, verdicts): (&[Row], &[Verdict]),
     keep: usize,
-) -> Vec<Candidate> {
+) -> Vec<(Score, Reverse<NodeId>, usize)> {
     let mut ranked: Vec<(Score, Reverse<NodeId>, usize)> = Vec::new();
     for (index, row) in fit_rows(rows, verdicts) {
-        let score = scorer::total(&options.scorers, fleet.largest(), demand, row);
+        let score = scorer::total(options, fleet.largest(), demand, row);
         match keep {
             1 => {
                 let entry = (score, Reverse(row.first()), index);
@@ -169,11 +189,35 @@ fn single(
     }
     ranked.sort_unstable_by(|a, b| b.cmp(a));
     ranked.truncate(keep);
-    let candidate = |(score, Reverse(node), index): (Score, Reverse<NodeId>, usize)| {
-        let load = fit::fill(demand, options.gpus, &rows[index], 1);
-        Candidate { placement: Placement::new([claim(node, load)].into()), score }
-    };
-    ranked.into_iter().map(candidate).collect()
+    ranked
+}
+
+/// One of the nodes of the highest score, each as likely as the others.
+fn drawn(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    fleet: &Fleet,
+    (rows, verdicts): (&[Row], &[Verdict]),
+    draw: Draw,
+) -> Option<(Score, Reverse<NodeId>, usize)> {
+    let mut best: Vec<(NodeId, usize)> = Vec::new();
+    let mut highest: Option<Score> = None;
+    for (index, row) in fit_rows(rows, verdicts) {
+        let score = scorer::total(options, fleet.largest(), demand, row);
+        if highest.is_some_and(|highest| score < highest) {
+            continue;
+        }
+        if highest != Some(score) {
+            best.clear();
+            highest = Some(score);
+        }
+        best.extend(row.nodes().map(|node| (node, index)));
+    }
+    let highest = highest?;
+    // In order of ids, so that how nodes are grouped does not show.
+    best.sort_unstable();
+    let (node, index) = *draw.stream("choice of a node").pick(&best);
+    Some((highest, Reverse(node), index))
 }
 
 fn fit_rows<'r, 'f>(rows: &'r [Row<'f>], verdicts: &'r [Verdict]) -> impl Iterator<Item = (usize, &'r Row<'f>)> {
@@ -186,19 +230,32 @@ fn picked_gpus(
     demand: &Demand,
     fleet: &Fleet,
     pick: &Pick,
-    rows: &[Row],
-    verdicts: &[Verdict],
+    (rows, verdicts): (&[Row], &[Verdict]),
+    choice: GpuChoice<'_>,
 ) -> Vec<Candidate> {
     let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
     let mut score = Score::ZERO;
     for (_, row) in fit_rows(rows, verdicts) {
-        score = score + scorer::total(&options.scorers, fleet.largest(), demand, row);
-        claims.push(claim(row.first(), fit::fill(demand, options.gpus, row, 1)));
+        score = score + scorer::total(options, fleet.largest(), demand, row);
+        claims.push(claim(row.first(), fit::fill(demand, choice, row, 1)));
     }
     match claims.len() == pick.nodes().len() {
         true => vec![Candidate { placement: Placement::new(claims), score }],
         false => Vec::new(),
     }
+}
+
+fn consolidated(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    (rows, verdicts): (&[Row], &[Verdict]),
+    choice: GpuChoice<'_>,
+) -> Option<Candidate> {
+    let fit: Vec<usize> = fit_rows(rows, verdicts).map(|(index, _)| index).collect();
+    let shares = consolidate(demand, options.gpus, rows, &fit)?;
+    let claim =
+        |(node, index, tasks): (NodeId, usize, u32)| claim(node, fit::fill(demand, choice, &rows[index], tasks));
+    Some(Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO })
 }
 
 /// A node of a gang: capacity first (only for packed gangs), then score, then the lowest id.
@@ -209,8 +266,8 @@ fn gang(
     options: &SchedulerOptions,
     demand: &Demand,
     fleet: &Fleet,
-    rows: &[Row],
-    verdicts: &[Verdict],
+    (rows, verdicts): (&[Row], &[Verdict]),
+    choice: GpuChoice<'_>,
 ) -> Option<Candidate> {
     let limit = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
     let mut room: u64 = 0;
@@ -218,7 +275,7 @@ fn gang(
     for (index, row) in fit_rows(rows, verdicts) {
         let capacity = fit::capacity(demand, options.gpus, row, limit);
         room += u64::from(capacity) * u64::from(row.count);
-        let score = scorer::total(&options.scorers, fleet.largest(), demand, row);
+        let score = scorer::total(options, fleet.largest(), demand, row);
         let first = if demand.gang == Gang::Packed { capacity } else { 0 };
         ranked.extend(row.nodes().map(|node| (first, score, Reverse(node), index)));
     }
@@ -234,7 +291,7 @@ fn gang(
         if claims.is_empty() {
             best = score;
         }
-        let load = fit::fill(demand, options.gpus, &rows[index], left.min(limit));
+        let load = fit::fill(demand, choice, &rows[index], left.min(limit));
         left -= load.tasks;
         claims.push(claim(node, load));
     }

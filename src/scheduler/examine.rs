@@ -138,7 +138,7 @@ fn find(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, row: &Row, v
         refusals.extend(alone[0].reason().map(|reason| (stage.stage, reason)));
     }
     let capacity = if verdict.is_fit() { fit::capacity(demand, options.gpus, row, demand.tasks) } else { 0 };
-    let score = |stage| scorer::score(stage, fleet.largest(), demand, row);
+    let score = |stage| scorer::score(options, stage, fleet.largest(), demand, row);
     NodeFinding {
         node: row.first(),
         verdict,
@@ -147,7 +147,7 @@ fn find(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, row: &Row, v
         refusals,
         capacity,
         scores: options.scorers.iter().map(|scorer| (scorer.stage, score(scorer.stage))).collect(),
-        total: scorer::total(&options.scorers, fleet.largest(), demand, row),
+        total: scorer::total(options, fleet.largest(), demand, row),
     }
 }
 

@@ -2,8 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::options::GpuOrder;
+use super::draw::Draw;
+use super::fragment;
+use super::options::{GpuOrder, SchedulerOptions};
 use super::row::Row;
+use super::target::Target;
 use crate::event::Reason;
 use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeShape, NodeStatus};
 use crate::units::{Bytes, GpuShare, MilliCpu};
@@ -37,7 +40,7 @@ pub fn first_shortage(demand: &Demand, order: GpuOrder, row: &Row) -> Option<Rea
         return Some(Reason::InsufficientRam);
     }
     let gpus = demand.task.gpus.as_ref()?;
-    if take_gpus(demand, gpus, Preference::Profile(order), row, status).is_some() {
+    if take_gpus(demand, gpus, Preference::Profile(GpuChoice::in_order(order)), row, status).is_some() {
         return None;
     }
     Some(gpu_shortage(demand, gpus, row))
@@ -79,7 +82,8 @@ fn gpu_shortage(demand: &Demand, gpus: &GpuDemand, row: &Row) -> Reason {
 pub fn capacity(demand: &Demand, order: GpuOrder, row: &Row, limit: u32) -> u32 {
     match demand.task.gpus {
         None => capacity_without_gpus(demand, row, limit),
-        Some(_) => fill(demand, order, row, limit).tasks,
+        // As far as their number goes.
+        Some(_) => fill(demand, GpuChoice::in_order(order), row, limit).tasks,
     }
 }
 
@@ -91,7 +95,7 @@ fn capacity_without_gpus(demand: &Demand, row: &Row, limit: u32) -> u32 {
 }
 
 /// Puts tasks on a node of this row until `limit` is reached or none fits any more.
-pub fn fill(demand: &Demand, order: GpuOrder, row: &Row, limit: u32) -> Load {
+pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Load {
     let Some(gpus) = &demand.task.gpus else {
         let tasks = capacity_without_gpus(demand, row, limit);
         let (cpu, ram) = (demand.task.cpu.get(), demand.task.ram.get());
@@ -101,9 +105,9 @@ pub fn fill(demand: &Demand, order: GpuOrder, row: &Row, limit: u32) -> Load {
     // Several parts for each of several tasks: only taking the GPUs with room for the most tasks first, degraded or not,
     // is sure to fit as many tasks as can fit.
     let preference = match gpus.take {
-        GpuTake::Whole => Preference::Profile(order),
+        GpuTake::Whole => Preference::Profile(choice),
         GpuTake::Share(_) | GpuTake::Memory(_) if limit > 1 && gpus.count > 1 => Preference::MostRoom,
-        GpuTake::Share(_) | GpuTake::Memory(_) => Preference::Profile(order),
+        GpuTake::Share(_) | GpuTake::Memory(_) => Preference::Profile(choice),
     };
     let mut status = row.status.clone();
     let mut load = Load::default();
@@ -138,11 +142,61 @@ fn merge(claims: &mut SmallVec<[GpuClaim; 2]>, new: GpuClaim) {
     }
 }
 
+/// How a node's GPUs are chosen: the profile's order, and what it needs to know for it.
+#[derive(Clone, Copy)]
+pub struct GpuChoice<'a> {
+    order: GpuOrder,
+    needs: Option<(&'a Target, Draw)>,
+}
+
+impl<'a> GpuChoice<'a> {
+    pub fn new(options: &'a SchedulerOptions, draw: Draw) -> GpuChoice<'a> {
+        GpuChoice { order: options.gpus, needs: Some((&options.target, draw)) }
+    }
+
+    /// Of the options, but where the choice is made elsewhere or makes no difference: whole GPUs are taken in order.
+    pub fn in_order_or(options: &'a SchedulerOptions, draw: Draw, demand: &Demand) -> GpuChoice<'a> {
+        match options.gpus {
+            GpuOrder::LeastFragmentation if fragment::shared(demand).is_none() => GpuChoice::in_order(GpuOrder::First),
+            _ => GpuChoice::new(options, draw),
+        }
+    }
+
+    /// By an order that looks at nothing but the GPUs: enough where it is asked whether, and not which.
+    fn in_order(order: GpuOrder) -> GpuChoice<'a> {
+        let order = match order {
+            GpuOrder::First | GpuOrder::Tightest | GpuOrder::Emptiest => order,
+            GpuOrder::LeastFragmentation | GpuOrder::Random => GpuOrder::First,
+        };
+        GpuChoice { order, needs: None }
+    }
+
+    /// For each of these GPUs a key; the least is taken first.
+    fn keys(&self, demand: &Demand, row: &Row, found: &[(GpuClaim, u64)]) -> SmallVec<[u64; 8]> {
+        let index = |claim: &GpuClaim| usize::from(claim.index);
+        // Where GPUs are a part of RAM, which of them are taken decides whether they fit at all.
+        let is_plain = !row.shape.gpus.iter().any(|gpu| gpu.unified);
+        match (self.order, self.needs) {
+            (GpuOrder::Tightest, _) => found.iter().map(|(_, room)| *room).collect(),
+            (GpuOrder::Emptiest, _) => found.iter().map(|(_, room)| u64::MAX - room).collect(),
+            (GpuOrder::LeastFragmentation, Some((target, _))) if is_plain => {
+                let score = |claim| u64::from(fragment::score_of_gpu(target, demand, row, index(claim)));
+                found.iter().map(|(claim, _)| 100 - score(claim)).collect()
+            }
+            (GpuOrder::Random, Some((_, draw))) if is_plain => {
+                let mut stream = draw.stream("choice of a GPU");
+                found.iter().map(|_| stream.bits()).collect()
+            }
+            (GpuOrder::First | GpuOrder::LeastFragmentation | GpuOrder::Random, _) => found.iter().map(|_| 0).collect(),
+        }
+    }
+}
+
 /// Which GPUs are taken first.
 #[derive(Clone, Copy)]
-enum Preference {
+enum Preference<'a> {
     /// As the profile says, degraded ones last.
-    Profile(GpuOrder),
+    Profile(GpuChoice<'a>),
     /// Those with room for the most tasks.
     MostRoom,
 }
@@ -151,44 +205,40 @@ enum Preference {
 fn take_gpus(
     demand: &Demand,
     gpus: &GpuDemand,
-    preference: Preference,
+    preference: Preference<'_>,
     row: &Row,
     status: &NodeStatus,
 ) -> Option<SmallVec<[GpuClaim; 8]>> {
     let needed = row.gpus_per_task(demand) as usize;
     let shape = row.shape;
-    let ram_left = status.ram_free(shape).saturating_sub(demand.task.ram);
-    let mut found: SmallVec<[(bool, u64, GpuClaim); 8]> = SmallVec::new();
-    for index in (0..shape.gpus.len()).filter(|index| is_candidate(gpus, row, *index)) {
-        if let Some(claim) = claim_on(gpus, shape, status, index, ram_left) {
-            let memory = status.gpu_memory_free(shape, index).get();
-            let time = u64::from(status.gpu_share_free(index).get());
-            let room = match gpus.take {
-                GpuTake::Whole => 0,
-                GpuTake::Share(_) => time,
-                GpuTake::Memory(_) => memory,
-            };
-            let degraded = status.gpus[index].state == GpuState::Degraded;
-            found.push(match preference {
-                Preference::Profile(GpuOrder::First) => (degraded, 0, claim),
-                Preference::Profile(GpuOrder::Tightest) => (degraded, room, claim),
-                Preference::Profile(GpuOrder::Emptiest) => (degraded, u64::MAX - room, claim),
-                Preference::MostRoom => {
-                    let by_time = time.checked_div(u64::from(claim.share.get())).unwrap_or(u64::MAX);
-                    let by_memory = memory.checked_div(claim.memory.get()).unwrap_or(u64::MAX);
-                    // Twice the tasks, so that of equal room the degraded one comes last.
-                    let tasks = by_time.min(by_memory).min(u64::MAX / 4);
-                    (false, u64::MAX - 2 * tasks + u64::from(degraded), claim)
-                }
-            });
-        }
-    }
+    let found = claims_with_room(demand, gpus, row, status);
     if found.len() < needed {
         return None;
     }
-    found.sort_unstable_by_key(|(degraded, key, claim)| (*degraded, *key, claim.index));
-    let mut taken: SmallVec<[GpuClaim; 8]> = found.iter().take(needed).map(|(_, _, claim)| *claim).collect();
+    let degraded = |claim: &GpuClaim| status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
+    let mut ranked: SmallVec<[(bool, u64, GpuClaim); 8]> = match preference {
+        Preference::Profile(choice) => {
+            let keys = choice.keys(demand, row, &found);
+            found.iter().zip(keys).map(|((claim, _), key)| (degraded(claim), key, *claim)).collect()
+        }
+        Preference::MostRoom => {
+            let key = |claim: &GpuClaim| {
+                let index = usize::from(claim.index);
+                let time = u64::from(status.gpu_share_free(index).get());
+                let memory = status.gpu_memory_free(shape, index).get();
+                let by_time = time.checked_div(u64::from(claim.share.get())).unwrap_or(u64::MAX);
+                let by_memory = memory.checked_div(claim.memory.get()).unwrap_or(u64::MAX);
+                // Twice the tasks, so that of equal room the degraded one comes last.
+                let tasks = by_time.min(by_memory).min(u64::MAX / 4);
+                u64::MAX - 2 * tasks + u64::from(degraded(claim))
+            };
+            found.iter().map(|(claim, _)| (false, key(claim), *claim)).collect()
+        }
+    };
+    ranked.sort_unstable_by_key(|(degraded, key, claim)| (*degraded, *key, claim.index));
+    let mut taken: SmallVec<[GpuClaim; 8]> = ranked.iter().take(needed).map(|(_, _, claim)| *claim).collect();
     // GPUs that are a part of RAM draw on one pool together.
+    let ram_left = status.ram_free(shape).saturating_sub(demand.task.ram);
     let unified: Bytes =
         taken.iter().filter(|claim| shape.gpus[usize::from(claim.index)].unified).map(|claim| claim.memory).sum();
     if unified > ram_left {
@@ -196,6 +246,31 @@ fn take_gpus(
     }
     taken.sort_unstable_by_key(|claim| claim.index);
     Some(taken)
+}
+
+/// What one task could claim of each GPU that has room for it, lowest index first.
+pub fn claimable(demand: &Demand, row: &Row) -> SmallVec<[GpuClaim; 8]> {
+    let Some(gpus) = &demand.task.gpus else { return SmallVec::new() };
+    claims_with_room(demand, gpus, row, row.status).into_iter().map(|(claim, _)| claim).collect()
+}
+
+/// Likewise, each with how much of what it takes is free: thousandths or bytes; nothing where it takes all.
+fn claims_with_room(
+    demand: &Demand,
+    gpus: &GpuDemand,
+    row: &Row,
+    status: &NodeStatus,
+) -> SmallVec<[(GpuClaim, u64); 8]> {
+    let shape = row.shape;
+    let ram_left = status.ram_free(shape).saturating_sub(demand.task.ram);
+    let room = |index: usize| match gpus.take {
+        GpuTake::Whole => 0,
+        GpuTake::Share(_) => u64::from(status.gpu_share_free(index).get()),
+        GpuTake::Memory(_) => status.gpu_memory_free(shape, index).get(),
+    };
+    let candidates = (0..shape.gpus.len()).filter(|index| is_candidate(gpus, row, *index));
+    let claim = |index| claim_on(gpus, shape, status, index, ram_left).map(|claim| (claim, room(index)));
+    candidates.filter_map(claim).collect()
 }
 
 /// Of the right type and size, and picked if GPUs were picked.

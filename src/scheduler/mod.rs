@@ -4,26 +4,35 @@
 //! one node) to a slice of verdicts. Automatic placement and a pick by hand go through the same stages. Reads a fleet and
 //! must never change it, and never asks what time it is.
 
+mod consolidate;
 mod decide;
 pub mod deployment;
+mod draw;
 mod examine;
 mod filter;
 mod fit;
+mod fragment;
+mod memo;
 pub mod offers;
 mod options;
 mod queue;
+mod ranking;
 mod row;
 mod scorer;
 mod select;
+mod target;
 
 pub use decide::{Candidate, Decision, decide, decide_for, ever_fits, still_fits};
 pub use deployment::{Asking, DeploymentOptions};
+pub use draw::Draw;
 pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use options::{
-    Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName,
-    WeightedScorer,
+    Backfill, Discipline, Exemption, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits, OrderKey,
+    SchedulerOptions, ScorerName, Ties, Unfit, WeightedScorer,
 };
-pub use queue::{QueueKey, WaitQueue};
+pub use queue::{Entry, QueueKey, WaitQueue};
+pub use ranking::{Caching, Rankings};
 pub use row::{Grouping, Row};
 pub use select::{Selectable, is_pick_selectable, on_gpu, on_node, select};
+pub use target::{Target, TargetShape, TaskShape};

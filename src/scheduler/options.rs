@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deployment::DeploymentOptions;
 use super::offers::OfferOptions;
+use super::target::Target;
 
 /// The scheduler's part of a profile. Each list is run in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,15 +13,43 @@ pub struct SchedulerOptions {
     /// Sort keys of the queue; the last is always the order of submission.
     pub order: Vec<OrderKey>,
     pub discipline: Discipline,
+    /// Whether all wait in one line.
+    pub lines: Lines,
+    /// Who may pass the head of the queue after all.
+    pub backfill: Backfill,
     pub filters: Vec<FilterStage>,
     /// Added up with their weights; with none, the first node in order of declaration wins.
     pub scorers: Vec<WeightedScorer>,
+    /// Which of several nodes of the highest score is taken.
+    pub ties: Ties,
+    pub gangs: GangPlaces,
     pub gpus: GpuOrder,
     pub never_fits: NeverFits,
     /// For jobs that require instances of fleets.
     pub offers: OfferOptions,
+    pub unfit: Unfit,
+    /// What is expected to come, for scorers that look ahead. Where a profile leaves it out, it is that of the workload
+    /// that is rehearsed: see [`Target::of`].
+    #[serde(default, skip_serializing_if = "Target::is_empty")]
+    pub target: Target,
     /// How replicas of models are placed: by stages of their own.
     pub deployments: DeploymentOptions,
+}
+
+impl SchedulerOptions {
+    /// Whether a stage looks at what is expected to come.
+    pub fn needs_target(&self) -> bool {
+        self.gpus == GpuOrder::LeastFragmentation || self.has_scorer(ScorerName::Fgd)
+    }
+
+    /// Whether a stage looks at what kinds of tasks hold a node's GPUs.
+    pub fn needs_kinds(&self) -> bool {
+        self.has_scorer(ScorerName::GpuClustering)
+    }
+
+    fn has_scorer(&self, name: ScorerName) -> bool {
+        self.scorers.iter().any(|scorer| scorer.stage == name)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +59,27 @@ pub enum OrderKey {
     Priority,
     /// Earlier submission first.
     Submitted,
+    /// Shorter by its estimate first; without one last (shortest job first).
+    Estimate,
+    /// Fewer tasks first (smallest job first).
+    Tasks,
+    /// F1: log10(estimate) * tasks + 870 * log10(submission), both in seconds (Carastan-Santos and de Camargo, *Obtaining
+    /// Dynamic Scheduling Policies with Simulation and Machine Learning*, SC 2017). Submission is the time itself, so an
+    /// order by it depends on where a trace has its zero.
+    F1,
+    /// WFP3: -(waited / estimate)^3 * tasks (Tang and others, *Fault-aware, utility-based job scheduling on Blue Gene/P
+    /// systems*, Cluster 2009). What was waited grows, so the order is taken anew with each look.
+    Wfp3,
+    /// UNICEF: -waited / (log2(tasks) * estimate) (the same paper); of one task, which has no logarithm, log2(2). Likewise
+    /// taken anew.
+    Unicef,
+    /// What RLScheduler (cd433e3) calls WFP3: -(w / estimate)^3 * tasks, where w is not the time waited, as it is meant
+    /// to be (Tang and others, *Fault-aware, utility-based job scheduling on Blue Gene/P systems*, Cluster 2009), but
+    /// -1 - submission: the time of its start less that of its submission, and a job that waits starts at -1.
+    Wfp3Rlscheduler,
+    /// What RLScheduler (cd433e3) calls UNICEF: -w / (log2(tasks) * estimate), with the same w, and 1e-15 added to it and
+    /// to the tasks.
+    UnicefRlscheduler,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +87,9 @@ pub enum OrderKey {
 pub enum Discipline {
     /// Nobody passes the head of the queue.
     Strict,
+    /// Likewise, and whoever was looked at first and did not fit stays the head until it does, even if somebody comes whom
+    /// the order would put before it.
+    Committed,
     /// Who does not fit is passed over.
     Skipping,
 }
@@ -92,6 +145,17 @@ pub enum ScorerName {
     Pack,
     /// The node whose resources are taken least, in the mean over CPU, RAM and GPUs.
     Spread,
+    /// Fragmentation gradient descent: the node whose GPUs become useless for the target workload least
+    /// ([`super::fragment`]).
+    Fgd,
+    /// Least CPU and GPU left, as Kubernetes' simulator for openb has it ([`super::scorer`] on these four).
+    BestFitOpenb,
+    /// GPUs in use first, then free ones of nodes in use.
+    GpuPacking,
+    /// Nodes that hold tasks of the same number of GPUs.
+    GpuClustering,
+    /// The smallest product of what is asked and what is free.
+    DotProduct,
     /// The node that can be relied on most: whose heartbeat is on time, that has been ready throughout, whose GPUs are
     /// sound.
     Readiness,
@@ -110,6 +174,11 @@ impl ScorerName {
             ScorerName::BestFit => "best_fit",
             ScorerName::Pack => "pack",
             ScorerName::Spread => "spread",
+            ScorerName::Fgd => "fgd",
+            ScorerName::BestFitOpenb => "best_fit_openb",
+            ScorerName::GpuPacking => "gpu_packing",
+            ScorerName::GpuClustering => "gpu_clustering",
+            ScorerName::DotProduct => "dot_product",
             ScorerName::Readiness => "readiness",
         }
     }
@@ -132,6 +201,10 @@ pub enum GpuOrder {
     Tightest,
     /// Most free share or memory, then lowest index.
     Emptiest,
+    /// For a part of one GPU, the one whose taking fragments the node least, then lowest index; else the lowest index.
+    LeastFragmentation,
+    /// Any, each as likely as the others.
+    Random,
 }
 
 /// What becomes of a job that would not fit on the fleet as declared, were it empty and whole.
@@ -140,4 +213,70 @@ pub enum GpuOrder {
 pub enum NeverFits {
     End,
     Wait,
+}
+
+/// Which of several nodes of the highest score is taken. Where there are no scorers, all nodes have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ties {
+    /// The first in order of declaration.
+    First,
+    /// Any, each as likely as the others. A gang takes the first.
+    Random,
+}
+
+impl OrderKey {
+    /// Whether two that wait may change places.
+    pub fn moves(self) -> bool {
+        matches!(self, OrderKey::Wfp3 | OrderKey::Unicef)
+    }
+}
+
+/// Who may pass the head of a strict or committed queue. The head's *reservation* is the first time at which it would
+/// fit if everything that runs ended by its estimate; what has none is taken never to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backfill {
+    None,
+    /// EASY (Lifka, *The ANL/IBM SP Scheduling System*, JSSPP 1995): in the order of the queue, who fits now and does not
+    /// put off the reservation, because it ends by then or because the head fits beside it then. Reserved anew with
+    /// each look.
+    Easy,
+    /// Everyone who waits has a reservation that those before it in the queue leave free for its whole estimate (Mu'alem
+    /// and Feitelson, *Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with
+    /// Backfilling*, TPDS 2001); who could begin now does. Reserved anew with each look, so that an early end moves
+    /// everyone up in the order of the queue.
+    Conservative,
+    /// RLScheduler's (cd433e3, `moveforward_for_resources_backfill_greedy`): in order of submission, whoever fits now and
+    /// ends *before* the reservation, which is made once, when the head is first refused. What would be free beside the
+    /// head is not used.
+    Rlscheduler,
+}
+
+/// Who waits behind whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lines {
+    One,
+    /// A line for each queue that jobs name, and one for those that name none; no line waits for another.
+    EachQueue,
+}
+
+/// On which nodes the tasks of a gang lie, where the demand leaves it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GangPlaces {
+    /// As the demand says: anywhere in the order of preference, spread, or packed.
+    Demand,
+    /// Helios' (`super::consolidate`).
+    Consolidate,
+}
+
+/// What becomes of a job that does not fit now, when it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unfit {
+    Wait,
+    /// It is refused and not looked at again, as simulators have it that only ask how full a cluster gets.
+    End,
 }

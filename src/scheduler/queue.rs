@@ -8,20 +8,47 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::options::{Discipline, OrderKey};
+use crate::units::{SimDuration, SimTime};
 
 /// The place of an entry in the queue. The sequence number of its submission makes it unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey {
     priority: Reverse<i32>,
+    /// Of each key of the order, a number that rises with it.
+    ranks: [u64; MOST_KEYS],
     submitted: u64,
     replica: u32,
+    /// The line it waits in, which is no part of its place.
+    line: u32,
+}
+
+/// Sort keys of one order, besides the priority.
+pub const MOST_KEYS: usize = 2;
+
+/// What an order can look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    pub priority: i32,
+    pub at: SimTime,
+    pub estimate: Option<SimDuration>,
+    pub tasks: u32,
+    /// Counts submissions.
+    pub submitted: u64,
+    /// The entry's own number, and what the queue gives back.
+    pub replica: u32,
+    pub line: u32,
 }
 
 impl QueueKey {
-    /// `submitted` counts submissions; `replica` is the entry's own number, and what the queue gives back.
-    pub fn new(order: &[OrderKey], priority: i32, submitted: u64, replica: u32) -> QueueKey {
-        let priority = if order.contains(&OrderKey::Priority) { priority } else { 0 };
-        QueueKey { priority: Reverse(priority), submitted, replica }
+    pub fn new(order: &[OrderKey], entry: Entry) -> QueueKey {
+        let Entry { submitted, replica, line, .. } = entry;
+        let priority = if order.contains(&OrderKey::Priority) { entry.priority } else { 0 };
+        let mut ranks = [0; MOST_KEYS];
+        let keys = order.iter().filter(|key| **key != OrderKey::Priority);
+        for (rank, key) in ranks.iter_mut().zip(keys) {
+            *rank = rank_of(*key, &entry);
+        }
+        QueueKey { priority: Reverse(priority), ranks, submitted, replica, line }
     }
 
     pub fn priority(self) -> Reverse<i32> {
@@ -31,6 +58,61 @@ impl QueueKey {
     pub fn replica(self) -> u32 {
         self.replica
     }
+
+    pub fn line(self) -> u32 {
+        self.line
+    }
+}
+
+fn rank_of(key: OrderKey, entry: &Entry) -> u64 {
+    let seconds = entry.at.as_nanos() as f64 / 1e9;
+    let estimate = entry.estimate.map_or(f64::INFINITY, SimDuration::as_secs_f64);
+    let tasks = f64::from(entry.tasks);
+    // A job that waits has not started, and RLScheduler's start time is -1 then.
+    let waited_as_there = -1.0 - seconds;
+    match key {
+        OrderKey::Priority => 0,
+        OrderKey::Submitted => entry.submitted,
+        // Their place is not known before they are looked at.
+        OrderKey::Wfp3 | OrderKey::Unicef => 0,
+        OrderKey::Estimate => entry.estimate.map_or(u64::MAX, SimDuration::as_nanos),
+        OrderKey::Tasks => u64::from(entry.tasks),
+        OrderKey::F1 => {
+            // Neither has a logarithm where it is nothing; the program takes a tenth of a second.
+            let positive = |value: f64| if value > 0.0 { value } else { 0.1 };
+            let (estimate, seconds) = (positive(estimate), positive(seconds));
+            ascending(libm::log10(estimate) * tasks + 870.0 * libm::log10(seconds))
+        }
+        OrderKey::Wfp3Rlscheduler => ascending(-libm::pow(waited_as_there / estimate, 3.0) * tasks),
+        OrderKey::UnicefRlscheduler => ascending(-(waited_as_there + 1e-15) / (libm::log2(tasks + 1e-15) * estimate)),
+    }
+}
+
+/// What moves two that wait past each other: less is earlier.
+fn moving_rank(key: OrderKey, entry: &Entry, now: SimTime) -> u64 {
+    let waited = now.since(entry.at).as_secs_f64();
+    let estimate = entry.estimate.map_or(f64::INFINITY, SimDuration::as_secs_f64);
+    let tasks = f64::from(entry.tasks);
+    match key {
+        OrderKey::Wfp3 => ascending(-libm::pow(waited / estimate, 3.0) * tasks),
+        OrderKey::Unicef => ascending(-waited / (libm::log2(tasks.max(2.0)) * estimate)),
+        OrderKey::Priority
+        | OrderKey::Submitted
+        | OrderKey::Estimate
+        | OrderKey::Tasks
+        | OrderKey::F1
+        | OrderKey::Wfp3Rlscheduler
+        | OrderKey::UnicefRlscheduler => 0,
+    }
+}
+
+/// The bits of a double, so that they rise with it; what is no number comes last.
+fn ascending(value: f64) -> u64 {
+    if value.is_nan() {
+        return u64::MAX;
+    }
+    let bits = (value + 0.0).to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -45,6 +127,13 @@ struct Group {
 pub struct WaitQueue {
     discipline: Discipline,
     all: BTreeSet<(QueueKey, u32)>,
+    /// The same, line by line: kept where nobody passes the head of one.
+    lines: BTreeMap<u32, BTreeSet<(QueueKey, u32)>>,
+    /// Of each line, who stays its head until it fits.
+    committed: BTreeMap<u32, (QueueKey, u32)>,
+    /// The key by which those that wait may change places, and what it looks at.
+    moving: Option<OrderKey>,
+    entries: BTreeMap<u32, Entry>,
     groups: BTreeMap<u32, Group>,
     /// Heads of the groups that may be judged.
     open: BTreeSet<(QueueKey, u32)>,
@@ -53,10 +142,14 @@ pub struct WaitQueue {
 }
 
 impl WaitQueue {
-    pub fn new(discipline: Discipline) -> WaitQueue {
+    pub fn new(discipline: Discipline, order: &[OrderKey]) -> WaitQueue {
         WaitQueue {
             discipline,
             all: BTreeSet::new(),
+            lines: BTreeMap::new(),
+            committed: BTreeMap::new(),
+            moving: order.iter().copied().find(|key| key.moves()),
+            entries: BTreeMap::new(),
             groups: BTreeMap::new(),
             open: BTreeSet::new(),
             refused: Vec::new(),
@@ -76,8 +169,37 @@ impl WaitQueue {
         self.all.iter().map(|(key, _)| *key)
     }
 
-    pub fn head(&self) -> Option<QueueKey> {
-        self.all.first().map(|(key, _)| *key)
+    /// The head of each line now, in order of the lines.
+    pub fn heads(&self, now: SimTime) -> impl Iterator<Item = (QueueKey, u32)> + '_ {
+        self.lines.keys().filter_map(move |line| self.head_of(*line, now))
+    }
+
+    fn head_of(&self, line: u32, now: SimTime) -> Option<(QueueKey, u32)> {
+        if let Some(head) = self.committed.get(&line) {
+            return Some(*head);
+        }
+        let waiting = self.lines.get(&line)?;
+        match self.moving {
+            None => waiting.first().copied(),
+            Some(key) => {
+                let rank = |entry: &&(QueueKey, u32)| {
+                    (entry.0.priority, moving_rank(key, &self.entries[&entry.0.replica], now), entry.0)
+                };
+                waiting.iter().min_by_key(rank).copied()
+            }
+        }
+    }
+
+    /// Whether somebody is before it in its line.
+    pub fn is_behind(&self, key: QueueKey, now: SimTime) -> bool {
+        self.head_of(key.line, now).is_none_or(|(head, _)| head != key)
+    }
+
+    /// It stays the head of its line, where the discipline is that.
+    pub fn commit(&mut self, key: QueueKey, demand: u32) {
+        if self.discipline == Discipline::Committed {
+            self.committed.insert(key.line, (key, demand));
+        }
     }
 
     /// Everyone of this demand, in order.
@@ -85,8 +207,19 @@ impl WaitQueue {
         self.groups.get(&demand).into_iter().flat_map(|group| group.waiting.iter().copied())
     }
 
-    pub fn insert(&mut self, key: QueueKey, demand: u32) {
+    /// `entry` is what the key was made of.
+    pub fn insert_entry(&mut self, key: QueueKey, demand: u32, entry: Entry) {
+        if self.moving.is_some() {
+            self.entries.insert(key.replica, entry);
+        }
+        self.insert(key, demand);
+    }
+
+    fn insert(&mut self, key: QueueKey, demand: u32) {
         self.all.insert((key, demand));
+        if self.discipline != Discipline::Skipping {
+            self.lines.entry(key.line).or_default().insert((key, demand));
+        }
         let group = self.groups.entry(demand).or_default();
         let old_head = group.waiting.first().copied();
         group.waiting.insert(key);
@@ -98,6 +231,16 @@ impl WaitQueue {
 
     pub fn remove(&mut self, key: QueueKey, demand: u32) {
         self.all.remove(&(key, demand));
+        self.entries.remove(&key.replica);
+        if self.committed.get(&key.line).is_some_and(|(head, _)| *head == key) {
+            self.committed.remove(&key.line);
+        }
+        if let Some(line) = self.lines.get_mut(&key.line) {
+            line.remove(&(key, demand));
+            if line.is_empty() {
+                self.lines.remove(&key.line);
+            }
+        }
         let Some(group) = self.groups.get_mut(&demand) else { return };
         let was_head = group.waiting.first() == Some(&key);
         group.waiting.remove(&key);
@@ -115,14 +258,14 @@ impl WaitQueue {
         }
     }
 
-    /// The next entry to judge, with its demand, given how far the fleet has grown.
-    pub fn next(&mut self, growth: u64) -> Option<(QueueKey, u32)> {
+    /// The next entry to judge now, with its demand, given how far the fleet has grown.
+    pub fn next(&mut self, growth: u64, now: SimTime) -> Option<(QueueKey, u32)> {
         self.reopen(growth);
         match self.discipline {
             Discipline::Skipping => self.open.first().copied(),
-            Discipline::Strict => {
-                let head = self.all.first().copied()?;
-                (self.groups[&head.1].refused_at.is_none()).then_some(head)
+            Discipline::Strict | Discipline::Committed => {
+                let heads = self.lines.keys().filter_map(|line| self.head_of(*line, now));
+                heads.filter(|(_, demand)| self.groups[demand].refused_at.is_none()).min()
             }
         }
     }

@@ -35,6 +35,16 @@ enum Members<'a> {
     Node(NodeId),
 }
 
+impl<'a> Row<'a> {
+    /// The same nodes, if they stood so.
+    pub fn as_if<'b>(&self, status: &'b NodeStatus) -> Row<'b>
+    where
+        'a: 'b,
+    {
+        Row { status, ..self.clone() }
+    }
+}
+
 impl Row<'_> {
     /// The lowest id.
     pub fn first(&self) -> NodeId {
@@ -121,6 +131,13 @@ pub fn ideal_rows<'a>(fleet: &'a Fleet, demand: &Demand) -> Vec<Row<'a>> {
     }
 }
 
+impl ShapeGroup {
+    /// All its nodes, ready and empty.
+    pub(super) fn row(&self) -> Row<'_> {
+        ideal_row(self, self.first, self.count)
+    }
+}
+
 fn ideal_row(group: &ShapeGroup, first: NodeId, count: u32) -> Row<'_> {
     let members = Members::Node(first);
     Row { shape: &group.shape, status: &group.idle, picked: true, gpus: None, count, members }
@@ -128,6 +145,11 @@ fn ideal_row(group: &ShapeGroup, first: NodeId, count: u32) -> Row<'_> {
 
 fn gpus_on(pick: &Pick, node: NodeId) -> Option<SmallVec<[u16; 8]>> {
     pick.gpus_on(node).map(SmallVec::from_vec)
+}
+
+/// A class that has members, for a demand that picks nothing.
+pub fn row_of_class(class: &Class) -> Row<'_> {
+    class_row(class, class.len(), true)
 }
 
 fn class_row(class: &Class, count: usize, picked: bool) -> Row<'_> {

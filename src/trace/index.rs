@@ -59,6 +59,11 @@ pub struct TraceFile {
 pub enum Format {
     Swf,
     Openb,
+    /// HeliosArtifact's cluster log.
+    Helios,
+    /// Philly as the Pollux artifact has it.
+    Philly,
+    Tiresias,
     /// Archives with a table of the GPU use of pods in them.
     Genai,
 }

@@ -1,15 +1,19 @@
 //! A trace by name: found, read and checked in one passage over its file.
 
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read};
+use std::path::Path;
 
 use super::error::TraceError;
 use super::genai;
+use super::helios;
 use super::index::{Format, Index};
 use super::locate::{Located, Roots, locate};
 use super::openb;
 use super::row::{NodeTrace, TaskTrace};
 use super::sum::Summing;
 use super::swf;
+use super::text;
+use super::tiresias;
 use crate::workload::Series;
 
 const BUFFER_BYTES: usize = 128 * 1024;
@@ -21,6 +25,9 @@ pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
     checked(name, &located, |input| match entry.format {
         Format::Swf => swf::read(&located.path, input),
         Format::Openb => openb::read_tasks_from(&located.path, input),
+        Format::Helios => helios::read_tasks_from(&located.path, input),
+        Format::Philly => helios::read_philly_from(&located.path, input),
+        Format::Tiresias => tiresias::read_tasks_from(&located.path, input),
         Format::Genai => Err(TraceError::NoTasks { trace: name.to_string() }),
     })
 }
@@ -32,7 +39,36 @@ pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
     checked(name, &located, |input| match entry.format {
         Format::Swf | Format::Genai => Err(TraceError::NoNodes { trace: name.to_string() }),
         Format::Openb => openb::read_nodes_from(&located.path, input),
+        Format::Helios | Format::Philly => helios::read_nodes_from(&located.path, input),
+        Format::Tiresias => tiresias::read_nodes_from(&located.path, input),
     })
+}
+
+/// The tasks of a file of this format, wherever it is.
+pub fn read_tasks(format: Format, path: &Path) -> Result<TaskTrace, TraceError> {
+    match format {
+        Format::Swf => swf::read_file(path),
+        Format::Openb => openb::read_tasks(path),
+        Format::Helios => helios::read_tasks(path),
+        Format::Philly => helios::read_philly(path),
+        Format::Tiresias => tiresias::read_tasks(path),
+        Format::Genai => Err(TraceError::NoTasks { trace: path.display().to_string() }),
+    }
+}
+
+/// The nodes of a file of this format, wherever it is.
+pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> {
+    match format {
+        Format::Swf | Format::Genai => Err(TraceError::NoNodes { trace: path.display().to_string() }),
+        Format::Openb => openb::read_nodes(path),
+        Format::Helios | Format::Philly => helios::read_nodes(path),
+        Format::Tiresias => tiresias::read_nodes(path),
+    }
+}
+
+/// The bytes of a file, uncompressed if it is compressed.
+pub fn open_file(path: &Path) -> Result<Box<dyn Read>, TraceError> {
+    text::open(path)
 }
 
 /// What the GPUs of the trace `name` did, each by its name and in the order of these; refused if a sum is not the index's.
@@ -77,7 +113,7 @@ fn checked<T>(
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Floor 6. Public traces: what they recorded, where they are, and how they are brought here.
 //!
-//! Owns the readers of trace formats ([`swf`], [`openb`]), the rows they yield ([`TraceTask`], [`TraceNode`]), the
+//! Owns the readers of trace formats ([`swf`], [`openb`], [`helios`], [`tiresias`]), the rows they yield ([`TraceTask`], [`TraceNode`]), the
 //! [`Tally`] of what was odd in them, the [`Index`] of known traces, the places where their files are looked for and
 //! the bringing of a file from its public address. Knows nothing of the simulator: a row says what was recorded, and
 //! what becomes of it is decided by whoever reads it.
@@ -12,14 +12,16 @@
 //! | --- | --- |
 //! | a trace by name, checked | [`load_tasks`], [`load_nodes`] |
 //! | what GPUs did | [`load_usage`], [`read_usage_csv`] |
-//! | a file by path | [`swf::read_file`], [`openb::read_tasks`], [`openb::read_nodes`] |
+//! | a file by path | [`read_tasks`], [`read_nodes`], [`swf::read_file`], [`openb::read_tasks`], [`openb::read_nodes`] |
 //! | one row at a time | [`swf::SwfReader`], [`openb::PodReader`], [`openb::NodeReader`] |
 //! | `dryrack trace get`, `verify`, `list` | [`get`], [`verify`], [`list`] |
 
+mod date;
 mod decimal;
 mod error;
 mod fetch;
 mod genai;
+pub mod helios;
 mod index;
 mod load;
 mod locate;
@@ -27,14 +29,17 @@ pub mod openb;
 mod row;
 mod sum;
 pub mod swf;
+mod table;
 mod tally;
 mod text;
+pub mod tiresias;
 mod usage_csv;
 
+pub use date::parse as parse_date;
 pub use error::TraceError;
 pub use fetch::{Got, GotFile, How, get};
 pub use index::{Format, Holds, Index, TraceEntry, TraceFile};
-pub use load::{load_nodes, load_tasks, load_usage};
+pub use load::{load_nodes, load_tasks, load_usage, open_file, read_nodes, read_tasks};
 pub use locate::{Checked, FileCheck, FileState, Listed, Located, Roots, list, locate, verify};
 pub use row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
 pub use swf::SwfHeader;

@@ -9,10 +9,11 @@ use std::path::Path;
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 
 use super::decimal::NotDecimal;
-use super::error::{Faults, TraceError, nearest};
+use super::error::TraceError;
 use super::row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
+use super::table::{Table, gather};
 use super::tally::{Oddity, Tally};
-use super::text::{Lines, Span, open_lines, quoted};
+use super::text::{Lines, Span, open_lines};
 
 const NODE_COLUMNS: [&str; 5] = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
 const POD_COLUMNS: [&str; 11] = [
@@ -53,18 +54,6 @@ pub fn read_nodes_from(file: &Path, input: impl BufRead) -> Result<NodeTrace, Tr
     Ok(NodeTrace { nodes })
 }
 
-fn gather<T>(file: &Path, rows: impl Iterator<Item = Result<T, TraceError>>) -> Result<Vec<T>, TraceError> {
-    let mut whole = Vec::new();
-    let mut faults = Faults::default();
-    for row in rows {
-        match row {
-            Ok(row) => whole.push(row),
-            Err(fault) => faults.push(fault),
-        }
-    }
-    if faults.is_empty() { Ok(whole) } else { Err(TraceError::from_faults(file, faults)) }
-}
-
 /// The nodes of a list in its own order, one in memory at a time; the error of one row does not end it.
 pub struct NodeReader<R> {
     table: Table<R, { NODE_COLUMNS.len() }>,
@@ -95,6 +84,8 @@ impl<R: BufRead> NodeReader<R> {
             ram: mebibytes(lines, ram)?,
             gpus: lines.whole(gpus, "a number of GPUs")?,
             gpu_model: model,
+            virtual_cluster: None,
+            switch: None,
         })
     }
 }
@@ -201,6 +192,7 @@ impl<R: BufRead> PodReader<R> {
             executable: None,
             queue: None,
             partition: None,
+            virtual_cluster: None,
             qos,
         }))
     }
@@ -312,96 +304,6 @@ fn instant<R: BufRead>(lines: &Lines<R>, field: &Span, expected: &str) -> Result
     value.as_billionths().map(SimTime::from_nanos).ok_or_else(|| lines.wrong(field, expected, why))
 }
 
-/// A CSV file whose `N` columns are known by name.
-struct Table<R, const N: usize> {
-    lines: Lines<R>,
-    /// For each place in the file's rows, the place of that column in the caller's order.
-    order: [usize; N],
-    /// The fields of the current row in the caller's order.
-    fields: [Span; N],
-}
-
-impl<R: BufRead, const N: usize> Table<R, N> {
-    fn new(file: &Path, input: R, columns: [&'static str; N]) -> Result<Table<R, N>, TraceError> {
-        let mut lines = Lines::new(file, input);
-        let mut order = [0; N];
-        let mut seen = [false; N];
-        let mut faults = Faults::default();
-        // A file without a line is one in which every column is missing.
-        lines.advance()?;
-        let valid = columns.join(", ");
-        for (place, span) in split(lines.bytes()).enumerate() {
-            let name = span.of(lines.bytes()).trim_ascii();
-            match columns.iter().position(|column| column.as_bytes() == name) {
-                Some(known) if seen[known] => {
-                    faults.push(lines.malformed(span.start, "each column once", &quoted(name)));
-                }
-                Some(known) => {
-                    seen[known] = true;
-                    // With each column once and none unknown, no place is beyond the last.
-                    if let Some(entry) = order.get_mut(place) {
-                        *entry = known;
-                    }
-                }
-                None if lines.bytes().is_empty() => {}
-                None => {
-                    let name = String::from_utf8_lossy(name).into_owned();
-                    faults.push(TraceError::UnknownColumn {
-                        file: file.to_path_buf(),
-                        line: lines.number(),
-                        column: span.start as u64 + 1,
-                        nearest: nearest(&name, columns),
-                        name,
-                        valid: valid.clone(),
-                    });
-                }
-            }
-        }
-        for (column, _) in columns.iter().zip(seen).filter(|(_, seen)| !seen) {
-            let (file, line, name) = (file.to_path_buf(), lines.number(), column.to_string());
-            faults.push(TraceError::MissingColumn { file, line, name, valid: valid.clone() });
-        }
-        match faults.is_empty() {
-            true => Ok(Table { lines, order, fields: [Span::default(); N] }),
-            false => Err(TraceError::from_faults(file, faults)),
-        }
-    }
-
-    /// Moves to the next row that is not empty.
-    fn advance(&mut self) -> Result<bool, TraceError> {
-        while self.lines.advance()? {
-            let line = self.lines.bytes();
-            if line.is_empty() {
-                continue;
-            }
-            let mut count = 0;
-            for span in split(line) {
-                match self.order.get(count) {
-                    Some(known) => self.fields[*known] = span,
-                    None => return Err(self.lines.malformed(span.start, format!("{N} fields"), "a further one")),
-                }
-                count += 1;
-            }
-            if count < N {
-                let found = format!("the end of the line after {count}");
-                return Err(self.lines.malformed(line.len(), format!("{N} fields"), &found));
-            }
-            return Ok(true);
-        }
-        Ok(false)
-    }
-}
-
-/// The fields of a line between its commas; one empty field where the line is empty.
-fn split(line: &[u8]) -> impl Iterator<Item = Span> + '_ {
-    let mut start = 0;
-    line.split(|byte| *byte == b',').map(move |field| {
-        let span = Span { start, end: start + field.len() };
-        start = span.end + 1;
-        span
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -478,6 +380,8 @@ mod tests {
             ram: Bytes::from_gib(1),
             gpus,
             gpu_model: model.map(str::to_string),
+            virtual_cluster: None,
+            switch: None,
         };
         assert_eq!(trace.nodes, [node("n1", 96_000, 8, Some("G2")), node("n2", 500, 0, None)]);
     }

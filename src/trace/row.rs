@@ -13,6 +13,9 @@ pub struct TraceNode {
     pub ram: Bytes,
     pub gpus: u32,
     pub gpu_model: Option<String>,
+    /// The part of the cluster that it belongs to, which is scheduled apart from the others.
+    pub virtual_cluster: Option<String>,
+    pub switch: Option<String>,
 }
 
 /// One recorded piece of work. `None`, or an empty list, is what the trace does not say.
@@ -51,8 +54,41 @@ pub struct TraceTask {
     pub executable: Option<u64>,
     pub queue: Option<u32>,
     pub partition: Option<u32>,
+    /// The part of the cluster that it was sent to, which is scheduled apart from the others.
+    pub virtual_cluster: Option<String>,
     /// Kubernetes' class of service as the trace names it: `LS`, `BE`, `Burstable`, `Guaranteed`.
     pub qos: Option<String>,
+}
+
+impl TraceTask {
+    /// Of which nothing more is known yet than when it came and how long it ran.
+    pub(super) fn new(name: String, line: u64, submit: SimTime, run: SimDuration) -> TraceTask {
+        TraceTask {
+            name,
+            line,
+            submit,
+            run,
+            run_basis: RunBasis::Executed,
+            recorded_wait: None,
+            estimate: None,
+            processors: None,
+            cpu: None,
+            ram: None,
+            gpus: None,
+            gpu_share: None,
+            gpu_models: Vec::new(),
+            cpu_time_used: None,
+            ram_used: None,
+            outcome: None,
+            user: None,
+            group: None,
+            executable: None,
+            queue: None,
+            partition: None,
+            virtual_cluster: None,
+            qos: None,
+        }
+    }
 }
 
 /// What [`TraceTask::run`] measures.

@@ -198,6 +198,7 @@ impl<R: BufRead> SwfReader<R> {
             executable,
             queue,
             partition,
+            virtual_cluster: None,
             qos: None,
         };
         self.keep(submit, job, is_part, odd);

@@ -9,6 +9,7 @@ mod diagnostics;
 mod fit;
 mod fuzzed;
 mod grammar;
+mod literature;
 mod mistakes;
 mod offers;
 mod openb;
@@ -34,6 +35,8 @@ enum Needs {
     Data,
     /// To be asked for: by a filter that names `slow`.
     Time,
+    /// Both.
+    DataAndTime,
     /// The checker of XML that libxml2 comes with.
     Xmllint,
 }
@@ -200,6 +203,12 @@ fn main() {
     for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL).chain(traced::ALL) {
         trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
     }
+    for (name, test) in literature::FAST {
+        trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
+    }
+    for (name, test) in literature::SLOW {
+        trials.push(trial(name, Needs::DataAndTime, move || test(&data().expect("it is here")).expect(name)));
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
@@ -207,7 +216,8 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
     let is_here = match needs {
         Needs::Nothing => true,
         Needs::Data => data().is_some(),
-        Needs::Time => std::env::args().any(|typed| typed.contains("slow")),
+        Needs::Time => is_slow_wanted(),
+        Needs::DataAndTime => is_slow_wanted() && data().is_some(),
         Needs::Xmllint => runner::xmllint_is_here(),
     };
     // Where the data must be there, its absence is a failure rather than a gap nobody sees.
@@ -222,6 +232,10 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Ok(())
     };
     Trial::test(name, runner).with_ignored_flag(!is_here && !is_required)
+}
+
+fn is_slow_wanted() -> bool {
+    std::env::args().any(|typed| typed.contains("slow"))
 }
 
 /// The folder of traces and recorded decisions.

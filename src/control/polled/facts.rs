@@ -14,8 +14,10 @@ impl Control {
     /// The first so many replicas are the masters; the workers follow, those of the first replica first.
     pub(in crate::control) fn submit_run(&mut self, job: JobId, spec: &Arc<JobSpec>, demand: u32, refused: bool) {
         let first = self.replicas.len() as ReplicaIndex;
+        let line = self.line_of(spec.queue.as_ref());
         self.jobs.push(JobRecord {
             spec: Arc::clone(spec),
+            line,
             demand,
             first,
             added: Vec::new(),

@@ -82,7 +82,7 @@ impl Control {
             let examination = examine(&self.profile.scheduler, &demand, &self.fleet);
             self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
         }
-        let asking = self.asking(replica.job);
+        let asking = self.asking(replica.run());
         match decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
             Decision::Refuse { refusal, reasons } => {

@@ -156,7 +156,7 @@ impl Control {
             placement.claims().iter().for_each(|claim| self.fleet.release_of(*run, claim));
         }
         self.look_at(entry.replica, entry.demand);
-        let asking = self.asking(entry.run.job);
+        let asking = self.asking(entry.run);
         let decision = decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1);
         if let Some((run, placement)) = &own {
             self.hold_placement(*run, demand.deployment.as_deref(), placement);

@@ -15,6 +15,7 @@ use crate::event::Refusal;
 use crate::fleet::{Fleet, GpuClaim, GpuKind, ModelKey, NodeClaim, Placement, Serving};
 use crate::ids::{JobId, NodeId};
 use crate::scheduler::decide::{Candidate as Placeable, Decision};
+use crate::scheduler::draw::Draw;
 use crate::units::{Bytes, GpuShare, MilliCpu, Score};
 use crate::workload::{Demand, Deployment, Pick, Strategy};
 
@@ -25,11 +26,13 @@ pub struct Asking {
     pub job: Option<JobId>,
     /// How many replicas it has in all.
     pub replicas: u32,
+    /// What it draws, where the options leave something to chance.
+    pub draw: Draw,
 }
 
 impl Asking {
     /// Nobody yet: an evaluation before deployment, of one replica.
-    pub const NOBODY: Asking = Asking { job: None, replicas: 1 };
+    pub const NOBODY: Asking = Asking { job: None, replicas: 1, draw: Draw::NONE };
 
     /// By which a job's instances are known to be of one model.
     pub fn key(job: JobId) -> ModelKey {

@@ -43,23 +43,24 @@ pub fn readiness(row: &Row) -> Verdict {
 
 /// Runs one filter over the rows that are still fit.
 pub fn apply(stage: &FilterStage, order: GpuOrder, demand: &Demand, rows: &[Row], verdicts: &mut [Verdict]) {
-    if stage.unless.is_some_and(|exemption| is_exempt(exemption, demand)) {
-        return;
-    }
-    match stage.stage {
-        FilterName::Picked => judge_fit(rows, verdicts, |row| picked::judge(demand, row)),
-        FilterName::Labels => judge_fit(rows, verdicts, |row| labels::judge(demand, row)),
-        FilterName::Ready => judge_fit(rows, verdicts, ready::judge),
-        FilterName::Compatible => judge_fit(rows, verdicts, |row| compatible::judge(demand, row)),
-        FilterName::Resources => judge_fit(rows, verdicts, |row| resources::judge(demand, order, row)),
+    for (row, verdict) in rows.iter().zip(verdicts) {
+        if verdict.is_fit() {
+            *verdict = judge_one(stage, order, demand, row);
+        }
     }
 }
 
-fn judge_fit(rows: &[Row], verdicts: &mut [Verdict], mut judge: impl FnMut(&Row) -> Verdict) {
-    for (row, verdict) in rows.iter().zip(verdicts) {
-        if verdict.is_fit() {
-            *verdict = judge(row);
-        }
+/// One filter's answer for one row.
+pub fn judge_one(stage: &FilterStage, order: GpuOrder, demand: &Demand, row: &Row) -> Verdict {
+    if stage.unless.is_some_and(|exemption| is_exempt(exemption, demand)) {
+        return Verdict::Fit;
+    }
+    match stage.stage {
+        FilterName::Picked => picked::judge(demand, row),
+        FilterName::Labels => labels::judge(demand, row),
+        FilterName::Ready => ready::judge(row),
+        FilterName::Compatible => compatible::judge(demand, row),
+        FilterName::Resources => resources::judge(demand, order, row),
     }
 }
 

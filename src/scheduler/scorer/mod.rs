@@ -1,24 +1,37 @@
-//! Scorers: how good a node is for a demand, from 0 to 1. Computed of fractions in the written order, so the same on
+//! Scorers: how good a node is for a demand, from 0 to 1, or from 0 to 100 where that is how it was published. Computed of fractions in the written order, so the same on
 //! every machine. Scores that are equal on paper but come of different states may differ in their last bit, and are then
 //! different scores.
 
-use super::options::{ScorerName, WeightedScorer};
+mod openb;
+
+use super::fragment;
+use super::options::{SchedulerOptions, ScorerName};
 use super::row::Row;
 use crate::fleet::{GpuState, Largest, NodeStatus};
 use crate::units::{Bytes, Score};
 use crate::workload::{Demand, GpuTake};
 
 /// The weighted sum of all scorers; zero where there are none.
-pub fn total(scorers: &[WeightedScorer], largest: &Largest, demand: &Demand, row: &Row) -> Score {
-    let weighted = scorers.iter().map(|scorer| score(scorer.stage, largest, demand, row) * scorer.weight);
+pub fn total(options: &SchedulerOptions, largest: &Largest, demand: &Demand, row: &Row) -> Score {
+    total_by(options, |stage| score(options, stage, largest, demand, row))
+}
+
+/// Likewise, with the score of each stage from elsewhere.
+pub fn total_by(options: &SchedulerOptions, mut score: impl FnMut(ScorerName) -> Score) -> Score {
+    let weighted = options.scorers.iter().map(|scorer| score(scorer.stage) * scorer.weight);
     weighted.fold(Score::ZERO, |sum, part| sum + part)
 }
 
-pub fn score(scorer: ScorerName, largest: &Largest, demand: &Demand, row: &Row) -> Score {
+pub fn score(options: &SchedulerOptions, scorer: ScorerName, largest: &Largest, demand: &Demand, row: &Row) -> Score {
     Score::new(match scorer {
         ScorerName::BestFit => 1.0 - mean(&left_over(largest, demand, row)),
         ScorerName::Pack => mean(&taken_after(demand, row)),
         ScorerName::Spread => 1.0 - mean(&taken_after(demand, row)),
+        ScorerName::Fgd => f64::from(fragment::score(&options.target, demand, row)),
+        ScorerName::BestFitOpenb => openb::best_fit(demand, row),
+        ScorerName::GpuPacking => openb::packing(demand, row),
+        ScorerName::GpuClustering => openb::clustering(demand, row),
+        ScorerName::DotProduct => openb::dot_product(demand, row),
         ScorerName::Readiness => readiness(row.status),
     })
 }

@@ -29,6 +29,11 @@ pub fn score(scorer: ScorerName, demand: &Demand, fleet: &Fleet, id: NodeId) -> 
         ScorerName::BestFit => 1.0 - mean(&left_over(demand, fleet, id)),
         ScorerName::Pack => mean(&taken_after(demand, fleet, id)),
         ScorerName::Spread => 1.0 - mean(&taken_after(demand, fleet, id)),
+        ScorerName::Fgd
+        | ScorerName::BestFitOpenb
+        | ScorerName::GpuPacking
+        | ScorerName::GpuClustering
+        | ScorerName::DotProduct => unreachable!("not drawn here: what their programs published holds them"),
         ScorerName::Readiness => readiness(&fleet.node(id).status),
     }
 }
@@ -114,6 +119,7 @@ pub fn gpu_order(order: GpuOrder, demand: &Demand, fleet: &Fleet, id: NodeId, wo
             GpuOrder::First => 0,
             GpuOrder::Tightest => i128::from(free(*index)),
             GpuOrder::Emptiest => -i128::from(free(*index)),
+            GpuOrder::LeastFragmentation | GpuOrder::Random => unreachable!("not drawn here"),
         };
         (node.status.gpus[*index].state == GpuState::Degraded, key, *index)
     });

@@ -12,8 +12,8 @@ use dryrack::fleet::{
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
 use dryrack::scheduler::{
-    Discipline, Exemption, FilterName, FilterStage, GpuOrder, NeverFits, OrderKey, SchedulerOptions, ScorerName,
-    WeightedScorer,
+    Backfill, Discipline, Exemption, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits, OrderKey,
+    SchedulerOptions, ScorerName, Target, Ties, Unfit, WeightedScorer,
 };
 use dryrack::units::{Bytes, GpuShare, MilliCpu};
 use dryrack::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
@@ -34,8 +34,14 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         discipline: Discipline::Skipping,
         filters: FilterName::ALL.into_iter().map(stage).collect(),
         scorers: scorers.iter().map(|(stage, weight)| WeightedScorer { stage: *stage, weight: *weight }).collect(),
+        lines: Lines::One,
+        backfill: Backfill::None,
+        ties: Ties::First,
+        gangs: GangPlaces::Demand,
         gpus,
         never_fits: NeverFits::End,
+        unfit: Unfit::Wait,
+        target: Target::default(),
         offers: base_profile().scheduler.offers,
         // No model is served here.
         deployments: base_profile().scheduler.deployments,

@@ -1,0 +1,198 @@
+//! Backfilling: who passes the head of the queue because it does not put it off.
+//!
+//! The future is made of what is known: everything that runs ends when its estimate says, in order of these times, and
+//! gives back what it holds. Whether somebody fits then is asked of the scheduler itself, on a copy of the fleet as it
+//! would be; so a reservation is of places, not of numbers alone.
+
+use super::Control;
+use super::store::{ReplicaIndex, Wait};
+use crate::event::Phase;
+use crate::fleet::{Fleet, Placement};
+use crate::scheduler::{Backfill, Candidate, Decision, QueueKey, decide_for};
+use crate::units::SimTime;
+
+/// A placement until it ends.
+struct Held {
+    replica: ReplicaIndex,
+    until: SimTime,
+    placement: Placement,
+}
+
+/// What waits is placed from now, or from its reservation.
+struct Reserved {
+    from: SimTime,
+    until: SimTime,
+    placement: Placement,
+}
+
+impl Control {
+    /// Lets pass whoever may, after the head of the queue was refused.
+    pub(super) fn backfill(&mut self) {
+        match self.profile.scheduler.backfill {
+            Backfill::None => {}
+            Backfill::Easy => self.backfill_easy(),
+            Backfill::Conservative => self.backfill_conservative(),
+            Backfill::Rlscheduler => self.backfill_rlscheduler(),
+        }
+    }
+
+    /// The head and the others in the order of the queue.
+    fn head_and_rest(&self) -> Option<(ReplicaIndex, Vec<QueueKey>)> {
+        let (head, _) = self.queue.heads(self.now).next()?;
+        Some((head.replica(), self.queue.iter().filter(|key| *key != head).collect()))
+    }
+
+    fn backfill_rlscheduler(&mut self) {
+        let Some((head, mut rest)) = self.head_and_rest() else { return };
+        let reserved = match self.reservation {
+            Some((known, at)) if known == head => at,
+            _ => self.first_fit_time(head).unwrap_or(SimTime::MAX),
+        };
+        self.reservation = Some((head, reserved));
+        rest.sort_by_key(|key| key.replica());
+        for key in rest {
+            let ends = self.ends_if_started(key.replica(), self.now);
+            if ends < reserved
+                && let Some(candidate) = self.fits_now(key.replica())
+            {
+                self.start_past_head(key.replica(), candidate);
+            }
+        }
+    }
+
+    fn backfill_easy(&mut self) {
+        let Some((head, rest)) = self.head_and_rest() else { return };
+        let Some(mut reserved) = self.first_fit_time(head) else { return };
+        for key in rest {
+            let index = key.replica();
+            let Some(candidate) = self.fits_now(index) else { continue };
+            let harmless = self.ends_if_started(index, self.now) <= reserved || {
+                // It runs beyond the reservation, so the head must fit beside it then.
+                let mut fleet = self.fleet_at(reserved);
+                fleet.take(&candidate.placement);
+                self.judge_on(head, &fleet).is_some()
+            };
+            if harmless {
+                self.start_past_head(index, candidate);
+                reserved = self.first_fit_time(head).unwrap_or(reserved);
+            }
+        }
+    }
+
+    fn backfill_conservative(&mut self) {
+        let held = self.held_until();
+        let mut reserved: Vec<Reserved> = Vec::new();
+        for key in self.queue.iter().collect::<Vec<_>>() {
+            let index = key.replica();
+            let Some((from, candidate)) = self.first_gap(index, &held, &reserved) else { continue };
+            let until = self.ends_if_started(index, from);
+            reserved.push(Reserved { from, until, placement: candidate.placement.clone() });
+            if from == self.now {
+                self.start_past_head(index, candidate);
+            }
+        }
+    }
+
+    /// The first time from now at which it fits for as long as it is said to run, given what runs and what is reserved.
+    /// What was started in this very pass is among the reserved.
+    fn first_gap(&self, index: ReplicaIndex, held: &[Held], reserved: &[Reserved]) -> Option<(SimTime, Candidate)> {
+        let ends = held.iter().map(|held| held.until).chain(reserved.iter().map(|other| other.until));
+        let mut times: Vec<SimTime> = ends.filter(|at| *at > self.now && *at < SimTime::MAX).collect();
+        times.push(self.now);
+        times.sort_unstable();
+        times.dedup();
+        times.into_iter().find_map(|from| {
+            let until = self.ends_if_started(index, from);
+            let mut fleet = self.fleet_as_read(held, from);
+            for other in reserved.iter().filter(|other| other.from < until && other.until > from) {
+                fleet.take(&other.placement);
+            }
+            self.judge_on(index, &fleet).map(|candidate| (from, candidate))
+        })
+    }
+
+    /// When it would end by its estimate; without one, never.
+    fn ends_if_started(&self, index: ReplicaIndex, at: SimTime) -> SimTime {
+        let job = self.replicas[index as usize].job;
+        self.jobs[job.index()].spec.estimate.map_or(SimTime::MAX, |estimate| at.saturating_add(estimate))
+    }
+
+    /// What holds something, by when it ends.
+    fn held_until(&self) -> Vec<Held> {
+        let mut seen = std::collections::BTreeSet::new();
+        for node in &self.nodes {
+            seen.extend(node.runs.iter().copied());
+        }
+        let held = |index: ReplicaIndex| {
+            let replica = &self.replicas[index as usize];
+            let since = match replica.phase {
+                Phase::Running | Phase::Scheduled => replica.since,
+                Phase::Pending | Phase::Analysing | Phase::Preparing | Phase::Stopping | Phase::Ended => self.now,
+            };
+            let placement = replica.placement.clone().unwrap_or_default();
+            Held { replica: index, until: self.ends_if_started(index, since), placement }
+        };
+        let mut held: Vec<Held> = seen.into_iter().map(held).collect();
+        held.sort_by_key(|held| held.until);
+        held
+    }
+
+    /// The first time at which it fits, if what runs ends by its estimate and nobody else comes.
+    fn first_fit_time(&self, index: ReplicaIndex) -> Option<SimTime> {
+        let held = self.held_until();
+        let mut fleet = self.fleet.clone();
+        let mut rest = held.iter().peekable();
+        while let Some(next) = rest.next() {
+            next.placement.claims().iter().for_each(|claim| fleet.release(claim));
+            let is_last_of_its_time = rest.peek().is_none_or(|after| after.until > next.until);
+            if next.until == SimTime::MAX {
+                return None;
+            }
+            if is_last_of_its_time && self.judge_on(index, &fleet).is_some() {
+                return Some(next.until);
+            }
+        }
+        None
+    }
+
+    /// The fleet once everything that is said to end by then has.
+    fn fleet_at(&self, at: SimTime) -> Fleet {
+        let mut fleet = self.fleet.clone();
+        for held in self.held_until().iter().filter(|held| held.until <= at) {
+            held.placement.claims().iter().for_each(|claim| fleet.release(claim));
+        }
+        fleet
+    }
+
+    /// Likewise, of what held something when it was read. What was started since holds its place as a reservation, so it
+    /// is taken out of the copy here.
+    fn fleet_as_read(&self, held: &[Held], at: SimTime) -> Fleet {
+        let mut fleet = self.fleet.clone();
+        for now in self.held_until().iter().filter(|now| !held.iter().any(|then| then.replica == now.replica)) {
+            now.placement.claims().iter().for_each(|claim| fleet.release(claim));
+        }
+        for held in held.iter().filter(|held| held.until <= at) {
+            held.placement.claims().iter().for_each(|claim| fleet.release(claim));
+        }
+        fleet
+    }
+
+    fn fits_now(&self, index: ReplicaIndex) -> Option<Candidate> {
+        self.judge_on(index, &self.fleet)
+    }
+
+    fn judge_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
+        let replica = &self.replicas[index as usize];
+        let demand = &self.demands[replica.demand as usize].demand;
+        let asking = self.asking(replica.run());
+        match decide_for(&self.profile.scheduler, demand, asking, fleet, self.grouping, 1) {
+            Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
+            Decision::Refuse { .. } => None,
+        }
+    }
+
+    fn start_past_head(&mut self, index: ReplicaIndex, candidate: Candidate) {
+        self.leave_queue(index, Wait::Nothing);
+        self.place(index, candidate);
+    }
+}

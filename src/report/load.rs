@@ -1,0 +1,78 @@
+//! How full a cluster is by how much has been asked of it, whatever the time.
+
+use std::collections::BTreeMap;
+
+use crate::workload::{Demand, GpuTake};
+
+/// After each instant in which jobs arrived: what they and all before them asked for, as a part of all GPUs in whole
+/// percents, half to even; and what was taken then, as a part of all GPUs in hundredths of a percent, half up. So is the
+/// GPU allocation of Weng and others (USENIX ATC 2023) taken, whose table has the mean of the latter for a load of 130 %.
+///
+/// What is asked for by memory has no part of a GPU's time and does not count.
+#[derive(Clone, Debug, Default)]
+pub struct LoadAccount {
+    /// Thousandths of a GPU.
+    capacity: u64,
+    asked: u64,
+    has_asked: bool,
+    /// By percents of load: the sum of the hundredths, and how many there were.
+    sums: BTreeMap<u32, (u64, u64)>,
+}
+
+impl LoadAccount {
+    pub(super) fn add_gpus(&mut self, gpus: usize) {
+        self.capacity += 1000 * gpus as u64;
+    }
+
+    pub(super) fn ask(&mut self, demand: &Demand, replicas: u32) {
+        self.has_asked = true;
+        let Some(gpus) = &demand.task.gpus else { return };
+        let each = match gpus.take {
+            GpuTake::Whole => 1000,
+            GpuTake::Share(share) => u64::from(share.get()),
+            GpuTake::Memory(_) => 0,
+        };
+        self.asked += each * u64::from(gpus.count) * u64::from(demand.tasks) * u64::from(replicas);
+    }
+
+    /// An instant is over, at the end of which so many thousandths of a GPU were taken.
+    pub(super) fn settle(&mut self, taken: u64) {
+        if !std::mem::take(&mut self.has_asked) || self.capacity == 0 {
+            return;
+        }
+        let percent = u32::try_from(half_to_even(100 * self.asked, self.capacity)).unwrap_or(u32::MAX);
+        let hundredths = (20_000 * taken + self.capacity) / (2 * self.capacity);
+        let (sum, count) = self.sums.entry(percent).or_default();
+        *sum += hundredths;
+        *count += 1;
+    }
+
+    /// The mean for this load, rounded to hundredths of a percent, half up; nothing if the load never was that.
+    pub fn allocated_at(&self, percent: u32) -> Option<f64> {
+        let (sum, count) = self.sums.get(&percent)?;
+        Some(((2 * sum + count) / (2 * count)) as f64 / 10_000.0)
+    }
+}
+
+fn half_to_even(part: u64, whole: u64) -> u64 {
+    let (quotient, rest) = (part / whole, part % whole);
+    let up = match (2 * rest).cmp(&whole) {
+        std::cmp::Ordering::Less => false,
+        std::cmp::Ordering::Equal => quotient % 2 == 1,
+        std::cmp::Ordering::Greater => true,
+    };
+    quotient + u64::from(up)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_go_to_the_even_percent() {
+        let rows = [(129, 2, 64), (131, 2, 66), (259, 2, 130), (261, 2, 130), (1, 3, 0), (2, 3, 1)];
+        for (part, whole, rounded) in rows {
+            assert_eq!(half_to_even(part, whole), rounded, "{part}/{whole}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Tasks of a trace as jobs of the run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::order::Order;
+use super::{Asked, Estimates};
+use crate::catalog;
+use crate::scenario::diagnostic::Report;
+use crate::scenario::jobs::Draft;
+use crate::scheduler::{Target, TaskShape};
+use crate::trace::{Format, SwfHeader, TaskTrace, TraceTask};
+use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use crate::workload::{
+    Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, RunTerms, TaskDemand, Unselectable,
+    UtilizationOverrides,
+};
+
+/// The label that names the virtual cluster of a node.
+pub(super) const VC: &str = "vc";
+
+/// The tasks that are asked for, as jobs: in the order given, or else in order of their submission.
+pub(super) fn drafts(
+    tasks: &TaskTrace,
+    format: Format,
+    ordered: Option<Order>,
+    asked: &Asked<'_>,
+    report: &mut Report,
+) -> Vec<Draft> {
+    let names = QueueNames(tasks.header.as_ref());
+    let queues: Vec<Option<Arc<str>>> = tasks.tasks.iter().map(|task| names.of(task)).collect();
+    for (typed, span) in &asked.queues {
+        if !queues.iter().flatten().any(|queue| &**queue == *typed) {
+            let known: std::collections::BTreeSet<&str> = queues.iter().flatten().map(|queue| &**queue).collect();
+            report.unknown(*span, format!("trace {} has no queue `{typed}`", asked.called()), typed, known.into_iter());
+        }
+    }
+    let is_chosen = |queue: &Option<Arc<str>>| {
+        asked.queues.is_empty() || asked.queues.iter().any(|(typed, _)| queue.as_deref() == Some(*typed))
+    };
+    let limit = asked.limit.map_or(usize::MAX, |limit| limit as usize);
+    if let Some(order) = ordered {
+        let stays = Arc::new(Course::default());
+        let draft = |(second, (name, task)): (usize, (Arc<str>, usize))| {
+            let at = SimTime::from_secs(second as u64);
+            let spec = spec(&tasks.tasks[task], queues[task].clone(), format);
+            let spec = Arc::new(JobSpec { name, ..spec });
+            let arrival = Arrival { at, spec, course: Arc::clone(&stays), recorded_wait: None };
+            Draft { arrival, cancel_at: None, span: asked.span }
+        };
+        let chosen = order.0.into_iter().filter(|(_, task)| is_chosen(&queues[*task]));
+        return chosen.skip(asked.skip as usize).take(limit).enumerate().map(draft).collect();
+    }
+    let rows = tasks.tasks.iter().zip(&queues).skip(asked.skip as usize);
+    let is_within = |task: &TraceTask| {
+        asked.from.is_none_or(|from| task.submit >= from) && asked.to.is_none_or(|to| task.submit <= to)
+    };
+    let rows = rows.filter(|(task, queue)| task.submit >= asked.offset && is_within(task) && is_chosen(queue));
+    let chosen: Vec<_> = rows.take(limit).collect();
+    // Where times are dates, the run starts with what is chosen.
+    let start = match asked.from {
+        Some(_) => chosen.first().map_or(SimTime::ZERO, |(task, _)| task.submit),
+        None => asked.offset,
+    };
+    let mut courses: BTreeMap<SimDuration, Arc<Course>> = BTreeMap::new();
+    let draft = |(task, queue): (&TraceTask, &Option<Arc<str>>)| {
+        let at = SimTime::ZERO.saturating_add(task.submit.since(start));
+        let course =
+            courses.entry(task.run).or_insert_with(|| Arc::new(Course { run: Some(task.run), ..Course::default() }));
+        let spec = spec(task, queue.clone(), format);
+        let estimate = if asked.estimates == Estimates::Exact { Some(task.run) } else { spec.estimate };
+        let spec = Arc::new(JobSpec { estimate, ..spec });
+        let arrival = Arrival { at, spec, course: Arc::clone(course), recorded_wait: task.recorded_wait };
+        Draft { arrival, cancel_at: None, span: asked.span }
+    };
+    chosen.into_iter().map(draft).collect()
+}
+
+/// What the whole list would have one expect of the future. Types of GPUs that tie are in the trace's own words.
+pub(super) fn target(tasks: &TaskTrace, format: Format) -> Target {
+    let shape = |task: &TraceTask| {
+        let demand = spec(task, None, format).demand;
+        TaskShape { models_written: task.gpu_models.join("|"), ..TaskShape::of(&demand) }
+    };
+    Target::of(tasks.tasks.iter().map(shape))
+}
+
+/// Queues by the names that an SWF header gives them: the first word, as in `interactive`; else their numbers.
+struct QueueNames<'h>(Option<&'h SwfHeader>);
+
+impl QueueNames<'_> {
+    fn of(&self, task: &TraceTask) -> Option<Arc<str>> {
+        if let Some(cluster) = &task.virtual_cluster {
+            return Some(Arc::from(cluster.as_str()));
+        }
+        let number = task.queue?;
+        let described = self.0.and_then(|header| header.queues.get(&number));
+        // Several descriptions of one queue are joined by `; `; the shortest is the name.
+        let described = described.into_iter().flat_map(|text| text.split("; "));
+        let name = described.min_by_key(|text| text.len()).and_then(|text| text.split_whitespace().next());
+        Some(name.map_or_else(|| Arc::from(number.to_string()), Arc::from))
+    }
+}
+
+fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
+    let demand = match format {
+        Format::Swf | Format::Genai => processors(task),
+        Format::Openb => pod(task),
+        Format::Helios | Format::Philly | Format::Tiresias => whole_gpus(task),
+    };
+    JobSpec {
+        name: Arc::from(task.name.as_str()),
+        demand,
+        replicas: 1,
+        priority: 0,
+        queue,
+        user: task.user.map(|user| Arc::from(user.to_string())),
+        estimate: task.estimate,
+        time_limit: None,
+        analyse: false,
+        restart: Restart::Never,
+        retry: None,
+        utilization: UtilizationOverrides::default(),
+        unselectable: Unselectable::Wait,
+        terms: RunTerms::default(),
+    }
+}
+
+fn processors(task: &TraceTask) -> Demand {
+    let tasks = task.processors.unwrap_or(1).max(1);
+    Demand { tasks, ..Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1))) }
+}
+
+/// So many tasks of one GPU each, or one of none; on nodes of its virtual cluster, if it has one.
+fn whole_gpus(task: &TraceTask) -> Demand {
+    let gpus = task.gpus.unwrap_or(0);
+    let one = GpuDemand { count: 1, take: GpuTake::Whole, models: Vec::new(), min_memory: None };
+    let labels = task.virtual_cluster.iter().map(|cluster| (Arc::from(VC), Arc::from(cluster.as_str()))).collect();
+    let need = TaskDemand { gpus: (gpus > 0).then_some(one), labels, ..TaskDemand::cpu_only(MilliCpu::ZERO) };
+    Demand { tasks: gpus.max(1), ..Demand::of(need) }
+}
+
+fn pod(task: &TraceTask) -> Demand {
+    let gpus = task.gpus.filter(|count| *count > 0).map(|count| {
+        let take = match task.gpu_share {
+            Some(share) if share < GpuShare::WHOLE => GpuTake::Share(share),
+            _ => GpuTake::Whole,
+        };
+        let name =
+            |model: &String| catalog::gpu(model).map_or_else(|| Arc::from(model.as_str()), |gpu| Arc::from(gpu.name));
+        GpuDemand { count, take, models: task.gpu_models.iter().map(name).collect(), min_memory: None }
+    });
+    let need = TaskDemand {
+        ram: task.ram.unwrap_or(Bytes::ZERO),
+        gpus,
+        ..TaskDemand::cpu_only(task.cpu.unwrap_or(MilliCpu::ZERO))
+    };
+    Demand::of(need)
+}

@@ -1,0 +1,45 @@
+//! Nodes of a trace as nodes of the run.
+
+use std::sync::Arc;
+
+use super::jobs::VC;
+use crate::catalog::{CpuArch, Os};
+use crate::engine::{InitialNode, ModelFiles};
+use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
+use crate::scenario::diagnostic::{Report, Span};
+use crate::scenario::machines::from_catalog;
+use crate::scenario::world::World;
+use crate::trace::TraceNode;
+use crate::units::Bytes;
+
+pub(super) fn add_node(node: &TraceNode, span: Span, world: &mut World, report: &mut Report) {
+    let model = node.gpu_model.as_deref().unwrap_or("unknown");
+    let known = from_catalog(model, node.gpus, None);
+    let unknown = GpuShape::of(model, Bytes::ZERO);
+    let gpus = if known.is_empty() { vec![unknown; node.gpus as usize] } else { known };
+    let labels = node.virtual_cluster.iter().map(|cluster| (Arc::from(VC), Arc::from(cluster.as_str()))).collect();
+    let shape = NodeShape {
+        machine: None,
+        os: Os::Linux,
+        arch: CpuArch::X86_64,
+        driver: None,
+        labels,
+        cpu: node.cpu,
+        ram: node.ram,
+        reserved: Reserved::default(),
+        gpus,
+        price_per_hour: None,
+        rack: None,
+        switch: node.switch.as_deref().map(Arc::from),
+        instance: None,
+    };
+    let name: Arc<str> = Arc::from(node.name.as_str());
+    if world.node_names.add(Arc::clone(&name)).is_err() {
+        let message = format!("a node of the file has the name of a node of the trace, `{name}`");
+        return report.error_with_help(span, message, "name it otherwise in the file");
+    }
+    world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
+    let spec = NodeSpec { name, shape: world.shared_shape(shape) };
+    let files = ModelFiles::default();
+    world.nodes.push(InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files });
+}

@@ -1,0 +1,201 @@
+//! Which tasks of a trace come in which order, and in which order its nodes are declared, where it is not the trace's own.
+//!
+//! The rule of `tune` is that of kubernetes-scheduler-simulator (8f3d641): the tasks, sorted by name, are shuffled; then
+//! copies of tasks drawn at random follow until the GPU time asked for by all, in parts of a GPU, would exceed the given
+//! part of what the nodes have, or, where it does from the beginning, tasks drawn at random are left out until it does
+//! not. As there, what is held against the bound is the total and the part that the next copy takes of *each* of its
+//! GPUs. The numbers are drawn from dryrack's own streams, so an order is another than that program's of the same seed;
+//! that program's own orders are read from files (`order`, `ranks`).
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Asked, Setting};
+use crate::ids::NameTable;
+use crate::rng::Stream;
+use crate::scenario::diagnostic::{Report, Span};
+use crate::trace::{NodeTrace, TaskTrace, TraceNode, TraceTask, open_file};
+
+/// What comes, with the place of its task in the list; a copy has a name of its own.
+pub(super) struct Order(pub Vec<(Arc<str>, usize)>);
+
+/// Between the name of a task and the number of its copy.
+const COPY: &str = "-tuned-";
+
+/// The tasks in the order that is asked for, if one is.
+pub(super) fn tasks(
+    tasks: &TaskTrace,
+    gpus: u64,
+    asked: &Asked<'_>,
+    setting: &Setting<'_>,
+    report: &mut Report,
+) -> Option<Option<Order>> {
+    match (asked.order, asked.tune) {
+        (Some((typed, span)), _) => Some(Some(read_order(tasks, (typed, span), setting, report)?)),
+        (None, Some(part)) => {
+            let target = gpus * u64::from(part.get());
+            Some(Some(tuned(tasks, target, &mut setting.stream("order of a trace"))))
+        }
+        (None, None) => Some(None),
+    }
+}
+
+/// The nodes in the order that is asked for; else as they are.
+pub(super) fn nodes(
+    nodes: NodeTrace,
+    asked: &Asked<'_>,
+    setting: &Setting<'_>,
+    report: &mut Report,
+) -> Option<Vec<TraceNode>> {
+    let mut nodes = nodes.nodes;
+    match (asked.ranks, asked.tune) {
+        (Some((typed, span)), _) => {
+            let ranks = read_ranks(&nodes, (typed, span), setting, report)?;
+            let mut ranked: Vec<(u32, TraceNode)> = ranks.into_iter().zip(nodes).collect();
+            ranked.sort_by_key(|(rank, _)| *rank);
+            Some(ranked.into_iter().map(|(_, node)| node).collect())
+        }
+        (None, Some(_)) => {
+            nodes.sort_by(|a, b| a.name.cmp(&b.name));
+            shuffle(&mut nodes, &mut setting.stream("order of a trace's nodes"));
+            Some(nodes)
+        }
+        (None, None) => Some(nodes),
+    }
+}
+
+/// Each order as likely as the others (Fisher and Yates; Knuth, *The Art of Computer Programming* 2, 3.4.2, P).
+fn shuffle<T>(items: &mut [T], stream: &mut Stream) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, stream.index(last + 1));
+    }
+}
+
+fn gpu_milli(task: &TraceTask) -> (u64, u64) {
+    let each =
+        if task.gpus.unwrap_or(0) == 0 { 0 } else { task.gpu_share.map_or(1000, |share| u64::from(share.get())) };
+    (each, each * u64::from(task.gpus.unwrap_or(0)))
+}
+
+/// `target` is in thousandths of a GPU.
+fn tuned(tasks: &TaskTrace, target: u64, stream: &mut Stream) -> Order {
+    let mut by_name: Vec<usize> = (0..tasks.tasks.len()).collect();
+    by_name.sort_by(|a, b| tasks.tasks[*a].name.cmp(&tasks.tasks[*b].name));
+    let mut order = by_name.clone();
+    shuffle(&mut order, stream);
+    let named = |task: usize| (Arc::from(tasks.tasks[task].name.as_str()), task);
+    let mut total: u64 = order.iter().map(|task| gpu_milli(&tasks.tasks[*task]).1).sum();
+    while total > target && !order.is_empty() {
+        total -= gpu_milli(&tasks.tasks[order.remove(stream.index(order.len()))]).1;
+    }
+    let mut order: Vec<(Arc<str>, usize)> = order.into_iter().map(named).collect();
+    let is_any = by_name.iter().any(|task| gpu_milli(&tasks.tasks[*task]).1 > 0);
+    for number in 0.. {
+        if !is_any || total >= target {
+            break;
+        }
+        let task = *stream.pick(&by_name);
+        let (each, all) = gpu_milli(&tasks.tasks[task]);
+        if total + each > target {
+            break;
+        }
+        total += all;
+        order.push((Arc::from(format!("{}{COPY}{number}", tasks.tasks[task].name)), task));
+    }
+    Order(order)
+}
+
+/// The lines of a file that is not large.
+fn read_lines(path: &Path, span: Span, report: &mut Report) -> Option<String> {
+    let mut text = String::new();
+    let read = open_file(path)
+        .and_then(|mut file| file.read_to_string(&mut text).map_err(|source| trace_unreadable(path, source)));
+    match read {
+        Ok(_) => Some(text),
+        Err(fault) => {
+            report.error(span, fault.to_string());
+            None
+        }
+    }
+}
+
+fn trace_unreadable(path: &Path, source: std::io::Error) -> crate::trace::TraceError {
+    crate::trace::TraceError::Unreadable { file: path.to_path_buf(), line: 1, source }
+}
+
+/// One task to a line, by its name, a copy with `-tuned-` and a number behind it.
+fn read_order(
+    tasks: &TaskTrace,
+    (typed, span): (&str, Span),
+    setting: &Setting<'_>,
+    report: &mut Report,
+) -> Option<Order> {
+    let path = setting.find(typed, span, report)?;
+    let text = read_lines(&path, span, report)?;
+    let place = |number: usize| format!("{}:{}", path.display(), number + 1);
+    let known: HashMap<&str, usize> =
+        tasks.tasks.iter().enumerate().map(|(index, task)| (task.name.as_str(), index)).collect();
+    let mut names = NameTable::default();
+    let mut order = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        let original = match line.rsplit_once(COPY) {
+            Some((original, copy)) if copy.bytes().all(|byte| byte.is_ascii_digit()) => original,
+            _ => line,
+        };
+        let Some(task) = known.get(original) else {
+            let names = tasks.tasks.iter().map(|task| task.name.as_str());
+            report.unknown(span, format!("{}: no task is named `{original}`", place(number)), original, names);
+            return None;
+        };
+        let name: Arc<str> = Arc::from(line);
+        if names.add(Arc::clone(&name)).is_err() {
+            report.error(span, format!("{}: `{line}` comes twice", place(number)));
+            return None;
+        }
+        order.push((name, *task));
+    }
+    Some(Order(order))
+}
+
+/// `RANK NODE` on each line, every node once and no rank twice; in the order of `nodes`.
+fn read_ranks(
+    nodes: &[TraceNode],
+    (typed, span): (&str, Span),
+    setting: &Setting<'_>,
+    report: &mut Report,
+) -> Option<Vec<u32>> {
+    let path = setting.find(typed, span, report)?;
+    let text = read_lines(&path, span, report)?;
+    let mut ranks: Vec<Option<u32>> = vec![None; nodes.len()];
+    let index: HashMap<&str, usize> = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
+    let mut taken = std::collections::BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let place = format!("{}:{}", path.display(), number + 1);
+        let parsed = line.split_once(' ').and_then(|(rank, node)| Some((rank.parse::<u32>().ok()?, node.trim())));
+        let Some((rank, node)) = parsed else {
+            report.error(span, format!("{place}: expected a rank and the name of a node, found `{line}`"));
+            return None;
+        };
+        let Some(at) = index.get(node) else {
+            let help = "the file must name the nodes that are taken: see `nodes` and `node_list`";
+            report.error_with_help(span, format!("{place}: no node is named `{node}`"), help);
+            return None;
+        };
+        if let Some(other) = taken.insert(rank, number) {
+            report.error(span, format!("{place}: rank {rank} is that of line {} already", other + 1));
+            return None;
+        }
+        if ranks[*at].replace(rank).is_some() {
+            report.error(span, format!("{place}: `{node}` has a rank already"));
+            return None;
+        }
+    }
+    if let Some(at) = ranks.iter().position(Option::is_none) {
+        report.error(span, format!("{} gives no rank to `{}`", path.display(), nodes[at].name));
+        return None;
+    }
+    Some(ranks.into_iter().flatten().collect())
+}

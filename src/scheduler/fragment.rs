@@ -1,0 +1,154 @@
+//! Fragmentation: how much of a node's free GPU time is of no use to the target workload.
+//!
+//! Weng and others, *Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent*,
+//! USENIX ATC 2023, with the arithmetic of the authors' kubernetes-scheduler-simulator (8f3d641): each shape of the
+//! target, in its order, adds its part times the thousandths that it cannot use to a sum for the cause, and the
+//! measure is the total of these sums in a fixed order. To a shape that asks for no GPU, or that the node cannot hold, all
+//! free time is useless; to one that it can, what is left of GPUs that are too full for it, or of another type.
+
+use smallvec::SmallVec;
+
+use super::fit;
+use super::row::Row;
+use super::target::{Target, TaskShape};
+use crate::fleet::NodeShape;
+use crate::units::{GpuShare, MilliCpu};
+use crate::workload::{Demand, GpuTake};
+
+/// What is free on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Free {
+    pub cpu: MilliCpu,
+    /// Of each GPU, in thousandths; nothing of one that is not usable.
+    pub gpus: SmallVec<[u32; 8]>,
+}
+
+/// Why free time is of no use. The order is that of the sum.
+#[derive(Clone, Copy)]
+enum Cause {
+    LacksBoth,
+    LacksGpu,
+    LacksCpu,
+    NoGpuAskedFor,
+    NoGpuAskedForLacksCpu,
+    NoAccess,
+}
+
+impl Free {
+    pub fn of(row: &Row) -> Free {
+        let (shape, status) = (row.shape, row.status);
+        let left = |index: usize| match status.gpus[index].state.is_usable() {
+            true => status.gpu_share_free(index).get(),
+            false => 0,
+        };
+        Free { cpu: status.cpu_free(shape), gpus: (0..shape.gpus.len()).map(left).collect() }
+    }
+}
+
+/// Thousandths of a GPU that the target cannot use, in the mean over its shapes.
+pub fn fragment(target: &Target, shape: &NodeShape, free: &Free) -> f64 {
+    let mut sums = [0.0; 6];
+    for wanted in target.shapes() {
+        let (cause, useless) = useless_to(&wanted.shape, shape, free);
+        sums[cause as usize] += wanted.part * useless as f64;
+    }
+    sums.into_iter().fold(0.0, |total, sum| total + sum)
+}
+
+fn useless_to(wanted: &TaskShape, shape: &NodeShape, free: &Free) -> (Cause, u64) {
+    let left: u64 = free.gpus.iter().map(|left| u64::from(*left)).sum();
+    let cpu_fits = free.cpu >= wanted.cpu;
+    if wanted.gpus == 0 {
+        let cause = if cpu_fits { Cause::NoGpuAskedFor } else { Cause::NoGpuAskedForLacksCpu };
+        return (cause, left);
+    }
+    let accepted = |index: usize| wanted.accepts(&shape.gpus[index].model);
+    if !(0..shape.gpus.len()).any(accepted) {
+        return (Cause::NoAccess, left);
+    }
+    let share = wanted.share.get();
+    let (mut fitting, mut usable) = (0, 0);
+    for (index, left) in free.gpus.iter().enumerate() {
+        if *left >= share && accepted(index) {
+            fitting += 1;
+            usable += u64::from(*left);
+        }
+    }
+    match (fitting >= wanted.gpus, cpu_fits) {
+        (true, true) => (Cause::LacksGpu, left - usable),
+        (true, false) => (Cause::LacksCpu, left),
+        (false, true) => (Cause::LacksGpu, left),
+        (false, false) => (Cause::LacksBoth, left),
+    }
+}
+
+/// How good it is to put one task here, from 0 to 100: the logistic function of the GPUs that become useful, truncated.
+pub fn score(target: &Target, demand: &Demand, row: &Row) -> u32 {
+    score_by(demand, row, |free| fragment(target, row.shape, free))
+}
+
+/// Likewise, by a measure of fragments from elsewhere.
+pub fn score_by(demand: &Demand, row: &Row, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
+    let free = Free::of(row);
+    let before = fragment(&free);
+    let Some(share) = shared(demand) else { return gain(before, fragment(&after_tightest(demand, row, &free))) };
+    // GPUs of which equal parts are free differ in nothing that is measured, if they are of one type.
+    let mut seen: SmallVec<[(u32, usize); 8]> = SmallVec::new();
+    let models = |index: usize| &row.shape.gpus[index].model;
+    let mut best = 0;
+    for claim in fit::claimable(demand, row) {
+        let index = usize::from(claim.index);
+        let left = free.gpus[index];
+        if seen.iter().any(|(known, other)| *known == left && models(*other) == models(index)) {
+            continue;
+        }
+        seen.push((left, index));
+        best = best.max(gain(before, fragment(&after_share(demand, &free, (index, share)))));
+    }
+    best
+}
+
+/// Likewise, of one task that takes its part of this GPU; zero where it takes whole GPUs or several.
+pub fn score_of_gpu(target: &Target, demand: &Demand, row: &Row, index: usize) -> u32 {
+    score_of_gpu_by(demand, row, index, |free| fragment(target, row.shape, free))
+}
+
+/// Likewise, by a measure of fragments from elsewhere.
+pub fn score_of_gpu_by(demand: &Demand, row: &Row, index: usize, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
+    let Some(share) = shared(demand) else { return 0 };
+    let free = Free::of(row);
+    gain(fragment(&free), fragment(&after_share(demand, &free, (index, share))))
+}
+
+fn gain(before: f64, after: f64) -> u32 {
+    let logistic = 1.0 / (1.0 + libm::exp(-((before - after) / 1000.0)));
+    (100.0 * logistic) as u32
+}
+
+/// The share of a task that takes a part of one GPU.
+pub fn shared(demand: &Demand) -> Option<GpuShare> {
+    let gpus = demand.task.gpus.as_ref().filter(|gpus| gpus.count == 1)?;
+    match gpus.take {
+        GpuTake::Share(share) if share < GpuShare::WHOLE => Some(share),
+        GpuTake::Share(_) | GpuTake::Whole | GpuTake::Memory(_) => None,
+    }
+}
+
+fn after_share(demand: &Demand, free: &Free, (index, share): (usize, GpuShare)) -> Free {
+    let mut after = free.clone();
+    after.cpu = after.cpu.saturating_sub(demand.task.cpu);
+    after.gpus[index] -= share.get();
+    after
+}
+
+/// The fullest GPUs that will do are taken, the lowest index first among equals.
+fn after_tightest(demand: &Demand, row: &Row, free: &Free) -> Free {
+    let mut after = free.clone();
+    after.cpu = after.cpu.saturating_sub(demand.task.cpu);
+    let mut claims = fit::claimable(demand, row);
+    claims.sort_by_key(|claim| free.gpus[usize::from(claim.index)]);
+    for claim in claims.into_iter().take(row.gpus_per_task(demand) as usize) {
+        after.gpus[usize::from(claim.index)] -= claim.share.get();
+    }
+    after
+}

@@ -1,0 +1,373 @@
+//! Rankings: for each demand the classes that would do, best first, kept from one decision to the next.
+//!
+//! A verdict or a score of a class holds as long as the class: its members are in equal state. So after a change only the
+//! classes of the shapes that changed are judged, and of these only the new ones; what is refused is counted by reason as
+//! classes come and go. A decision is then the top of a heap, and a refusal costs nothing but its histogram.
+//!
+//! Every answer is the one of the plain computation ([`super::decide`]): [`Caching::Paranoid`] makes both and compares
+//! them. What has no ranking (picks, gangs on several nodes, chance) is computed plainly.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use smallvec::SmallVec;
+
+use super::consolidate;
+use super::decide::{Candidate, Decision, before_filters, claim, ever_fits};
+use super::draw::Draw;
+use super::filter::{self, Verdict};
+use super::fit::{self, GpuChoice, Load};
+use super::fragment::{self, Free};
+use super::memo::FragmentMemo;
+use super::options::{FilterName, GangPlaces, GpuOrder, SchedulerOptions, ScorerName, Ties};
+use super::row::{Row, row_of_class};
+use super::scorer;
+use crate::event::{Histogram, Reason, Refusal};
+use crate::fleet::{Class, ClassId, Fleet, GpuState, Placement};
+use crate::ids::NodeId;
+use crate::units::Score;
+use crate::workload::{Demand, Gang};
+
+/// Whether what was computed is kept; every output is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caching {
+    Off,
+    On,
+    /// Kept, computed again each time, and compared.
+    Paranoid,
+}
+
+/// The rankings of all demands, by the demand's number.
+#[derive(Default)]
+pub struct Rankings {
+    demands: Vec<Option<Box<Ranking>>>,
+    memo: FragmentMemo,
+}
+
+/// What one demand makes of each class.
+struct Ranking {
+    /// Nodes that were declared when the shapes were looked at.
+    nodes: usize,
+    shapes: Vec<ShapePart>,
+    slots: Vec<Slot>,
+    best: BinaryHeap<Place>,
+    /// Nodes by the reason why not, in the order of `Reason::ALL`.
+    refused: [u32; Reason::ALL.len()],
+    /// Whether it goes to one node.
+    is_of_one_node: bool,
+    /// Whether it would fit if every node were ready and empty, once it was asked.
+    ever: Option<bool>,
+}
+
+/// What does not change while nodes of a shape live.
+struct ShapePart {
+    /// Changes of the shape's classes that are taken in.
+    read: u64,
+    /// No class of the shape will ever do, whatever its state: all of its nodes are counted so.
+    never: Option<Reason>,
+    /// Of each filter, its answer where that is the same for all classes of the shape.
+    fixed: SmallVec<[Option<Verdict>; 8]>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    generation: u32,
+    count: u32,
+    standing: Standing,
+    /// The member under which it stands in the heap.
+    entered: Option<NodeId>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Standing {
+    #[default]
+    Unknown,
+    No(Reason),
+    Fits(Score),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    score: Score,
+    node: Reverse<NodeId>,
+    class: ClassId,
+    generation: u32,
+}
+
+/// A place in the heap that is no longer one costs as little as this many that are.
+const STALE_FACTOR: usize = 4;
+const STALE_LEAST: usize = 256;
+
+impl Rankings {
+    pub fn new(options: &SchedulerOptions) -> Rankings {
+        Rankings { demands: Vec::new(), memo: FragmentMemo::new(&options.target) }
+    }
+
+    /// The decision for one candidate of the demand with this number, or `None` where there is no ranking.
+    pub fn decide(
+        &mut self,
+        options: &SchedulerOptions,
+        (number, demand): (u32, &Demand),
+        fleet: &Fleet,
+        draw: Draw,
+    ) -> Option<Decision> {
+        if !has_ranking(options, demand) {
+            return None;
+        }
+        let number = number as usize;
+        if self.demands.len() <= number {
+            self.demands.resize_with(number + 1, || None);
+        }
+        let memo = &mut self.memo;
+        let ranking = self.demands[number].get_or_insert_with(Box::default);
+        ranking.update(options, demand, fleet, memo);
+        if !ranking.is_of_one_node {
+            return None;
+        }
+        Some(match ranking.top(fleet) {
+            Some(place) => {
+                let row = row_of_class(fleet.class(place.class));
+                let load = load(options, demand, &row, fleet.class(place.class), draw, memo);
+                let placement = Placement::new([claim(place.node.0, load)].into());
+                let score = if options.gangs == GangPlaces::Consolidate { Score::ZERO } else { place.score };
+                Decision::Place(vec![Candidate { placement, score }])
+            }
+            None => {
+                let ever = *ranking.ever.get_or_insert_with(|| ever_fits(options, demand, fleet));
+                let refusal = if ever { Refusal::Unfit } else { Refusal::Never };
+                Decision::Refuse { refusal, reasons: ranking.histogram() }
+            }
+        })
+    }
+}
+
+/// Demands of one node that are placed by verdicts and scores of single rows alone.
+fn has_ranking(options: &SchedulerOptions, demand: &Demand) -> bool {
+    let on_one_node = match options.gangs {
+        GangPlaces::Demand => demand.tasks == 1,
+        GangPlaces::Consolidate => demand.gang != Gang::Spread,
+    };
+    let is_plain = demand.pick.is_none() && demand.deployment.is_none() && demand.requirements.is_none();
+    is_plain && options.ties == Ties::First && on_one_node
+}
+
+/// Whether each node that could take part of a gang would hold all of it if it were empty: what none could hold is
+/// consolidated on several.
+fn is_of_one_node(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
+    demand.tasks == 1
+        || fleet.shapes().iter().all(|group| {
+            let room = fit::capacity(demand, options.gpus, &group.row(), demand.tasks);
+            room == 0 || room == demand.tasks
+        })
+}
+
+impl Default for Ranking {
+    fn default() -> Ranking {
+        Ranking {
+            nodes: 0,
+            shapes: Vec::new(),
+            slots: Vec::new(),
+            best: BinaryHeap::new(),
+            refused: [0; Reason::ALL.len()],
+            is_of_one_node: true,
+            ever: None,
+        }
+    }
+}
+
+impl Ranking {
+    /// Takes in what changed since the last time.
+    fn update(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, memo: &mut FragmentMemo) {
+        if self.nodes != fleet.len() {
+            self.begin(options, demand, fleet);
+        }
+        if !self.is_of_one_node {
+            return;
+        }
+        for index in 0..self.shapes.len() {
+            let part = &mut self.shapes[index];
+            let end = fleet.class_change_count(index);
+            if part.read == end || part.never.is_some() {
+                continue;
+            }
+            let read = std::mem::replace(&mut part.read, end);
+            match fleet.class_changes(index, read) {
+                Some(changed) => changed.iter().for_each(|class| self.take_in(options, demand, fleet, *class, memo)),
+                None => {
+                    let all = (0..fleet.class_slots()).map(ClassId::new);
+                    all.filter(|class| fleet.class(*class).shape_index() == index)
+                        .for_each(|class| self.take_in(options, demand, fleet, class, memo));
+                }
+            }
+        }
+        if self.best.len() > STALE_FACTOR * self.slots.len() + STALE_LEAST {
+            let slots = &self.slots;
+            self.best.retain(|place| {
+                let slot = &slots[place.class.index()];
+                slot.generation == place.generation && slot.entered == Some(place.node.0)
+            });
+        }
+    }
+
+    /// Forgets everything and looks at the shapes anew.
+    fn begin(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) {
+        let is_of_one_node = is_of_one_node(options, demand, fleet);
+        *self = Ranking { nodes: fleet.len(), is_of_one_node, ..Ranking::default() };
+        for group in fleet.shapes() {
+            let row = group.row();
+            let fixed: SmallVec<[Option<Verdict>; 8]> = (options.filters.iter())
+                .map(|stage| match stage.stage {
+                    FilterName::Picked => Some(Verdict::Fit),
+                    FilterName::Labels | FilterName::Compatible => {
+                        Some(filter::judge_one(stage, options.gpus, demand, &row))
+                    }
+                    FilterName::Ready | FilterName::Resources => None,
+                })
+                .collect();
+            // A refusal counts only where nothing before it could refuse for another reason.
+            let stages = std::iter::once(Some(before_filters(row.shape))).chain(fixed.iter().copied());
+            let first = stages.into_iter().find(|verdict| *verdict != Some(Verdict::Fit));
+            let never = first.flatten().and_then(|verdict| verdict.reason());
+            if let Some(reason) = never {
+                self.refused[reason as usize] += group.count;
+            }
+            self.shapes.push(ShapePart { read: u64::MAX, never, fixed });
+        }
+    }
+
+    fn take_in(
+        &mut self,
+        options: &SchedulerOptions,
+        demand: &Demand,
+        fleet: &Fleet,
+        id: ClassId,
+        memo: &mut FragmentMemo,
+    ) {
+        if self.slots.len() <= id.index() {
+            self.slots.resize(id.index() + 1, Slot::default());
+        }
+        let slot = &mut self.slots[id.index()];
+        match slot.standing {
+            Standing::Unknown | Standing::Fits(_) => {}
+            Standing::No(reason) => self.refused[reason as usize] -= slot.count,
+        }
+        let class = fleet.class(id);
+        // A slot may be used again, by a shape that is counted as a whole.
+        if class.is_empty() || self.shapes[class.shape_index()].never.is_some() {
+            *slot = Slot::default();
+            return;
+        }
+        if slot.generation != class.generation() || matches!(slot.standing, Standing::Unknown) {
+            let part = &self.shapes[class.shape_index()];
+            let standing = judge(options, demand, fleet, class, &part.fixed, memo);
+            *slot = Slot { generation: class.generation(), count: 0, standing, entered: None };
+        }
+        slot.count = class.len() as u32;
+        match slot.standing {
+            Standing::Unknown => unreachable!("it was judged just now"),
+            Standing::No(reason) => self.refused[reason as usize] += slot.count,
+            Standing::Fits(score) => {
+                let first = class.first();
+                if slot.entered.replace(first) != Some(first) {
+                    let generation = slot.generation;
+                    self.best.push(Place { score, node: Reverse(first), class: id, generation });
+                }
+            }
+        }
+    }
+
+    /// The best class, by its first member.
+    fn top(&mut self, fleet: &Fleet) -> Option<Place> {
+        while let Some(place) = self.best.peek() {
+            let (slot, class) = (&self.slots[place.class.index()], fleet.class(place.class));
+            let is_one = slot.generation == place.generation && slot.entered == Some(place.node.0);
+            if is_one && !class.is_empty() && class.generation() == place.generation {
+                return Some(*place);
+            }
+            self.best.pop();
+        }
+        None
+    }
+
+    fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::default();
+        for (reason, count) in Reason::ALL.iter().zip(self.refused) {
+            histogram.add(*reason, count);
+        }
+        histogram
+    }
+}
+
+/// What one class is for the demand: the filters in their order, then the scorers.
+fn judge(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    fleet: &Fleet,
+    class: &Class,
+    fixed: &[Option<Verdict>],
+    memo: &mut FragmentMemo,
+) -> Standing {
+    let row = row_of_class(class);
+    for (stage, fixed) in options.filters.iter().zip(fixed) {
+        let verdict = fixed.unwrap_or_else(|| filter::judge_one(stage, options.gpus, demand, &row));
+        if let Some(reason) = verdict.reason() {
+            return Standing::No(reason);
+        }
+    }
+    if options.gangs == GangPlaces::Consolidate {
+        let room = consolidate::room(demand, options.gpus, &row);
+        // The least room that will do is the best.
+        return if room < demand.tasks {
+            Standing::No(Reason::GangIncomplete)
+        } else {
+            Standing::Fits(Score::new(-f64::from(room)))
+        };
+    }
+    Standing::Fits(scorer::total_by(options, |stage| match stage {
+        ScorerName::Fgd => Score::new(f64::from(fragmentation_score(options, demand, &row, class, memo))),
+        _ => scorer::score(options, stage, fleet.largest(), demand, &row),
+    }))
+}
+
+/// [`fragment::score`], of what is remembered.
+fn fragmentation_score(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    row: &Row,
+    class: &Class,
+    memo: &mut FragmentMemo,
+) -> u32 {
+    fragment::score_by(demand, row, |free| remembered(options, row, class, free, memo))
+}
+
+fn remembered(options: &SchedulerOptions, row: &Row, class: &Class, free: &Free, memo: &mut FragmentMemo) -> f64 {
+    let known = memo.fragment(&options.target, class.shape_index(), row.shape, free);
+    known.unwrap_or_else(|| fragment::fragment(&options.target, row.shape, free))
+}
+
+/// What the demand takes of a node of this class.
+fn load(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    row: &Row,
+    class: &Class,
+    draw: Draw,
+    memo: &mut FragmentMemo,
+) -> Load {
+    let by_fragment = options.gpus == GpuOrder::LeastFragmentation && demand.tasks == 1;
+    if !by_fragment || row.shape.gpus.iter().any(|gpu| gpu.unified) || fragment::shared(demand).is_none() {
+        return fit::fill(demand, GpuChoice::in_order_or(options, draw, demand), row, demand.tasks);
+    }
+    let mut best = None;
+    for found in fit::claimable(demand, row) {
+        let index = usize::from(found.index);
+        let score = fragment::score_of_gpu_by(demand, row, index, |free| remembered(options, row, class, free, memo));
+        let is_degraded = row.status.gpus[index].state == GpuState::Degraded;
+        let key = (is_degraded, 100 - score, found.index);
+        if best.as_ref().is_none_or(|(least, _)| key < *least) {
+            best = Some((key, found));
+        }
+    }
+    let (_, found) = best.expect("the class has room for it");
+    Load { tasks: 1, cpu: demand.task.cpu, ram: demand.task.ram, gpus: SmallVec::from_elem(found, 1) }
+}

@@ -1,0 +1,92 @@
+//! The policies that fragmentation gradient descent was published beside: as kubernetes-scheduler-simulator (8f3d641,
+//! `pkg/simulator/plugin`) computes them, in whole numbers from 0 to 100.
+//!
+//! It measures CPU by 128 cores and GPUs by 8, the most of any machine it knows. The best-fit score it spreads over 0 to
+//! 100 afterwards; that keeps their order and all ties, so it is left out.
+
+use crate::fleet::NodeStatus;
+use crate::scheduler::fit;
+use crate::scheduler::fragment::Free;
+use crate::scheduler::row::Row;
+use crate::workload::{Demand, GpuDemand, GpuTake};
+
+/// Thousandths of a core.
+const MOST_CPU: f64 = 128_000.0;
+/// Thousandths of a GPU.
+const MOST_GPU: u64 = 8_000;
+
+/// 100 less the mean of what is left of CPU and of GPUs, truncated.
+pub fn best_fit(demand: &Demand, row: &Row) -> f64 {
+    let left = row.status.cpu_free(row.shape).saturating_sub(demand.task.cpu).get();
+    let gpu_left = gpu_free(row).saturating_sub(gpu_asked(demand, row));
+    let mean = left as f64 / MOST_CPU * 0.5 + gpu_left as f64 / MOST_GPU as f64 * 0.5;
+    ((1.0 - mean) * 100.0).trunc()
+}
+
+/// 100 less the mean of the products of what is asked and what is free, of CPU and of GPUs; truncated.
+pub fn dot_product(demand: &Demand, row: &Row) -> f64 {
+    let (free, asked) = (row.status.cpu_free(row.shape).get(), demand.task.cpu.get());
+    let cpu = (free as f64 / MOST_CPU) * (asked as f64 / MOST_CPU);
+    let most = MOST_GPU as f64;
+    let gpu = (gpu_free(row) as f64 / most) * (gpu_asked(demand, row) as f64 / most);
+    (100.0 * (1.0 - (cpu + gpu) / 2.0)).trunc()
+}
+
+/// From high to low: parts of GPUs in use, the fuller the better; free GPUs of a node in use, the fewer the better; a
+/// node that is not in use, the fewer GPUs it has the better. Nothing where no GPU is asked for.
+pub fn packing(demand: &Demand, row: &Row) -> f64 {
+    if demand.task.gpus.is_none() {
+        return 0.0;
+    }
+    let free = Free::of(row);
+    let whole = free.gpus.iter().filter(|left| **left == 1000).count();
+    if whole == free.gpus.len() {
+        return (33 - whole as i64).max(whole as i64) as f64;
+    }
+    let mut taken: Vec<u32> =
+        fit::claimable(demand, row).iter().map(|claim| free.gpus[usize::from(claim.index)]).collect();
+    taken.sort_unstable();
+    taken.truncate(row.gpus_per_task(demand) as usize);
+    let opened = taken.iter().filter(|left| **left == 1000).count() as i64;
+    if opened > 0 {
+        return (50 - opened).max(33) as f64;
+    }
+    let percent: i64 = taken.iter().map(|left| i64::from(left / 10)).sum();
+    (100 - percent / 10).max(50) as f64
+}
+
+/// From high to low: nodes that hold tasks of this kind alone, of this and others, of none, of others; among equals the
+/// fuller. A kind is a number of whole GPUs, or a part of one. Nothing where no GPU is asked for.
+pub fn clustering(demand: &Demand, row: &Row) -> f64 {
+    let Some(gpus) = &demand.task.gpus else { return 0.0 };
+    let kinds = &row.status.kinds;
+    let held = kinds.iter().any(|(kind, _)| *kind == kind_of(gpus, row, demand));
+    let quarter = match (held, kinds.len()) {
+        (true, 1) => 75,
+        (true, _) => 50,
+        (false, 0) => 25,
+        (false, _) => 0,
+    };
+    (25 * MOST_GPU.saturating_sub(gpu_free(row)) / MOST_GPU + quarter) as f64
+}
+
+fn kind_of(gpus: &GpuDemand, row: &Row, demand: &Demand) -> u16 {
+    match gpus.take {
+        GpuTake::Whole => row.gpus_per_task(demand) as u16,
+        GpuTake::Share(_) | GpuTake::Memory(_) => NodeStatus::PARTS,
+    }
+}
+
+fn gpu_free(row: &Row) -> u64 {
+    Free::of(row).gpus.iter().map(|left| u64::from(*left)).sum()
+}
+
+fn gpu_asked(demand: &Demand, row: &Row) -> u64 {
+    let Some(gpus) = &demand.task.gpus else { return 0 };
+    let each = match gpus.take {
+        GpuTake::Whole => 1000,
+        GpuTake::Share(share) => u64::from(share.get()),
+        GpuTake::Memory(_) => 0,
+    };
+    each * u64::from(row.gpus_per_task(demand))
+}

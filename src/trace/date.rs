@@ -1,0 +1,66 @@
+//! Dates as traces write them: `2017-10-09 07:01:55`.
+
+use crate::units::SimTime;
+
+/// Since the first instant of 1970, as if the clock were UTC's; `None` for what is no date from then to 2500.
+pub fn parse(text: &str) -> Option<SimTime> {
+    let (date, time) = text.split_once([' ', 'T'])?;
+    let [year, month, day] = numbers(date, '-')?;
+    let [hour, minute, second] = numbers(time, ':')?;
+    let is_date =
+        (1970..2500).contains(&year) && (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day);
+    if !is_date || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let years = (1970..year).map(|year| if is_leap(year) { 366 } else { 365 }).sum::<u64>();
+    let days = years + (1..month).map(|month| days_of(year, month)).sum::<u64>() + day - 1;
+    Some(SimTime::from_secs(((days * 24 + hour) * 60 + minute) * 60 + second))
+}
+
+/// Three numbers of digits alone.
+fn numbers(text: &str, between: char) -> Option<[u64; 3]> {
+    let mut parts = text.split(between);
+    let mut next = || {
+        let part = parts.next()?;
+        let is_number = (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number { part.parse().ok() } else { None }
+    };
+    let found = [next()?, next()?, next()?];
+    parts.next().is_none().then_some(found)
+}
+
+fn is_leap(year: u64) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+fn days_of(year: u64, month: u64) -> u64 {
+    match month {
+        2 => 28 + u64::from(is_leap(year)),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seconds are those of `date -u -d TEXT +%s`.
+    #[test]
+    fn dates_are_counted_from_1970() {
+        let rows = [
+            ("1970-01-01 00:00:00", Some(0)),
+            ("2017-10-01 00:00:45", Some(1_506_816_045)),
+            ("2000-02-29 12:00:00", Some(951_825_600)),
+            ("2100-03-01T00:00:00", Some(4_107_542_400)),
+            ("2017-02-29 00:00:00", None),
+            ("2017-13-01 00:00:00", None),
+            ("2017-10-01", None),
+            ("2017-10-01 24:00:00", None),
+            ("2017-10-1x 00:00:00", None),
+        ];
+        for (text, seconds) in rows {
+            assert_eq!(parse(text), seconds.map(SimTime::from_secs), "{text}");
+        }
+    }
+}

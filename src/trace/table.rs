@@ -1,0 +1,112 @@
+//! CSV with a header line, its columns known by name and in any order. Nothing is quoted, so a quotation mark is not
+//! special.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use super::error::{Faults, TraceError, nearest};
+use super::text::{Lines, Span, quoted};
+
+/// All rows, or all faults at once.
+pub(super) fn gather<T>(file: &Path, rows: impl Iterator<Item = Result<T, TraceError>>) -> Result<Vec<T>, TraceError> {
+    let mut whole = Vec::new();
+    let mut faults = Faults::default();
+    for row in rows {
+        match row {
+            Ok(row) => whole.push(row),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if faults.is_empty() { Ok(whole) } else { Err(TraceError::from_faults(file, faults)) }
+}
+
+/// A CSV file whose `N` columns are known by name.
+pub(super) struct Table<R, const N: usize> {
+    pub(super) lines: Lines<R>,
+    /// For each place in the file's rows, the place of that column in the caller's order.
+    order: [usize; N],
+    /// The fields of the current row in the caller's order.
+    pub(super) fields: [Span; N],
+}
+
+impl<R: BufRead, const N: usize> Table<R, N> {
+    /// Reads the header line; `file` is the input's name in messages.
+    pub(super) fn new(file: &Path, input: R, columns: [&'static str; N]) -> Result<Table<R, N>, TraceError> {
+        let mut lines = Lines::new(file, input);
+        let mut order = [0; N];
+        let mut seen = [false; N];
+        let mut faults = Faults::default();
+        // A file without a line is one in which every column is missing.
+        lines.advance()?;
+        let valid = columns.join(", ");
+        for (place, span) in split(lines.bytes()).enumerate() {
+            let name = span.of(lines.bytes()).trim_ascii();
+            match columns.iter().position(|column| column.as_bytes() == name) {
+                Some(known) if seen[known] => {
+                    faults.push(lines.malformed(span.start, "each column once", &quoted(name)));
+                }
+                Some(known) => {
+                    seen[known] = true;
+                    // With each column once and none unknown, no place is beyond the last.
+                    if let Some(entry) = order.get_mut(place) {
+                        *entry = known;
+                    }
+                }
+                None if lines.bytes().is_empty() => {}
+                None => {
+                    let name = String::from_utf8_lossy(name).into_owned();
+                    faults.push(TraceError::UnknownColumn {
+                        file: file.to_path_buf(),
+                        line: lines.number(),
+                        column: span.start as u64 + 1,
+                        nearest: nearest(&name, columns),
+                        name,
+                        valid: valid.clone(),
+                    });
+                }
+            }
+        }
+        for (column, _) in columns.iter().zip(seen).filter(|(_, seen)| !seen) {
+            let (file, line, name) = (file.to_path_buf(), lines.number(), column.to_string());
+            faults.push(TraceError::MissingColumn { file, line, name, valid: valid.clone() });
+        }
+        match faults.is_empty() {
+            true => Ok(Table { lines, order, fields: [Span::default(); N] }),
+            false => Err(TraceError::from_faults(file, faults)),
+        }
+    }
+
+    /// Moves to the next row that is not empty.
+    pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
+        while self.lines.advance()? {
+            let line = self.lines.bytes();
+            if line.is_empty() {
+                continue;
+            }
+            let mut count = 0;
+            for span in split(line) {
+                match self.order.get(count) {
+                    Some(known) => self.fields[*known] = span,
+                    None => return Err(self.lines.malformed(span.start, format!("{N} fields"), "a further one")),
+                }
+                count += 1;
+            }
+            if count < N {
+                let found = format!("the end of the line after {count}");
+                return Err(self.lines.malformed(line.len(), format!("{N} fields"), &found));
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+/// The fields of a line between its commas; one empty field where the line is empty.
+fn split(line: &[u8]) -> impl Iterator<Item = Span> + '_ {
+    let mut start = 0;
+    line.split(|byte| *byte == b',').map(move |field| {
+        let span = Span { start, end: start + field.len() };
+        start = span.end + 1;
+        span
+    })
+}
