@@ -80,6 +80,7 @@ impl Control {
             watch: None,
             due: self.now,
             processed: 0,
+            fresh: None,
         });
         index
     }
@@ -121,8 +122,17 @@ impl Control {
         if !matches!(self.profile.passes.place.trigger, Trigger::EachAfter(_)) {
             replica.due = self.now;
         }
+        self.queued += 1;
+        replica.fresh = Some(self.queued);
         self.queue.insert(replica.key, replica.demand);
-        self.fresh.push(index);
+        self.fresh.insert(self.queued, index);
+    }
+
+    /// It need not be told why it waits.
+    pub(super) fn forget_fresh(&mut self, index: ReplicaIndex) {
+        if let Some(queued) = self.replicas[index as usize].fresh.take() {
+            self.fresh.remove(&queued);
+        }
     }
 
     pub(super) fn leave_queue(&mut self, index: ReplicaIndex, wait: Wait) {
@@ -131,6 +141,7 @@ impl Control {
             self.queue.remove(replica.key, replica.demand);
         }
         replica.wait = wait;
+        self.forget_fresh(index);
     }
 
     /// One edge of the lifecycle, said in the log.

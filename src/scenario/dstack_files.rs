@@ -4,7 +4,7 @@
 //! remembers the place in its own file. What they cannot say (when a run comes, how long it takes, what a host has) stands
 //! beside the file's path.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, text};
@@ -151,7 +151,7 @@ pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> boo
     true
 }
 
-fn file(path: &PathBuf, asked: Span, report: &mut Report) -> Option<Tree> {
+fn file(path: &Path, asked: Span, report: &mut Report) -> Option<Tree> {
     let (source, text) = read_text(path, Some(asked), report)?;
     let tree = parse(&text, source, report)?;
     if !matches!(tree.node, Node::Map(_)) {
