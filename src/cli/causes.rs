@@ -63,7 +63,7 @@ impl fmt::Display for Untold {
     }
 }
 
-/// Of every historic profile that comes with dryrack, and of those that were reproduced under.
+/// Of every historic profile that comes with dryrack, and of those others that were reproduced under.
 pub fn untold_options<'c>(
     causes: impl Iterator<Item = &'c Causes>,
     records: &[PathBuf],
@@ -77,11 +77,15 @@ pub fn untold_options<'c>(
     }
     let causes: Vec<&Causes> = causes.collect();
     for known in &causes {
-        options.entry(known.profile.clone()).or_default().extend(known.options.iter().cloned());
+        // What is meant to be right is no model of a program: that it differs from its base needs no witness.
+        if load_profile(&known.profile, Path::new("")).map_err(input)?.historic {
+            options.entry(known.profile.clone()).or_default().extend(known.options.iter().cloned());
+        }
     }
     for known in &causes {
-        let left = options.get_mut(&known.profile).expect("entered above");
-        left.retain(|option| !known.causing.contains(option));
+        if let Some(left) = options.get_mut(&known.profile) {
+            left.retain(|option| !known.causing.contains(option));
+        }
     }
     let left = options.into_iter().flat_map(|(profile, options)| {
         options.into_iter().map(move |option| Untold { profile: profile.clone(), option })

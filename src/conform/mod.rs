@@ -17,7 +17,7 @@ mod placement;
 mod profiles;
 mod read;
 mod regions;
-mod sequences;
+mod run_states;
 mod utilization;
 
 pub use account::{Account, Disagreement, Share};
@@ -50,7 +50,7 @@ pub trait RecordKind: Sync {
 /// In the order in which they are tried: the first that describes a record has it.
 pub const KINDS: [&dyn RecordKind; 6] = [
     &utilization::Utilization,
-    &sequences::Sequences,
+    &run_states::RunStates,
     &model_states::ModelStates,
     &matching::Matching,
     &regions::Regions,

@@ -30,8 +30,6 @@ builtin![
     "dstack-0.21.0",
     "dstack-0.21.1",
     "dstack-0.22.5",
-    "dstack-0.22.5-loops",
-    "dstack-loops",
     "dstack-packed",
     "fifo",
     "fifo-skipping",

@@ -90,7 +90,7 @@ fn main() {
         }
         Nothing: conform {
             each_recorded_firing_time_is_met_to_the_second,
-            each_recorded_sequence_is_followed_through_the_control_plane,
+            each_recorded_state_of_a_run_is_met_through_the_control_plane,
             each_recorded_placement_of_a_model_is_met,
             a_listed_defect_is_mended_in_the_default_profile,
             each_recorded_match_and_each_region_is_met,
