@@ -16,6 +16,7 @@ mod oracle;
 mod policy;
 mod policy_oracle;
 mod report;
+mod run_sequences;
 mod runner;
 mod schema;
 mod selection;
@@ -133,6 +134,12 @@ fn main() {
         }
         Time: policy_oracle {
             slow_the_machine_agrees_with_its_definition_on_100_000_random_series,
+        }
+        Nothing: run_sequences {
+            an_idle_fleet_is_free_again_after_any_sequence,
+        }
+        Time: run_sequences {
+            slow_an_idle_fleet_is_free_again_after_100_000_random_sequences,
         }
         Nothing: schema {
             the_committed_schema_is_the_one_that_is_printed,
