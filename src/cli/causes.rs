@@ -65,7 +65,7 @@ impl fmt::Display for Untold {
     }
 }
 
-/// Of every historic profile that comes with dryrack, and of those that were reproduced under.
+/// Of every historic profile that comes with dryrack, and of those others that were reproduced under.
 pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Untold>, Failure> {
     let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for name in profile_names() {
@@ -75,11 +75,15 @@ pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Unt
         }
     }
     for known in causes {
-        options.entry(known.profile.clone()).or_default().extend(known.options.iter().cloned());
+        // What is meant to be right is no model of a program: that it differs from its base needs no witness.
+        if load_profile(&known.profile, Path::new("")).map_err(input)?.historic {
+            options.entry(known.profile.clone()).or_default().extend(known.options.iter().cloned());
+        }
     }
     for known in causes {
-        let left = options.get_mut(&known.profile).expect("entered above");
-        left.retain(|option| !known.causing.contains(option));
+        if let Some(left) = options.get_mut(&known.profile) {
+            left.retain(|option| !known.causing.contains(option));
+        }
     }
     let records = Records::read(records).map_err(|(file, fault)| Failure::file(file, fault))?;
     let mut untold = Vec::new();

@@ -18,7 +18,7 @@ mod profiles;
 mod read;
 mod records;
 mod regions;
-mod sequences;
+mod run_states;
 mod utilization;
 
 pub use account::{Account, Disagreement, Share};
@@ -52,7 +52,7 @@ pub trait RecordKind: Sync {
 /// In the order in which they are tried: the first that describes a record has it.
 pub const KINDS: [&dyn RecordKind; 6] = [
     &utilization::Utilization,
-    &sequences::Sequences,
+    &run_states::RunStates,
     &model_states::ModelStates,
     &matching::Matching,
     &regions::Regions,

@@ -48,14 +48,6 @@ impl Profiles {
         versions.into_iter().map(|version| (version, self.load(name(version)))).collect()
     }
 
-    /// The profile that has the loops of a program's server, where they are a profile of their own: `dstack-0.22.5-loops`.
-    pub fn with_loops(&mut self, profile: Arc<Profile>) -> Arc<Profile> {
-        match profile.runs {
-            Some(_) => profile,
-            None => self.load(format!("{}-loops", profile.name)).unwrap_or(profile),
-        }
-    }
-
     fn load(&mut self, name: String) -> Result<Arc<Profile>, String> {
         if let Some(known) = self.loaded.get(&name) {
             return Ok(Arc::clone(known));

@@ -76,8 +76,10 @@ pub struct Control {
     lines: BTreeMap<Option<Arc<str>>, u32>,
     /// The head for which room was reserved once and for all, and when.
     reservation: Option<(ReplicaIndex, SimTime)>,
-    /// Queued since the last pass: each is told once why it waits.
-    fresh: Vec<ReplicaIndex>,
+    /// Queued since the last pass, in the order in which they were: each is told once why it waits.
+    fresh: BTreeMap<u64, ReplicaIndex>,
+    /// Counts who is queued.
+    queued: u64,
     /// Waiting to be analysed, first come first served.
     analysis_queue: VecDeque<(ReplicaIndex, u64)>,
     analysing: BTreeSet<RunId>,
@@ -137,7 +139,8 @@ impl Control {
             demand_index: HashMap::default(),
             lines: BTreeMap::new(),
             reservation: None,
-            fresh: Vec::new(),
+            fresh: BTreeMap::new(),
+            queued: 0,
             analysis_queue: VecDeque::new(),
             analysing: BTreeSet::new(),
             deciding: None,
@@ -267,8 +270,12 @@ impl Control {
 
     /// When it must be settled next though nothing happens, and for what; `None` if it waits for inputs alone.
     pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
+        self.next_but_scans().into_iter().chain(self.scan_due()).min()
+    }
+
+    fn next_but_scans(&mut self) -> Option<(SimTime, &'static str)> {
         let timer = self.peek_timer();
-        let passes = [self.analyse_pass_due(), self.place_pass_due(), self.next_look(), self.scan_due()];
+        let passes = [self.analyse_pass_due(), self.place_pass_due(), self.next_look()];
         passes.into_iter().chain([timer]).flatten().min()
     }
 
@@ -317,7 +324,7 @@ impl Control {
 
     /// What is kept twice for speed says the same twice; and cancelled means no more work.
     fn assert_indexes(&self) {
-        let mut queued = 0;
+        let (mut queued, mut fresh) = (0, 0);
         for (index, replica) in self.replicas.iter().enumerate() {
             let index = index as ReplicaIndex;
             let analysing = self.analysing.contains(&replica.run());
@@ -327,7 +334,12 @@ impl Control {
                 assert!(self.nodes[claim.node.index()].runs.contains(&index), "{} is not on its node", replica.run());
             }
             queued += usize::from(replica.wait == Wait::Queue);
+            let is_fresh = replica.fresh.is_some_and(|turn| self.fresh.get(&turn) == Some(&index));
+            assert_eq!(is_fresh, replica.fresh.is_some(), "{} is told what it was told", replica.run());
+            assert!(!is_fresh || replica.wait == Wait::Queue, "{} is to be told why it waits", replica.run());
+            fresh += usize::from(is_fresh);
         }
+        assert_eq!(fresh, self.fresh.len(), "somebody is told twice why it waits");
         assert_eq!(queued, self.queue.len(), "the queue holds who does not wait in it");
         let on_nodes: usize = self.nodes.iter().map(|node| node.runs.len()).sum();
         let claims = |replica: &Replica| replica.placement.as_ref().map_or(0, |placement| placement.claims().len());

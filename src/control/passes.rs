@@ -98,7 +98,8 @@ impl Control {
         let growth = self.fleet.growth();
         let is_open = |key: &QueueKey| {
             let index = key.replica();
-            !self.queue.is_refused(self.replicas[index as usize].demand, growth) || self.fresh.contains(&index)
+            !self.queue.is_refused(self.replicas[index as usize].demand, growth)
+                || self.replicas[index as usize].fresh.is_some()
         };
         self.queue.iter().filter(is_open).collect()
     }
@@ -176,7 +177,6 @@ impl Control {
     pub(super) fn run_place_pass(&mut self) {
         let options = self.profile.passes.place;
         if self.queue.is_empty() {
-            self.fresh.clear();
             // With nobody left the pass is over, unless the last one is still being decided.
             if self.deciding.is_none() {
                 self.place_pass.interrupted_after = None;
@@ -239,11 +239,9 @@ impl Control {
 
     /// Everyone who queued up since the last pass and still waits is told why, once.
     fn tell_why_they_wait(&mut self) {
-        for index in std::mem::take(&mut self.fresh) {
-            let replica = &self.replicas[index as usize];
-            if replica.wait != Wait::Queue {
-                continue;
-            }
+        for index in std::mem::take(&mut self.fresh).into_values() {
+            let replica = &mut self.replicas[index as usize];
+            replica.fresh = None;
             let demand = &self.demands[replica.demand as usize];
             let judged = self.queue.is_refused(replica.demand, self.fleet.growth());
             let behind = self.profile.scheduler.discipline != Discipline::Skipping

@@ -122,7 +122,7 @@ impl Control {
             self.enter_queue(index);
             self.conclude(index, deciding.decision, deciding.growth);
             // It has just been told why it waits.
-            self.fresh.retain(|fresh| *fresh != index);
+            self.forget_fresh(index);
             return;
         };
         let count = candidates.len();

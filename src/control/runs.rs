@@ -95,6 +95,7 @@ impl Control {
             due: self.now,
             wanted: self.now,
             processed: 0,
+            fresh: None,
         });
         index
     }
@@ -136,9 +137,18 @@ impl Control {
         if !matches!(self.profile.passes.place.trigger, Trigger::EachAfter(_)) {
             replica.due = self.now;
         }
+        self.queued += 1;
+        replica.fresh = Some(self.queued);
         let (key, demand, entry) = (replica.key, replica.demand, self.entry(index));
         self.queue.insert_entry(key, demand, entry);
-        self.fresh.push(index);
+        self.fresh.insert(self.queued, index);
+    }
+
+    /// It need not be told why it waits.
+    pub(super) fn forget_fresh(&mut self, index: ReplicaIndex) {
+        if let Some(queued) = self.replicas[index as usize].fresh.take() {
+            self.fresh.remove(&queued);
+        }
     }
 
     /// What the order of the queue looks at.
@@ -153,6 +163,7 @@ impl Control {
             self.queue.remove(replica.key, replica.demand);
         }
         replica.wait = wait;
+        self.forget_fresh(index);
     }
 
     /// One edge of the lifecycle, said in the log.

@@ -93,6 +93,8 @@ pub struct Replica {
     pub wanted: SimTime,
     /// How often it was looked at by such a pass.
     pub processed: u32,
+    /// Its turn among those who are to be told why they wait.
+    pub fresh: Option<u64>,
 }
 
 impl JobRecord {

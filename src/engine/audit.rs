@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::accounts::{Accounts, Standing};
-use crate::control::Profile;
+use crate::control::{Profile, UtilizationOptions};
 use crate::event::{Event, Input, Outcome, Phase, Sink};
 use crate::fleet::{GpuState, NodeShape, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::scheduler::offers::MultinodeTakes;
 use crate::units::SimTime;
-use crate::workload::{Coverage, Gang, JobSpec, Pick, StartupOrder, UtilizationPolicy, UtilizationRule};
+use crate::workload::{Coverage, Gang, JobSpec, Pick, UtilizationPolicy, UtilizationRule};
 
 /// Panics at the first record that cannot be true.
 #[derive(Default)]
@@ -29,10 +29,14 @@ pub struct Audit {
     jobs: Vec<Account>,
     /// The phase of each replica, with its attempt.
     phases: BTreeMap<(JobId, u32), (u32, Phase)>,
+    /// The last attempt of each replica that ran.
+    ran: BTreeMap<(JobId, u32), u32>,
     claims: BTreeMap<RunId, Placement>,
     cpu_taken: BTreeMap<NodeId, u64>,
     gpu_milli_taken: BTreeMap<GpuId, u64>,
     unsafe_runs: Vec<RunId>,
+    /// What the profile says of utilization policies.
+    utilization: Option<UtilizationOptions>,
     /// Who runs under a utilization policy.
     bound: BTreeMap<RunId, UtilizationPolicy>,
     at: SimTime,
@@ -51,6 +55,7 @@ impl Audit {
         Audit {
             historic: profile.historic,
             has_runs: profile.runs.is_some(),
+            utilization: Some(profile.policies.utilization),
             shares_hosts: profile.scheduler.offers.multinode_takes == MultinodeTakes::Blocks,
             ..Audit::default()
         }
@@ -58,6 +63,10 @@ impl Audit {
 
     /// The accounts at the end; panics if anything that was submitted is nowhere.
     pub fn finish(self) -> Accounts {
+        let running = self.phases.iter().filter(|(_, (_, phase))| *phase == Phase::Running);
+        for ((job, replica), (attempt, _)) in running {
+            self.is_watched(RunId { job: *job, replica: *replica, attempt: *attempt });
+        }
         let mut accounts = Accounts { submitted: self.jobs.len() as u64, ..Accounts::default() };
         for (index, job) in self.jobs.iter().enumerate() {
             let phases = (0..job.replicas).map(|number| self.phases[&(JobId::new(index), number)].1);
@@ -124,11 +133,9 @@ impl Audit {
         let mut hosts: Vec<NodeId> = Vec::new();
         for replica in std::iter::once(group).chain(workers) {
             let (attempt, phase) = self.phases[&(run.job, replica)];
-            // Where nodes begin in an order, those before it may be done.
-            let is_done = account.spec.terms.startup != StartupOrder::Any
-                && attempt == run.attempt
-                && matches!(phase, Phase::Stopping | Phase::Ended);
-            if is_done {
+            // Where nodes do not begin all at once, those before it may be done.
+            let is_done = self.ran.get(&(run.job, replica)) == Some(&run.attempt);
+            if is_done && attempt == run.attempt && matches!(phase, Phase::Stopping | Phase::Ended) {
                 return;
             }
             let claim = self.claims.get(&RunId { job: run.job, replica, attempt });
@@ -174,8 +181,18 @@ impl Audit {
         assert_eq!(*known, (run.attempt, from), "{run} does not leave {from:?}");
         known.1 = to;
         if from == Phase::Running {
+            self.is_watched(run);
             self.bound.remove(&run);
         }
+    }
+
+    /// What runs under an effective policy was bound when it started, by just that policy, and nothing else was.
+    fn is_watched(&self, run: RunId) {
+        let over = &self.jobs[run.job.index()].spec.utilization;
+        let has_gpus = self.claims.get(&run).is_some_and(|own| own.claims().iter().any(|claim| !claim.gpus.is_empty()));
+        let effective = self.utilization.and_then(|options| options.bind(over)).map(|(_, values)| values);
+        let bound = self.bound.get(&run).copied();
+        assert_eq!(bound, effective.filter(|_| has_gpus), "{run} did not run under the policy that holds for it");
     }
 
     /// A policy holds for those it binds alone; under the default rule what covered the window is as long as it.
@@ -236,6 +253,7 @@ impl Sink for Audit {
                 assert!(!to.holds_claim() || from.holds_claim(), "{run} holds a claim without being placed");
                 if *to == Phase::Running {
                     self.begins_whole(*run);
+                    self.ran.insert((run.job, run.replica), run.attempt);
                 }
                 self.leave(*run, *from, *to);
             }

@@ -79,13 +79,25 @@ struct WorldRun {
     /// How often it has said something.
     said: u32,
     started: Option<SimTime>,
+    /// How often it is to be sampled, as soon as it has started.
+    sampled_every: Option<SimDuration>,
     /// Once it is asked for; gone when the run is over.
     sampler: Option<Box<Sampler>>,
 }
 
 impl WorldRun {
     fn new(course: Arc<Course>, placement: Option<Placement>, alive: bool) -> WorldRun {
-        WorldRun { course, placement, epoch: 0, alive, stops_at: None, said: 0, started: None, sampler: None }
+        WorldRun {
+            course,
+            placement,
+            epoch: 0,
+            alive,
+            stops_at: None,
+            said: 0,
+            started: None,
+            sampled_every: None,
+            sampler: None,
+        }
     }
 }
 
@@ -350,9 +362,13 @@ impl<'a> World<'a> {
         let Some(known) = self.runs.get_mut(&run).filter(|known| known.epoch == epoch) else { return };
         if fact == Lifecycle::Started {
             known.started = Some(now);
+            let sampled_every = known.sampled_every;
             if let Some(length) = known.course.run {
                 let ending = Lifecycle::Exited(known.course.ending);
                 push_after(&mut self.queue, now, length, Due::Fact { run, epoch, fact: ending });
+            }
+            if let Some(interval) = sampled_every {
+                self.sample_from_now_on(now, run, interval);
             }
         }
         self.tell(now, run, fact, inputs);
@@ -361,6 +377,7 @@ impl<'a> World<'a> {
     /// Whoever is asked to sample a run that is over, or whose use of its GPUs nobody knows, has nothing to look at.
     fn sample_from_now_on(&mut self, now: SimTime, run: RunId, interval: SimDuration) {
         let Some(known) = self.runs.get_mut(&run).filter(|known| known.alive) else { return };
+        known.sampled_every = Some(interval);
         let (Some(usage), Some(started)) = (&known.course.usage, known.started) else { return };
         let name = &*self.rehearsal.arrivals[run.job.index()].spec.name;
         let who = (self.rehearsal.seed, name, run);

@@ -3,7 +3,7 @@
 use assert_cmd::Command;
 
 const RECORDS: &str = "tests/data/dstack/utilization.jsonl.gz";
-const SEQUENCES: &str = "tests/data/dstack/sequences.jsonl.gz";
+const RUN_STATES: &str = "tests/data/dstack/sequences.jsonl.gz";
 
 fn conform(args: &[&str]) -> (i32, String, String) {
     let mut command = Command::cargo_bin("dryrack").expect("it is built");
@@ -22,14 +22,14 @@ pub fn each_recorded_firing_time_is_met_to_the_second() {
 }
 
 /// 500 decisions of nodes, 1336 changes of runs, and how everything stands at the end, in 20 sequences.
-pub fn each_recorded_sequence_is_followed_through_the_control_plane() {
-    let (code, said, _) = conform(&[SEQUENCES, "--format", "json"]);
+pub fn each_recorded_state_of_a_run_is_met_through_the_control_plane() {
+    let (code, said, _) = conform(&[RUN_STATES, "--format", "json"]);
     assert_eq!(code, 0, "{said}");
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     assert_eq!((&said["records"], &said["asked"], &said["identical"]), (&20.into(), &20.into(), &20.into()));
-    let (code, said, _) = conform(&[SEQUENCES, "--profile", "dstack-loops"]);
+    let (code, said, _) = conform(&[RUN_STATES, "--profile", "dstack"]);
     assert!(code == 1 && said.contains("decision"), "what is mended decides otherwise: {said}");
-    let (code, said, _) = conform(&[SEQUENCES, "--profile", "first-fit"]);
+    let (code, said, _) = conform(&[RUN_STATES, "--profile", "first-fit"]);
     assert!(code == 1 && said.contains("no runs"), "{said}");
 }
 
@@ -99,6 +99,9 @@ pub fn a_recorded_decision_tells_an_option_apart() {
     let untold = "no scenario and no record tells policies.utilization.rule of dstack-0.22.5 apart";
     assert!(test(&[]).contains(untold));
     assert!(!test(&["--records", RECORDS]).contains(untold));
+    let is_of_runs = |line: &&str| line.contains("tells runs.") && line.contains(" of dstack-0.22.5 apart");
+    let of_runs = |said: &str| said.lines().filter(is_of_runs).count();
+    assert_eq!((of_runs(&test(&[])), of_runs(&test(&["--records", RUN_STATES]))), (3, 0));
 }
 
 pub fn a_wrong_record_is_told_with_its_line_and_nothing_is_counted() {

@@ -17,6 +17,7 @@ mod oracle;
 mod policy;
 mod policy_oracle;
 mod report;
+mod run_sequences;
 mod runner;
 mod schema;
 mod selection;
@@ -93,7 +94,7 @@ fn main() {
         }
         Nothing: conform {
             each_recorded_firing_time_is_met_to_the_second,
-            each_recorded_sequence_is_followed_through_the_control_plane,
+            each_recorded_state_of_a_run_is_met_through_the_control_plane,
             each_recorded_placement_of_a_model_is_met,
             a_listed_defect_is_mended_in_the_default_profile,
             each_recorded_match_and_each_region_is_met,
@@ -136,6 +137,12 @@ fn main() {
         }
         Time: policy_oracle {
             slow_the_machine_agrees_with_its_definition_on_100_000_random_series,
+        }
+        Nothing: run_sequences {
+            an_idle_fleet_is_free_again_after_any_sequence,
+        }
+        Time: run_sequences {
+            slow_an_idle_fleet_is_free_again_after_100_000_random_sequences,
         }
         Nothing: schema {
             the_committed_schema_is_the_one_that_is_printed,

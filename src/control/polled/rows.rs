@@ -288,6 +288,11 @@ impl Flow {
         self.runs[job.index()].groups.iter().flat_map(|group| group.members.iter().copied()).collect()
     }
 
+    /// Every node of it has ended.
+    pub fn is_over(&self, job: JobId) -> bool {
+        self.members_of(job).iter().all(|index| self.members[*index as usize].state == MemberState::Ended)
+    }
+
     /// Puts a node where its loop will find it, after anything about it has changed.
     pub fn index_member(&mut self, index: ReplicaIndex) {
         self.resume_member(index);
@@ -475,6 +480,8 @@ impl Flow {
         }
         match &self.options.loops {
             Loops::Ideal => match run.state {
+                // Until all have ended, an end that comes is what it waits for.
+                WholeState::Pending if !self.is_over(job) => None,
                 WholeState::Pending => run.announced().next().map(|_| self.next_submission(job)),
                 WholeState::Submitted | WholeState::Provisioning | WholeState::Running => {
                     run.announced().map(|group| self.next_of_group(job, group)).min()

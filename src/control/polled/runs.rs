@@ -60,7 +60,7 @@ impl Control {
             if dismissed {
                 continue;
             }
-            let found: Vec<Reading> = members.iter().map(|index| self.reading(*index)).collect();
+            let mut found: Vec<Reading> = members.iter().map(|index| self.reading(*index)).collect();
             let is_done =
                 found[0] == Reading::Done && self.jobs[job.index()].spec.terms.stop == StopCriteria::MasterDone;
             if is_done {
@@ -69,6 +69,8 @@ impl Control {
             }
             if found.contains(&Reading::Retry) {
                 retried.push(number as u32);
+                // Its other nodes were stopped for the sake of the one that is tried again.
+                found.retain(|reading| !matches!(reading, Reading::Failed { because: Reason::RunOver, .. }));
             }
             readings.extend(found);
         }
@@ -191,8 +193,7 @@ impl Control {
     fn look_at_pending(&mut self, job: JobId) {
         let now = self.now;
         let flow = self.flow();
-        let is_over = flow.members_of(job).iter().all(|index| flow.member(*index).state == MemberState::Ended);
-        if !is_over || now < flow.next_submission(job) {
+        if !flow.is_over(job) || now < flow.next_submission(job) {
             return;
         }
         let wanted: Vec<u32> = (0..flow.run(job).groups.len() as u32)
@@ -219,8 +220,7 @@ impl Control {
     /// Says of a run that pauses that its nodes will be tried again, once all have ended.
     pub(super) fn announce_retry(&mut self, job: JobId) {
         let flow = self.flow();
-        let is_over = flow.members_of(job).iter().all(|index| flow.member(*index).state == MemberState::Ended);
-        if flow.run(job).state != WholeState::Pending || !is_over {
+        if flow.run(job).state != WholeState::Pending || !flow.is_over(job) {
             return;
         }
         for group in 0..flow.run(job).groups.len() as u32 {
@@ -298,7 +298,7 @@ impl Control {
             return;
         }
         let flow = self.flow();
-        if !flow.members_of(job).iter().all(|index| flow.member(*index).state == MemberState::Ended) {
+        if !flow.is_over(job) {
             return;
         }
         // What was announced does not come any more.

@@ -67,6 +67,10 @@ impl Control {
         let (number, growth) = (replica.demand, self.fleet.growth());
         let record = &self.demands[number as usize];
         if !whole && record.demand.requirements.is_some() {
+            if self.watch.is_some() {
+                let alone = Demand { tasks: 1, ..(*record.demand).clone() };
+                self.examine_if_watched(index, &alone);
+            }
             return self.seek_offer(index, siblings);
         }
         // A demand that was refused is refused as long as nothing is given back; of models, replicas differ.
@@ -78,11 +82,8 @@ impl Control {
             true => (*record.demand).clone(),
             false => self.demand_of_one(&record.demand, siblings),
         };
-        if self.watch == Some(replica.job) {
-            let examination = examine(&self.profile.scheduler, &demand, &self.fleet);
-            self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
-        }
         let asking = self.asking(replica.run());
+        self.examine_if_watched(index, &demand);
         match decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
             Decision::Refuse { refusal, reasons } => {
@@ -92,6 +93,14 @@ impl Control {
                 }
                 Err((refusal, reasons))
             }
+        }
+    }
+
+    fn examine_if_watched(&mut self, index: ReplicaIndex, demand: &Demand) {
+        let replica = &self.replicas[index as usize];
+        if self.watch == Some(replica.job) {
+            let examination = examine(&self.profile.scheduler, demand, &self.fleet);
+            self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
         }
     }
 
@@ -222,7 +231,10 @@ impl Control {
 
     /// There is no place for it.
     fn refused(&mut self, index: ReplicaIndex, held: (Refusal, Histogram)) {
-        self.hold(index, held);
+        let whole = self.flow().options.gang == GangRule::Whole;
+        // Who gets a place together waits for it together.
+        let waiting = if whole { self.flow().siblings(index).to_vec() } else { vec![index] };
+        waiting.into_iter().for_each(|waiting| self.hold(waiting, held.clone()));
         let growth = self.fleet.growth();
         let (keeps_turn, over) = (
             self.flow().options.no_capacity == NoCapacityRule::KeepsTurn && self.flow().siblings(index)[0] == index,

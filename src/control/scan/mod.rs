@@ -82,7 +82,7 @@ impl Control {
     /// When a scan is due; the consumer waits for inputs alone.
     pub(super) fn scan_due(&self) -> Option<(SimTime, &'static str)> {
         let (options, scan) = (self.profile.scan?, self.scan.as_ref()?);
-        (!scan.watched.is_empty()).then(|| (scan.ticks.next_tick(options.every, self.now), SCAN))
+        (!scan.watched.is_empty()).then(|| (scan.ticks.next_tick(options.every, self.now), "a scan"))
     }
 
     /// Whether all that is left to do is to refuse again what was refused since the fleet last grew.
@@ -95,7 +95,7 @@ impl Control {
             // With a queue that never empties, some row is always being analysed again.
             matches!(replica.phase, Phase::Pending | Phase::Analysing) && is_refused
         });
-        in_vain && self.next_wakeup().is_none_or(|(_, reason)| reason == SCAN)
+        in_vain && self.next_but_scans().is_none()
     }
 
     /// Whether it goes on looking for as long as anything is not served.
@@ -190,6 +190,3 @@ fn main_node(placement: &Placement) -> Option<NodeId> {
     let main = placement.claims().iter().find(|claim| claim.tasks > 0);
     main.or(placement.claims().first()).map(|claim| claim.node)
 }
-
-/// The reason of a wake-up for a scan.
-const SCAN: &str = "a scan";

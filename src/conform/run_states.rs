@@ -1,6 +1,7 @@
-//! Sequences of submissions and ends on one fleet, stepped in rounds: who gets which host, what becomes of each run, and
-//! how everything stands at the end. The control plane itself is stepped: each round's events are its inputs, its clock is
-//! set forward, and it settles once.
+//! The states of runs: what becomes of each run of a sequence of submissions and ends on one fleet, round by round; who
+//! gets which host, with how many of its blocks; and how everything stands at the end. Runs ask for what they are recorded
+//! to ask for, of hosts of the recorded size. The control plane itself is stepped: each round's events are its inputs, its
+//! clock is set forward, and it settles once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::workload::{
     UtilizationOverrides,
 };
 
-pub struct Sequences;
+pub struct RunStates;
 
 /// Of the program whose sequences are recorded.
 const VERSION: &str = "0.22.5";
@@ -79,9 +80,9 @@ struct Last {
     runs: Vec<(String, String, Option<String>)>,
 }
 
-impl RecordKind for Sequences {
+impl RecordKind for RunStates {
     fn name(&self) -> &'static str {
-        "sequences"
+        "run_states"
     }
 
     fn fields(&self) -> &'static [&'static str] {
@@ -93,8 +94,7 @@ impl RecordKind for Sequences {
             serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
         let told = Asked::of(&record)?;
         let chosen = profiles.choose("dstack", [VERSION]);
-        let with_loops = |(version, profile): (_, Result<_, _>)| (version, profile.map(|own| profiles.with_loops(own)));
-        let compared = chosen.into_iter().map(with_loops).map(|(version, profile)| Compared {
+        let compared = chosen.into_iter().map(|(version, profile)| Compared {
             id: record.id.clone(),
             class: match record.fleet.placement {
                 FleetPlacement::Any => "placement any".to_string(),
