@@ -338,6 +338,9 @@ impl Control {
     pub(super) fn deadline_expired(&mut self, index: ReplicaIndex) {
         let replica = &self.replicas[index as usize];
         let (run, phase, stopping) = (replica.run(), replica.phase, replica.stopping);
+        if phase == Phase::Stopping && self.has_stopped(index) {
+            return;
+        }
         self.say(Event::DeadlineExpired { run, phase });
         if self.runs.is_some() && phase != Phase::Stopping {
             return self.too_long(index, phase);

@@ -135,6 +135,11 @@ impl Control {
         self.stir(job);
     }
 
+    /// It was heard that it has stopped, and the look that ends it is still to come.
+    pub(in crate::control) fn has_stopped(&self, index: ReplicaIndex) -> bool {
+        self.runs.as_ref().is_some_and(|flow| flow.members[index as usize].over)
+    }
+
     /// What it runs on is given up.
     pub(in crate::control) fn member_lost(&mut self, index: ReplicaIndex) {
         let member = self.flow().member(index);
