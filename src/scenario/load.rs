@@ -182,6 +182,13 @@ fn is_empty(place: &Place<'_>, report: &mut Report) -> bool {
     is_blank
 }
 
+fn without_nodes(file: &Fields<'_>, world: &World, report: &mut Report) {
+    if world.nodes.is_empty() && !report.has_errors() {
+        let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
+        report.error_with_help(file.place(), "there are no nodes", help);
+    }
+}
+
 fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Loaded> {
     let Place { source, text, path, folder } = *place;
     if is_empty(place, report) {
@@ -215,15 +222,12 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     };
     let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
     let places = Places { folder, roots: &options.roots };
-    let setting =
-        jobs::Setting { profile: &profile, seed: head.seed, until: head.until, sampled: &sampled, places: &places };
+    let until = head.until;
+    let setting = jobs::Setting { profile: &profile, seed: head.seed, until, sampled: &sampled, places: &places };
     let mut drafts = jobs::read(&file, &mut world, &setting, report);
     deployment::check_cached(&world, report);
     drafts.extend(traced);
-    if world.nodes.is_empty() && !report.has_errors() {
-        let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
-        report.error_with_help(file.place(), "there are no nodes", help);
-    }
+    without_nodes(&file, &world, report);
     let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
     if drafts.is_empty() && !file.has("jobs") && options.asked.is_none() && !report.has_errors() {
         let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
