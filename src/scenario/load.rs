@@ -189,6 +189,13 @@ fn without_nodes(file: &Fields<'_>, world: &World, report: &mut Report) {
     }
 }
 
+fn without_jobs(file: &Fields<'_>, report: &mut Report) {
+    if !file.has("jobs") && !report.has_errors() {
+        let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
+        report.warning(file.place(), "nothing is asked of these nodes", help);
+    }
+}
+
 fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Loaded> {
     let Place { source, text, path, folder } = *place;
     if is_empty(place, report) {
@@ -216,10 +223,8 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         needs_target: profile.scheduler.needs_target() && profile.scheduler.target.is_empty(),
     };
     let traced = trace_source::read(&file, &setting, &mut world, report);
-    let (trace, traced, target) = match traced {
-        Some(traced) => (Some(traced.used), traced.drafts, traced.target),
-        None => (None, Vec::new(), None),
-    };
+    let parts = |traced: trace_source::Traced| (Some(traced.used), traced.drafts, traced.target);
+    let (trace, traced, target) = traced.map(parts).unwrap_or_default();
     let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
     let places = Places { folder, roots: &options.roots };
     let until = head.until;
@@ -229,9 +234,8 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     drafts.extend(traced);
     without_nodes(&file, &world, report);
     let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
-    if drafts.is_empty() && !file.has("jobs") && options.asked.is_none() && !report.has_errors() {
-        let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
-        report.warning(file.place(), "nothing is asked of these nodes", help);
+    if drafts.is_empty() && options.asked.is_none() {
+        without_jobs(&file, report);
     }
     instances::warn_of_unusable(&world, report);
     let (mut arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
@@ -260,7 +264,6 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         evaluations,
         until: head.until,
     };
-    let warnings = Diagnostics::default();
     Some(Loaded {
         rehearsal,
         expectations,
@@ -270,7 +273,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         tags: head.tags,
         trace,
         shares,
-        warnings,
+        warnings: Diagnostics::default(),
     })
 }
 

@@ -184,7 +184,12 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
     arrivals.sort_by_key(|arrival| arrival.at);
     let mut cancellations = Vec::new();
     for (index, arrival) in arrivals.iter().enumerate() {
-        if draws.chance(200) {
+        // The time of trying again begins anew with each place: what fails every time is tried for ever.
+        let on_error = |retry: &EventRetry| retry.on.contains(&RetryEvent::Error);
+        let fails = arrival.course.ending == Ending::Failed || arrival.spec.time_limit.is_some();
+        if fails && arrival.spec.terms.retry.as_ref().is_some_and(on_error) {
+            cancellations.push((arrival.at + secs(draws, 0, 3000), JobId::new(index)));
+        } else if draws.chance(200) {
             cancellations.push((arrival.at + secs(draws, 0, 300), JobId::new(index)));
         }
     }
