@@ -36,8 +36,8 @@ enum Needs {
     Data,
     /// To be asked for: by a filter that names `slow`.
     Time,
-    /// Both.
-    DataAndTime,
+    /// The data and hours, in a set of its own that no other names.
+    Hours,
     /// The checker of XML that libxml2 comes with.
     Xmllint,
 }
@@ -214,7 +214,7 @@ fn main() {
         trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
     }
     for (name, test) in literature::SLOW {
-        trials.push(trial(name, Needs::DataAndTime, move || test(&data().expect("it is here")).expect(name)));
+        trials.push(trial(name, Needs::Hours, move || test(&data().expect("it is here")).expect(name)));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -223,8 +223,8 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
     let is_here = match needs {
         Needs::Nothing => true,
         Needs::Data => data().is_some(),
-        Needs::Time => is_slow_wanted(),
-        Needs::DataAndTime => is_slow_wanted() && data().is_some(),
+        Needs::Time => is_wanted("slow"),
+        Needs::Hours => is_wanted("literature_means") && data().is_some(),
         Needs::Xmllint => runner::xmllint_is_here(),
     };
     // Where the data must be there, its absence is a failure rather than a gap nobody sees.
@@ -241,8 +241,8 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
     Trial::test(name, runner).with_ignored_flag(!is_here && !is_required)
 }
 
-fn is_slow_wanted() -> bool {
-    std::env::args().any(|typed| typed.contains("slow"))
+fn is_wanted(set: &str) -> bool {
+    std::env::args().any(|typed| typed.contains(set))
 }
 
 /// The folder of traces and recorded decisions.
