@@ -146,9 +146,9 @@ pub enum ScorerName {
     /// The node whose resources are taken least, in the mean over CPU, RAM and GPUs.
     Spread,
     /// Fragmentation gradient descent: the node whose GPUs become useless for the target workload least
-    /// ([`super::fragment`]).
+    /// (`scheduler::fragment`).
     Fgd,
-    /// Least CPU and GPU left, as Kubernetes' simulator for openb has it ([`super::scorer`] on these four).
+    /// Least CPU and GPU left, as Kubernetes' simulator for openb has it (`scheduler::scorer` on these four).
     BestFitOpenb,
     /// GPUs in use first, then free ones of nodes in use.
     GpuPacking,
