@@ -292,6 +292,11 @@ impl Report {
         }
     }
 
+    /// Jobs or nodes of a trace are not known, because it is not here.
+    pub fn lacks_a_trace(&self) -> bool {
+        self.faults.iter().any(|fault| fault.kind == Kind::TraceMissing)
+    }
+
     pub fn has_errors(&self) -> bool {
         self.faults.iter().any(|fault| fault.severity == Severity::Error)
     }

@@ -149,6 +149,9 @@ fn reproduction(tree: &Tree, setting: &Setting<'_>, given: &Given, report: &mut 
     if fields.lacks_all(&["fails", "and"]) {
         let help = "add `fails: [name]`, and as a witness `and: [{job: chat, is: running, at: 5m}]`";
         report.error_with_help(fields.place(), "it is not said what shows the report under this profile", help);
+    } else if fails.is_empty() && !report.has_errors() {
+        let help = "add `fails: [name]`";
+        report.error_with_help(fields.place(), "it is not said which expectation fails under this profile", help);
     }
     Some(Reproduction { profile: Arc::from(profile?.0), place: place(fields.place(), report), fails, and })
 }

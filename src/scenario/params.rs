@@ -39,7 +39,7 @@ pub(super) fn axes(tree: &Tree, report: &mut Report) -> Vec<Axis> {
         report.error_with_help(tree.span, message, "write `{profile: [first-fit, spread], gpus: [1, 2]}`");
         return Vec::new();
     };
-    let mut axes = Vec::new();
+    let mut axes: Vec<Axis> = Vec::new();
     for entry in entries {
         let items = match &entry.value.node {
             Node::List(items) => items.as_slice(),
@@ -69,6 +69,8 @@ pub(super) fn axes(tree: &Tree, report: &mut Report) -> Vec<Axis> {
     if cells.is_none_or(|cells| cells > MAX_CELLS) {
         let message = format!("the matrix has more than {MAX_CELLS} cells");
         report.error_with_help(tree.span, message, "leave out values, or split the file");
+        // The rest of the file is read for one cell.
+        axes.iter_mut().for_each(|axis| axis.values.truncate(1));
     }
     axes
 }
