@@ -1,59 +1,39 @@
 //! `dryrack offers`: what a job that requires instances would be offered, in order, and why the others offer nothing.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::exit::{Done, Exit, Failure};
 use super::guard::guarded;
-use super::logs::no_such;
-use super::output::{Format, say, say_json, warn};
-use super::run::Overrides;
+use super::output::{Format, say, say_json};
+use super::selection::JobArgs;
 use crate::engine::{Selection, selection};
 use crate::event::Histogram;
-use crate::ids::JobId;
 use crate::report::table;
-use crate::scenario::load;
 use crate::scheduler::offers::{Ask, Availability, Offer, Plan, plan};
 use crate::scheduler::{Decision, Grouping, SchedulerOptions, decide};
-use crate::units::{Bytes, SimTime};
+use crate::units::Bytes;
 use crate::workload::Demand;
 
 #[derive(Debug, Args)]
 pub struct OffersArgs {
-    /// A scenario file
-    file: PathBuf,
-    /// The job, one with `resources`
-    #[arg(long, value_name = "NAME")]
-    job: String,
-    /// At this time, such as 1h30m; when the job is submitted if not given
-    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
-    at: Option<SimTime>,
     #[command(flatten)]
-    overrides: Overrides,
+    asked: JobArgs,
 }
 
 pub fn offers(args: &OffersArgs, format: Format) -> Done {
-    let loaded = load(&args.file, &args.overrides.lower(&args.file));
-    let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
-    warn(&loaded.warnings.to_string());
-    let rehearsal = loaded.rehearsal;
-    let names = || rehearsal.arrivals.iter().map(|arrival| &*arrival.spec.name);
-    let Some(job) = names().position(|name| name == args.job) else {
-        return Err(no_such("no job is named", &args.job, names()));
-    };
-    let demand = &rehearsal.arrivals[job].spec.demand;
+    let (rehearsal, job) = args.asked.load()?;
+    let demand = &rehearsal.arrivals[job.index()].spec.demand;
     if demand.requirements.is_none() {
-        let message = format!("error: `{}` has no `resources`; see `dryrack select` for other jobs\n", args.job);
+        let message = format!("error: `{}` has no `resources`; see `dryrack select` for other jobs\n", args.asked.job);
         return Err(Failure::Input(message));
     }
     let options = &rehearsal.profile.scheduler;
-    let found = guarded(|| asked(options, demand, selection(&rehearsal, JobId::new(job), args.at)));
+    let found = guarded(|| asked(options, demand, selection(&rehearsal, job, args.asked.at)));
     let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
     match format {
-        Format::Human => say(&human(&args.job, &found))?,
-        Format::Json => say_json(&as_json(&args.job, &found))?,
+        Format::Human => say(&human(&args.asked.job, &found))?,
+        Format::Json => say_json(&as_json(&args.asked.job, &found))?,
     }
     Ok(Exit::Fine)
 }

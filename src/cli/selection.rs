@@ -10,7 +10,7 @@ use super::guard::guarded;
 use super::logs::no_such;
 use super::output::{Format, say, say_json, warn};
 use super::run::Overrides;
-use crate::engine::{Selection, selection};
+use crate::engine::{Rehearsal, Selection, selection};
 use crate::ids::JobId;
 use crate::report::table;
 use crate::scenario::load;
@@ -19,32 +19,46 @@ use crate::units::SimTime;
 
 #[derive(Debug, Args)]
 pub struct SelectArgs {
+    #[command(flatten)]
+    asked: JobArgs,
+}
+
+/// A job of a scenario file, and when it is asked about.
+#[derive(Debug, Args)]
+pub struct JobArgs {
     /// A scenario file
     file: PathBuf,
-    /// The job for which something is to be picked
+    /// The job that is asked about
     #[arg(long, value_name = "NAME")]
-    job: String,
+    pub job: String,
     /// At this time, such as 1h30m; when the job is submitted if not given
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
-    at: Option<SimTime>,
+    pub at: Option<SimTime>,
     #[command(flatten)]
     overrides: Overrides,
 }
 
+impl JobArgs {
+    pub fn load(&self) -> Result<(Rehearsal, JobId), Failure> {
+        let loaded = load(&self.file, &self.overrides.lower(&self.file));
+        let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
+        warn(&loaded.warnings.to_string());
+        let rehearsal = loaded.rehearsal;
+        let names = || rehearsal.arrivals.iter().map(|arrival| &*arrival.spec.name);
+        match names().position(|name| name == self.job) {
+            Some(job) => Ok((rehearsal, JobId::new(job))),
+            None => Err(no_such("no job is named", &self.job, names())),
+        }
+    }
+}
+
 pub fn select(args: &SelectArgs, format: Format) -> Done {
-    let loaded = load(&args.file, &args.overrides.lower(&args.file));
-    let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
-    warn(&loaded.warnings.to_string());
-    let rehearsal = loaded.rehearsal;
-    let names = || rehearsal.arrivals.iter().map(|arrival| &*arrival.spec.name);
-    let Some(job) = names().position(|name| name == args.job) else {
-        return Err(no_such("no job is named", &args.job, names()));
-    };
-    let found = guarded(|| selection(&rehearsal, JobId::new(job), args.at));
+    let (rehearsal, job) = args.asked.load()?;
+    let found = guarded(|| selection(&rehearsal, job, args.asked.at));
     let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
     match format {
-        Format::Human => say(&human(&args.job, &found))?,
-        Format::Json => say_json(&as_json(&args.job, &found))?,
+        Format::Human => say(&human(&args.asked.job, &found))?,
+        Format::Json => say_json(&as_json(&args.asked.job, &found))?,
     }
     Ok(Exit::Fine)
 }

@@ -26,7 +26,12 @@ pub use profiles::Profiles;
 pub use read::{ConformError, conform};
 pub use records::{Met, Records};
 
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+
+use crate::control::Profile;
 
 /// One line of a file.
 pub type RecordFields = Map<String, Value>;
@@ -58,6 +63,28 @@ pub const KINDS: [&dyn RecordKind; 6] = [
     &regions::Regions,
     &placement::Placement,
 ];
+
+/// A record in the form of its kind.
+fn parse<R: DeserializeOwned>(record: &RecordFields) -> Result<R, String> {
+    serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())
+}
+
+/// Asks again for each of these versions of a program for which there is a profile; `id` and `class` are the record's.
+fn each_version<'v>(
+    profiles: &mut Profiles,
+    (program, versions): (&str, impl IntoIterator<Item = &'v str>),
+    (id, class): (&str, &str),
+    mut ask: impl FnMut(&str, Arc<Profile>) -> Result<Vec<Difference>, String>,
+) -> Result<Vec<Compared>, String> {
+    let compared = profiles.choose(program, versions).into_iter().map(|(version, profile)| {
+        let result = match profile {
+            Err(profile) => Comparison::NotAsked { profile },
+            Ok(profile) => Comparison::Asked(ask(version, profile)?),
+        };
+        Ok(Compared { id: id.to_string(), class: class.to_string(), version: version.to_string(), result })
+    });
+    compared.collect()
+}
 
 /// One answer of a record.
 pub struct Compared {

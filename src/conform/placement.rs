@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
 use smallvec::SmallVec;
 
-use super::{Compared, Comparison, Difference, Profiles, RecordFields, RecordKind};
+use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
 use crate::control::Profile;
 use crate::event::Reason;
 use crate::fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
@@ -149,25 +148,16 @@ impl RecordKind for Placement {
     }
 
     fn compare(&self, record: &RecordFields, file: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
-        let record: Record =
-            serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
+        let record: Record = parse(record)?;
         let world = world(&record.request)?;
         let version = match record.version.as_deref().or_else(|| version_in(file)) {
             Some(version) => version,
             None if profiles.is_fixed() => "unstated",
             None => return Err("states no `version` of GPUStack, and neither does the name of the file".to_string()),
         };
-        let chosen = profiles.choose("gpustack", std::iter::once(version));
-        let compared = chosen.into_iter().map(|(version, profile)| Compared {
-            id: record.request.id.clone(),
-            class: class(&record),
-            version: version.to_string(),
-            result: match profile {
-                Err(profile) => Comparison::NotAsked { profile },
-                Ok(profile) => Comparison::Asked(differences(&record, &world, &profile)),
-            },
-        });
-        Ok(compared.collect())
+        each_version(profiles, ("gpustack", [version]), (&record.request.id, &class(&record)), |_, profile| {
+            Ok(differences(&record, &world, &profile))
+        })
     }
 }
 

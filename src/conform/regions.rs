@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Number, Value};
+use serde_json::Number;
 
 use super::instances::{RecordedRun, Told, assign_all, build, compare};
-use super::{Compared, Comparison, Difference, Profiles, RecordFields, RecordKind};
+use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
 use crate::control::Profile;
 use crate::fleet::{Blocks, Fleet, FleetKind, FleetNodes, FleetPlacement, FleetSpec};
 use crate::ids::{FleetId, NodeId};
@@ -82,18 +82,12 @@ impl RecordKind for Regions {
     }
 
     fn compare(&self, record: &RecordFields, _: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
-        let record: Record =
-            serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
+        let record: Record = parse(record)?;
         let requirements = record.run.requirements()?;
-        let chosen = profiles.choose("dstack", record.answer.keys().map(String::as_str));
-        let compared = chosen.into_iter().map(|(version, profile)| {
-            let result = match profile {
-                Err(profile) => Comparison::NotAsked { profile },
-                Ok(profile) => Comparison::Asked(ask_again(&record, &requirements, &record.answer[version], &profile)?),
-            };
-            Ok(Compared { id: record.id.clone(), class: record.kind.clone(), version: version.to_string(), result })
-        });
-        compared.collect()
+        let versions = record.answer.keys().map(String::as_str);
+        each_version(profiles, ("dstack", versions), (&record.id, &record.kind), |version, profile| {
+            ask_again(&record, &requirements, &record.answer[version], &profile)
+        })
     }
 }
 

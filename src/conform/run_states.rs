@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::instances::{RecordedRun, Told};
-use super::{Compared, Comparison, Difference, Profiles, RecordFields, RecordKind};
+use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
 use crate::catalog::KnownGpus;
 use crate::control::{Control, MemberStanding, Profile, RunStanding};
 use crate::event::{Command, Event, Input, Lifecycle, Outcome, Output, Reason};
@@ -90,27 +90,19 @@ impl RecordKind for RunStates {
     }
 
     fn compare(&self, record: &RecordFields, _: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
-        let record: Record =
-            serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
+        let record: Record = parse(record)?;
         let told = Asked::of(&record)?;
-        let chosen = profiles.choose("dstack", [VERSION]);
-        let compared = chosen.into_iter().map(|(version, profile)| Compared {
-            id: record.id.clone(),
-            class: match record.fleet.placement {
-                FleetPlacement::Any => "placement any".to_string(),
-                FleetPlacement::Cluster => "placement cluster".to_string(),
-            },
-            version: version.to_string(),
-            result: match profile {
-                Err(profile) => Comparison::NotAsked { profile },
-                Ok(profile) if profile.runs.is_none() => {
-                    let text = format!("recorded: runs; found: the profile {} has none", profile.name);
-                    Comparison::Asked(vec![Difference { kind: "no runs", text }])
-                }
-                Ok(profile) => Comparison::Asked(differences(&record.answer, &Stage::play(&record, &told, profile))),
-            },
-        });
-        Ok(compared.collect())
+        let class = match record.fleet.placement {
+            FleetPlacement::Any => "placement any",
+            FleetPlacement::Cluster => "placement cluster",
+        };
+        each_version(profiles, ("dstack", [VERSION]), (&record.id, class), |_, profile| {
+            if profile.runs.is_none() {
+                let text = format!("recorded: runs; found: the profile {} has none", profile.name);
+                return Ok(vec![Difference { kind: "no runs", text }]);
+            }
+            Ok(differences(&record.answer, &Stage::play(&record, &told, profile)))
+        })
     }
 }
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::{Compared, Comparison, Difference, Profiles, RecordFields, RecordKind};
+use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
 use crate::control::Profile;
 use crate::policy::{Sample, UtilizationMonitor};
 use crate::units::{Permille, SimDuration, SimTime};
@@ -49,23 +48,13 @@ impl RecordKind for Utilization {
     }
 
     fn compare(&self, record: &RecordFields, _file: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
-        let record: Record =
-            serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
+        let record: Record = parse(record)?;
         check(&record)?;
-        let chosen = profiles.choose("dstack", record.answer.keys().map(String::as_str));
-        let compared = chosen.into_iter().map(|(version, profile)| Compared {
-            id: record.id.clone(),
-            class: record.kind.clone(),
-            version: version.to_string(),
-            result: match profile {
-                Err(profile) => Comparison::NotAsked { profile },
-                Ok(profile) => {
-                    let found = fires(&record, &profile);
-                    Comparison::Asked(difference(record.answer[version].fire_s, found).into_iter().collect())
-                }
-            },
-        });
-        Ok(compared.collect())
+        let versions = record.answer.keys().map(String::as_str);
+        each_version(profiles, ("dstack", versions), (&record.id, &record.kind), |version, profile| {
+            let found = fires(&record, &profile);
+            Ok(difference(record.answer[version].fire_s, found).into_iter().collect())
+        })
     }
 }
 

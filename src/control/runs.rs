@@ -25,9 +25,21 @@ impl Control {
     pub(super) fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
         let demand = self.demand_number(&spec.demand);
         let refused = !self.is_pick_selectable(spec);
+        self.keep_job(spec, demand);
         if self.runs.is_some() {
-            return self.submit_run(job, spec, demand, refused);
+            return self.submit_run(job, spec, refused);
         }
+        for number in 0..spec.replicas {
+            let index = self.add_replica(job, number);
+            match refused {
+                false => self.begin(index),
+                true => self.end(index, Outcome::Refused, Reason::PickRefused),
+            }
+        }
+    }
+
+    /// The record of a job whose replicas come next.
+    fn keep_job(&mut self, spec: &Arc<JobSpec>, demand: u32) {
         let first = self.replicas.len() as ReplicaIndex;
         let line = self.line_of(spec.queue.as_ref());
         self.jobs.push(JobRecord {
@@ -42,13 +54,6 @@ impl Control {
             unmet: None,
             ended: None,
         });
-        for number in 0..spec.replicas {
-            let index = self.add_replica(job, number);
-            match refused {
-                false => self.begin(index),
-                true => self.end(index, Outcome::Refused, Reason::PickRefused),
-            }
-        }
     }
 
     /// The line in which a job of this queue waits. Lines are numbered as they occur.

@@ -86,11 +86,6 @@ impl SimDuration {
         }
     }
 
-    /// Seconds from a file, where a value that does not fit must be an error rather than a panic.
-    pub fn checked_from_secs(secs: u64) -> Option<SimDuration> {
-        secs.checked_mul(NANOS_PER_SEC).map(SimDuration)
-    }
-
     pub const fn as_nanos(self) -> u64 {
         self.0
     }

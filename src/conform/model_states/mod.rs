@@ -7,9 +7,7 @@
 mod record;
 mod retrace;
 
-use serde_json::Value;
-
-use super::{Compared, Comparison, Profiles, RecordFields, RecordKind};
+use super::{Compared, Profiles, RecordFields, RecordKind, each_version, parse};
 use record::Sequence;
 
 pub struct ModelStates;
@@ -24,19 +22,12 @@ impl RecordKind for ModelStates {
     }
 
     fn compare(&self, record: &RecordFields, _: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
-        let sequence: Sequence =
-            serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())?;
+        let sequence: Sequence = parse(record)?;
         sequence.check()?;
-        let chosen = profiles.choose("gpustack", [sequence.version.as_str()]);
-        let compared = chosen.into_iter().map(|(version, profile)| Compared {
-            id: sequence.name.clone(),
-            class: if sequence.name.starts_with("drawn ") { "drawn" } else { "by hand" }.to_string(),
-            version: version.to_string(),
-            result: match profile {
-                Err(profile) => Comparison::NotAsked { profile },
-                Ok(profile) => Comparison::Asked(retrace::first_difference(&sequence, profile).into_iter().collect()),
-            },
-        });
-        Ok(compared.collect())
+        let class = if sequence.name.starts_with("drawn ") { "drawn" } else { "by hand" };
+        let versions = [sequence.version.as_str()];
+        each_version(profiles, ("gpustack", versions), (&sequence.name, class), |_, profile| {
+            Ok(retrace::first_difference(&sequence, profile).into_iter().collect())
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::rows::{Group, Member, RunRow};
 use crate::control::Control;
-use crate::control::store::{JobRecord, ReplicaIndex};
+use crate::control::store::ReplicaIndex;
 use crate::event::{Event, Lifecycle, Outcome, Phase, Reason};
 use crate::ids::{JobId, RunId};
 use crate::lifecycle::{MemberState, WholeState};
@@ -12,21 +12,7 @@ use crate::workload::{Ending, JobSpec, RetryEvent};
 
 impl Control {
     /// The first so many replicas are the masters; the workers follow, those of the first replica first.
-    pub(in crate::control) fn submit_run(&mut self, job: JobId, spec: &Arc<JobSpec>, demand: u32, refused: bool) {
-        let first = self.replicas.len() as ReplicaIndex;
-        let line = self.line_of(spec.queue.as_ref());
-        self.jobs.push(JobRecord {
-            spec: Arc::clone(spec),
-            line,
-            demand,
-            first,
-            added: Vec::new(),
-            live: spec.replicas,
-            cancelled: false,
-            parked: false,
-            unmet: None,
-            ended: None,
-        });
+    pub(in crate::control) fn submit_run(&mut self, job: JobId, spec: &Arc<JobSpec>, refused: bool) {
         let retry = spec.terms.retry.as_ref().filter(|retry| retry.on.contains(&RetryEvent::NoCapacity));
         let run = RunRow {
             job,
