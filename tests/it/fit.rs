@@ -39,6 +39,18 @@ pub fn where_a_model_fits_and_with_what_memory_is_as_computed_on_paper() {
     assert_eq!(found["placements"][0][0]["gpus"][0]["takes_bytes"], 2_726_400_000_u64 + (512 << 20));
 }
 
+pub fn a_gguf_model_takes_its_layers_and_what_is_fixed() {
+    let gguf =
+        "gguf: {layers: 33, layer_memory: 550MiB, fixed_memory: 1GiB, ram_offloaded: 1GiB, ram_unoffloaded: 19GiB}";
+    let asked = |layer: &str| format!("{{name: g, weights: 18GiB, {}}}", gguf.replace("550MiB", layer));
+    let found = fit(0, &["--model", &asked("550MiB")]);
+    // 33 x 550 MiB and 1,024 MiB, and nothing of the GPU is reserved beyond it.
+    assert_eq!(found["need_bytes"], 19_174_u64 << 20);
+    assert_eq!(found["placements"][0][0]["gpus"][0]["takes_bytes"], 19_174_u64 << 20);
+    // 33 x 5 GiB are more than any one GPU has, and another GPU would not help.
+    fit(1, &["--model", &asked("5GiB")]);
+}
+
 pub fn what_runs_at_a_time_is_in_the_way_then_and_not_before() {
     for (code, at) in [(0, "59s"), (1, "2m"), (0, "11m")] {
         fit(code, &["--model", "qwen3-32b", "--at", at]);

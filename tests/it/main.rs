@@ -104,6 +104,7 @@ fn main() {
         }
         Nothing: fit {
             where_a_model_fits_and_with_what_memory_is_as_computed_on_paper,
+            a_gguf_model_takes_its_layers_and_what_is_fixed,
             what_runs_at_a_time_is_in_the_way_then_and_not_before,
             each_change_that_is_named_helps,
             a_model_that_cannot_be_asked_about_is_told_so,

@@ -11,7 +11,7 @@ use super::options::{
 };
 use crate::event::Reason;
 use crate::fleet::{GpuKind, ModelKey};
-use crate::workload::{Category, Deployment};
+use crate::workload::{Backend, Category, Deployment, GgufEstimate};
 
 /// vLLM's framework takes so much beside the weights (GPUStack 0.6.0, `estimate_model_vram`).
 const OVERHEAD_LLM: u64 = 2 << 30;
@@ -147,9 +147,24 @@ pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt
         divided,
     };
     test_number(options, request, &plan)?;
-    plan.utilization = utilization(options, request, &arguments)?;
-    plan.need = need(options, request)?;
+    match &deployment.backend {
+        Backend::LlamaBox(estimate) => {
+            plan.need = whole_offload(estimate) as f64;
+            // More GPUs would each need the fixed memory again: only picks by hand take several.
+            plan.count = plan.count.or(Some(1));
+        }
+        Backend::Vllm | Backend::Sglang => {
+            plan.utilization = utilization(options, request, &arguments)?;
+            plan.need = need(options, request)?;
+        }
+    }
     Ok(plan)
+}
+
+/// GPU memory in bytes with every layer on the GPU.
+fn whole_offload(estimate: &GgufEstimate) -> u64 {
+    let layers = estimate.layer_memory.get().saturating_mul(u64::from(estimate.layers));
+    estimate.fixed_memory.get().saturating_add(layers)
 }
 
 /// Any integer will do; what is no integer will not.
