@@ -88,6 +88,12 @@ fn fleet(entry: &Entry, base: &Base, world: &mut World, profile: &Profile, repor
         let help = "add `hosts: [{name: h0, machine: a100-80g-x8}]`";
         report.error_with_help(entry.key_span, format!("the fleet `{}` has no hosts", entry.key), help);
     }
+    let wanted = nodes.map_or(1, |nodes| nodes.max.unwrap_or(nodes.target));
+    if kind == FleetKind::Cloud && (hosts.len() as u64) < u64::from(wanted) {
+        let message =
+            format!("no instances are made for the fleet `{}` of a cloud: it has its `hosts`, and no more", entry.key);
+        report.warning(entry.key_span, message, "list under `hosts` what it is to have");
+    }
     let first = world.nodes.len();
     for tree in hosts {
         host(tree, &common, base, world, profile, report);
