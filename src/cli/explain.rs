@@ -142,7 +142,11 @@ fn node_table(examination: &Examination, names: &Names) -> String {
     let rows: Vec<Vec<String>> = (examination.nodes.iter().take(SHOWN))
         .map(|node| {
             let refusals: Vec<&str> = node.refusals.iter().map(|(_, reason)| reason.name()).collect();
-            let said = if refusals.is_empty() { "would do".to_string() } else { refusals.join(", ") };
+            let said = match (refusals.is_empty(), node.verdict.reason()) {
+                (true, None) => "would do".to_string(),
+                (true, Some(reason)) => reason.name().to_string(),
+                (false, _) => refusals.join(", "),
+            };
             vec![names.node(node.node).to_string(), said, shortages(node)]
         })
         .collect();
@@ -166,6 +170,8 @@ enum Tasks {
     Gang,
     /// A gang of which each node was picked by hand: all of them are needed.
     EachPicked,
+    /// What is known of a node does not say what would make it do: models, of which `fit` tries changes, and instances.
+    Untried,
 }
 
 /// The one or two lines that tell most, for whoever reads of a failure.
@@ -209,6 +215,7 @@ fn tasks(log: &WholeLog, job: JobId) -> Tasks {
 
 fn tasks_of(demand: &Demand) -> Tasks {
     match demand.pick {
+        _ if demand.deployment.is_some() || demand.requirements.is_some() => Tasks::Untried,
         Some(Pick::AllGpus(_)) => Tasks::EachPicked,
         _ if demand.tasks > 1 => Tasks::Gang,
         _ => Tasks::One,
@@ -221,6 +228,7 @@ fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Optio
     let refused = || examination.nodes.iter().filter(|node| !node.verdict.is_fit());
     let nearest = || refused().min_by_key(|node| (node.refusals.len(), node.shortages.len(), node.node));
     match tasks {
+        Tasks::Untried => None,
         Tasks::One => nearest().map(|node| format!("{} would do {}", names.node(node.node), obstacles(node))),
         Tasks::Gang => nearest().map(|node| format!("{} would take a task {}", names.node(node.node), obstacles(node))),
         Tasks::EachPicked => {
