@@ -3,6 +3,7 @@
 //! stdout is data and stderr is progress and diagnostics. Exit codes are those of [`Exit`]. Holds no logic of its own,
 //! and is, with `live`, the only room that reads a clock: for how long a command took, never for what it decides.
 
+mod bench;
 mod catalog;
 mod causes;
 mod check;
@@ -28,6 +29,7 @@ mod selection;
 mod swarm;
 mod test;
 mod trace;
+mod trace_file;
 
 pub use exit::Exit;
 
@@ -84,11 +86,13 @@ enum Command {
     /// List and show scheduling profiles
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
-    /// List, bring and verify public traces
+    /// List, bring and verify public traces; look into lists of tasks, convert and change them
     #[command(subcommand)]
     Trace(trace::TraceCommand),
     /// Run random worlds with every check on
     Swarm(swarm::SwarmArgs),
+    /// Measure how long scenarios take to run
+    Bench(bench::BenchArgs),
     /// Draw what runs left behind
     #[command(subcommand)]
     Plot(plot::PlotCommand),
@@ -148,6 +152,7 @@ impl Cli {
             Command::Profile(command) => profile::profile(command, self.format.plain()?),
             Command::Trace(command) => trace::trace(command, self.format.plain()?),
             Command::Swarm(args) => swarm::swarm(args, self.format.plain()?),
+            Command::Bench(args) => bench::bench(args, self.format.plain()?),
             Command::Plot(command) => plot::plot(command),
         }
     }

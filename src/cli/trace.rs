@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json};
+use super::trace_file::{CheckArgs, ConvertArgs, InfoArgs, SampleArgs, ScaleArgs, check, convert, info, sample, scale};
 use crate::trace::{Checked, FileState, Index, Roots, TraceError, get, list, verify};
 
 #[derive(Debug, Subcommand)]
@@ -26,6 +27,16 @@ pub enum TraceCommand {
         /// One trace; all if not given
         name: Option<String>,
     },
+    /// What a list of tasks says: when they come, how long and wide they are, and what is odd
+    Info(InfoArgs),
+    /// What to know before believing a list: offered load against capacity, and what could never run
+    Check(CheckArgs),
+    /// The same tasks in another format
+    Convert(ConvertArgs),
+    /// A part of the tasks, by chance
+    Sample(SampleArgs),
+    /// The same tasks, submitted closer together or further apart
+    Scale(ScaleArgs),
 }
 
 /// Where traces are looked for: a `traces/` of ours beside the scenario file or in a folder above it, or else where we
@@ -47,6 +58,11 @@ pub fn trace(command: &TraceCommand, format: Format) -> Done {
     let (index, roots) = (Index::built_in(), roots(None));
     let failure = |error: TraceError| Failure::Input(format!("error: {error}"));
     match command {
+        TraceCommand::Info(args) => info(args, format),
+        TraceCommand::Check(args) => check(args, format),
+        TraceCommand::Convert(args) => convert(args),
+        TraceCommand::Sample(args) => sample(args),
+        TraceCommand::Scale(args) => scale(args),
         TraceCommand::List => {
             let listed = list(&index, &roots);
             match format {

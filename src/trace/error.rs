@@ -24,6 +24,13 @@ pub enum TraceError {
     #[error("{}: {} faults{}", file.display(), faults.len() as u64 + more, each(faults, *more))]
     Several { file: PathBuf, faults: Vec<TraceError>, more: u64 },
 
+    /// A line that is not what it should be, in words that say where the fault is.
+    #[error("{}:{line}:{column}: {problem}", file.display())]
+    BadLine { file: PathBuf, line: u64, column: u64, problem: String },
+
+    #[error("{}: its first line shows none of the formats {valid}; say which it is", file.display())]
+    UnknownFormat { file: PathBuf, valid: String },
+
     #[error("failed to read {} at line {line}: {source}", file.display())]
     Unreadable { file: PathBuf, line: u64, source: io::Error },
 

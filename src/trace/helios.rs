@@ -8,14 +8,14 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use crate::units::{Bytes, MilliCpu, SimDuration, SimTime};
+use crate::units::{Bytes, MilliCpu, SimDuration};
 
 use super::date;
 use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::{NodeTrace, Outcome, TaskTrace, TraceNode, TraceTask};
+use super::rows::{Said, TableRows, collect};
 use super::table::{Table, gather};
-use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span, open_lines};
 
 const LOG_COLUMNS: [&str; 7] = ["user", "vc", "jobname", "gpu_num", "state", "submit_time", "duration"];
@@ -31,7 +31,11 @@ pub fn read_tasks(path: &Path) -> Result<TaskTrace, TraceError> {
 }
 
 pub fn read_tasks_from(file: &Path, input: impl BufRead) -> Result<TaskTrace, TraceError> {
-    collect(file, LogReader { table: Table::new(file, input, LOG_COLUMNS)?, read: log_row, odd: Odd::default() })
+    collect(file, log_rows(file, input)?)
+}
+
+pub(super) fn log_rows<R: BufRead>(file: &Path, input: R) -> Result<TableRows<R, { LOG_COLUMNS.len() }>, TraceError> {
+    TableRows::new(file, input, LOG_COLUMNS, log_row)
 }
 
 /// Reads the table of the Pollux artifact, plain or gzip, to its end; all faults at once.
@@ -40,7 +44,14 @@ pub fn read_philly(path: &Path) -> Result<TaskTrace, TraceError> {
 }
 
 pub fn read_philly_from(file: &Path, input: impl BufRead) -> Result<TaskTrace, TraceError> {
-    collect(file, LogReader { table: Table::new(file, input, PHILLY_COLUMNS)?, read: philly_row, odd: Odd::default() })
+    collect(file, philly_rows(file, input)?)
+}
+
+pub(super) fn philly_rows<R: BufRead>(
+    file: &Path,
+    input: R,
+) -> Result<TableRows<R, { PHILLY_COLUMNS.len() }>, TraceError> {
+    TableRows::new(file, input, PHILLY_COLUMNS, philly_row)
 }
 
 /// Reads a list of virtual clusters, plain or gzip, as nodes in the order of the list; all faults at once.
@@ -81,50 +92,7 @@ fn cluster<R: BufRead>(lines: &Lines<R>, [vc, count]: &[Span; 2]) -> Result<Vec<
     Ok((0..number).map(node).collect())
 }
 
-#[derive(Default)]
-struct Odd {
-    tally: Tally,
-    last: SimTime,
-}
-
-/// Tasks in the file's own order; the error of one row does not end it.
-struct LogReader<R, const N: usize> {
-    table: Table<R, N>,
-    read: fn(&Lines<R>, &[Span; N]) -> Result<TraceTask, TraceError>,
-    odd: Odd,
-}
-
-impl<R: BufRead, const N: usize> Iterator for LogReader<R, N> {
-    type Item = Result<TraceTask, TraceError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.table.advance() {
-            Ok(true) => {}
-            Ok(false) => return None,
-            Err(fault) => return Some(Err(fault)),
-        }
-        let task = (self.read)(&self.table.lines, &self.table.fields);
-        if let Ok(task) = &task {
-            self.odd.tally.add_row();
-            if task.run.is_zero() {
-                self.odd.tally.add(Oddity::ZeroRun);
-            }
-            if task.submit < self.odd.last {
-                self.odd.tally.add(Oddity::OutOfOrder);
-            }
-            self.odd.last = task.submit;
-        }
-        Some(task)
-    }
-}
-
-fn collect<R: BufRead, const N: usize>(file: &Path, mut reader: LogReader<R, N>) -> Result<TaskTrace, TraceError> {
-    let mut tasks = gather(file, reader.by_ref())?;
-    tasks.sort_by_key(|task| (task.submit, task.line));
-    Ok(TaskTrace { tasks, tally: reader.odd.tally, header: None })
-}
-
-fn log_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<TraceTask, TraceError> {
+fn log_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<Said, TraceError> {
     let [_, vc, _, gpus, state, submit, duration] = fields;
     let outcome = match state.of(lines.bytes()) {
         b"Pass" => Outcome::Completed,
@@ -133,10 +101,10 @@ fn log_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<TraceTask
         _ => return Err(lines.wrong(state, "Pass, Killed or Failed", NotDecimal::Malformed)),
     };
     let task = task(lines, [submit, duration, gpus, vc])?;
-    Ok(TraceTask { outcome: Some(outcome), ..task })
+    Ok(Ok(TraceTask { outcome: Some(outcome), ..task }))
 }
 
-fn philly_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 5]) -> Result<TraceTask, TraceError> {
+fn philly_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 5]) -> Result<Said, TraceError> {
     let [submit, duration, gpus, product, vc] = fields;
     let task = task(lines, [submit, duration, gpus, vc])?;
     let expected = "the duration times the number of GPUs";
@@ -145,7 +113,7 @@ fn philly_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 5]) -> Result<TraceT
     if found.is_none() || found != wanted {
         return Err(lines.wrong(product, expected, NotDecimal::Malformed));
     }
-    Ok(task)
+    Ok(Ok(task))
 }
 
 fn task<R: BufRead>(lines: &Lines<R>, [submit, run, gpus, vc]: [&Span; 4]) -> Result<TraceTask, TraceError> {
@@ -164,6 +132,8 @@ fn task<R: BufRead>(lines: &Lines<R>, [submit, run, gpus, vc]: [&Span; 4]) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::Oddity;
+    use crate::units::SimTime;
 
     #[test]
     fn a_line_of_the_log_is_a_task_of_its_virtual_cluster() {

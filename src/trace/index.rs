@@ -66,6 +66,40 @@ pub enum Format {
     Tiresias,
     /// Archives with a table of the GPU use of pods in them.
     Genai,
+    /// Alibaba's instances of recommendation services.
+    Dlrm,
+    /// dryrack's own, with a header line.
+    Csv,
+    /// dryrack's own, an object on each line.
+    Jsonl,
+}
+
+impl Format {
+    /// Those that hold tasks.
+    pub const OF_TASKS: [Format; 8] = [
+        Format::Csv,
+        Format::Dlrm,
+        Format::Helios,
+        Format::Jsonl,
+        Format::Openb,
+        Format::Philly,
+        Format::Swf,
+        Format::Tiresias,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Swf => "swf",
+            Format::Openb => "openb",
+            Format::Helios => "helios",
+            Format::Philly => "philly",
+            Format::Tiresias => "tiresias",
+            Format::Genai => "genai",
+            Format::Dlrm => "dlrm",
+            Format::Csv => "csv",
+            Format::Jsonl => "jsonl",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

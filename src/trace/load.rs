@@ -10,8 +10,9 @@ use super::index::{Format, Index};
 use super::locate::{Located, Roots, locate};
 use super::openb;
 use super::row::{NodeTrace, TaskTrace};
+use super::rows::collect;
+use super::stream::rows;
 use super::sum::Summing;
-use super::swf;
 use super::text;
 use super::tiresias;
 use crate::workload::Series;
@@ -22,14 +23,7 @@ const BUFFER_BYTES: usize = 128 * 1024;
 pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) -> Result<TaskTrace, TraceError> {
     let entry = index.trace(name)?;
     let located = locate(roots, entry, entry.tasks(list)?)?;
-    checked(name, &located, |input| match entry.format {
-        Format::Swf => swf::read(&located.path, input),
-        Format::Openb => openb::read_tasks_from(&located.path, input),
-        Format::Helios => helios::read_tasks_from(&located.path, input),
-        Format::Philly => helios::read_philly_from(&located.path, input),
-        Format::Tiresias => tiresias::read_tasks_from(&located.path, input),
-        Format::Genai => Err(TraceError::NoTasks { trace: name.to_string() }),
-    })
+    checked(name, &located, |input| collect(&located.path, rows(entry.format, &located.path, input)?))
 }
 
 /// The nodes of the trace `name`, of its first list if none is named; refused if its sum is not the index's.
@@ -37,7 +31,9 @@ pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
     let entry = index.trace(name)?;
     let located = locate(roots, entry, entry.nodes(list)?)?;
     checked(name, &located, |input| match entry.format {
-        Format::Swf | Format::Genai => Err(TraceError::NoNodes { trace: name.to_string() }),
+        Format::Swf | Format::Genai | Format::Dlrm | Format::Csv | Format::Jsonl => {
+            Err(TraceError::NoNodes { trace: name.to_string() })
+        }
         Format::Openb => openb::read_nodes_from(&located.path, input),
         Format::Helios | Format::Philly => helios::read_nodes_from(&located.path, input),
         Format::Tiresias => tiresias::read_nodes_from(&located.path, input),
@@ -46,20 +42,15 @@ pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
 
 /// The tasks of a file of this format, wherever it is.
 pub fn read_tasks(format: Format, path: &Path) -> Result<TaskTrace, TraceError> {
-    match format {
-        Format::Swf => swf::read_file(path),
-        Format::Openb => openb::read_tasks(path),
-        Format::Helios => helios::read_tasks(path),
-        Format::Philly => helios::read_philly(path),
-        Format::Tiresias => tiresias::read_tasks(path),
-        Format::Genai => Err(TraceError::NoTasks { trace: path.display().to_string() }),
-    }
+    collect(path, rows(format, path, text::open_lines(path)?)?)
 }
 
 /// The nodes of a file of this format, wherever it is.
 pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> {
     match format {
-        Format::Swf | Format::Genai => Err(TraceError::NoNodes { trace: path.display().to_string() }),
+        Format::Swf | Format::Genai | Format::Dlrm | Format::Csv | Format::Jsonl => {
+            Err(TraceError::NoNodes { trace: path.display().to_string() })
+        }
         Format::Openb => openb::read_nodes(path),
         Format::Helios | Format::Philly => helios::read_nodes(path),
         Format::Tiresias => tiresias::read_nodes(path),

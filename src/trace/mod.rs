@@ -1,6 +1,8 @@
 //! Floor 6. Public traces: what they recorded, where they are, and how they are brought here.
 //!
-//! Owns the readers of trace formats ([`swf`], [`openb`], [`helios`], [`tiresias`]), the rows they yield ([`TraceTask`], [`TraceNode`]), the
+//! Owns the readers of trace formats ([`swf`], [`openb`], [`helios`], [`tiresias`], Alibaba's DLRM list and dryrack's own
+//! CSV and JSON lines), the rows they yield ([`TraceTask`], [`TraceNode`]), the writers of lists ([`TaskWriter`]), what can
+//! be counted of a list and held against a cluster ([`Census`], [`Demands`]), the
 //! [`Tally`] of what was odd in them, the [`Index`] of known traces, the places where their files are looked for and
 //! the bringing of a file from its public address. Knows nothing of the simulator: a row says what was recorded, and
 //! what becomes of it is decided by whoever reads it.
@@ -13,11 +15,14 @@
 //! | a trace by name, checked | [`load_tasks`], [`load_nodes`] |
 //! | what GPUs did | [`load_usage`], [`read_usage_csv`] |
 //! | a file by path | [`read_tasks`], [`read_nodes`], [`swf::read_file`], [`openb::read_tasks`], [`openb::read_nodes`] |
-//! | one row at a time | [`swf::SwfReader`], [`openb::PodReader`], [`openb::NodeReader`] |
+//! | one row at a time | [`TaskStream`], [`swf::SwfReader`], [`openb::PodReader`], [`openb::NodeReader`] |
 //! | `dryrack trace get`, `verify`, `list` | [`get`], [`verify`], [`list`] |
 
+mod alter;
+mod census;
 mod date;
 mod decimal;
+mod dlrm;
 mod error;
 mod fetch;
 mod genai;
@@ -26,15 +31,22 @@ mod index;
 mod load;
 mod locate;
 pub mod openb;
+mod own;
 mod row;
+mod rows;
+mod stream;
 mod sum;
+mod supply;
 pub mod swf;
 mod table;
 mod tally;
 mod text;
 pub mod tiresias;
 mod usage_csv;
+mod write;
 
+pub use alter::{Sample, Scale};
+pub use census::{Census, Facts, Lengths};
 pub use date::parse as parse_date;
 pub use error::TraceError;
 pub use fetch::{Got, GotFile, How, get};
@@ -42,6 +54,10 @@ pub use index::{Format, Holds, Index, TraceEntry, TraceFile};
 pub use load::{load_nodes, load_tasks, load_usage, open_file, read_nodes, read_tasks};
 pub use locate::{Checked, FileCheck, FileState, Listed, Located, Roots, list, locate, verify};
 pub use row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
+pub use rows::Rows;
+pub use stream::TaskStream;
+pub use supply::{Cases, Demands, Impossible, Load, Supply};
 pub use swf::SwfHeader;
 pub use tally::{Fate, Oddity, Tally};
 pub use usage_csv::{UsageRecording, read_usage_csv};
+pub use write::{Lost, Processors, TaskWriter, WriteError, Written};

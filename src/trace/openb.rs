@@ -11,6 +11,7 @@ use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
+use super::rows::{Rows, collect};
 use super::table::{Table, gather};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span, open_lines};
@@ -37,10 +38,7 @@ pub fn read_tasks(path: &Path) -> Result<TaskTrace, TraceError> {
 
 /// Reads a list of pods; `file` is its name in messages.
 pub fn read_tasks_from(file: &Path, input: impl BufRead) -> Result<TaskTrace, TraceError> {
-    let mut reader = PodReader::new(file, input)?;
-    let mut tasks = gather(file, reader.by_ref())?;
-    tasks.sort_by_key(|task| (task.submit, task.line));
-    Ok(TaskTrace { tasks, tally: reader.tally, header: None })
+    collect(file, PodReader::new(file, input)?)
 }
 
 /// Reads a list of nodes, plain or gzip, to its end; all faults at once.
@@ -195,6 +193,12 @@ impl<R: BufRead> PodReader<R> {
             virtual_cluster: None,
             qos,
         }))
+    }
+}
+
+impl<R: BufRead> Rows for PodReader<R> {
+    fn tally(&self) -> &Tally {
+        &self.tally
     }
 }
 

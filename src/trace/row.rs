@@ -1,5 +1,7 @@
 //! What trace readers yield, whatever the format; knows nothing of the simulator.
 
+use serde::{Deserialize, Serialize};
+
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 
 use super::swf::SwfHeader;
@@ -89,10 +91,17 @@ impl TraceTask {
             qos: None,
         }
     }
+
+    /// Whether all that it asks for must be on one node: so where cores, RAM or parts of GPUs are asked for, as of a pod.
+    /// Whole GPUs alone, or processors, may lie on several.
+    pub fn is_of_one_node(&self) -> bool {
+        self.processors.is_none() && (self.cpu.is_some() || self.gpu_share.is_some())
+    }
 }
 
 /// What [`TraceTask::run`] measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RunBasis {
     /// From its start to its end.
     Executed,
@@ -101,7 +110,8 @@ pub enum RunBasis {
 }
 
 /// How the recorded world was done with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Completed,
     Failed,

@@ -14,6 +14,7 @@ use crate::units::{Bytes, SimDuration, SimTime};
 use super::decimal::{Decimal, NotDecimal};
 use super::error::{Faults, TraceError};
 use super::row::{Outcome, RunBasis, TaskTrace, TraceTask};
+use super::rows::{Rows, collect};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span, open_lines, quoted};
 
@@ -43,20 +44,7 @@ pub fn read_file(path: &Path) -> Result<TaskTrace, TraceError> {
 
 /// Reads `input` to its end; `file` is its name in messages.
 pub fn read(file: &Path, input: impl BufRead) -> Result<TaskTrace, TraceError> {
-    let mut reader = SwfReader::new(file, input)?;
-    let mut tasks = Vec::new();
-    let mut faults = Faults::default();
-    for row in reader.by_ref() {
-        match row {
-            Ok(task) => tasks.push(task),
-            Err(fault) => faults.push(fault),
-        }
-    }
-    if !faults.is_empty() {
-        return Err(TraceError::from_faults(file, faults));
-    }
-    tasks.sort_by_key(|task| (task.submit, task.line));
-    Ok(TaskTrace { tasks, tally: reader.tally, header: Some(reader.header) })
+    collect(file, SwfReader::new(file, input)?)
 }
 
 /// The jobs of an SWF file in its own order, one in memory at a time.
@@ -218,6 +206,16 @@ impl<R: BufRead> SwfReader<R> {
         if !is_part {
             self.last_whole = Some(job);
         }
+    }
+}
+
+impl<R: BufRead> Rows for SwfReader<R> {
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    fn header(&self) -> Option<&SwfHeader> {
+        Some(&self.header)
     }
 }
 

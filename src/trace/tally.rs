@@ -20,6 +20,8 @@ pub enum Oddity {
     NegativeRun,
     /// The time of submission is unknown.
     NoSubmitTime,
+    /// The end is unknown, so how long it ran is unknown.
+    NoEnd,
     /// Neither an allocated nor a requested number of processors above zero.
     NoProcessors,
     /// A part of the job in the row before, which already gave its total (status 2, 3 or 4 and the same number).
@@ -51,9 +53,11 @@ pub enum Oddity {
 impl Oddity {
     pub fn fate(self) -> Fate {
         match self {
-            Oddity::NegativeRun | Oddity::NoSubmitTime | Oddity::NoProcessors | Oddity::PartOfJobBefore => {
-                Fate::LeftOut
-            }
+            Oddity::NegativeRun
+            | Oddity::NoSubmitTime
+            | Oddity::NoEnd
+            | Oddity::NoProcessors
+            | Oddity::PartOfJobBefore => Fate::LeftOut,
             Oddity::ZeroRun
             | Oddity::LongerThanRequested
             | Oddity::OutOfOrder
@@ -73,6 +77,7 @@ impl Oddity {
         match self {
             Oddity::NegativeRun => "run time negative",
             Oddity::NoSubmitTime => "submit time unknown",
+            Oddity::NoEnd => "end unknown",
             Oddity::NoProcessors => "number of processors unknown",
             Oddity::PartOfJobBefore => "part of the job in the row before",
             Oddity::ZeroRun => "run for no time",

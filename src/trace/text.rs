@@ -10,7 +10,7 @@ use super::decimal::{Decimal, NotDecimal};
 use super::error::TraceError;
 
 /// A longer line is no trace: a bound on memory whatever the file.
-const LINE_BYTES_MAX: u64 = 64 * 1024;
+pub(super) const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// How much of a wrong field a message quotes.
 const QUOTED_CHARS_MAX: usize = 40;
 const BUFFER_BYTES: usize = 128 * 1024;
@@ -80,6 +80,11 @@ impl<R: BufRead> Lines<R> {
             self.buffer.drain(..3);
         }
         Ok(true)
+    }
+
+    /// As it is called in messages.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
     }
 
     pub(super) fn number(&self) -> u64 {

@@ -12,8 +12,8 @@ use crate::units::{Bytes, MilliCpu, SimDuration, SimTime};
 use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::{NodeTrace, TaskTrace, TraceNode, TraceTask};
-use super::table::{Table, gather};
-use super::tally::{Oddity, Tally};
+use super::rows::{Said, TableRows, collect};
+use super::table::Table;
 use super::text::{Lines, Span, open_lines};
 
 const JOB_COLUMNS: [&str; 7] = ["job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval"];
@@ -29,37 +29,21 @@ pub fn read_tasks(path: &Path) -> Result<TaskTrace, TraceError> {
 }
 
 pub fn read_tasks_from(file: &Path, input: impl BufRead) -> Result<TaskTrace, TraceError> {
-    let mut table = Table::new(file, input, JOB_COLUMNS)?;
-    let mut tally = Tally::default();
-    let rows = std::iter::from_fn(|| match table.advance() {
-        Ok(true) => {
-            let task = job(&table.lines, &table.fields);
-            if let Ok(task) = &task {
-                tally.add_row();
-                if task.run.is_zero() {
-                    tally.add(Oddity::ZeroRun);
-                }
-            }
-            Some(task)
-        }
-        Ok(false) => None,
-        Err(fault) => Some(Err(fault)),
-    });
-    let mut tasks = gather(file, rows)?;
-    let in_order = tasks.windows(2).filter(|pair| pair[1].submit < pair[0].submit).count();
-    (0..in_order).for_each(|_| tally.add(Oddity::OutOfOrder));
-    tasks.sort_by_key(|task| (task.submit, task.line));
-    Ok(TaskTrace { tasks, tally, header: None })
+    collect(file, job_rows(file, input)?)
 }
 
-fn job<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<TraceTask, TraceError> {
+pub(super) fn job_rows<R: BufRead>(file: &Path, input: R) -> Result<TableRows<R, { JOB_COLUMNS.len() }>, TraceError> {
+    TableRows::new(file, input, JOB_COLUMNS, job)
+}
+
+fn job<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<Said, TraceError> {
     let [id, gpus, submit, _, _, duration, _] = fields;
     let id: u64 = lines.whole(id, "the number of a job")?;
     let gpus: u32 = lines.whole(gpus, "a number of GPUs")?;
     let submit: u32 = lines.whole(submit, "a time in seconds")?;
     let run: u32 = lines.whole(duration, "a duration in seconds")?;
     let (at, run) = (SimTime::from_secs(u64::from(submit)), SimDuration::from_secs(u64::from(run)));
-    Ok(TraceTask { gpus: Some(gpus), ..TraceTask::new(id.to_string(), lines.number(), at, run) })
+    Ok(Ok(TraceTask { gpus: Some(gpus), ..TraceTask::new(id.to_string(), lines.number(), at, run) }))
 }
 
 /// Reads the description of a cluster, plain or gzip.

@@ -9,6 +9,7 @@ mod diagnostics;
 mod fit;
 mod fuzzed;
 mod grammar;
+mod lists;
 mod literature;
 mod mistakes;
 mod offers;
@@ -187,6 +188,12 @@ fn main() {
             what_is_offered_fits_and_what_is_refused_does_not_in_some_random_worlds,
             what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios,
         }
+        Nothing: lists {
+            a_log_is_the_same_after_it_was_converted_twice,
+            a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines,
+            a_check_fails_where_a_job_could_never_run,
+            all_faults_of_a_list_are_told_and_no_half_of_it_is_left,
+        }
         Nothing: report {
             metrics_are_what_arithmetic_on_paper_gives,
             tables_are_what_arithmetic_on_paper_gives,
@@ -208,7 +215,7 @@ fn main() {
     for (name, test) in determinism::SLOW.into_iter().chain(selection::SLOW) {
         trials.push(trial(name, Needs::Time, test));
     }
-    for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL).chain(traced::ALL) {
+    for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL).chain(traced::ALL).chain(lists::ALL) {
         trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
     }
     for (name, test) in literature::FAST {

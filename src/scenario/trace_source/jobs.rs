@@ -105,8 +105,11 @@ impl QueueNames<'_> {
 fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
     let demand = match format {
         Format::Swf | Format::Genai => processors(task),
-        Format::Openb => pod(task),
+        Format::Openb | Format::Dlrm => pod(task),
         Format::Helios | Format::Philly | Format::Tiresias => whole_gpus(task),
+        Format::Csv | Format::Jsonl if task.processors.is_some() => processors(task),
+        Format::Csv | Format::Jsonl if task.is_of_one_node() => pod(task),
+        Format::Csv | Format::Jsonl => whole_gpus(task),
     };
     JobSpec {
         name: Arc::from(task.name.as_str()),

@@ -21,6 +21,8 @@
 //! - In Helios' cluster log, the Philly table and Tiresias' lists a task asks for whole GPUs: a task of n GPUs is a gang
 //!   of n tasks of one GPU each. A virtual cluster is a queue, and a label `vc` that its nodes carry and its tasks ask
 //!   for. `from` and `to` choose a part of a trace whose times are dates; the run starts with the first task in it.
+//! - In dryrack's own lists (`csv`, `jsonl`) a task is what it asks for: processors as in the Standard Workload Format, a
+//!   pod as in openb where it asks for cores, RAM or parts of GPUs, or else whole GPUs. Instances of `dlrm` are pods.
 //! - `estimates: exact` says of each task that it runs as long as it does.
 //! - `ranks` (a file of `RANK NODE`) is the order in which the trace's nodes are declared, and so the one in which ties
 //!   between them are broken. With `tune` and without `ranks` they are shuffled.
@@ -79,8 +81,11 @@ enum Choice {
 
 const CHOICES: [(&str, Choice); 3] = [("all", Choice::All), ("gpu", Choice::Gpu), ("none", Choice::None)];
 
-pub(super) const FORMATS: [(&str, Format); 5] = [
+pub(super) const FORMATS: [(&str, Format); 8] = [
+    ("csv", Format::Csv),
+    ("dlrm", Format::Dlrm),
     ("helios", Format::Helios),
+    ("jsonl", Format::Jsonl),
     ("openb", Format::Openb),
     ("philly", Format::Philly),
     ("swf", Format::Swf),

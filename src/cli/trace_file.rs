@@ -1,0 +1,313 @@
+//! `dryrack trace info|check|convert|sample|scale FILE`: lists of tasks, read a task at a time.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::output::{Format, WholeFile, say, say_json, warn};
+use crate::report::some;
+use crate::trace::{
+    self, Census, Demands, Facts, Impossible, Processors, Sample, Scale, Supply, TaskStream, TaskWriter, TraceError,
+    TraceTask, WriteError, Written,
+};
+use crate::units::{Permille, SimTime};
+
+/// A list of tasks.
+#[derive(Debug, Args)]
+pub struct Source {
+    /// A list of tasks, plain or gzip
+    file: PathBuf,
+    /// Its format; told from its first line if not given
+    #[arg(long, value_name = "FORMAT", value_parser = format_named)]
+    from: Option<trace::Format>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// dryrack's own, with a header line
+    Csv,
+    /// dryrack's own, an object on each line
+    Jsonl,
+    /// The Standard Workload Format
+    Swf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Stands {
+    Gpus,
+    /// Rounded up
+    Cores,
+}
+
+/// Where a list of tasks goes.
+#[derive(Debug, Args)]
+pub struct Target {
+    /// Write there, compressed if the name ends with .gz; to stdout if not given
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// In this format; that of the name of --out, or else csv, if not given
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    to: Option<Form>,
+    /// What a processor of swf is, where the list says nothing of processors
+    #[arg(long, value_enum, value_name = "WHAT")]
+    processors: Option<Stands>,
+}
+
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    #[command(flatten)]
+    source: Source,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    source: Source,
+    /// A list of nodes in the format of the tasks, such as openb's
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["gpus", "processors"])]
+    nodes: Option<PathBuf>,
+    /// So many GPUs of one kind, which may be taken together
+    #[arg(long, value_name = "N")]
+    gpus: Option<u64>,
+    /// So many processors; those of an swf header if not given
+    #[arg(long, value_name = "N")]
+    processors: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct ConvertArgs {
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Args)]
+pub struct SampleArgs {
+    #[command(flatten)]
+    source: Source,
+    /// Keep each task with this chance, such as 10%
+    #[arg(long, value_name = "PERCENT", value_parser = part)]
+    part: Permille,
+    /// Of the draws
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Args)]
+pub struct ScaleArgs {
+    #[command(flatten)]
+    source: Source,
+    /// The gaps between submissions become this part of what they were: 50% doubles the load
+    #[arg(long, value_name = "PERCENT", value_parser = part, required_unless_present = "load", conflicts_with = "load")]
+    gaps: Option<Permille>,
+    /// The offered load becomes this part of what it was: 200% halves the gaps
+    #[arg(long, value_name = "PERCENT", value_parser = part)]
+    load: Option<Permille>,
+    #[command(flatten)]
+    target: Target,
+}
+
+fn format_named(text: &str) -> Result<trace::Format, String> {
+    let known = trace::Format::OF_TASKS;
+    known.into_iter().find(|format| format.name() == text).ok_or_else(|| {
+        let names = known.map(trace::Format::name);
+        match crate::nearest::nearest(text, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("expected one of {}", names.join(", ")),
+        }
+    })
+}
+
+fn part(text: &str) -> Result<Permille, String> {
+    let part: Permille = text.parse().map_err(|error| format!("{error}"))?;
+    if part.get() == 0 { Err("expected more than nothing".to_string()) } else { Ok(part) }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Failure {
+        Failure::Input(format!("error: {error}"))
+    }
+}
+
+impl Source {
+    fn open(&self) -> Result<TaskStream, TraceError> {
+        TaskStream::open(&self.file, self.from)
+    }
+}
+
+impl Target {
+    fn written(&self) -> Written {
+        let name = self.out.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        let named = [(".csv", Form::Csv), (".jsonl", Form::Jsonl), (".swf", Form::Swf)];
+        let by_name = named.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, form)| form);
+        match self.to.or(by_name).unwrap_or(Form::Csv) {
+            Form::Csv => Written::Csv,
+            Form::Jsonl => Written::Jsonl,
+            Form::Swf => Written::Swf(match self.processors {
+                None => Processors::Unsaid,
+                Some(Stands::Gpus) => Processors::Gpus,
+                Some(Stands::Cores) => Processors::Cores,
+            }),
+        }
+    }
+}
+
+pub fn info(args: &InfoArgs, format: Format) -> Done {
+    let mut stream = args.source.open()?;
+    let mut census = Census::default();
+    stream.each(&args.source.file, |task| -> Result<(), Failure> {
+        census.add(&task);
+        Ok(())
+    })?;
+    let facts = census.finish(stream.rows.tally());
+    match format {
+        Format::Json => say_json(&json!({"format": stream.format, "facts": facts}))?,
+        Format::Human => say(&heading(&args.source.file, &stream, &facts))?,
+    }
+    Ok(if facts.tasks == 0 { Exit::NothingSelected } else { Exit::Fine })
+}
+
+fn heading(file: &Path, stream: &TaskStream, facts: &Facts) -> String {
+    format!("{}: {}\n{}\n", file.display(), stream.format.name(), facts.lines().join("\n"))
+}
+
+/// 1 if a task could never run.
+pub fn check(args: &CheckArgs, format: Format) -> Done {
+    let mut stream = args.source.open()?;
+    let nodes = match &args.nodes {
+        None => Vec::new(),
+        Some(path) => trace::read_nodes(stream.format, path)?.nodes,
+    };
+    let said = stream.rows.header().and_then(|header| header.max_procs).map(u64::from);
+    let supply = Supply { nodes, gpus: args.gpus, processors: args.processors.or(said) };
+    let (mut census, mut demands) = (Census::default(), Demands::default());
+    stream.each(&args.source.file, |task| -> Result<(), Failure> {
+        census.add(&task);
+        demands.add(&task, &supply);
+        Ok(())
+    })?;
+    let facts = census.finish(stream.rows.tally());
+    let (loads, impossible) = demands.finish(&supply);
+    match format {
+        Format::Json => {
+            let facts = json!({"format": stream.format, "facts": facts, "loads": loads, "impossible": impossible});
+            say_json(&facts)?;
+        }
+        Format::Human => {
+            let mut text = heading(&args.source.file, &stream, &facts);
+            text.push_str("\noffered load, between the first and the last submission\n");
+            for load in &loads {
+                let offered = match (load.capacity, load.offered_permille) {
+                    (0, _) => "of none that is known".to_string(),
+                    (capacity, None) => format!("of {capacity}, in no time"),
+                    (capacity, Some(permille)) => format!("{}.{} % of {capacity}", permille / 10, permille % 10),
+                };
+                text.push_str(&format!("  {}: {}, {offered}\n", load.pool, some(load.tasks as usize, "task")));
+            }
+            text.push_str(if impossible.is_empty() { "nothing is known to be impossible\n" } else { "impossible\n" });
+            for (why, cases) in &impossible {
+                text.push_str(&line(*why, cases));
+            }
+            say(&text)?;
+        }
+    }
+    Ok(match (facts.tasks, impossible.is_empty()) {
+        (0, _) => Exit::NothingSelected,
+        (_, true) => Exit::Fine,
+        (_, false) => Exit::Failed,
+    })
+}
+
+fn line(why: Impossible, cases: &trace::Cases) -> String {
+    let first: Vec<String> = cases.first.iter().map(|(line, name)| format!("{name} in line {line}")).collect();
+    let more = if cases.tasks > first.len() as u64 { ", …" } else { "" };
+    format!("  {}: {} ({}{more})\n", some(cases.tasks as usize, "task"), why.describe(), first.join(", "))
+}
+
+pub fn convert(args: &ConvertArgs) -> Done {
+    pass(&args.source, &args.target, |task| Ok(Some(task)))
+}
+
+pub fn sample(args: &SampleArgs) -> Done {
+    if args.part.get() > 1000 {
+        return Err(Failure::Input(format!("error: --part: {} is more than all", args.part)));
+    }
+    let sample = Sample { part: args.part, seed: args.seed };
+    pass(&args.source, &args.target, |task| Ok(Some(task).filter(|task| sample.keeps(task))))
+}
+
+pub fn scale(args: &ScaleArgs) -> Done {
+    let (numerator, denominator) = match (args.gaps, args.load) {
+        (Some(gaps), _) => (u64::from(gaps.get()), 1000),
+        (None, load) => (1000, u64::from(load.expect("one of the two is required").get())),
+    };
+    // Lists need not be in order, so the first submission is known at the end alone.
+    let mut first: Option<SimTime> = None;
+    args.source.open()?.each(&args.source.file, |task| -> Result<(), Failure> {
+        first = Some(first.map_or(task.submit, |first| first.min(task.submit)));
+        Ok(())
+    })?;
+    let scale = Scale { first: first.unwrap_or(SimTime::ZERO), numerator, denominator };
+    pass(&args.source, &args.target, |task| {
+        let line = task.line;
+        let too_late = || Failure::file(&args.source.file, format!("line {line} would be submitted too late"));
+        scale.apply(task).map(Some).ok_or_else(too_late)
+    })
+}
+
+/// Reads the list and writes what `change` makes of it, whole or not at all.
+fn pass(source: &Source, target: &Target, change: impl FnMut(TraceTask) -> Result<Option<TraceTask>, Failure>) -> Done {
+    let stream = source.open()?;
+    let (form, file) = (target.written(), &source.file);
+    let tasks = match &target.out {
+        None => {
+            let (mut out, tasks) = write(stream, file, form, BufWriter::new(io::stdout().lock()), change)?;
+            out.flush()?;
+            tasks
+        }
+        Some(path) if path.extension().is_some_and(|ending| ending == "gz") => {
+            let out = GzEncoder::new(WholeFile::create(path)?, Compression::default());
+            let (out, tasks) = write(stream, file, form, out, change)?;
+            let out = out.finish().map_err(|error| Failure::file(path, format!("cannot be written: {error}")))?;
+            out.keep(Ok(()))?;
+            tasks
+        }
+        Some(path) => {
+            let (out, tasks) = write(stream, file, form, WholeFile::create(path)?, change)?;
+            out.keep(Ok(()))?;
+            tasks
+        }
+    };
+    Ok(if tasks == 0 { Exit::NothingSelected } else { Exit::Fine })
+}
+
+fn write<W: Write>(
+    mut stream: TaskStream,
+    file: &Path,
+    form: Written,
+    out: W,
+    mut change: impl FnMut(TraceTask) -> Result<Option<TraceTask>, Failure>,
+) -> Result<(W, u64), Failure> {
+    let mut writer = TaskWriter::new(out, form, stream.rows.header())?;
+    stream.each(file, |task| -> Result<(), Failure> {
+        let Some(task) = change(task)? else { return Ok(()) };
+        writer.write(&task).map_err(|error| match error {
+            WriteError::Io(error) => Failure::from(error),
+            told @ (WriteError::NotPlain { .. } | WriteError::NoProcessors { .. }) => Failure::file(file, told),
+        })
+    })?;
+    let (out, tasks, lost) = writer.finish();
+    let mut lines = stream.rows.tally().lines();
+    lines.extend(lost.iter().map(|(what, count)| format!("not written of {}: {what}", some(*count as usize, "task"))));
+    lines.iter().for_each(|line| warn(&format!("{line}\n")));
+    Ok((out, tasks))
+}

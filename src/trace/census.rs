@@ -1,0 +1,209 @@
+//! What a list of tasks says, counted in one passage: when they come, how long and how wide they are, and what is said of
+//! how many of them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::units::{GpuShare, SimDuration, SimTime};
+
+use super::row::{RunBasis, TraceTask};
+use super::tally::Tally;
+
+/// Gathers it: of each task, the times.
+#[derive(Clone, Debug, Default)]
+pub struct Census {
+    submits: Vec<u64>,
+    runs: Vec<u64>,
+    gpus: BTreeMap<u32, u64>,
+    processors: BTreeMap<u32, u64>,
+    clusters: BTreeMap<String, u64>,
+    models: BTreeMap<String, u64>,
+    gpu_time: u128,
+    processor_time: u128,
+    said: BTreeMap<&'static str, u64>,
+}
+
+/// The figures of one list; times in the JSON are nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Facts {
+    pub tasks: u64,
+    #[serde(flatten)]
+    pub tally: Tally,
+    #[serde(rename = "first_submit_ns")]
+    pub first_submit: Option<SimTime>,
+    #[serde(rename = "last_submit_ns")]
+    pub last_submit: Option<SimTime>,
+    /// Instants at which several tasks came, and how many came at the fullest of them.
+    pub shared_instants: u64,
+    pub most_at_once: u64,
+    /// Without any submission.
+    #[serde(rename = "longest_gap_ns")]
+    pub longest_gap: SimDuration,
+    pub duration: Lengths,
+    /// Tasks by the number of GPUs they ask for, where that is said.
+    pub by_gpus: BTreeMap<u32, u64>,
+    pub by_processors: BTreeMap<u32, u64>,
+    /// By the GPU models they accept, where they name some.
+    pub by_models: BTreeMap<String, u64>,
+    pub by_virtual_cluster: BTreeMap<String, u64>,
+    /// GPUs, or parts of them, times duration.
+    pub gpu_seconds: u64,
+    pub processor_seconds: u64,
+    /// Of how many tasks the list says what it need not.
+    pub said_of: BTreeMap<&'static str, u64>,
+}
+
+/// Of durations; a quantile is the least value that so large a part does not exceed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Lengths {
+    #[serde(rename = "mean_ns")]
+    pub mean: SimDuration,
+    #[serde(rename = "p50_ns")]
+    pub p50: SimDuration,
+    #[serde(rename = "p95_ns")]
+    pub p95: SimDuration,
+    #[serde(rename = "max_ns")]
+    pub max: SimDuration,
+}
+
+impl Census {
+    pub fn add(&mut self, task: &TraceTask) {
+        self.submits.push(task.submit.as_nanos());
+        self.runs.push(task.run.as_nanos());
+        let run = u128::from(task.run.as_nanos());
+        if let Some(gpus) = task.gpus {
+            *self.gpus.entry(gpus).or_default() += 1;
+            let share = task.gpu_share.unwrap_or(GpuShare::WHOLE).get();
+            self.gpu_time += u128::from(gpus) * u128::from(share) * run;
+        }
+        if let Some(processors) = task.processors {
+            *self.processors.entry(processors).or_default() += 1;
+            self.processor_time += u128::from(processors) * run;
+        }
+        if !task.gpu_models.is_empty() {
+            *self.models.entry(task.gpu_models.join("|")).or_default() += 1;
+        }
+        if let Some(cluster) = &task.virtual_cluster {
+            *self.clusters.entry(cluster.clone()).or_default() += 1;
+        }
+        for (what, is_said) in [
+            ("a run that was executed", task.run_basis == RunBasis::Executed),
+            ("how long it waited", task.recorded_wait.is_some()),
+            ("an estimate", task.estimate.is_some()),
+            ("processors", task.processors.is_some()),
+            ("GPUs", task.gpus.is_some()),
+            ("CPU", task.cpu.is_some()),
+            ("RAM", task.ram.is_some()),
+            ("how it ended", task.outcome.is_some()),
+            ("a user", task.user.is_some()),
+            ("a queue", task.queue.is_some()),
+            ("a virtual cluster", task.virtual_cluster.is_some()),
+        ] {
+            *self.said.entry(what).or_default() += u64::from(is_said);
+        }
+    }
+
+    /// The figures; `tally` is that of the reader at the end of its file.
+    pub fn finish(mut self, tally: &Tally) -> Facts {
+        self.submits.sort_unstable();
+        let gaps = self.submits.windows(2).map(|pair| pair[1] - pair[0]);
+        let at_once: Vec<u64> = self.submits.chunk_by(|a, b| a == b).map(|same| same.len() as u64).collect();
+        let time = |at: Option<&u64>| at.map(|at| SimTime::from_nanos(*at));
+        let seconds = |sum: u128, of: u128| u64::try_from(sum / of).unwrap_or(u64::MAX);
+        Facts {
+            tasks: self.submits.len() as u64,
+            tally: tally.clone(),
+            first_submit: time(self.submits.first()),
+            last_submit: time(self.submits.last()),
+            shared_instants: at_once.iter().filter(|count| **count > 1).count() as u64,
+            most_at_once: at_once.iter().copied().max().unwrap_or(0),
+            longest_gap: SimDuration::from_nanos(gaps.max().unwrap_or(0)),
+            duration: lengths(&mut self.runs),
+            by_gpus: self.gpus,
+            by_processors: self.processors,
+            by_models: self.models,
+            by_virtual_cluster: self.clusters,
+            gpu_seconds: seconds(self.gpu_time, 1_000_000_000_000),
+            processor_seconds: seconds(self.processor_time, 1_000_000_000),
+            said_of: self.said,
+        }
+    }
+}
+
+fn lengths(runs: &mut [u64]) -> Lengths {
+    runs.sort_unstable();
+    let Some(max) = runs.last().copied() else { return Lengths::default() };
+    let sum: u128 = runs.iter().map(|run| u128::from(*run)).sum();
+    let quantile = |percent: usize| runs[(runs.len() * percent).div_ceil(100).max(1) - 1];
+    let [mean, p50, p95, max] = [(sum / runs.len() as u128) as u64, quantile(50), quantile(95), max];
+    let [mean, p50, p95, max] = [mean, p50, p95, max].map(SimDuration::from_nanos);
+    Lengths { mean, p50, p95, max }
+}
+
+impl Facts {
+    /// For people, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("{} tasks of {} rows", self.tasks, self.tally.rows())];
+        lines.extend(self.tally.lines());
+        if let (Some(first), Some(last)) = (self.first_submit, self.last_submit) {
+            lines.push(format!(
+                "submitted   from {first} to {last}, {} in all; {} instants with several, {} at most; longest gap {}",
+                last.since(first),
+                self.shared_instants,
+                self.most_at_once,
+                self.longest_gap
+            ));
+        }
+        let Lengths { mean, p50, p95, max } = self.duration;
+        lines.push(format!("duration    mean {mean}, half up to {p50}, 95 % up to {p95}, longest {max}"));
+        let counted = |title: &str, counts: Vec<(String, u64)>| {
+            let parts: Vec<String> = counts.iter().map(|(what, count)| format!("{what}: {count}")).collect();
+            (!parts.is_empty()).then(|| format!("{title:<11} {}", parts.join(", ")))
+        };
+        let numbers = |map: &BTreeMap<u32, u64>| map.iter().map(|(key, count)| (key.to_string(), *count)).collect();
+        let words = |map: &BTreeMap<String, u64>| map.iter().map(|(key, count)| (key.clone(), *count)).collect();
+        lines.extend(counted("GPUs", numbers(&self.by_gpus)));
+        lines.extend(counted("GPU models", words(&self.by_models)));
+        lines.extend(counted("processors", numbers(&self.by_processors)));
+        lines.extend(counted("clusters", words(&self.by_virtual_cluster)));
+        for (what, seconds) in [("GPU", self.gpu_seconds), ("processor", self.processor_seconds)] {
+            if seconds > 0 {
+                lines.push(format!("{what} time {}.{:02} hours", seconds / 3600, seconds % 3600 / 36));
+            }
+        }
+        let said = self.said_of.iter().filter(|(_, count)| **count > 0);
+        let said: Vec<String> = said.map(|(what, count)| format!("{what} {}", percent(*count, self.tasks))).collect();
+        lines.push(format!("says of     {}", said.join(", ")));
+        lines
+    }
+}
+
+/// Rounded down to tenths, so that 100 % is all of them.
+fn percent(part: u64, whole: u64) -> String {
+    let permille = part * 1000 / whole.max(1);
+    format!("{}.{} %", permille / 10, permille % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On paper: submissions at 0, 10, 10, 40; runs of 1, 2, 3 and 10 s on 2 GPUs each.
+    #[test]
+    fn a_list_is_counted_as_on_paper() {
+        let mut census = Census::default();
+        for (at, run) in [(10, 2), (0, 1), (40, 10), (10, 3)] {
+            let task = TraceTask::new("a".into(), 1, SimTime::from_secs(at), SimDuration::from_secs(run));
+            census.add(&TraceTask { gpus: Some(2), ..task });
+        }
+        let facts = census.finish(&Tally::default());
+        let instants = (facts.shared_instants, facts.most_at_once, facts.longest_gap);
+        assert_eq!(instants, (1, 2, SimDuration::from_secs(30)));
+        let seconds = [4, 2, 10, 10].map(SimDuration::from_secs);
+        let Lengths { mean, p50, p95, max } = facts.duration;
+        assert_eq!([mean, p50, p95, max], seconds);
+        assert_eq!((facts.gpu_seconds, facts.by_gpus.get(&2)), (32, Some(&4)));
+        assert_eq!((facts.said_of["GPUs"], facts.said_of["RAM"]), (4, 0));
+    }
+}

@@ -1,0 +1,126 @@
+//! Tasks of a file one at a time, whatever its format.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::units::SimTime;
+
+use super::error::{Faults, TraceError};
+use super::row::{TaskTrace, TraceTask};
+use super::swf::SwfHeader;
+use super::table::Table;
+use super::tally::{Oddity, Tally};
+use super::text::{Lines, Span};
+
+/// The tasks of a file in its own order, one in memory at a time; the error of one row does not end it.
+pub trait Rows: Iterator<Item = Result<TraceTask, TraceError>> {
+    /// What was odd in the rows read so far.
+    fn tally(&self) -> &Tally;
+
+    /// What the file says of itself, where its format has a place for that.
+    fn header(&self) -> Option<&SwfHeader> {
+        None
+    }
+}
+
+/// All tasks in order of their submission, or all faults at once; `file` is its name in messages.
+pub(super) fn collect(file: &Path, mut rows: impl Rows) -> Result<TaskTrace, TraceError> {
+    let mut tasks = Vec::new();
+    let mut faults = Faults::default();
+    for row in rows.by_ref() {
+        match row {
+            Ok(task) => tasks.push(task),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if !faults.is_empty() {
+        return Err(TraceError::from_faults(file, faults));
+    }
+    tasks.sort_by_key(|task| (task.submit, task.line));
+    Ok(TaskTrace { tasks, tally: rows.tally().clone(), header: rows.header().cloned() })
+}
+
+impl<T: Rows + ?Sized> Rows for Box<T> {
+    fn tally(&self) -> &Tally {
+        (**self).tally()
+    }
+
+    fn header(&self) -> Option<&SwfHeader> {
+        (**self).header()
+    }
+}
+
+/// The tally of a reader whose rows are odd in no way of their own.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) tally: Tally,
+    last: SimTime,
+}
+
+impl Seen {
+    pub(super) fn keep(&mut self, task: &TraceTask) {
+        self.tally.add_row();
+        if task.run.is_zero() {
+            self.tally.add(Oddity::ZeroRun);
+        }
+        if task.submit < self.last {
+            self.tally.add(Oddity::OutOfOrder);
+        }
+        self.last = task.submit;
+    }
+
+    pub(super) fn leave_out(&mut self, why: Oddity) {
+        self.tally.add_row();
+        self.tally.add(why);
+    }
+}
+
+/// What a row of a table says: a task, or why it is left out.
+pub(super) type Said = Result<TraceTask, Oddity>;
+
+/// Tasks of a table, each a row.
+pub(super) struct TableRows<R, const N: usize> {
+    table: Table<R, N>,
+    read: fn(&Lines<R>, &[Span; N]) -> Result<Said, TraceError>,
+    seen: Seen,
+}
+
+impl<R: BufRead, const N: usize> TableRows<R, N> {
+    /// Reads the header line; `file` is the input's name in messages.
+    pub(super) fn new(
+        file: &Path,
+        input: R,
+        columns: [&'static str; N],
+        read: fn(&Lines<R>, &[Span; N]) -> Result<Said, TraceError>,
+    ) -> Result<TableRows<R, N>, TraceError> {
+        Ok(TableRows { table: Table::new(file, input, columns)?, read, seen: Seen::default() })
+    }
+}
+
+impl<R: BufRead, const N: usize> Iterator for TableRows<R, N> {
+    type Item = Result<TraceTask, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.table.advance() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(fault) => return Some(Err(fault)),
+            }
+            match (self.read)(&self.table.lines, &self.table.fields) {
+                Ok(Ok(task)) => {
+                    self.seen.keep(&task);
+                    return Some(Ok(task));
+                }
+                Ok(Err(why)) => self.seen.leave_out(why),
+                Err(fault) => return Some(Err(fault)),
+            }
+        }
+    }
+}
+
+impl<R: BufRead, const N: usize> Rows for TableRows<R, N> {
+    fn tally(&self) -> &Tally {
+        &self.seen.tally
+    }
+}

@@ -1,0 +1,124 @@
+//! A list of tasks of whatever format, read one task at a time; what the format is can be told from its first line.
+
+use std::io::{BufRead, Cursor, Read};
+use std::path::Path;
+
+use super::decimal::Decimal;
+use super::error::{Faults, TraceError};
+use super::index::Format;
+use super::row::TraceTask;
+use super::rows::Rows;
+use super::swf::SwfReader;
+use super::text::{LINE_BYTES_MAX, open_lines};
+use super::{dlrm, helios, openb, own, tiresias};
+
+/// The tasks of a file in its own order; after an error of one row the next row follows.
+pub struct TaskStream {
+    pub format: Format,
+    pub rows: Box<dyn Rows>,
+}
+
+impl TaskStream {
+    /// Opens a file, plain or gzip, of this format, or of the one that its first line shows.
+    pub fn open(path: &Path, format: Option<Format>) -> Result<TaskStream, TraceError> {
+        let mut input = open_lines(path)?;
+        let mut first = Vec::new();
+        let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut first);
+        read.map_err(|source| TraceError::Unreadable { file: path.to_path_buf(), line: 1, source })?;
+        let format = format.or_else(|| guess(&first)).ok_or_else(|| {
+            let valid = Format::OF_TASKS.map(Format::name).join(", ");
+            TraceError::UnknownFormat { file: path.to_path_buf(), valid }
+        })?;
+        Ok(TaskStream { format, rows: rows(format, path, Cursor::new(first).chain(input))? })
+    }
+
+    /// Hands on each task, until a row is faulty: then only the other faults are looked for, and all are told at once.
+    pub fn each<E: From<TraceError>>(
+        &mut self,
+        file: &Path,
+        mut take: impl FnMut(TraceTask) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut faults = Faults::default();
+        for row in self.rows.by_ref() {
+            match row {
+                Err(fault) => faults.push(fault),
+                Ok(task) if faults.is_empty() => take(task)?,
+                Ok(_) => {}
+            }
+        }
+        if faults.is_empty() { Ok(()) } else { Err(E::from(TraceError::from_faults(file, faults))) }
+    }
+}
+
+/// The rows of `input`, which is called `file` in messages.
+pub(super) fn rows<'i>(
+    format: Format,
+    file: &Path,
+    input: impl BufRead + 'i,
+) -> Result<Box<dyn Rows + 'i>, TraceError> {
+    Ok(match format {
+        Format::Swf => Box::new(SwfReader::new(file, input)?),
+        Format::Openb => Box::new(openb::PodReader::new(file, input)?),
+        Format::Helios => Box::new(helios::log_rows(file, input)?),
+        Format::Philly => Box::new(helios::philly_rows(file, input)?),
+        Format::Tiresias => Box::new(tiresias::job_rows(file, input)?),
+        Format::Dlrm => Box::new(dlrm::instance_rows(file, input)?),
+        Format::Csv => Box::new(own::csv_rows(file, input)?),
+        Format::Jsonl => Box::new(own::JsonRows::new(file, input)),
+        Format::Genai => return Err(TraceError::NoTasks { trace: file.display().to_string() }),
+    })
+}
+
+/// A column that no other format has.
+const SIGNS: [(&str, Format); 6] = [
+    ("submit_s", Format::Csv),
+    ("gpu_spec", Format::Openb),
+    ("jobname", Format::Helios),
+    ("gpu_time", Format::Philly),
+    ("iterations", Format::Tiresias),
+    ("instance_sn", Format::Dlrm),
+];
+
+/// Fields of a line in the Standard Workload Format.
+const SWF_FIELDS: usize = 18;
+
+/// The format of a file that begins with this line.
+fn guess(line: &[u8]) -> Option<Format> {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let columns = || text.split(',').map(str::trim);
+    let is_job = || {
+        let mut fields = text.split_whitespace();
+        let numbers = fields.by_ref().take(SWF_FIELDS).filter(|field| Decimal::parse(field.as_bytes()).is_ok());
+        numbers.count() == SWF_FIELDS
+    };
+    match text.chars().next() {
+        Some(';') => Some(Format::Swf),
+        Some('{') => Some(Format::Jsonl),
+        _ if is_job() => Some(Format::Swf),
+        _ => SIGNS.iter().find(|(sign, _)| columns().any(|column| column == *sign)).map(|(_, format)| *format),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_shows_in_the_first_line() {
+        let rows: [(&str, Option<Format>); 9] = [
+            ("; Version: 2.2\n", Some(Format::Swf)),
+            ("  1 0 -1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 -1 -1\n", Some(Format::Swf)),
+            ("{\"job\":\"a\",\"submit_ns\":0,\"duration_ns\":1}\n", Some(Format::Jsonl)),
+            ("timestamp,duration,num_gpus,gpu_time,cluster\r\n", Some(Format::Philly)),
+            ("\u{feff}user,vc,jobname,gpu_num,state,submit_time,duration\n", Some(Format::Helios)),
+            ("job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n", Some(Format::Tiresias)),
+            ("1 2 3\n", None),
+            ("a,b\n", None),
+            ("", None),
+        ];
+        for (line, expected) in rows {
+            assert_eq!(guess(line.as_bytes()), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! What a list of tasks asks for, held against what there is: offered load, and what could never run.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::units::{Bytes, GpuShare, MilliCpu, SimTime};
+
+use super::row::{TraceNode, TraceTask};
+
+/// What there is to run on.
+#[derive(Clone, Debug, Default)]
+pub struct Supply {
+    pub nodes: Vec<TraceNode>,
+    /// Processors, where no node is described.
+    pub processors: Option<u64>,
+    /// GPUs, where no node is described: of one kind, and they may be taken together.
+    pub gpus: Option<u64>,
+}
+
+/// Why a task could not run on an empty cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Impossible {
+    TooManyProcessors,
+    /// No node is of its virtual cluster.
+    NoSuchCluster,
+    /// No node has GPUs of a model that it accepts.
+    NoSuchGpu,
+    /// More GPUs than any one such node has, or than there are for a task that may lie on several.
+    TooManyGpus,
+    TooMuchCpu,
+    TooMuchRam,
+    /// Each of its needs is met somewhere, but not all on one node.
+    NotTogether,
+}
+
+impl Impossible {
+    pub fn describe(self) -> &'static str {
+        match self {
+            Impossible::TooManyProcessors => "more processors than there are",
+            Impossible::NoSuchCluster => "no node of its virtual cluster",
+            Impossible::NoSuchGpu => "no node with a GPU that it accepts",
+            Impossible::TooManyGpus => "more GPUs than it could get",
+            Impossible::TooMuchCpu => "more CPU than any such node has",
+            Impossible::TooMuchRam => "more RAM than any such node has",
+            Impossible::NotTogether => "no one node with all that it needs",
+        }
+    }
+}
+
+/// What was asked of one pool: of the GPUs of these models in this virtual cluster, or of all processors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Load {
+    pub pool: String,
+    pub tasks: u64,
+    /// GPUs or processors that may serve it.
+    pub capacity: u64,
+    /// GPU (or processor) seconds asked for, parts of a second left out.
+    pub asked_seconds: u64,
+    /// Thousandths of what they could give between the first and the last submission; `None` where that is nothing.
+    pub offered_permille: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Pool {
+    Processors,
+    Gpus { cluster: Option<String>, models: Vec<String> },
+}
+
+/// What one node must have, and in which virtual cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Need {
+    cluster: Option<String>,
+    models: Vec<String>,
+    gpus: u32,
+    cpu: MilliCpu,
+    ram: Bytes,
+    /// All on one node; else its GPUs may lie apart.
+    together: bool,
+}
+
+/// Tasks that could not run: how many, and the first few by line and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cases {
+    pub tasks: u64,
+    pub first: Vec<(u64, String)>,
+}
+
+const CASES_SHOWN: usize = 3;
+/// Nanoseconds times thousandths of a GPU in a GPU second.
+const GPU_SECOND: u128 = 1_000_000_000_000;
+
+/// Gathers what tasks ask for.
+#[derive(Clone, Debug, Default)]
+pub struct Demands {
+    asked: BTreeMap<Pool, (u64, u128)>,
+    known: BTreeMap<Need, Option<Impossible>>,
+    impossible: BTreeMap<Impossible, Cases>,
+    window: Option<(SimTime, SimTime)>,
+}
+
+impl Demands {
+    pub fn add(&mut self, task: &TraceTask, supply: &Supply) {
+        let at = task.submit;
+        self.window = Some(self.window.map_or((at, at), |(from, to)| (from.min(at), to.max(at))));
+        let run = u128::from(task.run.as_nanos());
+        let share = u128::from(task.gpu_share.unwrap_or(GpuShare::WHOLE).get());
+        let cluster = task.virtual_cluster.clone();
+        let (pool, asked) = match (task.processors, task.gpus) {
+            (Some(processors), _) => (Pool::Processors, u128::from(processors) * 1000),
+            (None, gpus) => {
+                (Pool::Gpus { cluster, models: task.gpu_models.clone() }, u128::from(gpus.unwrap_or(0)) * share)
+            }
+        };
+        if asked > 0 {
+            let sum = self.asked.entry(pool).or_default();
+            *sum = (sum.0 + 1, sum.1 + asked * run);
+        }
+        if let Some(why) = self.why_not(task, supply) {
+            let cases = self.impossible.entry(why).or_default();
+            cases.tasks += 1;
+            if cases.first.len() < CASES_SHOWN {
+                cases.first.push((task.line, task.name.clone()));
+            }
+        }
+    }
+
+    fn why_not(&mut self, task: &TraceTask, supply: &Supply) -> Option<Impossible> {
+        if let Some(asked) = task.processors {
+            return supply
+                .processors
+                .is_some_and(|most| u64::from(asked) > most)
+                .then_some(Impossible::TooManyProcessors);
+        }
+        let gpus = task.gpus.unwrap_or(0);
+        if supply.nodes.is_empty() {
+            return supply.gpus.is_some_and(|most| u64::from(gpus) > most).then_some(Impossible::TooManyGpus);
+        }
+        let need = Need {
+            cluster: task.virtual_cluster.clone(),
+            models: task.gpu_models.clone(),
+            gpus,
+            cpu: task.cpu.unwrap_or(MilliCpu::ZERO),
+            ram: task.ram.unwrap_or(Bytes::ZERO),
+            together: task.is_of_one_node(),
+        };
+        if let Some(known) = self.known.get(&need) {
+            return *known;
+        }
+        let why = unmet(&need, &supply.nodes);
+        self.known.insert(need, why);
+        why
+    }
+
+    /// Offered load by pool, the processors first; what could never run, by the reason why.
+    pub fn finish(self, supply: &Supply) -> (Vec<Load>, BTreeMap<Impossible, Cases>) {
+        let window = self.window.map_or(0, |(from, to)| u128::from(to.since(from).as_nanos()));
+        let load = |(pool, (tasks, asked)): (Pool, (u64, u128))| {
+            let capacity = capacity(&pool, supply);
+            let could = u128::from(capacity) * window;
+            Load {
+                pool: name(&pool),
+                tasks,
+                capacity,
+                asked_seconds: u64::try_from(asked / GPU_SECOND).unwrap_or(u64::MAX),
+                offered_permille: asked.checked_div(could).and_then(|permille| u64::try_from(permille).ok()),
+            }
+        };
+        let all = self.asked.iter().filter(|(pool, _)| matches!(pool, Pool::Gpus { .. })).map(|(_, asked)| *asked);
+        let pools = all.clone().count();
+        let whole = all.fold((0, 0), |sum, asked| (sum.0 + asked.0, sum.1 + asked.1));
+        let mut loads: Vec<Load> = self.asked.into_iter().map(load).collect();
+        if pools > 1 {
+            let all = load((Pool::Gpus { cluster: None, models: Vec::new() }, whole));
+            loads.push(Load { pool: "all GPUs".to_string(), ..all });
+        }
+        (loads, self.impossible)
+    }
+}
+
+/// Nodes of its virtual cluster; all where a task says none, or the nodes do not.
+fn of_cluster<'n>(nodes: &'n [TraceNode], cluster: &Option<String>) -> impl Iterator<Item = &'n TraceNode> + Clone {
+    let said = nodes.iter().any(|node| node.virtual_cluster.is_some());
+    let wanted = cluster.clone().filter(|_| said);
+    nodes.iter().filter(move |node| wanted.is_none() || node.virtual_cluster == wanted)
+}
+
+fn accepts(models: &[String], node: &TraceNode) -> bool {
+    models.is_empty() || node.gpu_model.as_ref().is_some_and(|model| models.contains(model))
+}
+
+/// Whether a node has enough of something.
+type Check<'c> = &'c dyn Fn(&TraceNode) -> bool;
+
+fn unmet(need: &Need, nodes: &[TraceNode]) -> Option<Impossible> {
+    let nodes = of_cluster(nodes, &need.cluster);
+    let accepted = nodes.clone().filter(|node| need.gpus == 0 || (node.gpus > 0 && accepts(&need.models, node)));
+    let any = |holds: Check<'_>| accepted.clone().any(holds);
+    if nodes.clone().next().is_none() {
+        return Some(Impossible::NoSuchCluster);
+    }
+    if !any(&|_| true) {
+        return Some(Impossible::NoSuchGpu);
+    }
+    if !need.together {
+        let all: u64 = accepted.map(|node| u64::from(node.gpus)).sum();
+        return (u64::from(need.gpus) > all).then_some(Impossible::TooManyGpus);
+    }
+    let checks: [(Impossible, Check<'_>); 4] = [
+        (Impossible::TooManyGpus, &|node| node.gpus >= need.gpus),
+        (Impossible::TooMuchCpu, &|node| node.cpu >= need.cpu),
+        (Impossible::TooMuchRam, &|node| node.ram >= need.ram),
+        (Impossible::NotTogether, &|node| node.gpus >= need.gpus && node.cpu >= need.cpu && node.ram >= need.ram),
+    ];
+    checks.into_iter().find(|(_, holds)| !any(holds)).map(|(why, _)| why)
+}
+
+fn capacity(pool: &Pool, supply: &Supply) -> u64 {
+    match pool {
+        Pool::Processors => supply.processors.unwrap_or(0),
+        Pool::Gpus { .. } if supply.nodes.is_empty() => supply.gpus.unwrap_or(0),
+        Pool::Gpus { cluster, models } => {
+            let nodes = of_cluster(&supply.nodes, cluster).filter(|node| accepts(models, node));
+            nodes.map(|node| u64::from(node.gpus)).sum()
+        }
+    }
+}
+
+fn name(pool: &Pool) -> String {
+    match pool {
+        Pool::Processors => "processors".to_string(),
+        Pool::Gpus { cluster, models } => {
+            let models = if models.is_empty() { "any GPU".to_string() } else { models.join("|") };
+            cluster.as_ref().map_or(models.clone(), |cluster| format!("{models} of {cluster}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::SimDuration;
+
+    fn node(name: &str, model: &str, gpus: u32, cores: u64) -> TraceNode {
+        TraceNode {
+            name: name.to_string(),
+            cpu: MilliCpu::from_cores(cores),
+            ram: Bytes::from_mib(1000),
+            gpus,
+            gpu_model: Some(model.to_string()),
+            virtual_cluster: None,
+            switch: None,
+        }
+    }
+
+    fn pod(at: u64, run: u64, gpus: u32, milli: u32, models: &[&str]) -> TraceTask {
+        let task = TraceTask::new(format!("pod-{at}"), at, SimTime::from_secs(at), SimDuration::from_secs(run));
+        TraceTask {
+            cpu: Some(MilliCpu::from_cores(1)),
+            gpus: Some(gpus),
+            gpu_share: (gpus > 0).then(|| GpuShare::new(milli)),
+            gpu_models: models.iter().map(|model| model.to_string()).collect(),
+            ..task
+        }
+    }
+
+    /// 100 s from the first to the last. On the 2 GPUs of type T4: 50 s of two halves and 100 s of one, 150 of 200 GPU
+    /// seconds. On any of all 10: 8 GPUs for 25 s, 200 of 1,000.
+    #[test]
+    fn load_is_of_each_pool_of_gpus() {
+        let supply = Supply { nodes: vec![node("a", "T4", 2, 8), node("b", "V100", 8, 8)], ..Supply::default() };
+        let mut demands = Demands::default();
+        for task in [pod(0, 50, 2, 500, &["T4"]), pod(100, 100, 1, 1000, &["T4"]), pod(50, 25, 8, 1000, &[])] {
+            demands.add(&task, &supply);
+        }
+        let (loads, impossible) = demands.finish(&supply);
+        let seen = loads
+            .iter()
+            .map(|load| (&*load.pool, load.tasks, load.capacity, load.asked_seconds, load.offered_permille));
+        assert_eq!(
+            seen.collect::<Vec<_>>(),
+            [("any GPU", 1, 10, 200, Some(200)), ("T4", 2, 2, 150, Some(750)), ("all GPUs", 3, 10, 350, Some(350))]
+        );
+        assert!(impossible.is_empty(), "{impossible:?}");
+    }
+
+    #[test]
+    fn what_could_never_run_is_told_by_its_reason() {
+        let supply = Supply { nodes: vec![node("a", "T4", 2, 64), node("b", "V100", 8, 8)], ..Supply::default() };
+        let rows = [
+            (pod(0, 1, 8, 1000, &[]), None),
+            (pod(1, 1, 9, 1000, &[]), Some(Impossible::TooManyGpus)),
+            (pod(2, 1, 4, 1000, &["T4"]), Some(Impossible::TooManyGpus)),
+            (pod(3, 1, 1, 1000, &["A10"]), Some(Impossible::NoSuchGpu)),
+            (TraceTask { cpu: Some(MilliCpu::from_cores(65)), ..pod(4, 1, 0, 0, &[]) }, Some(Impossible::TooMuchCpu)),
+            (
+                TraceTask { cpu: Some(MilliCpu::from_cores(9)), ..pod(5, 1, 8, 1000, &[]) },
+                Some(Impossible::NotTogether),
+            ),
+            (TraceTask { ram: Some(Bytes::from_mib(1001)), ..pod(6, 1, 0, 0, &[]) }, Some(Impossible::TooMuchRam)),
+            // A gang may lie on several nodes.
+            (TraceTask { cpu: None, gpu_share: None, ..pod(7, 1, 10, 1000, &[]) }, None),
+            (TraceTask { cpu: None, gpu_share: None, ..pod(8, 1, 11, 1000, &[]) }, Some(Impossible::TooManyGpus)),
+        ];
+        for (task, expected) in rows {
+            assert_eq!(Demands::default().why_not(&task, &supply), expected, "{task:?}");
+        }
+        let two = Supply { processors: Some(2), ..Supply::default() };
+        let three = TraceTask { processors: Some(3), ..pod(0, 1, 0, 0, &[]) };
+        assert_eq!(Demands::default().why_not(&three, &two), Some(Impossible::TooManyProcessors));
+    }
+}

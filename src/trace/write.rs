@@ -1,0 +1,233 @@
+//! Writers of lists of tasks, one task at a time: dryrack's own CSV and JSON lines, and the Standard Workload Format.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::units::{GpuShare, SimDuration};
+
+use super::own::{BETWEEN_MODELS, COLUMNS, Line, word};
+use super::row::{Outcome, RunBasis, TraceTask};
+use super::swf::SwfHeader;
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    Csv,
+    Jsonl,
+    Swf(Processors),
+}
+
+/// What a processor of the Standard Workload Format stands for, where the trace has none of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processors {
+    /// Nothing: such a trace is not written.
+    Unsaid,
+    Gpus,
+    /// Cores, rounded up.
+    Cores,
+}
+
+/// Why a task was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("line {line}: `{text}` holds a comma, a line end or a |, which this CSV cannot; write JSON lines")]
+    NotPlain { line: u64, text: String },
+    #[error("line {line}: the trace says nothing of processors; say what one is: gpus or cores")]
+    NoProcessors { line: u64 },
+}
+
+/// What the format written has no place for, by how many tasks said it.
+pub type Lost = BTreeMap<&'static str, u64>;
+
+pub struct TaskWriter<W> {
+    out: W,
+    form: Written,
+    rows: u64,
+    lost: Lost,
+}
+
+impl<W: Write> TaskWriter<W> {
+    /// Writes what stands before the first task.
+    pub fn new(mut out: W, form: Written, header: Option<&SwfHeader>) -> io::Result<TaskWriter<W>> {
+        match form {
+            Written::Csv => writeln!(out, "{}", COLUMNS.join(","))?,
+            Written::Jsonl => {}
+            Written::Swf(processors) => swf_header(&mut out, processors, header)?,
+        }
+        Ok(TaskWriter { out, form, rows: 0, lost: Lost::new() })
+    }
+
+    pub fn write(&mut self, task: &TraceTask) -> Result<(), WriteError> {
+        self.rows += 1;
+        match self.form {
+            Written::Csv => writeln!(self.out, "{}", csv(task)?)?,
+            Written::Jsonl => {
+                let line = serde_json::to_string(&Line::of(task)).expect("a task has a JSON form");
+                writeln!(self.out, "{line}")?;
+            }
+            Written::Swf(processors) => self.swf(task, processors)?,
+        }
+        Ok(())
+    }
+
+    /// What it was written to, the tasks written, and what could not be said of them.
+    pub fn finish(self) -> (W, u64, Lost) {
+        (self.out, self.rows, self.lost)
+    }
+
+    fn swf(&mut self, task: &TraceTask, of: Processors) -> Result<(), WriteError> {
+        let cores = task.cpu.map(|cpu| cpu.get().div_ceil(1000));
+        let processors = match (task.processors, of) {
+            (Some(processors), _) => u64::from(processors),
+            (None, Processors::Gpus) => u64::from(task.gpus.unwrap_or(0)),
+            (None, Processors::Cores) => cores.unwrap_or(0),
+            (None, Processors::Unsaid) => return Err(WriteError::NoProcessors { line: task.line }),
+        };
+        // Without processors it is no job of that format; none is made up.
+        if processors == 0 {
+            self.rows -= 1;
+            *self.lost.entry("the whole task, which has no processor").or_default() += 1;
+            return Ok(());
+        }
+        let (named_so, has_gpus) = (task.name == self.rows.to_string(), task.gpus.is_some_and(|gpus| gpus > 0));
+        let part = task.gpu_share.is_some_and(|share| share < GpuShare::WHOLE);
+        let has_cpu = task.processors.is_none() && task.cpu.is_some();
+        for (what, is_lost) in [
+            ("the name, for a number", !named_so),
+            ("that it never started", task.run_basis == RunBasis::WholeStay),
+            ("GPUs", has_gpus && of != Processors::Gpus),
+            ("cores", has_cpu && of != Processors::Cores),
+            ("the share of a GPU", part),
+            ("GPU models", !task.gpu_models.is_empty()),
+            ("the virtual cluster", task.virtual_cluster.is_some()),
+            ("the class of service", task.qos.is_some()),
+            ("how it was when last seen", matches!(task.outcome, Some(Outcome::Running | Outcome::Pending))),
+        ] {
+            if is_lost {
+                *self.lost.entry(what).or_default() += 1;
+            }
+        }
+        let kib = |bytes: Option<crate::units::Bytes>| bytes.map(|bytes| bytes.get() / processors / 1024);
+        let fields: [String; 18] = [
+            self.rows.to_string(),
+            SimDuration::from_nanos(task.submit.as_nanos()).to_decimal_seconds(),
+            time(task.recorded_wait),
+            task.run.to_decimal_seconds(),
+            processors.to_string(),
+            time(task.cpu_time_used),
+            number(kib(task.ram_used)),
+            processors.to_string(),
+            time(task.estimate),
+            number(kib(task.ram)),
+            number(task.outcome.and_then(status)),
+            number(task.user),
+            number(task.group),
+            number(task.executable),
+            number(task.queue),
+            number(task.partition),
+            number(None::<u64>),
+            number(None::<u64>),
+        ];
+        writeln!(self.out, "{}", fields.join(" "))?;
+        Ok(())
+    }
+}
+
+fn number(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-1".to_string(), |value| value.to_string())
+}
+
+fn time(value: Option<SimDuration>) -> String {
+    number(value.map(SimDuration::to_decimal_seconds))
+}
+
+fn status(outcome: Outcome) -> Option<u8> {
+    match outcome {
+        Outcome::Failed => Some(0),
+        Outcome::Completed => Some(1),
+        Outcome::ToBeContinued => Some(2),
+        Outcome::LastPartCompleted => Some(3),
+        Outcome::LastPartFailed => Some(4),
+        Outcome::Cancelled => Some(5),
+        Outcome::Running | Outcome::Pending => None,
+    }
+}
+
+fn swf_header(out: &mut impl Write, processors: Processors, header: Option<&SwfHeader>) -> io::Result<()> {
+    if header.is_none_or(|header| header.about.iter().all(|(key, _)| key != "Version")) {
+        writeln!(out, "; Version: 2.2")?;
+    }
+    match processors {
+        Processors::Unsaid => {}
+        Processors::Gpus => writeln!(out, "; Note: a processor is a GPU")?,
+        Processors::Cores => writeln!(out, "; Note: a processor is a core")?,
+    }
+    let Some(header) = header else { return Ok(()) };
+    for (key, value) in &header.about {
+        writeln!(out, "; {key}: {value}")?;
+    }
+    let numbers = [
+        ("MaxNodes", header.max_nodes.map(u64::from)),
+        ("MaxProcs", header.max_procs.map(u64::from)),
+        ("UnixStartTime", header.unix_start_time),
+    ];
+    for (key, value) in numbers {
+        if let Some(value) = value {
+            writeln!(out, "; {key}: {value}")?;
+        }
+    }
+    for (number, described) in &header.queues {
+        for text in described.split("; ") {
+            writeln!(out, "; Queue: {number} {text}")?;
+        }
+    }
+    Ok(())
+}
+
+fn csv(task: &TraceTask) -> Result<String, WriteError> {
+    let line = Line::of(task);
+    let texts = [Some(&line.job), line.virtual_cluster.as_ref(), line.qos.as_ref()];
+    for text in texts.into_iter().flatten().chain(&line.gpu_models) {
+        if text.contains([',', '\n', '\r', BETWEEN_MODELS]) {
+            return Err(WriteError::NotPlain { line: task.line, text: text.clone() });
+        }
+    }
+    let nanos = |value: Option<u64>| value.map(|nanos| SimDuration::from_nanos(nanos).to_decimal_seconds());
+    let fields: [Option<String>; COLUMNS.len()] = [
+        Some(line.job),
+        nanos(Some(line.submit_ns)),
+        nanos(Some(line.duration_ns)),
+        said(line.duration_is),
+        nanos(line.wait_ns),
+        nanos(line.estimate_ns),
+        plain(line.processors),
+        plain(line.cpu_milli.map(|cpu| cpu.get())),
+        plain(line.ram_bytes.map(|ram| ram.get())),
+        plain(line.gpus),
+        plain(line.gpu_milli),
+        Some(line.gpu_models.join(&BETWEEN_MODELS.to_string())),
+        nanos(line.cpu_used_ns),
+        plain(line.ram_used_bytes.map(|ram| ram.get())),
+        said(line.outcome),
+        plain(line.user),
+        plain(line.group),
+        plain(line.executable),
+        plain(line.queue),
+        plain(line.partition),
+        line.virtual_cluster,
+        line.qos,
+    ];
+    Ok(fields.map(Option::unwrap_or_default).join(","))
+}
+
+fn plain(value: Option<impl ToString>) -> Option<String> {
+    value.map(|value| value.to_string())
+}
+
+fn said(value: Option<impl Serialize>) -> Option<String> {
+    value.map(|value| word(&value))
+}

@@ -1,0 +1,164 @@
+//! Lists of tasks: read as streams, counted, converted, sampled and scaled. Those that are not carried are in `data`, a
+//! folder that holds `traces` and `groundtruth`.
+
+use std::fs;
+use std::path::Path;
+
+use dryrack::trace::{
+    Demands, Format, Impossible, Supply, TaskStream, TaskWriter, TraceError, TraceTask, Written, read_nodes,
+};
+
+use crate::cli::dryrack;
+
+/// A test on the folder of data; `Err` says what is wrong.
+type Test = fn(&Path) -> Result<(), String>;
+
+pub const ALL: [(&str, Test); 2] = [
+    ("lists_are_the_same_after_they_were_converted", lists_are_the_same_after_they_were_converted),
+    ("lists_are_held_against_their_clusters", lists_are_held_against_their_clusters),
+];
+
+/// File, format as its first line shows, rows by its source (and by `wc`), and rows that are kept.
+const LISTS: [(&str, Format, u64, u64); 9] = [
+    ("traces/swf-lublin/lublin_256.swf", Format::Swf, 10_000, 10_000),
+    ("traces/swf-accasim/workload.swf", Format::Swf, 25, 25),
+    ("traces/unilu-gaia-2014/UniLu-Gaia-2014-2.swf.gz", Format::Swf, 51_987, 51_959),
+    ("traces/openb/openb_pod_list_default.csv", Format::Openb, 8_152, 8_152),
+    ("traces/openb/openb_pod_list_cpu300.csv.gz", Format::Openb, 10_094, 10_094),
+    ("traces/philly-pollux/philly.csv.gz", Format::Philly, 82_247, 82_247),
+    ("groundtruth/helios-philly/cluster_log.csv.gz", Format::Helios, 82_229, 82_229),
+    ("traces/tiresias-60job/60_job.csv", Format::Tiresias, 60, 60),
+    // 16,591 of 23,871 instances have a creation, and 12,390 of these a deletion.
+    ("traces/alibaba-dlrm-v2025/disaggregated_DLRM_trace.csv.gz", Format::Dlrm, 23_871, 12_390),
+];
+
+fn tasks(path: &Path) -> Result<(TaskStream, Vec<TraceTask>), TraceError> {
+    let mut stream = TaskStream::open(path, None)?;
+    let mut tasks = Vec::new();
+    stream.each(path, |task| -> Result<(), TraceError> {
+        tasks.push(task);
+        Ok(())
+    })?;
+    Ok((stream, tasks))
+}
+
+fn lists_are_the_same_after_they_were_converted(data: &Path) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|fault| fault.to_string())?;
+    for (file, format, rows, kept) in LISTS {
+        let (stream, read) = tasks(&data.join(file)).map_err(|fault| fault.to_string())?;
+        let found = (stream.format, stream.rows.tally().rows(), stream.rows.tally().kept(), read.len() as u64);
+        if found != (format, rows, kept, kept) {
+            return Err(format!("{file}: {found:?}, expected {format:?}, {rows} rows, {kept} kept"));
+        }
+        for (name, form) in [("list.csv", Written::Csv), ("list.jsonl", Written::Jsonl)] {
+            let mut writer = TaskWriter::new(Vec::new(), form, None).map_err(|fault| fault.to_string())?;
+            read.iter().try_for_each(|task| writer.write(task)).map_err(|fault| format!("{file}: {fault}"))?;
+            let (bytes, _, lost) = writer.finish();
+            let path = folder.path().join(name);
+            fs::write(&path, bytes).map_err(|fault| fault.to_string())?;
+            let (_, again) = tasks(&path).map_err(|fault| fault.to_string())?;
+            let is_same = |(a, b): (&TraceTask, &TraceTask)| *a == TraceTask { line: a.line, ..b.clone() };
+            if !lost.is_empty() || again.len() != read.len() || !read.iter().zip(&again).all(is_same) {
+                return Err(format!("{file}: another list after it was {name}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The published program finds a place for every shape of openb's tasks in an empty cluster of 6,212 GPUs. By a plain
+/// count of Philly's two files: 352 nodes of 8 GPUs, and no virtual cluster's largest job asks for more than it has.
+fn lists_are_held_against_their_clusters(data: &Path) -> Result<(), String> {
+    let text = |fault: TraceError| fault.to_string();
+    let held = |format, list: &str, nodes: &str| -> Result<(u64, Vec<(Impossible, u64)>), String> {
+        let supply = Supply { nodes: read_nodes(format, &data.join(nodes)).map_err(text)?.nodes, ..Supply::default() };
+        let (_, read) = tasks(&data.join(list)).map_err(text)?;
+        let mut demands = Demands::default();
+        read.iter().for_each(|task| demands.add(task, &supply));
+        let (loads, impossible) = demands.finish(&supply);
+        let all = loads.last().map_or(0, |load| load.capacity);
+        Ok((all, impossible.into_iter().map(|(why, cases)| (why, cases.tasks)).collect()))
+    };
+    let openb =
+        held(Format::Openb, "traces/openb/openb_pod_list_default.csv", "traces/openb/openb_node_list_gpu_node.csv")?;
+    if openb != (6_212, vec![]) {
+        return Err(format!("openb: {openb:?}"));
+    }
+    let nodes = "groundtruth/helios-philly/philly_vc.csv";
+    let helios = held(Format::Helios, "groundtruth/helios-philly/cluster_log.csv.gz", nodes)?;
+    if helios != (352 * 8, vec![]) {
+        return Err(format!("helios: {helios:?}"));
+    }
+    Ok(())
+}
+
+const GAIA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/unilu-gaia-2014/UniLu-Gaia-2014-2.swf.gz");
+
+/// Three jobs; the gaps are 10 s and 30 s.
+const JOBS: &str = "\
+1 100 -1 50 2 -1 -1 2 60 -1 1 7 -1 -1 1 -1 -1 -1
+2 110 -1 50 4 -1 -1 4 60 -1 1 7 -1 -1 1 -1 -1 -1
+3 140 -1 50 8 -1 -1 8 60 -1 1 7 -1 -1 1 -1 -1 -1
+";
+
+pub fn a_log_is_the_same_after_it_was_converted_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    for args in [["convert", GAIA, "--out", "gaia.csv.gz"], ["convert", "gaia.csv.gz", "--out", "gaia.jsonl"]] {
+        dryrack(folder.path(), &[&["trace"], &args[..]].concat()).assert().success();
+    }
+    dryrack(folder.path(), &["trace", "convert", "gaia.jsonl", "--out", "gaia.swf"]).assert().success();
+    let read = |path: &Path| tasks(path).unwrap_or_else(|fault| panic!("{fault}")).1;
+    let (first, last) = (read(Path::new(GAIA)), read(&folder.path().join("gaia.swf")));
+    assert_eq!(first.len(), 51_959);
+    // Jobs are numbered anew in that format, and what ran on no recorded memory has none.
+    for (number, (a, b)) in first.iter().zip(&last).enumerate() {
+        assert_eq!(b.name, (number + 1).to_string());
+        let same = TraceTask { name: a.name.clone(), line: a.line, ram: a.ram, ram_used: a.ram_used, ..b.clone() };
+        assert_eq!(*a, same);
+    }
+}
+
+pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("jobs.swf"), JOBS).unwrap();
+    let submits = |args: &[&str]| {
+        let told = dryrack(folder.path(), &[&["trace"], args].concat()).assert().success();
+        let text = String::from_utf8(told.get_output().stdout.clone()).unwrap();
+        text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(submits(&["scale", "jobs.swf", "--gaps", "50%"]), ["100", "105", "120"]);
+    assert_eq!(submits(&["scale", "jobs.swf", "--load", "200%"]), ["100", "105", "120"]);
+    assert_eq!(submits(&["scale", "jobs.swf", "--load", "150%"]), ["100", "106.666666666", "126.666666666"]);
+    assert_eq!(submits(&["sample", "jobs.swf", "--part", "100%"]), ["100", "110", "140"]);
+    dryrack(folder.path(), &["trace", "sample", "jobs.swf", "--part", "101%"]).assert().code(2);
+    dryrack(folder.path(), &["trace", "scale", "jobs.swf", "--load", "0%"]).assert().code(2);
+}
+
+/// 14 processors for 50 s are 700 of the 7 * 40 processor seconds between the submissions; job 3 wants more than 7.
+pub fn a_check_fails_where_a_job_could_never_run() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("jobs.swf"), JOBS).unwrap();
+    let failed = dryrack(folder.path(), &["trace", "check", "jobs.swf", "--processors", "7"]).assert().code(1);
+    let text = String::from_utf8(failed.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("processors: 3 tasks, 250.0 % of 7\n"), "{text}");
+    assert!(text.contains("1 task: more processors than there are (3 in line 3)\n"), "{text}");
+    dryrack(folder.path(), &["trace", "check", "jobs.swf", "--processors", "8"]).assert().success();
+}
+
+pub fn all_faults_of_a_list_are_told_and_no_half_of_it_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "{\"job\":\"a\",\"submit_ns\":0,\"duration_ns\":1}\n{\"job\":\"b\",\"submit_ns\":0}\n\
+                {\"job\":\"c\",\"submit_ns\":0,\"duration_ns\":1,\"gpu_mili\":5}\n";
+    fs::write(folder.path().join("list.jsonl"), text).unwrap();
+    let failed = dryrack(folder.path(), &["trace", "convert", "list.jsonl", "--out", "list.csv"]).assert().code(2);
+    let told = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
+    assert!(
+        told.starts_with("error: list.jsonl: 2 faults\n  list.jsonl:2:26: missing field `duration_ns`\n"),
+        "{told}"
+    );
+    assert!(told.contains("list.jsonl:3:") && told.contains("unknown field `gpu_mili`, expected one of"), "{told}");
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["list.jsonl"]);
+    fs::write(folder.path().join("what.txt"), "1 2 3\n").unwrap();
+    dryrack(folder.path(), &["trace", "info", "what.txt"]).assert().code(2);
+}
