@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::units::{GpuShare, SimDuration, SimTime};
 
+use super::date;
 use super::row::{RunBasis, TraceTask};
 use super::tally::Tally;
 
@@ -147,8 +148,12 @@ impl Facts {
         let mut lines = vec![format!("{} tasks of {} rows", self.tasks, self.tally.rows())];
         lines.extend(self.tally.lines());
         if let (Some(first), Some(last)) = (self.first_submit, self.last_submit) {
+            let (from, to) = match first >= SINCE_1970 {
+                true => (date::text(first), date::text(last)),
+                false => (first.to_string(), last.to_string()),
+            };
             lines.push(format!(
-                "submitted   from {first} to {last}, {} in all; {} instants with several, {} at most; longest gap {}",
+                "submitted   from {from} to {to}, {} in all; {} instants with several, {} at most; longest gap {}",
                 last.since(first),
                 self.shared_instants,
                 self.most_at_once,
@@ -156,16 +161,17 @@ impl Facts {
             ));
         }
         let Lengths { mean, p50, p95, max } = self.duration;
+        // Finer than a second a mean is of no interest here.
+        let mean = SimDuration::from_secs(mean.as_nanos() / 1_000_000_000);
         lines.push(format!("duration    mean {mean}, half up to {p50}, 95 % up to {p95}, longest {max}"));
         let counted = |title: &str, counts: Vec<(String, u64)>| {
             let parts: Vec<String> = counts.iter().map(|(what, count)| format!("{what}: {count}")).collect();
             (!parts.is_empty()).then(|| format!("{title:<11} {}", parts.join(", ")))
         };
-        let numbers = |map: &BTreeMap<u32, u64>| map.iter().map(|(key, count)| (key.to_string(), *count)).collect();
         let words = |map: &BTreeMap<String, u64>| map.iter().map(|(key, count)| (key.clone(), *count)).collect();
-        lines.extend(counted("GPUs", numbers(&self.by_gpus)));
+        lines.extend(counted("GPUs", in_ranges(&self.by_gpus)));
         lines.extend(counted("GPU models", words(&self.by_models)));
-        lines.extend(counted("processors", numbers(&self.by_processors)));
+        lines.extend(counted("processors", in_ranges(&self.by_processors)));
         lines.extend(counted("clusters", words(&self.by_virtual_cluster)));
         for (what, seconds) in [("GPU", self.gpu_seconds), ("processor", self.processor_seconds)] {
             if seconds > 0 {
@@ -179,6 +185,29 @@ impl Facts {
     }
 }
 
+/// A list that begins later counts its times from 1970: no log is 27 years long.
+const SINCE_1970: SimTime = SimTime::from_secs(27 * 365 * 86_400);
+
+/// More different numbers are counted in ranges, each twice as long as the one before.
+const MOST_NUMBERS: usize = 16;
+
+fn in_ranges(counts: &BTreeMap<u32, u64>) -> Vec<(String, u64)> {
+    if counts.len() <= MOST_NUMBERS {
+        return counts.iter().map(|(number, count)| (number.to_string(), *count)).collect();
+    }
+    let mut ranges: BTreeMap<u32, u64> = BTreeMap::new();
+    for (number, count) in counts {
+        *ranges.entry(u32::BITS - number.saturating_sub(1).leading_zeros()).or_default() += count;
+    }
+    // What needs so many bits once one is taken off: 1, 2, 3 to 4, 5 to 8, and so on.
+    let text = |bits: u32| match (bits, 1_u64 << bits) {
+        (0, _) => "up to 1".to_string(),
+        (1, last) => last.to_string(),
+        (_, last) => format!("{}-{last}", last / 2 + 1),
+    };
+    ranges.into_iter().map(|(bits, count)| (text(bits), count)).collect()
+}
+
 /// Rounded down to tenths, so that 100 % is all of them.
 fn percent(part: u64, whole: u64) -> String {
     let permille = part * 1000 / whole.max(1);
@@ -188,6 +217,13 @@ fn percent(part: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_numbers_are_counted_in_ranges() {
+        let counts: BTreeMap<u32, u64> = (0..=20).map(|number| (number, 1)).collect();
+        let told: Vec<String> = in_ranges(&counts).iter().map(|(range, count)| format!("{range}: {count}")).collect();
+        assert_eq!(told, ["up to 1: 2", "2: 1", "3-4: 2", "5-8: 4", "9-16: 8", "17-32: 4"]);
+    }
 
     /// On paper: submissions at 0, 10, 10, 40; runs of 1, 2, 3 and 10 s on 2 GPUs each.
     #[test]

@@ -17,6 +17,23 @@ pub fn parse(text: &str) -> Option<SimTime> {
     Some(SimTime::from_secs(((days * 24 + hour) * 60 + minute) * 60 + second))
 }
 
+/// The date of an instant counted from the first of 1970, as [`parse`] reads it; parts of a second are left out.
+pub fn text(at: SimTime) -> String {
+    let seconds = at.as_nanos() / 1_000_000_000;
+    let (mut days, second) = (seconds / 86_400, seconds % 86_400);
+    let (mut year, mut month) = (1970, 1);
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    while days >= days_of(year, month) {
+        days -= days_of(year, month);
+        month += 1;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02}", days + 1)
+}
+
 /// Three numbers of digits alone.
 fn numbers(text: &str, between: char) -> Option<[u64; 3]> {
     let mut parts = text.split(between);
@@ -61,6 +78,9 @@ mod tests {
         ];
         for (text, seconds) in rows {
             assert_eq!(parse(text), seconds.map(SimTime::from_secs), "{text}");
+            if let Some(seconds) = seconds {
+                assert_eq!(super::text(SimTime::from_secs(seconds)), text.replace('T', " "));
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use assert_cmd::assert::OutputAssertExt;
 use dryrack::trace::{
     Demands, Format, Impossible, Supply, TaskStream, TaskWriter, TraceError, TraceTask, Written, read_nodes,
 };
@@ -153,7 +154,7 @@ pub fn all_faults_of_a_list_are_told_and_no_half_of_it_is_left() {
     let failed = dryrack(folder.path(), &["trace", "convert", "list.jsonl", "--out", "list.csv"]).assert().code(2);
     let told = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
     assert!(
-        told.starts_with("error: list.jsonl: 2 faults\n  list.jsonl:2:26: missing field `duration_ns`\n"),
+        told.starts_with("error: list.jsonl: 2 faults\n  list.jsonl:2:25: missing field `duration_ns`\n"),
         "{told}"
     );
     assert!(told.contains("list.jsonl:3:") && told.contains("unknown field `gpu_mili`, expected one of"), "{told}");
