@@ -13,7 +13,7 @@ use crate::fleet::{NodeState, Placement};
 use crate::ids::{JobId, NodeId, RunId};
 use crate::lifecycle::is_run_edge;
 use crate::policy::{Next, RetryState};
-use crate::scheduler::{Entry, Lines, QueueKey, is_pick_selectable};
+use crate::scheduler::{Entry, Lines, QueueKey, Verdict, refused_picks};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Demand, Ending, JobSpec, Restart, Unselectable};
 
@@ -24,16 +24,20 @@ pub(super) const STOPS_ASKED_FOR: u8 = 20;
 impl Control {
     pub(super) fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
         let demand = self.demand_number(&spec.demand);
-        let refused = !self.is_pick_selectable(spec);
+        let refused = self.refused_picks(spec);
         self.keep_job(spec, demand);
         if self.runs.is_some() {
             return self.submit_run(job, spec, refused);
         }
         for number in 0..spec.replicas {
             let index = self.add_replica(job, number);
-            match refused {
-                false => self.begin(index),
-                true => self.end(index, Outcome::Refused, Reason::PickRefused),
+            match &refused {
+                None => self.begin(index),
+                Some(held) => {
+                    // Why comes first, as for all that ends without having run.
+                    self.hold(index, held.clone());
+                    self.end(index, Outcome::Refused, Reason::PickRefused);
+                }
             }
         }
     }
@@ -67,9 +71,16 @@ impl Control {
         }
     }
 
-    fn is_pick_selectable(&self, spec: &JobSpec) -> bool {
-        spec.unselectable == Unselectable::Wait
-            || is_pick_selectable(&self.profile.scheduler, &spec.demand, &self.fleet)
+    /// Why the picks of a job that does not wait for them cannot be selected now; nothing where all can.
+    fn refused_picks(&self, spec: &JobSpec) -> Option<(Refusal, Histogram)> {
+        if spec.unselectable == Unselectable::Wait {
+            return None;
+        }
+        let refused = refused_picks(&self.profile.scheduler, &spec.demand, &self.fleet);
+        let mut reasons = Histogram::default();
+        refused.iter().filter_map(|verdict| verdict.reason()).for_each(|reason| reasons.add(reason, 1));
+        let is_final = refused.iter().any(|verdict| matches!(verdict, Verdict::Never(_)));
+        (!refused.is_empty()).then_some((if is_final { Refusal::Never } else { Refusal::Unfit }, reasons))
     }
 
     /// A record for one replica more, which does not wait for anything yet.

@@ -34,5 +34,5 @@ pub use options::{
 pub use queue::{Entry, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};
 pub use row::{Grouping, Row};
-pub use select::{Selectable, is_pick_selectable, on_gpu, on_node, select};
+pub use select::{Selectable, on_gpu, on_node, refused_picks, select};
 pub use target::{Target, TargetShape, TaskShape};

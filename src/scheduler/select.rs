@@ -37,18 +37,25 @@ pub fn select(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec
     fleet.iter().map(one).collect()
 }
 
-/// Whether all that the demand picks could be selected, each for itself; a demand without a pick has nothing to refuse.
-pub fn is_pick_selectable(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
-    if let Some(deployment) = &demand.deployment {
-        return is_pick_selectable_for_model(options, demand, deployment, fleet);
-    }
-    match &demand.pick {
-        None => true,
-        Some(Pick::Nodes(nodes)) => nodes.iter().all(|node| judge_node(options, demand, fleet, *node).is_fit()),
-        Some(Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => {
-            gpus.iter().all(|gpu| judge_gpu(options, demand, fleet, *gpu).is_fit())
+/// Of what the demand picks, each for itself, the refusals; none where all could be selected, or nothing is picked.
+pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec<Verdict> {
+    let Some(pick) = &demand.pick else { return Vec::new() };
+    let verdicts: Vec<Verdict> = match (&demand.deployment, pick) {
+        (Some(deployment), Pick::Nodes(nodes)) => {
+            let judge = |node: &NodeId| judge_node_for_model(options, demand, deployment, fleet, *node);
+            nodes.iter().map(judge).collect()
         }
-    }
+        (Some(deployment), Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => {
+            let nodes = select_for_model(options, demand, deployment, fleet);
+            let verdict = |gpu: &GpuId| nodes[gpu.node.index()].gpus.get(usize::from(gpu.index)).copied();
+            gpus.iter().map(|gpu| verdict(gpu).unwrap_or(Verdict::Never(Reason::PickedGpuMissing))).collect()
+        }
+        (None, Pick::Nodes(nodes)) => nodes.iter().map(|node| judge_node(options, demand, fleet, *node)).collect(),
+        (None, Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => {
+            gpus.iter().map(|gpu| judge_gpu(options, demand, fleet, *gpu)).collect()
+        }
+    };
+    verdicts.into_iter().filter(|verdict| !verdict.is_fit()).collect()
 }
 
 /// Of a model: a node if it alone could hold a replica; a GPU if it could hold its part of one, be it alone or with
@@ -98,25 +105,6 @@ fn judge_node_for_model(
     match refusal {
         Refusal::Unfit => Verdict::Unfit(reason),
         Refusal::Never => Verdict::Never(reason),
-    }
-}
-
-fn is_pick_selectable_for_model(
-    options: &SchedulerOptions,
-    demand: &Demand,
-    deployment: &Deployment,
-    fleet: &Fleet,
-) -> bool {
-    let Some(pick) = &demand.pick else { return true };
-    match pick {
-        Pick::Nodes(picked) => {
-            picked.iter().all(|node| judge_node_for_model(options, demand, deployment, fleet, *node).is_fit())
-        }
-        Pick::Gpus(gpus) | Pick::AllGpus(gpus) => {
-            let nodes = select_for_model(options, demand, deployment, fleet);
-            let verdict = |gpu: &GpuId| nodes[gpu.node.index()].gpus.get(usize::from(gpu.index)).copied();
-            gpus.iter().all(|gpu| verdict(gpu).is_some_and(Verdict::is_fit))
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
 use dryrack::scenario::{Options, load, load_profile, outline, profile_names};
 use dryrack::scheduler::{
-    Decision, Grouping, NodeFinding, SchedulerOptions, decide, examine, is_pick_selectable, on_gpu, on_node, select,
+    Decision, Grouping, NodeFinding, SchedulerOptions, decide, examine, on_gpu, on_node, refused_picks, select,
 };
 use dryrack::units::SimTime;
 use dryrack::workload::{Arrival, Demand};
@@ -93,7 +93,7 @@ fn node_is_as_offered(
     refused: Option<dryrack::event::Reason>,
 ) {
     let picked = on_node(demand, node);
-    assert_eq!(is_pick_selectable(options, &picked, fleet), refused.is_none());
+    assert_eq!(refused_picks(options, &picked, fleet).is_empty(), refused.is_none());
     let by_hand = decide(options, &picked, fleet, Grouping::Classes, 1);
     let seen = finding(options, &picked, fleet, node);
     match refused {
@@ -134,7 +134,7 @@ fn gpu_is_as_offered(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet,
     if demand.deployment.is_some() && is_offered {
         return;
     }
-    assert_eq!(is_pick_selectable(options, &picked, fleet), is_offered);
+    assert_eq!(refused_picks(options, &picked, fleet).is_empty(), is_offered);
     match decide(options, &picked, fleet, Grouping::Classes, 1) {
         Decision::Refuse { reasons, .. } => assert!(!is_offered, "{gpu:?} is offered, but refused for {reasons}"),
         Decision::Place(candidates) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cli::explain::brief;
 use crate::cli::rehearse::names;
 use crate::engine::{Records, Rehearsal, RunOptions, explain, run};
-use crate::expect::{Expectation, Subject, Verdict, What, Window};
+use crate::expect::Verdict;
 use crate::ids::JobId;
 use crate::units::SimTime;
 
@@ -15,9 +15,10 @@ const EXPLAINED: usize = 5;
 
 /// The lines for each failed expectation, by its place in the list. The run is made again and kept, which is cheaper than
 /// to keep every run.
-pub fn why(rehearsal: &Rehearsal, expectations: &[Expectation], verdicts: &[Verdict]) -> BTreeMap<usize, Vec<String>> {
-    let failed = expectations.iter().zip(verdicts).enumerate().filter(|(_, (_, verdict))| !verdict.passed);
-    let asked: Vec<_> = failed.filter_map(|(index, (known, _))| Some((index, about(known)?))).take(EXPLAINED).collect();
+pub fn why(rehearsal: &Rehearsal, verdicts: &[Verdict]) -> BTreeMap<usize, Vec<String>> {
+    let failed = verdicts.iter().enumerate().filter(|(_, verdict)| !verdict.passed);
+    let asked: Vec<_> =
+        failed.filter_map(|(index, verdict)| Some((index, verdict.turned_on?))).take(EXPLAINED).collect();
     if asked.is_empty() {
         return BTreeMap::new();
     }
@@ -31,22 +32,4 @@ pub fn why(rehearsal: &Rehearsal, expectations: &[Expectation], verdicts: &[Verd
         Some(brief(&explained, demand, at, &names))
     };
     asked.into_iter().filter_map(|(index, asked)| Some((index, lines(asked)?))).collect()
-}
-
-/// The job, and the moment at which to ask; `None` for the end of the run.
-fn about(expectation: &Expectation) -> Option<(JobId, Option<SimTime>)> {
-    match &expectation.what {
-        What::State { subject: Subject::Job(job), window, .. } => Some((*job, moment(window))),
-        What::Count { subject: Some(Subject::Job(job)), window, .. } => Some((*job, moment(window))),
-        What::Evaluation { job, at, .. } => Some((*job, Some(*at))),
-        _ => None,
-    }
-}
-
-fn moment(window: &Window) -> Option<SimTime> {
-    match window {
-        Window::At(at) | Window::By(at) | Window::Until(at) => Some(*at),
-        Window::Throughout(from, _) => Some(*from),
-        _ => None,
-    }
 }

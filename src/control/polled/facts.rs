@@ -5,14 +5,19 @@ use std::sync::Arc;
 use super::rows::{Group, Member, RunRow};
 use crate::control::Control;
 use crate::control::store::ReplicaIndex;
-use crate::event::{Event, Lifecycle, Outcome, Phase, Reason};
+use crate::event::{Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use crate::ids::{JobId, RunId};
 use crate::lifecycle::{MemberState, WholeState};
 use crate::workload::{Ending, JobSpec, RetryEvent};
 
 impl Control {
     /// The first so many replicas are the masters; the workers follow, those of the first replica first.
-    pub(in crate::control) fn submit_run(&mut self, job: JobId, spec: &Arc<JobSpec>, refused: bool) {
+    pub(in crate::control) fn submit_run(
+        &mut self,
+        job: JobId,
+        spec: &Arc<JobSpec>,
+        refused: Option<(Refusal, Histogram)>,
+    ) {
         let retry = spec.terms.retry.as_ref().filter(|retry| retry.on.contains(&RetryEvent::NoCapacity));
         let run = RunRow {
             job,
@@ -47,7 +52,8 @@ impl Control {
             self.add_workers(job, group);
         }
         self.flow().index_run(job);
-        if refused {
+        if let Some(held) = refused {
+            masters.iter().for_each(|master| self.hold(*master, held.clone()));
             self.end_run(job, (Outcome::Refused, Reason::PickRefused));
         }
     }
