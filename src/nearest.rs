@@ -35,8 +35,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates.into_iter().filter_map(rank).min().map(|(_, candidate)| candidate)
 }
 
-/// What to say behind "there is no such thing": the name that was meant, or else the names there are, in their order.
-/// `None` where there are none.
+/// What to say behind "there is no such thing": the name that was meant, or else the names there are, in their order; of
+/// many only those that are written most alike. `None` where there are none.
 pub fn hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let names: Vec<&str> = names.into_iter().collect();
     match nearest(word, names.iter().copied()) {
@@ -44,12 +44,26 @@ pub fn hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<
         None if names.is_empty() => None,
         None if names.len() == 1 => Some(format!("there is only `{}`", names[0])),
         None if names.len() <= MANY => Some(format!("known are {}", names.join(", "))),
-        None => Some(format!("known are {}, … ({} in all)", names[..MANY / 2].join(", "), names.len())),
+        None => {
+            let all = names.len();
+            Some(format!("nearest of the {all} that are known are {}", most_alike(word, names).join(", ")))
+        }
     }
 }
 
-/// Names that are all shown; of more, half as many.
+/// Names that are all shown.
 const MANY: usize = 24;
+/// Names that are shown where there are more.
+const ALIKE: usize = 8;
+
+/// Those that take the fewest changes, the first of them in byte order.
+fn most_alike<'a>(word: &str, mut names: Vec<&'a str>) -> Vec<&'a str> {
+    let word = word.trim().to_lowercase();
+    names.sort_by_cached_key(|name| (strsim::osa_distance(&word, &name.to_lowercase()), *name));
+    names.dedup();
+    names.truncate(ALIKE);
+    names
+}
 
 #[cfg(test)]
 mod tests {

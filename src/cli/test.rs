@@ -49,7 +49,8 @@ pub struct TestArgs {
     /// Only scenarios with this tag; may be given again, and any of them will do
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Only what has this in its path or title, or matches it if it has a `*` or `?`; may be given again
+    /// Only what has this in its path or title, or matches it if it has a `*` or `?`; case does not count; may be given
+    /// again
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
     /// Threads to run on; as many as there are cores if not given
@@ -153,12 +154,12 @@ fn report(outcome: &Outcome<'_>, format: TestFormat) -> Result<(), Failure> {
     match format {
         TestFormat::Human => say(&human::text(outcome))?,
         TestFormat::Json => say_json(&json::value(outcome))?,
-        TestFormat::Junit => say(&junit::text(&outcome.tested))?,
+        TestFormat::Junit => say(&junit::text(outcome))?,
         TestFormat::Github => say(&format!("{}{}", human::text(outcome), github::annotations(outcome)))?,
-        TestFormat::Tap => say(&tap::text(&outcome.tested))?,
+        TestFormat::Tap => say(&tap::text(outcome))?,
     }
     match &outcome.args.junit {
-        Some(path) => WholeFile::write(path, junit::text(&outcome.tested).as_bytes()),
+        Some(path) => WholeFile::write(path, junit::text(outcome).as_bytes()),
         None => Ok(()),
     }
 }

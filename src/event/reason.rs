@@ -21,6 +21,11 @@ macro_rules! reasons {
                 match self { $(Reason::$variant => $name,)* }
             }
 
+            /// Whether it is a reason to wait, which is given of what is nowhere yet. Those stand first in the list.
+            pub fn is_of_waiting(self) -> bool {
+                self <= Reason::StaleRead
+            }
+
             /// For a sentence such as "3 nodes: …".
             pub fn text(self) -> &'static str {
                 match self { $(Reason::$variant => $text,)* }

@@ -19,7 +19,10 @@ pub struct SourcePlace {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
+    /// Its own: of an entry about several subjects, `runs[chat-0]`.
     pub name: Arc<str>,
+    /// The name of the entry: `runs`.
+    pub entry: Arc<str>,
     pub place: SourcePlace,
     pub what: What,
 }
@@ -55,6 +58,8 @@ pub enum What {
     Evaluation { job: JobId, at: SimTime, is: Judgement, because: Option<Reason> },
     /// `p95(queue_wait) <= 10m`
     Metric(MetricCheck),
+    /// Of jobs that come by chance, and of which none of this name came: nothing can be said of it.
+    Absent { pattern: Arc<str> },
 }
 
 /// Of which jobs the events are counted.

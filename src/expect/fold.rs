@@ -107,7 +107,11 @@ impl Fold {
                 replica.phase = Phase::Ended;
                 replica.outcome = Some(*outcome);
                 replica.is_wanted = *because != Reason::ScaledDown;
-                replica.reasons = Histogram::of(*because, 1);
+                match because {
+                    // What could not be selected was said just before.
+                    Reason::PickRefused => replica.reasons.add(*because, 1),
+                    _ => replica.reasons = Histogram::of(*because, 1),
+                }
                 let claim = replica.claim.take();
                 let remains = claim.map(|claim| claim.split(|node| kept.contains(&node)).0);
                 replica.claim = remains.filter(|claim| !claim.is_empty());

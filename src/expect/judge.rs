@@ -27,6 +27,8 @@ pub struct Verdict {
     pub expected: String,
     /// What happened, in order of time.
     pub happened: String,
+    /// The job on which it turned and the instant, or the end of the run: what to explain where it failed.
+    pub turned_on: Option<(JobId, Option<SimTime>)>,
 }
 
 impl Verdict {
@@ -72,8 +74,8 @@ enum Watch {
     Evaluation {
         found: Option<(Judgement, Histogram)>,
     },
-    /// Taken from the accounts at the end.
-    Metric,
+    /// Taken from the accounts at the end, or known from the beginning.
+    Nothing,
 }
 
 impl Judge {
@@ -116,7 +118,7 @@ impl Judge {
                 self.evaluations.push(index);
                 (Watch::Evaluation { found: None }, Window::At(*at), None)
             }
-            What::Metric(_) => (Watch::Metric, Window::Unstated, None),
+            What::Metric(_) | What::Absent { .. } => (Watch::Nothing, Window::Unstated, None),
         };
         self.watches.push(watch);
         self.windows.push(window);
@@ -277,9 +279,10 @@ impl Judge {
         let expectations = std::mem::take(&mut self.expectations);
         let judged = expectations.iter().zip(watches).enumerate();
         let verdict = |(index, (expectation, watch)): (usize, (&Expectation, Watch))| {
+            let turned_on = self.turned_on(index, &expectation.what, &watch);
             let (passed, happened) = self.verdict(index, &expectation.what, watch, horizon, accounts);
             let expected = sentence(&expectation.what, &self.names);
-            Verdict { name: Arc::clone(&expectation.name), passed, expected, happened }
+            Verdict { name: Arc::clone(&expectation.name), passed, expected, happened, turned_on }
         };
         judged.map(verdict).collect()
     }
@@ -303,24 +306,50 @@ impl Judge {
                 (finding == Finding::Passed, text)
             }
             (Watch::Count { count, instants }, What::Count { is, .. }) => {
-                let (holds, cut) = (is.holds(count), cut_text(horizon, bounds(window).map_or(0, |(_, high)| high)));
-                let text = tell_count(count, &instants);
-                match cut {
+                let (holds, text) = (is.holds(count), tell_count(count, &instants));
+                match cut_text(horizon, window) {
                     Some(cut) => (false, format!("{text}; {cut}")),
                     None => (holds, text),
                 }
             }
             (Watch::Evaluation { found: None }, What::Evaluation { at, .. }) => {
-                (false, cut_text(horizon, at.as_nanos()).unwrap_or_else(|| "it was not evaluated".to_string()))
+                (false, cut_text(horizon, Window::At(*at)).unwrap_or_else(|| "it was not evaluated".to_string()))
             }
             (Watch::Evaluation { found: Some((judgement, reasons)) }, What::Evaluation { is, because, .. }) => {
                 let holds = judgement == *is && because.is_none_or(|reason| reasons.contains(reason));
                 let reasons = if reasons.is_empty() { String::new() } else { format!(" ({reasons})") };
                 (holds, format!("{}{reasons}", judgement.name()))
             }
-            (Watch::Metric, What::Metric(check)) => metric::judge(check, accounts),
+            (Watch::Nothing, What::Metric(check)) => metric::judge(check, accounts),
+            (Watch::Nothing, What::Absent { pattern }) => (false, format!("no job came that is called `{pattern}`")),
             _ => unreachable!("each is watched as what it is"),
         }
+    }
+
+    fn turned_on(&self, index: usize, what: &What, watch: &Watch) -> Option<(JobId, Option<SimTime>)> {
+        let subject = match what {
+            What::State { subject, .. } => Some(*subject),
+            What::Count { subject, .. } => *subject,
+            What::Evaluation { job, .. } => Some(Subject::Job(*job)),
+            What::Metric(_) | What::Absent { .. } => None,
+        };
+        // What a window counts from and never came is what is to be explained.
+        let subject = landmark(self.windows[index]).map(|landmark| landmark.subject).or(subject);
+        let Some(Subject::Job(job)) = subject.filter(|subject| self.fold.exists(*subject)) else { return None };
+        let broken = match (what, watch) {
+            (What::State { mode: Mode::Never, .. }, Watch::State { tally, .. }) => tally.first_held,
+            (What::State { mode: Mode::Always, .. }, Watch::State { tally, .. }) => tally.first_broken,
+            _ => None,
+        };
+        let of_window = match self.windows[index] {
+            Window::At(at) | Window::By(at) | Window::Until(at) | Window::Throughout(at, _) => Some(at),
+            Window::Unstated
+            | Window::After(_)
+            | Window::Within(_)
+            | Window::BeforeState(_)
+            | Window::AfterState(_) => None,
+        };
+        Some((job, broken.or(of_window)))
     }
 
     /// What had to be there for anything to be judged, and never was.
@@ -328,7 +357,7 @@ impl Judge {
         let (subject, whose) = match what {
             What::State { subject, .. } => (Some(*subject), Whose::Any),
             What::Count { subject, whose, .. } => (*subject, *whose),
-            What::Evaluation { .. } | What::Metric(_) => return None,
+            What::Evaluation { .. } | What::Metric(_) | What::Absent { .. } => return None,
         };
         let landmark = landmark(window);
         let subjects = [subject, landmark.map(|landmark| landmark.subject)];
@@ -370,8 +399,7 @@ impl Judge {
             story.push_str(&format!("; {} at {at}", landmark_text(&landmark, &self.names)));
         }
         if finding == Finding::Undecided {
-            let high = bounds(window).map_or(0, |(_, high)| high);
-            return format!("{story}; {}", cut_text(horizon, high).expect("undecided because it was cut"));
+            return format!("{story}; {}", cut_text(horizon, window).expect("undecided because it was cut"));
         }
         match (mode, finding, tally.first_held) {
             (Mode::Never, Finding::Failed, Some(at)) => {

@@ -1,6 +1,6 @@
 //! Events as expectations name them.
 
-use super::expectation::EventName;
+use super::expectation::{EventName, Subject};
 use crate::event::{Event, Phase, Reason};
 use crate::ids::RunId;
 use crate::workload::PolicyMode;
@@ -60,5 +60,60 @@ pub(super) fn gives(event: &Event, reason: Reason) -> bool {
         | Event::ClaimFreed { .. }
         | Event::ReplicaAdded { .. }
         | Event::SafetyBroken { .. } => false,
+    }
+}
+
+impl EventName {
+    /// Whether such an event can give this reason; what [`gives`] says of each.
+    pub fn can_give(self, reason: Reason) -> bool {
+        match self {
+            EventName::Held
+            | EventName::CommitRefused
+            | EventName::Preparing
+            | EventName::Started
+            | EventName::Stopping
+            | EventName::Ended
+            | EventName::JobEnded
+            | EventName::Retry
+            | EventName::NodeChanged => true,
+            EventName::DeadlineExpired => reason == Reason::DeadlineExpired,
+            EventName::PolicyFired => reason == Reason::UtilizationPolicy,
+            EventName::Submitted
+            | EventName::AnalysisStarted
+            | EventName::Placed
+            | EventName::ClaimFreed
+            | EventName::SafetyBroken
+            | EventName::GpuChanged
+            | EventName::PolicyBound
+            | EventName::PolicyWarned
+            | EventName::SampleOdd => false,
+        }
+    }
+
+    /// Whether such an event can be one of this subject: of a node or a GPU are only those of runs that are on it, and its
+    /// own.
+    pub fn can_concern(self, subject: Subject) -> bool {
+        match self {
+            EventName::NodeChanged => matches!(subject, Subject::Node(_)),
+            EventName::SafetyBroken => !matches!(subject, Subject::Gpu(_)),
+            EventName::GpuChanged => !matches!(subject, Subject::Job(_)),
+            EventName::Submitted
+            | EventName::AnalysisStarted
+            | EventName::Held
+            | EventName::CommitRefused
+            | EventName::Retry
+            | EventName::JobEnded => matches!(subject, Subject::Job(_)),
+            EventName::Placed
+            | EventName::Preparing
+            | EventName::Started
+            | EventName::Stopping
+            | EventName::Ended
+            | EventName::ClaimFreed
+            | EventName::DeadlineExpired
+            | EventName::PolicyBound
+            | EventName::PolicyFired
+            | EventName::PolicyWarned
+            | EventName::SampleOdd => true,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What happened, told.
 
-use super::window::Horizon;
+use super::expectation::Window;
+use super::window::{Horizon, is_seen};
 use crate::units::SimTime;
 
 /// Changes told at the beginning of a story, and at its end.
@@ -41,10 +42,10 @@ impl Story {
     }
 }
 
-/// That the run ended before the instant `high` could be seen, if so.
-pub(super) fn cut_text(horizon: Horizon, high: u64) -> Option<String> {
+/// That the run ended before the window could be seen, if so.
+pub(super) fn cut_text(horizon: Horizon, window: Window) -> Option<String> {
     match horizon {
-        Horizon::Until(at) if high != u64::MAX && high > at.as_nanos() => {
+        Horizon::Until(at) if !is_seen(window, horizon) => {
             Some(format!("the run was stopped at {at}, before this could be known"))
         }
         Horizon::Until(_) | Horizon::Everything => None,

@@ -172,7 +172,7 @@ fn judge(what: What, horizon: Horizon) -> Verdict {
         names.jobs.add(name.into()).expect("a new name");
     }
     let place = SourcePlace { file: "table".into(), line: 1, column: 1 };
-    let judge = Judge::new(vec![Expectation { name: "row".into(), place, what }], names);
+    let judge = Judge::new(vec![Expectation { name: "row".into(), entry: "row".into(), place, what }], names);
     let mut script = Script(judge, RunAccount::default());
     script.history();
     let Script(judge, mut accounts) = script;
@@ -423,9 +423,36 @@ fn what_was_never_there_and_what_was_cut_off_fails_and_says_so() {
             ("never cannot be promised", says(LATE, Never, RUNNING, Until(at(500))), false, stopped),
             ("until just after the end can", says(LATE, Never, RUNNING, Until(at(120))), true, ""),
             ("the whole run is what was run", says(LATE, Always, PENDING, Unstated), true, ""),
+            ("after the end nothing is known", says(LATE, Never, RUNNING, After(at(121))), false, stopped),
+            ("nor whether it always was", says(LATE, Always, PENDING, After(at(121))), false, stopped),
+            ("nor whether it came to be", says(LATE, Is, PENDING, After(at(121))), false, stopped),
+            ("nor how often", count(EventName::Placed, None, Comparison::Exactly(0), After(at(121))), false, stopped),
+            ("from the end on is as far as it goes", says(LATE, Never, RUNNING, After(at(120))), true, ""),
             ("a broken always is known", says(CHAT, Always, PENDING, By(at(500))), false, "not so at 20s"),
         ],
     );
+}
+
+#[test]
+fn a_failure_names_the_job_on_which_it_turned_and_when() {
+    use Mode::{Is, Never};
+    use Window::*;
+    let of = |job: usize, state| Landmark { subject: Subject::Job(JobId::new(job)), state, on: None, because: None };
+    let rows = [
+        ("an instant", says(CHAT, Is, RUNNING, At(at(29))), Some((CHAT, Some(29)))),
+        ("the end", says(CHAT, Is, RUNNING, Unstated), Some((CHAT, None))),
+        ("when it was what it must never be", says(CHAT, Never, RUNNING, Unstated), Some((CHAT, Some(30)))),
+        ("when the other was first", says(PAIR, Is, RUNNING, BeforeState(of(CHAT, RUNNING))), Some((PAIR, Some(30)))),
+        ("the other, which never came", says(CHAT, Is, RUNNING, BeforeState(of(LATE, RUNNING))), Some((LATE, None))),
+        ("a job that never came is not explained", says(GHOST, Is, RUNNING, Unstated), None),
+        ("nor is a node", of_node(ALPHA, Never, NodeState::Unreachable, Unstated), None),
+    ];
+    for (sentence, what, expected) in rows {
+        let verdict = judge(what, Horizon::Everything);
+        assert!(!verdict.passed, "{sentence}");
+        let expected = expected.map(|(job, second)| (JobId::new(job), second.map(at)));
+        assert_eq!(verdict.turned_on, expected, "{sentence}");
+    }
 }
 
 fn count_none(subject: Option<Subject>) -> What {
@@ -439,6 +466,7 @@ fn a_reproduction_needs_the_failure_and_its_witness() {
         passed,
         expected: "chat is never placed on alpha".into(),
         happened: "20s preparing on alpha".into(),
+        turned_on: None,
     };
     let reproduction = Reproduction {
         profile: "old".into(),

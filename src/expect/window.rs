@@ -25,7 +25,8 @@
 //! | `always` | the state held at every counted instant of the window, and there was one |
 //!
 //! After the last record nothing changes any more, so a window may reach beyond it. A run that was cut (`until:` of the
-//! scenario, `--until`) says nothing of later instants: what those would have to decide fails, and says so.
+//! scenario, `--until`) says nothing of later instants: what those would have to decide fails, and says so. A window
+//! without an end is judged as far as the run goes; one that begins only after that is not judged at all, and fails.
 
 use super::expectation::{Mode, Window};
 use crate::units::SimTime;
@@ -71,6 +72,15 @@ pub(super) fn bounds(window: Window) -> Option<(u64, u64)> {
             (from.as_nanos() <= last).then_some((from.as_nanos(), last))
         }
     }
+}
+
+/// Whether a run whose records speak so far decides what is said of the window. One without an end is decided by as much
+/// of it as was run.
+pub(super) fn is_seen(window: Window, horizon: Horizon) -> bool {
+    bounds(window).is_none_or(|(low, high)| {
+        let must_be_known = if high == u64::MAX { low } else { high };
+        must_be_known <= horizon.last_ns()
+    })
 }
 
 /// Folds the spans of one state, in order of time and without gaps.
@@ -159,9 +169,10 @@ impl Tally {
     pub fn finish(&mut self, horizon: Horizon) -> Finding {
         let (since, standing) = self.open;
         self.close(since, horizon.last_ns().max(since), standing);
-        let Some((_, high)) = bounds(self.window) else { return Finding::Failed };
-        // A window without an end is judged as far as the run goes.
-        let seen_whole = high == u64::MAX || high <= horizon.last_ns();
+        if bounds(self.window).is_none() {
+            return Finding::Failed;
+        }
+        let seen_whole = is_seen(self.window, horizon);
         let passed_if = |decided: bool| if decided { Finding::Passed } else { Finding::Failed };
         let unless_cut = |finding| if seen_whole { finding } else { Finding::Undecided };
         match (self.mode, self.window) {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::diagnostic::{Report, SourceId};
 use super::fleets;
-use super::include::{include, listed};
+use super::include::{Included, include, listed};
 use super::load::Options;
 use super::params::{self, Axis, OWN_AXES, Params};
 use super::seeds;
@@ -33,6 +33,8 @@ pub(super) struct Assembled {
     tree: Tree,
     axes: Vec<Axis>,
     is_changed: bool,
+    /// All that it includes could be read.
+    pub is_complete: bool,
 }
 
 /// One cell of a matrix, or the whole of a file that has none.
@@ -73,12 +75,13 @@ pub(super) fn assemble(
     options: &Options,
     report: &mut Report,
 ) -> Assembled {
-    let mut is_changed = include(&mut tree, path, folder, report);
+    let included = include(&mut tree, path, folder, report);
+    let mut is_changed = included != Included::Nothing;
     for argument in options.set.iter().filter(|argument| is_early(argument)) {
         let known = names_within(&tree);
         let matrix = tree.get("matrix").cloned();
         apply(&mut tree, &Override { option: "--set", path: "", argument }, report);
-        refuse_new(&mut tree, &known, report);
+        refuse_new(&mut tree, argument, &known, report);
         keep_places(&mut tree, matrix.as_ref());
         is_changed = true;
     }
@@ -88,7 +91,7 @@ pub(super) fn assemble(
     for (name, given) in [("profile", &options.profile), ("seed", &options.seed), ("until", &options.until)] {
         axes.retain(|axis| axis.name != name || given.is_none());
     }
-    Assembled { tree, axes, is_changed }
+    Assembled { tree, axes, is_changed, is_complete: included != Included::Lacking }
 }
 
 /// `params.gpus=2` and `matrix.gpus=2`.
@@ -106,9 +109,12 @@ fn names_within(tree: &Tree) -> Vec<(&'static str, Vec<String>)> {
     vec![names("params"), names("matrix")]
 }
 
-/// An override changes a parameter; one that the file does not have is a slip.
-fn refuse_new(tree: &mut Tree, known: &[(&'static str, Vec<String>)], report: &mut Report) {
+/// An override changes a parameter; one that the file does not have is a slip. One that is an axis has the axis' values.
+fn refuse_new(tree: &mut Tree, argument: &str, known: &[(&'static str, Vec<String>)], report: &mut Report) {
     let Node::Map(entries) = &mut tree.node else { return };
+    let (path, value) = argument.split_once('=').unwrap_or((argument, ""));
+    let is_axis =
+        |name: &str| known.iter().any(|(key, names)| *key == "matrix" && names.iter().any(|axis| axis == name));
     for (key, names) in known {
         let Some(Node::Map(inner)) =
             entries.iter_mut().find(|entry| entry.key == *key).map(|entry| &mut entry.value.node)
@@ -117,7 +123,11 @@ fn refuse_new(tree: &mut Tree, known: &[(&'static str, Vec<String>)], report: &m
         };
         inner.retain(|entry| {
             let is_known = names.contains(&entry.key);
-            if !is_known {
+            if *key == "params" && path.strip_prefix("params.") == Some(&entry.key) && is_axis(&entry.key) {
+                let message = format!("`{}` is an axis of the matrix, which says what its values are", entry.key);
+                let help = format!("write `--set matrix.{}={value}`", entry.key);
+                report.error_with_help(entry.key_span, message, help);
+            } else if !is_known {
                 let what = if *key == "params" { "parameter" } else { "axis of the matrix" };
                 let message = format!("no {what} is named `{}`", entry.key);
                 report.unknown(entry.key_span, message, &entry.key, names.iter().map(String::as_str));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::deployment;
 use super::diagnostic::Report;
-use super::fields::{Fields, text, value};
+use super::fields::{Fields, tell_unit, text, value};
 use super::machines::{ARCH_WORDS, OS_WORDS};
 use super::requirements;
 use super::tree::{Node, Tree};
@@ -160,7 +160,7 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
             Gpus::None
         }
         Err(error) => {
-            report.error(tree.span, error.to_string());
+            tell_unit(&error, typed, tree.span, report);
             Gpus::None
         }
     }

@@ -243,10 +243,6 @@ impl Report {
         SourceId(id)
     }
 
-    pub fn error(&mut self, span: Span, message: impl Into<String>) {
-        self.add(Severity::Error, span, message.into(), None);
-    }
-
     pub fn error_with_help(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
         self.add(Severity::Error, span, message.into(), Some(help.into()));
     }
@@ -264,7 +260,8 @@ impl Report {
         word: &str,
         names: impl Iterator<Item = &'n str>,
     ) {
-        self.add(Severity::Error, span, message.into(), hint(word, names));
+        let help = hint(word, names).unwrap_or_else(|| "there are none here".to_string());
+        self.add(Severity::Error, span, message.into(), Some(help));
     }
 
     pub fn warning(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
@@ -377,7 +374,7 @@ mod tests {
         let text = format!("a: {}x{}", "ä".repeat(5_000_000), "b".repeat(5_000_000));
         let at = 3 + "ä".len() * 5_000_000;
         let source = report.add_source("long.yaml", text);
-        report.error(source.span(at, at + 1), "wrong");
+        report.error_with_help(source.span(at, at + 1), "wrong", "right");
         let rendered = report.finish().to_string();
         assert!(rendered.len() < 600, "{}", rendered.len());
         let (line, caret) = (rendered.lines().nth(3).unwrap(), rendered.lines().nth(4).unwrap());
@@ -392,7 +389,7 @@ mod tests {
         for _ in 0..300 {
             report.warning(source.span(0, 1), "odd", "mend it");
         }
-        report.error(source.span(3, 4), "wrong");
+        report.error_with_help(source.span(3, 4), "wrong", "right");
         let found = report.finish();
         assert!(found.has_errors());
         assert_eq!(found.iter().count(), MAX_FAULTS + 1);

@@ -42,6 +42,12 @@ pub(super) fn read(
     simple.into_iter().chain(rest).flatten().next().unwrap_or(Window::Unstated)
 }
 
+/// Names and patterns of jobs that an expectation is about, or by which it says when.
+pub(super) fn jobs_named<'t>(fields: &Fields<'t>) -> Vec<&'t str> {
+    let own = ["job", "evaluate", "before", "after"].into_iter().filter_map(|key| fields.get(key));
+    own.filter_map(|tree| tree.scalar().or_else(|| tree.get("job")?.scalar())).collect()
+}
+
 /// What `for` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForKey {
@@ -83,6 +89,7 @@ fn instant(
         return value::<SimTime>(tree, report).map(Instant::Time);
     }
     let [job] = setting.world.jobs(typed, tree.span, report)[..] else {
+        // Of jobs that come by chance perhaps none.
         let several = setting.world.jobs(typed, tree.span, &mut Report::default()).len();
         if several > 1 {
             let message = format!("`{typed}` is {several} jobs");

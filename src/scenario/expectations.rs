@@ -152,6 +152,10 @@ fn reproduction(tree: &Tree, setting: &Setting<'_>, given: &Given, report: &mut 
     } else if fails.is_empty() && !report.has_errors() {
         let help = "add `fails: [name]`";
         report.error_with_help(fields.place(), "it is not said which expectation fails under this profile", help);
+    } else if and.is_empty() && !report.has_errors() {
+        let help = "add what the report tells, such as `and: [{job: chat, is: running, on: alpha, at: 5m}]`";
+        let message = "no witness: the expectation could fail for another reason than the reported one";
+        report.error_with_help(fields.place(), message, help);
     }
     Some(Reproduction { profile: Arc::from(profile?.0), place: place(fields.place(), report), fails, and })
 }
@@ -190,6 +194,10 @@ fn entry(
         Form::Evaluation => evaluation(&fields, setting, report),
         Form::Metric => metric(&fields, setting, report),
     };
+    let what = match expectation_window::jobs_named(&fields).into_iter().find(|typed| setting.world.may_come(typed)) {
+        Some(pattern) => vec![(What::Absent { pattern: Arc::from(pattern) }, None)],
+        None => what,
+    };
     let span = fields.place();
     let name_span = fields.get("name").map(|tree| tree.span);
     let of_many = ["job", "node", "gpu", "evaluate"];
@@ -223,15 +231,15 @@ fn give(
     expectations: &mut Vec<Expectation>,
     report: &mut Report,
 ) {
-    let place = place(span, report);
+    let (place, entry): (SourcePlace, Arc<str>) = (place(span, report), Arc::from(name));
     let mut names: Vec<Arc<str>> = Vec::new();
     for (what, subject) in what {
         let name: Arc<str> = match subject {
             Some(subject) => Arc::from(format!("{name}[{}]", subject_name(subject, setting.world))),
-            None => Arc::from(name),
+            None => Arc::clone(&entry),
         };
         names.push(Arc::clone(&name));
-        expectations.push(Expectation { name, place: place.clone(), what });
+        expectations.push(Expectation { name, entry: Arc::clone(&entry), place: place.clone(), what });
     }
     if given.insert(name.to_string(), names).is_some() {
         let message = format!("two expectations are named `{name}`");
@@ -362,9 +370,8 @@ fn count(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, repor
     let event = fields.word("count", "an event", &words, report);
     let is = fields.require("is", "\">= 2\"", report).and_then(|tree| comparison(tree, report));
     let because = fields.get("because").map(|tree| reason(tree, report));
-    if fields.has("job") && matches!(event, Some(EventName::NodeChanged | EventName::GpuChanged)) {
-        let help = "say `node: alpha` or `gpu: alpha/0`, or leave `job` out";
-        report.error_with_help(fields.key_span("job"), "this event is about no job", help);
+    if let Some(event) = event {
+        refuse_never_counted(fields, event, because.flatten(), subjects, report);
     }
     let (whose, meant_by_for) = whose(fields, report);
     let window = expectation_window::read(fields, setting, None, meant_by_for, report);
@@ -374,6 +381,36 @@ fn count(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, repor
     };
     let what = |subject| What::Count { event: Some(event), subject, because, whose, is, window };
     of_each(fields, subjects, what)
+}
+
+/// What no event of this name can be: such a count is always 0, whatever happens.
+fn refuse_never_counted(
+    fields: &Fields<'_>,
+    event: EventName,
+    because: Option<Reason>,
+    subjects: &[Subject],
+    report: &mut Report,
+) {
+    let name = event.name();
+    if let Some(because) = because.filter(|because| !event.can_give(*because)) {
+        let given: Vec<&str> =
+            Reason::ALL.iter().filter(|reason| event.can_give(**reason)).map(|reason| reason.name()).collect();
+        let (message, help) = match given[..] {
+            [] => (format!("`{name}` gives no reason"), "leave `because` out".to_string()),
+            [only, ..] => (format!("`{name}` is never because of `{because}`"), format!("write `because: {only}`")),
+        };
+        report.error_with_help(fields.key_span("because"), message, help);
+    }
+    let Some(key) = SUBJECTS.iter().find(|key| fields.has(key)) else { return };
+    if subjects.iter().any(|subject| !event.can_concern(*subject)) {
+        let (message, help) = match event {
+            EventName::NodeChanged | EventName::SafetyBroken => ("happens to nodes", "say `node: alpha`"),
+            EventName::GpuChanged => ("happens to GPUs", "say `gpu: alpha/0` or `node: alpha`"),
+            _ => ("happens to jobs that are on no node", "say `job: chat`"),
+        };
+        let help = format!("{help}, or leave `{key}` out");
+        report.error_with_help(fields.key_span(key), format!("`{name}` {message}"), help);
+    }
 }
 
 /// One for each subject, or one for all where none is named.
@@ -404,6 +441,14 @@ fn given_reason(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>
     let because = fields.get("reason").and_then(|tree| reason(tree, report));
     let window = expectation_window::read(fields, setting, None, ForKey::Length, report);
     fields.exclusive(&["is", "never"], "an expectation says one thing", report);
+    if let (Some(because), Some(key)) = (because, ["node", "gpu"].iter().find(|key| fields.has(key)))
+        && because.is_of_waiting()
+    {
+        let message = format!("`{because}` is said of jobs that wait, and they are on no node");
+        let help =
+            format!("say `job: chat`, or leave `{key}` out; `dryrack explain` tells which node is refused and why");
+        report.error_with_help(fields.key_span(key), message, help);
+    }
     let words = [("given", ())];
     let is = match (fields.get("is"), fields.get("never")) {
         (Some(tree), _) => word(tree, "what a reason can be", &words, report).map(|()| Comparison::AtLeast(1)),
@@ -465,7 +510,7 @@ pub(super) fn evaluations(expectations: &[Expectation], reproductions: &[Reprodu
     let witnesses = reproductions.iter().flat_map(|reproduction| &reproduction.and);
     let asked = expectations.iter().chain(witnesses).filter_map(|expectation| match &expectation.what {
         What::Evaluation { job, at, .. } => Some((*at, *job)),
-        What::State { .. } | What::Count { .. } | What::Metric(_) => None,
+        What::State { .. } | What::Count { .. } | What::Metric(_) | What::Absent { .. } => None,
     });
     let mut evaluations: Vec<_> = asked.collect();
     evaluations.sort_unstable();

@@ -164,9 +164,26 @@ pub(super) fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
 pub(super) fn text<'t>(tree: &'t Tree, expected: &str, report: &mut Report) -> Option<&'t str> {
     let found = tree.scalar();
     if found.is_none() {
-        report.error(tree.span, format!("expected {expected}, found {}", tree.kind()));
+        let help = match &tree.node {
+            Node::List(items) if items.len() == 1 => "write it without brackets, and without `- ` before it",
+            Node::List(_) => "write one of them, without brackets, and without `- ` before it",
+            Node::Map(_) => "write a single value in its place",
+            Node::Scalar { .. } => "write it behind the colon, or leave the key out",
+        };
+        report.error_with_help(tree.span, format!("expected {expected}, found {}", tree.kind()), help);
     }
     found
+}
+
+/// Says what is wrong with a quantity that was typed, and what to write.
+pub(super) fn tell_unit(error: &UnitError, typed: &str, span: Span, report: &mut Report) {
+    let (message, help) = error.parted();
+    let help = match typed.to_ascii_lowercase().as_str() {
+        "yes" | "on" if help.as_deref() == Some("write true or false") => Some("write `true`".to_string()),
+        "no" | "off" if help.as_deref() == Some("write true or false") => Some("write `false`".to_string()),
+        _ => help,
+    };
+    report.error_with_help(span, message, help.unwrap_or_else(|| "write another value".to_string()));
 }
 
 pub(super) fn word<W: Copy>(tree: &Tree, what: &str, words: &[(&'static str, W)], report: &mut Report) -> Option<W> {
@@ -258,9 +275,9 @@ pub(super) fn value<V: Value>(tree: &Tree, report: &mut Report) -> Option<V> {
                     report.error_with_help(tree.span, error.to_string(), format!("write {} or less", V::LARGEST));
                 }
                 (Some(near), false) => {
-                    report.error_with_help(tree.span, error.to_string(), format!("did you mean `{near}`?"));
+                    report.error_with_help(tree.span, error.parted().0, format!("did you mean `{near}`?"));
                 }
-                (None, false) => report.error(tree.span, error.to_string()),
+                (None, false) => tell_unit(&error, typed, tree.span, report),
             }
             None
         }

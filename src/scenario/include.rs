@@ -26,17 +26,32 @@ const MAX_FILES: usize = 64;
 struct Ways {
     open: Vec<(PathBuf, String)>,
     read: BTreeSet<PathBuf>,
+    /// One of them could not be read.
+    lacks: bool,
+}
+
+/// What came of `include:`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Included {
+    Nothing,
+    All,
+    /// One of the files could not be read, so that names are missing which are no slips.
+    Lacking,
 }
 
 /// Puts what `include:` names into the tree of a scenario, and takes `include:` out. `path` is where the tree was read,
-/// if it was a file. Gives whether there was anything to include.
-pub(super) fn include(tree: &mut Tree, path: Option<&Path>, folder: &Path, report: &mut Report) -> bool {
-    let mut ways = Ways { open: Vec::new(), read: BTreeSet::new() };
+/// if it was a file.
+pub(super) fn include(tree: &mut Tree, path: Option<&Path>, folder: &Path, report: &mut Report) -> Included {
+    let mut ways = Ways { open: Vec::new(), read: BTreeSet::new(), lacks: false };
     if let Some(path) = path {
         ways.read.insert(identity(path));
         ways.open.push((identity(path), path.display().to_string()));
     }
-    bring(tree, folder, &mut ways, report)
+    match (bring(tree, folder, &mut ways, report), ways.lacks) {
+        (_, true) => Included::Lacking,
+        (true, false) => Included::All,
+        (false, false) => Included::Nothing,
+    }
 }
 
 /// The same for every way to name a file.
@@ -85,8 +100,9 @@ fn file(typed: &str, span: Span, folder: &Path, ways: &mut Ways, report: &mut Re
         report.error_with_help(span, message, "join some of them");
         return None;
     }
-    let (source, text) = read_text(&path, Some(span), report)?;
-    let mut tree = parse(&text, source, report)?;
+    let read = read_text(&path, Some(span), report).and_then(|(source, text)| parse(&text, source, report));
+    ways.lacks |= read.is_none();
+    let mut tree = read?;
     ways.open.push((own, path.display().to_string()));
     bring(&mut tree, path.parent().unwrap_or(folder), ways, report);
     ways.open.pop();

@@ -46,7 +46,8 @@ pub(super) fn read(file: &Fields<'_>, base: &Base, world: &mut World, profile: &
     let Some(Tree { node: Node::Map(entries), .. }) = file.get("fleets") else { return };
     for entry in entries {
         if world.fleets.len() == MAX_FLEETS {
-            report.error(entry.key_span, format!("more than {MAX_FLEETS} fleets"));
+            let message = format!("more than {MAX_FLEETS} fleets");
+            report.error_with_help(entry.key_span, message, "join those whose instances are alike");
             return;
         }
         fleet(entry, base, world, profile, report);

@@ -178,6 +178,9 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
     if fields.has("count") || fields.has("arrivals") {
         world.groups.insert(typed.to_string());
     }
+    if fields.has("arrivals") {
+        world.chances.insert(typed.to_string());
+    }
     let shared = Arc::new(course);
     let mut is_told = false;
     for (name, at) in coming {

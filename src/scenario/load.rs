@@ -12,6 +12,7 @@ use super::parse::parse;
 use super::profiles::{self, Changes};
 use super::source::read_text;
 use super::trace_source::{self, TraceUse};
+use super::tree::Tree;
 use super::usage::{Places, Sampled, sampling};
 use super::world::World;
 use super::{changes, deployment, dstack_files, endless, failures, faults, instances, jobs, nodes};
@@ -182,6 +183,21 @@ fn is_empty(place: &Place<'_>, report: &mut Report) -> bool {
     is_blank
 }
 
+/// Whether it is a file of another kind by its keys, of which all would be unknown.
+fn is_of_another_kind(tree: &Tree, source: SourceId, report: &mut Report) -> bool {
+    let has = |key: &str| tree.get(key).is_some();
+    let found = match (has("scenario") || has("nodes"), has("base") || has("scheduler"), has("type") || has("profiles"))
+    {
+        (false, true, _) => Some(("a profile", "name it `….profile.yaml`, and take it with `profile:` in a scenario")),
+        (false, false, true) => Some(("a configuration of dstack", "take it with `dstack:` in a scenario")),
+        _ => None,
+    };
+    if let Some((kind, help)) = found {
+        report.error_with_help(source.start(), format!("this is {kind}, not a scenario"), help);
+    }
+    found.is_some()
+}
+
 fn without_nodes(file: &Fields<'_>, world: &World, report: &mut Report) {
     if world.nodes.is_empty() && !report.has_errors() {
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
@@ -202,9 +218,15 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         return None;
     }
     let assembled = assemble(parse(text, source, report)?, path, folder, options, report);
+    if !assembled.is_complete {
+        return None;
+    }
     let Composed { mut tree, is_changed, shares } = assembled.compose(source, options, report);
     let is_changed = dstack_files::expand(&mut tree, folder, report) || is_changed;
     let effective = if is_changed { emit(&tree) } else { text.to_string() };
+    if is_of_another_kind(&tree, source, report) {
+        return None;
+    }
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
     let head = head(&file, folder, options.as_in_base.as_deref(), report);
     let mut world = World::default();

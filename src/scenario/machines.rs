@@ -311,7 +311,8 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
 fn capability(fields: &Fields<'_>, report: &mut Report) -> Option<ComputeCapability> {
     let tree = fields.get("compute_capability")?;
     let typed = text(tree, "a compute capability such as 8.9", report)?;
-    typed.parse().map_err(|error: catalog::KindError| report.error(tree.span, error.to_string())).ok()
+    let help = "write its two numbers, such as 8.9";
+    typed.parse().map_err(|error: catalog::KindError| report.error_with_help(tree.span, error.to_string(), help)).ok()
 }
 
 fn reserve(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {

@@ -84,6 +84,13 @@ pub(super) fn read(
         report.error_with_help(tree.span, format!("`{typed}` holds nothing against a bound"), help);
         return None;
     };
+    for (turned, meant) in [("=>", ">="), ("=<", "<=")] {
+        if typed[at..].starts_with(turned) {
+            let help = format!("write `{}`", typed.replacen(turned, meant, 1));
+            report.error_with_help(tree.span, format!("`{turned}` is not a sign"), help);
+            return None;
+        }
+    }
     let (left, right) = all.split(at, at + length);
     let quantity = quantity(left, &whole, jobs, report);
     let unit = quantity.as_ref()?.unit();

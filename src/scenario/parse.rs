@@ -257,10 +257,8 @@ impl Builder<'_> {
         // An error at the end of the file is shown on the last line that has something on it.
         let at = if text[text.floor_char_boundary(at)..].trim().is_empty() { text.trim_end().len() } else { at };
         let span = self.source.span(at, at + 1);
-        match help {
-            Some(help) => self.report.error_with_help(span, message, help),
-            None => self.report.error(span, message),
-        }
+        let help = help.unwrap_or_else(|| "write it as YAML 1.2; a text with other signs goes into quotes".to_string());
+        self.report.error_with_help(span, message, help);
     }
 }
 

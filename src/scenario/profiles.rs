@@ -182,7 +182,8 @@ pub(super) fn profile_with(
         let message = format!("profile `{}` {fault}", profile.name);
         let own = if is_builtin { span } else { source.start() };
         // Of a profile of ours the scenario's own words are what is wrong.
-        report.error(changes.policies.filter(|_| is_builtin).map_or(own, |policies| policies.span), message);
+        let span = changes.policies.filter(|_| is_builtin).map_or(own, |policies| policies.span);
+        report.error_with_help(span, message, "`dryrack profile show NAME` shows one that has all it needs");
     }
     Some(profile)
 }
@@ -237,7 +238,12 @@ fn fold(
     }
     let Some(base) = base else { return Some((tree, None)) };
     let Some(base_name) = base.scalar() else {
-        report.error(base.span, format!("expected the name of a profile as `base`, found {}", base.kind()));
+        let message = format!("expected the name of a profile as `base`, found {}", base.kind());
+        report.error_with_help(
+            base.span,
+            message,
+            "write `base: gpustack`, or another that `dryrack profile list` names",
+        );
         return None;
     };
     let (below, _) = fold(base_name, base.span, &folder, above, report)?;
@@ -295,7 +301,10 @@ fn tell(misfit: &Misfit, span: Span, report: &mut Report) {
                 "add it, or name a `base` that has it",
             );
         }
-        None => report.error(span, &misfit.message),
+        None => {
+            let help = "`dryrack profile show NAME` shows what such a value looks like";
+            report.error_with_help(span, &misfit.message, help);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::diagnostic::Report;
-use super::fields::{Fields, list, text, value};
+use super::fields::{Fields, list, tell_unit, text, value};
 use super::lengths::positive;
 use super::tree::{Node, Tree};
 use super::usage_recorded::{Recorded, recorded};
@@ -181,7 +181,12 @@ fn list_of<'t>(tree: &'t Tree, expected: &str, report: &mut Report) -> Option<&'
         Node::List(items) if !items.is_empty() => Some(items),
         node => {
             let found = if matches!(node, Node::List(_)) { "an empty list" } else { tree.kind() };
-            report.error(tree.span, format!("expected {expected}, found {found}"));
+            let message = format!("expected {expected}, found {found}");
+            report.error_with_help(
+                tree.span,
+                message,
+                "write each behind `- `, or all in brackets with commas between",
+            );
             None
         }
     }
@@ -265,7 +270,7 @@ fn clock_steps(tree: &Tree, report: &mut Report) -> Option<Vec<(SimDuration, i64
         match length.parse::<SimDuration>().map(|length| i64::try_from(length.as_nanos())) {
             Ok(Ok(nanos)) => steps.push((at?, sign * nanos)),
             Ok(Err(_)) => report.error_with_help(by.span, format!("`{typed}` is too large"), "write 100000d or less"),
-            Err(error) => report.error(by.span, error.to_string()),
+            Err(error) => tell_unit(&error, typed, by.span, report),
         }
     }
     Some(steps)

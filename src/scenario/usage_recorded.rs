@@ -58,7 +58,9 @@ fn csv(asked: &Recorded<'_>, places: &Places<'_>, report: &mut Report) -> Option
     let recording = match read_usage_csv(&places.folder.join(typed)) {
         Ok(recording) => recording,
         Err(fault) => {
-            report.error(asked.of.span, fault.to_string());
+            let help =
+                "the file is looked for beside the scenario; its first line names the columns, `time` before them";
+            report.error_with_help(asked.of.span, fault.to_string(), help);
             return None;
         }
     };

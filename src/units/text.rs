@@ -38,6 +38,30 @@ impl UnitError {
     }
 }
 
+impl UnitError {
+    /// What is wrong, and what to write instead where it is a text that was typed.
+    pub fn parted(&self) -> (String, Option<String>) {
+        let what = |expected: &str| expected.split(" such as ").next().unwrap_or(expected).to_string();
+        let (message, expected) = match self {
+            UnitError::Malformed { text, expected } => (format!("`{text}` is not {}", what(expected)), expected),
+            UnitError::NoUnit { text, expected } => (format!("`{text}` has no unit"), expected),
+            UnitError::Negative { text, expected } => (format!("`{text}` is negative"), expected),
+            UnitError::TooFine { text, expected } => {
+                (format!("`{text}` is finer than the smallest unit of {}", what(expected)), expected)
+            }
+            UnitError::TooLarge { .. }
+            | UnitError::NotANumber { .. }
+            | UnitError::Infinite { .. }
+            | UnitError::OutOfRange { .. } => return (self.to_string(), None),
+        };
+        let help = match *expected {
+            "a whole number" => "write a whole number such as 8".to_string(),
+            expected => format!("write {expected}"),
+        };
+        (message, Some(help))
+    }
+}
+
 /// A reading from outside (a probe, a trace) as a number within `low..=high`, or its named refusal.
 pub fn finite(what: &'static str, value: f64, low: f64, high: f64) -> Result<f64, UnitError> {
     if value.is_nan() {

@@ -144,8 +144,9 @@ expect:
 /// An override of what a file is composed of names a parameter or an axis that is there, or is told so.
 pub fn an_override_of_a_composed_file_is_shown_on_the_command_line() {
     let pinned = ["matrix.gpus=2", "matrix.profile=spread"];
-    let rows: [&[&str]; 8] = [
+    let rows: [&[&str]; 9] = [
         &[],
+        &["params.gpus=3"],
         &["matrix.gpus=2"],
         &["params.machien=l4-x1"],
         &["matrix.gpsu=1"],

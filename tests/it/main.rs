@@ -155,6 +155,7 @@ fn main() {
             each_cell_of_a_matrix_is_a_test_of_its_own,
             scenarios_are_selected_by_tag_path_and_title,
             a_part_of_the_seeds_is_counted_and_the_first_otherwise_is_named,
+            jobs_that_come_by_chance_are_judged_seed_by_seed,
             github_shows_each_failure_at_its_line,
             tap_has_a_point_for_each_run,
             junit_is_the_same_twice_and_has_every_verdict,

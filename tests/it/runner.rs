@@ -101,6 +101,43 @@ expect:
     assert_eq!(held, [Some(4), Some(0), Some(0)]);
 }
 
+/// How many jobs come is a matter of chance; what is expected of each of them is counted for each seed as a whole.
+pub fn jobs_that_come_by_chance_are_judged_seed_by_seed() {
+    let dir = empty();
+    let text = "\
+scenario: As many as come
+seeds: SEEDS
+until: 1h
+nodes: [{name: alpha, machine: a100-80g-x8}]
+jobs: [{name: chat, gpus: 1, duration: 5m, arrivals: {poisson: 2/h}}]
+expect:
+  - {name: starts, job: chat-*, is: running, within: 1m, in: \">= 50%\"}
+  - {name: third, job: chat-0002, is: running, in: \"<= 60%\"}
+  - {count: placed, job: chat-*, is: 1}
+";
+    std::fs::write(dir.path().join("chance.yaml"), text.replace("SEEDS", "1..40")).expect("a folder of our own");
+    let said = stdout(dir.path(), &["test", "chance.yaml"], 1);
+    // Nobody comes with e^-2 of the seeds, 13.5 %: then it fails, and the file is as valid as ever.
+    let shares: Vec<&str> = said.lines().filter(|line| line.contains(" of 40 seeds")).collect();
+    assert!(said.contains("As many as come (40 seeds)\n") && shares.len() == 3, "{said}");
+    assert!(said.contains("happened  held in ") && said.contains("no job came that is called `chat-*`"), "{said}");
+    let held = |line: &str| -> u32 { line.trim().split(' ').find_map(|word| word.parse().ok()).expect("a number") };
+    assert!((26..40).contains(&held(shares[0])), "{said}");
+    // As seed by seed.
+    let runs = |seed: u32| {
+        let text = text
+            .replace("seeds: SEEDS", &format!("seed: {seed}"))
+            .replace(", in: \">= 50%\"", "")
+            .replace(", in: \"<= 60%\"", "");
+        std::fs::write(dir.path().join("one.yaml"), text).expect("a folder of our own");
+        let output = dryrack(dir.path(), &["test", "one.yaml", "--format", "json"]).assert().get_output().clone();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let failures = report["files"][0]["runs"][0]["failures"].as_array().expect("a list").clone();
+        !failures.iter().any(|failure| failure["name"].as_str().is_some_and(|name| name.starts_with("starts")))
+    };
+    assert_eq!((1..=40).filter(|seed| runs(*seed)).count() as u32, held(shares[0]));
+}
+
 pub fn github_shows_each_failure_at_its_line() {
     let dir = matrix();
     std::fs::write(dir.path().join("broken.yaml"), "scenario: x\nnodse: []\n").expect("a folder of our own");
@@ -177,6 +214,7 @@ pub fn a_baseline_names_the_first_decision_that_a_change_altered() {
     let dir = empty();
     let text = "\
 scenario: Two nodes that are alike
+profile: ours.profile.yaml
 nodes:
   - {name: alpha, machine: l4-x1}
   - {name: beta, machine: l4-x1}
@@ -187,6 +225,11 @@ expect:
   - {name: both_run, job: second, is: running, by: 1m}
 ";
     std::fs::write(dir.path().join("alike.yaml"), text).expect("a folder of our own");
+    let break_ties = |how: &str| {
+        let profile = format!("name: ours\ntitle: Ours\nbase: first-fit\nscheduler: {{ties: {how}}}\n");
+        std::fs::write(dir.path().join("ours.profile.yaml"), profile).expect("a folder of our own");
+    };
+    break_ties("first");
     dryrack(dir.path(), &["test", ".", "--baseline", "base"]).assert().code(2);
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base", "--update-baseline"], 0);
     assert!(said.contains("\nbaseline: 1 run stored, 0 changed, 1 not in it\n"), "{said}");
@@ -197,10 +240,8 @@ expect:
     );
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base"], 0);
     assert!(said.contains("\nbaseline: 1 as stored, 0 changed\n"), "{said}");
-    // A tie that is broken the other way: the same nodes, declared in the other order.
-    let (alpha, beta) = ("  - {name: alpha, machine: l4-x1}\n", "  - {name: beta, machine: l4-x1}\n");
-    let turned = text.replace(&format!("{alpha}{beta}"), &format!("{beta}{alpha}"));
-    std::fs::write(dir.path().join("alike.yaml"), turned).expect("a folder of our own");
+    // A tie is broken otherwise, and nothing else is changed.
+    break_ties("random");
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base"], 1);
     let wanted = "
 baseline: 0 as stored, 1 changed
@@ -210,6 +251,24 @@ baseline: 0 as stored, 1 changed
       now  0s first placed on beta/0, score 0.000
 ";
     assert!(said.contains(wanted), "{said}");
+    // So it is told in every form that a CI reads.
+    let title = "./alike.yaml is not as in the baseline";
+    let told = "decision 1%0A  was  0s first placed on alpha/0, score 0.000%0A  now  0s first placed on beta/0";
+    let said = stdout(dir.path(), &["test", ".", "--baseline", "base", "--format", "github"], 1);
+    assert!(said.contains(&format!("::warning file=alike.yaml,line=1,col=1,title={title}::{told}")), "{said}");
+    let said = stdout(dir.path(), &["test", ".", "--baseline", "base", "--format", "tap"], 1);
+    assert!(
+        said.contains(
+            "1..2\nok 1 - ./alike.yaml: Two nodes that are alike\nnot ok 2 - ./alike.yaml is as in the baseline\n"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("    decision 1\n      was  0s first placed on alpha/0"), "{said}");
+    let said = stdout(dir.path(), &["test", ".", "--baseline", "base", "--format", "junit"], 1);
+    assert!(
+        said.contains("<testsuite name=\"baseline\" tests=\"1\" skipped=\"0\" errors=\"0\" failures=\"1\">"),
+        "{said}"
+    );
     // Storing it anew is the way to accept it.
     stdout(dir.path(), &["test", ".", "--baseline", "base", "--update-baseline"], 0);
     stdout(dir.path(), &["test", ".", "--baseline", "base"], 0);

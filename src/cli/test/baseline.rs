@@ -75,16 +75,43 @@ pub enum Change {
     },
 }
 
-/// Every run that was compared, by name.
+/// One run, and how it stands to what was stored of it.
+pub struct ComparedRun {
+    /// The scenario file.
+    pub file: PathBuf,
+    /// The file, the cell, and the profile under which something is reproduced.
+    pub name: String,
+    pub change: Change,
+}
+
+/// Every run that was compared.
 pub struct Compared {
-    pub changes: Vec<(String, Change)>,
+    pub runs: Vec<ComparedRun>,
     pub was_updated: bool,
 }
 
 impl Compared {
     pub fn differs(&self) -> bool {
-        let is_other = |change: &Change| !matches!(change, Change::Same | Change::New);
-        !self.was_updated && self.changes.iter().any(|(_, change)| is_other(change))
+        !self.was_updated && self.runs.iter().any(|run| run.change.is_other())
+    }
+}
+
+impl Change {
+    pub fn is_other(&self) -> bool {
+        !matches!(self, Change::Same | Change::New)
+    }
+
+    /// What is otherwise, a line or three; nothing where it is as stored, or new.
+    pub fn lines(&self) -> Vec<String> {
+        let told = |line: &Option<String>| line.clone().unwrap_or_else(|| "(nothing more)".to_string());
+        match self {
+            Change::Same | Change::New => Vec::new(),
+            Change::Gone => vec!["is stored, and is not there any more".to_string()],
+            Change::LogOnly => vec!["decides the same, and its log differs".to_string()],
+            Change::Decision { number, was, now } => {
+                vec![format!("decision {number}"), format!("  was  {}", told(was)), format!("  now  {}", told(now))]
+            }
+        }
     }
 }
 
@@ -109,7 +136,7 @@ pub fn compare(dir: &Path, tested: &[Tested], asked: &Asked<'_>) -> Result<Compa
         let why = "is no folder; store a baseline first with --update-baseline";
         return Err(Failure::file(dir, why));
     }
-    let mut changes = Vec::new();
+    let mut runs = Vec::new();
     for tested in tested {
         let path = place(dir, &tested.file);
         let mut stored = read(&path)?;
@@ -118,12 +145,14 @@ pub fn compare(dir: &Path, tested: &[Tested], asked: &Asked<'_>) -> Result<Compa
             let gone: Vec<String> = stored.keys().filter(|known| !labels.contains(known)).cloned().collect();
             for label in gone {
                 let run = label.trim_start_matches('-').replace(" under ", " reproduced under ");
-                changes.push((format!("{} {}", tested.file.display(), run.trim()), Change::Gone));
+                let name = format!("{} {}", tested.file.display(), run.trim());
+                runs.push(ComparedRun { file: tested.file.clone(), name, change: Change::Gone });
                 stored.remove(&label);
             }
         }
         for case in tested.cases.iter().filter(|case| is_run(case)) {
-            changes.push((case.name(&tested.file), change(stored.get(&label(case)), case)));
+            let change = change(stored.get(&label(case)), case);
+            runs.push(ComparedRun { file: tested.file.clone(), name: case.name(&tested.file), change });
         }
         if updates && tested.cases.iter().any(is_run) {
             for case in tested.cases.iter().filter(|case| is_run(case)) {
@@ -135,12 +164,12 @@ pub fn compare(dir: &Path, tested: &[Tested], asked: &Asked<'_>) -> Result<Compa
     }
     let gone = if asked.is_whole { gone(dir, asked.paths) } else { Vec::new() };
     for (file, path) in gone {
-        changes.push((file.display().to_string(), Change::Gone));
+        runs.push(ComparedRun { name: file.display().to_string(), file, change: Change::Gone });
         if updates {
             std::fs::remove_file(&path).map_err(|error| Failure::file(&path, format!("cannot be removed: {error}")))?;
         }
     }
-    Ok(Compared { changes, was_updated: updates })
+    Ok(Compared { runs, was_updated: updates })
 }
 
 /// The scenario files below `paths` of which something is stored and that are not there any more, with where it is

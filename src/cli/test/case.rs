@@ -1,6 +1,7 @@
 //! One scenario, or one cell of its matrix, run and judged; and what it reproduces under other profiles.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -73,6 +74,8 @@ pub struct Case {
 /// What became of an expectation, and where it stands.
 pub struct Judged {
     pub place: SourcePlace,
+    /// The name of the entry of the file, which may be about several subjects.
+    pub entry: Arc<str>,
     pub verdict: Verdict,
     /// Of the job concerned, where it failed.
     pub why: Vec<String>,
@@ -147,7 +150,8 @@ fn judge_case(case: &mut Case, reproduction: &Reproduction) {
     let (verdicts, witnesses) = verdicts.split_at(verdicts.len() - reproduction.and.len());
     let verdict = judge_reproduction(reproduction, verdicts, witnesses);
     case.status = if verdict.passed { Status::Passed } else { Status::Failed };
-    case.judged.push(Judged { place: reproduction.place.clone(), verdict, why: Vec::new(), share: None });
+    let (place, entry) = (reproduction.place.clone(), Arc::clone(&verdict.name));
+    case.judged.push(Judged { place, entry, verdict, why: Vec::new(), share: None });
 }
 
 /// Runs the scenario once with each seed. `prepare` has its way with the first.
@@ -170,42 +174,27 @@ fn test_seeds(
             case
         })
         .collect();
-    merged(first, others)
+    merged(seeds, first, others)
 }
 
 /// One case of all seeds. What was not judged in one of them speaks for all.
-fn merged(mut first: Case, mut others: Vec<Case>) -> Case {
+fn merged(seeds: &[u64], mut first: Case, mut others: Vec<Case>) -> Case {
     let is_judged = |case: &Case| matches!(case.status, Status::Passed | Status::Failed) && case.text.is_empty();
     if !is_judged(&first) {
+        first.text = format!("with seed {}\n{}", seeds[0], first.text);
         return first;
     }
     if let Some(at) = others.iter().position(|case| !is_judged(case)) {
-        return others.swap_remove(at);
+        let mut other = others.swap_remove(at);
+        other.text = format!("with seed {}\n{}", seeds[at + 1], other.text);
+        return other;
     }
     let of = others.len() + 1;
-    let mut judged = Vec::new();
-    for (index, own) in std::mem::take(&mut first.judged).into_iter().enumerate() {
-        let asked = first.shares.iter().find(|share| share.place == own.place).map(|share| share.share);
-        let share = asked.unwrap_or(Share::ALL);
-        let passed = |case: &Case| case.judged[index].verdict.passed;
-        let held = usize::from(own.verdict.passed) + others.iter().filter(|case| passed(case)).count();
-        let against = match share.is_against(own.verdict.passed) {
-            true => Some((first.seed, &own, &first.repeat)),
-            false => (others.iter().find(|case| share.is_against(passed(case))))
-                .map(|case| (case.seed, &case.judged[index], &case.repeat)),
-        };
-        let percent = format!("{}.{}%", held * 100 / of, held * 1000 / of % 10);
-        let mut happened = format!("held in {held} of {of} seeds ({percent})");
-        if let Some((seed, judged, _)) = against {
-            let how = if judged.verdict.passed { "held" } else { "failed" };
-            happened.push_str(&format!("; first {how} with seed {seed}: {}", judged.verdict.happened));
-        }
-        let repeat = against.and_then(|(.., repeat)| repeat.clone());
-        let why = against.map_or(Vec::new(), |(_, judged, _)| judged.why.clone());
-        let expected = format!("{}, in {share}", own.verdict.expected);
-        let verdict = Verdict { passed: share.holds(held, of), expected, happened, ..own.verdict.clone() };
-        judged.push(Judged { verdict, why, share: Some(Shared { held, of, asked, repeat }), place: own.place.clone() });
-    }
+    let judged: Vec<Judged> = {
+        let all: Vec<(&Case, Vec<&[Judged]>)> =
+            std::iter::once(&first).chain(&others).map(|case| (case, entries(case))).collect();
+        (0..all[0].1.len()).map(|entry| of_all_seeds(&all, entry, &first.shares)).collect()
+    };
     let failed = judged.iter().any(|judged| !judged.verdict.passed);
     first.status = if failed { Status::Failed } else { Status::Passed };
     let digests: Vec<String> =
@@ -213,6 +202,38 @@ fn merged(mut first: Case, mut others: Vec<Case>) -> Case {
     first.digest = Some(blake3::hash(digests.join("\n").as_bytes()).to_hex().to_string());
     first.wall += others.iter().map(|case| case.wall).sum::<Duration>();
     Case { judged, seeds: of, repeat: None, ..first }
+}
+
+/// What was judged, entry by entry of the file. How many subjects an entry has is a matter of chance where arrivals are.
+fn entries(case: &Case) -> Vec<&[Judged]> {
+    case.judged.chunk_by(|one, other| one.place == other.place).collect()
+}
+
+/// One entry of the file over all seeds. With a seed it holds if it holds of each of its subjects.
+fn of_all_seeds(all: &[(&Case, Vec<&[Judged]>)], entry: usize, shares: &[ShareAt]) -> Judged {
+    let first = &all[0].1[entry][0];
+    let asked = shares.iter().find(|share| share.place == first.place).map(|share| share.share);
+    let share = asked.unwrap_or(Share::ALL);
+    let passed = |parts: &[Judged]| parts.iter().all(|part| part.verdict.passed);
+    let seeds = || all.iter().map(|(case, entries)| (*case, entries[entry]));
+    let (held, of) = (seeds().filter(|(_, parts)| passed(parts)).count(), all.len());
+    let against = seeds().find(|(_, parts)| share.is_against(passed(parts)));
+    let mut happened = format!("held in {held} of {of} seeds ({}.{}%)", held * 100 / of, held * 1000 / of % 10);
+    let mut shown = first;
+    if let Some((case, parts)) = against {
+        shown = parts.iter().find(|part| !part.verdict.passed).unwrap_or(&parts[0]);
+        let how = if shown.verdict.passed { "held" } else { "failed" };
+        let which = if shown.verdict.name == shown.entry { "" } else { &format!(", {}", shown.verdict.name) };
+        happened.push_str(&format!("; first {how} with seed {}{which}: {}", case.seed, shown.verdict.happened));
+    }
+    let each = if seeds().any(|(_, parts)| parts.len() > 1) { ", and so of each it names" } else { "" };
+    let expected = format!("{}{each}, in {share}", shown.verdict.expected);
+    let (name, entry) = (Arc::clone(&first.entry), Arc::clone(&first.entry));
+    let repeat = against.and_then(|(case, _)| case.repeat.clone());
+    let why = against.map_or(Vec::new(), |_| shown.why.clone());
+    let verdict =
+        Verdict { name, passed: share.holds(held, of), expected, happened, turned_on: shown.verdict.turned_on };
+    Judged { place: first.place.clone(), entry, verdict, why, share: Some(Shared { held, of, asked, repeat }) }
 }
 
 /// Runs the scenario once, after `prepare` had its way with it.
@@ -263,12 +284,12 @@ fn judge(
     case.digest = Some(rehearsed.digest.to_string());
     let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     case.status = if failed { Status::Failed } else { Status::Passed };
-    let mut whys = why(rehearsal, &expectations, &rehearsed.verdicts);
+    let mut whys = why(rehearsal, &rehearsed.verdicts);
     let judged = expectations.into_iter().zip(rehearsed.verdicts).enumerate();
     case.judged = judged
         .map(|(index, (expectation, verdict))| {
             let why = whys.remove(&index).unwrap_or_default();
-            Judged { place: expectation.place, verdict, why, share: None }
+            Judged { place: expectation.place, entry: expectation.entry, verdict, why, share: None }
         })
         .collect();
 }

@@ -1,7 +1,6 @@
 //! Annotations for GitHub: a line that its runner shows at the line of the file.
 
 use super::Outcome;
-use super::baseline::Change;
 use super::case::{Case, Status};
 use crate::scenario::{Diagnostic, Severity};
 
@@ -14,12 +13,12 @@ pub fn annotations(outcome: &Outcome<'_>) -> String {
         first.warnings.iter().for_each(|found| text.push_str(&diagnostic(found)));
         tested.cases.iter().for_each(|case| text.push_str(&of_case(&file, case)));
     }
-    for (name, change) in outcome.compared.iter().flat_map(|compared| &compared.changes) {
-        if let Change::Decision { was, now, .. } = change {
-            let told = |line: &Option<String>| line.clone().unwrap_or_else(|| "nothing more".to_string());
-            let message = format!("was {}\nnow {}", told(was), told(now));
-            text.push_str(&line("warning", None, &format!("{name} decides otherwise"), &message));
-        }
+    for run in outcome.compared.iter().flat_map(|compared| &compared.runs).filter(|run| run.change.is_other()) {
+        let file = run.file.display().to_string();
+        // What is gone has no line, and neither has a decision: the first of the file stands for it.
+        let place = run.file.exists().then_some((file.as_str(), 1, 1));
+        let title = format!("{} is not as in the baseline", run.name);
+        text.push_str(&line("warning", place, &title, &run.change.lines().join("\n")));
     }
     text
 }

@@ -59,7 +59,7 @@ fn case_line(file: &Path, case: &Case) -> String {
             let causes = case.causes.as_ref().map_or(String::new(), Causes::text);
             format!("reproduced under {profile}{causes}")
         }
-        None if case.status == Status::Invalid => String::new(),
+        None if case.title == file.display().to_string() => String::new(),
         None => case.full_title(),
     };
     let line = format!("{style}{word:>8}{style:#} [{seconds:>7.3}s] {}  {what}", name(file, &case.cell));
@@ -85,7 +85,10 @@ fn shares(case: &Case) -> String {
 
 fn case_details(file: &Path, case: &Case) -> String {
     let bold = Style::new().bold();
-    let mut text = format!("\n{bold}{}{bold:#}  {}\n", name(file, &case.cell), case.title);
+    let name = name(file, &case.cell);
+    // One that could not be loaded has no title of its own.
+    let title = if case.title == file.display().to_string() { "" } else { &case.title };
+    let mut text = format!("\n{}\n", format!("{bold}{name}{bold:#}  {title}").trim_end());
     if case.text.is_empty() && case.judged.is_empty() {
         return text;
     }
@@ -102,7 +105,7 @@ fn case_details(file: &Path, case: &Case) -> String {
 }
 
 fn failure(judged: &Judged) -> String {
-    let Judged { place, verdict, why, share } = judged;
+    let Judged { place, verdict, why, share, .. } = judged;
     let mut text = format!("  {}:{}  {}\n", place.file, place.line, verdict.name);
     text.push_str(&format!("    expected  {}\n    happened  {}\n", verdict.expected, verdict.happened));
     why.iter().for_each(|line| text.push_str(&format!("    {line}\n")));
@@ -114,24 +117,16 @@ fn failure(judged: &Judged) -> String {
 
 /// What decides otherwise than it did, and the first decision in which it does.
 fn comparison(compared: &Compared) -> String {
-    let count = |wanted: fn(&Change) -> bool| compared.changes.iter().filter(|(_, change)| wanted(change)).count();
+    let count = |wanted: fn(&Change) -> bool| compared.runs.iter().filter(|run| wanted(&run.change)).count();
     let mut text = String::new();
-    for (name, change) in &compared.changes {
-        match change {
-            Change::Same | Change::New => {}
-            Change::Gone => text.push_str(&format!("  {name}\n    is stored, and is not there any more\n")),
-            Change::LogOnly => text.push_str(&format!("  {name}\n    decides the same, and its log differs\n")),
-            Change::Decision { number, was, now } => {
-                let told = |line: &Option<String>| line.clone().unwrap_or_else(|| "(nothing more)".to_string());
-                text.push_str(&format!("  {name}\n    decision {number}\n"));
-                text.push_str(&format!("      was  {}\n      now  {}\n", told(was), told(now)));
-            }
-        }
+    for run in compared.runs.iter().filter(|run| run.change.is_other()) {
+        text.push_str(&format!("  {}\n", run.name));
+        run.change.lines().iter().for_each(|line| text.push_str(&format!("    {line}\n")));
     }
     let (same, new) = (count(|change| *change == Change::Same), count(|change| *change == Change::New));
     let gone = count(|change| *change == Change::Gone);
-    let other = compared.changes.len() - same - new - gone;
-    let stored = compared.changes.len() - gone;
+    let other = compared.runs.len() - same - new - gone;
+    let stored = compared.runs.len() - gone;
     let gone = if gone > 0 { format!(", {gone} gone") } else { String::new() };
     let new = if new > 0 { format!(", {new} not in it") } else { String::new() };
     let head = match compared.was_updated {

@@ -10,7 +10,8 @@ pub fn value(outcome: &Outcome<'_>) -> Value {
         .map(|tested| json!({"file": tested.file, "runs": tested.cases.iter().map(case).collect::<Vec<_>>()}))
         .collect();
     let compared = outcome.compared.as_ref().map(|compared| {
-        let changes = compared.changes.iter().map(|(run, change)| json!({"run": run, "change": change}));
+        let changes =
+            (compared.runs.iter()).map(|run| json!({"file": run.file, "run": run.name, "change": run.change}));
         changes.collect::<Vec<_>>()
     });
     let mut report = json!({
@@ -38,7 +39,7 @@ fn case(case: &Case) -> Value {
 }
 
 fn failure(judged: &Judged) -> Value {
-    let Judged { place, verdict, why, share } = judged;
+    let Judged { place, verdict, why, share, .. } = judged;
     json!({
         "name": verdict.name, "place": format!("{}:{}", place.file, place.line),
         "file": place.file, "line": place.line, "column": place.column,

@@ -1,5 +1,5 @@
 //! The report as JUnit's XML, as Jenkins, GitLab and their like read it: a suite for each run of a scenario, a case for
-//! each expectation.
+//! each expectation, and one suite for what was compared with a baseline.
 //!
 //! The same verdicts give the same bytes, so no times are in it. Accepted by the schema of Jenkins' xUnit plug-in,
 //! `junit-10.xsd`, which knows no `skipped` of the whole.
@@ -8,16 +8,38 @@ use std::path::Path;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
+use super::Outcome;
+use super::baseline::Compared;
 use super::case::{Case, Judged, Status, Tested};
 
-pub fn text(tested: &[Tested]) -> String {
+pub fn text(outcome: &Outcome<'_>) -> String {
     let mut report = Report::new("dryrack");
-    for Tested { file, cases } in tested {
+    for Tested { file, cases } in &outcome.tested {
         report.add_test_suites(cases.iter().map(|case| suite(file, case)));
+    }
+    if let Some(compared) = outcome.compared.as_ref().filter(|compared| !compared.was_updated) {
+        report.add_test_suite(baseline(compared));
     }
     let text = report.to_string().expect("XML is written into memory");
     let of_all = format!(" skipped=\"{}\"", report.skipped);
     text.replacen(&of_all, "", 1)
+}
+
+/// A suite with a case for each run that was compared.
+fn baseline(compared: &Compared) -> TestSuite {
+    let mut suite = TestSuite::new("baseline");
+    for run in &compared.runs {
+        let mut status = TestCaseStatus::success();
+        if run.change.is_other() {
+            status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            let lines = run.change.lines();
+            status.set_type("baseline").set_message(lines[0].clone()).set_description(lines.join("\n"));
+        }
+        let mut test = TestCase::new(run.name.clone(), status);
+        test.set_classname("baseline");
+        suite.add_test_case(test);
+    }
+    suite
 }
 
 fn suite(file: &Path, case: &Case) -> TestSuite {
@@ -61,7 +83,7 @@ fn whole(case: &Case) -> TestCaseStatus {
 }
 
 fn one(case: &Case, judged: &Judged) -> TestCaseStatus {
-    let Judged { place, verdict, why, share } = judged;
+    let Judged { place, verdict, why, share, .. } = judged;
     if verdict.passed {
         return TestCaseStatus::success();
     }

@@ -62,9 +62,10 @@ pub fn name(file: &Path, cell: &str) -> String {
 
 fn is_among(filters: &[String], name: &str, title: &str) -> bool {
     let holds = |filter: &String| {
+        let filter = filter.to_lowercase();
         let is_in = |text: &str| match filter.contains(['*', '?']) {
-            true => matches_pattern(filter, text),
-            false => text.contains(filter.as_str()),
+            true => matches_pattern(&filter, &text.to_lowercase()),
+            false => text.to_lowercase().contains(&filter),
         };
         is_in(name) || is_in(title)
     };

@@ -1,14 +1,35 @@
-//! The report as TAP, version 14: a point for each run, with a YAML block where it is not ok.
+//! The report as TAP, version 14: a point for each run, and for each that was compared with a baseline; with a YAML block
+//! where it is not ok.
 
 use std::path::Path;
 
-use super::case::{Case, Status, Tested};
+use super::Outcome;
+use super::baseline::ComparedRun;
+use super::case::{Case, Status};
 
-pub fn text(tested: &[Tested]) -> String {
-    let cases = || tested.iter().flat_map(|tested| tested.cases.iter().map(|case| (tested.file.as_path(), case)));
-    let mut text = format!("TAP version 14\n1..{}\n", cases().count());
-    for (index, (file, case)) in cases().enumerate() {
-        text.push_str(&point(index + 1, file, case));
+pub fn text(outcome: &Outcome<'_>) -> String {
+    let tested = || outcome.tested.iter();
+    let cases = || tested().flat_map(|tested| tested.cases.iter().map(|case| (tested.file.as_path(), case)));
+    let compared =
+        || outcome.compared.iter().filter(|compared| !compared.was_updated).flat_map(|compared| &compared.runs);
+    let mut text = format!("TAP version 14\n1..{}\n", cases().count() + compared().count());
+    let mut number = 0;
+    let mut next = || {
+        number += 1;
+        number
+    };
+    cases().for_each(|(file, case)| text.push_str(&point(next(), file, case)));
+    compared().for_each(|run| text.push_str(&comparison(next(), run)));
+    text
+}
+
+fn comparison(number: usize, run: &ComparedRun) -> String {
+    let ok = if run.change.is_other() { "not ok" } else { "ok" };
+    let mut text = format!("{ok} {number} - {}\n", escaped(&format!("{} is as in the baseline", run.name)));
+    if run.change.is_other() {
+        text.push_str("  ---\n  message: |\n");
+        run.change.lines().iter().for_each(|line| text.push_str(&format!("    {line}\n")));
+        text.push_str("  ...\n");
     }
     text
 }

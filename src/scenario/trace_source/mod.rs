@@ -347,7 +347,8 @@ fn date(fields: &Fields<'_>, key: &str, report: &mut Report) -> Option<SimTime> 
     let typed = text(tree, expected, report)?;
     let date = trace::parse_date(typed);
     if date.is_none() {
-        report.error(tree.span, format!("expected {expected}, found `{typed}`"));
+        let message = format!("`{typed}` is not a date");
+        report.error_with_help(tree.span, message, format!("write {expected}"));
     }
     date
 }
@@ -385,7 +386,8 @@ pub(super) fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &m
             None
         }
         Err(error) => {
-            report.error(span, error.to_string().replace('\n', "; "));
+            let help = "the trace must be as it was published; `dryrack trace list` says which version that is";
+            report.error_with_help(span, error.to_string().replace('\n', "; "), help);
             None
         }
     }

@@ -115,7 +115,7 @@ fn read_lines(path: &Path, span: Span, report: &mut Report) -> Option<String> {
     match read {
         Ok(_) => Some(text),
         Err(fault) => {
-            report.error(span, fault.to_string());
+            report.error_with_help(span, fault.to_string(), "it is a text of lines: see what is wrong with the file");
             None
         }
     }
@@ -152,7 +152,8 @@ fn read_order(
         };
         let name: Arc<str> = Arc::from(line);
         if names.add(Arc::clone(&name)).is_err() {
-            report.error(span, format!("{}: `{line}` comes twice", place(number)));
+            let help = format!("each task comes once; a second copy of it is `{original}{COPY}2`");
+            report.error_with_help(span, format!("{}: `{line}` comes twice", place(number)), help);
             return None;
         }
         order.push((name, *task));
@@ -176,7 +177,8 @@ fn read_ranks(
         let place = format!("{}:{}", path.display(), number + 1);
         let parsed = line.split_once(' ').and_then(|(rank, node)| Some((rank.parse::<u32>().ok()?, node.trim())));
         let Some((rank, node)) = parsed else {
-            report.error(span, format!("{place}: expected a rank and the name of a node, found `{line}`"));
+            let message = format!("{place}: expected a rank and the name of a node, found `{line}`");
+            report.error_with_help(span, message, "write lines such as `17 openb-node-0003`");
             return None;
         };
         let Some(at) = index.get(node) else {
@@ -185,16 +187,18 @@ fn read_ranks(
             return None;
         };
         if let Some(other) = taken.insert(rank, number) {
-            report.error(span, format!("{place}: rank {rank} is that of line {} already", other + 1));
+            let message = format!("{place}: rank {rank} is that of line {} already", other + 1);
+            report.error_with_help(span, message, "give each node a rank of its own");
             return None;
         }
         if ranks[*at].replace(rank).is_some() {
-            report.error(span, format!("{place}: `{node}` has a rank already"));
+            report.error_with_help(span, format!("{place}: `{node}` has a rank already"), "keep one of the two lines");
             return None;
         }
     }
     if let Some(at) = ranks.iter().position(Option::is_none) {
-        report.error(span, format!("{} gives no rank to `{}`", path.display(), nodes[at].name));
+        let message = format!("{} gives no rank to `{}`", path.display(), nodes[at].name);
+        report.error_with_help(span, message, "give every node that is taken a rank");
         return None;
     }
     Some(ranks.into_iter().flatten().collect())
