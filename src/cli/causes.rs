@@ -8,24 +8,24 @@ use rayon::prelude::*;
 
 use super::exit::Failure;
 use crate::conform::Records;
-use crate::scenario::{load_profile, load_profile_as_in_base, profile_names, profile_options};
+use crate::scenario::{Against, load_profile, load_profile_as_in_base, profile_names, profile_options};
 
-/// The options in which one profile differs from its base, tried one at a time.
+/// The options in which one profile differs from what is meant to be right, tried one at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Causes {
     /// The profile's name, or its path.
     profile: String,
     options: Vec<String>,
-    /// Those with which, as the base has them, the report is gone.
+    /// Those with which, as the nearest base that is not historic has them, the report is gone.
     pub causing: Vec<String>,
 }
 
 impl Causes {
-    /// Tries each option of the profile; `is_cured` runs the scenario with it as in the base.
+    /// Tries each option of the profile; `is_cured` runs the scenario with it set back.
     pub fn find(file: &Path, profile: &str, is_cured: impl Fn(&str) -> bool) -> Causes {
         let profile = profile_beside(file, profile);
         // The scenario has just been run under it, so it can be read.
-        let options = profile_options(&profile, Path::new("")).unwrap_or_default();
+        let options = profile_options(&profile, Against::Mended, Path::new("")).unwrap_or_default();
         let causing = options.iter().filter(|option| is_cured(option)).cloned().collect();
         Causes { profile, options, causing }
     }
@@ -70,14 +70,15 @@ pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Unt
     let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for name in profile_names() {
         if load_profile(name, Path::new("")).map_err(input)?.historic {
-            let differing = profile_options(name, Path::new("")).map_err(input)?;
+            let differing = profile_options(name, Against::Base, Path::new("")).map_err(input)?;
             options.insert(name.to_string(), differing.into_iter().collect());
         }
     }
     for known in causes {
         // What is meant to be right is no model of a program: that it differs from its base needs no witness.
         if load_profile(&known.profile, Path::new("")).map_err(input)?.historic {
-            options.entry(known.profile.clone()).or_default().extend(known.options.iter().cloned());
+            let own = profile_options(&known.profile, Against::Base, Path::new("")).map_err(input)?;
+            options.entry(known.profile.clone()).or_default().extend(own);
         }
     }
     for known in causes {
@@ -102,7 +103,7 @@ fn told_by_none(records: &Records, profile: &str, options: Vec<String>) -> Resul
     }
     let met = records.met_by(&load_profile(profile, Path::new("")).map_err(input)?);
     let met = met.map_err(|(file, fault)| Failure::file(file, fault))?;
-    let is_told = |option: &String| match load_profile_as_in_base(profile, Some(option), Path::new("")) {
+    let is_told = |option: &String| match load_profile_as_in_base(profile, option, Against::Base, Path::new("")) {
         Ok(variant) => !met.are_met_by(&variant),
         // An option without which the profile would be none is one that matters.
         Err(_) => true,

@@ -50,7 +50,7 @@ pub struct Overrides {
     /// Run under this profile
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// With an option of the profile as the profile's base has it: scheduler.filters.ready.unless
+    /// With an option of the profile as the nearest of its bases that is not historic has it: scheduler.filters.ready.unless
     #[arg(long, value_name = "OPTION")]
     as_in_base: Option<String>,
     /// Stop before the first instant after this, such as 2h
@@ -62,7 +62,7 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// The same, with an option of the profile as the profile's base has it.
+    /// The same, with an option of the profile set back.
     pub fn as_in_base(&self, option: &str) -> Overrides {
         Overrides { as_in_base: Some(option.to_string()), ..self.clone() }
     }

@@ -9,7 +9,7 @@ use super::emit::emit;
 use super::expectations::{self, Setting};
 use super::fields::{Fields, text};
 use super::parse::parse;
-use super::profiles::{self, Changes};
+use super::profiles::{self, Against, Changes};
 use super::source::read_text;
 use super::trace_source::{self, TraceUse};
 use super::tree::Tree;
@@ -34,9 +34,10 @@ pub struct Options {
     /// A name, or a path from where we stand.
     pub profile: Option<String>,
     pub until: Option<String>,
-    /// An option of the profile that is to be as in the profile's base: `scheduler.filters.ready.unless`.
+    /// An option of the profile that is to be as in the nearest of its bases that is not historic:
+    /// `scheduler.filters.ready.unless`.
     pub as_in_base: Option<String>,
-    /// A job that is asked about and not run, as the file would describe it: `{model: qwen3-32b, replicas: 2}`.
+    /// A model that is asked about and not run, as the file would describe it: `{model: qwen3-32b, replicas: 2}`.
     pub asked: Option<String>,
     /// Where the files of traces are looked for.
     pub roots: Roots,
@@ -91,6 +92,8 @@ pub(super) const FIELDS: [&str; 24] = [
 
 /// The profile of a file that names none.
 pub const DEFAULT_PROFILE: &str = "first-fit";
+/// Likewise, where it is asked about a model.
+const PROFILE_OF_MODELS: &str = "gpustack";
 
 /// Reads and checks a scenario file. Every fault is in the error; nothing that has one is ever run.
 pub fn load(path: &Path, options: &Options) -> Result<Loaded, Diagnostics> {
@@ -232,7 +235,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let Composed { tree, is_changed, shares } = composed(place, options, report)?;
     let effective = if is_changed { emit(&tree) } else { text.to_string() };
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
-    let head = head(&file, folder, options.as_in_base.as_deref(), report);
+    let head = head(&file, folder, options, report);
     let mut world = World::default();
     let base = nodes::read(&file, &mut world, report);
     let profile = match head.profile {
@@ -317,12 +320,14 @@ fn with_target(profile: Arc<Profile>, traced: Option<Target>, arrivals: &[Arriva
     Arc::new(profile)
 }
 
-fn head(file: &Fields<'_>, folder: &Path, as_in_base: Option<&str>, report: &mut Report) -> Head {
+fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report) -> Head {
     let title = file.require("scenario", "A sentence that says what must be so", report);
     let title = title.and_then(|tree| text(tree, "a sentence that says what must be so", report));
+    let as_in_base = options.as_in_base.as_deref().map(|option| (option, Against::Mended));
     let changes = Changes { as_in_base, policies: file.get("policies") };
+    let default = if options.asked.is_some() { PROFILE_OF_MODELS } else { DEFAULT_PROFILE };
     let profile = match file.get("profile") {
-        None => profiles::profile_with(DEFAULT_PROFILE, file.place(), folder, changes, report),
+        None => profiles::profile_with(default, file.place(), folder, changes, report),
         Some(tree) => {
             // What was typed on the command line was typed where we stand, and not beside the file.
             let folder = if report.is_typed(tree.span) { Path::new("") } else { folder };

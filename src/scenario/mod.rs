@@ -75,7 +75,7 @@ pub use fields::matches as matches_pattern;
 pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text, outline};
 pub use policy_file::{PolicyFile, load_policy};
 pub use profile_compare::{OptionDifference, compare_profiles};
-pub use profiles::{check_profile, load_profile, load_profile_as_in_base, profile_names, profile_options};
+pub use profiles::{Against, check_profile, load_profile, load_profile_as_in_base, profile_names, profile_options};
 pub use resources::read_resources;
 pub use schema::schema;
 pub use source::nearest_path;

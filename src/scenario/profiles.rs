@@ -81,7 +81,16 @@ pub fn profile_names() -> impl Iterator<Item = &'static str> {
 
 /// The profile of that name, or in the file at that path; a relative path is looked for in `folder`.
 pub fn load_profile(name_or_path: &str, folder: &Path) -> Result<Arc<Profile>, Diagnostics> {
-    load_profile_as_in_base(name_or_path, None, folder)
+    load_with(name_or_path, Changes::default(), folder)
+}
+
+/// Against which of the profiles below it a profile is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Against {
+    /// The one that it names as its `base`.
+    Base,
+    /// The nearest that is not historic: what a fault of a release is a fault against, though releases share rules.
+    Mended,
 }
 
 /// What is wrong or odd with the profile in a file.
@@ -95,16 +104,20 @@ pub fn check_profile(path: &Path) -> Diagnostics {
     report.finish()
 }
 
-/// Likewise, with one option as the profile's base has it.
+/// The profile of that name or path, with one option as the one below it has it.
 pub fn load_profile_as_in_base(
     name_or_path: &str,
-    option: Option<&str>,
+    option: &str,
+    against: Against,
     folder: &Path,
 ) -> Result<Arc<Profile>, Diagnostics> {
+    load_with(name_or_path, Changes { as_in_base: Some((option, against)), ..Changes::default() }, folder)
+}
+
+fn load_with(name_or_path: &str, changes: Changes<'_>, folder: &Path) -> Result<Arc<Profile>, Diagnostics> {
     let mut report = Report::default();
     let asked = report.add_source(COMMAND_LINE, name_or_path);
     let span = asked.span(0, name_or_path.len());
-    let changes = Changes { as_in_base: option, ..Changes::default() };
     let profile = profile_with(name_or_path, span, folder, changes, &mut report);
     match (profile, report.has_errors()) {
         (Some(profile), false) => Ok(Arc::new(profile)),
@@ -112,15 +125,13 @@ pub fn load_profile_as_in_base(
     }
 }
 
-/// The options in which that profile differs from its base; those of one without a base are its own, and none.
-pub fn profile_options(name_or_path: &str, folder: &Path) -> Result<Vec<String>, Diagnostics> {
+/// The options in which that profile differs from the one below it; those of one without a base are its own, and none.
+pub fn profile_options(name_or_path: &str, against: Against, folder: &Path) -> Result<Vec<String>, Diagnostics> {
     let mut report = Report::default();
     let span = report.add_source(COMMAND_LINE, name_or_path).span(0, name_or_path.len());
-    match fold(name_or_path, span, folder, &mut Vec::new(), &mut report) {
-        Some((folded, Some(base))) => Ok(differences(&folded, &base)),
-        Some((_, None)) => Ok(Vec::new()),
-        None => Err(report.finish()),
-    }
+    let folded = fold(name_or_path, span, folder, &mut Vec::new(), &mut report);
+    let folded = folded.ok_or_else(|| report.finish())?;
+    Ok(folded.below(against).map_or_else(Vec::new, |below| differences(&folded.tree, below)))
 }
 
 /// Likewise, for a name that stands at `span`.
@@ -131,8 +142,8 @@ pub(super) fn profile(name_or_path: &str, span: Span, folder: &Path, report: &mu
 /// What is otherwise than in the profile's file.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Changes<'c> {
-    /// One option is as the profile's base has it.
-    pub as_in_base: Option<&'c str>,
+    /// One option is as the profile below has it.
+    pub as_in_base: Option<(&'c str, Against)>,
     /// What a scenario says of policies, laid over the profile's.
     pub policies: Option<&'c Tree>,
 }
@@ -145,11 +156,13 @@ pub(super) fn profile_with(
     changes: Changes<'_>,
     report: &mut Report,
 ) -> Option<Profile> {
-    let (mut folded, base) = fold(name_or_path, span, folder, &mut Vec::new(), report)?;
-    if let Some(path) = changes.as_in_base {
-        let options = base.as_ref().map_or_else(Vec::new, |base| differences(&folded, base));
-        match (&base, options.iter().any(|option| option == path)) {
-            (Some(base), true) => set_back(&mut folded, base, path),
+    let whole = fold(name_or_path, span, folder, &mut Vec::new(), report)?;
+    let mut folded = whole.tree.clone();
+    if let Some((path, against)) = changes.as_in_base {
+        let below = whole.below(against);
+        let options = below.map_or_else(Vec::new, |below| differences(&folded, below));
+        match (below, options.iter().any(|option| option == path)) {
+            (Some(below), true) => set_back(&mut folded, below, path),
             _ => {
                 let typed = report.add_source(COMMAND_LINE, format!("--as-in-base {path}"));
                 let start = "--as-in-base ".len();
@@ -166,7 +179,7 @@ pub(super) fn profile_with(
     }
     let heartbeat = |key| folded.get("heartbeat").and_then(|heartbeat| heartbeat.get(key)).map(|tree| tree.span);
     let (grace, evict_after) = (heartbeat("grace"), heartbeat("evict_after"));
-    let profile = read(folded, base.as_ref(), report)?;
+    let profile = read(folded, whole.base.as_ref(), report)?;
     let is_builtin = is_builtin(name_or_path);
     let kept = profile.heartbeat;
     if let (Some(span), true) = (grace, kept.grace < kept.every && !is_builtin) {
@@ -196,15 +209,26 @@ fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".yaml") || name.ends_with(".yml")
 }
 
-/// The profile's data with its bases folded in, and what it would be without itself.
+/// A profile's data with its bases folded in, and what lies below it.
+struct Folded {
+    tree: Tree,
+    /// What it would be without itself.
+    base: Option<Tree>,
+    /// The nearest of its bases that is not historic, where that is another one.
+    mended: Option<Tree>,
+}
+
+impl Folded {
+    fn below(&self, against: Against) -> Option<&Tree> {
+        match against {
+            Against::Base => self.base.as_ref(),
+            Against::Mended => self.mended.as_ref().or(self.base.as_ref()),
+        }
+    }
+}
+
 /// `above` are those of which it is a base.
-fn fold(
-    name: &str,
-    span: Span,
-    folder: &Path,
-    above: &mut Vec<PathBuf>,
-    report: &mut Report,
-) -> Option<(Tree, Option<Tree>)> {
+fn fold(name: &str, span: Span, folder: &Path, above: &mut Vec<PathBuf>, report: &mut Report) -> Option<Folded> {
     let path = folder.join(name);
     let identity = if is_path(name) { std::fs::canonicalize(&path).unwrap_or(path) } else { PathBuf::from(name) };
     if let Some(at) = above.iter().position(|known| *known == identity) {
@@ -236,7 +260,7 @@ fn fold(
             report.error_with_help(source.start(), message, format!("add `{key}: …`; the base's would be misleading"));
         }
     }
-    let Some(base) = base else { return Some((tree, None)) };
+    let Some(base) = base else { return Some(Folded { tree, base: None, mended: None }) };
     let Some(base_name) = base.scalar() else {
         let message = format!("expected the name of a profile as `base`, found {}", base.kind());
         report.error_with_help(
@@ -246,8 +270,10 @@ fn fold(
         );
         return None;
     };
-    let (below, _) = fold(base_name, base.span, &folder, above, report)?;
-    Some((below.clone().overlaid(tree), Some(below)))
+    let below = fold(base_name, base.span, &folder, above, report)?;
+    let is_historic = below.tree.get("historic").and_then(Tree::scalar) == Some("true");
+    let mended = if is_historic { below.below(Against::Mended).cloned() } else { None };
+    Some(Folded { tree: below.tree.clone().overlaid(tree), base: Some(below.tree), mended })
 }
 
 fn shown(path: &Path) -> String {
