@@ -108,18 +108,18 @@ fn refusal(
             return picked().any(|(_, node)| node.is_none_or(is_other)).then_some(Reason::OsMismatch);
         }
         EvaluationCheck::PickedLeadsNone => {
-            let names = request.picked_nodes();
             let own = &request.deployment.model.name;
-            let leads = |name: &&str| {
-                let node = serving.hosts().iter().position(|host| &*host.name == *name);
-                node.is_some_and(|node| {
-                    serving.instances_on(node).any(|instance| {
-                        let is_main = instance.main.as_ref().is_some_and(|part| part.node == Some(node));
-                        is_main && instance.is_distributed && instance.model_name != *own
-                    })
+            let leads = |node: usize| {
+                serving.instances_on(node).any(|instance| {
+                    let is_main = instance.main.as_ref().is_some_and(|part| part.node == Some(node));
+                    is_main && instance.is_distributed && instance.model_name != *own
                 })
             };
-            return names.iter().skip(1).any(leads).then_some(Reason::AlreadyDistributed);
+            // Pick by pick: one on the first node is looked at too, if a second node was picked before it.
+            let first = request.picked().first().map(|pick| &pick.node);
+            let later = picked().skip_while(|(pick, _)| Some(&pick.node) == first);
+            let wrong = later.filter_map(|(_, node)| node).any(leads);
+            return wrong.then_some(Reason::AlreadyDistributed);
         }
         EvaluationCheck::Architecture => {
             let own = request.deployment.model.architecture.as_ref();
