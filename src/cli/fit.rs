@@ -17,7 +17,7 @@ use crate::report::table;
 use crate::scenario::{Options, load};
 use crate::scheduler::NodeFinding;
 use crate::units::{Bytes, SimTime};
-use crate::workload::{Demand, Deployment};
+use crate::workload::{Backend, Demand, Deployment};
 
 #[derive(Debug, Args)]
 pub struct FitArgs {
@@ -73,7 +73,7 @@ pub fn fit(args: &FitArgs, format: Format) -> Done {
         Format::Human => say(&case.human())?,
         Format::Json => say_json(&case.as_json())?,
     }
-    Ok(if found.refused.is_none() { Exit::Fine } else { Exit::Failed })
+    Ok(if found.fits() { Exit::Fine } else { Exit::Failed })
 }
 
 /// As a file would describe it.
@@ -131,19 +131,59 @@ impl Case<'_> {
             found.at
         );
         text.push_str(&format!("needs  {}\n", self.need()));
-        let fit = found.placements.len();
-        let answer = match (&found.refused, fit) {
-            (None, 1) => "yes".to_string(),
-            (None, _) => format!("yes, all {fit}"),
-            (Some(_), 0) => "no".to_string(),
-            (Some(_), _) => format!("{fit} of {}", found.replicas),
-        };
-        text.push_str(&format!("fits   {answer}\n"));
-        if fit > 0 {
+        text.push_str(&format!("fits   {}\n", self.answer()));
+        if !found.placements.is_empty() {
             text.push_str(&format!("\n{}", placement_table(found)));
         }
+        text.push_str(&self.overcommitment());
         if let Some(refused) = &found.refused {
             text.push_str(&self.why_not(refused));
+        }
+        if !found.fits() {
+            text.push_str(&self.changes());
+        }
+        text
+    }
+
+    fn answer(&self) -> String {
+        let found = self.found;
+        let placed = found.placements.len();
+        let over = match found.overcommitted.first() {
+            None => String::new(),
+            Some(_) if placed == 1 => format!("no: {} places it, overcommitted", self.profile),
+            Some(_) => {
+                let mut replicas: Vec<u32> = found.overcommitted.iter().map(|over| over.replica).collect();
+                replicas.dedup();
+                format!("no: {} places {placed}, {} of them overcommitted", self.profile, replicas.len())
+            }
+        };
+        match (&found.refused, placed) {
+            _ if !over.is_empty() => over,
+            (None, 1) => "yes".to_string(),
+            (None, _) => format!("yes, all {placed}"),
+            (Some(_), 0) => "no".to_string(),
+            (Some(_), _) => format!("{placed} of {}", found.replicas),
+        }
+    }
+
+    /// A line for each GPU that is to hold more than it can.
+    fn overcommitment(&self) -> String {
+        let found = self.found;
+        if found.overcommitted.is_empty() {
+            return String::new();
+        }
+        let mut text = "\novercommitted\n".to_string();
+        for over in found.overcommitted.iter().take(SHOWN) {
+            let node = &found.fleet.node(over.gpu.node).name;
+            let (takes, free, part) = (gib(over.takes), gib(over.free), gib(over.part));
+            let what = match over.takes > over.free {
+                true => format!("takes {takes} where {free} is free"),
+                false => format!("takes {takes}, and its part of what is needed is {part}"),
+            };
+            text.push_str(&format!("  {node}/{}: replica {} {what}\n", over.gpu.index, over.replica + 1));
+        }
+        if found.overcommitted.len() > SHOWN {
+            text.push_str(&format!("  and {} more\n", found.overcommitted.len() - SHOWN));
         }
         text
     }
@@ -157,8 +197,16 @@ impl Case<'_> {
                     true => format!("; reserves {:.0}% of each GPU it uses", need.utilization * 100.0),
                     false => String::new(),
                 };
-                let gpus = need.gpus.map_or_else(String::new, |count| format!(" on {count} GPUs"));
-                format!("{} of GPU memory{gpus} for {} of weights{taken}", gib(need.memory), gib(model.weights))
+                let gpus = need.gpus.map_or_else(String::new, |count| match count {
+                    1 => " on 1 GPU".to_string(),
+                    _ => format!(" on {count} GPUs"),
+                });
+                let layers = match self.deployment().backend {
+                    Backend::LlamaBox(_) => ", if every layer lies on GPUs",
+                    Backend::Vllm | Backend::Sglang => "",
+                };
+                let (memory, weights) = (gib(need.memory), gib(model.weights));
+                format!("{memory} of GPU memory{gpus} for {weights} of weights{taken}{layers}")
             }
         }
     }
@@ -180,6 +228,11 @@ impl Case<'_> {
             text.push_str(&format!("  {count:>5} {}  {:<24} {}\n", nodes(count), reason.name(), reason.text()));
         }
         text.push_str(&format!("\n{}", gpu_table(refused)));
+        text
+    }
+
+    fn changes(&self) -> String {
+        let mut text = String::new();
         let changes: Vec<String> = self.found.changes.iter().map(|change| self.told(change)).collect();
         match changes.split_first() {
             None => text.push_str("\nno single change that was tried would help\n"),
@@ -199,8 +252,8 @@ impl Case<'_> {
             Change::NoSelector => "leave the selector out".to_string(),
             Change::NoPick => "pick nothing by hand".to_string(),
             Change::NoParallelism => "leave the number of GPUs to the scheduler".to_string(),
-            Change::Utilization(hundredths) => {
-                format!("reserve less of each GPU: --gpu-memory-utilization=0.{hundredths:02}")
+            Change::Utilization { part, instead_of } => {
+                format!("reserve {part}% of each GPU, not {instead_of}%: --gpu-memory-utilization=0.{part:02}")
             }
             Change::Ready(node) => {
                 format!("bring {} back, which is {}", name(*node), standing(self.found.fleet.node(*node).status.state))
@@ -238,18 +291,27 @@ impl Case<'_> {
         });
         let placements: Vec<Value> =
             found.placements.iter().map(|placement| placement_json(placement, &found.fleet)).collect();
+        let overcommitted: Vec<Value> = (found.overcommitted.iter())
+            .map(|over| {
+                json!({
+                    "replica": over.replica, "node": found.fleet.node(over.gpu.node).name, "gpu": over.gpu.index,
+                    "free_bytes": over.free.get(), "takes_bytes": over.takes.get(), "part_bytes": over.part.get(),
+                })
+            })
+            .collect();
         json!({
             "model": self.deployment().model.name,
             "backend": self.deployment().backend.name(),
             "profile": self.profile,
             "at_seconds": found.at.as_secs_f64(),
             "replicas": found.replicas,
-            "fits": found.refused.is_none(),
+            "fits": found.fits(),
             "need_bytes": found.need.ok().map(|need| need.memory.get()),
             "utilization": found.need.ok().map(|need| need.utilization),
             "cannot_be_said": found.need.err().map(|reason| reason.name()),
             "weights_bytes": self.deployment().model.weights.get(),
             "placements": placements,
+            "overcommitted": overcommitted,
             "refused": refused,
             "changes": found.changes.iter().map(|change| change_json(change, &found.fleet)).collect::<Vec<_>>(),
         })
@@ -292,7 +354,7 @@ fn placement_table(found: &Fitting) -> String {
                     gib(free.saturating_sub(part.memory)),
                 ]);
             }
-            if claim.gpus.is_empty() {
+            if claim.gpus.is_empty() || claim.ram > Bytes::ZERO {
                 let free = node.status.ram_free(&node.shape);
                 let left = gib(free.saturating_sub(claim.ram));
                 rows.push(vec![
@@ -384,7 +446,7 @@ fn change_json(change: &Change, fleet: &Fleet) -> Value {
         Change::NoSelector => json!({"selector": null}),
         Change::NoPick => json!({"gpus": null}),
         Change::NoParallelism => json!({"parallelism": null}),
-        Change::Utilization(hundredths) => json!({"gpu_memory_utilization": f64::from(*hundredths) / 100.0}),
+        Change::Utilization { part, .. } => json!({"gpu_memory_utilization": f64::from(*part) / 100.0}),
         Change::Ready(node) => json!({"ready": name(*node)}),
         Change::Weights(weights) => json!({"weights_bytes": weights.get()}),
         Change::MoreNodes { like, count, distributed } => {

@@ -10,7 +10,7 @@ use super::swarm::Records;
 use crate::control::Profile;
 use crate::event::{Reason, Refusal};
 use crate::fleet::{Fleet, Hosting, NodeSpec, NodeState, Placement};
-use crate::ids::{JobId, NodeId, RunId};
+use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::scheduler::deployment::{Need, findings};
 use crate::scheduler::{Asking, Decision, Examination, Grouping, decide_for, ever_fits, examine};
 use crate::units::{Bytes, SimTime};
@@ -23,12 +23,35 @@ pub struct Fitting {
     pub fleet: Fleet,
     pub need: Result<Need, Reason>,
     pub replicas: u32,
-    /// Of those that fit, in order; as many as `replicas` if all do.
+    /// Of those that are placed, in order; as many as `replicas` if all are.
     pub placements: Vec<Placement>,
-    /// Why the next one does not fit, with the others in place.
+    /// GPUs that hold more than they can with these placements, which only a historic profile makes.
+    pub overcommitted: Vec<Overcommitted>,
+    /// Why the next one is not placed, with the others in place.
     pub refused: Option<Refused>,
     /// Each makes all replicas fit, the least first.
     pub changes: Vec<Change>,
+}
+
+impl Fitting {
+    /// Whether all replicas have a place, and in it the memory that they need.
+    pub fn fits(&self) -> bool {
+        self.refused.is_none() && self.overcommitted.is_empty()
+    }
+}
+
+/// A GPU on which a replica was placed that it cannot hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overcommitted {
+    /// Counted from 0.
+    pub replica: u32,
+    pub gpu: GpuId,
+    /// By the ledger, before the replica.
+    pub free: Bytes,
+    /// What is booked for it.
+    pub takes: Bytes,
+    /// An equal part of what the replica needs. A backend divides a model evenly.
+    pub part: Bytes,
 }
 
 pub struct Refused {
@@ -50,7 +73,7 @@ pub enum Change {
     /// Without the arguments that say how many GPUs it takes.
     NoParallelism,
     /// So large a part of each GPU, in hundredths.
-    Utilization(u32),
+    Utilization { part: u32, instead_of: u32 },
     /// A node that is not ready is.
     Ready(NodeId),
     /// Weights of no more than this.
@@ -74,9 +97,13 @@ pub fn fitting(rehearsal: &Rehearsal, demand: &Demand, replicas: u32, at: Option
     let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
     let case = Case { profile: &rehearsal.profile, job: JobId::new(rehearsal.arrivals.len()), replicas };
     let (need, _) = findings(&case.profile.scheduler.deployments, demand, deployment, &fleet);
-    let (placements, refused) = case.place_all(demand, fleet.clone());
-    let changes = if refused.is_some() { case.changes(demand, deployment, &fleet) } else { Vec::new() };
-    Fitting { at: at.unwrap_or(SimTime::ZERO), fleet, need, replicas, placements, refused, changes }
+    let Placed { placements, overcommitted, refused } = case.place_all(demand, fleet.clone());
+    let at = at.unwrap_or(SimTime::ZERO);
+    let mut found = Fitting { at, fleet, need, replicas, placements, overcommitted, refused, changes: Vec::new() };
+    if !found.fits() {
+        found.changes = case.changes(demand, deployment, &found.fleet);
+    }
+    found
 }
 
 fn fleet_at(rehearsal: &Rehearsal, at: Option<SimTime>) -> Fleet {
@@ -96,6 +123,14 @@ fn fleet_at(rehearsal: &Rehearsal, at: Option<SimTime>) -> Fleet {
     replay.control.fleet().clone()
 }
 
+/// What became of the replicas, one after the other.
+#[derive(Default)]
+struct Placed {
+    placements: Vec<Placement>,
+    overcommitted: Vec<Overcommitted>,
+    refused: Option<Refused>,
+}
+
 /// What does not change from one try to the next.
 struct Case<'a> {
     profile: &'a Profile,
@@ -104,25 +139,29 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// One replica after the other, until one does not fit.
-    fn place_all(&self, demand: &Demand, mut fleet: Fleet) -> (Vec<Placement>, Option<Refused>) {
-        let mut placements = Vec::new();
+    /// One replica after the other, until one is not placed.
+    fn place_all(&self, demand: &Demand, mut fleet: Fleet) -> Placed {
+        let mut placed = Placed::default();
+        let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
+        let (need, _) = findings(&self.profile.scheduler.deployments, demand, deployment, &fleet);
         for number in 0..self.replicas {
             match self.decide(demand, &fleet) {
                 Some(placement) => {
+                    placed.overcommitted.extend(overcommitted(number, &need, deployment, &placement, &fleet));
                     self.host(demand, number, &placement, &mut fleet);
-                    placements.push(placement);
+                    placed.placements.push(placement);
                 }
                 None => {
                     let options = &self.profile.scheduler;
                     let ever = ever_fits(options, demand, &fleet);
                     let refusal = if ever { Refusal::Unfit } else { Refusal::Never };
                     let examination = examine(options, demand, &fleet);
-                    return (placements, Some(Refused { refusal, examination, fleet }));
+                    placed.refused = Some(Refused { refusal, examination, fleet });
+                    break;
                 }
             }
         }
-        (placements, None)
+        placed
     }
 
     fn decide(&self, demand: &Demand, fleet: &Fleet) -> Option<Placement> {
@@ -144,14 +183,15 @@ impl Case<'_> {
     }
 
     fn all_fit(&self, demand: &Demand, fleet: Fleet) -> bool {
-        self.place_all(demand, fleet).1.is_none()
+        let placed = self.place_all(demand, fleet);
+        placed.refused.is_none() && placed.overcommitted.is_empty()
     }
 
     /// What is only said otherwise first, then what is at hand, then what must be bought.
     fn changes(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Vec<Change> {
         let mut helpful: Vec<Change> = said_otherwise(demand, deployment);
         helpful.retain(|change| self.all_fit(&changed(demand, deployment, change), fleet.clone()));
-        helpful.extend(self.highest_utilization(demand, deployment, fleet));
+        helpful.extend(self.nearest_utilization(demand, deployment, fleet));
         let silent = fleet.iter().filter(|(_, node)| node.status.state != NodeState::Ready).map(|(id, _)| id);
         helpful.extend(silent.filter(|node| self.fits_once_ready(demand, *node, fleet)).map(Change::Ready));
         helpful.extend(self.largest_weights(demand, deployment, fleet));
@@ -162,10 +202,15 @@ impl Case<'_> {
         helpful
     }
 
-    /// The largest part below nine tenths that helps, in steps of five hundredths.
-    fn highest_utilization(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Option<Change> {
-        let parts = (6..18).rev().map(|step| Change::Utilization(step * 5));
-        let mut helpful = parts.filter(|change| self.all_fit(&changed(demand, deployment, change), fleet.clone()));
+    /// The part nearest to what is reserved that helps, in steps of five hundredths; of two as near, the smaller.
+    fn nearest_utilization(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Option<Change> {
+        let (need, _) = findings(&self.profile.scheduler.deployments, demand, deployment, fleet);
+        // What reserves nothing takes what it needs already.
+        let reserved = need.ok().map(|need| hundredths(need.utilization)).filter(|reserved| *reserved > 0)?;
+        let mut parts: Vec<u32> = (6..=19).map(|step| step * 5).filter(|part| *part != reserved).collect();
+        parts.sort_by_key(|part| (part.abs_diff(reserved), *part));
+        let changes = parts.into_iter().map(|part| Change::Utilization { part, instead_of: reserved });
+        let mut helpful = changes.filter(|change| self.all_fit(&changed(demand, deployment, change), fleet.clone()));
         helpful.next()
     }
 
@@ -212,6 +257,38 @@ impl Case<'_> {
     }
 }
 
+/// The GPUs of a placement that have less free than is booked of them, or of which less is booked than an equal part of
+/// what is needed. A byte that was lost to rounding is none.
+fn overcommitted(
+    replica: u32,
+    need: &Result<Need, Reason>,
+    deployment: &Deployment,
+    placement: &Placement,
+    fleet: &Fleet,
+) -> Vec<Overcommitted> {
+    let gpus: usize = placement.claims().iter().map(|claim| claim.gpus.len()).sum();
+    // Layers are not divided evenly, and what is booked for them is what they take.
+    let divided = need.as_ref().ok().filter(|_| !matches!(deployment.backend, Backend::LlamaBox(_)));
+    let part = divided.map_or(Bytes::ZERO, |need| Bytes::new(need.memory.get() / gpus.max(1) as u64));
+    let mut found = Vec::new();
+    for claim in placement.claims() {
+        let node = fleet.node(claim.node);
+        for taken in &claim.gpus {
+            let free = node.status.gpu_memory_free(&node.shape, usize::from(taken.index));
+            if taken.memory > free || taken.memory < part {
+                let gpu = GpuId { node: claim.node, index: taken.index };
+                found.push(Overcommitted { replica, gpu, free, takes: taken.memory, part });
+            }
+        }
+    }
+    found
+}
+
+/// A part of a whole, to the hundredth.
+fn hundredths(part: f64) -> u32 {
+    (part * 100.0 + 0.5) as u32
+}
+
 fn said_otherwise(demand: &Demand, deployment: &Deployment) -> Vec<Change> {
     let mut changes = Vec::new();
     changes.extend((!deployment.distributable).then_some(Change::Distributed));
@@ -239,10 +316,10 @@ fn changed(demand: &Demand, deployment: &Deployment, change: &Change) -> Demand 
             deployment.gpus_per_replica = None;
         }
         Change::NoParallelism => deployment.arguments.retain(|argument| !is_parallelism(argument)),
-        Change::Utilization(hundredths) => {
+        Change::Utilization { part, .. } => {
             let name = "gpu-memory-utilization";
             deployment.arguments.retain(|argument| !argument.trim_start_matches('-').starts_with(name));
-            deployment.arguments.push(format!("--{name}=0.{hundredths:02}").into());
+            deployment.arguments.push(format!("--{name}=0.{part:02}").into());
         }
         Change::Weights(weights) => {
             deployment.model = ModelFacts { weights: *weights, ..deployment.model };

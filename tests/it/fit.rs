@@ -18,10 +18,13 @@ jobs:
 
 /// Exit code and answer of `dryrack fit lab.yaml ... --format json`.
 fn fit(code: i32, args: &[&str]) -> Value {
+    serde_json::from_str(&told(code, &[&["--format", "json"], args].concat())).expect("JSON")
+}
+
+fn told(code: i32, args: &[&str]) -> String {
     let dir = empty();
     std::fs::write(dir.path().join("lab.yaml"), LAB).unwrap();
-    let all = [&["fit", "lab.yaml", "--format", "json"], args].concat();
-    serde_json::from_str(&stdout(dir.path(), &all, code)).expect("JSON")
+    stdout(dir.path(), &[&["fit", "lab.yaml"], args].concat(), code)
 }
 
 pub fn where_a_model_fits_and_with_what_memory_is_as_computed_on_paper() {
@@ -47,8 +50,18 @@ pub fn a_gguf_model_takes_its_layers_and_what_is_fixed() {
     // 33 x 550 MiB and 1,024 MiB, and nothing of the GPU is reserved beyond it.
     assert_eq!(found["need_bytes"], 19_174_u64 << 20);
     assert_eq!(found["placements"][0][0]["gpus"][0]["takes_bytes"], 19_174_u64 << 20);
-    // 33 x 5 GiB are more than any one GPU has, and another GPU would not help.
-    fit(1, &["--model", &asked("5GiB")]);
+    // 15 layers of 5 GiB and what is fixed are 76 GiB of each GPU; of the 18 GiB that all 33 save of RAM these save 30 / 33.
+    let found = fit(0, &["--model", &asked("5GiB")]);
+    let part = serde_json::json!([[{
+        "node": "beta", "main": true, "ram_bytes": (19_u64 << 30) - 17_570_320_756,
+        "gpus": [{"gpu": 0, "takes_bytes": 76_u64 << 30}, {"gpu": 1, "takes_bytes": 76_u64 << 30}],
+    }]]);
+    assert_eq!(found["placements"], part);
+    // Where all are to be on GPUs, or none, that is what is asked.
+    fit(1, &["--model", &asked("5GiB"), "--parameter=--gpu-layers=33"]);
+    let found = fit(0, &["--model", &asked("5GiB"), "--parameter=--gpu-layers=0"]);
+    assert_eq!(found["placements"][0][0]["gpus"], serde_json::json!([]));
+    assert_eq!(found["placements"][0][0]["ram_bytes"], 19_u64 << 30);
 }
 
 pub fn what_runs_at_a_time_is_in_the_way_then_and_not_before() {
@@ -65,15 +78,63 @@ pub fn each_change_that_is_named_helps() {
     let has = |change: Value| assert!(changes.contains(&change), "{change} of {changes:?}");
     has(serde_json::json!({"ready": "alpha"}));
     fit(0, &[&asked[..], &["--set", "nodes.alpha.state=ready"]].concat());
-    has(serde_json::json!({"gpu_memory_utilization": 0.5}));
+    // 95 % of 80 GiB hold the 75.23 GiB of a replica on one GPU, and 90 % do not.
+    has(serde_json::json!({"gpu_memory_utilization": 0.95}));
+    fit(0, &[&asked[..], &["--parameter=--gpu-memory-utilization=0.95"]].concat());
+    // So do two halves of two GPUs, and 0.55 twice on each GPU is more than there is.
     fit(0, &[&asked[..], &["--parameter=--gpu-memory-utilization=0.50"]].concat());
-    // 0.55 of 80 GiB twice on each GPU is more than there is.
     fit(1, &[&asked[..], &["--parameter=--gpu-memory-utilization=0.55"]].concat());
     // The largest that fits: two replicas, one of them on two GPUs of 24 GiB, or one on one GPU of 80 GiB.
     let weights = changes.iter().find_map(|change| change["weights_bytes"].as_u64()).expect("lighter weights help");
     let model = |weights: u64| format!("{{name: qwen3-32b, weights: {weights}B}}");
     fit(0, &["--replicas", "2", "--model", &model(weights)]);
     fit(1, &["--replicas", "2", "--model", &model(weights + (64 << 20))]);
+}
+
+/// Releases place what was picked by hand where it does not fit.
+pub fn what_a_release_would_overcommit_does_not_fit() {
+    let picked = ["--model", "qwen3-32b", "--gpus", "gamma/0,gamma/1"];
+    // The need is 1.2 x 65,524,246,528 bytes and 2 GiB; 2.3.0 counts whole bytes, before 0.8 a part of one more was needed.
+    let parts = [40_388_289_741_u64, 40_388_289_741, 40_388_289_740];
+    for (release, part) in ["gpustack-0.6.0", "gpustack-0.7.1", "gpustack-2.3.0"].into_iter().zip(parts) {
+        let found = fit(1, &[&picked[..], &["--profile", release]].concat());
+        assert_eq!((&found["fits"], found["placements"].as_array().unwrap().len()), (&Value::Bool(false), 1));
+        // Nine tenths of a GPU's 24,564 MiB are booked on each of the two; half of the need is needed there.
+        let over = serde_json::json!({
+            "replica": 0, "node": "gamma", "gpu": 1, "free_bytes": 24_564_u64 << 20,
+            "takes_bytes": 23_181_498_777_u64, "part_bytes": part,
+        });
+        assert_eq!(found["overcommitted"][1], over);
+    }
+    // 2.3.0 does not look at the memory of a model that is no LLM: 1.2 x 60 GiB and 512 MiB on 24 GiB.
+    let embedding = ["--model", "{name: e, weights: 60GiB, category: embedding}", "--gpus", "gamma/0"];
+    let found = fit(1, &[&embedding[..], &["--profile", "gpustack-2.3.0"]].concat());
+    assert_eq!(found["overcommitted"][0]["takes_bytes"], 77_846_282_240_u64);
+    // Under the profile without these faults nothing is placed, nor was it under any what has its place.
+    for asked in [&picked[..], &embedding[..]] {
+        let found = fit(1, asked);
+        assert_eq!((&found["overcommitted"], &found["placements"]), (&serde_json::json!([]), &serde_json::json!([])));
+    }
+    assert_eq!(fit(0, &["--model", "qwen3-8b", "--profile", "gpustack-2.3.0"])["overcommitted"], serde_json::json!([]));
+}
+
+pub fn to_reserve_more_can_be_the_change_that_helps() {
+    let asked = ["--model", "qwen3-32b", "--parameter=--gpu-memory-utilization=0.3"];
+    let found = fit(1, &asked);
+    // Two GPUs of 80 GiB hold 40 GiB each at a half, and 35.99 GiB at 45 %; half of what is needed is 37.6 GiB.
+    let change = serde_json::json!({"gpu_memory_utilization": 0.5});
+    assert!(found["changes"].as_array().unwrap().contains(&change), "{}", found["changes"]);
+    let text = told(1, &[&asked[..], &["--format", "human"]].concat());
+    assert!(text.contains("reserve 50% of each GPU, not 30%: --gpu-memory-utilization=0.50"), "{text}");
+}
+
+pub fn a_file_without_a_profile_is_asked_under_gpustack() {
+    let dir = empty();
+    std::fs::write(dir.path().join("lab.yaml"), LAB.replace("profile: gpustack\n", "")).unwrap();
+    let found = stdout(dir.path(), &["fit", "lab.yaml", "--format", "json", "--model", "qwen3-8b"], 0);
+    assert_eq!(serde_json::from_str::<Value>(&found).unwrap()["profile"], "gpustack");
+    let asked = ["fit", "lab.yaml", "--format", "json", "--model", "qwen3-8b", "--profile", "first-fit"];
+    assert_eq!(serde_json::from_str::<Value>(&stdout(dir.path(), &asked, 0)).unwrap()["profile"], "first-fit");
 }
 
 pub fn a_model_that_cannot_be_asked_about_is_told_so() {

@@ -109,6 +109,9 @@ fn main() {
             what_runs_at_a_time_is_in_the_way_then_and_not_before,
             each_change_that_is_named_helps,
             a_model_that_cannot_be_asked_about_is_told_so,
+            what_a_release_would_overcommit_does_not_fit,
+            to_reserve_more_can_be_the_change_that_helps,
+            a_file_without_a_profile_is_asked_under_gpustack,
         }
         Nothing: deployments {
             the_default_profile_keeps_what_releases_break,
