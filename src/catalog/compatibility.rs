@@ -52,6 +52,8 @@ pub struct Host<'a> {
     pub os: Os,
     pub arch: CpuArch,
     pub driver: Option<&'a str>,
+    /// Version of CUDA, ROCm or CANN that the driver runs.
+    pub runtime: Option<&'a str>,
 }
 
 /// What is known of a GPU.
@@ -87,6 +89,9 @@ pub enum Mismatch {
     GpuArchitecture,
     /// The build needs a newer driver.
     Driver,
+    /// The build is for a later major version of CUDA, ROCm or CANN than the driver runs. Within one, a build runs with an
+    /// earlier and with a later one (PyPI gpustack 2.3.0, `gpustack/utils/version.py`, `pick_runtime_version`).
+    Runtime,
     /// The program cannot serve this quantization on such a GPU.
     Quantization,
 }
@@ -145,7 +150,17 @@ fn refused_by(row: &Compatibility, host: Host<'_>, gpu: Option<Accelerator<'_>>)
         return Some(Mismatch::GpuArchitecture);
     }
     let (least, has) = (row.driver.and_then(version), host.driver.and_then(version));
-    least.zip(has).is_some_and(|(least, has)| has < least).then_some(Mismatch::Driver)
+    if least.zip(has).is_some_and(|(least, has)| has < least) {
+        return Some(Mismatch::Driver);
+    }
+    let built_for = row.runtime.and_then(|runtime| major(runtime.split(' ').nth(1)?));
+    let runs = host.runtime.and_then(major);
+    built_for.zip(runs).is_some_and(|(built_for, runs)| runs < built_for).then_some(Mismatch::Runtime)
+}
+
+/// `12` of `12.9`.
+fn major(text: &str) -> Option<u32> {
+    version(text)?.first().copied()
 }
 
 fn is_of(wanted: Option<Vendor>, vendor: Option<Vendor>) -> bool {
@@ -191,7 +206,7 @@ mod tests {
 
     fn on(backend: Server, os: Os, arch: CpuArch, name: &str) -> Option<Mismatch> {
         let served = Served { backend, architecture: Some("Qwen3ForCausalLM"), quantization: None };
-        mismatch(served, Host { os, arch, driver: None }, Some(known(name)))
+        mismatch(served, Host { os, arch, driver: None, runtime: None }, Some(known(name)))
     }
 
     fn known(name: &str) -> Accelerator<'static> {
@@ -220,7 +235,7 @@ mod tests {
 
     #[test]
     fn an_old_driver_a_strange_quantization_and_an_unknown_architecture_are_told_apart() {
-        let host = |driver| Host { os: Os::Linux, arch: CpuArch::X86_64, driver: Some(driver) };
+        let host = |driver| Host { os: Os::Linux, arch: CpuArch::X86_64, driver: Some(driver), runtime: None };
         let ask = |quantization, architecture, driver, name| {
             let served = Served { backend: Server::Vllm, architecture: Some(architecture), quantization };
             mismatch(served, host(driver), Some(known(name)))
@@ -235,18 +250,33 @@ mod tests {
     }
 
     #[test]
+    fn a_build_runs_with_its_own_major_version_of_cuda_and_with_later_ones() {
+        let ask = |runtime, name| {
+            let served = Served { backend: Server::Vllm, architecture: None, quantization: None };
+            let host = Host { os: Os::Linux, arch: CpuArch::X86_64, driver: None, runtime: Some(runtime) };
+            mismatch(served, host, Some(known(name)))
+        };
+        // The builds are for CUDA 12.9 and for ROCm 7.2.
+        assert_eq!(ask("11.8", "a100-80g"), Some(Mismatch::Runtime));
+        for runtime in ["12.4", "12.9", "13.0", "as delivered"] {
+            assert_eq!(ask(runtime, "a100-80g"), None);
+        }
+        assert_eq!((ask("6.4", "mi300x"), ask("7.0", "mi300x")), (Some(Mismatch::Runtime), None));
+    }
+
+    #[test]
     fn vllm_serves_every_model_of_the_catalog_on_an_h100() {
         for model in models() {
             let served =
                 Served { backend: Server::Vllm, architecture: model.architecture, quantization: model.quantization };
-            let host = Host { os: Os::Linux, arch: CpuArch::X86_64, driver: None };
+            let host = Host { os: Os::Linux, arch: CpuArch::X86_64, driver: None, runtime: None };
             assert_eq!(mismatch(served, host, Some(known("h100-80g"))), None, "{}", model.name);
         }
     }
 
     #[test]
     fn a_gpu_is_needed_but_where_there_is_a_build_without() {
-        let host = Host { os: Os::Linux, arch: CpuArch::X86_64, driver: None };
+        let host = Host { os: Os::Linux, arch: CpuArch::X86_64, driver: None, runtime: None };
         let ask = |backend| mismatch(Served { backend, architecture: None, quantization: None }, host, None);
         assert_eq!(ask(Server::Vllm), Some(Mismatch::Vendor));
         assert_eq!(ask(Server::LlamaBox), None);

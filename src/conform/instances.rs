@@ -87,6 +87,7 @@ impl Told {
             os: Os::Linux,
             arch: CpuArch::X86_64,
             driver: None,
+            runtime: None,
             labels: BTreeMap::new(),
             cpu: MilliCpu::from_cores(self.cpus),
             ram: Bytes::from_mib(self.memory_mib),

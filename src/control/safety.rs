@@ -110,7 +110,8 @@ fn is_picked(demand: &Demand, claim: &NodeClaim) -> bool {
 
 /// The labels that are asked for, different GPUs on which the backend runs, and some memory of each.
 fn can_serve(shape: &NodeShape, deployment: &Deployment, claim: &NodeClaim) -> bool {
-    let host = Host { os: shape.os, arch: shape.arch, driver: shape.driver.as_deref() };
+    let (driver, runtime) = (shape.driver.as_deref(), shape.runtime.as_deref());
+    let host = Host { os: shape.os, arch: shape.arch, driver, runtime };
     let runs_on = |gpu: Option<&GpuShape>| {
         let gpu = gpu.map(|gpu| Accelerator {
             vendor: gpu.vendor,

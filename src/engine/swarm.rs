@@ -314,6 +314,7 @@ fn draw_shape(draws: &mut Stream, features: &Features, models: &[Arc<str>]) -> N
         os: if unified { Os::Darwin } else { Os::Linux },
         arch: if unified { CpuArch::Aarch64 } else { CpuArch::X86_64 },
         driver: None,
+        runtime: None,
         labels,
         cpu: MilliCpu::from_cores(draws.between(1, 64)),
         ram,

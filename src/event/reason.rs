@@ -66,6 +66,7 @@ reasons! {
     ComputeCapabilityTooLow => "compute_capability_too_low", "has GPUs that are too old for the backend";
     GpuArchitectureUnsupported => "gpu_architecture_unsupported", "the backend is not built for its GPUs' architecture";
     DriverTooOld => "driver_too_old", "has a driver that is too old for the backend";
+    RuntimeTooOld => "runtime_too_old", "its driver runs an older major version than the backend is built for";
     QuantizationUnsupported => "quantization_unsupported", "its GPUs cannot serve such quantized weights";
     InFleet => "in_fleet", "an instance of a fleet, which is for jobs with `resources`";
     // An instance is not offered because …
@@ -141,7 +142,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// How many nodes were refused for which reason, most first.
+/// How many nodes were refused for which reason, most first; but that a node was not picked only repeats what was asked,
+/// so it comes last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Histogram(SmallVec<[(Reason, u32); 2]>);
@@ -161,8 +163,8 @@ impl Histogram {
             Some((_, sum)) => *sum += count,
             None => self.0.push((reason, count)),
         }
-        // Most first; the reason itself is the last part of the key.
-        self.0.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), *reason));
+        // The reason itself is the last part of the key.
+        self.0.sort_by_key(|(reason, count)| (*reason == Reason::NotPicked, std::cmp::Reverse(*count), *reason));
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u32)> + '_ {
@@ -206,5 +208,14 @@ mod tests {
             histogram.add(reason, 1);
         }
         assert_eq!(histogram.to_string(), "2 insufficient_gpus, 1 label_missing, 1 node_not_ready");
+    }
+
+    #[test]
+    fn what_the_asker_said_himself_drowns_no_reason() {
+        let mut histogram = Histogram::default();
+        for (reason, count) in [(Reason::NotPicked, 999), (Reason::DriverTooOld, 1)] {
+            histogram.add(reason, count);
+        }
+        assert_eq!(histogram.to_string(), "1 driver_too_old, 999 not_picked");
     }
 }

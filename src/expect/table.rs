@@ -42,6 +42,7 @@ fn node(name: &str) -> NodeSpec {
         os: Os::Linux,
         arch: CpuArch::X86_64,
         driver: None,
+        runtime: None,
         labels: BTreeMap::new(),
         cpu: MilliCpu::from_cores(8),
         ram: Bytes::from_gib(64),

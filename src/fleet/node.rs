@@ -27,7 +27,11 @@ pub struct NodeShape {
     pub machine: Option<Arc<str>>,
     pub os: Os,
     pub arch: CpuArch,
+    /// Version of the GPU driver.
     pub driver: Option<Arc<str>>,
+    /// Version of what the driver runs, of the vendor's own kind: CUDA, ROCm, CANN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Arc<str>>,
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     pub cpu: MilliCpu,
     pub ram: Bytes,

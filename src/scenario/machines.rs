@@ -22,7 +22,7 @@ pub(super) const VENDOR_WORDS: [(&str, Vendor); 6] = [
 ];
 
 /// The fields that a machine of the file and a node have in common.
-pub(super) const FIELDS: [&str; 13] = [
+pub(super) const FIELDS: [&str; 14] = [
     "machine",
     "cpus",
     "ram",
@@ -31,6 +31,7 @@ pub(super) const FIELDS: [&str; 13] = [
     "os",
     "arch",
     "driver",
+    "runtime",
     "labels",
     "reserved",
     "price_per_hour",
@@ -101,7 +102,13 @@ pub(super) fn shape_or(
     if let Some(arch) = fields.word("arch", "a CPU architecture", &ARCH_WORDS, report) {
         shape.arch = arch;
     }
-    for (key, place) in [("driver", &mut shape.driver), ("rack", &mut shape.rack), ("switch", &mut shape.switch)] {
+    let texts = [
+        ("driver", &mut shape.driver),
+        ("runtime", &mut shape.runtime),
+        ("rack", &mut shape.rack),
+        ("switch", &mut shape.switch),
+    ];
+    for (key, place) in texts {
         if let Some(text) = fields.text(key, "a name", report) {
             *place = Some(Arc::from(text));
         }
@@ -123,6 +130,7 @@ fn blank() -> NodeShape {
         os: Os::Linux,
         arch: CpuArch::X86_64,
         driver: None,
+        runtime: None,
         labels: BTreeMap::new(),
         cpu: MilliCpu::ZERO,
         ram: Bytes::ZERO,

@@ -64,6 +64,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("os", Kind::Words(|| OS_WORDS.map(|(name, _)| name).to_vec()), "Operating system"),
             ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "CPU architecture"),
             ("driver", Kind::Text, "Version of the GPU driver"),
+            ("runtime", Kind::Text, "Version of CUDA, ROCm or CANN that the driver runs"),
             ("labels", Kind::Named(&Kind::Text), "What jobs can ask for"),
             ("reserved", Kind::Map("reservation"), "What is kept from jobs"),
             ("price_per_hour", Kind::Amount("2.49"), "In whatever currency the file is in"),

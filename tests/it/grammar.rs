@@ -234,7 +234,7 @@ pub fn reasons_cancellations_and_judgements_are_told() {
             "a pick leaves one node",
             "{evaluate: train, is: unfit, because: not_picked, at: 5m}",
             true,
-            "unfit (1 not_picked, 1 insufficient_gpus)",
+            "unfit (1 insufficient_gpus, 1 not_picked)",
         ),
         (
             "before the job has come",

@@ -155,6 +155,7 @@ fn draw_shape(draws: &mut Stream, fleets: usize) -> NodeShape {
         os: Os::Linux,
         arch: CpuArch::X86_64,
         driver: None,
+        runtime: None,
         labels: Default::default(),
         cpu: MilliCpu::from_cores(*draws.pick(&[4, 8, 12, 32])),
         ram: Bytes::from_gib(*draws.pick(&[8, 64])),

@@ -23,6 +23,7 @@ pub fn node(name: &str) -> InitialNode {
         os: Os::Linux,
         arch: CpuArch::X86_64,
         driver: None,
+        runtime: None,
         labels: BTreeMap::new(),
         cpu: MilliCpu::from_cores(8),
         ram: Bytes::from_gib(64),

@@ -117,6 +117,7 @@ impl Worker {
             os: Os::Linux,
             arch: CpuArch::X86_64,
             driver: None,
+            runtime: None,
             labels: [label("os", "linux"), label("worker-name", &self.name)].into_iter().collect(),
             cpu: MilliCpu::from_cores(64),
             ram: Bytes::new(self.ram),

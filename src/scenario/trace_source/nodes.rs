@@ -23,6 +23,7 @@ pub(super) fn add_node(node: &TraceNode, span: Span, world: &mut World, report: 
         os: Os::Linux,
         arch: CpuArch::X86_64,
         driver: None,
+        runtime: None,
         labels,
         cpu: node.cpu,
         ram: node.ram,

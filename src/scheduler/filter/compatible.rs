@@ -52,7 +52,8 @@ pub fn model_refusal_without_gpu(deployment: &Deployment, shape: &NodeShape) -> 
 }
 
 fn refusal(deployment: &Deployment, shape: &NodeShape, gpu: Option<Accelerator<'_>>) -> Option<Reason> {
-    let host = Host { os: shape.os, arch: shape.arch, driver: shape.driver.as_deref() };
+    let (driver, runtime) = (shape.driver.as_deref(), shape.runtime.as_deref());
+    let host = Host { os: shape.os, arch: shape.arch, driver, runtime };
     let found = mismatch(deployment.served(), host, gpu)?;
     Some(match found {
         Mismatch::ModelArchitecture => Reason::ModelArchitectureUnsupported,
@@ -63,6 +64,7 @@ fn refusal(deployment: &Deployment, shape: &NodeShape, gpu: Option<Accelerator<'
         Mismatch::ComputeCapability => Reason::ComputeCapabilityTooLow,
         Mismatch::GpuArchitecture => Reason::GpuArchitectureUnsupported,
         Mismatch::Driver => Reason::DriverTooOld,
+        Mismatch::Runtime => Reason::RuntimeTooOld,
         Mismatch::Quantization => Reason::QuantizationUnsupported,
     })
 }

@@ -62,6 +62,7 @@ pub fn plain_shape(gpus: usize) -> NodeShape {
         os: Os::Linux,
         arch: CpuArch::X86_64,
         driver: None,
+        runtime: None,
         labels: BTreeMap::new(),
         cpu: MilliCpu::from_cores(16),
         ram: Bytes::from_gib(128),
