@@ -63,19 +63,21 @@ pub fn select(args: &SelectArgs, format: Format) -> Done {
     Ok(Exit::Fine)
 }
 
-/// Of every node and GPU: its name, and the verdict if it alone is picked.
-fn lines(found: &Selection) -> Vec<(String, Verdict)> {
+/// Of every node and GPU: its name, the verdict, and whether a yes holds only with others.
+fn lines(found: &Selection) -> Vec<(String, Verdict, bool)> {
     let mut lines = Vec::new();
     for known in &found.nodes {
         let name = &found.fleet.node(known.node).name;
-        lines.push((name.to_string(), known.verdict));
-        lines.extend(known.gpus.iter().enumerate().map(|(index, verdict)| (format!("{name}/{index}"), *verdict)));
+        lines.push((name.to_string(), known.verdict, known.with_others.0));
+        let gpus = known.gpus.iter().zip(&known.with_others.1).enumerate();
+        lines.extend(gpus.map(|(index, (verdict, others))| (format!("{name}/{index}"), *verdict, *others)));
     }
     lines
 }
 
-fn answer(verdict: Verdict) -> &'static str {
+fn answer(verdict: Verdict, with_others: bool) -> &'static str {
     match verdict {
+        Verdict::Fit if with_others => "with others",
         Verdict::Fit => "yes",
         Verdict::Unfit(_) => "not now",
         Verdict::Never(_) => "never",
@@ -83,28 +85,30 @@ fn answer(verdict: Verdict) -> &'static str {
 }
 
 fn human(job: &str, found: &Selection) -> String {
-    let row = |(name, verdict): &(String, Verdict)| {
+    let row = |(name, verdict, others): &(String, Verdict, bool)| {
         let (reason, text) = verdict.reason().map_or(("", ""), |reason| (reason.name(), reason.text()));
-        vec![name.clone(), answer(*verdict).to_string(), reason.to_string(), text.to_string()]
+        vec![name.clone(), answer(*verdict, *others).to_string(), reason.to_string(), text.to_string()]
     };
     let rows: Vec<Vec<String>> = lines(found).iter().map(row).collect();
     format!("for {job} at {}\n\n{}", found.at, table(&["pick", "selectable", "because", ""], &rows))
 }
 
 fn as_json(job: &str, found: &Selection) -> Value {
-    let choice = |key: &str, name: &str, verdict: Verdict| {
+    let choice = |key: &str, name: &str, verdict: Verdict, others: bool| {
         json!({
-            key: name, "selectable": verdict.is_fit(), "answer": answer(verdict),
+            key: name, "selectable": verdict.is_fit(), "answer": answer(verdict, others),
             "because": verdict.reason().map(|reason| reason.name()),
         })
     };
     let nodes: Vec<Value> = (found.nodes.iter())
         .map(|known| {
             let name = &found.fleet.node(known.node).name;
-            let gpus = known.gpus.iter().enumerate();
-            let gpus: Vec<Value> =
-                gpus.map(|(index, verdict)| choice("gpu", &format!("{name}/{index}"), *verdict)).collect();
-            let mut node = choice("node", name, known.verdict);
+            let gpus = known.gpus.iter().zip(&known.with_others.1).enumerate();
+            let choose = |(index, (verdict, others)): (usize, (&Verdict, &bool))| {
+                choice("gpu", &format!("{name}/{index}"), *verdict, *others)
+            };
+            let gpus: Vec<Value> = gpus.map(choose).collect();
+            let mut node = choice("node", name, known.verdict, known.with_others.0);
             node["gpus"] = gpus.into();
             node
         })

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::ledger::{NodeClaim, Placement};
 use super::node::{NodeSpec, NodeStatus};
-use super::serving::{GpuKind, Labels, ModelKey, Part, ServedInstance, Serving, ServingGpu, ServingNode};
+use super::serving::{GpuKind, GpuStanding, Labels, ModelKey, Part, ServedInstance, Serving, ServingGpu, ServingNode};
 use super::{Fleet, Node};
 use crate::catalog::CpuArch;
 use crate::ids::{NodeId, RunId};
@@ -125,8 +125,12 @@ fn sync(serving: &mut Serving, node: usize, status: &NodeStatus) {
             }
         }
     }
-    let gpus = status.gpus.iter().zip(memory);
-    serving.set_others(node, ram, gpus.map(|(gpu, other)| (other, gpu.foreign.memory.get(), gpu.state.is_usable())));
+    let standing = |(gpu, other): (&super::node::GpuStatus, u64)| GpuStanding {
+        other,
+        foreign: gpu.foreign.memory.get(),
+        state: gpu.state,
+    };
+    serving.set_others(node, status.reliance, ram, status.gpus.iter().zip(memory).map(standing));
 }
 
 fn node_of(name: &Arc<str>, shape: &Arc<super::NodeShape>, status: &NodeStatus) -> ServingNode {

@@ -22,7 +22,8 @@ pub use node::{
 };
 
 pub use serving::{
-    Accounting, Columns, GpuKind, Host, Labels, Left, ModelKey, Part, ServedInstance, Serving, ServingGpu, ServingNode,
+    Accounting, Columns, GpuKind, GpuStanding, Host, Labels, Left, ModelKey, Part, ServedInstance, Serving, ServingGpu,
+    ServingNode,
 };
 
 use std::sync::Arc;

@@ -164,7 +164,7 @@ pub enum ScorerName {
 impl SchedulerOptions {
     /// Whether anything asks how far a node can be relied on.
     pub fn asks_for_reliance(&self) -> bool {
-        self.scorers.iter().any(|scorer| scorer.stage == ScorerName::Readiness)
+        self.deployments.readiness.weight > 0 || self.scorers.iter().any(|scorer| scorer.stage == ScorerName::Readiness)
     }
 }
 

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::decide::{Decision, decide, judge};
-use super::deployment::{NodeFound, findings};
-use super::examine::GpuFinding;
+use super::deployment::{Pickable, PickableNode, findings, pickable};
 use super::filter::Verdict;
 use super::offers;
-use super::options::{FilterName, SchedulerOptions};
+use super::options::SchedulerOptions;
 use super::row::{Grouping, row_of, rows};
 use crate::event::{Reason, Refusal};
 use crate::fleet::Fleet;
@@ -18,10 +17,12 @@ use crate::workload::{Demand, Deployment, Pick};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selectable {
     pub node: NodeId,
-    /// The filters' answer if this node alone were picked.
+    /// The filters' answer if this node alone were picked; of a model also where it will do with others.
     pub verdict: Verdict,
     /// Each GPU's answer if it alone were picked, to be taken; empty where the demand asks for no GPU.
     pub gpus: Vec<Verdict>,
+    /// Of a model, where the answer is yes: whether the node, and each of its GPUs, will not do without others.
+    pub with_others: (bool, Vec<bool>),
 }
 
 /// Every node in order of ids, for one demand; what it picks itself is left out of account.
@@ -32,7 +33,8 @@ pub fn select(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec
     let one = |(node, known): (NodeId, &crate::fleet::Node)| {
         let count = if demand.task.gpus.is_some() { known.shape.gpus.len() as u16 } else { 0 };
         let gpus = (0..count).map(|index| judge_gpu(options, demand, fleet, GpuId { node, index })).collect();
-        Selectable { node, verdict: judge_node(options, demand, fleet, node), gpus }
+        let with_others = (false, vec![false; usize::from(count)]);
+        Selectable { node, verdict: judge_node(options, demand, fleet, node), gpus, with_others }
     };
     fleet.iter().map(one).collect()
 }
@@ -41,9 +43,9 @@ pub fn select(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec
 pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec<Verdict> {
     let Some(pick) = &demand.pick else { return Vec::new() };
     let verdicts: Vec<Verdict> = match (&demand.deployment, pick) {
-        (Some(deployment), Pick::Nodes(nodes)) => {
-            let judge = |node: &NodeId| judge_node_for_model(options, demand, deployment, fleet, *node);
-            nodes.iter().map(judge).collect()
+        (Some(deployment), Pick::Nodes(picked)) => {
+            let nodes = select_for_model(options, demand, deployment, fleet);
+            picked.iter().map(|node| nodes[node.index()].verdict).collect()
         }
         (Some(deployment), Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => {
             let nodes = select_for_model(options, demand, deployment, fleet);
@@ -58,8 +60,7 @@ pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet)
     verdicts.into_iter().filter(|verdict| !verdict.is_fit()).collect()
 }
 
-/// Of a model: a node if it alone could hold a replica; a GPU if it could hold its part of one, be it alone or with
-/// others.
+/// Of a model: a node or a GPU that could hold a replica, alone or with others.
 fn select_for_model(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -67,26 +68,31 @@ fn select_for_model(
     fleet: &Fleet,
 ) -> Vec<Selectable> {
     let free = without_pick(demand);
-    let (_, found) = findings(&options.deployments, &free, deployment, fleet);
-    let one = |((id, _), found): ((NodeId, &crate::fleet::Node), NodeFound)| {
-        let refused = found.refusals.first();
-        let on_gpu = |gpu: &GpuFinding| match refused {
-            Some((FilterName::Ready, reason)) => Verdict::Unfit(*reason),
-            Some((_, reason)) => Verdict::Never(*reason),
-            None if gpu.free < gpu.takes => Verdict::Unfit(Reason::InsufficientGpuMemory),
-            None => Verdict::Fit,
+    let now = pickable(&options.deployments, &free, deployment, fleet, &fleet.serving());
+    let idle = pickable(&options.deployments, &free, deployment, fleet, fleet.idle_serving());
+    let one = |((id, _), (now, idle)): ((NodeId, &crate::fleet::Node), (PickableNode, PickableNode))| {
+        let alone = judge_node_for_model(options, demand, deployment, fleet, id);
+        let verdict = match (alone, now.node) {
+            (Verdict::Fit, _) | (_, Pickable::WithOthers | Pickable::Alone) => Verdict::Fit,
+            (Verdict::Never(reason), Pickable::Not(_)) if idle.node == Pickable::WithOthers => Verdict::Unfit(reason),
+            // What lacks for ever, and not what lacks now.
+            (Verdict::Never(_), Pickable::Not(_)) => judged(now.node, idle.node),
+            (unfit @ Verdict::Unfit(_), Pickable::Not(_)) => unfit,
         };
-        let gpus = match found.gpus.is_empty() {
-            false => found.gpus.iter().map(on_gpu).collect(),
-            // What is asked for cannot be had of any GPU.
-            true => {
-                let reason = found.reason.unwrap_or(Reason::TooFewGpus);
-                vec![Verdict::Never(reason); fleet.node(id).shape.gpus.len()]
-            }
-        };
-        Selectable { node: id, verdict: judge_node_for_model(options, demand, deployment, fleet, id), gpus }
+        let with_others = now.gpus.iter().map(|gpu| *gpu == Pickable::WithOthers).collect();
+        let gpus = now.gpus.iter().zip(&idle.gpus).map(|(now, idle)| judged(*now, *idle)).collect();
+        Selectable { node: id, verdict, gpus, with_others: (!alone.is_fit(), with_others) }
     };
-    fleet.iter().zip(found).map(one).collect()
+    fleet.iter().zip(now.into_iter().zip(idle)).map(one).collect()
+}
+
+/// Never is what an idle fleet refuses too.
+fn judged(now: Pickable, idle: Pickable) -> Verdict {
+    match (now, idle) {
+        (Pickable::Alone | Pickable::WithOthers, _) => Verdict::Fit,
+        (Pickable::Not(_), Pickable::Not(reason)) => Verdict::Never(reason),
+        (Pickable::Not(reason), Pickable::Alone | Pickable::WithOthers) => Verdict::Unfit(reason),
+    }
 }
 
 fn judge_node_for_model(

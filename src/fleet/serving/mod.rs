@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::node::{NodeShape, NodeState};
+use super::node::{GpuState, NodeShape, NodeState, Reliance};
 
 /// Labels of a node, shared by nodes of one shape.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
@@ -47,6 +47,21 @@ pub struct ServingGpu {
     pub total: u64,
 }
 
+/// How a GPU stands beside what instances hold of it. Amounts are bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuStanding {
+    /// Held by jobs that are no models.
+    pub other: u64,
+    /// Used by others than this scheduler.
+    pub foreign: u64,
+    pub state: GpuState,
+}
+
+impl GpuStanding {
+    /// Whole, and nobody's.
+    pub const IDLE: GpuStanding = GpuStanding { other: 0, foreign: 0, state: GpuState::Ready };
+}
+
 /// A node as it is declared. Amounts are bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServingNode {
@@ -69,6 +84,7 @@ pub struct ServingNode {
 pub struct Host {
     pub name: Arc<str>,
     pub state: NodeState,
+    pub reliance: Reliance,
     pub unified: bool,
     /// The number of its label set, see [`Serving::labels`].
     pub label_set: u32,
@@ -118,6 +134,8 @@ pub struct Columns {
     /// Used by others than this scheduler.
     foreign: Vec<u64>,
     usable: Vec<bool>,
+    /// Not even degraded.
+    pub sound: Vec<bool>,
 }
 
 /// All nodes, and every instance of a model on them.
@@ -130,6 +148,8 @@ pub struct Serving {
     instances: Vec<Option<ServedInstance>>,
     vacant: Vec<usize>,
     by_model: BTreeMap<ModelKey, BTreeSet<usize>>,
+    /// Nodes that cannot be wholly relied on, or have a GPU that is not sound.
+    doubtful: BTreeSet<usize>,
 }
 
 impl Columns {
@@ -159,6 +179,7 @@ impl Serving {
         self.hosts.push(Host {
             name: node.name,
             state: node.state,
+            reliance: Reliance::default(),
             unified: node.unified,
             label_set: label_set as u32,
             shape,
@@ -227,18 +248,28 @@ impl Serving {
         self.hosts[node].state = state;
     }
 
-    /// What else is held and used of a node than instances hold: RAM, and of each GPU what other jobs hold, what others
-    /// than this scheduler use, and whether it may be used.
-    pub fn set_others(&mut self, node: usize, ram: u64, gpus: impl Iterator<Item = (u64, u64, bool)>) {
-        let begin = self.hosts[node].gpus.start;
-        self.hosts[node].other_ram = ram;
-        for (offset, (other, foreign, usable)) in gpus.enumerate() {
+    /// How far a node can be relied on, and what else is held and used of it than instances hold: RAM, and of each GPU.
+    pub fn set_others(&mut self, node: usize, reliance: Reliance, ram: u64, gpus: impl Iterator<Item = GpuStanding>) {
+        let host = &mut self.hosts[node];
+        let begin = host.gpus.start;
+        (host.other_ram, host.reliance) = (ram, reliance);
+        for (offset, gpu) in gpus.enumerate() {
             let at = begin + offset;
-            self.columns.other[at] = other;
-            self.columns.foreign[at] = foreign;
-            self.columns.usable[at] = usable;
+            self.columns.other[at] = gpu.other;
+            self.columns.foreign[at] = gpu.foreign;
+            self.columns.usable[at] = gpu.state.is_usable();
+            self.columns.sound[at] = gpu.state == GpuState::Ready;
         }
+        match reliance == Reliance::default() && host.gpus.clone().all(|at| self.columns.sound[at]) {
+            true => self.doubtful.remove(&node),
+            false => self.doubtful.insert(node),
+        };
         self.recompute(node);
+    }
+
+    /// Whether any node cannot be wholly relied on, or has a GPU that is not sound.
+    pub fn is_any_doubtful(&self) -> bool {
+        !self.doubtful.is_empty()
     }
 
     /// Enters an instance and says its number.
@@ -318,7 +349,7 @@ impl Serving {
             idle.hosts[node].instances.clear();
             idle.hosts[node].state = NodeState::Ready;
             let count = idle.hosts[node].gpus.len();
-            idle.set_others(node, 0, std::iter::repeat_n((0, 0, true), count));
+            idle.set_others(node, Reliance::default(), 0, std::iter::repeat_n(GpuStanding::IDLE, count));
         }
         idle
     }
@@ -422,6 +453,7 @@ impl Columns {
         self.other.push(0);
         self.foreign.push(0);
         self.usable.push(true);
+        self.sound.push(true);
         for left in &mut self.left {
             left.free.push(0);
             left.ratio.push(0.0);

@@ -48,7 +48,8 @@ fn each_accounting_counts_what_it_says() {
     serving.add(node("b", &[(GpuKind::Rocm, 24)], false));
     serving.host(instance(GpuKind::Cuda, part(0, &[(0, 10)], 0), &[]));
     serving.host(instance(GpuKind::Rocm, part(1, &[(0, 12)], 0), &[part(0, &[(0, 20)], 0)]));
-    serving.set_others(0, 0, [(0, 5 * GIB, true)].into_iter());
+    let strangers = GpuStanding { foreign: 5 * GIB, ..GpuStanding::IDLE };
+    serving.set_others(0, Reliance::default(), 0, [strangers].into_iter());
     let free = |accounting| serving.columns().left(accounting).free[0] / GIB;
     assert_eq!(free(Accounting::MainParts), 69);
     assert_eq!(free(Accounting::AllParts), 49);
@@ -65,7 +66,7 @@ fn unified_memory_is_taken_from_ram() {
     serving.add(node("studio", &[(GpuKind::Mps, 200)], true));
     serving.host(instance(GpuKind::Mps, part(0, &[(0, 40)], 10), &[]));
     assert_eq!(serving.columns().left(Accounting::MainParts).free[0], 159 * GIB);
-    serving.set_others(0, 150 * GIB, [(0, 0, true)].into_iter());
+    serving.set_others(0, Reliance::default(), 150 * GIB, [GpuStanding::IDLE].into_iter());
     assert_eq!(serving.columns().left(Accounting::MainParts).free[0], 53 * GIB);
     // The ledger's RAM: 256 - 2 - 10 - 150 - 40.
     assert_eq!(serving.hosts()[0].ram_free, 54 * GIB);

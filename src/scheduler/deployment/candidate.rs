@@ -14,6 +14,8 @@ pub struct Share {
     pub indexes: SmallVec<[u32; 8]>,
     /// Bytes of each GPU that is there.
     pub claims: SmallVec<[(u32, u64); 8]>,
+    /// Bytes, beside what of the GPUs' memory is a part of it.
+    pub ram: u64,
 }
 
 impl Share {

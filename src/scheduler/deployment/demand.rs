@@ -106,7 +106,7 @@ fn candidate_of(placement: &Placement) -> Candidate {
     let main = placement.claims().iter().find(|claim| claim.tasks > 0).expect("a replica has its task on a node");
     let claims = main.gpus.iter().map(|gpu| (u32::from(gpu.index), gpu.memory.get()));
     let indexes = main.gpus.iter().map(|gpu| u32::from(gpu.index)).collect();
-    let main = Share { node: main.node.index(), indexes, claims: claims.collect() };
+    let main = Share { node: main.node.index(), indexes, claims: claims.collect(), ram: main.ram.get() };
     Candidate { main, ..Candidate::default() }
 }
 
@@ -193,7 +193,7 @@ fn node_claim(share: &Share, tasks: u32) -> NodeClaim {
         node: NodeId::new(share.node),
         tasks,
         cpu: MilliCpu::ZERO,
-        ram: Bytes::ZERO,
+        ram: Bytes::new(share.ram),
         gpus,
         blocks: SmallVec::new(),
     }

@@ -24,8 +24,10 @@ pub fn find_gpus(search: &Search) -> Found {
     for group in search.groups(Pass::Later) {
         for node in &group.nodes {
             let mut usable = usable(search, *node, group.kind);
-            // Of equals, the one with most left, then the first in order.
-            usable.sort_by_key(|(holds, at)| std::cmp::Reverse((*holds, search.left().free[*at])));
+            // Of equals, a sound one where that is looked at, the one with most left, then the first in order.
+            let asks = search.options.readiness.weight > 0;
+            let is_sound = |at: usize| !asks || search.columns().sound[at];
+            usable.sort_by_key(|(holds, at)| std::cmp::Reverse((*holds, is_sound(*at), search.left().free[*at])));
             let Some(count) = fewest_of(search, *node, &usable, fewest) else { continue };
             if count < fewest {
                 (fewest, _) = (count, found.clear());
@@ -68,7 +70,7 @@ fn is_in_ram(search: &Search, node: u32, gpus: &[Usable]) -> bool {
 }
 
 /// Rounded up: parts that are rounded down add up to less than the whole.
-fn even_part(need: f64, count: usize) -> u64 {
+pub(super) fn even_part(need: f64, count: usize) -> u64 {
     (need.max(0.0).ceil() as u64).div_ceil(count as u64)
 }
 
@@ -97,7 +99,7 @@ fn usable(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[Usable
 }
 
 /// What a GPU can hold, if it can hold anything.
-fn holds(search: &Search, at: usize) -> Option<u64> {
+pub(super) fn holds(search: &Search, at: usize) -> Option<u64> {
     let free = search.left().free[at];
     if search.plan.reserves() {
         let reservation = search.plan.reservation(search.columns().total[at]);
@@ -107,11 +109,11 @@ fn holds(search: &Search, at: usize) -> Option<u64> {
 }
 
 /// A node all of whose listed GPUs are usable.
-struct Whole {
-    node: u32,
-    gpus: SmallVec<[usize; 8]>,
+pub(super) struct Whole {
+    pub node: u32,
+    pub gpus: SmallVec<[usize; 8]>,
     /// The least that any of them can hold; where their memory is RAM, no more than an equal part of that.
-    holds: u64,
+    pub holds: u64,
 }
 
 pub fn find_nodes(search: &Search) -> Found {
@@ -132,7 +134,7 @@ pub fn find_nodes(search: &Search) -> Found {
     Found::Written(found)
 }
 
-fn wholes(search: &Search, group: &Group) -> Vec<Whole> {
+pub(super) fn wholes(search: &Search, group: &Group) -> Vec<Whole> {
     let backend = search.request.deployment.backend.name();
     let free = group.nodes.iter().filter(|node| !search.serving.is_part_of_distributed(**node as usize, backend));
     free.filter_map(|node| whole(search, *node, group.kind)).collect()
@@ -156,7 +158,7 @@ fn whole(search: &Search, node: u32, kind: Option<GpuKind>) -> Option<Whole> {
 }
 
 /// The nodes with equally many GPUs, most first, each list in the order of nodes.
-fn by_count(wholes: &[Whole]) -> Vec<Vec<&Whole>> {
+pub(super) fn by_count(wholes: &[Whole]) -> Vec<Vec<&Whole>> {
     let mut counts: Vec<usize> = wholes.iter().map(|whole| whole.gpus.len()).collect();
     counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
     counts.dedup();

@@ -13,6 +13,7 @@ mod filter;
 mod finding;
 mod hardware;
 mod largest_gpus;
+mod layers;
 mod node_prefix;
 mod options;
 mod picked_all;
@@ -20,6 +21,7 @@ mod picked_some;
 mod request;
 mod score;
 mod search;
+mod selectable;
 mod single_gpu;
 mod why;
 
@@ -32,15 +34,18 @@ pub use finding::{Need, NodeFound, findings};
 pub use options::{
     Absent, ArgumentReading, BinpackOptions, CountRule, Counted, DefaultSelector, DeploymentFilter, DeploymentOptions,
     Divided, DivisibleOptions, Divisor, EvaluationCheck, EvaluationOptions, Fault, FreeMemory, Generator,
-    KnownArchitecture, Left, NeedOptions, NodeCount, Pool, Rounding, Short, SingleNeed, SpreadOptions, SpreadRule,
-    TestedNumber, UnreadableNeed, Unreserved, UtilizationOptions, UtilizationRange,
+    KnownArchitecture, LayerOptions, LayerStage, Left, NeedOptions, NodeCount, Pool, ReadinessOptions, Rounding, Short,
+    ShortOfRam, SingleNeed, SpreadOptions, SpreadRule, TestedNumber, UnreadableNeed, Unreserved, UtilizationOptions,
+    UtilizationRange,
 };
 pub use request::{PickedGpu, Picks, Plan, Request, plan};
+pub use selectable::{Pickable, PickableNode, pickable};
 
 use std::cmp::Ordering;
 
 use crate::event::{Histogram, Reason};
 use crate::fleet::Serving;
+use crate::workload::Backend;
 use candidate::Found;
 use hardware::HardwareVerdicts;
 use request::Halt;
@@ -96,6 +101,9 @@ fn halts_without_nodes(options: &DeploymentOptions, reason: Reason) -> bool {
 
 /// The candidates of the first generator that finds any, best first. An error refuses the request as a whole.
 fn search_stages(search: &Search, keep: usize) -> Result<Vec<(Candidate, f64)>, Reason> {
+    if let Backend::LlamaBox(estimate) = &search.request.deployment.backend {
+        return scored(search, layers::find(search, estimate), keep);
+    }
     let mut pass = Pass::First;
     let is_picked = matches!(search.request.picks, Picks::Gpus(_));
     let takes_picks =
@@ -108,11 +116,19 @@ fn search_stages(search: &Search, keep: usize) -> Result<Vec<(Candidate, f64)>, 
         }
         let found = generate(search, generator, &mut pass)?;
         if !found.is_empty() {
-            let scores = score::scores(search, &found).map_err(|Raised(reason)| reason)?;
-            return Ok(ranked(search, found, &scores, keep));
+            return scored(search, found, keep);
         }
     }
     Ok(Vec::new())
+}
+
+fn scored(search: &Search, found: Found, keep: usize) -> Result<Vec<(Candidate, f64)>, Reason> {
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut scores = score::scores(search, &found).map_err(|Raised(reason)| reason)?;
+    score::subtract_doubts(search, &found, &mut scores);
+    Ok(ranked(search, found, &scores, keep))
 }
 
 fn generate(search: &Search, generator: &Generator, pass: &mut Pass) -> Result<Found, Reason> {

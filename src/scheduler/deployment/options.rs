@@ -23,8 +23,10 @@ pub struct DeploymentOptions {
     pub pool: Pool,
     /// The first that finds a candidate ends the search.
     pub generators: Vec<Generator>,
+    pub layers: LayerOptions,
     pub spread: SpreadOptions,
     pub binpack: BinpackOptions,
+    pub readiness: ReadinessOptions,
     pub evaluation: EvaluationOptions,
 }
 
@@ -277,6 +279,36 @@ pub enum Unreserved {
     Total,
 }
 
+/// How candidates are found for a GGUF model, whose layers may stay in RAM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayerOptions {
+    /// The first that finds a candidate ends the search.
+    pub stages: Vec<LayerStage>,
+    pub short_of_ram: ShortOfRam,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerStage {
+    /// All layers on one GPU, those with most free first.
+    WholeOnGpu,
+    /// All layers on the fewest GPUs of one node.
+    WholeOnGpus,
+    /// As many layers as find room on GPUs of one node, and the rest in RAM.
+    PartOnGpus,
+    InRam,
+}
+
+/// A GPU that could hold all layers, on a node whose RAM cannot hold the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShortOfRam {
+    PassedOver,
+    /// No GPU after it is looked at (GPUStack 0.6.0 to 2.3.0, `find_single_worker_single_gpu_full_offloading_candidates`).
+    EndsTheStage,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpreadOptions {
@@ -318,6 +350,16 @@ pub enum Absent {
     Raises,
 }
 
+/// What the score of a candidate loses where its nodes or GPUs cannot be relied on: of all that it lies on the least part,
+/// which is a half for an overdue heartbeat, of that a half for one time that the node ceased to be ready of late, a third
+/// for two and so on, and of that the part of its own GPUs on the node that are not degraded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadinessOptions {
+    /// What it loses if that part is nothing; the best placement scores 100. Zero: nobody looks.
+    pub weight: u32,
+}
+
 /// What an evaluation before deployment does that a deployment does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -345,7 +387,7 @@ pub enum EvaluationCheck {
     PickedVendor,
     /// A picked node runs Linux.
     PickedLinux,
-    /// The second and further picked nodes lead no distributed instance of another model.
+    /// From the first pick on a second node on, no picked node leads a distributed instance of another model.
     PickedLeadsNone,
     /// The architecture is known.
     Architecture,

@@ -73,7 +73,7 @@ fn share_of(search: &Search, node: u32, picked: SmallVec<[u32; 8]>, claim: impl 
     let columns = search.columns();
     let there = search.host(node).gpus.clone().filter(|at| picked.contains(&columns.index[*at]));
     let claims = there.map(|at| (columns.index[at], claim(at))).collect();
-    Share { node: node as usize, indexes: picked, claims }
+    Share { node: node as usize, indexes: picked, claims, ram: 0 }
 }
 
 /// The GPUs of a share that are there, by their place in the columns.

@@ -123,7 +123,7 @@ fn share(search: &Search, kind: GpuKind, node: &PickedNode, indexes: SmallVec<[u
     let there = all.filter(|at| columns.kind[*at] == kind && indexes.contains(&columns.index[*at]));
     let claim = |at: usize| if plan.reserves() { plan.reservation(columns.total[at]) } else { part };
     let claims = there.map(|at| (columns.index[at], claim(at))).collect();
-    Share { node: node.node as usize, indexes, claims }
+    Share { node: node.node as usize, indexes, claims, ram: 0 }
 }
 
 fn on_several_nodes(search: &Search, kind: GpuKind, nodes: &[PickedNode]) -> Option<Candidate> {

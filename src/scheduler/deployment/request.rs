@@ -89,6 +89,8 @@ pub struct Plan {
     /// GPUs of one replica, if they are asked for. Below 1 only where the arguments are read so.
     pub count: Option<i64>,
     pub tensor_parallel: Option<i64>,
+    /// Layers of a GGUF model that are to be on GPUs, where that is stated.
+    pub gpu_layers: Option<u32>,
     /// The numbers that must be multiples of a number of GPUs, as far as they are known.
     divided: SmallVec<[i64; 3]>,
     /// All that must be a multiple of it is not known.
@@ -132,27 +134,28 @@ struct Sizes {
 pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt> {
     let deployment = request.deployment;
     let arguments = Arguments::read(options.arguments, &deployment.arguments).map_err(|_| Halt(Reason::BadArgument))?;
+    let is_layered = matches!(deployment.backend, Backend::LlamaBox(_));
     let sizes = match options.arguments {
+        // It knows no parallel sizes.
+        _ if is_layered => Sizes::default(),
         ArgumentReading::AnyElement => loose_sizes(&arguments)?,
         ArgumentReading::Keyed => keyed_sizes(&arguments)?,
     };
     let count = count(options, request, sizes.world)?;
-    let divided = divided(options, request, &arguments);
+    let divided = if is_layered { SmallVec::new() } else { divided(options, request, &arguments) };
+    let layers = arguments.value(&["ngl", "gpu-layers", "n-gpu-layers"]).and_then(to_integer);
     let mut plan = Plan {
         need: 0.0,
         utilization: 0.0,
         count,
         tensor_parallel: sizes.tensor,
+        gpu_layers: layers.and_then(|layers| u32::try_from(layers).ok()),
         heads_known: deployment.model.heads.is_some_and(|heads| heads > 0),
         divided,
     };
     test_number(options, request, &plan)?;
     match &deployment.backend {
-        Backend::LlamaBox(estimate) => {
-            plan.need = whole_offload(estimate) as f64;
-            // More GPUs would each need the fixed memory again: only picks by hand take several.
-            plan.count = plan.count.or(Some(1));
-        }
+        Backend::LlamaBox(estimate) => plan.need = whole_offload(estimate) as f64,
         Backend::Vllm | Backend::Sglang => {
             plan.utilization = utilization(options, request, &arguments)?;
             plan.need = need(options, request)?;
@@ -162,7 +165,7 @@ pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt
 }
 
 /// GPU memory in bytes with every layer on the GPU.
-fn whole_offload(estimate: &GgufEstimate) -> u64 {
+pub fn whole_offload(estimate: &GgufEstimate) -> u64 {
     let layers = estimate.layer_memory.get().saturating_mul(u64::from(estimate.layers));
     estimate.fixed_memory.get().saturating_add(layers)
 }

@@ -6,6 +6,7 @@ use super::search::{Raised, Search};
 use super::single_gpu;
 use crate::event::Reason;
 use crate::fleet::{Accounting, Left};
+use crate::scheduler::scorer::reliability;
 use crate::workload::Strategy;
 
 /// The best score there is.
@@ -20,6 +21,36 @@ pub fn scores(search: &Search, found: &Found) -> Result<Vec<f64>, Raised> {
     match search.request.deployment.strategy {
         Strategy::Binpack => binpack(search, found),
         Strategy::Spread => Ok(spread(search, found)),
+    }
+}
+
+/// What each candidate loses for nodes and GPUs that cannot be relied on, see [`super::ReadinessOptions`].
+pub fn subtract_doubts(search: &Search, found: &Found, scores: &mut [f64]) {
+    let weight = search.options.readiness.weight;
+    if weight == 0 || !search.serving.is_any_doubtful() {
+        return;
+    }
+    let loss = |readiness: f64| f64::from(weight) * (1.0 - readiness);
+    let sound = &search.columns().sound;
+    let of_node = |node: u32| reliability(search.host(node).reliance);
+    match found {
+        Found::Singles(singles) => {
+            for ((node, at), score) in singles.iter().zip(scores) {
+                *score -= loss(if sound[*at as usize] { of_node(*node) } else { 0.0 });
+            }
+        }
+        Found::Written(written) => {
+            let of_share = |share: &Share| {
+                let node = share.node as u32;
+                let gpus = share.claims.iter().filter_map(|(index, _)| search.find(node, *index, None));
+                let (all, ready) = gpus.fold((0u32, 0u32), |(all, ready), at| (all + 1, ready + u32::from(sound[at])));
+                let part = if all == 0 { 1.0 } else { f64::from(ready) / f64::from(all) };
+                of_node(node) * part
+            };
+            for (candidate, score) in written.iter().zip(scores) {
+                *score -= loss(candidate.shares().map(of_share).fold(1.0, f64::min));
+            }
+        }
     }
 }
 
@@ -57,11 +88,15 @@ fn packed(search: &Search, left: &Left, candidate: &Candidate) -> Result<f64, Ra
     Ok((main * MAIN_WEIGHT + sum * count as f64) / (MAIN_WEIGHT + count as f64))
 }
 
-/// The fullest of a share's GPUs.
+/// The fullest of a share's GPUs, and a third of how full RAM becomes; without GPUs, RAM alone.
 fn fullest(search: &Search, left: &Left, share: &Share, known: Option<&[usize]>) -> Result<f64, Raised> {
-    // A part without GPUs is scored by its RAM, of which it states none.
-    if share.indexes.is_empty() {
-        return Err(Raised(Reason::UpstreamTypeError));
+    let ram_free = search.host(share.node as u32).ram_free;
+    let ram = if share.ram == 0 || ram_free == 0 { 0.0 } else { share.ram as f64 / ram_free as f64 * MOST };
+    match (share.indexes.is_empty(), share.ram) {
+        (false, _) => {}
+        // A part of a vLLM model states no RAM.
+        (true, 0) => return Err(Raised(Reason::UpstreamTypeError)),
+        (true, _) => return Ok(ram),
     }
     let mut most = 0.0f64;
     for index in &share.indexes {
@@ -70,7 +105,7 @@ fn fullest(search: &Search, left: &Left, share: &Share, known: Option<&[usize]>)
         let score = fullness(search, share.claim(*index), at.map(|at| left.free[at]))?;
         most = most.max(score);
     }
-    Ok(most)
+    Ok(if share.ram == 0 { most } else { most + ram / 3.0 })
 }
 
 /// The part of what is free that is claimed; RAM, of which nothing is claimed, has a weight of its own.

@@ -8,6 +8,7 @@ use super::search::Search;
 use super::single_gpu;
 use crate::event::{Histogram, Reason};
 use crate::fleet::{Accounting, Serving};
+use crate::workload::{Backend, GgufEstimate};
 
 /// Reasons by number of nodes; a request over no node at all has none that fits.
 pub fn reasons(
@@ -60,6 +61,9 @@ fn lacking(search: &Search, node: u32) -> Reason {
             return Reason::PickedGpuMissing;
         }
     }
+    if let Backend::LlamaBox(estimate) = &search.request.deployment.backend {
+        return lacking_for_layers(search, node, estimate);
+    }
     let count = plan.count.unwrap_or(1).max(1) as usize;
     if host.gpus.is_empty() {
         return Reason::TooFewGpus;
@@ -82,6 +86,19 @@ fn lacking(search: &Search, node: u32) -> Reason {
         return Reason::BelowUtilization;
     }
     spread_out(search, node, Reason::InsufficientGpuMemory)
+}
+
+/// Where the layers would find room on GPUs, RAM is what lacks.
+fn lacking_for_layers(search: &Search, node: u32, estimate: &GgufEstimate) -> Reason {
+    let host = search.host(node);
+    let wanted = search.plan.gpu_layers.unwrap_or(estimate.layers).min(estimate.layers);
+    let left = search.columns().left(Accounting::Ledger);
+    let layer = estimate.layer_memory.get().max(1);
+    let rooms = host.gpus.clone().map(|at| left.free[at].saturating_sub(estimate.fixed_memory.get()) / layer);
+    match rooms.fold(0u64, u64::saturating_add) >= u64::from(wanted) || host.gpus.is_empty() {
+        true => Reason::InsufficientRam,
+        false => Reason::InsufficientGpuMemory,
+    }
 }
 
 /// A node that could hold a part: why it does not, or the reason it cannot hold all.

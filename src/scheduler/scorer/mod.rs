@@ -7,7 +7,7 @@ mod openb;
 use super::fragment;
 use super::options::{SchedulerOptions, ScorerName};
 use super::row::Row;
-use crate::fleet::{GpuState, Largest, NodeStatus};
+use crate::fleet::{GpuState, Largest, NodeStatus, Reliance};
 use crate::units::{Bytes, Score};
 use crate::workload::{Demand, GpuTake};
 
@@ -36,14 +36,19 @@ pub fn score(options: &SchedulerOptions, scorer: ScorerName, largest: &Largest, 
     })
 }
 
-/// A half where a heartbeat is overdue; of that a half for one time that it ceased to be ready of late, a third for two,
-/// and so on; of that the part of its GPUs that are neither degraded nor worse.
+/// How far a node can be relied on, and of that the part of its GPUs that are neither degraded nor worse.
 pub fn readiness(status: &NodeStatus) -> f64 {
-    let on_time = if status.reliance.overdue { 0.5 } else { 1.0 };
-    let steady = 1.0 / (1.0 + f64::from(status.reliance.flaps));
     let sound = status.gpus.iter().filter(|gpu| gpu.state == GpuState::Ready).count() as u64;
     let sound = if status.gpus.is_empty() { 1.0 } else { fraction(sound, status.gpus.len() as u64) };
-    on_time * steady * sound
+    reliability(status.reliance) * sound
+}
+
+/// A half where a heartbeat is overdue; of that a half for one time that it ceased to be ready of late, a third for two,
+/// and so on.
+pub fn reliability(reliance: Reliance) -> f64 {
+    let on_time = if reliance.overdue { 0.5 } else { 1.0 };
+    let steady = 1.0 / (1.0 + f64::from(reliance.flaps));
+    on_time * steady
 }
 
 fn mean(parts: &[f64]) -> f64 {

@@ -1,0 +1,182 @@
+//! What could be picked by hand for a model: a GPU or a node that could hold a replica, alone or with others.
+//!
+//! A pick is placed where each of its GPUs holds an equal part of what is needed ([`super::even`]). So a GPU could be
+//! picked if for some number of GPUs it holds its part and enough others hold theirs, on its node or, where a replica
+//! may lie on several nodes, anywhere.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use super::demand::{picks_of, request};
+use super::evaluate::with_selector;
+use super::even::{self, Whole};
+use super::options::TestedNumber;
+use super::search::{Group, Pass, Search};
+use super::{Asking, DeploymentOptions, filter, hardware, layers, plan, why};
+use crate::event::Reason;
+use crate::fleet::{Fleet, Serving};
+use crate::workload::{Backend, Demand, Deployment};
+
+/// Whether something can be picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pickable {
+    Alone,
+    /// Not without other GPUs or nodes.
+    WithOthers,
+    Not(Reason),
+}
+
+/// A node's answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PickableNode {
+    /// Whether it could hold a part beside others: [`Pickable::WithOthers`] or a reason. Whether it could hold a replica
+    /// alone is what a decision about it says.
+    pub node: Pickable,
+    pub gpus: Vec<Pickable>,
+}
+
+/// Of every node in order of ids, for a demand without a pick, as `serving` stands.
+pub fn pickable(
+    options: &DeploymentOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+    serving: &Serving,
+) -> Vec<PickableNode> {
+    let picks = picks_of(demand, fleet);
+    let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
+    let request = request(&deployment, picks, Asking::NOBODY);
+    let hardware = hardware(options, &request, serving);
+    let passing = filter::passing(options, &request, serving, &hardware);
+    let planned = plan(options, &request).map_err(|halt| halt.0);
+    let search = planned.as_ref().ok().map(|plan| Search {
+        options,
+        request: &request,
+        serving,
+        plan,
+        nodes: &passing,
+        hardware: &hardware,
+    });
+    let reasons = why::each(options, &request, serving, &hardware, search.as_ref());
+    let refused = |reason: Option<Reason>| reason.or(planned.as_ref().err().copied()).unwrap_or(Reason::TooFewNodes);
+    let mut nodes: Vec<PickableNode> = (serving.hosts().iter().enumerate().zip(reasons))
+        .map(|((node, host), reason)| {
+            let reason = refused(reason);
+            let of_gpu = |at: usize| hardware.of_gpu(serving, node as u32, at).unwrap_or(reason);
+            let gpus = host.gpus.clone().map(|at| Pickable::Not(of_gpu(at))).collect();
+            PickableNode { node: Pickable::Not(reason), gpus }
+        })
+        .collect();
+    let Some(search) = &search else { return nodes };
+    for group in search.groups(Pass::Later) {
+        match &deployment.backend {
+            Backend::LlamaBox(estimate) => {
+                for (node, at) in held(search, &group).map(|known| (known.node, known.at)) {
+                    if let Some(alone) = layers::could_hold(search, estimate, node, at) {
+                        answer(&mut nodes, search, (node, at), alone);
+                    }
+                }
+            }
+            Backend::Vllm | Backend::Sglang => mark_even(search, &group, &mut nodes),
+        }
+        mark_whole_nodes(search, &group, &mut nodes);
+    }
+    nodes
+}
+
+/// A GPU and how many bytes it can hold.
+#[derive(Clone, Copy)]
+struct Held {
+    node: u32,
+    at: usize,
+    holds: u64,
+}
+
+fn held<'s>(search: &'s Search, group: &'s Group) -> impl Iterator<Item = Held> + 's {
+    group.nodes.iter().flat_map(move |node| {
+        let gpus = search.listed(*node, group.kind);
+        gpus.filter_map(move |at| Some(Held { node: *node, at, holds: even::holds(search, at)? }))
+    })
+}
+
+fn answer(nodes: &mut [PickableNode], search: &Search, (node, at): (u32, usize), alone: bool) {
+    let offset = at - search.host(node).gpus.start;
+    nodes[node as usize].gpus[offset] = if alone { Pickable::Alone } else { Pickable::WithOthers };
+}
+
+/// Whether so many GPUs can be picked for one replica.
+fn is_allowed(search: &Search, count: usize) -> bool {
+    let plan = search.plan;
+    let is_asked = plan.count.is_none_or(|asked| i64::try_from(count) == Ok(asked));
+    let is_tested = match search.options.divisible.tested {
+        TestedNumber::Count => true,
+        TestedNumber::TensorParallel => false,
+        TestedNumber::TensorParallelOrPicked => plan.tensor_parallel.is_none(),
+    };
+    is_asked && (!is_tested || plan.divides(count as i64))
+}
+
+fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
+    let all: Vec<Held> = held(search, group).collect();
+    let backend = search.request.deployment.backend.name();
+    let is_free = |node: u32| !search.serving.is_part_of_distributed(node as usize, backend);
+    // What each of so many must hold, where so many can be picked.
+    let part = |count: usize| is_allowed(search, count).then(|| even::even_part(search.plan.need, count));
+    let mut anywhere: Vec<u64> = match search.request.deployment.distributable {
+        true => all.iter().filter(|gpu| is_free(gpu.node)).map(|gpu| gpu.holds).collect(),
+        false => Vec::new(),
+    };
+    anywhere.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
+    // The least that a GPU must hold to be one of several: of these the others are those that hold most.
+    let least_among = |most: &[u64]| {
+        let parts = (2..=most.len()).filter_map(|count| Some((count, part(count)?)));
+        parts.filter(|(count, part)| most[count - 2] >= *part).collect::<Vec<_>>()
+    };
+    let everywhere = least_among(&anywhere);
+    for of_node in all.chunk_by(|one, other| one.node == other.node) {
+        let node = of_node[0].node;
+        let mut here: SmallVec<[u64; 8]> = of_node.iter().map(|gpu| gpu.holds).collect();
+        here.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
+        let beside = least_among(&here);
+        let is_one_of = |holds: u64, most: &[u64], parts: &[(usize, u64)]| {
+            // Where it is itself one of those that hold most, the next one takes its place among the others.
+            parts.iter().any(|(count, part)| {
+                let other = if holds >= most[count - 2] { most[count - 1] } else { most[count - 2] };
+                holds >= *part && other >= *part
+            })
+        };
+        for gpu in of_node {
+            let alone = part(1).is_some_and(|part| gpu.holds >= part);
+            let with_others =
+                is_one_of(gpu.holds, &here, &beside) || (is_free(node) && is_one_of(gpu.holds, &anywhere, &everywhere));
+            if alone || with_others {
+                answer(nodes, search, (node, gpu.at), alone);
+            }
+        }
+    }
+}
+
+/// Nodes all of whose GPUs could hold a part beside as many on other nodes.
+fn mark_whole_nodes(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
+    if !search.request.deployment.distributable || matches!(search.request.deployment.backend, Backend::LlamaBox(_)) {
+        return;
+    }
+    let wholes = even::wholes(search, group);
+    for equal in even::by_count(&wholes) {
+        let each = equal[0].gpus.len();
+        let mut most: Vec<u64> = equal.iter().map(|whole| whole.holds).collect();
+        most.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
+        let is_one_of = |whole: &&&Whole| {
+            (2..=equal.len()).any(|count| {
+                let gpus = count * each;
+                let is_asked = search.plan.count.is_none_or(|asked| i64::try_from(gpus) == Ok(asked));
+                let part = even::even_part(search.plan.need, gpus);
+                is_asked && search.plan.divides(each as i64) && most[count - 1] >= part && whole.holds >= part
+            })
+        };
+        for whole in equal.iter().filter(is_one_of) {
+            nodes[whole.node as usize].node = Pickable::WithOthers;
+        }
+    }
+}
