@@ -20,6 +20,7 @@ mod output;
 mod plot;
 mod policy;
 mod profile;
+mod profile_text;
 mod rehearse;
 mod replay;
 mod run;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json};
+use super::profile_text::profile_text;
 use crate::control::Profile;
 use crate::report::table;
 use crate::scenario::{compare_profiles, load_profile, profile_names};
@@ -16,7 +17,7 @@ use crate::scenario::{compare_profiles, load_profile, profile_names};
 pub enum ProfileCommand {
     /// Every profile, with a sentence about it
     List,
-    /// One profile, its bases folded in
+    /// One profile, its bases folded in, stage by stage
     Show {
         /// Its name, as `list` gives it, or the path of a file
         name: String,
@@ -48,8 +49,13 @@ pub fn profile(command: &ProfileCommand, format: Format) -> Done {
             }
         }
         ProfileCommand::Show { name } => {
-            // One form for both: a profile is data, and JSON is YAML.
-            say_json(&*find(name)?)?;
+            let profile = find(name)?;
+            match format {
+                Format::Json => say_json(&*profile)?,
+                Format::Human => {
+                    say(&profile_text(&serde_json::to_value(&*profile).expect("a profile has a JSON form")))?;
+                }
+            }
         }
         ProfileCommand::Diff { left, right } => return diff(&*find(left)?, &*find(right)?, format),
     }

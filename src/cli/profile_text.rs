@@ -1,0 +1,159 @@
+//! A profile as a person reads it: its file, with its bases folded in, and a sentence behind each stage.
+
+use serde_json::{Map, Value};
+
+/// Beyond this a list or a map is written over several lines.
+const WIDTH: usize = 100;
+/// Under these keys stand stages, in the order in which they are run.
+const STAGED: [&str; 6] = ["filters", "scorers", "generators", "stages", "order", "plan_order"];
+
+/// What a stage does, where that is not plain from its name.
+const STAGES: [(&str, &str); 41] = [
+    ("picked", "nodes on which something was picked by hand, if anything was"),
+    ("labels", "nodes with the labels that are asked for"),
+    ("ready", "nodes that are ready"),
+    ("ready_unless_picked_on_several", "nodes that are ready, or any where GPUs of several were picked"),
+    ("compatible", "nodes and GPUs of the right kind; of a model by `dryrack catalog compatibility`"),
+    ("runner", "nodes with a kind of GPU for which there is an image of the backend"),
+    ("resources", "nodes with enough free"),
+    ("picked_all", "all GPUs that were picked, whether they fit or not"),
+    ("picked_some", "of the picked GPUs as many as a replica takes, whether they fit or not"),
+    ("single_gpu", "one GPU"),
+    ("largest_gpus", "GPUs of one node, most free first, until they are enough"),
+    ("node_prefix", "all GPUs of node after node, until they are enough"),
+    ("even_gpus", "the fewest GPUs of one node that each hold an equal part"),
+    ("even_nodes", "all GPUs of the fewest nodes that each hold an equal part"),
+    ("whole_on_gpu", "all layers on one GPU"),
+    ("whole_on_gpus", "all layers on the fewest GPUs of one node"),
+    ("part_on_gpus", "as many layers as find room on GPUs of one node, the rest in RAM"),
+    ("in_ram", "all layers in RAM"),
+    ("best_fit", "least left over of what is asked for"),
+    ("pack", "resources that are taken most"),
+    ("spread", "resources that are taken least"),
+    ("fgd", "least growth of fragmentation"),
+    ("best_fit_openb", "least left over of CPU and GPUs"),
+    ("gpu_packing", "GPUs in use, then nodes in use"),
+    ("gpu_clustering", "nodes with tasks of as many GPUs"),
+    ("dot_product", "least product of what is free and what is asked for"),
+    ("readiness", "nodes that can be relied on: heartbeats on time, no loss of late, sound GPUs"),
+    ("priority", "higher priority first"),
+    ("submitted", "earlier submission first"),
+    ("estimate", "shorter by its estimate first"),
+    ("tasks", "fewer tasks first"),
+    ("f1", "F1 of Carastan-Santos and de Camargo"),
+    ("wfp3", "WFP3 of Tang and others"),
+    ("unicef", "UNICEF of Tang and others"),
+    ("wfp3_rlscheduler", "what RLScheduler calls WFP3"),
+    ("unicef_rlscheduler", "what RLScheduler calls UNICEF"),
+    ("price", "cheaper first"),
+    ("unsplit_first", "whole hosts before slices"),
+    ("split_first", "slices before whole hosts"),
+    ("in_use_first", "hosts in use first"),
+    ("smallest_slice", "smaller slices first"),
+];
+
+/// In the form of a profile file, which may be saved and named as one.
+pub fn profile_text(profile: &Value) -> String {
+    let mut text = String::new();
+    if let Value::Object(map) = profile {
+        write_map(&mut text, map, 0);
+    }
+    text
+}
+
+fn sentence(stage: &str) -> Option<&'static str> {
+    STAGES.iter().find(|(name, _)| *name == stage).map(|(_, said)| *said)
+}
+
+fn write_map(text: &mut String, map: &Map<String, Value>, depth: usize) {
+    let indent = "  ".repeat(depth);
+    for (key, value) in map {
+        match value {
+            Value::Array(stages) if STAGED.contains(&&**key) && !stages.is_empty() => {
+                text.push_str(&format!("{indent}{key}:\n"));
+                stages.iter().for_each(|stage| write_stage(text, stage, depth + 1));
+            }
+            Value::Object(inner) if !inner.is_empty() && (depth == 0 || !fits(depth, key, value)) => {
+                text.push_str(&format!("{indent}{key}:\n"));
+                write_map(text, inner, depth + 1);
+            }
+            Value::Array(items) if !fits(depth, key, value) => {
+                text.push_str(&format!("{indent}{key}:\n"));
+                items.iter().for_each(|item| text.push_str(&format!("{indent}  - {item}\n", item = flow(item))));
+            }
+            _ => text.push_str(&format!("{indent}{key}: {}\n", flow(value))),
+        }
+    }
+}
+
+fn fits(depth: usize, key: &str, value: &Value) -> bool {
+    2 * depth + key.len() + 2 + flow(value).len() <= WIDTH
+}
+
+fn write_stage(text: &mut String, stage: &Value, depth: usize) {
+    let name = match stage {
+        Value::Object(map) => map.get("stage").or_else(|| map.get("name")).and_then(Value::as_str),
+        other => other.as_str(),
+    };
+    let line = format!("{}- {}", "  ".repeat(depth), flow(stage));
+    match name.and_then(sentence) {
+        None => text.push_str(&format!("{line}\n")),
+        Some(said) => text.push_str(&format!("{line:<44}  # {said}\n")),
+    }
+}
+
+/// On one line; JSON is YAML, and quotes and commas are left out where YAML does not need them.
+fn flow(value: &Value) -> String {
+    match value {
+        Value::String(text) if is_plain(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
+        Value::Object(map) => {
+            let parts: Vec<String> = map.iter().map(|(key, value)| format!("{key}: {}", flow(value))).collect();
+            format!("{{{}}}", parts.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A word that YAML reads as itself, and as text.
+fn is_plain(text: &str) -> bool {
+    let begins = text.starts_with(|first: char| first.is_ascii_alphabetic());
+    let holds = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter));
+    let is_word = !["null", "true", "false", "yes", "no", "on", "off", "y", "n"].contains(&&*text.to_lowercase());
+    begins && holds && is_word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{load_profile, profile_names};
+    use std::path::Path;
+
+    fn stages(value: &Value, found: &mut Vec<String>) {
+        let Value::Object(map) = value else { return };
+        for (key, value) in map {
+            if let (true, Value::Array(items)) = (STAGED.contains(&&**key), value) {
+                let name = |item: &Value| item.as_str().or_else(|| item.get("stage")?.as_str()).map(str::to_string);
+                found.extend(items.iter().filter_map(name));
+            }
+            stages(value, found);
+        }
+    }
+
+    #[test]
+    fn every_stage_of_every_profile_has_its_sentence_and_the_text_reads_back() {
+        for name in profile_names() {
+            let profile = load_profile(name, Path::new("")).expect("it comes with dryrack");
+            let value = serde_json::to_value(&*profile).expect("a profile has a JSON form");
+            let mut found = Vec::new();
+            stages(&value, &mut found);
+            assert!(!found.is_empty(), "{name}");
+            found.iter().for_each(|stage| assert!(sentence(stage).is_some(), "{stage} of {name}"));
+            let dir = tempfile::tempdir().expect("a folder");
+            let path = dir.path().join("copy.profile.yaml");
+            std::fs::write(&path, profile_text(&value)).expect("it can be written");
+            let again = load_profile(&path.display().to_string(), Path::new(""));
+            assert_eq!(again.unwrap_or_else(|faults| panic!("{name}: {faults}")), profile);
+        }
+    }
+}
