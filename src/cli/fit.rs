@@ -253,7 +253,8 @@ impl Case<'_> {
             Change::NoPick => "pick nothing by hand".to_string(),
             Change::NoParallelism => "leave the number of GPUs to the scheduler".to_string(),
             Change::Utilization { part, instead_of } => {
-                format!("reserve {part}% of each GPU, not {instead_of}%: --gpu-memory-utilization=0.{part:02}")
+                let name = self.deployment().backend.utilization();
+                format!("reserve {part}% of each GPU, not {instead_of}%: --{name}=0.{part:02}")
             }
             Change::Ready(node) => {
                 format!("bring {} back, which is {}", name(*node), standing(self.found.fleet.node(*node).status.state))

@@ -299,10 +299,12 @@ fn said_otherwise(demand: &Demand, deployment: &Deployment) -> Vec<Change> {
     changes
 }
 
-/// Names of arguments by which a backend is told on how many GPUs to lie (vLLM 0.33.0, `vllm serve --help`).
+/// Names of arguments by which a backend is told on how many GPUs to lie (vLLM 0.33.0, `vllm serve
+/// --help`; SGLang 0.5.9, `server_args.py`).
 fn is_parallelism(argument: &str) -> bool {
     let name = argument.split(['=', ' ']).next().unwrap_or("").trim_start_matches('-');
-    ["tensor-parallel-size", "tp", "pipeline-parallel-size", "pp", "data-parallel-size", "dp"].contains(&name)
+    let words = ["tensor-parallel-size", "tp", "pipeline-parallel-size", "pp", "data-parallel-size", "dp"];
+    words.contains(&name) || ["tp-size", "pp-size", "dp-size"].contains(&name)
 }
 
 fn changed(demand: &Demand, deployment: &Deployment, change: &Change) -> Demand {
@@ -317,7 +319,7 @@ fn changed(demand: &Demand, deployment: &Deployment, change: &Change) -> Demand 
         }
         Change::NoParallelism => deployment.arguments.retain(|argument| !is_parallelism(argument)),
         Change::Utilization { part, .. } => {
-            let name = "gpu-memory-utilization";
+            let name = deployment.backend.utilization();
             deployment.arguments.retain(|argument| !argument.trim_start_matches('-').starts_with(name));
             deployment.arguments.push(format!("--{name}=0.{part:02}").into());
         }

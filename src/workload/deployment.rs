@@ -79,6 +79,14 @@ impl Backend {
         }
     }
 
+    /// Its argument that says which part of a GPU's memory it reserves, without the dashes.
+    pub fn utilization(&self) -> &'static str {
+        match self {
+            Backend::Vllm | Backend::LlamaBox(_) => "gpu-memory-utilization",
+            Backend::Sglang => "mem-fraction-static",
+        }
+    }
+
     pub fn name(&self) -> &'static str {
         match self {
             Backend::Vllm => "vllm",

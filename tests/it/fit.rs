@@ -128,6 +128,18 @@ pub fn to_reserve_more_can_be_the_change_that_helps() {
     assert!(text.contains("reserve 50% of each GPU, not 30%: --gpu-memory-utilization=0.50"), "{text}");
 }
 
+/// By its own names: 65,524,246,528 bytes of weights on two GPUs of 80 GiB, and 85 % of one are not enough.
+pub fn sglang_is_asked_in_its_own_words() {
+    let asked = ["--model", "qwen3-32b", "--backend", "sglang"];
+    let found = fit(0, &[&asked[..], &["--parameter=--mem-fraction-static=0.85"]].concat());
+    assert_eq!(found["placements"][0][0]["gpus"][1]["takes_bytes"], 73_014_444_032_u64);
+    let found = fit(0, &[&asked[..], &["--parameter=--mem-fraction-static=0.95"]].concat());
+    assert_eq!(found["placements"][0][0]["gpus"].as_array().unwrap().len(), 1);
+    fit(1, &[&asked[..], &["--parameter=--tp-size=1"]].concat());
+    let text = told(1, &[&asked[..], &["--parameter=--tp-size=1", "--format", "human"]].concat());
+    assert!(text.contains("--mem-fraction-static=0.95"), "{text}");
+}
+
 pub fn a_file_without_a_profile_is_asked_under_gpustack() {
     let dir = empty();
     std::fs::write(dir.path().join("lab.yaml"), LAB.replace("profile: gpustack\n", "")).unwrap();

@@ -139,6 +139,7 @@ pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt
         // It knows no parallel sizes.
         _ if is_layered => Sizes::default(),
         ArgumentReading::AnyElement => loose_sizes(&arguments)?,
+        ArgumentReading::Keyed if deployment.backend == Backend::Sglang => sglang_sizes(&arguments)?,
         ArgumentReading::Keyed => keyed_sizes(&arguments)?,
     };
     let count = count(options, request, sizes.world)?;
@@ -185,11 +186,32 @@ fn loose_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     Ok(Sizes { tensor, world })
 }
 
-fn keyed_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
-    let size = |names: &[&str]| match arguments.value(names).and_then(to_integer) {
+/// What is no integer is as if absent.
+fn keyed_size(arguments: &Arguments, names: &[&str]) -> Result<Option<i64>, Halt> {
+    match arguments.value(names).and_then(to_integer) {
         Some(size) if size <= 0 => Err(Halt(Reason::BadArgument)),
         size => Ok(size),
-    };
+    }
+}
+
+/// SGLang's names (GPUStack 2.3.0, `sglang_resource_fit_selector.py`).
+fn sglang_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
+    let tensor = keyed_size(arguments, &["tp-size", "tensor-parallel-size", "tp"])?;
+    let pipeline = keyed_size(arguments, &["pp-size", "pipeline-parallel-size"])?;
+    let data = keyed_size(arguments, &["dp-size", "data-parallel-size", "dp"])?;
+    // Then data is parallel on the GPUs of the tensor-parallel group.
+    let data = data.filter(|_| !arguments.flag("enable-dp-attention"));
+    Ok(Sizes { tensor, world: product(&[tensor, pipeline, data]) })
+}
+
+/// Of the sizes that are stated, if any is.
+fn product(sizes: &[Option<i64>]) -> Option<i64> {
+    let stated: SmallVec<[i64; 4]> = sizes.iter().copied().flatten().collect();
+    (!stated.is_empty()).then(|| stated.iter().fold(1i64, |product, size| product.saturating_mul(*size)))
+}
+
+fn keyed_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
+    let size = |names: &[&str]| keyed_size(arguments, names);
     let tensor = size(&["tensor-parallel-size", "tp"])?;
     let pipeline = size(&["pipeline-parallel-size", "pp"])?;
     let context = size(&["prefill-context-parallel-size", "pcp"])?;
@@ -202,9 +224,7 @@ fn keyed_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
         }
         data = local;
     }
-    let stated: SmallVec<[i64; 4]> = [tensor, pipeline, context, data].into_iter().flatten().collect();
-    let world = stated.iter().fold(1i64, |product, size| product.saturating_mul(*size));
-    Ok(Sizes { tensor, world: (!stated.is_empty()).then_some(world) })
+    Ok(Sizes { tensor, world: product(&[tensor, pipeline, context, data]) })
 }
 
 /// GPUs of one replica: what is picked, and what the arguments say.
@@ -260,7 +280,7 @@ fn test_number(options: &DeploymentOptions, request: &Request, plan: &Plan) -> R
 fn utilization(options: &DeploymentOptions, request: &Request, arguments: &Arguments) -> Result<f64, Halt> {
     let rule = &options.utilization;
     let model = &request.deployment.model;
-    let stated = arguments.value(&["gpu-memory-utilization"]).filter(|text| !text.is_empty());
+    let stated = arguments.value(&[request.deployment.backend.utilization()]).filter(|text| !text.is_empty());
     let Some(text) = stated else {
         let by_category =
             model.categories.is_empty() || model.categories.iter().any(|own| rule.categories.contains(own));
