@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench deployment` measures all; words after `--` measure only what has them. `equal` nodes hold the
 //! same; `unequal` ones hold each something else, so that nothing could be judged once for several. The released program's
-//! times stand beside, as `tests/upstream/gpustack/placements/bench.py` measured them. `benches/README.md` says what came
+//! times stand beside, as `tests/upstream/gpustack/placements/stopwatch.py` measures them. `benches/README.md` says what came
 //! out.
 
 use std::process::ExitCode;

@@ -235,4 +235,5 @@ async def main():
     RECORDS.flush()
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())
