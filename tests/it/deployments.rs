@@ -365,6 +365,24 @@ pub fn slow_deployments_keep_their_properties_over_many_worlds() {
     holds(10_000);
 }
 
+/// Whoever opens the folder finds on its page what each file is about.
+pub fn the_page_of_gpustack_lists_every_scenario() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/gpustack"));
+    let page = std::fs::read_to_string(folder.join("README.md")).expect("the folder has a page");
+    let mut reproducing = 0;
+    for entry in std::fs::read_dir(folder).expect("it is carried") {
+        let path = entry.expect("a folder can be listed").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !name.ends_with(".yaml") || name.ends_with(".profile.yaml") {
+            continue;
+        }
+        assert!(page.contains(&format!("({name})")), "{name} is not on the page");
+        reproducing += usize::from(std::fs::read_to_string(path).expect("it is text").contains("\nreproduces:"));
+    }
+    // Reported and likely faults, each under a release that has it.
+    assert!(reproducing >= 18, "{reproducing} files reproduce a fault");
+}
+
 /// Automatic placement where only these GPUs could be used, and a pick of them, are one path.
 pub fn a_pick_of_all_that_is_left_is_placed_as_automatically() {
     let loaded = load_profile(DEFAULT, Path::new("")).expect("it comes with dryrack");

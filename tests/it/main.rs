@@ -112,10 +112,12 @@ fn main() {
             what_a_release_would_overcommit_does_not_fit,
             to_reserve_more_can_be_the_change_that_helps,
             a_file_without_a_profile_is_asked_under_gpustack,
+            sglang_is_asked_in_its_own_words,
         }
         Nothing: deployments {
             the_default_profile_keeps_what_releases_break,
             a_pick_of_all_that_is_left_is_placed_as_automatically,
+            the_page_of_gpustack_lists_every_scenario,
         }
         Time: deployments {
             slow_deployments_keep_their_properties_over_many_worlds,
