@@ -357,7 +357,10 @@ fn placement_table(found: &Fitting) -> String {
             }
             if claim.gpus.is_empty() || claim.ram > Bytes::ZERO {
                 let free = node.status.ram_free(&node.shape);
-                let left = gib(free.saturating_sub(claim.ram));
+                // Memory of GPUs that is a part of RAM is taken from it too.
+                let parts = claim.gpus.iter().filter(|part| node.shape.gpus[usize::from(part.index)].unified);
+                let pooled: Bytes = parts.map(|part| part.memory).sum();
+                let left = gib(free.saturating_sub(claim.ram).saturating_sub(pooled));
                 rows.push(vec![
                     (number + 1).to_string(),
                     node.name.to_string(),

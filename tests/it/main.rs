@@ -193,6 +193,7 @@ fn main() {
         Nothing: selection {
             what_is_offered_fits_and_what_is_refused_does_not_in_some_random_worlds,
             what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios,
+            what_is_offered_for_a_model_is_placed_and_what_is_refused_is_not_in_random_worlds,
         }
         Nothing: lists {
             a_log_is_the_same_after_it_was_converted_twice,

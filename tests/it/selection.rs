@@ -8,7 +8,7 @@ use dryrack::engine::{Records, Rehearsal, Replay, RunOptions, draw_world, run};
 use dryrack::fleet::{Fleet, NodeState};
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
-use dryrack::scenario::{Options, load, load_profile, outline, profile_names};
+use dryrack::scenario::{Options, load, load_profile, load_text, outline, profile_names};
 use dryrack::scheduler::{
     Decision, Grouping, NodeFinding, SchedulerOptions, decide, examine, on_gpu, on_node, refused_picks, select,
 };
@@ -199,6 +199,65 @@ fn in_random_worlds(worlds: u64) {
     }
     // Neither answer is rare.
     assert!(tally.offered > worlds && tally.refused > worlds, "{} offered, {} refused", tally.offered, tally.refused);
+}
+
+/// A scenario of a few nodes and models, some of which find no room.
+fn draw_models(draws: &mut Stream) -> String {
+    let mut text = "scenario: Models\nprofile: gpustack\nuntil: 10m\nnodes:\n".to_string();
+    for node in 0..draws.between(1, 4) {
+        let count = *draws.pick(&[0, 1, 2, 2, 3, 4]);
+        let kind = *draws.pick(&[
+            "nvidia, compute_capability: 8.0",
+            "nvidia, compute_capability: 8.0",
+            "amd",
+            "nvidia, compute_capability: 6.1",
+        ]);
+        let gpu = format!("{{type: g, memory: {}GiB, vendor: {kind}}}", draws.pick(&[24, 48, 80]));
+        let state = draws.pick(&["ready", "ready", "ready", "not_ready"]);
+        let gpus = vec![gpu; count].join(", ");
+        let ram = draws.pick(&[8, 64, 256]);
+        text.push_str(&format!("  - {{name: n{node}, cpus: 32, ram: {ram}GiB, state: {state}, gpus: [{gpus}]}}\n"));
+    }
+    text.push_str("jobs:\n");
+    for job in 0..draws.between(2, 5) {
+        let weights = draws.pick(&[8, 16, 30, 60, 130]);
+        let model = match draws.between(0, 3) {
+            0 => format!(
+                "{{name: m{job}, weights: {weights}GiB, gguf: {{layers: 40, layer_memory: {}MiB, fixed_memory: 1GiB, \
+                 ram_offloaded: 2GiB, ram_unoffloaded: {weights}GiB}}}}",
+                weights * 1024 / 40
+            ),
+            1 => format!("{{name: m{job}, weights: {weights}GiB, category: embedding, heads: 16}}"),
+            _ => format!("{{name: m{job}, weights: {weights}GiB, heads: {}}}", draws.pick(&[32, 40, 28])),
+        };
+        let is_gguf = model.contains("gguf");
+        let distributed = !is_gguf && draws.chance(400);
+        let parameters = match draws.between(0, 5) {
+            0 if !is_gguf => "--tensor-parallel-size=2",
+            1 if !is_gguf => "--gpu-memory-utilization=0.5",
+            0 if is_gguf => "--gpu-layers=20",
+            _ => "",
+        };
+        let parameters = if parameters.is_empty() { String::new() } else { format!(", parameters: [{parameters}]") };
+        text.push_str(&format!(
+            "  - {{name: j{job}, at: {job}m, model: {model}, distributed: {distributed}, replicas: {}{parameters}}}\n",
+            draws.between(1, 2)
+        ));
+    }
+    text
+}
+
+/// The same of models, whose placement has rules of its own.
+pub fn what_is_offered_for_a_model_is_placed_and_what_is_refused_is_not_in_random_worlds() {
+    let mut tally = Tally::default();
+    for seed in 0..150 {
+        let mut draws = Stream::new(seed, "model selection test", 0);
+        let text = draw_models(&mut draws);
+        let loaded = load_text("models.yaml", &text, Path::new(""), &Options::default());
+        let loaded = loaded.unwrap_or_else(|faults| panic!("{text}\n{faults}"));
+        hold(&loaded.rehearsal, &mut draws, &mut tally);
+    }
+    assert!(tally.offered > 100 && tally.refused > 100, "{} offered, {} refused", tally.offered, tally.refused);
 }
 
 fn scenarios(folder: &Path, found: &mut Vec<PathBuf>) {
