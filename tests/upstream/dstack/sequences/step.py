@@ -3,95 +3,36 @@ what it decides. One JSON object to a line, in the format of tests/data/dstack/s
 
     PYTHON_OF_THE_VERSION step.py --seed 1 --cases 100 > records.jsonl
 
-Which runs finish is drawn among those that run, so drawing and stepping are one. Each case is a world of its own: an empty
-in-memory database, ids and a clock that begin anew. Nothing of dstack is changed but what would leave the machine: the
-clock, the ids (so that rows are in order of creation), the registry of images, the deployment to a host, which answers with
-the facts of the case, and the agent and the runner on it, which do at once what they are told and report a run's end when
-the case says so. A round: its events, the clock, then one step each over submitted jobs, running jobs, terminating jobs,
-runs and fleets.
+Which runs finish is drawn among those that run, so drawing and stepping are one. Each case is a world of its own
+(`../world.py`); besides, the agent and the runner on a host do at once what they are told and report a run's end when the
+case says so. A round: its events, the clock, then one step each over submitted jobs, running jobs, terminating jobs, runs
+and fleets.
 """
 
 import argparse
 import asyncio
 import json
-import logging
-import os
 import random
 import sys
-import tempfile
 import threading
-import uuid
-from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from unittest.mock import Mock
 
-os.environ.setdefault("DSTACK_SERVER_DIR", tempfile.mkdtemp(prefix="dstack-step-"))
-OUT = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+import world  # noqa: E402
+from world import OUT, host_of, models, pass_time  # noqa: E402
 
-BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
-LOOPS = ["JobSubmittedPipeline", "JobRunningPipeline", "JobTerminatingPipeline", "RunPipeline", "FleetPipeline"]
-
-
-class World:
-    now = BEGIN
-    ids = 0
-
-
-def next_id():
-    World.ids += 1
-    return uuid.UUID(int=World.ids << 80, version=4)
-
-
-uuid.uuid4 = next_id
-
-from dstack._internal.utils import common as common_utils  # noqa: E402
-
-
-class Clock(datetime):
-    @classmethod
-    def now(cls, tz=None):
-        World.now += timedelta(microseconds=1)
-        return World.now.astimezone(tz) if tz else World.now.replace(tzinfo=None)
-
-
-common_utils.datetime = Clock
-
-import gpuhunt  # noqa: E402
-import dstack.version  # noqa: E402
-import dstack._internal.server.services.encryption  # noqa: E402,F401
-import dstack._internal.server.background.pipeline_tasks.instances.ssh_deploy as ssh_deploy  # noqa: E402
 import dstack._internal.server.background.pipeline_tasks.jobs_running as jobs_running  # noqa: E402
 import dstack._internal.server.background.pipeline_tasks.jobs_terminating as jobs_terminating  # noqa: E402
-import dstack._internal.server.services.jobs.configurators.base as configurators  # noqa: E402
-from dstack._internal.core.backends.base.compute import GoArchType  # noqa: E402
-from dstack._internal.core.models.configurations import parse_apply_configuration  # noqa: E402
-from dstack._internal.core.models.fleets import FleetSpec  # noqa: E402
-from dstack._internal.core.models.profiles import Profile  # noqa: E402
-from dstack._internal.core.models.runs import JobStatus, RunSpec  # noqa: E402
-from dstack._internal.server import models  # noqa: E402
-from dstack._internal.server.background.pipeline_tasks import PipelineManager  # noqa: E402
-from dstack._internal.server.db import Database, get_session_ctx, override_db  # noqa: E402
+from dstack._internal.core.models.runs import JobStatus  # noqa: E402
 from dstack._internal.server.schemas.runner import JobStateEvent, PortMapping, PullResponse, TaskStatus  # noqa: E402
-from dstack._internal.server.services import fleets as fleet_services  # noqa: E402
 from dstack._internal.server.services import logs as log_services  # noqa: E402
-from dstack._internal.server.services import runs as run_services  # noqa: E402
-from dstack._internal.server.services.docker import ImageConfig  # noqa: E402
-from dstack._internal.server.services.runner.client import InstanceCheck  # noqa: E402
-from dstack._internal.server.testing import common as made  # noqa: E402
-from sqlalchemy import StaticPool, select  # noqa: E402
-from sqlalchemy.ext.asyncio import create_async_engine  # noqa: E402
 
-logging.disable(logging.CRITICAL)
-IMAGE = ImageConfig.model_validate({"User": None, "Entrypoint": ["/bin/bash"], "Cmd": ["/bin/bash"]})
-FACTS = {}
+LOOPS = ["JobSubmittedPipeline", "JobRunningPipeline", "JobTerminatingPipeline", "RunPipeline", "FleetPipeline"]
 # Jobs that report their end when they are polled.
 FINISHED = set()
 POLLED = threading.local()
 
-configurators._get_image_config_and_cpu_architectures = lambda *a, **k: (IMAGE, {gpuhunt.CPUArchitecture.X86})
-ssh_deploy._deploy_instance = lambda details, *a, **k: (
-    InstanceCheck(reachable=True), FACTS[details.host], GoArchType.AMD64,
-)
 log_services.write_logs = lambda *a, **k: None
 
 
@@ -143,96 +84,23 @@ def stand_in_for_hosts():
 stand_in_for_hosts()
 
 
-class Server:
-    """One world."""
-
-    async def start(self, fleet):
-        World.now, World.ids = BEGIN, 0
-        FACTS.clear()
+class Server(world.Server):
+    async def start_with(self, fleet):
         FINISHED.clear()
-        url = "sqlite+aiosqlite://"
-        engine = create_async_engine(url, connect_args={"check_same_thread": False}, poolclass=StaticPool)
-        self.db = Database(url, engine=engine)
-        override_db(self.db)
-        async with self.db.engine.begin() as connection:
-            await connection.run_sync(models.BaseModel.metadata.create_all)
-        async with get_session_ctx() as session:
-            self.key = made.get_ssh_key()
-            user = await made.create_user(session)
-            project = await made.create_project(
-                session, owner=user, ssh_public_key=self.key.public, ssh_private_key=self.key.private
-            )
-            repo = await made.create_repo(session, project_id=project.id)
-            self.user_id, self.project_id, self.repo = user.id, project.id, repo.name
-        self.manager = PipelineManager()
-        self.pipelines = {type(pipeline).__name__: pipeline for pipeline in self.manager._pipelines}
-        await self.add_fleet(fleet)
-
-    async def stop(self):
-        await self.db.engine.dispose()
-
-    async def owners(self, session):
-        async def one(model, key):
-            return (await session.execute(select(model).where(model.id == key))).unique().scalar_one()
-
-        return await one(models.ProjectModel, self.project_id), await one(models.UserModel, self.user_id)
-
-    async def step(self, name, after_each=None):
-        pipeline = self.pipelines[name]
-        for item in await pipeline._fetcher.fetch(limit=1000):
-            await pipeline._workers[0].process(item)
-            if after_each:
-                await after_each(item)
-
-    async def add_fleet(self, fleet):
-        hosts = [f"h{number}" for number in range(fleet["hosts"])]
-        for number, host in enumerate(hosts, 1):
-            FACTS[host] = {
-                "cpus": fleet["cpus"], "memory": fleet["memory_gib"] << 30, "disk_size": 500 << 30,
-                "addresses": [f"10.0.0.{number}/24"], "gpu_count": fleet["gpus"],
-            }
-            if fleet["gpus"]:
-                FACTS[host].update(gpu_vendor="nvidia", gpu_name="A100", gpu_memory=81920)
-        configuration = parse_apply_configuration({
-            "type": "fleet", "name": fleet["name"], "placement": fleet["placement"],
-            "ssh_config": {"user": "ubuntu", "hosts": [
-                {"hostname": host, "blocks": fleet["blocks"], "identity_file": "/none"} for host in hosts
-            ]},
-        })
-        configuration.ssh_config.ssh_key = self.key
-        for host in configuration.ssh_config.hosts:
-            host.ssh_key = self.key
-        async with get_session_ctx() as session:
-            project, user = await self.owners(session)
-            spec = FleetSpec(configuration=configuration, profile=Profile(name="default"))
-            await fleet_services.create_fleet(
-                session=session, project=project, user=user, spec=spec, pipeline_hinter=self.manager.hinter
-            )
-        World.now += timedelta(seconds=8)
-        await self.step("InstancePipeline")
-
-    async def rows(self, model):
-        async with get_session_ctx() as session:
-            return (await session.execute(select(model).order_by(model.id))).unique().scalars().all()
-
-    async def submit(self, event):
-        configuration = {
-            "type": "task", "name": event["name"], "image": "debian", "nodes": event["nodes"], "commands": ["x"],
-            "resources": event["resources"], "priority": event["priority"],
+        await self.start()
+        host = {
+            "cpus": fleet["cpus"], "memory_mib": fleet["memory_gib"] << 10, "disk_mib": 500 << 10,
+            "blocks": fleet["blocks"], "gpus": fleet["gpus"], "gpu_name": "A100", "gpu_memory_mib": 81920,
         }
-        profile = {"name": "default", "creation_policy": "reuse"}
+        hosts = [{"name": f"h{number}", **host} for number in range(fleet["hosts"])]
+        await self.add_fleet(fleet["name"], fleet["placement"], hosts)
+
+    async def submit_event(self, event):
+        profile = {"creation_policy": "reuse"}
         if event["retry_no_capacity"]:
             profile["retry"] = {"on_events": ["no-capacity"], "duration": "2h"}
-        spec = RunSpec(
-            run_name=event["name"], repo_id=self.repo, repo_data=made.LocalRunRepoData(repo_dir="/"),
-            configuration_path="dstack.yaml", configuration=parse_apply_configuration(configuration),
-            profile=Profile.model_validate(profile), ssh_key_pub="ssh-rsa k",
-        )
-        async with get_session_ctx() as session:
-            project, user = await self.owners(session)
-            await run_services.submit_run(
-                session=session, user=user, project=project, run_spec=spec, pipeline_hinter=self.manager.hinter
-            )
+        configuration = {key: event[key] for key in ("nodes", "resources", "priority")}
+        await self.submit(self.run_spec(event["name"], configuration, profile))
 
     async def finish(self, name):
         jobs = [job for job in await self.rows(models.JobModel) if job.run_name == name]
@@ -242,7 +110,7 @@ class Server:
     async def hosts(self):
         found = {}
         for row in await self.rows(models.InstanceModel):
-            found[row.id] = (json.loads(row.remote_connection_info)["host"], row)
+            found[row.id] = (host_of(row), row)
         return found
 
     async def running(self):
@@ -297,7 +165,7 @@ async def play(rng, name):
     lengths = [6] * busy_rounds + [30] * 14
     load, ends = rng.uniform(0.3, 1.0), rng.uniform(0.1, 0.5)
     server = Server()
-    await server.start(fleet)
+    await server.start_with(fleet)
     hosts = {key: host for key, (host, _) in (await server.hosts()).items()}
     events, decisions, changes, statuses, decided, finished, submitted = [], [], [], {}, set(), set(), 0
     for round_, length in enumerate(lengths):
@@ -306,13 +174,13 @@ async def play(rng, name):
                 event = draw_submission(rng, fleet, total, submitted, round_)
                 submitted += 1
                 events.append(event)
-                await server.submit(event)
+                await server.submit_event(event)
             for run in await server.running():
                 if run not in finished and rng.random() < ends:
                     finished.add(run)
                     events.append({"round": round_, "op": "finish", "name": run})
                     await server.finish(run)
-        World.now += timedelta(seconds=length)
+        pass_time(length)
 
         async def note(item):
             job = next(job for job in await server.rows(models.JobModel) if job.id == item.id)
