@@ -36,7 +36,7 @@
 //! | 3 | [`scheduler`] *, [`policy`] *, [`lifecycle`] * |
 //! | 4 | [`control`] |
 //! | 5 | [`engine`] * |
-//! | 6 | [`scenario`], [`trace`], [`expect`], [`report`], [`conform`] |
+//! | 6 | [`scenario`], [`trace`], [`expect`], [`report`], [`conform`], [`rehearse`], [`plan`] |
 //! | 7 | [`cli`] |
 //!
 //! # What is absent, on purpose
@@ -70,7 +70,9 @@ pub mod fleet;
 pub mod ids;
 pub mod lifecycle;
 pub mod nearest;
+pub mod plan;
 pub mod policy;
+pub mod rehearse;
 pub mod report;
 pub mod rng;
 pub mod scenario;

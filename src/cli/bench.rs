@@ -11,9 +11,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
+use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, say, say_json};
-use super::rehearse::fault_text;
 use super::run::Overrides;
 use crate::engine::{Accounts, Audit, Progress, Rehearsal, RunOptions, run};
 use crate::event::{Digest, Digester, Event, Input, Sink};

@@ -11,17 +11,19 @@ mod conform;
 mod diff;
 mod exit;
 mod explain;
+mod fault;
 mod fit;
 mod guard;
 mod log;
 mod logs;
 mod offers;
 mod output;
+mod plan;
 mod plot;
 mod policy;
 mod profile;
 mod profile_text;
-mod rehearse;
+mod progress;
 mod replay;
 mod run;
 mod schema;
@@ -92,6 +94,8 @@ enum Command {
     Trace(trace::TraceCommand),
     /// Run random worlds with every check on
     Swarm(swarm::SwarmArgs),
+    /// Run many alternatives of a scenario, and find the cheapest that is good enough
+    Plan(plan::PlanArgs),
     /// Measure how long scenarios take to run
     Bench(bench::BenchArgs),
     /// Draw what runs left behind
@@ -137,6 +141,7 @@ impl Cli {
     fn dispatch(&self) -> Done {
         match &self.command {
             Command::Run(args) => run::run(args, self.format.plain()?),
+            Command::Plan(args) => plan::plan(args, self.format.plain()?),
             Command::Test(args) => test::test(args, self.format),
             Command::Check(args) => check::check(args, self.format.plain()?),
             Command::Log(args) => log::log(args, self.format.plain()?),

@@ -6,10 +6,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
+use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
-use super::rehearse::{Rehearsed, fault_text, header, rehearse};
 use crate::engine::{Progress, Rehearsal};
+use crate::rehearse::{Rehearsed, header, rehearse};
 use crate::report::{Heading, LogWriter, Metrics, summary, write_jobs_csv, write_nodes_csv};
 use crate::scenario::{Loaded, Options, TraceUse, load};
 use crate::scheduler::Caching;
@@ -145,16 +146,18 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
     let command = args.overrides.repeat(&args.file, rehearsal.seed);
     let fault = |message: String| Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command));
     let mut log_file = None;
+    #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
+    let begun = std::time::Instant::now();
     let rehearsed = match &args.out {
         None => {
-            let work = || rehearse::<Vec<u8>>(&rehearsal, expectations, &progress, args.caching(), None);
+            let work = || rehearse(&rehearsal, expectations, &progress, args.caching(), Vec::new());
             guarded(work).map_err(fault)?
         }
         Some(dir) => {
             std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
             let path = dir.join("events.jsonl");
             let mut log = LogWriter::new(WholeFile::create(&path)?, &header(&rehearsal))?;
-            let work = || rehearse(&rehearsal, expectations, &progress, args.caching(), Some(&mut log));
+            let work = || rehearse(&rehearsal, expectations, &progress, args.caching(), vec![&mut log]);
             let rehearsed = guarded(work).map_err(fault)?;
             let written = log.finish(rehearsed.until);
             let file = written.map_err(|error| Failure::file(&path, format!("cannot be written: {error}")))?;
@@ -162,13 +165,14 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
             rehearsed
         }
     };
+    let wall = begun.elapsed();
     let metrics = guarded(|| Metrics::of(&rehearsed.accounts)).map_err(fault)?;
     if let (Some(dir), Some(log)) = (&args.out, log_file) {
         let mut files = vec![(log, Ok(()))];
         files.extend(tables(dir, &rehearsal, &rehearsed, &metrics)?);
         WholeFile::keep_all(files)?;
     }
-    report(&rehearsal, trace.as_ref(), &rehearsed, &metrics, format)?;
+    report(&rehearsal, trace.as_ref(), (&rehearsed, wall), &metrics, format)?;
     let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     Ok(if failed { Exit::Failed } else { Exit::Fine })
 }
@@ -195,7 +199,7 @@ fn tables(
 fn report(
     rehearsal: &Rehearsal,
     trace: Option<&TraceUse>,
-    rehearsed: &Rehearsed,
+    (rehearsed, wall): (&Rehearsed, std::time::Duration),
     metrics: &Metrics,
     format: Format,
 ) -> Result<(), Failure> {
@@ -224,7 +228,7 @@ fn report(
                 "records": rehearsed.accounts.records,
                 "steps": rehearsed.end.steps,
                 "sim_seconds": rehearsed.until.as_secs_f64(),
-                "wall_seconds": rehearsed.wall.as_secs_f64(),
+                "wall_seconds": wall.as_secs_f64(),
                 "trace": trace,
                 "expectations": expectations,
                 "metrics": metrics,

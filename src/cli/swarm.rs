@@ -10,9 +10,9 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
+use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, say, say_json, warn};
-use super::rehearse::fault_text;
 use super::test::pool;
 use crate::control::Profile;
 use crate::engine::{Progress, WorldResult, run_world};

@@ -7,7 +7,7 @@
 //! | `why` | the explanation of the job that a failure is about |
 //! | `human`, `json`, `junit`, `github`, `tap` | the report, one form each |
 //! | `baseline` | decisions now and then |
-//! | `progress`, `watch` | what is shown meanwhile, and when to run again |
+//! | `watch` | when to run again |
 
 mod baseline;
 mod case;
@@ -16,7 +16,6 @@ mod human;
 mod json;
 mod junit;
 mod plan;
-mod progress;
 mod tap;
 mod watch;
 mod why;
@@ -30,6 +29,7 @@ use rayon::prelude::*;
 use super::causes::{Untold, untold_options};
 use super::exit::{Done, Exit, Failure};
 use super::output::{TestFormat, WholeFile, say, say_json, warn};
+use super::progress;
 use super::run::Overrides;
 use super::select::{refuse_others, scenario_files};
 use baseline::Compared;

@@ -9,6 +9,7 @@ use super::expectation_window::{self, ForKey, TIMES};
 use super::fields::{Fields, is_pattern, text, value, word};
 use super::metric_text;
 use super::nodes::{GPU_STATES, NODE_STATES};
+use super::plan_file;
 use super::profiles;
 use super::tree::{Node, Tree};
 use super::world::World;
@@ -119,6 +120,16 @@ pub(super) fn read(
     let reproductions = file.list("reproduces", report).iter();
     let reproductions = reproductions.filter_map(|tree| reproduction(tree, setting, &given, report)).collect();
     (expectations, reproductions)
+}
+
+/// The constraints of a plan.
+pub(super) fn constraints(plan: &(Arc<str>, Arc<str>), setting: &Setting<'_>, report: &mut Report) -> Vec<Expectation> {
+    let mut constraints = Vec::new();
+    let Some(Tree { node: Node::List(items), .. }) = plan_file::constraints(plan, report) else { return constraints };
+    for (index, tree) in items.iter().enumerate() {
+        entry(tree, &format!("constraint-{}", index + 1), setting, &mut Given::new(), &mut constraints, report);
+    }
+    constraints
 }
 
 fn reproduction(tree: &Tree, setting: &Setting<'_>, given: &Given, report: &mut Report) -> Option<Reproduction> {
@@ -506,9 +517,12 @@ fn metric(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Lo
 }
 
 /// When which jobs are to be judged without being placed, for the rehearsal.
-pub(super) fn evaluations(expectations: &[Expectation], reproductions: &[Reproduction]) -> Vec<(SimTime, JobId)> {
+pub(super) fn evaluations<'e>(
+    expectations: impl Iterator<Item = &'e Expectation>,
+    reproductions: &'e [Reproduction],
+) -> Vec<(SimTime, JobId)> {
     let witnesses = reproductions.iter().flat_map(|reproduction| &reproduction.and);
-    let asked = expectations.iter().chain(witnesses).filter_map(|expectation| match &expectation.what {
+    let asked = expectations.chain(witnesses).filter_map(|expectation| match &expectation.what {
         What::Evaluation { job, at, .. } => Some((*at, *job)),
         What::State { .. } | What::Count { .. } | What::Metric(_) | What::Absent { .. } => None,
     });

@@ -39,6 +39,8 @@ pub struct Options {
     pub as_in_base: Option<String>,
     /// A model that is asked about and not run, as the file would describe it: `{model: qwen3-32b, replicas: 2}`.
     pub asked: Option<String>,
+    /// A plan that this is an alternative of: its name and its text.
+    pub plan: Option<(Arc<str>, Arc<str>)>,
     /// Where the files of traces are looked for.
     pub roots: Roots,
 }
@@ -48,6 +50,8 @@ pub struct Options {
 pub struct Loaded {
     pub rehearsal: Rehearsal,
     pub expectations: Vec<Expectation>,
+    /// Those of [`Options::plan`].
+    pub constraints: Vec<Expectation>,
     /// Run each by loading the file again with its profile in [`Options::profile`].
     pub reproductions: Vec<Reproduction>,
     /// What [`Options::asked`] asks for: each replica's demand, and how many there are.
@@ -278,7 +282,9 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     endless::refuse(&arrivals, &world.job_spans, &cancellations, (&profile, head.until), report);
     let setting = Setting { world: &world, arrivals: &arrivals, until: head.until, folder };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
-    let evaluations = expectations::evaluations(&expectations, &reproductions);
+    let constraints = options.plan.as_ref().map(|plan| expectations::constraints(plan, &setting, report));
+    let constraints = constraints.unwrap_or_default();
+    let evaluations = expectations::evaluations(expectations.iter().chain(&constraints), &reproductions);
     let rehearsal = Rehearsal {
         title: head.title,
         source: effective,
@@ -296,6 +302,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     Some(Loaded {
         rehearsal,
         expectations,
+        constraints,
         reproductions,
         asked,
         report: head.report,

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 /// Name, floor, and whether rooms of the same floor must not be named. `src/main.rs` and `src/lib.rs` are free.
-const ROOMS: [(&str, u8, bool); 22] = [
+const ROOMS: [(&str, u8, bool); 23] = [
     ("units", 0, false),
     ("ids", 0, false),
     ("rng", 0, false),
@@ -30,6 +30,7 @@ const ROOMS: [(&str, u8, bool); 22] = [
     ("conform", 6, false),
     ("plan", 6, false),
     ("report", 6, false),
+    ("rehearse", 6, false),
     ("cli", 7, false),
 ];
 

@@ -12,14 +12,16 @@ use super::baseline::Decisions;
 use super::plan::Plan;
 use super::why::why;
 use crate::cli::causes::{Causes, profile_beside};
+use crate::cli::fault::fault_text;
 use crate::cli::guard::guarded;
-use crate::cli::rehearse::{fault_text, names, rehearse_with};
 use crate::cli::run::Overrides;
 use crate::engine::{Progress, Rehearsal};
 use crate::event::Sink;
 use crate::expect::{Expectation, Reproduction, Share, ShareAt, SourcePlace, Verdict, is_cured, judge_reproduction};
+use crate::rehearse::{names, rehearse};
 use crate::report::some;
 use crate::scenario::{Cell, Diagnostics, Loaded, load};
+use crate::scheduler::Caching;
 
 /// What all cases have in common.
 pub struct Context<'a> {
@@ -279,7 +281,7 @@ fn judge(
     if context.keeps_decisions {
         more.push(&mut decisions);
     }
-    let rehearsed = rehearse_with(rehearsal, expectations.clone(), progress, more);
+    let rehearsed = rehearse(rehearsal, expectations.clone(), progress, Caching::On, more);
     case.decisions = decisions.lines;
     case.digest = Some(rehearsed.digest.to_string());
     let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cli::explain::brief;
-use crate::cli::rehearse::names;
 use crate::engine::{Records, Rehearsal, RunOptions, explain, run};
 use crate::expect::Verdict;
 use crate::ids::JobId;
+use crate::rehearse::names;
 use crate::units::SimTime;
 
 /// Failures of one run that are explained; whoever has more of them reads the first ones.

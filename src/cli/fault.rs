@@ -1,0 +1,68 @@
+//! What is said of a run that broke an invariant.
+
+use crate::engine::Progress;
+
+/// What is said of a broken invariant: where it was, and what repeats it.
+pub fn fault_text(message: &str, seed: u64, progress: &Progress, command: &str) -> String {
+    format!(
+        "our fault: {message}\n  seed {seed}, step {}, at {}\n  repeat with: {command}\n",
+        progress.step(),
+        progress.at()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use super::*;
+    use crate::cli::exit::{Exit, Failure};
+    use crate::cli::guard::guarded;
+    use crate::cli::run::Overrides;
+    use crate::rehearse::{header, rehearse};
+    use crate::report::LogWriter;
+    use crate::scenario::{Options, load_text};
+    use crate::scheduler::Caching;
+
+    /// Breaks an invariant of its own when the job is placed.
+    struct Breaks;
+
+    impl io::Write for Breaks {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let line = String::from_utf8_lossy(bytes);
+            assert!(!line.contains("\"placed\""), "nothing is placed here");
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const SCENARIO: &str = "\
+scenario: One job on one node
+seed: 7
+nodes: [{name: alpha, cpus: 2}]
+jobs: [{name: one, at: 10s, cpus: 1, duration: 1m}]
+expect: [{name: ends, job: one, is: completed}]
+";
+
+    #[test]
+    fn a_broken_invariant_is_told_with_seed_step_time_and_what_repeats_it() {
+        let loaded = load_text("one.yaml", SCENARIO, Path::new(""), &Options::default());
+        let loaded = loaded.unwrap_or_else(|faults| panic!("{faults}"));
+        let (rehearsal, progress) = (loaded.rehearsal, Progress::default());
+        let mut log = LogWriter::new(Breaks, &header(&rehearsal)).expect("it takes the header");
+        let broken = guarded(|| rehearse(&rehearsal, loaded.expectations, &progress, Caching::On, vec![&mut log]));
+        let message = broken.err().expect("the job is placed");
+        let command = Overrides::under(Some("pack".into())).repeat(Path::new("one.yaml"), rehearsal.seed);
+        let said = fault_text(&message, rehearsal.seed, &progress, &command);
+        // The first step declares the node; the job comes in the second.
+        let wanted = "our fault: nothing is placed here\n  seed 7, step 2, at 10s\n  \
+                      repeat with: dryrack run one.yaml --seed 7 --profile pack\n";
+        assert_eq!(said, wanted);
+        assert_eq!(Failure::Ours(said).exit(), Exit::OurFault);
+        assert_eq!(Exit::OurFault as u8, 3);
+    }
+}

@@ -1,0 +1,323 @@
+//! `dryrack plan`: many alternatives of a scenario, run, compared, searched.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use clap::{Args, Subcommand};
+use rayon::prelude::*;
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::fault::fault_text;
+use super::guard::guarded;
+use super::output::{Format, WholeFile, say, say_json, warn};
+use super::progress;
+use super::run::{Overrides, options};
+use crate::engine::Progress;
+use crate::plan::{
+    Alternative, Comparison, FleetSize, Found, Journal, JournalError, PlanHeader, Search, answer, compare, fleet_size,
+    run_alternative,
+};
+use crate::report::{some, table};
+use crate::scenario::{Diagnostics, Method, Objective, Options, PlanFile, load, load_plan};
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct PlanArgs {
+    #[command(subcommand)]
+    command: Option<PlanCommand>,
+    /// A plan file
+    #[arg(required = true)]
+    file: Option<PathBuf>,
+    /// Write runs.jsonl, alternatives.csv and plan.json there; what has been run is kept there at once
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Go on where an earlier process stopped; nothing is run twice
+    #[arg(long, requires = "out")]
+    resume: bool,
+    /// Threads to run on; as many as there are cores if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+    /// Run only every n-th run of a sweep, the i-th first, counted from 0; `plan merge` puts the parts together
+    #[arg(long, value_name = "I/N", value_parser = shard, requires = "out")]
+    shard: Option<Shard>,
+}
+
+#[derive(Debug, Subcommand)]
+enum PlanCommand {
+    /// Put the parts that --shard has run together, as if one process had run all
+    Merge(MergeArgs),
+}
+
+#[derive(Debug, Args)]
+struct MergeArgs {
+    /// The plan file
+    file: PathBuf,
+    /// The folders of the parts
+    #[arg(required = true, value_name = "DIR")]
+    parts: Vec<PathBuf>,
+    /// Where the whole is written
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shard {
+    index: usize,
+    of: usize,
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    let parts = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
+    match parts {
+        Some((index, of)) if index < of => Ok(Shard { index, of }),
+        _ => Err("expected a part such as 0/4, counted from 0".to_string()),
+    }
+}
+
+/// Runs by alternative and seed.
+type Runs = BTreeMap<(usize, u64), Alternative>;
+
+pub fn plan(args: &PlanArgs, format: Format) -> Done {
+    match (&args.command, &args.file) {
+        (Some(PlanCommand::Merge(merge)), _) => merged(merge, format),
+        (None, Some(file)) => planned(args, file, format),
+        (None, None) => unreachable!("clap requires a file"),
+    }
+}
+
+/// A plan that was read, and everything its runs need.
+struct Planning {
+    plan: PlanFile,
+    base: Options,
+    header: PlanHeader,
+}
+
+impl Planning {
+    fn read(file: &Path) -> Result<Planning, Failure> {
+        let input = |faults: Diagnostics| Failure::Input(faults.to_string());
+        let base = options(file);
+        let (plan, warnings) = load_plan(file, &base).map_err(input)?;
+        warn(&warnings.to_string());
+        let first = load(&plan.scenario, &plan.options(0, None, &base)).map_err(input)?;
+        let plan = match plan.seeds.is_empty() {
+            true => PlanFile { seeds: vec![first.rehearsal.seed], ..plan },
+            false => plan,
+        };
+        let hash = blake3::hash(format!("{}\n---\n{}", plan.text, first.rehearsal.source).as_bytes());
+        let header = PlanHeader {
+            dryrack: env!("CARGO_PKG_VERSION").to_string(),
+            plan: plan.title.clone(),
+            input: hash.to_hex().to_string(),
+        };
+        Ok(Planning { plan, base, header })
+    }
+
+    /// Runs one, unless an invariant breaks.
+    fn run(&self, cell: usize, seed: u64) -> Result<Alternative, Failure> {
+        let progress = Progress::default();
+        let command = Overrides::default().with_set(&self.plan.set(cell)).repeat(&self.plan.scenario, seed);
+        match guarded(|| run_alternative(&self.plan, (cell, seed), &self.base, &progress)) {
+            Ok(run) => run.map_err(|faults| Failure::Input(faults.to_string())),
+            Err(message) => Err(Failure::Ours(fault_text(&message, seed, &progress, &command))),
+        }
+    }
+}
+
+fn planned(args: &PlanArgs, file: &Path, format: Format) -> Done {
+    let planning = Planning::read(file)?;
+    if planning.plan.method == Method::Search && args.shard.is_some() {
+        return Err(Failure::Input("error: --shard is for a sweep; a search decides what to run next\n".to_string()));
+    }
+    let kept = Kept::open(args, &planning.header)?;
+    let pool = super::test::pool(args.threads)?;
+    let found = match planning.plan.method {
+        Method::Sweep => pool.install(|| sweep(&planning, args.shard, &kept)).map(|()| None)?,
+        Method::Search => Some(pool.install(|| search(&planning, &kept))?),
+    };
+    let runs = kept.runs.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    finish(&planning, &runs, found.as_ref(), args.out.as_deref(), format)
+}
+
+/// What has been run, in memory and, where it is asked for, in a file.
+struct Kept {
+    journal: Option<Journal>,
+    runs: Mutex<Runs>,
+}
+
+impl Kept {
+    fn open(args: &PlanArgs, header: &PlanHeader) -> Result<Kept, Failure> {
+        let Some(dir) = &args.out else { return Ok(Kept { journal: None, runs: Mutex::default() }) };
+        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
+        let path = dir.join("runs.jsonl");
+        if path.exists() && !args.resume {
+            let why = "is there already; go on with --resume, or name another folder";
+            return Err(Failure::file(&path, why));
+        }
+        let (journal, runs) = Journal::open(&path, header).map_err(|error| told(&error))?;
+        Ok(Kept { journal: Some(journal), runs: Mutex::new(runs) })
+    }
+
+    fn has(&self, key: (usize, u64)) -> Option<Alternative> {
+        self.runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned()
+    }
+
+    /// Runs it, unless that has been done.
+    fn get(&self, planning: &Planning, key: (usize, u64)) -> Result<Alternative, Failure> {
+        if let Some(known) = self.has(key) {
+            return Ok(known);
+        }
+        let run = planning.run(key.0, key.1)?;
+        if let Some(journal) = &self.journal {
+            journal.add(&run).map_err(|error| told(&error))?;
+        }
+        self.runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(key, run.clone());
+        Ok(run)
+    }
+}
+
+fn told(error: &JournalError) -> Failure {
+    Failure::Input(format!("error: {error}\n"))
+}
+
+/// Every alternative with every seed, or those of a part.
+fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), Failure> {
+    let plan = &planning.plan;
+    let all = (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed)));
+    let is_ours = |index: usize| shard.is_none_or(|shard| index % shard.of == shard.index);
+    let limit = plan.runs.map_or(usize::MAX, |runs| usize::try_from(runs).unwrap_or(usize::MAX));
+    let wanted: Vec<(usize, u64)> =
+        all.take(limit).enumerate().filter(|(index, _)| is_ours(*index)).map(|(_, key)| key).collect();
+    progress::with_bar(wanted.len() as u64, |bar| {
+        wanted.par_iter().try_for_each(|key| {
+            kept.get(planning, *key)?;
+            bar.inc(1);
+            Ok(())
+        })
+    })
+}
+
+/// As few as show which is the cheapest. One alternative after the other, its seeds side by side, and no more of them than
+/// decide: what is run next does not depend on the number of threads.
+fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
+    let plan = &planning.plan;
+    let objective = plan.minimize.unwrap_or(Objective::Gpus);
+    let sizes: Result<Vec<FleetSize>, Diagnostics> =
+        (0..plan.cells()).into_par_iter().map(|cell| fleet_size(plan, cell, &planning.base)).collect();
+    let sizes = sizes.map_err(|faults| Failure::Input(faults.to_string()))?;
+    let mut search = Search::new(plan, sizes.iter().map(|size| size.of(objective)).collect());
+    let mut left = plan.runs.unwrap_or(u64::MAX);
+    progress::with_bar(plan.cells() as u64, |bar| {
+        while let Some(cell) = search.ask() {
+            let mut runs = Runs::new();
+            let decided = loop {
+                let row = compare(plan, &runs).rows.pop();
+                if let Some(keeps) = row.and_then(|row| row.keeps) {
+                    break Some(keeps);
+                }
+                let from = runs.len();
+                let next: Vec<u64> = plan.seeds[from..].iter().take(SEEDS_AT_ONCE).copied().collect();
+                if (next.len() as u64) > left {
+                    break None;
+                }
+                left -= next.len() as u64;
+                let done: Result<Vec<Alternative>, Failure> =
+                    next.par_iter().map(|seed| kept.get(planning, (cell, *seed))).collect();
+                runs.extend(done?.into_iter().map(|run| ((cell, run.seed), run)));
+            };
+            let Some(holds) = decided else { break };
+            search.tell(cell, holds);
+            bar.inc(1);
+        }
+        Ok(search.found())
+    })
+}
+
+/// Seeds of an alternative that are run side by side; a number of its own, so that threads change nothing.
+const SEEDS_AT_ONCE: usize = 4;
+
+fn merged(args: &MergeArgs, format: Format) -> Done {
+    let planning = Planning::read(&args.file)?;
+    let mut runs = Runs::new();
+    for part in &args.parts {
+        let path = part.join("runs.jsonl");
+        let (_, more) = Journal::read_only(&path, Some(&planning.header)).map_err(|error| told(&error))?;
+        runs.extend(more);
+    }
+    let plan = &planning.plan;
+    let all = (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed)));
+    let missing: Vec<(usize, u64)> = all.filter(|key| !runs.contains_key(key)).collect();
+    if let Some((cell, seed)) = missing.first().filter(|_| plan.runs.is_none()) {
+        let first = format!("{} with seed {seed}", plan.cell_name(*cell));
+        let message = format!("error: {} are in none of the parts, the first of {first}\n", some(missing.len(), "run"));
+        return Err(Failure::Input(message));
+    }
+    std::fs::create_dir_all(&args.out).map_err(|error| Failure::file(&args.out, format!("cannot be made: {error}")))?;
+    finish(&planning, &runs, None, Some(&args.out), format)
+}
+
+/// Writes and says what came of it.
+fn finish(planning: &Planning, runs: &Runs, found: Option<&Found>, out: Option<&Path>, format: Format) -> Done {
+    let plan = &planning.plan;
+    let comparison = compare(plan, runs);
+    let answer = answer(plan, &comparison, found);
+    let whole = json!({
+        "plan": plan.title, "answer": answer, "input": planning.header.input, "dryrack": planning.header.dryrack,
+        "scenario": plan.scenario, "seeds": plan.seeds, "minimize": plan.minimize.map(Objective::name),
+        "alternatives": comparison.json(plan),
+    });
+    if let Some(dir) = out {
+        let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
+        json.push('\n');
+        WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
+        WholeFile::write(&dir.join("alternatives.csv"), &comparison.csv(plan))?;
+        WholeFile::write(&dir.join("plan.json"), json.as_bytes())?;
+    }
+    match format {
+        Format::Human => say(&human(plan, &comparison, &answer))?,
+        Format::Json => say_json(&whole)?,
+    }
+    let any_keeps = comparison.rows.iter().any(|row| row.keeps == Some(true));
+    Ok(if plan.asked.is_empty() || any_keeps { Exit::Fine } else { Exit::Failed })
+}
+
+/// Alternatives that are shown; the files have all.
+const SHOWN: usize = 40;
+
+fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
+    let bold = anstyle::Style::new().bold();
+    let mut text = format!("{bold}{}{bold:#}\n{answer}\n\n", plan.title);
+    let mut header: Vec<&str> = plan.factors.iter().map(|factor| &*factor.name).collect();
+    header.extend(["GPUs", "price/h", "runs", "keeps", "wait p95", "GPUs taken"]);
+    let rows: Vec<Vec<String>> = (comparison.rows.iter().take(SHOWN))
+        .map(|row| {
+            let mut cells: Vec<String> = plan.values(row.cell).map(|(_, value)| value.to_string()).collect();
+            let price = crate::units::Money::new(row.fleet.price_per_hour_millionths).to_string();
+            let keeps = match (row.keeps, &row.broken) {
+                (Some(true), _) => "yes".to_string(),
+                (Some(false), Some((seed, name, _))) => format!("no: {name}, seed {seed}"),
+                (Some(false), None) => "no".to_string(),
+                (None, _) => "not known".to_string(),
+            };
+            cells.extend([row.fleet.gpus.to_string(), price, row.runs.to_string(), keeps]);
+            cells.push(row.metrics.get("queue_wait_p95_seconds").map_or(String::new(), |found| with(found, 1.0, "s")));
+            cells.push(row.metrics.get("gpu_allocated").map_or(String::new(), |found| with(found, 100.0, "%")));
+            cells
+        })
+        .collect();
+    text.push_str(&table(&header, &rows));
+    let more = comparison.rows.len().saturating_sub(SHOWN);
+    if more > 0 {
+        text.push_str(&format!("and {} more\n", some(more, "alternative")));
+    }
+    text
+}
+
+/// `12.3 ± 0.4 s`
+fn with(found: &crate::plan::Estimate, scale: f64, unit: &str) -> String {
+    match found.half_width {
+        Some(half_width) => format!("{:.1} ± {:.1} {unit}", found.mean * scale, half_width * scale),
+        None => format!("{:.1} {unit}", found.mean * scale),
+    }
+}

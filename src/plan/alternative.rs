@@ -1,0 +1,99 @@
+//! One alternative with one seed: run, and what it came to.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::engine::{Progress, Rehearsal};
+use crate::expect::{Expectation, Verdict};
+use crate::rehearse::rehearse;
+use crate::report::Metrics;
+use crate::scenario::{Diagnostics, Objective, Options, PlanFile, load};
+use crate::scheduler::Caching;
+
+/// What one run came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alternative {
+    /// Its number: the last factor varies the fastest.
+    pub cell: usize,
+    pub seed: u64,
+    /// Of the event log.
+    pub digest: String,
+    pub fleet: FleetSize,
+    /// In the order of the plan.
+    pub constraints: Vec<Kept>,
+    /// By name, as `dryrack run --out` writes them.
+    pub metrics: Map<String, Value>,
+}
+
+/// What is known of a fleet before anything runs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FleetSize {
+    pub gpus: u64,
+    pub nodes: u64,
+    /// Of all nodes that have a price, in millionths.
+    pub price_per_hour_millionths: u64,
+}
+
+/// What became of a constraint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    pub name: String,
+    pub held: bool,
+    pub happened: String,
+}
+
+impl FleetSize {
+    pub fn of(self, objective: Objective) -> u64 {
+        match objective {
+            Objective::Gpus => self.gpus,
+            Objective::Nodes => self.nodes,
+            Objective::PricePerHour => self.price_per_hour_millionths,
+        }
+    }
+}
+
+/// The fleet of an alternative, which needs no run.
+pub fn fleet_size(plan: &PlanFile, cell: usize, base: &Options) -> Result<FleetSize, Diagnostics> {
+    let loaded = load(&plan.scenario, &plan.options(cell, plan.seeds.first().copied(), base))?;
+    Ok(size_of(&loaded.rehearsal))
+}
+
+fn size_of(rehearsal: &Rehearsal) -> FleetSize {
+    let shapes = || rehearsal.nodes.iter().map(|node| &node.spec.shape);
+    FleetSize {
+        gpus: shapes().map(|shape| shape.gpus.len() as u64).sum(),
+        nodes: rehearsal.nodes.len() as u64,
+        price_per_hour_millionths: shapes().filter_map(|shape| shape.price_per_hour).map(|price| price.get()).sum(),
+    }
+}
+
+/// Runs one. `progress` names the step if an invariant breaks.
+pub fn run_alternative(
+    plan: &PlanFile,
+    (cell, seed): (usize, u64),
+    base: &Options,
+    progress: &Progress,
+) -> Result<Alternative, Diagnostics> {
+    let loaded = load(&plan.scenario, &plan.options(cell, Some(seed), base))?;
+    let entries = loaded.constraints.clone();
+    let rehearsed = rehearse(&loaded.rehearsal, loaded.constraints, progress, Caching::On, Vec::new());
+    let judged: Vec<(&Expectation, &Verdict)> = entries.iter().zip(&rehearsed.verdicts).collect();
+    // A constraint on several jobs holds if it holds of each.
+    let kept = judged.chunk_by(|one, other| one.0.place == other.0.place).map(|parts| {
+        let shown = parts.iter().find(|(_, verdict)| !verdict.passed).unwrap_or(&parts[0]);
+        Kept { name: shown.0.entry.to_string(), held: shown.1.passed, happened: shown.1.happened.clone() }
+    });
+    let metrics = serde_json::to_value(Metrics::of(&rehearsed.accounts)).expect("metrics have a JSON form");
+    let Value::Object(metrics) = metrics else { unreachable!("metrics are a map") };
+    Ok(Alternative {
+        cell,
+        seed,
+        digest: rehearsed.digest.to_string(),
+        fleet: size_of(&loaded.rehearsal),
+        constraints: kept.collect(),
+        metrics,
+    })
+}

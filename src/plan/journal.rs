@@ -1,0 +1,121 @@
+//! What has been run, kept line by line: whoever is killed loses what was being run, and nothing else.
+//!
+//! The first line says of which plan it is, each other line is one run. A line that is not whole, which can only be the
+//! last, was being written when the process ended; it is cut off. Lines come in the order in which runs end, so that of
+//! the finished plan is written anew, in the order of the alternatives.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::alternative::Alternative;
+
+/// Of which plan a journal is: of the same bytes, under the same version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanHeader {
+    pub dryrack: String,
+    pub plan: String,
+    /// Of the plan's text and of the scenario as its first alternative has it, BLAKE3.
+    pub input: String,
+}
+
+#[derive(Debug, Error)]
+pub enum JournalError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} holds runs of another plan, or of another version of it or of dryrack", path.display())]
+    OfAnother { path: PathBuf },
+    #[error("{}:{line}: no run of a plan: {what}", path.display())]
+    NoRun { path: PathBuf, line: usize, what: String },
+    #[error("{} is being written by another process", path.display())]
+    InUse { path: PathBuf },
+}
+
+/// Open for runs to be added.
+pub struct Journal {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl Journal {
+    /// Opens or makes the journal, and gives what it holds. Nobody else may have it open.
+    pub fn open(
+        path: &Path,
+        header: &PlanHeader,
+    ) -> Result<(Journal, BTreeMap<(usize, u64), Alternative>), JournalError> {
+        let failed = |source| JournalError::Io { path: path.to_path_buf(), source };
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let mut file = opened.map_err(failed)?;
+        if file.try_lock().is_err() {
+            return Err(JournalError::InUse { path: path.to_path_buf() });
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        // What comes behind the last line break was being written.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let held = if whole == 0 { BTreeMap::new() } else { read(path, &bytes[..whole], header)? };
+        file.set_len(whole as u64).map_err(failed)?;
+        file.seek(SeekFrom::End(0)).map_err(failed)?;
+        if whole == 0 {
+            file.write_all(&line(header)).map_err(failed)?;
+        }
+        Ok((Journal { path: path.to_path_buf(), file: Mutex::new(file) }, held))
+    }
+
+    /// Adds a run; it is kept whatever becomes of the process.
+    pub fn add(&self, run: &Alternative) -> Result<(), JournalError> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(&line(run)).map_err(|source| JournalError::Io { path: self.path.clone(), source })
+    }
+
+    /// The whole of a journal in the order of the alternatives: the same bytes in whatever order they were run.
+    pub fn sorted(header: &PlanHeader, runs: &BTreeMap<(usize, u64), Alternative>) -> Vec<u8> {
+        let mut bytes = line(header);
+        runs.values().for_each(|run| bytes.extend(line(run)));
+        bytes
+    }
+
+    /// What another journal holds, to be merged.
+    pub fn read_only(
+        path: &Path,
+        header: Option<&PlanHeader>,
+    ) -> Result<(PlanHeader, BTreeMap<(usize, u64), Alternative>), JournalError> {
+        let bytes = std::fs::read(path).map_err(|source| JournalError::Io { path: path.to_path_buf(), source })?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or(&[]);
+        let own: PlanHeader = serde_json::from_slice(first).map_err(|error| no_run(path, 1, &error))?;
+        let held = read(path, &bytes[..whole], header.unwrap_or(&own))?;
+        Ok((own, held))
+    }
+}
+
+fn line(value: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(value).expect("it has a JSON form");
+    line.push(b'\n');
+    line
+}
+
+fn no_run(path: &Path, line: usize, error: &serde_json::Error) -> JournalError {
+    JournalError::NoRun { path: path.to_path_buf(), line, what: error.to_string() }
+}
+
+fn read(path: &Path, bytes: &[u8], header: &PlanHeader) -> Result<BTreeMap<(usize, u64), Alternative>, JournalError> {
+    let mut lines = bytes.split(|byte| *byte == b'\n').enumerate();
+    let first = lines.next().map_or(&[][..], |(_, line)| line);
+    let own: PlanHeader = serde_json::from_slice(first).map_err(|error| no_run(path, 1, &error))?;
+    if own != *header {
+        return Err(JournalError::OfAnother { path: path.to_path_buf() });
+    }
+    let mut held = BTreeMap::new();
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+        let run: Alternative = serde_json::from_slice(line).map_err(|error| no_run(path, number + 1, &error))?;
+        held.insert((run.cell, run.seed), run);
+    }
+    Ok(held)
+}

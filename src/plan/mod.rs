@@ -1,0 +1,28 @@
+//! Floor 6. Plans: many alternatives of one scenario, run, set beside each other, and searched for the cheapest that is
+//! good enough.
+//!
+//! Owns what is run of a plan and what is concluded of it. An *alternative* is a value of each factor; a *run* is an
+//! alternative with a seed. Every alternative is run with the same seeds, so that what is drawn is drawn for all of them
+//! alike and their differences are of their making (common random numbers).
+//!
+//! | module | does |
+//! | --- | --- |
+//! | `alternative` | runs one alternative with one seed |
+//! | `journal` | keeps what has been run, so that a killed plan goes on |
+//! | `interval` | the mean of several runs, and how sure it is |
+//! | `search` | which runs show the cheapest alternative, and what was shown |
+//! | `summary` | the alternatives side by side, and the answer |
+//!
+//! Must never draw, and never speak of an alternative that was not run as if it had been.
+
+mod alternative;
+mod interval;
+mod journal;
+mod search;
+mod summary;
+
+pub use alternative::{Alternative, FleetSize, Kept, fleet_size, run_alternative};
+pub use interval::{Estimate, estimate};
+pub use journal::{Journal, JournalError, PlanHeader};
+pub use search::{Found, Search, Standing};
+pub use summary::{Comparison, Row, answer, compare};

@@ -1,0 +1,290 @@
+//! The cheapest alternative that keeps the constraints, found with few runs.
+//!
+//! Nothing is assumed of a factor until it has been seen. A factor of which more costs more (numbers that ascend, and with
+//! each the objective) is *presumed* to be monotone: where an alternative fails, those that differ from it only in having
+//! less of such factors are presumed to fail as well. Which alternative is asked next is the one that settles most whatever
+//! the answer: if it holds, all that cost as much or more; if it fails, all that have less.
+//!
+//! When nothing cheaper is open, a part of what was presumed is run as well: that nearest to the answer first, then spread
+//! over the rest. One that holds although it was presumed to fail shows that a factor in which the two differ is not
+//! monotone: nothing is presumed of these any more, and the search goes on.
+
+use crate::scenario::PlanFile;
+
+/// How an alternative stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It was run, and keeps every constraint.
+    Holds,
+    /// It was run, and does not.
+    Fails,
+    /// It was not run: that alternative, which has more, fails.
+    Presumed(usize),
+    Unknown,
+}
+
+/// What was found out, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The cheapest of those that were run and hold; of equal ones the first.
+    pub best: Option<usize>,
+    /// Cheaper than that (or all, where there is none): run and failing, presumed to fail, and not known.
+    pub cheaper_failing: usize,
+    pub cheaper_presumed: usize,
+    pub cheaper_unknown: usize,
+    /// All that were run.
+    pub run: usize,
+    /// Presumed to fail, and run to see.
+    pub tested: usize,
+    /// Factors of which more is presumed never to be worse, by their places in the plan.
+    pub monotone: Vec<usize>,
+    /// Factors of which that was presumed, and found to be wrong.
+    pub refuted: Vec<usize>,
+}
+
+pub struct Search {
+    places: Vec<Vec<usize>>,
+    objective: Vec<u64>,
+    standing: Vec<Standing>,
+    monotone: Vec<bool>,
+    refuted: Vec<usize>,
+    tested: usize,
+}
+
+/// Alternatives of which it is asked how much each would settle.
+const WEIGHED: usize = 256;
+/// One in so many of those that were presumed to fail is run, rounded up.
+const TESTED_ONE_IN: usize = 10;
+/// At most so many, and at least `TESTED_LEAST` where there are as many.
+const TESTED_MOST: usize = 20;
+const TESTED_LEAST: usize = 3;
+
+impl Search {
+    /// `objective` of each alternative is to be made small.
+    pub fn new(plan: &PlanFile, objective: Vec<u64>) -> Search {
+        let cells = plan.cells();
+        assert_eq!(objective.len(), cells, "an objective for each alternative");
+        let places: Vec<Vec<usize>> = (0..cells).map(|cell| plan.places(cell)).collect();
+        let mut stride = cells;
+        let monotone = plan.factors.iter().enumerate().map(|(index, factor)| {
+            stride /= factor.values.len();
+            let numbers: Vec<Option<f64>> = factor.values.iter().map(|value| value.parse().ok()).collect();
+            let ascends = numbers.windows(2).all(|pair| matches!(pair, [Some(one), Some(other)] if one < other));
+            let has_next = |cell: &usize| places[*cell][index] + 1 < factor.values.len();
+            ascends && (0..cells).filter(has_next).all(|cell| objective[cell] < objective[cell + stride])
+        });
+        let monotone = monotone.collect();
+        Search { standing: vec![Standing::Unknown; cells], places, objective, monotone, refuted: Vec::new(), tested: 0 }
+    }
+
+    /// The alternative to be run next; `None` when the answer stands.
+    pub fn ask(&self) -> Option<usize> {
+        let open = self.cheaper(|standing| standing == Standing::Unknown);
+        if !open.is_empty() {
+            return Some(self.most_telling(&open));
+        }
+        let presumed = self.cheaper(|standing| matches!(standing, Standing::Presumed(_)));
+        let all = presumed.len() + self.tested;
+        let wanted = all.div_ceil(TESTED_ONE_IN).clamp(TESTED_LEAST.min(all), TESTED_MOST);
+        if presumed.is_empty() || self.tested >= wanted {
+            return None;
+        }
+        // The dearest first, which is nearest to the answer, then spread: 0, 1/2, 1/4, 3/4, 1/8 ... of the way down.
+        let spread = (self.tested as u32).reverse_bits() as u64 * presumed.len() as u64 >> 32;
+        Some(presumed[presumed.len() - 1 - spread as usize])
+    }
+
+    /// What running it showed.
+    pub fn tell(&mut self, cell: usize, holds: bool) {
+        let before = std::mem::replace(&mut self.standing[cell], if holds { Standing::Holds } else { Standing::Fails });
+        self.tested += usize::from(matches!(before, Standing::Presumed(_)));
+        while let Some((less, more)) = self.contradiction(cell) {
+            for factor in 0..self.monotone.len() {
+                if self.monotone[factor] && self.places[less][factor] < self.places[more][factor] {
+                    self.monotone[factor] = false;
+                    self.refuted.push(factor);
+                }
+            }
+        }
+        self.presume();
+    }
+
+    pub fn standing(&self, cell: usize) -> Standing {
+        self.standing[cell]
+    }
+
+    pub fn found(&self) -> Found {
+        let count = |wanted: fn(Standing) -> bool| self.cheaper(wanted).len();
+        let of = |wanted: bool| (0..self.monotone.len()).filter(move |factor| self.monotone[*factor] == wanted);
+        Found {
+            best: self.best(),
+            cheaper_failing: count(|standing| standing == Standing::Fails),
+            cheaper_presumed: count(|standing| matches!(standing, Standing::Presumed(_))),
+            cheaper_unknown: count(|standing| standing == Standing::Unknown),
+            run: self.standing.iter().filter(|standing| matches!(standing, Standing::Holds | Standing::Fails)).count(),
+            tested: self.tested,
+            monotone: of(true).collect(),
+            refuted: self.refuted.clone(),
+        }
+    }
+
+    fn best(&self) -> Option<usize> {
+        let holds = (0..self.standing.len()).filter(|cell| self.standing[*cell] == Standing::Holds);
+        holds.min_by_key(|cell| (self.objective[*cell], *cell))
+    }
+
+    /// Those of a standing that are cheaper than the best, the cheapest first.
+    fn cheaper(&self, wanted: impl Fn(Standing) -> bool) -> Vec<usize> {
+        let bound = self.best().map_or(u64::MAX, |best| self.objective[best]);
+        let is_wanted = |cell: &usize| wanted(self.standing[*cell]) && self.objective[*cell] < bound;
+        let mut cells: Vec<usize> = (0..self.standing.len()).filter(is_wanted).collect();
+        cells.sort_by_key(|cell| (self.objective[*cell], *cell));
+        cells
+    }
+
+    /// Of what is open, the cheapest first, that of which the worse answer settles most.
+    fn most_telling(&self, open: &[usize]) -> usize {
+        let step = open.len().div_ceil(WEIGHED);
+        let weigh = |position: usize| {
+            let cell = open[position];
+            let dearer = open.partition_point(|other| self.objective[*other] < self.objective[cell]);
+            let if_it_holds = open.len() - dearer;
+            let if_it_fails = open.iter().filter(|other| self.has_less(**other, cell)).count() + 1;
+            (if_it_holds.min(if_it_fails), if_it_holds + if_it_fails)
+        };
+        let positions = (0..open.len()).step_by(step);
+        // Of equal ones the cheapest.
+        let best = positions.max_by_key(|position| (weigh(*position), std::cmp::Reverse(*position)));
+        open[best.expect("something is open")]
+    }
+
+    /// Whether `one` differs from `other` only in having less of monotone factors.
+    fn has_less(&self, one: usize, other: usize) -> bool {
+        let pairs = || self.places[one].iter().zip(&self.places[other]).zip(&self.monotone);
+        one != other && pairs().all(|((one, other), monotone)| one == other || (*monotone && one < other))
+    }
+
+    /// One that holds with less than another with which it fails.
+    fn contradiction(&self, cell: usize) -> Option<(usize, usize)> {
+        let mut others = 0..self.standing.len();
+        match self.standing[cell] {
+            Standing::Holds => others
+                .find(|other| self.standing[*other] == Standing::Fails && self.has_less(cell, *other))
+                .map(|other| (cell, other)),
+            Standing::Fails => others
+                .find(|other| self.standing[*other] == Standing::Holds && self.has_less(*other, cell))
+                .map(|other| (other, cell)),
+            Standing::Presumed(_) | Standing::Unknown => None,
+        }
+    }
+
+    fn presume(&mut self) {
+        let fails: Vec<usize> =
+            (0..self.standing.len()).filter(|cell| self.standing[*cell] == Standing::Fails).collect();
+        for cell in 0..self.standing.len() {
+            if matches!(self.standing[cell], Standing::Unknown | Standing::Presumed(_)) {
+                let by = fails.iter().find(|more| self.has_less(cell, **more));
+                self.standing[cell] = by.map_or(Standing::Unknown, |more| Standing::Presumed(*more));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::scenario::{Factor, Method, Objective};
+
+    fn plan(sizes: &[usize]) -> PlanFile {
+        let factor = |(index, size): (usize, &usize)| Factor {
+            name: Arc::from(format!("f{index}")),
+            path: Arc::from(format!("params.f{index}")),
+            values: (1..=*size).map(|value| Arc::from(value.to_string())).collect(),
+        };
+        PlanFile {
+            title: String::new(),
+            name: Arc::from("plan.yaml"),
+            text: Arc::from(""),
+            scenario: "one.yaml".into(),
+            factors: sizes.iter().enumerate().map(factor).collect(),
+            seeds: vec![1],
+            minimize: Some(Objective::Gpus),
+            asked: Vec::new(),
+            method: Method::Search,
+            runs: None,
+        }
+    }
+
+    /// Searches where `holds` says which alternatives do, and gives what was found and the cheapest by trying all.
+    fn search(
+        sizes: &[usize],
+        cost: impl Fn(&[usize]) -> u64,
+        holds: impl Fn(&[usize]) -> bool,
+    ) -> (Found, Option<u64>) {
+        let plan = plan(sizes);
+        let objective: Vec<u64> = (0..plan.cells()).map(|cell| cost(&plan.places(cell))).collect();
+        let mut search = Search::new(&plan, objective.clone());
+        while let Some(cell) = search.ask() {
+            assert!(!matches!(search.standing(cell), Standing::Holds | Standing::Fails), "run twice");
+            search.tell(cell, holds(&plan.places(cell)));
+        }
+        let all = (0..plan.cells()).filter(|cell| holds(&plan.places(*cell)));
+        (search.found(), all.map(|cell| objective[cell]).min())
+    }
+
+    fn cost_of(plan: &[usize], found: &Found, cost: impl Fn(&[usize]) -> u64) -> Option<u64> {
+        found.best.map(|best| cost(&self::plan(plan).places(best)))
+    }
+
+    #[test]
+    fn one_monotone_factor_is_bisected() {
+        let cost = |places: &[usize]| places[0] as u64;
+        for need in [0, 1, 37, 255, 499] {
+            let (found, cheapest) = search(&[500], cost, |places| places[0] >= need);
+            assert_eq!(cost_of(&[500], &found, cost), cheapest, "{need}: {found:?}");
+            assert!(found.run <= 9 + 1 + TESTED_MOST, "{need}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_frontier_of_two_machines_is_found_with_a_quarter_of_the_runs() {
+        // 5 a piece of one and 7 of the other; 3 of one do what 4 of the other do.
+        let cost = |places: &[usize]| 5 * places[0] as u64 + 7 * places[1] as u64 + 1;
+        for need in [10, 40, 90, 140] {
+            let (found, cheapest) = search(&[25, 20], cost, |places| 3 * places[0] + 4 * places[1] >= need);
+            assert_eq!(cost_of(&[25, 20], &found, cost), cheapest, "{need}: {found:?}");
+            assert!(found.run * 4 <= 500, "{need}: {found:?}");
+            assert_eq!(found.cheaper_unknown, 0);
+        }
+    }
+
+    #[test]
+    fn where_nothing_holds_the_largest_says_so() {
+        let (found, cheapest) = search(&[100], |places| places[0] as u64, |_| false);
+        assert_eq!((found.best, cheapest), (None, None));
+        assert_eq!(found.cheaper_failing + found.cheaper_presumed, 100);
+        assert!(found.run <= 12, "{found:?}");
+    }
+
+    #[test]
+    fn a_factor_that_is_no_number_or_costs_nothing_is_not_presumed_to_help() {
+        // The second factor does not cost anything, and its first value is the best.
+        let cost = |places: &[usize]| places[0] as u64;
+        let (found, cheapest) = search(&[30, 4], cost, |places| places[0] >= 10 + 5 * places[1]);
+        assert_eq!(cost_of(&[30, 4], &found, cost), cheapest);
+        assert_eq!(found.monotone, [0]);
+    }
+
+    #[test]
+    fn more_that_is_worse_is_noticed_and_presumed_no_longer() {
+        // With 12 or 13 it holds, with 14 to 17 it does not, from 18 on it does.
+        let cost = |places: &[usize]| places[0] as u64;
+        let holds = |places: &[usize]| [12, 13].contains(&places[0]) || places[0] >= 18;
+        let (found, cheapest) = search(&[40], cost, holds);
+        assert_eq!(cost_of(&[40], &found, cost), cheapest, "{found:?}");
+        assert_eq!(found.refuted, [0]);
+        assert_eq!(found.cheaper_presumed, 0);
+    }
+}

@@ -1,0 +1,255 @@
+//! The alternatives of a plan side by side, and the answer to its question.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::alternative::{Alternative, FleetSize};
+use super::interval::{Estimate, estimate};
+use super::search::Found;
+use crate::expect::Share;
+use crate::report::{METRICS, some};
+use crate::scenario::{Objective, PlanFile};
+use crate::units::Money;
+
+/// All alternatives that were run.
+pub struct Comparison {
+    /// In their order.
+    pub rows: Vec<Row>,
+}
+
+/// One alternative over its seeds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    pub cell: usize,
+    pub name: String,
+    pub fleet: FleetSize,
+    pub runs: usize,
+    /// With how many seeds each constraint held.
+    pub held: Vec<usize>,
+    /// Whether it keeps every constraint; `None` while that depends on seeds that were not run.
+    pub keeps: Option<bool>,
+    /// One that did not hold, with its first seed and what happened then.
+    pub broken: Option<(u64, String, String)>,
+    /// Of the run-wide metrics, by name; those that are undefined with some seed are left out.
+    pub metrics: BTreeMap<&'static str, Estimate>,
+}
+
+/// Puts the runs of each alternative together.
+pub fn compare(plan: &PlanFile, runs: &BTreeMap<(usize, u64), Alternative>) -> Comparison {
+    let all: Vec<&Alternative> = runs.values().collect();
+    let rows = all.chunk_by(|one, other| one.cell == other.cell).map(|runs| row(plan, runs)).collect();
+    Comparison { rows }
+}
+
+fn row(plan: &PlanFile, runs: &[&Alternative]) -> Row {
+    let held: Vec<usize> = (0..plan.asked.len())
+        .map(|constraint| runs.iter().filter(|run| run.constraints[constraint].held).count())
+        .collect();
+    let broken = runs.iter().find_map(|run| {
+        let kept = run.constraints.iter().find(|kept| !kept.held)?;
+        Some((run.seed, kept.name.clone(), kept.happened.clone()))
+    });
+    let metrics = METRICS.iter().filter_map(|definition| {
+        let values: Option<Vec<f64>> = runs.iter().map(|run| run.metrics.get(definition.name)?.as_f64()).collect();
+        Some((definition.name, estimate(&values?)?))
+    });
+    Row {
+        cell: runs[0].cell,
+        name: plan.cell_name(runs[0].cell),
+        fleet: runs[0].fleet,
+        runs: runs.len(),
+        keeps: keeps(&plan.asked, &held, runs.len(), plan.seeds.len()),
+        held,
+        broken,
+        metrics: metrics.collect(),
+    }
+}
+
+/// Whether every constraint holds with as many of all `seeds` as is asked of it, as far as the seeds that were `run` decide.
+pub(super) fn keeps(asked: &[Share], held: &[usize], run: usize, seeds: usize) -> Option<bool> {
+    let left = seeds - run;
+    // The rest may all hold, or all fail.
+    let certain = |(share, held): (&Share, &usize)| (share.holds(*held, seeds), share.holds(held + left, seeds));
+    let all: Vec<(bool, bool)> = asked.iter().zip(held).map(certain).collect();
+    if all.iter().any(|(least, most)| !least && !most) {
+        Some(false)
+    } else if all.iter().all(|(least, most)| *least && *most) {
+        Some(true)
+    } else {
+        None
+    }
+}
+
+impl Comparison {
+    /// The cheapest that keeps every constraint; of equal ones the first.
+    pub fn best(&self, objective: Objective) -> Option<&Row> {
+        let keeping = self.rows.iter().filter(|row| row.keeps == Some(true));
+        keeping.min_by_key(|row| (row.fleet.of(objective), row.cell))
+    }
+
+    /// A row for each alternative: its factors, its fleet, each constraint and each metric.
+    pub fn csv(&self, plan: &PlanFile) -> Vec<u8> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let mut header: Vec<String> = plan.factors.iter().map(|factor| factor.name.to_string()).collect();
+        header.extend(["gpus", "nodes", "price_per_hour", "runs", "keeps"].map(str::to_string));
+        header.extend((1..=plan.asked.len()).map(|number| format!("constraint_{number}_held")));
+        for definition in METRICS {
+            header.extend([definition.name.to_string(), format!("{}_half_width", definition.name)]);
+        }
+        writer.write_record(&header).expect("written into memory");
+        for row in &self.rows {
+            let mut cells: Vec<String> = plan.values(row.cell).map(|(_, value)| value.to_string()).collect();
+            cells.extend([row.fleet.gpus.to_string(), row.fleet.nodes.to_string(), price(row.fleet)]);
+            cells.extend([row.runs.to_string(), row.keeps.map_or(String::new(), |keeps| keeps.to_string())]);
+            cells.extend(row.held.iter().map(usize::to_string));
+            for definition in METRICS {
+                let found = row.metrics.get(definition.name);
+                cells.push(found.map_or(String::new(), |found| found.mean.to_string()));
+                let half_width = found.and_then(|found| found.half_width);
+                cells.push(half_width.map_or(String::new(), |half_width| half_width.to_string()));
+            }
+            writer.write_record(&cells).expect("written into memory");
+        }
+        writer.into_inner().expect("written into memory")
+    }
+
+    pub fn json(&self, plan: &PlanFile) -> Value {
+        let rows = self.rows.iter().map(|row| {
+            let factors: Map<String, Value> =
+                plan.values(row.cell).map(|(factor, value)| (factor.name.to_string(), json!(**value))).collect();
+            let metrics: Map<String, Value> = row.metrics.iter().map(|(name, found)| (name.to_string(), of(found))).collect();
+            let broken = row.broken.as_ref().map(|(seed, name, happened)| json!({"seed": seed, "constraint": name, "happened": happened}));
+            json!({
+                "factors": factors, "gpus": row.fleet.gpus, "nodes": row.fleet.nodes, "price_per_hour": price(row.fleet),
+                "runs": row.runs, "keeps": row.keeps, "held": row.held, "broken": broken, "metrics": metrics,
+            })
+        });
+        rows.collect()
+    }
+}
+
+fn of(found: &Estimate) -> Value {
+    #[derive(Serialize)]
+    struct Written {
+        mean: f64,
+        half_width: Option<f64>,
+    }
+    json!(Written { mean: found.mean, half_width: found.half_width })
+}
+
+fn price(fleet: FleetSize) -> String {
+    Money::new(fleet.price_per_hour_millionths).to_string()
+}
+
+/// `24 GPUs`, `58.8 an hour`
+pub(super) fn amount(fleet: FleetSize, objective: Objective) -> String {
+    match objective {
+        Objective::Gpus => some(fleet.gpus as usize, "GPU"),
+        Objective::Nodes => some(fleet.nodes as usize, "node"),
+        Objective::PricePerHour => format!("{} an hour", price(fleet)),
+    }
+}
+
+/// The answer in a sentence or two, and then how it was come by. `found` is what a search found.
+pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -> String {
+    let rows = comparison.rows.len();
+    let Some(objective) = plan.minimize else {
+        let keeping = comparison.rows.iter().filter(|row| row.keeps == Some(true)).count();
+        return match plan.asked.len() {
+            0 => format!("{} were run.", some(rows, "alternative")),
+            constraints => format!("{keeping} of {} keep {}.", some(rows, "alternative"), all_of(constraints)),
+        };
+    };
+    let mut text = match comparison.best(objective) {
+        Some(row) => {
+            let fleet = amount(row.fleet, objective);
+            let seeds = some(row.runs, "seed");
+            format!("{} is enough: {fleet}. It keeps {} with {seeds}.", row.name, all_of(plan.asked.len()))
+        }
+        None => format!("None of the {} that were run keeps {}.", some(rows, "alternative"), all_of(plan.asked.len())),
+    };
+    text.push(' ');
+    text.push_str(&match found {
+        Some(found) => how(plan, found),
+        None => match comparison.rows.iter().filter(|row| row.keeps.is_none()).count() {
+            _ if rows < plan.cells() => format!("{} of {} were run.", rows, some(plan.cells(), "alternative")),
+            0 => format!("Each of {} was run.", some(plan.cells(), "alternative")),
+            open => format!("Of {} it is not known: not all seeds were run.", some(open, "alternative")),
+        },
+    });
+    text
+}
+
+fn all_of(constraints: usize) -> String {
+    match constraints {
+        1 => "the constraint".to_string(),
+        constraints => format!("all {constraints} constraints"),
+    }
+}
+
+/// What of the answer was run, what was presumed, and how that was tested.
+fn how(plan: &PlanFile, found: &Found) -> String {
+    let names = |factors: &[usize]| {
+        factors.iter().map(|factor| format!("`{}`", plan.factors[*factor].name)).collect::<Vec<_>>().join(" and ")
+    };
+    let what = if found.best.is_some() { "cheaper alternative" } else { "alternative" };
+    let mut text = match (found.cheaper_failing, found.cheaper_presumed) {
+        (0, 0) => format!("There is no {what}."),
+        (failing, 0) => format!("Each of {} was run and fails.", some(failing, what)),
+        (failing, presumed) => format!(
+            "Of {} {failing} were run and fail; {presumed} were not run: of each it is presumed that it fails because one \
+             with more {} and otherwise the same does.",
+            some(failing + presumed, what),
+            names(&found.monotone),
+        ),
+    };
+    if found.cheaper_presumed > 0 {
+        text.push_str(&format!(
+            " {} that were presumed to fail were run to test this, and fail.",
+            some(found.tested, "alternative")
+        ));
+    }
+    if !found.refuted.is_empty() {
+        text.push_str(&format!(
+            " More {} was seen to make it worse, so nothing is presumed of it.",
+            names(&found.refuted)
+        ));
+    }
+    if found.cheaper_unknown > 0 {
+        text.push_str(&format!(
+            " The budget of runs is spent: of {} it is not known.",
+            some(found.cheaper_unknown, what)
+        ));
+    }
+    text.push_str(&format!(" {} of {} were run.", found.run, some(plan.cells(), "alternative")));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Permille;
+
+    #[test]
+    fn a_constraint_is_decided_as_soon_as_no_seed_can_change_it() {
+        let (all, most, rarely) = (Share::ALL, Share::AtLeast(Permille::new(800)), Share::AtMost(Permille::new(200)));
+        let rows = [
+            ("one failure is enough", all, 3, 4, Some(false)),
+            ("all so far is not all", all, 4, 4, None),
+            ("all of all", all, 10, 10, Some(true)),
+            ("8 of 10 are enough, whatever follows", most, 8, 8, Some(true)),
+            ("3 that fail are too many", most, 0, 3, Some(false)),
+            ("2 that fail are not", most, 0, 2, None),
+            ("rare: 3 are too many", rarely, 3, 3, Some(false)),
+            ("rare: 8 without are enough", rarely, 0, 8, Some(true)),
+            ("rare: 7 without are not", rarely, 0, 7, None),
+        ];
+        for (sentence, share, held, run, expected) in rows {
+            assert_eq!(keeps(&[share], &[held], run, 10), expected, "{sentence}");
+        }
+        assert_eq!(keeps(&[all, most], &[4, 0], 4, 10), Some(false), "one that fails is enough");
+        assert_eq!(keeps(&[], &[], 1, 10), Some(true), "nothing is asked");
+    }
+}

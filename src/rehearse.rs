@@ -1,0 +1,79 @@
+//! Floor 6. A rehearsal run with everything that is wanted of it at once: judged, accounted for and digested.
+//!
+//! Owns how far the records of a run speak, which is asked of every run in the same way. Must never read a clock, and
+//! never decide what a run is of.
+
+use crate::engine::{Progress, Rehearsal, RunEnd, RunOptions, run};
+use crate::event::{Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
+use crate::expect::{Expectation, Horizon, Judge, Verdict};
+use crate::ids::Names;
+use crate::report::RunAccount;
+use crate::scheduler::Caching;
+use crate::units::SimTime;
+
+pub struct Rehearsed {
+    pub end: RunEnd,
+    /// To the last record, or to where the file says the run stops if something is left by then.
+    pub until: SimTime,
+    pub digest: Digest,
+    pub verdicts: Vec<Verdict>,
+    /// Finished at `until`.
+    pub accounts: RunAccount,
+}
+
+/// Runs it. `progress` names the step if an invariant breaks; `more` take every record.
+pub fn rehearse(
+    rehearsal: &Rehearsal,
+    expectations: Vec<Expectation>,
+    progress: &Progress,
+    caching: Caching,
+    mut more: Vec<&mut dyn Sink>,
+) -> Rehearsed {
+    let mut judge = Judge::new(expectations, names(rehearsal));
+    let mut accounts = RunAccount::default();
+    let mut digester = Digester::default();
+    let options = RunOptions { progress: Some(progress), caching, ..RunOptions::default() };
+    let end = {
+        let mut sinks: Vec<&mut dyn Sink> = vec![&mut judge, &mut accounts, &mut digester];
+        for sink in &mut more {
+            sinks.push(&mut **sink);
+        }
+        run(rehearsal, options, &mut sinks)
+    };
+    let (until, horizon) = match (end.cut_short, rehearsal.until) {
+        (true, Some(until)) => (until, Horizon::Until(until)),
+        // What runs on, or waits on, does so until then, though nothing more is said of it.
+        (false, Some(until)) if accounts.is_anything_left() => (until, Horizon::Everything),
+        (false, _) | (true, None) => (end.at, Horizon::Everything),
+    };
+    accounts.finish(until);
+    let verdicts = judge.finish(horizon, &accounts);
+    Rehearsed { end, until, digest: digester.finish(), verdicts, accounts }
+}
+
+/// The names of all fleets, nodes and jobs, whether the run comes to them or not.
+pub fn names(rehearsal: &Rehearsal) -> Names {
+    let mut names = Names::default();
+    for fleet in &rehearsal.fleets {
+        names.fleets.add(fleet.name.clone()).expect("a loaded scenario names each fleet once");
+    }
+    for node in &rehearsal.nodes {
+        names.nodes.add(node.spec.name.clone()).expect("a loaded scenario names each node once");
+    }
+    for arrival in &rehearsal.arrivals {
+        names.jobs.add(arrival.spec.name.clone()).expect("a loaded scenario names each job once");
+    }
+    names
+}
+
+pub fn header(rehearsal: &Rehearsal) -> LogHeader {
+    LogHeader {
+        dryrack: env!("CARGO_PKG_VERSION").to_string(),
+        format: FORMAT_VERSION,
+        scenario: rehearsal.title.clone(),
+        source: rehearsal.source.clone(),
+        seed: rehearsal.seed,
+        profile: rehearsal.profile.name.clone(),
+        profile_data: serde_json::to_value(&*rehearsal.profile).expect("a profile has a JSON form"),
+    }
+}
