@@ -180,28 +180,44 @@ pub fn brief(explained: &Explanation, demand: &Demand, asked: Option<SimTime>, n
     if let Some((ended, Event::JobEnded { outcome, because, .. })) = &explained.last
         && *outcome != Outcome::NeverFits
     {
-        return vec![format!("why not   it was over by {at}: {} at {ended}, {because}", outcome.name())];
+        let because = if because.name() == outcome.name() { String::new() } else { format!(", {because}") };
+        return vec![format!("why not   it was over by {at}: {} at {ended}{because}", outcome.name())];
     }
+    let (waiting, replicas) = explained.without_place;
+    let which = if waiting < replicas { format!(", {waiting} of {replicas} replicas") } else { String::new() };
     match (&explained.placed, &explained.now) {
-        (Some(here), _) => {
+        (Some(here), _) if waiting == 0 => {
             let fits = here.examination.nodes.iter().filter(|node| node.verdict.is_fit()).count();
             let of = here.examination.nodes.len();
             let place = place(&here.placement, names);
             vec![format!("why here  placed on {place} at {}; {fits} of {of} nodes would have done", here.at)]
         }
-        (None, Some(examination)) => {
+        (_, Some(examination)) => {
             let Decision::Refuse { refusal, reasons } = &examination.decision else {
-                return vec![format!("at {at}   it would fit")];
+                return vec![idle(explained, at)];
             };
             let word = if *refusal == Refusal::Never { "why never" } else { "why not" };
             let counted: Vec<String> =
                 reasons.iter().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
-            let mut lines = vec![format!("{word}   at {at}: {}", counted.join(", "))];
+            let mut lines = vec![format!("{word}   at {at}{which}: {}", counted.join(", "))];
             lines
                 .extend(least_change(examination, tasks_of(demand), names).map(|change| format!("if only   {change}")));
             lines
         }
-        (None, None) => vec![format!("why not   not submitted by {at}")],
+        (_, None) => vec![format!("why not   not submitted by {at}")],
+    }
+}
+
+/// Why what would fit has no place.
+fn idle(explained: &Explanation, at: SimTime) -> String {
+    match &explained.last {
+        Some((_, Event::Retry { at: due, .. })) if *due > at => {
+            format!("why not   backing off until {due}; at {at} it would fit")
+        }
+        Some((ended, Event::Ended { outcome, because, .. })) => {
+            format!("why not   a replica ended at {ended}: {}, {because}", outcome.name())
+        }
+        _ => format!("at {at}   it would fit"),
     }
 }
 

@@ -123,6 +123,14 @@ impl Overrides {
     }
 }
 
+impl Overrides {
+    /// As it would be typed to test the file again.
+    pub fn repeat_test(&self, file: &Path) -> String {
+        let set: String = self.set.iter().map(|set| format!(" --set {}", quoted(set))).collect();
+        format!("dryrack test {}{set}", quoted(&file.display().to_string()))
+    }
+}
+
 /// What is meant where nothing is typed.
 pub fn options(file: &Path) -> Options {
     Options { roots: super::trace::roots(Some(file)), ..Options::default() }

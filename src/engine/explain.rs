@@ -1,10 +1,11 @@
 //! Why a job waits, or why it is where it is: a replay to the moment, through the plain pipeline.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::replay::{Difference, Replay};
 use crate::control::Profile;
-use crate::event::{Event, Record, Said};
+use crate::event::{Event, Input, Reason, Record, Said};
 use crate::fleet::{Fleet, Placement};
 use crate::ids::JobId;
 use crate::scheduler::Examination;
@@ -22,6 +23,8 @@ pub struct Explanation {
     pub placed: Option<WhyHere>,
     /// The last event about it.
     pub last: Option<(SimTime, Event)>,
+    /// Replicas that have no place, and all that there are.
+    pub without_place: (usize, usize),
 }
 
 pub struct WhyHere {
@@ -44,13 +47,21 @@ pub fn explain(
     let mut end = SimTime::ZERO;
     let mut last = None;
     let mut placed: Option<WhyHere> = None;
+    let (mut replicas, mut at_work) = (0, BTreeSet::new());
     for record in records {
         if at.is_some_and(|at| record.at > at) {
             break;
         }
         replay.take(&record)?;
         end = record.at;
-        let Said::Event(event) = record.said else { continue };
+        let event = match record.said {
+            Said::Input(Input::Submit { job: submitted, spec }) if submitted == job => {
+                replicas = spec.replicas as usize;
+                continue;
+            }
+            Said::Input(_) => continue,
+            Said::Event(event) => event,
+        };
         if event.job() != Some(job) {
             continue;
         }
@@ -59,11 +70,19 @@ pub fn explain(
             let (placement, examination) = (placement.clone(), watched.examination.clone());
             placed = Some(WhyHere { at: watched.at, placement, examination });
         }
-        if let Event::Ended { .. } = &event {
-            placed = None;
+        match &event {
+            Event::Placed { run, .. } => drop(at_work.insert(run.replica)),
+            Event::ReplicaAdded { .. } => replicas += 1,
+            Event::Ended { run, because, .. } => {
+                placed = None;
+                at_work.remove(&run.replica);
+                replicas -= usize::from(*because == Reason::ScaledDown);
+            }
+            _ => {}
         }
         last = Some((record.at, event));
     }
     let fleet = replay.control.fleet().clone();
-    Ok(Explanation { at: end, now: replay.control.examine(job), fleet, placed, last })
+    let without_place = (replicas.saturating_sub(at_work.len()), replicas);
+    Ok(Explanation { at: end, now: replay.control.examine(job), fleet, placed, last, without_place })
 }

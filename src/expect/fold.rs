@@ -108,8 +108,8 @@ impl Fold {
                 replica.outcome = Some(*outcome);
                 replica.is_wanted = *because != Reason::ScaledDown;
                 match because {
-                    // What could not be selected was said just before.
-                    Reason::PickRefused => replica.reasons.add(*because, 1),
+                    // What it was refused for was said just before.
+                    Reason::PickRefused | Reason::NeverFits => replica.reasons.add(*because, 1),
                     _ => replica.reasons = Histogram::of(*because, 1),
                 }
                 let claim = replica.claim.take();
@@ -210,8 +210,7 @@ impl JobFold {
         }
         let all = self.replicas.iter().filter(|replica| replica.is_wanted).count();
         let least = replicas.map_or(all.max(1), |least| least as usize);
-        let ended = self.ended.is_some();
-        self.replicas.iter().filter(|replica| replica.is_wanted && replica.is(sought, ended)).count() >= least
+        self.replicas.iter().filter(|replica| replica.is_wanted && replica.is(sought)).count() >= least
     }
 
     fn says(&self, reason: Reason) -> bool {
@@ -256,11 +255,11 @@ impl ReplicaFold {
         }
     }
 
-    fn is(&self, sought: &Sought, job_ended: bool) -> bool {
+    fn is(&self, sought: &Sought) -> bool {
         let state = match sought.state {
             State::Phase(phase) => self.phase == phase,
             State::Placed => self.phase.holds_claim(),
-            State::Outcome(outcome) => job_ended && self.outcome == Some(outcome),
+            State::Outcome(outcome) => self.phase == Phase::Ended && self.outcome == Some(outcome),
             State::Node(_) | State::Gpu(_) => false,
         };
         let on = |node| self.claim.as_ref().is_some_and(|claim| claim.touches(node));

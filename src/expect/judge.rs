@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::expectation::{EventName, Expectation, Judgement, Landmark, Mode, State, Subject, What, Whose, Window};
+use super::expectation::{Comparison, EventName, Expectation, Judgement, Landmark, Mode, Subject, What, Whose, Window};
 use super::fold::{Fold, Sought};
 use super::metric;
 use super::named::{gives, kind};
@@ -174,10 +174,12 @@ impl Judge {
                 unreachable!("a state is watched as a state")
             };
             let sought = Sought { state: *state, on: *on, because: *because };
-            // One replica is enough to break a `never`; how a job ended is one fact about all of it.
-            let any = *mode == Mode::Never && !matches!(state, State::Outcome(_));
-            let replicas = replicas.or(any.then_some(1));
-            let standing = match (self.fold.exists(*subject), self.fold.is(*subject, &sought, replicas)) {
+            let mut is = self.fold.is(*subject, &sought, *replicas);
+            // One replica is enough to break a `never`, and so is the job as a whole.
+            if *mode == Mode::Never && replicas.is_none() {
+                is |= self.fold.is(*subject, &sought, Some(1));
+            }
+            let standing = match (self.fold.exists(*subject), is) {
                 (false, _) => Standing::Absent,
                 (true, true) => Standing::Held,
                 (true, false) => Standing::Not,
@@ -308,6 +310,8 @@ impl Judge {
             (Watch::Count { count, instants }, What::Count { is, .. }) => {
                 let (holds, text) = (is.holds(count), tell_count(count, &instants));
                 match cut_text(horizon, window) {
+                    // What is enough already stays so.
+                    Some(_) if holds && matches!(is, Comparison::AtLeast(_)) => (true, text),
                     Some(cut) => (false, format!("{text}; {cut}")),
                     None => (holds, text),
                 }
@@ -413,10 +417,18 @@ impl Judge {
             }
             (Mode::Always, Finding::Failed, _) => match tally.first_broken {
                 Some(at) => format!("not so at {at}: {story}"),
-                None => format!("it was not there in that time: {story}"),
+                None => not_there(window, &story),
             },
+            (Mode::Never, Finding::Failed, None) => not_there(window, &story),
             _ => story,
         }
+    }
+}
+
+fn not_there(window: Window, story: &str) -> String {
+    match bounds(window) {
+        None => format!("there is no such time: {story}"),
+        Some(_) => format!("it was not there in that time: {story}"),
     }
 }
 

@@ -21,7 +21,7 @@
 //! | mode | holds when |
 //! | --- | --- |
 //! | `is` | the state held at one counted instant of the window at least; with `from … for`, at every one |
-//! | `never` | the state held at no instant of the window |
+//! | `never` | the state held at no counted instant of the window, and there was one |
 //! | `always` | the state held at every counted instant of the window, and there was one |
 //!
 //! After the last record nothing changes any more, so a window may reach beyond it. A run that was cut (`until:` of the
@@ -99,6 +99,8 @@ pub(super) struct Tally {
     /// It must hold in the window for the first time.
     is_order: bool,
     last: Standing,
+    /// The subject was there at an instant of the window.
+    was_there: bool,
 }
 
 /// What the spans decide.
@@ -122,6 +124,7 @@ impl Tally {
             first_ever: None,
             is_order: mode == Mode::Is && matches!(window, Window::AfterState(_)),
             last: Standing::Absent,
+            was_there: false,
         }
     }
 
@@ -158,6 +161,7 @@ impl Tally {
             Standing::Absent => matches!(self.window, Window::At(_) | Window::After(_) | Window::Throughout(..)),
             Standing::Held | Standing::Not => true,
         };
+        self.was_there |= standing != Standing::Absent;
         if standing == Standing::Held {
             self.first_held.get_or_insert(SimTime::from_nanos(from));
             self.times_held += 1;
@@ -192,7 +196,7 @@ impl Tally {
             },
             (Mode::Never, _) => match self.first_held {
                 Some(_) => Finding::Failed,
-                None => unless_cut(Finding::Passed),
+                None => unless_cut(passed_if(self.was_there)),
             },
         }
     }

@@ -21,7 +21,12 @@ pub(super) fn read(
             fields.require(key, example, report);
         }
         let at = fields.value::<SimTime>("at", report);
-        let replicas = fields.count("replicas", 1, report);
+        let replicas = fields.value::<u32>("replicas", report);
+        if replicas == Some(0) {
+            let help = "write 1 or more, or end the job with its `cancel_at`";
+            report.error_with_help(fields.key_span("replicas"), "a job keeps one replica at least", help);
+            continue;
+        }
         for (typed, span) in fields.items("job", "the name of a job", report) {
             let jobs = world.jobs(typed, span, report);
             let (Some(at), Some(replicas)) = (at, replicas) else { continue };

@@ -191,7 +191,7 @@ pub(super) struct Report {
 }
 
 /// Stands for the file where there is none.
-pub(super) const COMMAND_LINE: &str = "command line";
+pub const COMMAND_LINE: &str = "command line";
 
 /// Faults that are kept: nobody reads more, and each costs a passage over its line.
 const MAX_FAULTS: usize = 200;

@@ -207,6 +207,8 @@ fn entry(
     };
     let what = match expectation_window::jobs_named(&fields).into_iter().find(|typed| setting.world.may_come(typed)) {
         Some(pattern) => vec![(What::Absent { pattern: Arc::from(pattern) }, None)],
+        // What says nothing must not pass.
+        None if what.is_empty() => vec![(What::Absent { pattern: Arc::from(name) }, None)],
         None => what,
     };
     let span = fields.place();

@@ -126,7 +126,7 @@ impl<'t> Fields<'t> {
             Some((_, tree)) => {
                 let message = format!("expected a list for `{key}`, found {}", tree.kind());
                 let help = match tree.is_nothing() {
-                    true => format!("write its entries below, each behind `- `, or remove `{key}`"),
+                    true => "write its entries below, each behind `- `".to_string(),
                     false => "write each entry behind `- `".to_string(),
                 };
                 let span = if tree.is_nothing() { self.key_span(key) } else { tree.span };
@@ -168,7 +168,7 @@ pub(super) fn text<'t>(tree: &'t Tree, expected: &str, report: &mut Report) -> O
             Node::List(items) if items.len() == 1 => "write it without brackets, and without `- ` before it",
             Node::List(_) => "write one of them, without brackets, and without `- ` before it",
             Node::Map(_) => "write a single value in its place",
-            Node::Scalar { .. } => "write it behind the colon, or leave the key out",
+            Node::Scalar { .. } => "write it behind the colon",
         };
         report.error_with_help(tree.span, format!("expected {expected}, found {}", tree.kind()), help);
     }

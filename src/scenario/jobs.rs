@@ -179,7 +179,7 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
         world.groups.insert(typed.to_string());
     }
     if fields.has("arrivals") {
-        world.chances.insert(typed.to_string());
+        world.chances.insert(typed.to_string(), (spec.queue.clone(), spec.user.clone()));
     }
     let shared = Arc::new(course);
     let mut is_told = false;

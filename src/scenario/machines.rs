@@ -338,7 +338,11 @@ fn reserve(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
     }
     let mut more = |key: &str, has: String| {
         let span = reserved.get(key).map_or(reserved.span, |tree| tree.span);
-        report.error_with_help(span, format!("more is reserved than the machine has, {has}"), "reserve a part of it");
+        report.error_with_help(
+            span,
+            format!("more is reserved than the machine has, {has}"),
+            format!("write {has} or less"),
+        );
     };
     if shape.reserved.cpu > shape.cpu {
         more("cpu", format!("{} cores", shape.cpu));

@@ -221,7 +221,7 @@ fn function(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Fu
         let permille = format!("{percent}%").parse::<Permille>().ok().map(Permille::get);
         let permille = permille.and_then(|permille| u16::try_from(permille).ok()).filter(|p| (1..=1000).contains(p));
         if permille.is_none() {
-            let help = "write p50, p95, p99.9 or another up to p100";
+            let help = "write p50, p95, p99.9 or another of at most one decimal";
             report.error_with_help(whole.span(part), format!("`{typed}` is no percentile"), help);
         }
         return permille.map(Function::Quantile);
@@ -280,17 +280,20 @@ fn restrict(part: Part<'_>, whole: &Whole<'_>, of: &mut Restriction, report: &mu
         let found = match key.text {
             "job" => {
                 let jobs = whole.setting.world.jobs(wanted.text, whole.span(wanted), report);
-                let is_known = !jobs.is_empty();
+                let is_known = !jobs.is_empty() || whole.setting.world.may_come(wanted.text);
                 of.jobs = Some(jobs.into());
                 is_known
             }
             "queue" => {
-                let known = arrivals.iter().filter_map(|arrival| arrival.spec.queue.as_deref()).collect();
+                let chances = whole.setting.world.chances.values().filter_map(|(queue, _)| queue.as_deref());
+                let known =
+                    arrivals.iter().filter_map(|arrival| arrival.spec.queue.as_deref()).chain(chances).collect();
                 of.queue = Some(Arc::from(wanted.text));
                 is_known("queue", wanted, whole, known, report)
             }
             "user" => {
-                let known = arrivals.iter().filter_map(|arrival| arrival.spec.user.as_deref()).collect();
+                let chances = whole.setting.world.chances.values().filter_map(|(_, user)| user.as_deref());
+                let known = arrivals.iter().filter_map(|arrival| arrival.spec.user.as_deref()).chain(chances).collect();
                 of.user = Some(Arc::from(wanted.text));
                 is_known("user", wanted, whole, known, report)
             }

@@ -70,7 +70,7 @@ mod world;
 mod tests;
 
 pub use compose::{Cell, Outline};
-pub use diagnostic::{Diagnostic, Diagnostics, Kind, Severity};
+pub use diagnostic::{COMMAND_LINE, Diagnostic, Diagnostics, Kind, Severity};
 pub use expectations::expectation_words;
 pub use fields::matches as matches_pattern;
 pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text, outline};

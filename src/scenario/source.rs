@@ -27,7 +27,11 @@ pub(super) fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -
     let read = opened.and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
     if let Err(error) = read {
         let near = nearest_path(path).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
-        let help = near.map_or("check the path".to_string(), |near| format!("did you mean `{}`?", near.display()));
+        let help = match near {
+            Some(near) => format!("did you mean `{}`?", near.display()),
+            None if path.is_dir() => format!("name a file in it, such as `{}`", path.join("one.yaml").display()),
+            None => "check the path".to_string(),
+        };
         refuse(format!("cannot read `{name}`: {}", plain(&error)), &help, asked);
         return None;
     }

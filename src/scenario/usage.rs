@@ -225,7 +225,7 @@ pub(super) fn sampling(tree: &Tree, above: &Sampled, report: &mut Report) -> Opt
         if chances.iter().map(|chance| u64::from(chance.get())).sum::<u64>() > 1000 {
             let span = keys.iter().find(|key| fields.has(key)).map_or(fields.place(), |key| fields.key_span(key));
             let message = format!("{} add up to more than the whole", list(keys.iter().copied()));
-            report.error_with_help(span, message, "write less");
+            report.error_with_help(span, message, "write chances that add up to 100% or less");
         }
     }
     for (key, chance) in [("late", sampling.late), ("repeated", sampling.repeated)] {

@@ -1,6 +1,6 @@
 //! What a file's names stand for: nodes, GPUs, jobs and GPU types, each found by what was typed.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::diagnostic::{Report, Span};
@@ -37,8 +37,8 @@ pub(super) struct World {
     shapes: HashSet<Arc<NodeShape>, foldhash::fast::FixedState>,
     /// Names of entries with a `count`, which are the beginning of their copies' names.
     pub groups: BTreeSet<String>,
-    /// Names of entries whose jobs come by chance, so that nobody knows how many they are.
-    pub chances: BTreeSet<String>,
+    /// Names of entries whose jobs come by chance, so that nobody knows how many they are; with their queue and user.
+    pub chances: BTreeMap<String, (Option<Arc<str>>, Option<Arc<str>>)>,
 }
 
 impl World {
@@ -85,7 +85,7 @@ impl World {
             true => matches(typed, &format!("{group}-0000")),
             false => copy_of(group).is_some_and(is_number),
         };
-        self.chances.iter().any(is_of) && !self.job_names.iter().any(|name| matches(typed, name))
+        self.chances.keys().any(is_of) && !self.job_names.iter().any(|name| matches(typed, name))
     }
 
     /// Jobs by a name or a pattern, with their names. None where they come by chance and none came.

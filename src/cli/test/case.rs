@@ -107,21 +107,46 @@ pub fn test_plan(plan: &Plan, context: &Context<'_>, bar: &ProgressBar) -> Teste
 fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar) -> Vec<Case> {
     let overrides = context.overrides.with_set(&cell.set);
     let mut reproductions = Vec::new();
-    let take = |loaded: &mut Loaded| reproductions = std::mem::take(&mut loaded.reproductions);
-    let first = match plan.seeds.as_slice() {
+    let is_own_profile = !overrides.names_profile() && cell.reproduces;
+    let take = |loaded: &mut Loaded| {
+        reproductions = std::mem::take(&mut loaded.reproductions);
+        let own = loaded.expectations.len();
+        // The witnesses are looked at under the scenario's own profile too.
+        if is_own_profile && plan.seeds.is_empty() {
+            let witnesses = reproductions.iter().flat_map(|reproduction| &reproduction.and);
+            loaded.expectations.extend(witnesses.cloned());
+        }
+        own
+    };
+    let mut first = match plan.seeds.as_slice() {
         [] => test_case(&plan.file, &overrides, context, take),
         seeds => test_seeds(&plan.file, seeds, &overrides, context, bar, take),
     };
     bar.inc(1);
+    let mut held =
+        if is_own_profile && plan.seeds.is_empty() { take_witnesses(&mut first, &reproductions) } else { Vec::new() };
+    held.resize(reproductions.len(), false);
     let mut cases = vec![first];
-    let is_own_profile = !overrides.names_profile();
-    for reproduction in reproductions.into_iter().filter(|_| is_own_profile && cell.reproduces) {
+    for (reproduction, held) in reproductions.into_iter().zip(held).filter(|_| is_own_profile) {
         let under = overrides.clone().and_profile(&profile_beside(&plan.file, &reproduction.profile));
-        let add = |loaded: &mut Loaded| loaded.expectations.extend(reproduction.and.iter().cloned());
+        let add = |loaded: &mut Loaded| {
+            loaded.expectations.extend(reproduction.and.iter().cloned());
+            0
+        };
         let mut case = test_case(&plan.file, &under, context, add);
         case.reproduces = Some(reproduction.profile.to_string());
+        // A run under the profile would judge what is expected, and not whether that fails as reported.
+        case.repeat = case.repeat.map(|_| overrides.repeat_test(&plan.file));
         if matches!(case.status, Status::Passed | Status::Failed) {
             judge_case(&mut case, &reproduction);
+        }
+        if held && let Some(judged) = case.judged.last_mut() {
+            judged.verdict.passed = false;
+            judged
+                .verdict
+                .happened
+                .push_str("; but its witness holds under the scenario's own profile too, and so is none");
+            case.status = Status::Failed;
         }
         if case.status == Status::Passed {
             case.causes = Some(find_causes(&plan.file, &under, context, &reproduction));
@@ -135,11 +160,31 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
     cases
 }
 
+/// Takes the witnesses' verdicts out of the scenario's own run: whether all of a reproduction held there as well.
+fn take_witnesses(case: &mut Case, reproductions: &[Reproduction]) -> Vec<bool> {
+    let witnesses: usize = reproductions.iter().map(|reproduction| reproduction.and.len()).sum();
+    if !matches!(case.status, Status::Passed | Status::Failed) || case.judged.len() < witnesses {
+        return Vec::new();
+    }
+    let mut verdicts = case.judged.split_off(case.judged.len() - witnesses).into_iter();
+    let failed = case.failures().next().is_some();
+    case.status = if failed { Status::Failed } else { Status::Passed };
+    let held = |reproduction: &Reproduction| {
+        let own: Vec<bool> =
+            verdicts.by_ref().take(reproduction.and.len()).map(|judged| judged.verdict.passed).collect();
+        own.iter().all(|passed| *passed)
+    };
+    reproductions.iter().map(held).collect()
+}
+
 /// Runs it once for each option that could be the cause.
 fn find_causes(file: &Path, under: &Overrides, context: &Context<'_>, reproduction: &Reproduction) -> Causes {
     let context = Context { overrides: context.overrides, keeps_decisions: false };
     Causes::find(file, &reproduction.profile, |option| {
-        let witnesses = |loaded: &mut Loaded| loaded.expectations.extend(reproduction.and.iter().cloned());
+        let witnesses = |loaded: &mut Loaded| {
+            loaded.expectations.extend(reproduction.and.iter().cloned());
+            0
+        };
         let case = test_case(file, &under.as_in_base(option), &context, witnesses);
         let verdicts: Vec<Verdict> = case.judged.into_iter().map(|judged| judged.verdict).collect();
         is_cured(reproduction, &verdicts)
@@ -163,7 +208,7 @@ fn test_seeds(
     overrides: &Overrides,
     context: &Context<'_>,
     bar: &ProgressBar,
-    prepare: impl FnOnce(&mut Loaded),
+    prepare: impl FnOnce(&mut Loaded) -> usize,
 ) -> Case {
     let with = |seed: &u64| overrides.clone().and_seed(*seed);
     let first = test_case(file, &with(&seeds[0]), context, prepare);
@@ -171,7 +216,7 @@ fn test_seeds(
     let quiet = Context { overrides: context.overrides, keeps_decisions: false };
     let others: Vec<Case> = (seeds[1..].par_iter())
         .map(|seed| {
-            let case = test_case(file, &with(seed), &quiet, |_| {});
+            let case = test_case(file, &with(seed), &quiet, |loaded| loaded.expectations.len());
             bar.inc(1);
             case
         })
@@ -238,15 +283,21 @@ fn of_all_seeds(all: &[(&Case, Vec<&[Judged]>)], entry: usize, shares: &[ShareAt
     Judged { place: first.place.clone(), entry, verdict, why, share: Some(Shared { held, of, asked, repeat }) }
 }
 
-/// Runs the scenario once, after `prepare` had its way with it.
-fn test_case(file: &Path, overrides: &Overrides, context: &Context<'_>, prepare: impl FnOnce(&mut Loaded)) -> Case {
+/// Runs the scenario once, after `prepare` had its way with it and said how many of the expectations, from the first, are
+/// explained where they fail.
+fn test_case(
+    file: &Path,
+    overrides: &Overrides,
+    context: &Context<'_>,
+    prepare: impl FnOnce(&mut Loaded) -> usize,
+) -> Case {
     #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
     let begun = Instant::now();
     let mut loaded = match load(file, &overrides.lower(file)) {
         Ok(loaded) => loaded,
         Err(diagnostics) => return not_loaded(file, diagnostics, begun.elapsed()),
     };
-    prepare(&mut loaded);
+    let explained = prepare(&mut loaded);
     let Loaded { rehearsal, expectations, warnings, shares, .. } = loaded;
     let repeat = overrides.repeat(file, rehearsal.seed);
     let mut case = Case {
@@ -258,7 +309,7 @@ fn test_case(file: &Path, overrides: &Overrides, context: &Context<'_>, prepare:
         ..Case::blank()
     };
     let progress = Progress::default();
-    match guarded(|| judge(&rehearsal, expectations, &progress, context, &mut case)) {
+    match guarded(|| judge(&rehearsal, (expectations, explained), &progress, context, &mut case)) {
         Ok(()) => {}
         Err(message) => {
             case.status = Status::OurFault;
@@ -271,7 +322,7 @@ fn test_case(file: &Path, overrides: &Overrides, context: &Context<'_>, prepare:
 
 fn judge(
     rehearsal: &Rehearsal,
-    expectations: Vec<Expectation>,
+    (expectations, explained): (Vec<Expectation>, usize),
     progress: &Progress,
     context: &Context<'_>,
     case: &mut Case,
@@ -286,7 +337,7 @@ fn judge(
     case.digest = Some(rehearsed.digest.to_string());
     let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     case.status = if failed { Status::Failed } else { Status::Passed };
-    let mut whys = why(rehearsal, &rehearsed.verdicts);
+    let mut whys = why(rehearsal, &rehearsed.verdicts[..explained]);
     let judged = expectations.into_iter().zip(rehearsed.verdicts).enumerate();
     case.judged = judged
         .map(|(index, (expectation, verdict))| {

@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use super::case::{Case, Status};
-use crate::scenario::{Diagnostic, Severity};
+use crate::scenario::{COMMAND_LINE, Diagnostic, Severity};
 
 pub fn annotations(outcome: &Outcome<'_>) -> String {
     let mut text = String::new();
@@ -10,7 +10,7 @@ pub fn annotations(outcome: &Outcome<'_>) -> String {
         let file = tested.file.display().to_string();
         // The same file is loaded for each of its reproductions.
         let first = &tested.cases[0];
-        first.warnings.iter().for_each(|found| text.push_str(&diagnostic(found)));
+        first.warnings.iter().for_each(|found| text.push_str(&diagnostic(found, None)));
         tested.cases.iter().for_each(|case| text.push_str(&of_case(&file, case)));
     }
     for run in outcome.compared.iter().flat_map(|compared| &compared.runs).filter(|run| run.change.is_other()) {
@@ -25,7 +25,9 @@ pub fn annotations(outcome: &Outcome<'_>) -> String {
 
 fn of_case(file: &str, case: &Case) -> String {
     let mut text = String::new();
-    case.diagnostics.iter().for_each(|found| text.push_str(&diagnostic(found)));
+    // A trace that is not here fails nothing.
+    let level = (case.status == Status::NotRun).then_some("notice");
+    case.diagnostics.iter().for_each(|found| text.push_str(&diagnostic(found, level)));
     if case.status == Status::OurFault {
         text.push_str(&line("error", Some((file, 1, 1)), &case.title, &case.text));
     }
@@ -40,13 +42,15 @@ fn of_case(file: &str, case: &Case) -> String {
     text
 }
 
-fn diagnostic(found: &Diagnostic) -> String {
-    let level = match found.severity {
+/// At the level of its severity, if it is not said.
+fn diagnostic(found: &Diagnostic, level: Option<&str>) -> String {
+    let level = level.unwrap_or(match found.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
-    };
+    });
     let help = found.help.as_ref().map_or(String::new(), |help| format!("\nhelp: {help}"));
-    let place = Some((&*found.file, found.line, found.column));
+    // What was typed on the command line is in no file.
+    let place = (*found.file != *COMMAND_LINE).then_some((&*found.file, found.line, found.column));
     line(level, place, &found.message, &format!("{}{help}", found.message))
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::Outcome;
-use super::baseline::Compared;
+use super::baseline::{Change, Compared};
 use super::case::{Case, Judged, Status, Tested};
 
 pub fn text(outcome: &Outcome<'_>) -> String {
@@ -30,7 +30,10 @@ fn baseline(compared: &Compared) -> TestSuite {
     let mut suite = TestSuite::new("baseline");
     for run in &compared.runs {
         let mut status = TestCaseStatus::success();
-        if run.change.is_other() {
+        if run.change == Change::New {
+            status = TestCaseStatus::skipped();
+            status.set_message("not in the baseline yet");
+        } else if run.change.is_other() {
             status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             let lines = run.change.lines();
             status.set_type("baseline").set_message(lines[0].clone()).set_description(lines.join("\n"));

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::Outcome;
-use super::baseline::ComparedRun;
+use super::baseline::{Change, ComparedRun};
 use super::case::{Case, Status};
 
 pub fn text(outcome: &Outcome<'_>) -> String {
@@ -25,7 +25,8 @@ pub fn text(outcome: &Outcome<'_>) -> String {
 
 fn comparison(number: usize, run: &ComparedRun) -> String {
     let ok = if run.change.is_other() { "not ok" } else { "ok" };
-    let mut text = format!("{ok} {number} - {}\n", escaped(&format!("{} is as in the baseline", run.name)));
+    let skip = if run.change == Change::New { " # SKIP not in the baseline yet" } else { "" };
+    let mut text = format!("{ok} {number} - {}{skip}\n", escaped(&format!("{} is as in the baseline", run.name)));
     if run.change.is_other() {
         text.push_str("  ---\n  message: |\n");
         run.change.lines().iter().for_each(|line| text.push_str(&format!("    {line}\n")));
