@@ -39,6 +39,7 @@ metrics! {
     "queue_wait_p50_seconds": "median of the same";
     "queue_wait_p95_seconds": "95th percentile of the same";
     "queue_wait_max_seconds": "longest of the same";
+    "placed": "part of all replicas that had a place at least once; waits are of these alone";
     "bounded_slowdown_mean": "mean over completed replicas of max(1, (end - submission) / max(run of the last attempt, 10 s)) (Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001)";
     "makespan_seconds": "from the first submission to the last end of a replica";
     "gpu_allocated": "part of the ready GPU time that was taken: the integral of what was taken of usable GPUs on ready nodes, over the integral of all of them; foreign use is capacity not taken";
@@ -73,7 +74,9 @@ impl Metrics {
     pub fn of(accounts: &RunAccount) -> Metrics {
         let standings = count_standings(accounts);
         let waits = Waits::of(accounts);
-        let values = [standings.as_slice(), &waits.values(), &[slowdown(accounts), makespan(accounts)]].concat();
+        let placed = ratio(waits.0.len() as u128, accounts.replicas().count() as u128);
+        let values =
+            [standings.as_slice(), &waits.values(), &[placed, slowdown(accounts), makespan(accounts)]].concat();
         let sum = |part: fn(&super::NodeAccount) -> u128| accounts.nodes.iter().map(part).sum::<u128>();
         let rest = [
             ratio(sum(|node| node.gpu_taken_ready), sum(|node| node.gpu_ready)),

@@ -196,7 +196,7 @@ impl Definition {
     pub fn unit(&self) -> Unit {
         match self.name {
             name if name.ends_with("_seconds") => Unit::Time,
-            name if name.ends_with("_allocated") || name.ends_with("_utilization") => Unit::Part,
+            name if name.ends_with("_allocated") || name.ends_with("_utilization") || name == "placed" => Unit::Part,
             name if name.ends_with("_mean") => Unit::Number,
             _ => Unit::Count,
         }

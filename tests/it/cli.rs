@@ -24,6 +24,12 @@ pub fn stdout(dir: &Path, args: &[&str], code: i32) -> String {
     String::from_utf8(output).expect("text")
 }
 
+/// What it says on stderr, ending with `code`.
+pub fn stderr(dir: &Path, args: &[&str], code: i32) -> String {
+    let output = dryrack(dir, args).assert().code(code).get_output().stderr.clone();
+    String::from_utf8(output).expect("text")
+}
+
 pub fn empty() -> TempDir {
     TempDir::new().expect("a folder of our own")
 }

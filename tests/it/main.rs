@@ -15,6 +15,7 @@ mod mistakes;
 mod offers;
 mod openb;
 mod oracle;
+mod plans;
 mod policy;
 mod policy_oracle;
 mod report;
@@ -167,6 +168,14 @@ fn main() {
             a_baseline_names_the_first_decision_that_a_change_altered,
             a_baseline_tells_what_is_not_there_any_more,
             a_change_of_a_file_runs_it_again,
+        }
+        Nothing: plans {
+            a_sweep_is_the_same_however_it_was_run,
+            a_sweep_goes_on_from_wherever_it_was_cut,
+            a_search_finds_what_the_whole_grid_has,
+            a_search_says_what_it_proved,
+            a_plan_that_is_wrong_is_told_where,
+            slow_fifty_kills_change_nothing,
         }
         Xmllint: runner {
             junit_is_accepted_by_the_schema_of_jenkins,

@@ -4,13 +4,8 @@ use std::path::Path;
 
 use assert_cmd::assert::OutputAssertExt;
 
-use crate::cli::{dryrack, empty, scenario, stdout};
+use crate::cli::{dryrack, empty, scenario, stderr, stdout};
 use crate::small_world;
-
-fn stderr(dir: &Path, args: &[&str], code: i32) -> String {
-    let output = dryrack(dir, args).assert().code(code).get_output().stderr.clone();
-    String::from_utf8(output).expect("text")
-}
 
 /// Each row: what is typed, and how what is said begins.
 fn each_is_told(dir: &Path, rows: &[(&[&str], &str)]) {
@@ -85,10 +80,10 @@ pub fn a_profile_file_is_found_where_it_was_typed() {
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     assert_eq!(said["profile"], "here");
     let said = stdout(dir.path(), &["test", "nightly"], 1);
-    let repeat = "  repeat with: dryrack run nightly/one.yaml --seed 1 --profile nightly/beside.profile.yaml\n";
-    assert!(said.contains(repeat), "{said}");
+    let repeat = "  repeat with: dryrack test nightly/one.yaml\n";
+    assert!(said.contains(repeat) && said.contains("its witness holds under the scenario's own profile too"), "{said}");
     let args: Vec<&str> = repeat.split_whitespace().skip(3).collect();
-    stdout(dir.path(), &args, 0);
+    stdout(dir.path(), &args, 1);
     each_is_told(
         dir.path(),
         &[(

@@ -40,6 +40,7 @@ pub fn metrics_are_what_arithmetic_on_paper_gives() {
         ("queue_wait_p50_seconds", seconds(0)),
         ("queue_wait_p95_seconds", seconds(50)),
         ("queue_wait_max_seconds", seconds(50)),
+        ("placed", Value::Ratio(1.0)),
         // 60 s over 60 s, and 110 s over 60 s.
         ("bounded_slowdown_mean", Value::Ratio((1.0 + 110.0 / 60.0) / 2.0)),
         ("makespan_seconds", seconds(120)),

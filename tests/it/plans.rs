@@ -1,0 +1,227 @@
+//! `dryrack plan` as it is typed: sweeps that are killed, resumed and shared out, searches against the whole grid, and what
+//! is said of a plan that is wrong.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use assert_cmd::assert::OutputAssertExt;
+use tempfile::TempDir;
+
+use crate::cli::{dryrack, empty, stderr, stdout};
+
+const SCENARIO: &str = "\
+scenario: A morning on a small fleet
+params: {workers: 4, load: 20/h, first: 4}
+until: 4h
+nodes:
+  - {name: old, machine: a100-80g-x8, count: \"${first}\", price_per_hour: 9}
+  - {name: worker, machine: a100-80g-x8, count: \"${workers}\", price_per_hour: 12}
+jobs:
+  - {name: train, gpus: 4, duration: {exponential: 1h}, arrivals: {poisson: \"${load}\"}}
+  - {name: small, gpus: 1, duration: {exponential: 30m}, arrivals: {poisson: \"${load}\"}}
+expect:
+  - jobs_submitted >= 1
+";
+
+const PLAN: &str = "\
+plan: How few workers keep the waiting short?
+scenario: base.yaml
+factors:
+  workers: 1..12
+  profile: [fifo, first-fit]
+seeds: 1..4
+minimize: gpus
+constraints:
+  - p95(queue_wait) <= 20m
+  - {metric: gpu_allocated >= 10%, in: \">= 50%\"}
+";
+
+fn planned(plan: &str) -> TempDir {
+    let dir = empty();
+    for (name, text) in [("base.yaml", SCENARIO), ("plan.yaml", plan)] {
+        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    }
+    dir
+}
+
+/// All files of a folder, by name.
+fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found: Vec<(String, Vec<u8>)> = std::fs::read_dir(dir)
+        .expect("it was made")
+        .map(|entry| entry.expect("an entry"))
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path()).expect("a file")))
+        .collect();
+    found.sort();
+    found
+}
+
+/// What a sweep writes depends on neither the threads nor on how often it was killed, nor on how it was shared out.
+pub fn a_sweep_is_the_same_however_it_was_run() {
+    let dir = planned(PLAN);
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
+    let whole = files(&dir.path().join("whole"));
+    let names: Vec<&str> = whole.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["alternatives.csv", "plan.json", "runs.jsonl"]);
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "one", "--threads", "1"], 0);
+    assert_eq!(whole, files(&dir.path().join("one")));
+    // What is there is not run over, but gone on with.
+    let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "one"], 2);
+    assert!(said.contains("one/runs.jsonl: is there already; go on with --resume"), "{said}");
+    let parts = ["0/3", "1/3", "2/3"].map(|shard| (shard, format!("part-{}", &shard[..1])));
+    for (shard, out) in &parts {
+        let _ended = dryrack(dir.path(), &["plan", "plan.yaml", "--out", out, "--shard", shard]).assert();
+    }
+    let merge = ["plan", "merge", "plan.yaml", "part-2", "part-0", "part-1", "--out", "merged"];
+    stdout(dir.path(), &merge, 0);
+    assert_eq!(whole, files(&dir.path().join("merged")));
+    let said = stderr(dir.path(), &["plan", "merge", "plan.yaml", "part-2", "part-0", "--out", "lacking"], 2);
+    assert!(
+        said.contains("32 runs are in none of the parts, the first of workers=1, profile=fifo with seed 2"),
+        "{said}"
+    );
+}
+
+/// Cut anywhere, as by a kill while a line is written, it goes on to the same end.
+pub fn a_sweep_goes_on_from_wherever_it_was_cut() {
+    let dir = planned(PLAN);
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
+    let whole = files(&dir.path().join("whole"));
+    let journal = &whole[2].1;
+    for cut in [0, 1, 57, journal.len() / 3, journal.len() / 2, journal.len() - 1, journal.len()] {
+        let out = format!("cut-{cut}");
+        std::fs::create_dir(dir.path().join(&out)).expect("a folder of our own");
+        std::fs::write(dir.path().join(&out).join("runs.jsonl"), &journal[..cut]).expect("a folder of our own");
+        stdout(dir.path(), &["plan", "plan.yaml", "--out", &out, "--resume"], 0);
+        assert_eq!(whole, files(&dir.path().join(&out)), "cut at {cut}");
+    }
+    // A line that is wrong elsewhere was not cut, and neither is that of another plan.
+    let broken = String::from_utf8_lossy(journal).replacen("\"cell\":1,", "\"cell\":x,", 1);
+    std::fs::write(dir.path().join("cut-0/runs.jsonl"), broken).expect("a folder of our own");
+    let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "cut-0", "--resume"], 2);
+    assert!(said.contains("cut-0/runs.jsonl:6: no run of a plan: "), "{said}");
+    std::fs::write(dir.path().join("plan.yaml"), PLAN.replace("20m", "21m")).expect("a folder of our own");
+    let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "cut-1", "--resume"], 2);
+    assert!(said.contains("holds runs of another plan"), "{said}");
+}
+
+/// Killed without warning at fifty moments, one after the other, it comes to the same end.
+pub fn slow_fifty_kills_change_nothing() {
+    let dir = planned(&PLAN.replace("1..12", "1..40").replace("seeds: 1..4", "seeds: 1..25"));
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
+    let mut kills = 0;
+    let mut done = 0;
+    while kills < 50 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_dryrack"))
+            .args(["plan", "plan.yaml", "--out", "killed", "--resume"])
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        // No two after the same time.
+        std::thread::sleep(Duration::from_millis(20 + (kills * 37) % 160));
+        let ended = child.try_wait().expect("it can be asked");
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+        kills += 1;
+        if ended.is_some() {
+            done += 1;
+            if done < 3 {
+                continue;
+            }
+            std::fs::remove_dir_all(dir.path().join("killed")).expect("a folder of our own");
+            done = 0;
+        }
+    }
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "killed", "--resume"], 0);
+    assert_eq!(files(&dir.path().join("whole")), files(&dir.path().join("killed")));
+}
+
+/// The cheapest alternative is that of the whole grid, and at most a quarter of the grid is run, over twenty plans.
+pub fn a_search_finds_what_the_whole_grid_has() {
+    let mut shares = Vec::new();
+    for (index, (factors, minimize, wait, load)) in [
+        ("workers: 1..60, profile: [fifo, first-fit]", "gpus", "20m", "20/h"),
+        ("workers: 1..80", "gpus", "5m", "30/h"),
+        ("workers: 1..80", "nodes", "1h", "10/h"),
+        ("workers: 1..20, first: 1..20", "price_per_hour", "10m", "20/h"),
+        ("workers: 1..20, first: 1..20", "price_per_hour", "40m", "40/h"),
+    ]
+    .iter()
+    .cycle()
+    .take(20)
+    .enumerate()
+    {
+        let seeds = 1 + index as u64 / 5 * 10;
+        let plan = format!(
+            "plan: Which is the cheapest?\nscenario: base.yaml\nfactors: {{{factors}}}\nseeds: {seeds}..{}\n\
+             minimize: {minimize}\nconstraints: [p95(queue_wait) <= {wait}, placed >= 95%]\n",
+            seeds + 2
+        );
+        let dir = planned(&plan);
+        let base = SCENARIO.replace("20/h", load).replace("until: 4h", "until: 90m");
+        std::fs::write(dir.path().join("base.yaml"), base).expect("a folder of our own");
+        let best = |method: &str| {
+            std::fs::write(dir.path().join("plan.yaml"), format!("{plan}method: {method}\n")).expect("ours");
+            let output = dryrack(dir.path(), &["plan", "plan.yaml", "--format", "json"]).assert().get_output().clone();
+            let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            let all = report["alternatives"].as_array().expect("a list").clone();
+            let key = if *minimize == "gpus" { "gpus" } else { minimize };
+            let number = |row: &serde_json::Value| match &row[key] {
+                serde_json::Value::String(price) => price.parse::<f64>().expect("a price"),
+                other => other.as_f64().expect("a number"),
+            };
+            let keeping = all.iter().filter(|row| row["keeps"] == true).map(number);
+            (keeping.fold(f64::INFINITY, f64::min), all.len())
+        };
+        let ((by_search, run), (by_sweep, cells)) = (best("search"), best("sweep"));
+        assert_eq!(by_search, by_sweep, "{factors} at {load}, seeds from {seeds}: {run} of {cells}");
+        assert!(run * 4 <= cells, "{factors} at {load}, seeds from {seeds}: {run} of {cells} were run");
+        shares.push(run * 100 / cells);
+    }
+    println!("per cent of the grid that were run: {shares:?}");
+}
+
+/// The answer says what was run, what was presumed, and how that was tested.
+pub fn a_search_says_what_it_proved() {
+    let dir = planned(&format!("{PLAN}method: search\n"));
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    let answer = said.lines().nth(1).expect("a line of its own");
+    for part in [
+        " is enough: ",
+        " GPUs. It keeps all 2 constraints with 4 seeds. Of ",
+        " were run and fail; ",
+        " were not run: ",
+    ] {
+        assert!(answer.contains(part), "{part:?} in\n{said}");
+    }
+    let few = PLAN.replace("minimize", "budget: {runs: 4}\nmethod: search\nminimize");
+    std::fs::write(dir.path().join("plan.yaml"), few).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
+    assert!(said.contains("The budget of runs is spent: of "), "{said}");
+    let never = PLAN.replace("20m", "0s").replace("1..12", "1..3");
+    std::fs::write(dir.path().join("plan.yaml"), never).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
+    assert!(said.contains("None of the 6 alternatives that were run keeps all 2 constraints. Each of 6"), "{said}");
+}
+
+pub fn a_plan_that_is_wrong_is_told_where() {
+    let dir = planned(PLAN);
+    for (was, is, wanted) in [
+        ("scenario: base.yaml", "scenario: bsae.yaml", "error: cannot read `bsae.yaml`: no such file"),
+        ("workers: 1..12", "wrokers: 1..12", "error: no parameter is named `wrokers`"),
+        ("workers: 1..12", "workers: 12..1", "error: `12..1` are no values of a factor\n --> plan.yaml:4:12\n"),
+        ("workers: 1..12", "workers: []", "error: a factor without values\n --> plan.yaml:4:12\n"),
+        ("[fifo, first-fit]", "[fifo, frist-fit]", "error: no profile is named `frist-fit`"),
+        ("minimize: gpus", "minimize: gups", "error: `gups` is not what can be made small\n --> plan.yaml:7:11\n"),
+        ("p95(queue_wait)", "p95(queue_wiat)", "error: no series is named `queue_wiat`\n --> plan.yaml:9:9\n"),
+        ("minimize: gpus", "method: search", "error: a search lacks `minimize`\n --> plan.yaml:7:1\n"),
+        ("seeds: 1..4", "seeds: 4..1", "error: `4..1` is no seed at all\n --> plan.yaml:6:8\n"),
+        ("plan: How", "paln: How", "error: unknown key `paln` of a plan\n --> plan.yaml:1:1\n"),
+    ] {
+        std::fs::write(dir.path().join("plan.yaml"), PLAN.replacen(was, is, 1)).expect("a folder of our own");
+        let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "out"], 2);
+        assert!(said.contains(wanted), "{is}: {wanted:?} in\n{said}");
+        assert!(!dir.path().join("out").exists(), "{is}: nothing is half done");
+    }
+}
