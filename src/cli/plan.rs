@@ -1,6 +1,5 @@
 //! `dryrack plan`: many alternatives of a scenario, run, compared, searched.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -16,8 +15,8 @@ use super::progress;
 use super::run::{Overrides, options};
 use crate::engine::Progress;
 use crate::plan::{
-    Alternative, Comparison, FleetSize, Found, Journal, JournalError, PlanHeader, Search, answer, compare, fleet_size,
-    run_alternative,
+    Alternative, Comparison, FleetSize, Found, Journal, JournalError, PlanHeader, Runs, Search, answer, compare,
+    fleet_size, run_alternative,
 };
 use crate::report::{some, table};
 use crate::scenario::{Diagnostics, Method, Objective, Options, PlanFile, load, load_plan};
@@ -75,9 +74,6 @@ fn shard(text: &str) -> Result<Shard, String> {
         _ => Err("expected a part such as 0/4, counted from 0".to_string()),
     }
 }
-
-/// Runs by alternative and seed.
-type Runs = BTreeMap<(usize, u64), Alternative>;
 
 pub fn plan(args: &PlanArgs, format: Format) -> Done {
     match (&args.command, &args.file) {

@@ -15,6 +15,9 @@ use thiserror::Error;
 
 use super::alternative::Alternative;
 
+/// Runs by alternative and seed.
+pub type Runs = BTreeMap<(usize, u64), Alternative>;
+
 /// Of which plan a journal is: of the same bytes, under the same version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,10 +48,7 @@ pub struct Journal {
 
 impl Journal {
     /// Opens or makes the journal, and gives what it holds. Nobody else may have it open.
-    pub fn open(
-        path: &Path,
-        header: &PlanHeader,
-    ) -> Result<(Journal, BTreeMap<(usize, u64), Alternative>), JournalError> {
+    pub fn open(path: &Path, header: &PlanHeader) -> Result<(Journal, Runs), JournalError> {
         let failed = |source| JournalError::Io { path: path.to_path_buf(), source };
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let mut file = opened.map_err(failed)?;
@@ -75,17 +75,14 @@ impl Journal {
     }
 
     /// The whole of a journal in the order of the alternatives: the same bytes in whatever order they were run.
-    pub fn sorted(header: &PlanHeader, runs: &BTreeMap<(usize, u64), Alternative>) -> Vec<u8> {
+    pub fn sorted(header: &PlanHeader, runs: &Runs) -> Vec<u8> {
         let mut bytes = line(header);
         runs.values().for_each(|run| bytes.extend(line(run)));
         bytes
     }
 
     /// What another journal holds, to be merged.
-    pub fn read_only(
-        path: &Path,
-        header: Option<&PlanHeader>,
-    ) -> Result<(PlanHeader, BTreeMap<(usize, u64), Alternative>), JournalError> {
+    pub fn read_only(path: &Path, header: Option<&PlanHeader>) -> Result<(PlanHeader, Runs), JournalError> {
         let bytes = std::fs::read(path).map_err(|source| JournalError::Io { path: path.to_path_buf(), source })?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or(&[]);
@@ -105,7 +102,7 @@ fn no_run(path: &Path, line: usize, error: &serde_json::Error) -> JournalError {
     JournalError::NoRun { path: path.to_path_buf(), line, what: error.to_string() }
 }
 
-fn read(path: &Path, bytes: &[u8], header: &PlanHeader) -> Result<BTreeMap<(usize, u64), Alternative>, JournalError> {
+fn read(path: &Path, bytes: &[u8], header: &PlanHeader) -> Result<Runs, JournalError> {
     let mut lines = bytes.split(|byte| *byte == b'\n').enumerate();
     let first = lines.next().map_or(&[][..], |(_, line)| line);
     let own: PlanHeader = serde_json::from_slice(first).map_err(|error| no_run(path, 1, &error))?;

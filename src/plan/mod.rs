@@ -23,6 +23,6 @@ mod summary;
 
 pub use alternative::{Alternative, FleetSize, Kept, fleet_size, run_alternative};
 pub use interval::{Estimate, estimate};
-pub use journal::{Journal, JournalError, PlanHeader};
+pub use journal::{Journal, JournalError, PlanHeader, Runs};
 pub use search::{Found, Search, Standing};
 pub use summary::{Comparison, Row, answer, compare};

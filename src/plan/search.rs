@@ -90,7 +90,7 @@ impl Search {
             return None;
         }
         // The dearest first, which is nearest to the answer, then spread: 0, 1/2, 1/4, 3/4, 1/8 ... of the way down.
-        let spread = (self.tested as u32).reverse_bits() as u64 * presumed.len() as u64 >> 32;
+        let spread = (u64::from((self.tested as u32).reverse_bits()) * presumed.len() as u64) >> 32;
         Some(presumed[presumed.len() - 1 - spread as usize])
     }
 

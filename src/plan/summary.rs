@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::alternative::{Alternative, FleetSize};
 use super::interval::{Estimate, estimate};
+use super::journal::Runs;
 use super::search::Found;
 use crate::expect::Share;
 use crate::report::{METRICS, some};
@@ -37,7 +38,7 @@ pub struct Row {
 }
 
 /// Puts the runs of each alternative together.
-pub fn compare(plan: &PlanFile, runs: &BTreeMap<(usize, u64), Alternative>) -> Comparison {
+pub fn compare(plan: &PlanFile, runs: &Runs) -> Comparison {
     let all: Vec<&Alternative> = runs.values().collect();
     let rows = all.chunk_by(|one, other| one.cell == other.cell).map(|runs| row(plan, runs)).collect();
     Comparison { rows }

@@ -14,7 +14,7 @@ use super::requirements;
 use super::terms;
 use super::tree::{Node, Tree};
 use super::usage::{Places, Sampled, sampling, usage};
-use super::world::{World, copies};
+use super::world::{Chance, World, copies};
 use crate::control::Profile;
 use crate::ids::JobId;
 use crate::rng::{self, Lengths, Stream};
@@ -179,7 +179,8 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
         world.groups.insert(typed.to_string());
     }
     if fields.has("arrivals") {
-        world.chances.insert(typed.to_string(), (spec.queue.clone(), spec.user.clone()));
+        let chance = Chance { queue: spec.queue.clone(), user: spec.user.clone() };
+        world.chances.insert(typed.to_string(), chance);
     }
     let shared = Arc::new(course);
     let mut is_told = false;

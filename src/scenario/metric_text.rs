@@ -285,14 +285,14 @@ fn restrict(part: Part<'_>, whole: &Whole<'_>, of: &mut Restriction, report: &mu
                 is_known
             }
             "queue" => {
-                let chances = whole.setting.world.chances.values().filter_map(|(queue, _)| queue.as_deref());
+                let chances = whole.setting.world.chances.values().filter_map(|chance| chance.queue.as_deref());
                 let known =
                     arrivals.iter().filter_map(|arrival| arrival.spec.queue.as_deref()).chain(chances).collect();
                 of.queue = Some(Arc::from(wanted.text));
                 is_known("queue", wanted, whole, known, report)
             }
             "user" => {
-                let chances = whole.setting.world.chances.values().filter_map(|(_, user)| user.as_deref());
+                let chances = whole.setting.world.chances.values().filter_map(|chance| chance.user.as_deref());
                 let known = arrivals.iter().filter_map(|arrival| arrival.spec.user.as_deref()).chain(chances).collect();
                 of.user = Some(Arc::from(wanted.text));
                 is_known("user", wanted, whole, known, report)

@@ -37,8 +37,14 @@ pub(super) struct World {
     shapes: HashSet<Arc<NodeShape>, foldhash::fast::FixedState>,
     /// Names of entries with a `count`, which are the beginning of their copies' names.
     pub groups: BTreeSet<String>,
-    /// Names of entries whose jobs come by chance, so that nobody knows how many they are; with their queue and user.
-    pub chances: BTreeMap<String, (Option<Arc<str>>, Option<Arc<str>>)>,
+    /// Names of entries whose jobs come by chance, so that nobody knows how many they are.
+    pub chances: BTreeMap<String, Chance>,
+}
+
+/// What is said of all jobs of an entry that come by chance.
+pub(super) struct Chance {
+    pub queue: Option<Arc<str>>,
+    pub user: Option<Arc<str>>,
 }
 
 impl World {
