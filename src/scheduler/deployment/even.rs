@@ -27,8 +27,14 @@ pub fn find_gpus(search: &Search) -> Found {
             // Of equals, a sound one where that is looked at, the one with most left, then the first in order.
             let asks = search.options.readiness.weight > 0;
             let is_sound = |at: usize| !asks || search.columns().sound[at];
-            usable.sort_by_key(|(holds, at)| std::cmp::Reverse((*holds, is_sound(*at), search.left().free[*at])));
+            let free = &search.left().free;
+            let worth = |(holds, at): &Usable| (std::cmp::Reverse((*holds, is_sound(*at), free[*at])), *at);
+            // Most nodes are passed over by what they hold, in whatever order.
+            if search.host(*node).unified {
+                usable.sort_unstable_by_key(worth);
+            }
             let Some(count) = fewest_of(search, *node, &usable, fewest) else { continue };
+            usable.sort_unstable_by_key(worth);
             if count < fewest {
                 (fewest, _) = (count, found.clear());
             }
@@ -54,7 +60,8 @@ fn fewest_of(search: &Search, node: u32, usable: &[Usable], most: usize) -> Opti
     let fits = |count: &usize| {
         let part = even_part(plan.need, *count);
         let divides = plan.count.is_some() || plan.divides(*count as i64);
-        divides && usable[count - 1].0 >= part && is_in_ram(search, node, &usable[..*count])
+        let holding = usable.iter().filter(|(holds, _)| *holds >= part).count();
+        divides && holding >= *count && is_in_ram(search, node, &usable[..*count])
     };
     numbers.take_while(|count| *count <= usable.len().min(most)).find(fits)
 }

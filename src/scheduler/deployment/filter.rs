@@ -73,33 +73,38 @@ pub fn judge(
 
 /// What is found once, and not for each node anew.
 pub struct Verdicts<'a> {
-    labels: LabelVerdicts,
+    labels: LabelVerdicts<'a>,
     hardware: &'a HardwareVerdicts,
 }
 
 impl<'a> Verdicts<'a> {
-    pub fn new(request: &Request, serving: &Serving, hardware: &'a HardwareVerdicts) -> Verdicts<'a> {
+    pub fn new(request: &Request<'a>, serving: &Serving, hardware: &'a HardwareVerdicts) -> Verdicts<'a> {
         Verdicts { labels: LabelVerdicts::new(request, serving), hardware }
     }
 }
 
 /// The selector's verdict on each label set, found once.
-struct LabelVerdicts(Vec<Option<Option<Reason>>>);
+struct LabelVerdicts<'a> {
+    known: Vec<Option<Option<Reason>>>,
+    /// The name that is asked for by a label.
+    name: Option<&'a str>,
+}
 
-impl LabelVerdicts {
-    fn new(request: &Request, serving: &Serving) -> LabelVerdicts {
-        let asked = request.deployment.selector.as_ref().is_some_and(|selector| !selector.is_empty());
-        LabelVerdicts(if asked { vec![None; serving.label_sets().len()] } else { Vec::new() })
+impl<'a> LabelVerdicts<'a> {
+    fn new(request: &Request<'a>, serving: &Serving) -> LabelVerdicts<'a> {
+        let selector = request.deployment.selector.as_ref().filter(|selector| !selector.is_empty());
+        let known = selector.map_or_else(Vec::new, |_| vec![None; serving.label_sets().len()]);
+        LabelVerdicts { known, name: selector.and_then(|selector| selector.get(NAME_LABEL)).map(|name| &**name) }
     }
 
     fn judge(&mut self, request: &Request, serving: &Serving, node: u32) -> Option<Reason> {
         let host = &serving.hosts()[node as usize];
         let selector = request.deployment.selector.as_ref().filter(|selector| !selector.is_empty())?;
         let set = host.label_set as usize;
-        let known = *self.0[set].get_or_insert_with(|| missing(selector, &serving.label_sets()[set]));
+        let known = *self.known[set].get_or_insert_with(|| missing(selector, &serving.label_sets()[set]));
         // Nodes of one label set differ in their names.
-        let named = match selector.get(NAME_LABEL) {
-            Some(name) if !serving.label_sets()[set].contains_key(NAME_LABEL) => *name == host.name,
+        let named = match self.name {
+            Some(name) if !serving.label_sets()[set].contains_key(NAME_LABEL) => *name == *host.name,
             Some(_) | None => true,
         };
         if named { known } else { Some(Reason::LabelMismatch) }

@@ -100,10 +100,15 @@ impl<'a> Search<'a> {
         host.gpus.clone().filter(move |at| only.is_none_or(|only| columns.kind[*at] == only)).filter(runs_there)
     }
 
+    /// Whether [`Search::listed`] lists every GPU of a node, and its pool sees each as it is.
+    pub fn lists_all(&self, node: u32) -> bool {
+        self.host(node).kinds.len() < 2 && !self.hardware.refuses()
+    }
+
     /// How many GPUs [`Search::listed`] lists.
     pub fn listed_count(&self, node: u32, kind: Option<GpuKind>) -> usize {
         let host = self.host(node);
-        if host.kinds.len() < 2 && !self.hardware.refuses() { host.gpus.len() } else { self.listed(node, kind).count() }
+        if self.lists_all(node) { host.gpus.len() } else { self.listed(node, kind).count() }
     }
 
     /// What is free of a GPU as its pool sees it, in bytes: of one of another kind, nothing.

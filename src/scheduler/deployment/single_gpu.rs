@@ -14,10 +14,16 @@ pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> R
     *pass = Pass::Later;
     let columns = search.columns();
     let is_picked = matches!(search.request.picks, Picks::Gpus(_));
+    let sizes = Sizes::new(search, need);
     let mut found = Vec::new();
     for group in &groups {
         for node in &group.nodes {
             search.check_unified(*node, group.kind)?;
+            if !is_picked && search.lists_all(*node) {
+                let fits = |at: &usize| sizes.fits(search, need, left, *at);
+                found.extend(search.host(*node).gpus.clone().filter(fits).map(|at| (*node, at as u32)));
+                continue;
+            }
             let picked = if is_picked { search.picked_on(*node, group.kind) } else { Default::default() };
             for at in search.listed(*node, group.kind) {
                 let free = search.free(at, group.kind);
@@ -31,6 +37,49 @@ pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> R
         }
     }
     Ok(Found::Singles(found))
+}
+
+/// What follows from a GPU's size alone, found once for each size: a fleet has few.
+struct Sizes {
+    /// Bytes in all and what is reserved of them; where nothing is reserved, none stands here.
+    known: Vec<(u64, Option<u64>)>,
+}
+
+impl Sizes {
+    /// Of the sizes that can hold the need.
+    fn new(search: &Search, need: SingleNeed) -> Sizes {
+        let plan = search.plan;
+        let mut known: Vec<(u64, Option<u64>)> = Vec::new();
+        if plan.reserves() {
+            for total in &search.columns().total {
+                if known.last().is_none_or(|(last, _)| last != total) && !known.iter().any(|(size, _)| size == total) {
+                    let can_hold = need == SingleNeed::Free || plan.need <= *total as f64 * plan.utilization;
+                    known.push((*total, can_hold.then(|| plan.reservation(*total))));
+                }
+            }
+        }
+        Sizes { known }
+    }
+
+    /// [`holds`] and [`is_left`] of a GPU that its own pool sees.
+    #[inline]
+    fn fits(&self, search: &Search, need: SingleNeed, left: Left, at: usize) -> bool {
+        let plan = search.plan;
+        let of = search.left();
+        if !plan.reserves() {
+            return plan.need <= of.free[at] as f64;
+        }
+        let total = search.columns().total[at];
+        let Some(reservation) = self.known.iter().find(|(size, _)| *size == total).and_then(|(_, of)| *of) else {
+            return false;
+        };
+        let holds = need == SingleNeed::Reservation || plan.need <= of.free[at] as f64;
+        holds
+            && match left {
+                Left::Ratio => of.ratio[at] >= plan.utilization,
+                Left::Claim => reservation <= of.free[at],
+            }
+    }
 }
 
 /// Whether a GPU can hold the need.
