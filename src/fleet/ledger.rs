@@ -28,7 +28,7 @@ pub struct NodeClaim {
     pub ram: Bytes,
     pub gpus: SmallVec<[GpuClaim; 2]>,
     /// The blocks of an instance that are held, lowest first; `cpu`, `ram` and `gpus` are theirs.
-    #[serde(default, skip_serializing_if = "SmallVec::is_empty")]
+    #[serde(default)]
     pub blocks: SmallVec<[u16; 4]>,
 }
 

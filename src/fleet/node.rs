@@ -42,7 +42,7 @@ pub struct NodeShape {
     pub rack: Option<Arc<str>>,
     pub switch: Option<Arc<str>>,
     /// What makes it an instance of a fleet, if it is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub instance: Option<Arc<Instance>>,
 }
 
@@ -66,10 +66,10 @@ pub struct GpuShape {
     /// The memory is a part of the node's RAM.
     pub unified: bool,
     /// Where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub compute_capability: Option<ComputeCapability>,
     /// Such as Hopper, or gfx1101; where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub architecture: Option<Arc<str>>,
 }
 

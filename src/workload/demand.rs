@@ -25,7 +25,7 @@ pub struct Demand {
     /// A model to be served: what it takes follows from the model, and `task` says nothing.
     pub deployment: Option<Arc<Deployment>>,
     /// What each task requires of an instance of a fleet: it takes blocks, and `task` says nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub requirements: Option<Arc<Requirements>>,
 }
 

@@ -36,7 +36,7 @@ pub struct JobSpec {
     /// What becomes of it if what it picks by hand could not be selected when it comes.
     pub unselectable: Unselectable,
     /// How its nodes are started, ended and tried again together; read where the profile has runs.
-    #[serde(default, skip_serializing_if = "RunTerms::is_default")]
+    #[serde(default)]
     pub terms: RunTerms,
     /// What its configuration says of the utilization policy, over the profile.
     pub utilization: UtilizationOverrides,

@@ -10,7 +10,7 @@ use crate::units::SimDuration;
 #[serde(deny_unknown_fields)]
 pub struct RunTerms {
     /// `None`: a node that fails fails the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub retry: Option<EventRetry>,
     #[serde(default)]
     pub startup: StartupOrder,
