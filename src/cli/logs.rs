@@ -35,10 +35,9 @@ pub fn read_whole(path: &Path) -> Result<WholeLog, Failure> {
     let mut names = Names::default();
     let read = read_log(reader, |record, known| {
         records.push(record.clone());
-        if names.jobs.len() < known.jobs.len() || names.nodes.len() < known.nodes.len() {
-            catch_up(&mut names.jobs, &known.jobs);
-            catch_up(&mut names.nodes, &known.nodes);
-        }
+        catch_up(&mut names.jobs, &known.jobs);
+        catch_up(&mut names.nodes, &known.nodes);
+        catch_up(&mut names.fleets, &known.fleets);
     });
     read.map_err(|error| Failure::file(path, error))?;
     Ok(WholeLog { header, records, names })

@@ -9,11 +9,11 @@ use serde_json::json;
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json};
 use crate::policy::{GpuTime, Judged, judge_recording};
-use crate::report::{SweepPlot, SweepPoint, covered_text, some, table};
+use crate::report::{SweepPlot, SweepPoint, covered_text, idle_text, some, table};
 use crate::scenario::{PolicyFile, load_policy};
 use crate::trace::{Index, TraceError, load_usage, read_usage_csv};
 use crate::units::{Permille, SimDuration};
-use crate::workload::{SampleFault, UsageRow, UtilizationPolicy};
+use crate::workload::{PolicyMode, SampleFault, UsageRow, UtilizationPolicy};
 
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
@@ -119,7 +119,8 @@ fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged]) -> String 
             text.push_str(&format!("{}: never fires\n", job.name));
             continue;
         };
-        let why = covered_text(policy.min_gpu_utilization, policy.time_window, covered);
+        let idle = idle_text(policy.min_gpu_utilization, policy.at_minimum);
+        let why = covered_text(&idle, policy.time_window, covered);
         text.push_str(&format!("{}: fires at {at}: {why}\n", job.name));
         let GpuTime { idle, busy, .. } = judged.after;
         let then = match judged.busy_again_after {
@@ -137,12 +138,19 @@ fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged]) -> String 
         text.push_str(&format!("odd samples: {}\n", odd.join(", ")));
     }
     let Totals { all, after, ended, false_ends } = totals(judged);
+    let what = match policy.mode {
+        PolicyMode::Enforce => "ended",
+        PolicyMode::Warn => "warned of",
+        PolicyMode::Observe => "found, and not ended",
+    };
     text.push_str(&format!(
-        "{}: {ended} would have been ended, {false_ends} of them falsely; {} of {} idle GPU hours saved, {} of {} busy \
+        "{}: {ended} would have been {}, {false_ends} of them falsely; {} of {} idle GPU hours {}saved, {} of {} busy \
          ones lost\n",
         some(jobs.len(), "job"),
+        what,
         hours(after.idle),
         hours(all.idle),
+        if policy.mode == PolicyMode::Enforce { "" } else { "could have been " },
         hours(after.busy),
         hours(all.busy),
     ));

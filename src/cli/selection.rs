@@ -45,7 +45,13 @@ impl JobArgs {
         warn(&loaded.warnings.to_string());
         let rehearsal = loaded.rehearsal;
         let names = || rehearsal.arrivals.iter().map(|arrival| &*arrival.spec.name);
-        match names().position(|name| name == self.job) {
+        // Of a job with a `count`, or several of one name, the first stands for all.
+        let is_first = |name: &str| {
+            name.strip_prefix(&*self.job)
+                .and_then(|rest| rest.strip_prefix('-'))
+                .is_some_and(|rest| rest.parse() == Ok(0u32))
+        };
+        match names().position(|name| name == self.job).or_else(|| names().position(is_first)) {
             Some(job) => Ok((rehearsal, JobId::new(job))),
             None => Err(no_such("no job is named", &self.job, names())),
         }

@@ -50,13 +50,20 @@ pub enum PolicyReads {
     /// The profile's, and field by field over it the configuration's.
     #[default]
     ProfileAndConfiguration,
-    /// The configuration's alone: one that is stated in the profile binds nobody (dstack 2383).
+    /// The configuration's alone: one that is stated in the profile, or in a project's profiles, binds nobody
+    /// (dstack 2383).
     Configuration,
 }
 
 impl UtilizationOptions {
     /// What binds a run whose configuration says this, and who said so.
     pub fn bind(&self, over: &UtilizationOverrides) -> Option<(PolicySource, UtilizationPolicy)> {
+        // What is read of the configuration alone, is not read of a profile.
+        let unread = UtilizationOverrides { interval: over.interval, ..UtilizationOverrides::default() };
+        let over = match (self.reads, over.from) {
+            (PolicyReads::Configuration, PolicySource::Profile) => &unread,
+            (PolicyReads::ProfileAndConfiguration, _) | (_, PolicySource::Configuration) => over,
+        };
         let (minimum, window) = match self.reads {
             PolicyReads::ProfileAndConfiguration => (self.min_gpu_utilization, self.time_window),
             PolicyReads::Configuration => (None, None),
@@ -75,7 +82,7 @@ impl UtilizationOptions {
             gaps: over.gaps.unwrap_or(self.gaps),
             grace: over.grace.unwrap_or(self.grace),
         };
-        let source = if over.is_stated() { PolicySource::Configuration } else { PolicySource::Profile };
+        let source = if over.is_stated() { over.from } else { PolicySource::Profile };
         Some((source, policy))
     }
 
@@ -142,6 +149,19 @@ mod tests {
         assert_eq!(source, PolicySource::Configuration);
         assert_eq!((policy.time_window, policy.mode), (SimDuration::from_secs(60), PolicyMode::Warn));
         assert_eq!(policy.min_gpu_utilization, Permille::new(300));
+    }
+
+    #[test]
+    fn what_a_project_s_profiles_say_is_bound_as_theirs_and_not_read_where_only_the_configuration_is() {
+        let over = UtilizationOverrides {
+            min_gpu_utilization: Some(Permille::new(500)),
+            time_window: Some(SimDuration::from_secs(300)),
+            from: PolicySource::Profile,
+            ..Default::default()
+        };
+        let (source, policy) = PROFILE.bind(&over).expect("both have a policy");
+        assert_eq!((source, policy.time_window), (PolicySource::Profile, SimDuration::from_secs(300)));
+        assert_eq!(UtilizationOptions { reads: PolicyReads::Configuration, ..PROFILE }.bind(&over), None);
     }
 
     #[test]

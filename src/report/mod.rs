@@ -28,7 +28,7 @@ pub use log_file::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
 pub use metrics::{Definition, METRICS, Metrics, Value};
 pub use node_account::NodeAccount;
 pub use nodes_csv::write_nodes_csv;
-pub use policy_line::covered_text;
+pub use policy_line::{covered_text, idle_text};
 pub use series::{Function, Series, Unit};
 pub use summary::{Heading, some, summary};
 pub use sweep::{SweepPlot, SweepPoint};

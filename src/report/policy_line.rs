@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::units::{Permille, SimDuration};
-use crate::workload::{Coverage, IdleGpus, PolicyMode, PolicySource};
+use crate::workload::{AtMinimum, Coverage, IdleGpus, PolicyMode, PolicySource};
 
 /// The detail of an event about a policy; `None` of any other.
 pub(super) fn policy_detail(event: &Event) -> Option<(&'static str, String)> {
@@ -22,23 +22,38 @@ pub(super) fn policy_detail(event: &Event) -> Option<(&'static str, String)> {
                 IdleGpus::All => "all GPUs",
             };
             let (minimum, window) = (values.min_gpu_utilization, values.time_window);
-            Some(("policy bound", format!("{follows} if {gpus} below {minimum} for {window}; {source}")))
+            let idle = idle_text(minimum, values.at_minimum);
+            Some(("policy bound", format!("{follows} if {gpus} {idle} for {window}; {source}")))
         }
         Event::PolicyFired { min_gpu_utilization, time_window, covered, .. } => {
-            Some(("policy fired", covered_text(*min_gpu_utilization, *time_window, covered)))
+            Some(("policy fired", covered_text(&fired_text(*min_gpu_utilization), *time_window, covered)))
         }
         Event::PolicyWarned { min_gpu_utilization, time_window, covered, .. } => {
-            Some(("policy warned", covered_text(*min_gpu_utilization, *time_window, covered)))
+            Some(("policy warned", covered_text(&fired_text(*min_gpu_utilization), *time_window, covered)))
         }
         Event::SampleOdd { at, fault, .. } => Some(("sample odd", format!("{}, of {at}", fault.name()))),
         _ => None,
     }
 }
 
+/// `below 30%`, or `at 30% or below` where the minimum itself counts as idle.
+pub fn idle_text(minimum: Permille, at_minimum: AtMinimum) -> String {
+    match at_minimum {
+        AtMinimum::Busy => format!("below {minimum}"),
+        AtMinimum::Idle if minimum == Permille::ZERO => format!("at {minimum}"),
+        AtMinimum::Idle => format!("at {minimum} or below"),
+    }
+}
+
+/// Of an event, which does not say whether the minimum itself is idle: below nothing there is nothing.
+fn fired_text(minimum: Permille) -> String {
+    idle_text(minimum, if minimum == Permille::ZERO { AtMinimum::Idle } else { AtMinimum::Busy })
+}
+
 /// `GPU 1 below 30% for 10m: 61 samples from 5m to 15m`
-pub fn covered_text(minimum: Permille, window: SimDuration, covered: &Coverage) -> String {
+pub fn covered_text(idle: &str, window: SimDuration, covered: &Coverage) -> String {
     let gpus: Vec<String> = covered.gpus.iter().map(u16::to_string).collect();
     let noun = if gpus.len() == 1 { "GPU" } else { "GPUs" };
     let Coverage { first, last, samples, .. } = covered;
-    format!("{noun} {} below {minimum} for {window}: {samples} samples from {first} to {last}", gpus.join(", "))
+    format!("{noun} {} {idle} for {window}: {samples} samples from {first} to {last}", gpus.join(", "))
 }

@@ -13,13 +13,26 @@ use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 
 /// Beside a file's path.
-const FIELDS: [&str; 11] =
-    ["file", "name", "profile", "at", "duration", "ends", "prepare", "stop", "cancel_at", "machine", "count"];
+const FIELDS: [&str; 13] = [
+    "file",
+    "name",
+    "profile",
+    "at",
+    "duration",
+    "ends",
+    "prepare",
+    "stop",
+    "cancel_at",
+    "machine",
+    "count",
+    "usage",
+    "sampling",
+];
 /// Of these, what is said of a run.
-const OF_RUN: [&str; 6] = ["at", "duration", "ends", "prepare", "stop", "cancel_at"];
+const OF_RUN: [&str; 8] = ["at", "duration", "ends", "prepare", "stop", "cancel_at", "usage", "sampling"];
 
 /// What a run's configuration and a profile both may say, and what a job of the scenario calls it.
-const PROFILE: [(&str, &str); 11] = [
+const PROFILE: [(&str, &str); 12] = [
     ("max_price", "max_price"),
     ("spot_policy", "spot_policy"),
     ("backends", "backends"),
@@ -27,18 +40,18 @@ const PROFILE: [(&str, &str); 11] = [
     ("fleets", "fleets"),
     ("creation_policy", "creation_policy"),
     ("max_duration", "time_limit"),
+    ("stop_duration", "stop_duration"),
     ("retry", "retry"),
     ("utilization_policy", "utilization_policy"),
     ("startup_order", "startup_order"),
     ("stop_criteria", "stop_criteria"),
 ];
 /// The same, of which nothing is rehearsed.
-const PROFILE_MEANINGLESS: [&str; 9] = [
+const PROFILE_MEANINGLESS: [&str; 8] = [
     "instance_types",
     "reservation",
     "availability_zones",
     "idle_duration",
-    "stop_duration",
     "schedule",
     "tags",
     "instances",
@@ -258,8 +271,11 @@ fn run(file: &Tree, beside: Option<&Tree>, profiles: &Profiles, report: &mut Rep
     }
     let profile = profiles.choose(beside.and_then(|beside| beside.get("profile")), report);
     for (theirs, ours) in PROFILE {
-        let said = taken(file, theirs, ours).or_else(|| profile.and_then(|profile| taken(profile, theirs, ours)));
-        entries.extend(said.and_then(|entry| in_our_words(entry, report)));
+        let own = taken(file, theirs, ours);
+        let is_own = own.is_some();
+        let said = own.or_else(|| profile.and_then(|profile| taken(profile, theirs, ours)));
+        let said = said.and_then(|entry| in_our_words(entry, report));
+        entries.extend(said.map(|entry| if is_own { entry } else { of_profile(entry) }));
     }
     for key in OF_RUN.into_iter().chain(["count"]) {
         entries.extend(beside.and_then(|beside| taken(beside, key, key)));
@@ -344,6 +360,16 @@ fn taken(tree: &Tree, theirs: &str, ours: &str) -> Option<Entry> {
     let Node::Map(entries) = &tree.node else { return None };
     let entry = entries.iter().find(|entry| entry.key == theirs && !entry.value.is_nothing())?;
     Some(Entry { key: ours.to_string(), key_span: entry.key_span, value: entry.value.clone() })
+}
+
+/// A policy that is a profile's is told to be.
+fn of_profile(mut entry: Entry) -> Entry {
+    let span = entry.key_span;
+    if let ("utilization_policy", Node::Map(fields)) = (entry.key.as_str(), &mut entry.value.node) {
+        let value = Tree { span, node: Node::Scalar { text: "profile".to_string(), quoted: false } };
+        fields.push(Entry { key: "from".to_string(), key_span: span, value });
+    }
+    entry
 }
 
 /// What a job of the scenario says otherwise; nothing where dstack's word is that there is none.

@@ -6,7 +6,7 @@ use super::arrivals::{Coming, arrivals};
 use super::demand;
 use super::deployment;
 use super::diagnostic::{Report, Span};
-use super::fields::{Fields, name, text};
+use super::fields::{Fields, name, text, value};
 use super::lengths::lengths;
 use super::parse::parse;
 use super::policies;
@@ -31,7 +31,7 @@ const ENDINGS: [(&str, Ending); 2] = [("completed", Ending::Completed), ("failed
 const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), ("refuse", Unselectable::Refuse)];
 
 /// Fields of a job besides those of its demand.
-const FIELDS: [&str; 27] = [
+const FIELDS: [&str; 28] = [
     "name",
     "at",
     "count",
@@ -45,6 +45,7 @@ const FIELDS: [&str; 27] = [
     "analysis",
     "failing_starts",
     "stop",
+    "stop_duration",
     "priority",
     "queue",
     "user",
@@ -359,7 +360,7 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
         ending: fields.word("ends", "an ending", &ENDINGS, report).unwrap_or_default(),
         prepare: fields.value("prepare", report).unwrap_or_default(),
         failing_starts: fields.value("failing_starts", report).unwrap_or(0),
-        stop: fields.value("stop", report).unwrap_or_default(),
+        stop: stop(fields, report),
         ..Course::default()
     };
     match fields.get("analysis").map(|tree| (tree, text(tree, "a duration, `never` or `fails`", report))) {
@@ -416,4 +417,14 @@ fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) 
         );
     }
     Some(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
+}
+
+/// How long stopping takes: what has not stopped by itself after `stop_duration` is killed.
+fn stop(fields: &Fields<'_>, report: &mut Report) -> SimDuration {
+    let length: SimDuration = fields.value("stop", report).unwrap_or_default();
+    match fields.get("stop_duration") {
+        None => length,
+        Some(tree) if matches!(tree.scalar(), Some("off")) => length,
+        Some(tree) => value(tree, report).map_or(length, |most: SimDuration| length.min(most)),
+    }
 }

@@ -4,13 +4,16 @@ use super::diagnostic::{Report, Span};
 use super::fields::Fields;
 use super::tree::Tree;
 use super::usage::percent;
-use crate::control::Profile;
+use crate::control::{PolicyReads, Profile};
 use crate::policy::{MOST_SAMPLES, ring_samples};
 use crate::units::SimDuration;
-use crate::workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, UtilizationOverrides};
+use crate::workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, PolicySource, UtilizationOverrides};
 
-const FIELDS: [&str; 8] =
-    ["min_gpu_utilization", "time_window", "mode", "gpus", "at_minimum", "longest_gap", "gaps", "grace"];
+const FIELDS: [&str; 9] =
+    ["min_gpu_utilization", "time_window", "mode", "gpus", "at_minimum", "longest_gap", "gaps", "grace", "from"];
+
+pub(super) const SOURCES: [(&str, PolicySource); 2] =
+    [("configuration", PolicySource::Configuration), ("profile", PolicySource::Profile)];
 
 pub(super) const MODES: [(&str, PolicyMode); 3] =
     [("observe", PolicyMode::Observe), ("warn", PolicyMode::Warn), ("enforce", PolicyMode::Enforce)];
@@ -43,12 +46,16 @@ pub(super) fn utilization(
             gaps: fields.word("gaps", "what a gap means", &GAPS, report),
             grace: fields.value("grace", report),
             interval,
+            from: fields.word("from", "whose word it is", &SOURCES, report).unwrap_or_default(),
         };
     }
     let options = &profile.policies.utilization;
     let bound = options.bind(&over);
+    // What is not read need not be whole.
+    let is_read = options.reads == PolicyReads::ProfileAndConfiguration || over.from == PolicySource::Configuration;
     if let (Some(fields), None) = (&fields, &bound)
         && over.is_stated()
+        && is_read
     {
         for key in ["min_gpu_utilization", "time_window"] {
             let example = if key == "time_window" { "10m" } else { "30%" };

@@ -1,6 +1,6 @@
 //! What the schema says of GPU usage, its samples, and the policies that look at them.
 
-use super::policies::{AT_MINIMUM, GAPS, GPUS, MODES};
+use super::policies::{AT_MINIMUM, GAPS, GPUS, MODES, SOURCES};
 use super::schema::{Kind, Shape};
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
@@ -128,4 +128,9 @@ const POLICY: &[(&str, Kind, &str)] = &[
     ("longest_gap", TIME, "Readings further apart have a gap between them; two intervals if not stated"),
     ("gaps", Kind::Words(|| GAPS.map(|(name, _)| name).to_vec()), "Whether the window begins again behind it"),
     ("grace", TIME, "Readings count from so long after the start"),
+    (
+        "from",
+        Kind::Words(|| SOURCES.map(|(name, _)| name).to_vec()),
+        "Whose word it is; the configuration's if not given",
+    ),
 ];

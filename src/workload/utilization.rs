@@ -106,22 +106,26 @@ pub struct UtilizationOverrides {
     pub grace: Option<SimDuration>,
     /// How often this run's GPUs are sampled: a fact about its sampler rather than a wish of its user.
     pub interval: Option<SimDuration>,
+    /// Whose word it is: what a file takes out of a project's profiles stands in their place.
+    pub from: PolicySource,
 }
 
 impl UtilizationOverrides {
     /// Whether a user stated anything.
     pub fn is_stated(&self) -> bool {
-        UtilizationOverrides { interval: None, ..*self } != UtilizationOverrides::default()
+        let unstated = UtilizationOverrides { interval: self.interval, from: self.from, ..Default::default() };
+        *self != unstated
     }
 }
 
 /// Where the values of a bound policy come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicySource {
     /// The profile alone.
     Profile,
     /// The run's configuration states some of them, or all.
+    #[default]
     Configuration,
 }
 
