@@ -22,6 +22,13 @@ pub struct DstackGpu {
     is_new: bool,
 }
 
+impl DstackGpu {
+    /// Whether the list has it.
+    pub fn is_in(&self, list: KnownGpus) -> bool {
+        list == KnownGpus::Gpuhunt0134 || !self.is_new
+    }
+}
+
 /// Which of the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KnownGpus {
@@ -101,7 +108,7 @@ pub fn dstack_gpu_name(reported: &str) -> String {
 /// 7 % of it, else what is reported, rounded to a whole GiB (a half to the even one).
 pub fn dstack_gpu_memory(known: KnownGpus, name: &str, reported: Bytes) -> Bytes {
     let entry = GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name));
-    let entry = entry.filter(|gpu| known == KnownGpus::Gpuhunt0134 || !gpu.is_new);
+    let entry = entry.filter(|gpu| gpu.is_in(known));
     let sizes = entry.map_or(&[][..], |gpu| &gpu.memory_gib);
     let nearest = sizes.iter().map(|gib| Bytes::from_gib(*gib)).min_by_key(|size| size.get().abs_diff(reported.get()));
     if let Some(size) = nearest

@@ -117,6 +117,7 @@ fn gpus(offer: &Offer, fleet: &crate::fleet::Fleet) -> String {
 fn availability(offer: &Offer) -> &'static str {
     match offer.availability {
         Availability::Idle => "idle",
+        Availability::New => "new",
         Availability::Busy => "busy",
     }
 }

@@ -106,6 +106,7 @@ impl Told {
             backend: Arc::clone(&self.backend),
             region: Arc::clone(&self.region),
             spot: false,
+            offer: None,
         });
         Ok(match (self.total_blocks, shape.instance.as_deref()) {
             (Some(0), _) => return Err(format!("`{}` is split into no blocks", self.name)),

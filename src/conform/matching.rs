@@ -193,6 +193,7 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
         placement: fleet.placement,
         blocks: Blocks::Auto,
         nodes: None,
+        cloud: None,
     });
     let (mut told, mut fractions) = (Vec::new(), Vec::new());
     for (index, fleet) in record.fleets.iter().enumerate() {

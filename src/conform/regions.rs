@@ -147,6 +147,7 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
         placement: *placement,
         blocks: Blocks::Count(1),
         nodes: Some(FleetNodes { min: 0, target: most, max: Some(most) }),
+        cloud: None,
     };
     let told = |instance: &RecordedInstance| -> Result<Told, String> {
         Ok(Told {

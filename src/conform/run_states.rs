@@ -217,6 +217,7 @@ impl Stage {
             placement: record.fleet.placement,
             blocks: Blocks::Auto,
             nodes: None,
+            cloud: None,
         };
         stage.tell(Input::FleetDeclared { fleet: FleetId::new(0), spec: Arc::new(spec) });
         for (number, host) in asked.hosts.iter().enumerate() {
@@ -290,7 +291,9 @@ impl Stage {
                     Command::Begin { .. }
                     | Command::Sample { .. }
                     | Command::Analyse { .. }
-                    | Command::AbandonAnalysis { .. },
+                    | Command::AbandonAnalysis { .. }
+                    | Command::Provision { .. }
+                    | Command::Terminate { .. },
                 ) => {}
                 Output::Event(event) => self.note(event),
             }

@@ -8,6 +8,7 @@
 //! only an input makes it a fact; every id in an input was declared before.
 
 mod backfill;
+mod clouds;
 mod instances;
 mod nodes;
 mod passes;
@@ -23,6 +24,7 @@ mod store;
 mod timer;
 mod watching;
 
+pub use clouds::LONGEST_PROVISIONING;
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
     Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PlacelessRule, PolledLoops,
@@ -46,6 +48,7 @@ use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::scheduler::{Caching, Decision, Discipline, Examination, Grouping, Rankings, WaitQueue, decide, examine};
 use crate::units::SimTime;
 use crate::workload::Demand;
+use clouds::{CloudRecord, InstanceRecord};
 use nodes::NodeRecord;
 use passes::PassState;
 use placing::Deciding;
@@ -93,6 +96,10 @@ pub struct Control {
     flaps: VecDeque<(SimTime, NodeId)>,
     /// Sampled in this instant.
     to_judge: BTreeSet<ReplicaIndex>,
+    /// By fleet: those whose instances are made.
+    clouds: Vec<Option<CloudRecord>>,
+    /// The instances of those, and the places of instances that are not there.
+    instances: BTreeMap<NodeId, InstanceRecord>,
     analyse_pass: PassState,
     place_pass: PassState,
     outbox: VecDeque<Output>,
@@ -148,6 +155,8 @@ impl Control {
             timers: Timers::default(),
             flaps: VecDeque::new(),
             to_judge: BTreeSet::new(),
+            clouds: Vec::new(),
+            instances: BTreeMap::new(),
             outbox: VecDeque::new(),
             watch: None,
             watched: None,
@@ -171,6 +180,7 @@ impl Control {
             Input::FleetDeclared { fleet, spec } => {
                 let declared = self.fleet.declare_fleet(Arc::clone(spec));
                 assert_eq!(declared, *fleet, "fleets are declared in order of their ids");
+                self.declare_cloud(spec);
             }
             Input::NodeDeclared { node, state, spec } => self.declare_node(*node, *state, spec),
             Input::NodeReported { node, state } => self.node_reported(*node, *state),
@@ -178,6 +188,7 @@ impl Control {
             Input::HeartbeatMissed { node, last } => self.heartbeat_missed(*node, *last),
             Input::GpuReported { gpu, state } => self.gpu_reported(*gpu, *state),
             Input::ForeignUse { gpu, foreign } => self.fleet.set_foreign(*gpu, *foreign),
+            Input::CapacityReported { fleet, offer, available } => self.fleet.set_capacity(*fleet, *offer, *available),
             Input::Run { run, fact } => self.run_fact(*run, *fact),
             Input::UsageSample { run, at, utilization, memory } => {
                 self.usage_sample(*run, *at, utilization, memory.len());
@@ -213,6 +224,10 @@ impl Control {
                 if *state == NodeState::Joining && joined { Err("a node that has joined joins again") } else { Ok(()) }
             }
             Input::HeartbeatBack { node } => known_node(*node),
+            Input::CapacityReported { fleet, offer, .. } if !self.fleet.knows_offer(*fleet, *offer) => {
+                Err("an offer that no fleet has")
+            }
+            Input::CapacityReported { .. } => Ok(()),
             Input::HeartbeatMissed { last, .. } if *last > now => Err("a heartbeat from the future"),
             Input::HeartbeatMissed { node, .. } => known_node(*node),
             Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
@@ -253,6 +268,7 @@ impl Control {
         assert!(now >= self.now, "time fell from {} to {now}", self.now);
         self.now = now;
         self.forget_flaps();
+        self.begin_fleets();
         self.judge_sampled();
         while let Some(timer) = self.pop_due_timer() {
             self.fire(timer);
@@ -320,6 +336,7 @@ impl Control {
         self.assert_runs();
         self.assert_rows();
         self.assert_monitors();
+        self.assert_instances();
     }
 
     /// What is kept twice for speed says the same twice; and cancelled means no more work.
@@ -390,6 +407,10 @@ impl Control {
             Timer::ComputationExpired { .. } => self.computation_expired(),
             Timer::CommitDue { .. } => self.commit_due(),
             Timer::PolicyLook { replica, .. } => self.look_at_usage(replica),
+            Timer::IdleTooLong { node, .. } => self.idle_too_long(node),
+            Timer::NotProvisioned { node, .. } => self.not_provisioned(node),
+            Timer::SilentForLong { node, .. } => self.silent_for_long(node),
+            Timer::LookForMissing { fleet, .. } => self.look_for_missing(fleet),
         }
     }
 }

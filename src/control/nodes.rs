@@ -16,7 +16,7 @@ pub struct NodeRecord {
     /// What it last said of itself, or what was said of it.
     reported: NodeState,
     /// The time of its last heartbeat, while one is overdue.
-    silent_since: Option<SimTime>,
+    pub silent_since: Option<SimTime>,
     /// Its silence has outlasted the grace period.
     presumed_lost: bool,
     /// Raised whenever its timers become void.
@@ -36,6 +36,7 @@ impl Control {
             epoch: 0,
             runs: BTreeSet::new(),
         });
+        self.declare_instance(node, state, spec);
         // A demand that fits nowhere may fit here.
         for demand in &mut self.demands {
             demand.held = None;
@@ -43,6 +44,9 @@ impl Control {
     }
 
     pub(super) fn node_reported(&mut self, node: NodeId, state: NodeState) {
+        if self.is_moot(node, state) {
+            return;
+        }
         let record = &mut self.nodes[node.index()];
         record.reported = state;
         if record.silent_since.is_none() {
@@ -58,6 +62,13 @@ impl Control {
             self.evict(node);
             self.forget_kept_claims(node);
         }
+        self.instance_reported(node, state);
+    }
+
+    /// As if the node had said so itself.
+    pub(super) fn set_reported(&mut self, node: NodeId, state: NodeState, because: Reason) {
+        self.nodes[node.index()].reported = state;
+        self.update_node(node, because);
     }
 
     pub(super) fn heartbeat_missed(&mut self, node: NodeId, last: SimTime) {
@@ -90,6 +101,7 @@ impl Control {
     pub(super) fn silence_expired(&mut self, node: NodeId) {
         self.nodes[node.index()].presumed_lost = true;
         self.update_node(node, Reason::HeartbeatLost);
+        self.expect_sign_of(node);
     }
 
     /// No heartbeat of it is overdue.
@@ -211,6 +223,7 @@ impl Control {
         for claim in free.claims() {
             self.fleet.release_of(run, claim);
             self.say(Event::ClaimFreed { run, node: claim.node });
+            self.instance_released(claim.node);
         }
         if !remains.is_empty() {
             self.kept_claims.insert(run, remains);

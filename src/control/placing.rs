@@ -239,6 +239,7 @@ impl Control {
         let Candidate { placement, score } = candidate;
         self.enter_ledger(index, &placement);
         self.say(Event::Placed { run, score, placement: placement.clone() });
+        placement.claims().iter().for_each(|claim| self.instance_taken(claim.node));
         self.ask(Command::Start { run, placement: placement.clone() });
         self.replicas[index as usize].placement = Some(placement);
         self.enter_silently(index, Phase::Scheduled);

@@ -9,6 +9,7 @@ use super::policies::PolicyOptions;
 use super::polled::RunsOptions;
 use super::scan::ScanOptions;
 use crate::fleet::NodeState;
+use crate::scheduler::offers::NewInstances;
 use crate::scheduler::{FilterName, SchedulerOptions};
 use crate::units::{Permille, SimDuration, text_form};
 use crate::workload::{Backoff, JobSpec, Restart, RetryPolicy};
@@ -186,6 +187,8 @@ pub enum ProfileError {
     Weight,
     #[error("`{0}` has no entry")]
     Empty(&'static str),
+    #[error("has `scheduler.offers.new_instances` and no `runs`, which alone wait for instances")]
+    InstancesWithoutRuns,
     #[error("has `{0}: {1}`; only a profile marked `historic: true` may")]
     HistoricOnly(&'static str, &'static str),
     #[error("a back-off factor below 100% would shrink the pause")]
@@ -228,6 +231,8 @@ impl Profile {
             faults.extend((!seen.contains("ready")).then_some(ProfileError::NoReadiness));
             faults.extend((!self.commit.recheck).then_some(ProfileError::NoRecheck));
         }
+        let makes = self.scheduler.offers.new_instances != NewInstances::Never;
+        faults.extend((makes && self.runs.is_none()).then_some(ProfileError::InstancesWithoutRuns));
         faults.extend(self.faulty_numbers());
         faults.extend(self.runs.iter().flat_map(|runs| runs.faults(self.historic)));
         faults.extend(self.scan.iter().flat_map(|scan| scan.faults(self.historic)));

@@ -214,6 +214,8 @@ impl Control {
         let longest = match replica.phase {
             Phase::Pending => deadlines.pending,
             Phase::Analysing => Some(deadlines.analysing),
+            // Whether its instance comes in time is seen to elsewhere.
+            Phase::Scheduled if self.awaits_instance(index) => None,
             Phase::Scheduled => Some(deadlines.scheduled),
             Phase::Preparing => Some(deadlines.preparing),
             Phase::Running => self.jobs[replica.job.index()].spec.time_limit,
@@ -432,6 +434,7 @@ impl Control {
             self.kept_claims.insert(run, kept.clone());
         }
         self.say(Event::Ended { run, from, outcome, because, kept: kept_on });
+        placement.claims().iter().for_each(|claim| self.instance_released(claim.node));
         self.enter_silently(index, Phase::Ended);
         kept
     }

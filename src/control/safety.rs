@@ -42,7 +42,11 @@ fn is_ready(fleet: &Fleet, claim: &NodeClaim) -> bool {
         GpuState::Ready | GpuState::Degraded => true,
         GpuState::Draining | GpuState::Failed | GpuState::Unknown => false,
     };
-    status.state == NodeState::Ready && claim.gpus.iter().all(|gpu| gpu_ready(gpu.index))
+    // An instance that is made for what is placed there begins with it, once it is up.
+    let is_made_for_it = status.state == NodeState::Joining
+        && fleet.node(claim.node).shape.instance.as_ref().is_some_and(|instance| instance.offer.is_some())
+        && status.blocks.is_empty();
+    (status.state == NodeState::Ready || is_made_for_it) && claim.gpus.iter().all(|gpu| gpu_ready(gpu.index))
 }
 
 fn overcommits(fleet: &Fleet, claim: &NodeClaim) -> bool {

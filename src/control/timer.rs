@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::Control;
 use super::store::ReplicaIndex;
-use crate::ids::{NodeId, RunId};
+use crate::ids::{FleetId, NodeId, RunId};
 use crate::units::SimTime;
 
 /// Each names the version it was set at; once that has changed, it is void.
@@ -27,6 +27,14 @@ pub enum Timer {
     CommitDue { replica: ReplicaIndex, version: u64 },
     /// A utilization policy would fire though nothing more is heard. Void once another time is set.
     PolicyLook { replica: ReplicaIndex, version: u64, at: SimTime },
+    /// An instance has been idle for too long.
+    IdleTooLong { node: NodeId, epoch: u64 },
+    /// An instance that was asked for then is not up.
+    NotProvisioned { node: NodeId, asked: SimTime },
+    /// An instance has been silent for very long.
+    SilentForLong { node: NodeId, since: SimTime },
+    /// A fleet lacks instances.
+    LookForMissing { fleet: FleetId, at: SimTime },
 }
 
 impl Timer {
@@ -40,6 +48,10 @@ impl Timer {
             Timer::ComputationExpired { .. } => "a computation's deadline",
             Timer::CommitDue { .. } => "a decision to commit",
             Timer::PolicyLook { .. } => "a look of a utilization policy",
+            Timer::IdleTooLong { .. } => "an instance that is idle",
+            Timer::NotProvisioned { .. } => "an instance to be up",
+            Timer::SilentForLong { .. } => "an instance that is silent",
+            Timer::LookForMissing { .. } => "a look for missing instances",
         }
     }
 }
@@ -87,6 +99,10 @@ impl Control {
             Timer::SilenceExpired { node, epoch } | Timer::Evict { node, epoch } => {
                 self.nodes[node.index()].epoch == epoch
             }
+            Timer::SilentForLong { node, since } => self.nodes[node.index()].silent_since == Some(since),
+            Timer::IdleTooLong { node, epoch } => self.is_unchanged(node, epoch),
+            Timer::NotProvisioned { node, asked } => self.is_coming_since(node, asked),
+            Timer::LookForMissing { fleet, at } => self.is_missing_looked_for(fleet, at),
             Timer::StopAgain { run, .. } => self.kept_claims.contains_key(&run) && !self.is_carried(run),
             Timer::ComputationExpired { number } => self.computes(number),
             Timer::Deadline { replica, version }

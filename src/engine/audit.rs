@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::accounts::{Accounts, Standing};
 use crate::control::{Profile, UtilizationOptions};
 use crate::event::{Event, Input, Outcome, Phase, Sink};
-use crate::fleet::{GpuState, NodeShape, NodeState, Placement};
+use crate::fleet::{GpuState, InstanceState, NodeShape, NodeState, Placement, offer_of};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::scheduler::offers::MultinodeTakes;
 use crate::units::SimTime;
@@ -35,6 +35,8 @@ pub struct Audit {
     cpu_taken: BTreeMap<NodeId, u64>,
     gpu_milli_taken: BTreeMap<GpuId, u64>,
     unsafe_runs: Vec<RunId>,
+    /// Of instances that clouds make: since they first changed.
+    instances: BTreeMap<NodeId, InstanceState>,
     /// What the profile says of utilization policies.
     utilization: Option<UtilizationOptions>,
     /// Who runs under a utilization policy.
@@ -98,7 +100,8 @@ impl Audit {
         assert!(spec.demand.gang != Gang::Spread || is_spread || excused, "{run} is not spread: {placement:?}");
         for claim in placement.claims() {
             let (shape, state) = &self.nodes[claim.node.index()];
-            assert!(*state == NodeState::Ready || excused, "{run} was placed on a node that is {state:?}");
+            let is_made = *state == NodeState::Joining && offer_of(shape).is_some();
+            assert!(*state == NodeState::Ready || is_made || excused, "{run} was placed on a node that is {state:?}");
             let cpu = self.cpu_taken.entry(claim.node).or_default();
             *cpu += claim.cpu.get();
             assert!(*cpu <= shape.cpu.get() || excused, "{run} takes more CPU than there is");
@@ -148,6 +151,22 @@ impl Audit {
         hosts.sort_unstable();
         hosts.dedup();
         assert!(self.shares_hosts || hosts.len() == nodes as usize, "{run} begins on fewer hosts than it has nodes");
+    }
+
+    /// What is placed on an instance that is made for it begins nothing there before it is up.
+    fn is_on_what_is_up(&self, run: RunId) {
+        for claim in self.claims.get(&run).iter().flat_map(|own| own.claims()) {
+            assert_ne!(self.nodes[claim.node.index()].1, NodeState::Joining, "{run} works where nothing is yet");
+        }
+    }
+
+    /// A place has one instance at a time, which is up while something is on it, and a fleet no more than it may have.
+    fn instance_changed(&mut self, node: NodeId, from: InstanceState, to: InstanceState) {
+        let known = self.instances.insert(node, to);
+        assert!(known.is_none_or(|known| known == from), "an instance leaves a state that it was not in");
+        let is_held = self.claims.values().any(|claim| claim.touches(node));
+        assert!(to != InstanceState::Idle || !is_held, "an instance is idle, and something is there");
+        assert!(to != InstanceState::Busy || is_held, "an instance is busy with nothing");
     }
 
     fn ended(&mut self, run: RunId, from: Phase, kept: &[NodeId]) {
@@ -226,6 +245,7 @@ impl Sink for Audit {
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::ForeignUse { .. }
+            | Input::CapacityReported { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
             | Input::Cancel { .. }
@@ -243,6 +263,7 @@ impl Sink for Audit {
                 self.nodes[node.index()].1 = *to;
             }
             Event::GpuChanged { gpu, to, .. } => assert_eq!(self.gpus[gpu], *to),
+            Event::InstanceChanged { node, from, to, .. } => self.instance_changed(*node, *from, *to),
             Event::Placed { run, placement, .. } => {
                 let (_, phase) = self.phases[&(run.job, run.replica)];
                 assert!(matches!(phase, Phase::Pending | Phase::Analysing), "{run} was placed while {phase:?}");
@@ -251,6 +272,9 @@ impl Sink for Audit {
             }
             Event::Moved { run, from, to, .. } => {
                 assert!(!to.holds_claim() || from.holds_claim(), "{run} holds a claim without being placed");
+                if matches!(to, Phase::Preparing | Phase::Running) {
+                    self.is_on_what_is_up(*run);
+                }
                 if *to == Phase::Running {
                     self.begins_whole(*run);
                     self.ran.insert((run.job, run.replica), run.attempt);

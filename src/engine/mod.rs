@@ -5,6 +5,7 @@
 
 mod accounts;
 mod audit;
+mod clouds;
 mod downloads;
 mod explain;
 mod fitting;
@@ -16,12 +17,14 @@ mod run;
 mod sampler;
 mod selection;
 mod swarm;
+mod swarm_clouds;
 mod swarm_fleets;
 mod swarm_usage;
 mod world;
 
 pub use accounts::{Accounts, Standing};
 pub use audit::Audit;
+pub use clouds::{CloudModels, InstanceTurn, OfferModel};
 pub use explain::{Explanation, WhyHere, explain};
 pub use fitting::{Change, Fitting, Refused, fitting};
 pub use outages::{Becomes, FailureModel, Outage, Subject, Target, as_faults};

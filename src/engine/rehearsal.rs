@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::clouds::CloudModels;
 use crate::control::Profile;
 use crate::fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
 use crate::ids::{GpuId, JobId, NodeId};
@@ -18,6 +19,7 @@ pub struct Rehearsal {
     pub profile: Arc<Profile>,
     /// Fleets of instances, in order of declaration.
     pub fleets: Vec<Arc<FleetSpec>>,
+    pub clouds: CloudModels,
     pub nodes: Vec<InitialNode>,
     /// In order of time; of equal times, in the order of the file.
     pub arrivals: Vec<Arrival>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::accounts::Accounts;
 use super::audit::Audit;
+use super::clouds::CloudModels;
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run};
@@ -144,6 +145,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         seed,
         profile,
         fleets: Vec::new(),
+        clouds: CloudModels::default(),
         nodes,
         arrivals,
         cancellations,

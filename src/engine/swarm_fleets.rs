@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::rehearsal::{InitialNode, Rehearsal};
+use super::swarm_clouds::add_clouds;
 use crate::control::Profile;
 use crate::fleet::{Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuParts, Instance, NodeShape, NodeSpec};
 use crate::ids::FleetId;
 use crate::rng::Stream;
 use crate::scheduler::offers::{
-    FitTest, GangRule, MultinodeTakes, NetworkHost, OfferKey, OfferOptions, OfferPool, PinsRegion, SplitHosts,
+    FitTest, GangRule, MultinodeTakes, NetworkHost, NewInstances, OfferKey, OfferOptions, OfferPool, PinsRegion,
+    SplitHosts, WithoutGpus,
 };
 use crate::units::{Bytes, GpuShare, MilliCpu, Money};
 use crate::workload::{
@@ -35,6 +37,7 @@ pub fn add_fleets(seed: u64, rehearsal: &mut Rehearsal) {
             draw_requirements(&mut draws, arrival);
         }
     }
+    add_clouds(seed, rehearsal);
 }
 
 fn draw_options(draws: &mut Stream, base: &OfferOptions) -> OfferOptions {
@@ -49,6 +52,8 @@ fn draw_options(draws: &mut Stream, base: &OfferOptions) -> OfferOptions {
         pins_master_region: *draws.pick(&[PinsRegion::Always, PinsRegion::UnsplitHosts]),
         gang: *draws.pick(&[GangRule::Whole, GangRule::NodeByNode]),
         network_host_when: *draws.pick(&[NetworkHost::AllBlocks, NetworkHost::Unsplit]),
+        new_instances: NewInstances::Never,
+        hosts_without_gpus: *draws.pick(&[WithoutGpus::Exempt, WithoutGpus::Exempt, WithoutGpus::Filtered]),
         order: (0..draws.between(0, 3)).map(|_| *draws.pick(&keys)).collect(),
         plan_order: base.plan_order.clone(),
         known_gpus: base.known_gpus,
@@ -64,6 +69,7 @@ fn draw_fleet(draws: &mut Stream, number: u64) -> FleetSpec {
         placement: *draws.pick(&[FleetPlacement::Any, FleetPlacement::Cluster, FleetPlacement::Cluster]),
         blocks: draw_blocks(draws),
         nodes: cloud.then_some(FleetNodes { min: 0, target: 0, max: draws.chance(500).then_some(most) }),
+        cloud: None,
     }
 }
 
@@ -93,6 +99,7 @@ fn draw_instance(draws: &mut Stream, fleets: usize, node: InitialNode) -> Initia
         backend: "cloud".into(),
         region: (*draws.pick(&["eu", "us"])).into(),
         spot: draws.chance(100),
+        offer: None,
     };
     // What can be divided often enough to matter.
     let cpu = MilliCpu::from_cores(*draws.pick(&[4, 8, 16, 32]));

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::clouds::{InstanceTurn, Places};
 use super::downloads::Downloads;
 use super::queue::EventQueue;
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
@@ -43,6 +44,13 @@ pub enum Due {
     },
     /// A sample is heard, by its place among those on their way.
     SampleHeard(u32),
+    Instance {
+        node: NodeId,
+        epoch: u32,
+        becomes: InstanceTurn,
+    },
+    /// The capacity of an offer changes, by its place in the list of changes.
+    Capacity(u32),
 }
 
 struct WorldNode {
@@ -107,6 +115,7 @@ pub struct World<'a> {
     nodes: Vec<WorldNode>,
     runs: HashMap<RunId, WorldRun, foldhash::fast::FixedState>,
     downloads: Downloads,
+    places: Places,
     /// Arrivals so far.
     submitted: usize,
     heartbeat: SimDuration,
@@ -130,6 +139,9 @@ impl<'a> World<'a> {
         for (at, job) in &rehearsal.evaluations {
             queue.push(*at, Due::Evaluate(*job));
         }
+        for (index, (at, ..)) in rehearsal.clouds.capacity.iter().enumerate() {
+            queue.push(*at, Due::Capacity(index as u32));
+        }
         let node = |state| WorldNode {
             reported: state,
             heard: state != NodeState::Unreachable,
@@ -144,6 +156,7 @@ impl<'a> World<'a> {
             nodes: rehearsal.nodes.iter().map(|initial| node(initial.state)).collect(),
             runs: HashMap::default(),
             downloads: Downloads::new(&rehearsal.nodes),
+            places: Places::new(rehearsal),
             submitted: 0,
             heartbeat: rehearsal.profile.heartbeat.every,
             samples: Vec::new(),
@@ -234,6 +247,8 @@ impl<'a> World<'a> {
                 }
             }
             Command::Sample { run, interval } => self.sample_from_now_on(now, run, interval),
+            Command::Provision { node } => self.places.provision(self.rehearsal, &mut self.queue, now, node),
+            Command::Terminate { node } => self.places.terminate(self.rehearsal, &mut self.queue, now, node),
             Command::Stop { run } => match self.runs.get(&run).map(|known| known.stops_at) {
                 Some(Some(stops_at)) => self.stop_again(now.max(stops_at), run),
                 Some(None) => self.stop(now, run),
@@ -328,11 +343,16 @@ impl<'a> World<'a> {
                     inputs.push(Input::HeartbeatMissed { node, last });
                 }
             }
-            Due::Fault(index) => match self.rehearsal.faults[index as usize].1 {
-                Fault::Node { node, becomes } => self.turn(now, node, becomes, inputs),
-                Fault::Gpu { gpu, becomes } => self.turn_gpu(now, gpu, becomes, inputs),
-                Fault::Foreign { gpu, foreign } => inputs.push(Input::ForeignUse { gpu, foreign }),
-            },
+            Due::Fault(index) => self.fault(now, self.rehearsal.faults[index as usize].1, inputs),
+            Due::Instance { node, epoch, becomes } => {
+                if self.places.is_current(node, epoch) {
+                    self.turn_instance(now, node, becomes, inputs);
+                }
+            }
+            Due::Capacity(index) => {
+                let (_, fleet, offer, available) = self.rehearsal.clouds.capacity[index as usize];
+                inputs.push(Input::CapacityReported { fleet, offer, available });
+            }
             Due::Cancel(job) if job.index() >= self.submitted => {
                 // Whoever cancels what has not arrived yet is heard right after it has.
                 let arrives = self.rehearsal.arrivals[job.index()].at;
@@ -354,6 +374,43 @@ impl<'a> World<'a> {
             Due::Evaluate(job) => {
                 let spec = &self.rehearsal.arrivals[job.index()].spec;
                 inputs.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: spec.demand.clone() });
+            }
+        }
+    }
+
+    fn fault(&mut self, now: SimTime, fault: Fault, inputs: &mut Vec<Input>) {
+        let (Fault::Node { node, .. }
+        | Fault::Gpu { gpu: GpuId { node, .. }, .. }
+        | Fault::Foreign { gpu: GpuId { node, .. }, .. }) = fault;
+        if self.places.is_absent(node) {
+            return;
+        }
+        match fault {
+            Fault::Node { node, becomes: NodeTurn::Gone } => {
+                self.turn_instance(now, node, InstanceTurn::Gone, inputs);
+            }
+            Fault::Node { node, becomes } => self.turn(now, node, becomes, inputs),
+            Fault::Gpu { gpu, becomes } => {
+                self.places.touch(gpu);
+                self.turn_gpu(now, gpu, becomes, inputs);
+            }
+            Fault::Foreign { gpu, foreign } => {
+                self.places.touch(gpu);
+                inputs.push(Input::ForeignUse { gpu, foreign });
+            }
+        }
+    }
+
+    fn turn_instance(&mut self, now: SimTime, node: NodeId, becomes: InstanceTurn, inputs: &mut Vec<Input>) {
+        match becomes {
+            InstanceTurn::Accepted => inputs.push(Input::NodeReported { node, state: NodeState::Joining }),
+            InstanceTurn::Up => {
+                self.places.is_up(self.rehearsal, &mut self.queue, now, node);
+                self.turn(now, node, NodeTurn::Ready, inputs);
+            }
+            InstanceTurn::Gone => {
+                self.turn(now, node, NodeTurn::Gone, inputs);
+                self.places.is_gone(self.rehearsal, node, inputs);
             }
         }
     }

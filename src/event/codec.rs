@@ -78,6 +78,7 @@ fn learn(input: &Input, names: &mut Names) {
         | Input::HeartbeatMissed { .. }
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
+        | Input::CapacityReported { .. }
         | Input::Run { .. }
         | Input::UsageSample { .. }
         | Input::Cancel { .. }
@@ -132,6 +133,7 @@ fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
         | Input::HeartbeatMissed { .. }
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
+        | Input::CapacityReported { .. }
         | Input::Run { .. }
         | Input::UsageSample { .. }
         | Input::Cancel { .. }

@@ -115,6 +115,12 @@ pub enum Input {
         gpu: GpuId,
         foreign: Foreign,
     },
+    /// A cloud has capacity for so many instances of an offer at a time; what is there stays.
+    CapacityReported {
+        fleet: FleetId,
+        offer: u32,
+        available: u32,
+    },
     Run {
         run: RunId,
         fact: Lifecycle,
@@ -174,7 +180,8 @@ impl Input {
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }
-            | Input::ForeignUse { .. } => InputClass::FleetFact,
+            | Input::ForeignUse { .. }
+            | Input::CapacityReported { .. } => InputClass::FleetFact,
             Input::Run { .. } => InputClass::Exit,
             Input::UsageSample { .. } => InputClass::Usage,
             Input::Cancel { .. } | Input::Scale { .. } => InputClass::Cancellation,

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::input::Phase;
 use super::reason::{Histogram, Reason};
-use crate::fleet::{GpuState, NodeState, Placement};
+use crate::fleet::{GpuState, InstanceState, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::units::{Permille, Score, SimDuration, SimTime};
 use crate::workload::{Coverage, PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
@@ -37,6 +37,14 @@ pub enum Command {
     },
     Stop {
         run: RunId,
+    },
+    /// An instance is to be made in this place.
+    Provision {
+        node: NodeId,
+    },
+    /// And is to be given back.
+    Terminate {
+        node: NodeId,
     },
     /// Its GPUs are to be sampled at this pace until it ends.
     Sample {
@@ -123,6 +131,13 @@ pub enum Event {
         gpu: GpuId,
         from: GpuState,
         to: GpuState,
+    },
+    /// Of an instance that its fleet's cloud makes and takes back.
+    InstanceChanged {
+        node: NodeId,
+        from: InstanceState,
+        to: InstanceState,
+        because: Reason,
     },
     /// Why a waiting replica waits; said again when the set of reasons changes.
     Held {
@@ -254,7 +269,10 @@ impl Event {
             | Event::SampleOdd { run, .. }
             | Event::SafetyBroken { run, .. } => Some(run.job),
             Event::JobEnded { job, .. } => Some(*job),
-            Event::NodeChanged { .. } | Event::GpuChanged { .. } | Event::Evaluated { .. } => None,
+            Event::NodeChanged { .. }
+            | Event::GpuChanged { .. }
+            | Event::InstanceChanged { .. }
+            | Event::Evaluated { .. } => None,
         }
     }
 }

@@ -88,6 +88,9 @@ reasons! {
     HostIsSplit => "host_is_split", "split into blocks, which jobs of several nodes do not use";
     HostInUse => "host_in_use", "partly in use, and each of several nodes takes a whole host";
     BlockBusy => "block_busy", "too few of its blocks are idle";
+    FleetFull => "fleet_full", "not there, and its fleet has as many instances as it may";
+    CapacityTaken => "capacity_taken", "not there, and its cloud has no capacity for it";
+    ReuseOnly => "reuse_only", "not there, and the job only reuses what is";
     NoRunner => "no_runner", "has no GPU for whose kind there is an image of the backend";
     BelowUtilization => "below_utilization", "has too few GPUs of which the part to be reserved is free";
     TooFewNodes => "too_few_nodes", "could hold a part, but too few other nodes could hold the rest";
@@ -131,6 +134,12 @@ reasons! {
     HeartbeatLost => "heartbeat_lost", "its heartbeat stopped for longer than the grace period";
     HeartbeatBack => "heartbeat_back", "its heartbeat came back";
     Reported => "reported", "reported so";
+    InstanceWanted => "instance_wanted", "an instance was wanted";
+    FleetMinimum => "fleet_minimum", "its fleet is to have more instances";
+    Provisioned => "provisioned", "it is up";
+    TakenAway => "taken_away", "its cloud took it away, or it was lost";
+    IdleTooLong => "idle_too_long", "nothing was on it for as long as its fleet allows";
+    NotNeeded => "not_needed", "what it was made for is over";
     NoCapacity => "no_capacity", "found no capacity";
     RunOver => "run_over", "its run as a whole ended or is tried again";
     RetryTimeOver => "retry_time_over", "the time for which it is tried again is over";

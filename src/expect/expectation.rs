@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::event::{Outcome, Phase, Reason, Refusal};
-use crate::fleet::{GpuState, NodeState};
+use crate::fleet::{GpuState, InstanceState, NodeState};
 use crate::ids::{GpuId, JobId, NodeId};
 use crate::report::{Definition, Function, Series};
 use crate::units::{Permille, SimDuration, SimTime};
@@ -148,6 +148,8 @@ pub enum State {
     /// Ended for good, so.
     Outcome(Outcome),
     Node(NodeState),
+    /// Of a node that a cloud makes.
+    Instance(InstanceState),
     Gpu(GpuState),
 }
 
@@ -213,6 +215,7 @@ pub enum EventName {
     SafetyBroken,
     NodeChanged,
     GpuChanged,
+    InstanceChanged,
     PolicyBound,
     PolicyFired,
     PolicyWarned,
@@ -236,7 +239,7 @@ pub struct Reproduction {
 }
 
 impl EventName {
-    pub const ALL: [(EventName, &'static str); 20] = [
+    pub const ALL: [(EventName, &'static str); 21] = [
         (EventName::Submitted, "submitted"),
         (EventName::AnalysisStarted, "analysis_started"),
         (EventName::Held, "held"),
@@ -253,6 +256,7 @@ impl EventName {
         (EventName::SafetyBroken, "safety_broken"),
         (EventName::NodeChanged, "node_changed"),
         (EventName::GpuChanged, "gpu_changed"),
+        (EventName::InstanceChanged, "instance_changed"),
         (EventName::PolicyBound, "policy_bound"),
         (EventName::PolicyFired, "policy_fired"),
         (EventName::PolicyWarned, "policy_warned"),

@@ -1,10 +1,10 @@
 //! How jobs, nodes and GPUs stand, folded from the records of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason};
-use crate::fleet::{GpuState, NodeState, Placement};
-use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
+use crate::fleet::{GpuState, InstanceState, NodeState, Placement};
+use crate::ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
 
 use super::expectation::{State, Subject};
 
@@ -13,6 +13,8 @@ use super::expectation::{State, Subject};
 pub struct Fold {
     jobs: BTreeMap<JobId, JobFold>,
     nodes: BTreeMap<NodeId, NodeFold>,
+    /// Fleets whose instances are made.
+    clouds: BTreeSet<FleetId>,
 }
 
 struct JobFold {
@@ -36,6 +38,8 @@ struct ReplicaFold {
 
 struct NodeFold {
     state: NodeState,
+    /// Where its fleet's cloud makes it.
+    instance: Option<InstanceState>,
     gpus: Vec<GpuState>,
 }
 
@@ -57,16 +61,24 @@ impl Fold {
             }
             Input::NodeDeclared { node, state, spec } => {
                 let gpus = vec![GpuState::Ready; spec.shape.gpus.len()];
-                let known = self.nodes.insert(*node, NodeFold { state: *state, gpus });
+                let fleet = spec.shape.instance.as_ref().map(|instance| instance.fleet);
+                let is_made = fleet.is_some_and(|fleet| self.clouds.contains(&fleet));
+                let instance = is_made.then(|| InstanceState::of(*state));
+                let known = self.nodes.insert(*node, NodeFold { state: *state, instance, gpus });
                 assert!(known.is_none(), "{} was declared twice", spec.name);
             }
+            Input::FleetDeclared { fleet, spec } => {
+                if spec.cloud.is_some() {
+                    self.clouds.insert(*fleet);
+                }
+            }
             // Reports are what the control plane was told; what it made of them it says in events.
-            Input::FleetDeclared { .. }
-            | Input::NodeReported { .. }
+            Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
+            | Input::CapacityReported { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
             | Input::Cancel { .. }
@@ -79,6 +91,9 @@ impl Fold {
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::NodeChanged { node, to, .. } => self.nodes.get_mut(node).expect("declared before").state = *to,
+            Event::InstanceChanged { node, to, .. } => {
+                self.nodes.get_mut(node).expect("declared before").instance = Some(*to);
+            }
             Event::GpuChanged { gpu, to, .. } => {
                 let node = self.nodes.get_mut(&gpu.node).expect("declared before");
                 node.gpus[usize::from(gpu.index)] = *to;
@@ -177,6 +192,9 @@ impl Fold {
             (Subject::Node(node), State::Node(state)) => {
                 self.nodes.get(&node).is_some_and(|known| known.state == state)
             }
+            (Subject::Node(node), State::Instance(state)) => {
+                self.nodes.get(&node).is_some_and(|known| known.instance == Some(state))
+            }
             (Subject::Gpu(gpu), State::Gpu(state)) => self.gpu(gpu) == Some(state),
             (Subject::Job(job), _) => self.jobs.get(&job).is_some_and(|job| job.is(sought, replicas)),
             (Subject::Node(_) | Subject::Gpu(_), _) => false,
@@ -186,11 +204,18 @@ impl Fold {
     /// How the subject stands, in words: `running on alpha`, `2 running on alpha, beta and 1 pending (queue_order)`.
     pub fn describe(&self, subject: Subject, names: &Names) -> String {
         match subject {
-            Subject::Node(node) => {
-                self.nodes.get(&node).map_or_else(absent, |node| node_state_name(node.state).to_string())
-            }
+            Subject::Node(node) => self.nodes.get(&node).map_or_else(absent, NodeFold::describe),
             Subject::Gpu(gpu) => self.gpu(gpu).map_or_else(absent, |state| gpu_state_name(state).to_string()),
             Subject::Job(job) => self.jobs.get(&job).map_or_else(absent, |job| job.describe(names)),
+        }
+    }
+}
+
+impl NodeFold {
+    fn describe(&self) -> String {
+        match self.instance {
+            None => node_state_name(self.state).to_string(),
+            Some(instance) => format!("{} ({})", node_state_name(self.state), instance.name()),
         }
     }
 }
@@ -260,7 +285,7 @@ impl ReplicaFold {
             State::Phase(phase) => self.phase == phase,
             State::Placed => self.phase.holds_claim(),
             State::Outcome(outcome) => self.phase == Phase::Ended && self.outcome == Some(outcome),
-            State::Node(_) | State::Gpu(_) => false,
+            State::Node(_) | State::Instance(_) | State::Gpu(_) => false,
         };
         let on = |node| self.claim.as_ref().is_some_and(|claim| claim.touches(node));
         state && sought.on.is_none_or(on) && sought.because.is_none_or(|reason| self.reasons.contains(reason))

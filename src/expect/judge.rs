@@ -252,7 +252,11 @@ impl Judge {
             return job == Some(wanted);
         }
         match event {
-            Some(Event::NodeChanged { node, .. } | Event::SafetyBroken { node, .. }) => {
+            Some(
+                Event::NodeChanged { node, .. }
+                | Event::InstanceChanged { node, .. }
+                | Event::SafetyBroken { node, .. },
+            ) => {
                 return subject == Subject::Node(*node);
             }
             Some(Event::GpuChanged { gpu, .. }) => {
@@ -466,12 +470,13 @@ impl Sink for Judge {
                 self.fold.input(input);
                 self.touch_node(node.index());
             }
-            Input::FleetDeclared { .. }
-            | Input::NodeReported { .. }
+            Input::FleetDeclared { .. } => self.fold.input(input),
+            Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
+            | Input::CapacityReported { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
             | Input::Scale { .. }
@@ -491,7 +496,7 @@ impl Sink for Judge {
         }
         match event {
             Event::Evaluated { name, refusal, reasons } => self.evaluated(name, Judgement::of(*refusal), reasons),
-            Event::NodeChanged { node, .. } => {
+            Event::NodeChanged { node, .. } | Event::InstanceChanged { node, .. } => {
                 self.fold.event(event);
                 self.touch_node(node.index());
             }

@@ -49,6 +49,7 @@ fn compare(value: Value, bound: Bound) -> Option<Ordering> {
         (Value::Undefined, _) => return None,
         (Value::Count(count), Bound::Count(bound)) => count.cmp(&bound),
         (Value::Time(time), Bound::Time(bound)) => time.cmp(&bound),
+        (Value::Money(money), Bound::Number(bound)) => money.get().cmp(&bound),
         (Value::Ratio(ratio), Bound::Part(bound)) => ratio.total_cmp(&(f64::from(bound.get()) / 1e3)),
         (Value::Ratio(ratio), Bound::FinePart(bound) | Bound::Number(bound)) => ratio.total_cmp(&(bound as f64 / 1e6)),
         (value, bound) => panic!("{value:?} is of another unit than {bound:?}"),
@@ -60,6 +61,7 @@ fn text(value: Value, bound: Bound) -> String {
         (Value::Ratio(ratio), Bound::Part(_) | Bound::FinePart(_)) => format!("{:.2}%", ratio * 100.0),
         (Value::Ratio(ratio), _) => format!("{ratio:.3}"),
         (Value::Count(count), _) => count.to_string(),
+        (Value::Money(money), _) => money.to_string(),
         (Value::Time(time), _) => time.to_string(),
         (Value::Undefined, _) => "undefined".to_string(),
     }

@@ -10,6 +10,7 @@ pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
     match event {
         Event::NodeChanged { .. } => (Some(EventName::NodeChanged), None),
         Event::GpuChanged { .. } => (Some(EventName::GpuChanged), None),
+        Event::InstanceChanged { .. } => (Some(EventName::InstanceChanged), None),
         Event::Held { run, .. } => (Some(EventName::Held), Some(*run)),
         Event::Placed { run, .. } => (Some(EventName::Placed), Some(*run)),
         Event::CommitRefused { run, .. } => (Some(EventName::CommitRefused), Some(*run)),
@@ -44,6 +45,7 @@ pub(super) fn gives(event: &Event, reason: Reason) -> bool {
     match event {
         Event::Held { reasons, .. } | Event::Evaluated { reasons, .. } => reasons.contains(reason),
         Event::NodeChanged { because, .. }
+        | Event::InstanceChanged { because, .. }
         | Event::CommitRefused { because, .. }
         | Event::Ended { because, .. }
         | Event::Retry { because, .. }
@@ -75,7 +77,8 @@ impl EventName {
             | EventName::Ended
             | EventName::JobEnded
             | EventName::Retry
-            | EventName::NodeChanged => true,
+            | EventName::NodeChanged
+            | EventName::InstanceChanged => true,
             EventName::DeadlineExpired => reason == Reason::DeadlineExpired,
             EventName::PolicyFired => reason == Reason::UtilizationPolicy,
             EventName::Submitted
@@ -94,7 +97,7 @@ impl EventName {
     /// own.
     pub fn can_concern(self, subject: Subject) -> bool {
         match self {
-            EventName::NodeChanged => matches!(subject, Subject::Node(_)),
+            EventName::NodeChanged | EventName::InstanceChanged => matches!(subject, Subject::Node(_)),
             EventName::SafetyBroken => !matches!(subject, Subject::Gpu(_)),
             EventName::GpuChanged => !matches!(subject, Subject::Job(_)),
             EventName::Submitted

@@ -61,6 +61,7 @@ pub(super) fn state_name(state: State) -> &'static str {
         State::Placed => "placed",
         State::Outcome(outcome) => outcome.name(),
         State::Node(state) => node_state_name(state),
+        State::Instance(state) => state.name(),
         State::Gpu(state) => gpu_state_name(state),
     }
 }

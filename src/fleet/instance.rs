@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Blocks;
+use super::cloud::Cloud;
 use super::node::NodeShape;
 use crate::ids::FleetId;
 use crate::units::Bytes;
@@ -20,6 +21,8 @@ pub struct FleetSpec {
     pub blocks: Blocks,
     /// How many instances a cloud fleet has; machines reached by SSH are as many as are listed.
     pub nodes: Option<FleetNodes>,
+    /// Where its instances are made when they are wanted.
+    pub cloud: Option<Cloud>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -63,6 +66,8 @@ pub struct Instance {
     pub backend: Arc<str>,
     pub region: Arc<str>,
     pub spot: bool,
+    /// Of which of its fleet's offers it is made, where it is made when it is wanted.
+    pub offer: Option<u32>,
 }
 
 impl NodeShape {

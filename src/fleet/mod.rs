@@ -5,6 +5,7 @@
 
 mod blocks;
 mod classes;
+mod cloud;
 mod hosting;
 mod instance;
 mod ledger;
@@ -13,6 +14,7 @@ mod serving;
 
 pub use blocks::{BlockSet, Blocks, Cut, GpuParts, MOST_BLOCKS, Slice};
 pub use classes::{Class, ClassId, ShapeGroup};
+pub use cloud::{Cloud, IdleDuration, InstanceState, offer_of};
 pub use hosting::Hosting;
 pub use instance::{FleetKind, FleetNodes, FleetPlacement, FleetSpec, Instance};
 pub use ledger::{GpuClaim, NodeClaim, Placement};
@@ -56,6 +58,8 @@ pub struct Largest {
 pub struct Fleet {
     nodes: Vec<Node>,
     fleets: Vec<Arc<FleetSpec>>,
+    /// Their instances.
+    counted: Vec<cloud::Counted>,
     classes: Classes,
     largest: Largest,
     hosts: Hosts,
@@ -84,6 +88,7 @@ impl Fleet {
     /// Adds a fleet of instances, which has none yet; ids are given in order.
     pub fn declare_fleet(&mut self, spec: Arc<FleetSpec>) -> FleetId {
         let id = FleetId::new(self.fleets.len());
+        self.counted.push(cloud::Counted::of(spec.cloud.as_ref()));
         self.fleets.push(spec);
         id
     }
@@ -109,6 +114,7 @@ impl Fleet {
         self.largest.include(&spec.shape);
         self.hosts.declare(spec, &status);
         self.nodes.push(Node { name: Arc::clone(&spec.name), shape: Arc::clone(&spec.shape), status, version: 0 });
+        self.count_instance(id, NodeState::Gone, state);
         self.version += 1;
         self.growth += 1;
         id
@@ -188,6 +194,7 @@ impl Fleet {
     }
 
     pub fn set_node_state(&mut self, node: NodeId, state: NodeState) {
+        self.count_instance(node, self.node(node).status.state, state);
         self.change(node, |_, status| status.state = state);
         self.growth += 1;
     }
@@ -264,5 +271,6 @@ impl Fleet {
             self.classes.assert_holds(id, &node.shape, &node.status);
         }
         self.hosts.assert_adds_up(&self.nodes);
+        self.assert_instances_counted();
     }
 }

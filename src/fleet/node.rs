@@ -30,7 +30,7 @@ pub struct NodeShape {
     /// Version of the GPU driver.
     pub driver: Option<Arc<str>>,
     /// Version of what the driver runs, of the vendor's own kind: CUDA, ROCm, CANN.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub runtime: Option<Arc<str>>,
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     pub cpu: MilliCpu,

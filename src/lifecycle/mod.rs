@@ -1,13 +1,15 @@
-//! Floor 3. The transition tables of nodes, of attempts, and of runs of several nodes, and nothing else: an edge that is
+//! Floor 3. The transition tables of nodes, of instances, of attempts, and of runs of several nodes, and nothing else: an edge that is
 //! not here cannot be taken.
 //!
 //! Must never have an edge that is not in the table of its file, nor decide when an edge is taken.
 
+mod instance;
 mod member;
 mod node;
 mod run;
 mod whole;
 
+pub use instance::is_instance_edge;
 pub use member::{MemberState, is_member_edge};
 pub use node::is_node_edge;
 pub use run::is_run_edge;

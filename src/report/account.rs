@@ -12,7 +12,7 @@ use super::load::LoadAccount;
 use super::node_account::{NodeAccount, Rates};
 use crate::engine::Standing;
 use crate::event::{Event, Input, Outcome, Phase, Reason, Sink};
-use crate::fleet::Placement;
+use crate::fleet::{InstanceState, Placement};
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
 use crate::units::SimTime;
 use crate::workload::JobSpec;
@@ -33,6 +33,12 @@ pub struct RunAccount {
     pub safety_broken: u64,
     pub policies_fired: u64,
     pub policies_warned: u64,
+    /// Instances that were asked of clouds.
+    pub instances_made: u64,
+    /// That were up, and were taken away.
+    pub instances_taken: u64,
+    /// By fleet: its instances are made when they are wanted.
+    clouds: Vec<bool>,
     pub records: u64,
     /// Records that are events rather than inputs.
     pub events: u64,
@@ -144,6 +150,12 @@ impl RunAccount {
                 }
             }
         }
+    }
+
+    /// An instance of a fleet whose cloud makes them.
+    pub fn is_made(&self, node: &NodeAccount) -> bool {
+        let fleet = node.spec.shape.instance.as_ref().map(|instance| instance.fleet);
+        fleet.is_some_and(|fleet| self.clouds.get(fleet.index()).copied().unwrap_or(false))
     }
 
     /// Whether a job has not ended for good.
@@ -368,6 +380,7 @@ impl Sink for RunAccount {
                 self.nodes.push(NodeAccount::new(spec, *state, at));
             }
             Input::FleetDeclared { spec, .. } => {
+                self.clouds.push(spec.cloud.is_some());
                 self.names.fleets.add(Arc::clone(&spec.name)).expect("a fleet is declared once");
             }
             Input::NodeReported { .. }
@@ -375,6 +388,7 @@ impl Sink for RunAccount {
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
+            | Input::CapacityReported { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
             | Input::Cancel { .. }
@@ -389,6 +403,10 @@ impl Sink for RunAccount {
         self.events += 1;
         match event {
             Event::NodeChanged { node, to, .. } => self.on_node(*node, |account| account.set_state(at, *to)),
+            Event::InstanceChanged { from, to, .. } => {
+                self.instances_made += u64::from(*to == InstanceState::Pending);
+                self.instances_taken += u64::from(from.is_up() && *to == InstanceState::Terminated);
+            }
             Event::GpuChanged { gpu: GpuId { node, index }, to, .. } => {
                 self.on_node(*node, |account| account.set_gpu_state(at, *index, *to));
             }

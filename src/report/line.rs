@@ -1,7 +1,7 @@
 //! A record as a line for people, in fixed columns.
 
 use super::policy_line::policy_detail;
-use crate::event::{Event, Histogram, Input, Record, Refusal, Said};
+use crate::event::{Event, Histogram, Input, Reason, Record, Refusal, Said};
 use crate::expect::{gpu_state_name, node_state_name};
 use crate::fleet::Placement;
 use crate::ids::{JobId, Names, NodeId, RunId};
@@ -60,6 +60,10 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             Some(of_node(*node, "declared", format!("{}{machine}", node_state_name(*state))))
         }
         Input::FleetDeclared { fleet, .. } => Some(plain(names.fleet(*fleet).into(), "declared", "a fleet".into())),
+        Input::CapacityReported { fleet, offer, available } => {
+            let detail = format!("for {available} of offer {offer}");
+            Some(plain(names.fleet(*fleet).into(), "capacity", detail))
+        }
         Input::Submit { job, spec } => {
             let detail = if spec.replicas == 1 { String::new() } else { format!("{} replicas", spec.replicas) };
             Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "submitted", detail) })
@@ -95,15 +99,10 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
     };
     let one = |reason| Histogram::of(reason, 1);
     match event {
-        Event::NodeChanged { node, from, to, because } => Parts {
-            nodes: vec![*node],
-            reasons: one(*because),
-            ..plain(
-                names.node(*node).into(),
-                node_state_name(*to),
-                format!("was {}; {because}", node_state_name(*from)),
-            )
-        },
+        Event::NodeChanged { node, from, to, because } => {
+            changed(*node, (node_state_name(*from), node_state_name(*to)), *because, names)
+        }
+        Event::InstanceChanged { node, from, to, because } => changed(*node, (from.name(), to.name()), *because, names),
         Event::GpuChanged { gpu, from, to } => Parts {
             nodes: vec![gpu.node],
             ..plain(names.gpu(*gpu), gpu_state_name(*to), format!("was {}", gpu_state_name(*from)))
@@ -165,6 +164,14 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
             ..plain(names.job(*job).into(), "job ended", format!("{}; {because}", outcome.name()))
         },
         Event::Evaluated { name, refusal, reasons } => evaluated(name, *refusal, reasons, names),
+    }
+}
+
+fn changed(node: NodeId, (from, to): (&str, &'static str), because: Reason, names: &Names) -> Parts {
+    Parts {
+        nodes: vec![node],
+        reasons: Histogram::of(because, 1),
+        ..plain(names.node(node).into(), to, format!("was {from}; {because}"))
     }
 }
 

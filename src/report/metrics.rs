@@ -8,7 +8,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::account::RunAccount;
 use crate::engine::Accounts;
 use crate::event::Outcome;
-use crate::units::SimDuration;
+use crate::units::{Money, SimDuration};
 
 /// A metric's name, with its unit last where it has one, and what it means.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,6 +51,10 @@ metrics! {
     "safety_broken": "commits that broke safety, under a profile that does not prevent it";
     "policies_fired": "utilization policies that held, and ended a run or were only observed";
     "policies_warned": "utilization policies that held, and warned";
+    "instances_made": "instances that were asked of clouds";
+    "instances_taken": "instances that were up and that their clouds took away, or that were lost";
+    "instance_hours": "hours for which instances of fleets whose cloud makes them were there or on their way, all together";
+    "cost": "price per hour of each node that has one, times the hours for which it was not gone";
 }
 
 /// Runs shorter than this count as this long in a slowdown (Feitelson 2001 uses the same 10 s).
@@ -61,7 +65,8 @@ pub enum Value {
     Count(u64),
     Time(SimDuration),
     Ratio(f64),
-    /// Nothing to take it of: no replica was placed, no GPU was ready.
+    Money(Money),
+    /// Nothing to take it of: no replica was placed, no GPU was ready, no node has a price.
     Undefined,
 }
 
@@ -88,6 +93,10 @@ impl Metrics {
             Value::Count(accounts.safety_broken),
             Value::Count(accounts.policies_fired),
             Value::Count(accounts.policies_warned),
+            Value::Count(accounts.instances_made),
+            Value::Count(accounts.instances_taken),
+            instance_hours(accounts),
+            cost(accounts),
         ];
         let metrics = Metrics([values.as_slice(), &rest].concat());
         assert_eq!(metrics.0.len(), METRICS.len(), "a value for each metric");
@@ -184,6 +193,28 @@ fn rlscheduler_utilization(accounts: &RunAccount) -> Value {
     ratio(work, u128::from(last.since(first).as_nanos()) * cpu)
 }
 
+/// Undefined where no fleet has instances made.
+fn instance_hours(accounts: &RunAccount) -> Value {
+    let mut of_clouds = accounts.nodes.iter().filter(|node| accounts.is_made(node)).peekable();
+    match of_clouds.peek() {
+        None => Value::Undefined,
+        Some(_) => ratio(of_clouds.map(|node| node.there_ns).sum(), NANOS_PER_HOUR),
+    }
+}
+
+/// To the millionth, each node's rounded down; at most what a `Money` holds.
+fn cost(accounts: &RunAccount) -> Value {
+    let of = |node: &super::NodeAccount| {
+        let price = node.spec.shape.price_per_hour?;
+        Some(node.there_ns * u128::from(price.get()) / NANOS_PER_HOUR)
+    };
+    let costs: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
+    let sum = u64::try_from(costs.iter().sum::<u128>()).unwrap_or(u64::MAX);
+    if costs.is_empty() { Value::Undefined } else { Value::Money(Money::new(sum)) }
+}
+
+const NANOS_PER_HOUR: u128 = 3_600_000_000_000;
+
 fn ratio(part: u128, whole: u128) -> Value {
     // The only division of the integrals; both are far below 2^127, and a double keeps 15 digits of each.
     if whole == 0 { Value::Undefined } else { Value::Ratio(part as f64 / whole as f64) }
@@ -195,6 +226,7 @@ impl Serialize for Value {
             Value::Count(count) => serializer.serialize_u64(*count),
             Value::Time(time) => serializer.serialize_f64(time.as_secs_f64()),
             Value::Ratio(ratio) => serializer.serialize_f64(*ratio),
+            Value::Money(money) => serializer.serialize_f64(money.get() as f64 / 1e6),
             Value::Undefined => serializer.serialize_none(),
         }
     }

@@ -16,6 +16,8 @@ pub struct NodeAccount {
     now: Rates,
     since: SimTime,
     pub ready_ns: u128,
+    /// Not gone.
+    pub there_ns: u128,
     /// Capacity while it was ready: of GPUs only those in a usable state.
     pub gpu_ready: u128,
     pub cpu_ready: u128,
@@ -58,6 +60,7 @@ impl NodeAccount {
             now: Rates::default(),
             since: at,
             ready_ns: 0,
+            there_ns: 0,
             gpu_ready: 0,
             cpu_ready: 0,
             gpu_taken_ready: 0,
@@ -84,6 +87,9 @@ impl NodeAccount {
         self.since = at;
         if length == 0 {
             return;
+        }
+        if self.state != NodeState::Gone {
+            self.there_ns += length;
         }
         self.gpu_taken += length * u128::from(self.now.gpu_taken);
         self.cpu_taken_total += length * u128::from(self.now.cpu_taken);

@@ -113,6 +113,7 @@ impl Function {
                 Value::Ratio(ratio) => *ratio,
                 other => panic!("{other:?} among ratios"),
             }))),
+            Some(Value::Money(_)) => panic!("no series is of money"),
             Some(Value::Time(_)) => {
                 let nanos = values.iter().map(|value| match value {
                     Value::Time(time) => time.as_nanos(),
@@ -197,7 +198,7 @@ impl Definition {
         match self.name {
             name if name.ends_with("_seconds") => Unit::Time,
             name if name.ends_with("_allocated") || name.ends_with("_utilization") || name == "placed" => Unit::Part,
-            name if name.ends_with("_mean") => Unit::Number,
+            name if name.ends_with("_mean") || name.ends_with("_hours") || name == "cost" => Unit::Number,
             _ => Unit::Count,
         }
     }
@@ -246,7 +247,9 @@ mod tests {
         for (definition, value) in Metrics::of(&RunAccount::default()).iter() {
             let fits = match value {
                 Value::Count(_) => definition.unit() == Unit::Count,
-                Value::Time(_) | Value::Ratio(_) | Value::Undefined => definition.unit() != Unit::Count,
+                Value::Time(_) | Value::Ratio(_) | Value::Money(_) | Value::Undefined => {
+                    definition.unit() != Unit::Count
+                }
             };
             assert!(fits, "{} is {value:?}", definition.name);
         }

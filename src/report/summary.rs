@@ -161,7 +161,28 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
         Some(Value::Time(time)) if time > SimDuration::ZERO => format!(", makespan {}", about(time)),
         _ => String::new(),
     };
-    format!("allocated  of ready time: {} on {}{makespan}\n", parts.join(", "), some(accounts.nodes.len(), "node"))
+    let made = made(metrics);
+    format!(
+        "allocated  of ready time: {} on {}{makespan}\n{made}",
+        parts.join(", "),
+        some(accounts.nodes.len(), "node")
+    )
+}
+
+/// `instances  3 made, 1 taken away, 5.25 hours of them; cost 39.10`, of what there is.
+fn made(metrics: &Metrics) -> String {
+    let mut parts = Vec::new();
+    if let Some(Value::Ratio(hours)) = metrics.get("instance_hours") {
+        let taken = match metrics.count("instances_taken") {
+            0 => String::new(),
+            count => format!(", {count} taken away"),
+        };
+        parts.push(format!("{} made{taken}, {hours:.2} hours of them", metrics.count("instances_made")));
+    }
+    if let Some(Value::Money(cost)) = metrics.get("cost") {
+        parts.push(format!("cost {cost}"));
+    }
+    if parts.is_empty() { String::new() } else { format!("instances  {}\n", parts.join("; ")) }
 }
 
 /// `1 node`, `2 nodes`.

@@ -1,6 +1,8 @@
 //! Runs that would never end, or not while anyone waits: bad input, not a long wait.
 
+use super::clouds;
 use super::diagnostic::{Report, Span};
+use super::world::World;
 use crate::control::Profile;
 use crate::ids::JobId;
 use crate::units::{Permille, SimDuration, SimTime};
@@ -9,15 +11,18 @@ use crate::workload::{Arrival, Ending, Restart};
 /// Attempts of one job; so many take seconds, and more are a slip.
 const MAX_ATTEMPTS: u64 = 1_000_000;
 
-/// Refuses every job that would be tried again for ever, or more often than anyone means. `spans` are where the jobs are
-/// named, `cancellations` in any order.
+/// Refuses every job that would be tried again for ever, or more often than anyone means. `cancellations` in any
+/// order.
 pub(super) fn refuse(
     arrivals: &[Arrival],
-    spans: &[Span],
+    world: &World,
     cancellations: &[(SimTime, JobId)],
     (profile, until): (&Profile, Option<SimTime>),
     report: &mut Report,
 ) {
+    clouds::refuse_endless(world, until, report);
+    let spans = &world.job_spans;
+    refuse_vast(arrivals, spans, profile, report);
     let mut ends: Vec<Option<SimTime>> = vec![until; arrivals.len()];
     for (at, job) in cancellations {
         let end = &mut ends[job.index()];
@@ -55,6 +60,22 @@ pub(super) fn refuse(
                 false => "let it end earlier, or write a limit such as `retry: {limit: 5}`",
             };
             report.error_with_help(*span, message, help);
+        }
+    }
+}
+
+/// Nodes of one run: each change in one is seen by all the others.
+const MAX_NODES_OF_RUN: u32 = 10_000;
+
+/// Refuses runs of more nodes than can be looked at in any useful time.
+fn refuse_vast(arrivals: &[Arrival], spans: &[Span], profile: &Profile, report: &mut Report) {
+    let mut told = None;
+    for (arrival, span) in arrivals.iter().zip(spans).filter(|_| profile.runs.is_some()) {
+        let nodes = arrival.spec.demand.nodes_apart();
+        if nodes > MAX_NODES_OF_RUN && told != Some(*span) {
+            told = Some(*span);
+            let message = format!("`{}` is a run of {nodes} nodes", arrival.spec.name);
+            report.error_with_help(*span, message, format!("write {MAX_NODES_OF_RUN} or fewer, or several jobs"));
         }
     }
 }

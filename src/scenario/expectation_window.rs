@@ -97,7 +97,7 @@ fn instant(
         }
         return None;
     };
-    let state = state.filter(|state| !matches!(state, State::Node(_) | State::Gpu(_)));
+    let state = state.filter(|state| !matches!(state, State::Node(_) | State::Instance(_) | State::Gpu(_)));
     if state.is_none() {
         let help = format!("write `{key}: {{job: {typed}, is: running}}`");
         report.error_with_help(tree.span, format!("it is not said what `{typed}` is then"), help);

@@ -18,6 +18,7 @@ use crate::expect::{
     Comparison, EventName, Expectation, Judgement, Mode, Reproduction, Restriction, SourcePlace, State, Subject, What,
     Whose,
 };
+use crate::fleet::InstanceState;
 use crate::ids::JobId;
 use crate::units::SimTime;
 use crate::workload::Arrival;
@@ -325,7 +326,7 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, repo
     let holds = match state {
         State::Placed => true,
         State::Phase(phase) => phase.holds_claim(),
-        State::Outcome(_) | State::Node(_) | State::Gpu(_) => false,
+        State::Outcome(_) | State::Node(_) | State::Instance(_) | State::Gpu(_) => false,
     };
     if fields.has("on") && fields.has("job") && !holds {
         let message = format!("a job that is {} is on no node", tree.scalar().unwrap_or("so"));
@@ -361,7 +362,10 @@ fn too_many_replicas(
 /// A state that the subject can be in.
 pub(super) fn state_of(fields: &Fields<'_>, tree: &Tree, report: &mut Report) -> Option<State> {
     if fields.has("node") {
-        return word(tree, "a state of a node", &NODE_STATES, report).map(State::Node);
+        let nodes = NODE_STATES.into_iter().map(|(name, state)| (name, State::Node(state)));
+        let instances = InstanceState::ALL.into_iter().map(|state| (state.name(), State::Instance(state)));
+        let words: Vec<(&'static str, State)> = nodes.chain(instances).collect();
+        return word(tree, "a state of a node", &words, report);
     }
     if fields.has("gpu") {
         return word(tree, "a state of a GPU", &GPU_STATES, report).map(State::Gpu);
@@ -417,7 +421,9 @@ fn refuse_never_counted(
     let Some(key) = SUBJECTS.iter().find(|key| fields.has(key)) else { return };
     if subjects.iter().any(|subject| !event.can_concern(*subject)) {
         let (message, help) = match event {
-            EventName::NodeChanged | EventName::SafetyBroken => ("happens to nodes", "say `node: alpha`"),
+            EventName::NodeChanged | EventName::InstanceChanged | EventName::SafetyBroken => {
+                ("happens to nodes", "say `node: alpha`")
+            }
             EventName::GpuChanged => ("happens to GPUs", "say `gpu: alpha/0` or `node: alpha`"),
             _ => ("happens to jobs that are on no node", "say `job: chat`"),
         };

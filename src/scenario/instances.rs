@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::clouds;
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text, value};
 use super::machines;
@@ -14,14 +15,28 @@ use crate::fleet::{
     Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuParts, GpuShape, Instance, MOST_BLOCKS, NodeShape,
 };
 use crate::ids::FleetId;
-use crate::scheduler::offers::smallest_slice;
+use crate::scheduler::offers::{NewInstances, smallest_slice};
 use crate::units::{Bytes, GpuShare, Money};
 
-const FIELDS: [&str; 11] =
-    ["kind", "placement", "blocks", "hosts", "nodes", "backend", "region", "price_per_hour", "disk", "spot", "machine"];
+const FIELDS: [&str; 14] = [
+    "kind",
+    "placement",
+    "blocks",
+    "hosts",
+    "nodes",
+    "offers",
+    "capacity",
+    "idle_duration",
+    "backend",
+    "region",
+    "price_per_hour",
+    "disk",
+    "spot",
+    "machine",
+];
 
 /// Fields of a host besides those of every node.
-const HOST_FIELDS: [&str; 5] = ["blocks", "backend", "region", "disk", "spot"];
+pub(super) const HOST_FIELDS: [&str; 5] = ["blocks", "backend", "region", "disk", "spot"];
 
 const PLACEMENTS: [(&str, FleetPlacement); 2] = [("any", FleetPlacement::Any), ("cluster", FleetPlacement::Cluster)];
 const KINDS: [(&str, FleetKind); 2] = [("ssh", FleetKind::Ssh), ("cloud", FleetKind::Cloud)];
@@ -30,14 +45,14 @@ const KINDS: [(&str, FleetKind); 2] = [("ssh", FleetKind::Ssh), ("cloud", FleetK
 const MAX_FLEETS: usize = 10_000;
 
 /// What hosts have where they do not say it themselves.
-struct Common<'t> {
-    fleet: FleetId,
-    blocks: Blocks,
+pub(super) struct Common<'t> {
+    pub fleet: FleetId,
+    pub blocks: Blocks,
     backend: Arc<str>,
     region: Arc<str>,
     price: Option<Money>,
     disk: Bytes,
-    spot: bool,
+    pub spot: bool,
     machine: Option<&'t Tree>,
 }
 
@@ -57,7 +72,8 @@ pub(super) fn read(file: &Fields<'_>, base: &Base, world: &mut World, profile: &
 fn fleet(entry: &Entry, base: &Base, world: &mut World, profile: &Profile, report: &mut Report) {
     let Some(fields) = Fields::read(&entry.value, "a fleet of instances", &FIELDS, report) else { return };
     let kind = fields.word("kind", "a kind of fleet", &KINDS, report);
-    let kind = kind.unwrap_or(if fields.has("nodes") { FleetKind::Cloud } else { FleetKind::Ssh });
+    let is_cloud = fields.has("nodes") || fields.has("offers");
+    let kind = kind.unwrap_or(if is_cloud { FleetKind::Cloud } else { FleetKind::Ssh });
     let nodes = fields.get("nodes").and_then(|tree| node_range(tree, report));
     if kind == FleetKind::Ssh && fields.has("nodes") {
         let help = "leave `nodes` out, or write `kind: cloud`";
@@ -83,6 +99,7 @@ fn fleet(entry: &Entry, base: &Base, world: &mut World, profile: &Profile, repor
         placement: fields.word("placement", "a placement", &PLACEMENTS, report).unwrap_or_default(),
         blocks,
         nodes,
+        cloud: clouds::read(&fields, nodes, report),
     }));
     let hosts = fields.list("hosts", report);
     if hosts.is_empty() && kind == FleetKind::Ssh && !report.has_errors() {
@@ -90,10 +107,10 @@ fn fleet(entry: &Entry, base: &Base, world: &mut World, profile: &Profile, repor
         report.error_with_help(entry.key_span, format!("the fleet `{}` has no hosts", entry.key), help);
     }
     let wanted = nodes.map_or(1, |nodes| nodes.max.unwrap_or(nodes.target));
-    if kind == FleetKind::Cloud && (hosts.len() as u64) < u64::from(wanted) {
+    if kind == FleetKind::Cloud && !fields.has("offers") && (hosts.len() as u64) < u64::from(wanted) {
         let message =
             format!("no instances are made for the fleet `{}` of a cloud: it has its `hosts`, and no more", entry.key);
-        report.warning(entry.key_span, message, "list under `hosts` what it is to have");
+        report.warning(entry.key_span, message, "say with `offers` what its cloud makes, or list `hosts`");
     }
     let first = world.nodes.len();
     for tree in hosts {
@@ -104,6 +121,7 @@ fn fleet(entry: &Entry, base: &Base, world: &mut World, profile: &Profile, repor
         let message = format!("the fleet `{}` begins with more than its maximum of {most} nodes", entry.key);
         report.error_with_help(fields.key_span("hosts"), message, "write fewer hosts, or a larger maximum");
     }
+    clouds::places(&fields, &entry.key, &common, base, world, profile, report);
 }
 
 /// `4`, or `{min: 0, target: 2, max: 4}`.
@@ -184,17 +202,37 @@ fn host(tree: &Tree, common: &Common<'_>, base: &Base, world: &mut World, profil
     known.extend(machines::FIELDS);
     known.extend(HOST_FIELDS);
     let Some(fields) = Fields::read(tree, "a host", &known, report) else { return };
+    let shape = instance(&fields, common, None, base, world, profile, report);
+    let Some(name_tree) = fields.require("name", "h0", report) else { return };
+    let Some(name) = name(name_tree, report) else { return };
+    nodes::declare(&fields, (name_tree, name), shape, base, world, report);
+}
+
+/// What fields say of an instance, over what its fleet says; `offer` is its place among those of a cloud.
+pub(super) fn instance(
+    fields: &Fields<'_>,
+    common: &Common<'_>,
+    offer: Option<u32>,
+    base: &Base,
+    world: &mut World,
+    profile: &Profile,
+    report: &mut Report,
+) -> Arc<NodeShape> {
     let own = fields.get("blocks").map(|tree| (tree, blocks(tree, report)));
-    let gpus = gpus_by_name(&fields, profile.scheduler.offers.known_gpus);
-    let shape = machines::shape_or(&fields, &base.machines, common.machine, gpus.is_some(), report);
+    let gpus = gpus_by_name(fields, profile.scheduler.offers.known_gpus);
+    let shape = machines::shape_or(fields, &base.machines, common.machine, gpus.is_some(), report);
     let shape = match gpus {
-        Some(gpu) => with_gpus(shape, &fields, gpu, report),
+        Some(gpu) => with_gpus(shape, fields, gpu, report),
         None => shape,
     };
     let shape = corrected(shape, profile.scheduler.offers.known_gpus);
     let mut split = own.as_ref().and_then(|(_, own)| own.clone()).unwrap_or_else(|| common.blocks.clone());
     if let Blocks::Parts(parts) = &mut split {
-        fit_parts(parts, &shape, &fields, report);
+        fit_parts(parts, &shape, fields, report);
+    }
+    let offers = &profile.scheduler.offers;
+    if offer.is_some() && offers.new_instances == NewInstances::Whole {
+        split = Blocks::Count(1);
     }
     let word = |key: &str, other: &Arc<str>, report: &mut Report| {
         fields.text(key, "a name", report).map_or_else(|| Arc::clone(other), Arc::from)
@@ -207,6 +245,7 @@ fn host(tree: &Tree, common: &Common<'_>, base: &Base, world: &mut World, profil
         backend: word("backend", &common.backend, report),
         region: word("region", &common.region, report),
         spot: fields.value("spot", report).unwrap_or(common.spot),
+        offer,
     };
     let price_per_hour = shape.price_per_hour.or(common.price);
     let shape = NodeShape { price_per_hour, ..shape }.into_instance(instance);
@@ -214,9 +253,7 @@ fn host(tree: &Tree, common: &Common<'_>, base: &Base, world: &mut World, profil
     let span = own.map_or(fields.place(), |(tree, _)| tree.span);
     warn_of_blocks(&shape, span, report);
     world.hosts.push((Arc::clone(&shape), span));
-    let Some(name_tree) = fields.require("name", "h0", report) else { return };
-    let Some(name) = name(name_tree, report) else { return };
-    nodes::declare(&fields, (name_tree, name), shape, base, world, report);
+    shape
 }
 
 /// A number of GPUs of a type that the catalog does not have, but dstack knows by name.
@@ -274,7 +311,11 @@ fn fit_parts(parts: &mut GpuParts, shape: &NodeShape, fields: &Fields<'_>, repor
             .iter()
             .filter(|known| u64::from(known.memory_gib) * u64::from(known.per_gpu) <= room >> 30);
         let names: Vec<&str> = names.map(|known| known.name).collect();
-        report.error_with_help(fields.place(), message, format!("of this size are {}", names.join(", ")));
+        let help = match names.is_empty() {
+            true => "no MIG profile is so small; write `blocks: auto`, or `{time_slices: 2}`".to_string(),
+            false => format!("of this size are {}", names.join(", ")),
+        };
+        report.error_with_help(fields.place(), message, help);
     }
     // So that all parts of a GPU together never exceed it.
     parts.memory = Bytes::new(parts.memory.get().min(gpu.memory.get() / u64::from(parts.per_gpu)));
@@ -301,9 +342,13 @@ fn warn_of_blocks(shape: &NodeShape, span: Span, report: &mut Report) {
 }
 
 /// Hosts whose blocks no job of the file can use, though it could if they were split otherwise.
-pub(super) fn warn_of_unusable(world: &World, report: &mut Report) {
+pub(super) fn warn_of_unusable(world: &World, profile: &Profile, report: &mut Report) {
+    let options = &profile.scheduler.offers;
     let can_use = |shape: &NodeShape| {
-        world.wanted.iter().any(|(requirements, nodes, _)| smallest_slice(requirements, shape, *nodes > 1).is_ok())
+        world
+            .wanted
+            .iter()
+            .any(|(requirements, nodes, _)| smallest_slice(options, requirements, shape, *nodes > 1).is_ok())
     };
     if world.wanted.is_empty() {
         return;

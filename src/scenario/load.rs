@@ -17,7 +17,7 @@ use super::usage::{Places, Sampled, sampling};
 use super::world::World;
 use super::{changes, deployment, dstack_files, endless, failures, faults, instances, jobs, nodes};
 use crate::control::Profile;
-use crate::engine::Rehearsal;
+use crate::engine::{Fault, Rehearsal};
 use crate::expect::{Expectation, Reproduction, ShareAt};
 use crate::scheduler::{Target, TaskShape};
 use crate::trace::Roots;
@@ -270,16 +270,14 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     if drafts.is_empty() && options.asked.is_none() {
         without_jobs(&file, report);
     }
-    instances::warn_of_unusable(&world, report);
+    instances::warn_of_unusable(&world, &profile, report);
     let (mut arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
     let profile = with_target(profile, target, &arrivals);
     let scalings = changes::read(&file, &mut world, &arrivals, report);
-    let mut faults = faults::read(&file, &world, head.until, report);
     let setting = failures::Setting { world: &world, seed: head.seed, until: head.until };
-    faults.extend(failures::read(&file, &setting, &mut arrivals, report));
-    faults.sort_by_key(|(at, _)| *at);
+    let faults = all_faults(&file, &setting, &mut arrivals, report);
     // After the failures, which say what never starts.
-    endless::refuse(&arrivals, &world.job_spans, &cancellations, (&profile, head.until), report);
+    endless::refuse(&arrivals, &world, &cancellations, (&profile, head.until), report);
     let setting = Setting { world: &world, arrivals: &arrivals, until: head.until, folder };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
     let constraints = options.plan.as_ref().map(|plan| expectations::constraints(plan, &setting, report));
@@ -291,6 +289,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         seed: head.seed,
         profile,
         fleets: world.fleets,
+        clouds: world.clouds,
         nodes: world.nodes,
         arrivals,
         cancellations,
@@ -311,6 +310,19 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         shares,
         warnings: Diagnostics::default(),
     })
+}
+
+/// Those of the file and those that are drawn, in order of time.
+fn all_faults(
+    file: &Fields<'_>,
+    setting: &failures::Setting<'_>,
+    arrivals: &mut [Arrival],
+    report: &mut Report,
+) -> Vec<(SimTime, Fault)> {
+    let mut faults = faults::read(file, setting.world, setting.until, report);
+    faults.extend(failures::read(file, setting, arrivals, report));
+    faults.sort_by_key(|(at, _)| *at);
+    faults
 }
 
 /// What is expected to come is the trace, or without one what does come; unless the profile says it.

@@ -20,6 +20,7 @@
 
 mod arrivals;
 mod changes;
+mod clouds;
 mod compose;
 mod demand;
 mod deployment;

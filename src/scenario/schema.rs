@@ -30,7 +30,12 @@ pub(super) enum Kind {
     Either(&'static [Kind]),
     /// What parameters and axes hold.
     Any,
+    /// Of a key that is none: all of these stand here too.
+    Also(&'static [Field]),
 }
+
+/// A key, what may stand behind it, and what it is about.
+pub(super) type Field = (&'static str, Kind, &'static str);
 
 /// One kind of map.
 pub(super) struct Shape {
@@ -38,7 +43,17 @@ pub(super) struct Shape {
     /// What diagnostics call it; some have several forms.
     pub called: &'static [&'static str],
     pub required: &'static [&'static str],
-    pub fields: &'static [(&'static str, Kind, &'static str)],
+    pub fields: &'static [Field],
+}
+
+impl Shape {
+    /// Its keys, with those that it shares with others in their place.
+    fn all_fields(&self) -> impl Iterator<Item = &'static Field> {
+        self.fields.iter().flat_map(|field| match &field.1 {
+            Kind::Also(shared) => shared.iter(),
+            _ => std::slice::from_ref(field).iter(),
+        })
+    }
 }
 
 /// Every kind of map that a scenario file has.
@@ -68,14 +83,14 @@ pub fn schema() -> Value {
 }
 
 fn object(shape: &Shape) -> Value {
-    let property = |(key, kind, about): &(&str, Kind, &str)| {
+    let property = |(key, kind, about): &Field| {
         let mut value = value(kind);
         if let Value::Object(map) = &mut value {
             map.insert("description".to_string(), json!(about));
         }
         (key.to_string(), value)
     };
-    let properties: Map<String, Value> = shape.fields.iter().map(property).collect();
+    let properties: Map<String, Value> = shape.all_fields().map(property).collect();
     let mut object = json!({"type": "object", "properties": properties, "additionalProperties": false});
     if let [called, ..] = shape.called {
         object["title"] = json!(called);
@@ -101,7 +116,8 @@ fn value(kind: &Kind) -> Value {
         Kind::Some(item) => json!({"anyOf": [value(item), {"type": "array", "items": value(item)}]}),
         Kind::Named(item) => json!({"type": "object", "additionalProperties": value(item)}),
         Kind::Either(kinds) => json!({"anyOf": kinds.iter().map(value).collect::<Vec<_>>()}),
-        Kind::Any => json!({}),
+        // Those shared are keys of their own.
+        Kind::Any | Kind::Also(_) => json!({}),
     }
 }
 
@@ -109,7 +125,7 @@ fn value(kind: &Kind) -> Value {
 impl Shape {
     /// Its keys, sorted.
     pub fn keys(&self) -> Vec<&'static str> {
-        let mut keys: Vec<&str> = self.fields.iter().map(|(key, ..)| *key).collect();
+        let mut keys: Vec<&str> = self.all_fields().map(|(key, ..)| *key).collect();
         keys.sort_unstable();
         keys
     }

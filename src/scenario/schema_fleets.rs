@@ -1,9 +1,8 @@
 //! What the schema says of fleets of instances and of the resources of their jobs.
 
-use super::machines::{ARCH_WORDS, OS_WORDS};
-use super::nodes::{GPU_STATES, NODE_STATES};
-use super::schema::{Kind, Shape};
-use super::schema_table::{BANDWIDTH, GPUS_OF_MACHINE, MEMORY};
+use super::schema::{Field, Kind, Shape};
+use super::schema_table::{ALSO_OF_MACHINES, ALSO_OF_NODES, LENGTH, MEMORY};
+use super::schema_usage::USAGE;
 
 const BLOCKS: Kind = Kind::Either(&[Kind::Amount("auto, or a number"), Kind::Map("gpu_parts")]);
 const RANGE: Kind = Kind::Either(&[Kind::Amount("2..8, 16GB.. or a single value"), Kind::Map("range")]);
@@ -11,6 +10,16 @@ const DISK: Kind = Kind::Either(&[Kind::Amount("100GB.."), Kind::Map("range"), K
 const CPUS: Kind = Kind::Either(&[Kind::Amount("2..8 or arm:4.."), Kind::Map("range"), Kind::Map("cpu_range")]);
 const GPUS: Kind = Kind::Either(&[Kind::Amount("1..8 or A100:80GB:2"), Kind::Map("gpu_range")]);
 const FLEET_NODES: Kind = Kind::Either(&[Kind::Amount("4 or 0..4"), Kind::Map("fleet_nodes")]);
+
+/// What hosts and offers have besides.
+const ALSO_OF_INSTANCES: Field = ("", Kind::Also(INSTANCE), "");
+const INSTANCE: &[Field] = &[
+    ("blocks", BLOCKS, "How it is split, if not as its fleet says"),
+    ("backend", Kind::Text, "Who provides it"),
+    ("region", Kind::Text, "Where it is"),
+    ("disk", MEMORY, "Size of its disk; not compared if not given"),
+    ("spot", Kind::Flag, "It may be taken away"),
+];
 
 /// Kinds of maps beside those of the main table.
 pub(super) const SHAPES: &[Shape] = &[
@@ -30,52 +39,42 @@ pub(super) const SHAPES: &[Shape] = &[
             ("disk", MEMORY, "Size of each one's disk"),
             ("spot", Kind::Flag, "They may be taken away"),
             ("machine", Kind::Text, "The machine of hosts that do not say theirs"),
+            ("offers", Kind::ListOf(&Kind::Map("offer")), "Of a cloud: what instances are made of"),
+            ("capacity", Kind::ListOf(&Kind::Map("capacity")), "When a cloud has more or less of them"),
+            ("idle_duration", Kind::Amount("10m or off"), "An instance that is idle for so long is given back"),
+        ],
+    },
+    Shape {
+        name: "offer",
+        called: &["an offer of a cloud"],
+        required: &["name"],
+        fields: &[
+            ("name", Kind::Text, "Of the instances, behind that of the fleet"),
+            ("available", Kind::Whole, "So many at a time; as many as the fleet may have if not given"),
+            ("provisioning", LENGTH, "From the request until an instance is up; no time if not given"),
+            ("termination", Kind::Amount("30s"), "From giving it back until it is gone"),
+            ("interrupted", LENGTH, "How long a spot instance is up before it is taken away; never if not given"),
+            ("refused", Kind::Amount("5%"), "How often a request comes to nothing"),
+            ("failed", Kind::Amount("2%"), "How often an instance is gone when it should have been up"),
+            ALSO_OF_MACHINES,
+            ALSO_OF_INSTANCES,
+        ],
+    },
+    Shape {
+        name: "capacity",
+        called: &["a change of capacity"],
+        required: &["at", "available"],
+        fields: &[
+            ("at", Kind::Amount("2h"), "From when on"),
+            ("offer", Kind::Text, "Of which offer; of all if not given"),
+            ("available", Kind::Whole, "So many instances at a time"),
         ],
     },
     Shape {
         name: "host",
         called: &["a host"],
         required: &["name"],
-        fields: &[
-            ("name", Kind::Text, "Of the node, or with `count` the beginning of the names"),
-            ("count", Kind::Whole, "So many that are alike"),
-            (
-                "state",
-                Kind::Words(|| NODE_STATES.map(|(name, _)| name).to_vec()),
-                "At the beginning; ready if not given",
-            ),
-            ("foreign", Kind::Named(&Kind::Map("foreign_use")), "What others hold of each GPU, from its index"),
-            ("cached", Kind::Some(&Kind::Text), "Models whose weights lie there already"),
-            ("bandwidth", BANDWIDTH, "How fast it gets the weights of others"),
-            (
-                "gpu_states",
-                Kind::Named(&Kind::Words(|| GPU_STATES.map(|(name, _)| name).to_vec())),
-                "Of GPUs that do not begin as ready, from their index",
-            ),
-            (
-                "machine",
-                Kind::Text,
-                "A machine of the catalog (`dryrack catalog machines`), or of this file's `machines`",
-            ),
-            ("cpus", Kind::Amount("2, 0.5 or 500m"), "Cores"),
-            ("ram", MEMORY, "Memory of the host"),
-            ("gpus", GPUS_OF_MACHINE, "How many GPUs, or a list of groups of them"),
-            ("gpu", Kind::Text, "The type of all of them (`dryrack catalog gpus`)"),
-            ("os", Kind::Words(|| OS_WORDS.map(|(name, _)| name).to_vec()), "Operating system"),
-            ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "CPU architecture"),
-            ("driver", Kind::Text, "Version of the GPU driver"),
-            ("runtime", Kind::Text, "Version of CUDA, ROCm or CANN that the driver runs"),
-            ("labels", Kind::Named(&Kind::Text), "What jobs can ask for"),
-            ("reserved", Kind::Map("reservation"), "What is kept from jobs"),
-            ("price_per_hour", Kind::Amount("2.49"), "In whatever currency the file is in"),
-            ("rack", Kind::Text, "What fails together"),
-            ("switch", Kind::Text, "What is near together"),
-            ("blocks", BLOCKS, "How it is split, if not as its fleet says"),
-            ("backend", Kind::Text, "Who provides it"),
-            ("region", Kind::Text, "Where it is"),
-            ("disk", MEMORY, "Size of its disk; not compared if not given"),
-            ("spot", Kind::Flag, "It may be taken away"),
-        ],
+        fields: &[ALSO_OF_NODES, ALSO_OF_MACHINES, ALSO_OF_INSTANCES],
     },
     Shape {
         name: "dstack_file",
@@ -92,6 +91,8 @@ pub(super) const SHAPES: &[Shape] = &[
             ("prepare", Kind::Amount("2m"), "How long a download or the like takes"),
             ("stop", Kind::Amount("30s"), "How long stopping takes"),
             ("cancel_at", Kind::Amount("1h"), "When its user gives it up"),
+            ("usage", USAGE, "What the GPUs of a run do while it runs"),
+            ("sampling", Kind::Map("sampling"), "How samples of them are taken"),
             ("machine", Kind::Text, "What the hosts of a fleet have, which its file does not say"),
         ],
     },

@@ -5,20 +5,21 @@ use super::faults::NODE_TURNS;
 use super::machines::{ARCH_WORDS, OS_WORDS, VENDOR_WORDS};
 use super::nodes::{GPU_STATES, NODE_STATES};
 use super::profiles::profile_names;
-use super::schema::{Kind, Shape};
+use super::schema::{Field, Kind, Shape};
 use super::trace_source::FORMATS;
 use crate::catalog::models;
 use crate::event::{Outcome, Phase, Reason};
 use crate::expect::{EventName, Judgement};
+use crate::fleet::InstanceState;
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
 pub(super) const MEMORY: Kind = Kind::Amount("80GiB");
-pub(super) const BANDWIDTH: Kind = Kind::Amount("10Gbit/s or 1GiB/s");
+const BANDWIDTH: Kind = Kind::Amount("10Gbit/s or 1GiB/s");
 const MODEL: Kind = Kind::Either(&[Kind::Offered(model_names), Kind::Map("model")]);
 const PERCENT: Kind = Kind::Amount("95%");
 const RATE: Kind = Kind::Amount("10/h");
 const NUMBER: Kind = Kind::Amount("0.8");
-const LENGTH: Kind = Kind::Either(&[TIME, Kind::Map("distribution")]);
+pub(super) const LENGTH: Kind = Kind::Either(&[TIME, Kind::Map("distribution")]);
 const BATCH: Kind = Kind::Either(&[Kind::Whole, Kind::Map("batch")]);
 const INSTANT: Kind = Kind::Either(&[Kind::Text, Kind::Map("landmark")]);
 const NODES: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::ListOf(&NODE)]);
@@ -28,7 +29,7 @@ const FLEET: Kind = Kind::Either(&[Kind::ListOf(&NODE), Kind::Map("instances")])
 const EXPECTATION: Kind = Kind::Either(&[Kind::Text, Kind::Map("expectation")]);
 const TRACE: Kind = Kind::Either(&[Kind::Text, Kind::Map("trace")]);
 const SEEDS: Kind = Kind::Either(&[Kind::Text, Kind::ListOf(&Kind::Whole)]);
-pub(super) const GPUS_OF_MACHINE: Kind = Kind::Either(&[Kind::Whole, Kind::ListOf(&GPU_GROUP)]);
+const GPUS_OF_MACHINE: Kind = Kind::Either(&[Kind::Whole, Kind::ListOf(&GPU_GROUP)]);
 const GPU_GROUP: Kind = Kind::Either(&[Kind::Text, Kind::Map("gpu_group")]);
 const GPUS_OF_JOB: Kind = Kind::Either(&[Kind::Amount("2, 0.5 or 50%"), Kind::ListOf(&Kind::Text)]);
 const FOREIGN: Kind = Kind::Either(&[Kind::Words(|| vec!["none"]), Kind::Map("foreign_use")]);
@@ -45,7 +46,8 @@ fn both(one: impl IntoIterator<Item = &'static str>, two: impl IntoIterator<Item
 /// Of jobs, nodes and GPUs, and what else can be expected.
 fn states() -> Vec<&'static str> {
     let of_jobs = Phase::ALL.map(Phase::name).into_iter().chain(Outcome::ALL.map(Outcome::name)).chain(["placed"]);
-    let of_hardware = both(NODE_STATES.map(|(name, _)| name), GPU_STATES.map(|(name, _)| name));
+    let of_nodes = both(NODE_STATES.map(|(name, _)| name), InstanceState::ALL.map(InstanceState::name));
+    let of_hardware = both(of_nodes, GPU_STATES.map(|(name, _)| name));
     let judged = Judgement::ALL.map(|(_, name)| name).into_iter().chain(["given"]);
     both(of_jobs, both(of_hardware, judged))
 }
@@ -66,6 +68,41 @@ fn reasons() -> Vec<&'static str> {
 fn events() -> Vec<&'static str> {
     EventName::ALL.iter().map(|(_, name)| *name).collect()
 }
+
+/// What a node, a machine of the file, a host of a fleet and an offer of a cloud have in common.
+pub(super) const ALSO_OF_MACHINES: Field = ("", Kind::Also(MACHINE), "");
+const MACHINE: &[Field] = &[
+    ("machine", Kind::Text, "A machine of the catalog (`dryrack catalog machines`), or of this file's `machines`"),
+    ("cpus", Kind::Amount("2, 0.5 or 500m"), "Cores"),
+    ("ram", MEMORY, "Memory of the host"),
+    ("gpus", GPUS_OF_MACHINE, "How many GPUs, or a list of groups of them"),
+    ("gpu", Kind::Text, "The type of all of them (`dryrack catalog gpus`)"),
+    ("os", Kind::Words(|| OS_WORDS.map(|(name, _)| name).to_vec()), "Operating system"),
+    ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "CPU architecture"),
+    ("driver", Kind::Text, "Version of the GPU driver"),
+    ("runtime", Kind::Text, "Version of CUDA, ROCm or CANN that the driver runs"),
+    ("labels", Kind::Named(&Kind::Text), "What jobs can ask for"),
+    ("reserved", Kind::Map("reservation"), "What is kept from jobs"),
+    ("price_per_hour", Kind::Amount("2.49"), "In whatever currency the file is in"),
+    ("rack", Kind::Text, "What fails together"),
+    ("switch", Kind::Text, "What is near together"),
+];
+
+/// What a node and a host of a fleet have besides.
+pub(super) const ALSO_OF_NODES: Field = ("", Kind::Also(PLACE), "");
+const PLACE: &[Field] = &[
+    ("name", Kind::Text, "Of the node, or with `count` the beginning of the names"),
+    ("count", Kind::Whole, "So many that are alike"),
+    ("state", Kind::Words(|| NODE_STATES.map(|(name, _)| name).to_vec()), "At the beginning; ready if not given"),
+    ("foreign", Kind::Named(&Kind::Map("foreign_use")), "What others hold of each GPU, from its index"),
+    ("cached", Kind::Some(&Kind::Text), "Models whose weights lie there already"),
+    ("bandwidth", BANDWIDTH, "How fast it gets the weights of others"),
+    (
+        "gpu_states",
+        Kind::Named(&Kind::Words(|| GPU_STATES.map(|(name, _)| name).to_vec())),
+        "Of GPUs that do not begin as ready, from their index",
+    ),
+];
 
 /// Every kind of map that a scenario file has.
 pub(super) const SHAPES: &[Shape] = &[
@@ -130,71 +167,8 @@ pub(super) const SHAPES: &[Shape] = &[
         required: &["fleet"],
         fields: &[("fleet", Kind::Some(&Kind::Text), "Fleets of `fleets`")],
     },
-    Shape {
-        name: "machine",
-        called: &["a machine"],
-        required: &[],
-        fields: &[
-            (
-                "machine",
-                Kind::Text,
-                "A machine of the catalog (`dryrack catalog machines`), or of this file's `machines`",
-            ),
-            ("cpus", Kind::Amount("2, 0.5 or 500m"), "Cores"),
-            ("ram", MEMORY, "Memory of the host"),
-            ("gpus", GPUS_OF_MACHINE, "How many GPUs, or a list of groups of them"),
-            ("gpu", Kind::Text, "The type of all of them (`dryrack catalog gpus`)"),
-            ("os", Kind::Words(|| OS_WORDS.map(|(name, _)| name).to_vec()), "Operating system"),
-            ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "CPU architecture"),
-            ("driver", Kind::Text, "Version of the GPU driver"),
-            ("runtime", Kind::Text, "Version of CUDA, ROCm or CANN that the driver runs"),
-            ("labels", Kind::Named(&Kind::Text), "What jobs can ask for"),
-            ("reserved", Kind::Map("reservation"), "What is kept from jobs"),
-            ("price_per_hour", Kind::Amount("2.49"), "In whatever currency the file is in"),
-            ("rack", Kind::Text, "What fails together"),
-            ("switch", Kind::Text, "What is near together"),
-        ],
-    },
-    Shape {
-        name: "node",
-        called: &["a node"],
-        required: &["name"],
-        fields: &[
-            ("name", Kind::Text, "Of the node, or with `count` the beginning of the names"),
-            ("count", Kind::Whole, "So many that are alike"),
-            (
-                "state",
-                Kind::Words(|| NODE_STATES.map(|(name, _)| name).to_vec()),
-                "At the beginning; ready if not given",
-            ),
-            ("foreign", Kind::Named(&Kind::Map("foreign_use")), "What others hold of each GPU, from its index"),
-            ("cached", Kind::Some(&Kind::Text), "Models whose weights lie there already"),
-            ("bandwidth", BANDWIDTH, "How fast it gets the weights of others"),
-            (
-                "gpu_states",
-                Kind::Named(&Kind::Words(|| GPU_STATES.map(|(name, _)| name).to_vec())),
-                "Of GPUs that do not begin as ready, from their index",
-            ),
-            (
-                "machine",
-                Kind::Text,
-                "A machine of the catalog (`dryrack catalog machines`), or of this file's `machines`",
-            ),
-            ("cpus", Kind::Amount("2, 0.5 or 500m"), "Cores"),
-            ("ram", MEMORY, "Memory of the host"),
-            ("gpus", GPUS_OF_MACHINE, "How many GPUs, or a list of groups of them"),
-            ("gpu", Kind::Text, "The type of all of them (`dryrack catalog gpus`)"),
-            ("os", Kind::Words(|| OS_WORDS.map(|(name, _)| name).to_vec()), "Operating system"),
-            ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "CPU architecture"),
-            ("driver", Kind::Text, "Version of the GPU driver"),
-            ("runtime", Kind::Text, "Version of CUDA, ROCm or CANN that the driver runs"),
-            ("labels", Kind::Named(&Kind::Text), "What jobs can ask for"),
-            ("reserved", Kind::Map("reservation"), "What is kept from jobs"),
-            ("price_per_hour", Kind::Amount("2.49"), "In whatever currency the file is in"),
-            ("rack", Kind::Text, "What fails together"),
-            ("switch", Kind::Text, "What is near together"),
-        ],
-    },
+    Shape { name: "machine", called: &["a machine"], required: &[], fields: &[ALSO_OF_MACHINES] },
+    Shape { name: "node", called: &["a node"], required: &["name"], fields: &[ALSO_OF_NODES, ALSO_OF_MACHINES] },
     Shape {
         name: "gpu_group",
         called: &["a group of GPUs"],
@@ -243,6 +217,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("analysis", Kind::Text, "How long it is analysed before it is placed, `never` (it hangs) or `fails`"),
             ("failing_starts", Kind::Whole, "So many starts fail first"),
             ("stop", LENGTH, "How long stopping takes"),
+            ("stop_duration", Kind::Amount("5m or off"), "Then it is killed, if it has not stopped by itself"),
             ("priority", Kind::Whole, "The larger goes first, where the profile looks at it"),
             ("queue", Kind::Text, "Name of its queue"),
             ("user", Kind::Text, "Whose it is"),

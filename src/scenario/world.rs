@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::diagnostic::{Report, Span};
 use super::fields::{is_pattern, matches};
 use crate::catalog;
-use crate::engine::InitialNode;
+use crate::engine::{CloudModels, InitialNode};
 use crate::fleet::{FleetSpec, NodeShape};
 use crate::ids::{GpuId, JobId, NameTable, NodeId};
 use crate::workload::Requirements;
@@ -16,6 +16,10 @@ use crate::workload::Requirements;
 pub(super) struct World {
     /// Fleets of instances.
     pub fleets: Vec<Arc<FleetSpec>>,
+    /// What the clouds of those do that make instances.
+    pub clouds: CloudModels,
+    /// What of them might go on for ever, and where it is said.
+    pub endless_clouds: Vec<(Span, &'static str)>,
     /// What jobs require of instances, on how many nodes, and where they say so.
     pub wanted: Vec<(Arc<Requirements>, u32, Span)>,
     /// Hosts of fleets, and where it is said how they are split.

@@ -2,6 +2,7 @@
 //! libtest cannot say.
 
 mod cli;
+mod clouds;
 mod conform;
 mod deployments;
 mod determinism;
@@ -86,6 +87,9 @@ fn main() {
             a_trace_that_should_be_here_and_is_not_is_a_failure,
             what_was_odd_in_a_trace_is_said,
             two_profiles_are_compared_option_by_option,
+        }
+        Nothing: clouds {
+            random_worlds_take_every_edge_of_instances_for_every_reason_that_there_is,
         }
         Nothing: sequences {
             every_recorded_sequence_is_met_by_the_profile_of_its_release,

@@ -127,6 +127,7 @@ fn draw_fleet(draws: &mut Stream) -> Fleet {
             placement: *draws.pick(&[FleetPlacement::Any, FleetPlacement::Cluster, FleetPlacement::Cluster]),
             blocks: Blocks::Count(1),
             nodes: None,
+            cloud: None,
         }));
     }
     for number in 0..draws.between(1, 6) {
@@ -174,6 +175,7 @@ fn draw_shape(draws: &mut Stream, fleets: usize) -> NodeShape {
         backend: "remote".into(),
         region: (*draws.pick(&["eu", "us"])).into(),
         spot: false,
+        offer: None,
     })
 }
 

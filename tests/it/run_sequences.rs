@@ -109,6 +109,7 @@ fn draw_host(draws: &mut Stream, number: u64) -> InitialNode {
         backend: "remote".into(),
         region: "remote".into(),
         spot: false,
+        offer: None,
     };
     let shape = NodeShape { gpus, ..NodeShape::clone(&host.spec.shape) }.into_instance(instance);
     InitialNode { spec: NodeSpec { shape: Arc::new(shape), ..host.spec }, ..host }
@@ -199,6 +200,7 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
         placement: FleetPlacement::Cluster,
         blocks: Blocks::Auto,
         nodes: None,
+        cloud: None,
     };
     Rehearsal {
         title: format!("sequence {seed}"),
@@ -206,6 +208,7 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
         seed,
         profile: Arc::clone(profile),
         fleets: vec![Arc::new(fleet)],
+        clouds: dryrack::engine::CloudModels::default(),
         faults: draw_faults(draws, &nodes),
         nodes,
         arrivals,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dryrack::control::Profile;
 use dryrack::engine::{Records, Rehearsal, Replay, RunOptions, draw_world, run};
-use dryrack::fleet::{Fleet, NodeState};
+use dryrack::fleet::{Fleet, NodeState, offer_of};
 use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
 use dryrack::scenario::{Options, load, load_profile, load_text, outline, profile_names};
@@ -113,6 +113,10 @@ fn node_is_as_offered(
     // A node that cannot hold a model alone may yet hold a part of it.
     assert!(parts(&seen) == parts(&also) || demand.deployment.is_some(), "{node:?}: {seen:?}, {also:?}");
     // And where nothing else is left it does the same.
+    // An instance that could be made elsewhere is not taken away by being gone.
+    if (0..fleet.len()).map(NodeId::new).any(|other| other != node && offer_of(&fleet.node(other).shape).is_some()) {
+        return;
+    }
     let mut alone = fleet.clone();
     for index in (0..fleet.len()).filter(|index| *index != node.index()) {
         alone.set_node_state(NodeId::new(index), NodeState::Gone);

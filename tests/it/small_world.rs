@@ -72,6 +72,7 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         seed: 7,
         profile: Arc::new(profile),
         fleets: Vec::new(),
+        clouds: dryrack::engine::CloudModels::default(),
         nodes: vec![node("alpha")],
         arrivals: vec![arrival("chat", 10, 60), arrival("late", 20, late_run)],
         cancellations: Vec::new(),

@@ -134,7 +134,12 @@ impl<'s> Outside<'s> {
                     self.answers.push_back(Input::Run { run, fact: Lifecycle::Stopped });
                 }
                 Output::Command(
-                    Command::Start { .. } | Command::Prepare { .. } | Command::Sample { .. } | Command::Begin { .. },
+                    Command::Start { .. }
+                    | Command::Prepare { .. }
+                    | Command::Sample { .. }
+                    | Command::Begin { .. }
+                    | Command::Provision { .. }
+                    | Command::Terminate { .. },
                 )
                 | Output::Event(_) => {}
             }

@@ -6,7 +6,7 @@ use super::rows::{Group, Member, RunRow};
 use crate::control::Control;
 use crate::control::store::ReplicaIndex;
 use crate::event::{Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
-use crate::ids::{JobId, RunId};
+use crate::ids::{JobId, NodeId, RunId};
 use crate::lifecycle::{MemberState, WholeState};
 use crate::workload::{Ending, JobSpec, RetryEvent};
 
@@ -136,8 +136,31 @@ impl Control {
     pub(in crate::control) fn member_lost(&mut self, index: ReplicaIndex) {
         let member = self.flow().member(index);
         member.lost = true;
-        member.news = member.news.or(Some((Outcome::Lost, Reason::NodeLost)));
+        let lost = match member.awaits {
+            true => (Outcome::Failed, Reason::NoCapacity),
+            false => (Outcome::Lost, Reason::NodeLost),
+        };
+        member.news = member.news.or(Some(lost));
         self.notice(index);
+    }
+
+    pub(in crate::control) fn awaits_instance(&self, index: ReplicaIndex) -> bool {
+        self.runs.as_ref().is_some_and(|flow| flow.members.get(index as usize).is_some_and(|member| member.awaits))
+    }
+
+    /// Those who wait for it are looked at again.
+    pub(in crate::control) fn instance_is_up(&mut self, node: NodeId) {
+        if self.runs.is_none() {
+            return;
+        }
+        let waiting: Vec<ReplicaIndex> = self.nodes[node.index()].runs.iter().copied().collect();
+        for index in waiting {
+            // What was not looked at meanwhile counts as looked at.
+            self.flow().index_member(index);
+            self.flow().member(index).awaits = false;
+            self.set_deadline(index);
+            self.notice(index);
+        }
     }
 
     /// A policy ends it, which has just looked at it.

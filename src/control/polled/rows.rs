@@ -104,6 +104,8 @@ pub(super) struct Member {
     /// What was heard of it, and has not been noticed yet.
     pub news: Option<(Outcome, Reason)>,
     pub prepared: bool,
+    /// Its instance was asked for and is not up.
+    pub awaits: bool,
     /// It was asked to prepare.
     pub asked: bool,
     /// It was told to begin.
@@ -137,6 +139,7 @@ impl Member {
             created,
             news: None,
             prepared: false,
+            awaits: false,
             asked: false,
             began: false,
             over: false,
@@ -337,11 +340,8 @@ impl Flow {
             MemberState::Pulling => !self.may_begin(index) && !self.is_locked(member.run),
             MemberState::Running => true,
             MemberState::Draining => !member.over && !member.lost,
-            MemberState::Waiting
-            | MemberState::Assigned
-            | MemberState::Provisioning
-            | MemberState::Terminating
-            | MemberState::Ended => false,
+            MemberState::Provisioning => member.awaits,
+            MemberState::Waiting | MemberState::Assigned | MemberState::Terminating | MemberState::Ended => false,
         }
     }
 
@@ -356,6 +356,7 @@ impl Flow {
         let member = &self.members[index as usize];
         let look = match member.state {
             MemberState::Submitted => Look::Submitted,
+            MemberState::Provisioning if member.awaits => Look::Running,
             MemberState::Pulling | MemberState::Running => Look::Running,
             MemberState::Draining => Look::Terminating,
             MemberState::Waiting

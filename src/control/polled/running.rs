@@ -19,6 +19,7 @@ impl Control {
             return self.processed(index);
         }
         match state {
+            MemberState::Provisioning if self.flow().member(index).awaits => {}
             MemberState::Provisioning => {
                 self.advance(index, MemberState::Pulling, None);
                 self.flow().member(index).asked = true;

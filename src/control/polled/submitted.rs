@@ -181,6 +181,9 @@ impl Control {
             true => Demand { tasks: 1, gang: Gang::Anywhere, ..(**group).clone() },
             false => (**group).clone(),
         };
+        self.make_for(&placement);
+        let awaits = placement.claims().iter().any(|claim| self.is_coming(claim.node));
+        self.flow().member(index).awaits = awaits;
         let mut broken = safety::broken_by(&self.fleet, &demand, &placement);
         if torn {
             broken.push((placement.claims()[0].node, Safety::GangTorn));
@@ -196,6 +199,7 @@ impl Control {
         }
         self.enter_ledger(index, &placement);
         self.say(Event::Placed { run, score, placement: placement.clone() });
+        placement.claims().iter().for_each(|claim| self.instance_taken(claim.node));
         self.replicas[index as usize].placement = Some(placement);
         self.enter_silently(index, Phase::Scheduled);
         let member = self.flow().member(index);

@@ -3,7 +3,7 @@
 use super::choose;
 use super::options::{NetworkHost, OfferOptions, OfferPool, PinsRegion};
 use super::pool::{RowOffer, in_order, row_offers};
-use super::{Ask, Assigned, Availability, Network, NoOffer, Offer, Plan};
+use super::{Ask, Assigned, Network, NoOffer, Offer, Plan};
 use crate::fleet::{Fleet, NodeClaim};
 use crate::ids::{FleetId, NodeId};
 use crate::scheduler::row::{Grouping, Row, all_rows};
@@ -11,7 +11,7 @@ use crate::scheduler::row::{Grouping, Row, all_rows};
 /// The longest list of offers that a user is shown.
 pub const PLAN_OFFERS_MAX: usize = 50;
 
-/// What a user is shown before submitting: offers in order, the idle ones before the busy ones.
+/// What a user is shown before submitting: offers in order, the idle ones first, then what would be made, then the busy ones.
 pub fn plan(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> Plan {
     let rows = all_rows(fleet, Grouping::EachNode);
     let offers = row_offers(options, ask, fleet, &rows);
@@ -22,9 +22,9 @@ pub fn plan(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> Plan {
     };
     let of_pool: Vec<&RowOffer<'_, '_>> =
         offers.into_iter().filter(|offer| chosen.is_none_or(|id| id == offer.fleet)).collect();
-    let ordered = in_order(&of_pool, &options.plan_order, usize::MAX, |_| true);
+    let ordered = in_order(fleet, &of_pool, &options.plan_order, usize::MAX, None);
     let mut offers: Vec<Offer> = ordered.into_iter().map(|(node, index)| of_pool[index].on(node)).collect();
-    offers.sort_by_key(|offer| offer.availability == Availability::Busy);
+    offers.sort_by_key(|offer| offer.availability);
     offers.truncate(PLAN_OFFERS_MAX);
     Plan { fleet: chosen, offers }
 }
@@ -36,7 +36,7 @@ pub fn assign(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, grouping: Gr
     let offers: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
     let chosen = pool(options, ask, fleet, &rows, &offers)?;
     let offers = allowed(options, ask, fleet, &offers, chosen);
-    let first = in_order(&offers, &options.order, 1, |_| true);
+    let first = in_order(fleet, &offers, &options.order, 1, None);
     let (node, index) = *first.first().ok_or(NoOffer::NoIdleInstance)?;
     Ok(assigned(options, offers[index].on(node), fleet))
 }
@@ -61,7 +61,7 @@ fn pool(
     }
 }
 
-/// Idle offers of the pool where this node of the job may be.
+/// Offers of the pool, idle or yet to be made, where this node of the job may be.
 fn allowed<'o, 'r, 'f>(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -73,7 +73,7 @@ fn allowed<'o, 'r, 'f>(
     let is_allowed = |offer: &&&RowOffer<'_, '_>| {
         let pinned = is_pinned(options.pins_master_region, offer.is_split());
         let near = master.is_none_or(|master| !pinned || offer.place() == (&*master.backend, &*master.region));
-        offer.is_idle() && near && pool.is_none_or(|id| id == offer.fleet)
+        offer.is_open() && near && pool.is_none_or(|id| id == offer.fleet)
     };
     offers.iter().filter(is_allowed).copied().collect()
 }

@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
-use super::Ask;
 use super::options::{FitTest, OfferOptions};
 use super::pool::{RowOffer, may_use};
+use super::{Ask, Availability};
 use crate::event::Reason;
-use crate::fleet::{Fleet, FleetKind, FleetPlacement};
+use crate::fleet::{Fleet, FleetKind, FleetPlacement, NodeState};
 use crate::ids::FleetId;
 use crate::scheduler::row::Row;
 use crate::units::Money;
@@ -42,7 +42,7 @@ fn instances<'r, 'f>(rows: &'r [Row<'f>], id: FleetId) -> impl Iterator<Item = &
 }
 
 fn count_instances(rows: &[Row<'_>], id: FleetId) -> u64 {
-    instances(rows, id).map(|row| u64::from(row.count)).sum()
+    instances(rows, id).filter(|row| row.status.state != NodeState::Gone).map(|row| u64::from(row.count)).sum()
 }
 
 /// [`FitTest::NodesOrBlocks`].
@@ -69,7 +69,8 @@ fn has_room(fleet: &Fleet, rows: &[Row<'_>], id: FleetId, nodes: u32) -> bool {
     }
 }
 
-/// Of several candidates the one with enough idle offers, and of those the one with the cheapest.
+/// Of several candidates the one with enough idle offers, and of those the one with the cheapest; then the one in which
+/// the cheapest would be made.
 pub fn best(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&RowOffer<'_, '_>]) -> Option<FleetId> {
     ranked(ask, candidates, offers).first().copied()
 }
@@ -80,8 +81,10 @@ pub fn ranked(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&RowOffer<'_, '_>
         let idle = || offers.iter().filter(|offer| offer.fleet == *id && offer.is_idle());
         let count: u64 = idle().map(|offer| u64::from(offer.row.count)).sum();
         let enough = count > 0 && count >= u64::from(ask.nodes);
-        let cheapest = idle().map(|offer| offer.price).min().unwrap_or(Money::new(u64::MAX));
-        (!enough, cheapest)
+        let dearest = Money::new(u64::MAX);
+        let cheapest = idle().map(|offer| offer.price).min().unwrap_or(dearest);
+        let new = offers.iter().filter(|offer| offer.fleet == *id && offer.availability == Availability::New);
+        (!enough, cheapest, new.map(|offer| offer.price).min().unwrap_or(dearest))
     };
     let mut ranked = candidates.to_vec();
     // Stable: of equals the first candidate.

@@ -64,14 +64,14 @@ fn verdicts(
         Err(verdict) => *verdict,
         Ok(offer) => match fleets.get(offer.fleet.index()).copied().flatten() {
             Some(reason) => Verdict::Unfit(reason),
-            None if !offer.is_idle() => Verdict::Unfit(Reason::BlockBusy),
+            None if !offer.is_open() => Verdict::Unfit(Reason::BlockBusy),
             None => Verdict::Fit,
         },
     };
     offers.iter().map(verdict).collect()
 }
 
-/// Whether the job would fit if every instance were ready and idle, or if instances could be created for it.
+/// Whether the job would fit if every instance were ready and idle, what could be made among them.
 pub fn ever_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet) -> bool {
     let Some(requirements) = demand.requirements.as_deref() else { panic!("a demand without requirements") };
     let ask = Ask { requirements, nodes: demand.tasks, fleet: None, master: None };
@@ -87,7 +87,9 @@ pub fn ever_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet) -> bool
             let near = |offer: &&&RowOffer<'_, '_>| {
                 offer.fleet == id && (offer.place() == master.place() || (demand.tasks > 1 && !is_pinned(offer)))
             };
-            offers.iter().filter(near).map(|offer| u64::from(offer.row.count)).sum::<u64>() >= u64::from(demand.tasks)
+            let most = fleet.fleet(id).nodes.and_then(|nodes| nodes.max).map_or(u64::MAX, u64::from);
+            let fitting = offers.iter().filter(near).map(|offer| u64::from(offer.row.count)).sum::<u64>();
+            fitting.min(most) >= u64::from(demand.tasks)
         })
     })
 }
@@ -98,7 +100,9 @@ fn may_grow(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> bool {
     let grows = |(id, spec): (FleetId, &std::sync::Arc<crate::fleet::FleetSpec>)| {
         let has = fleet.iter().filter(|(_, node)| node.shape.instance.as_ref().is_some_and(|found| found.fleet == id));
         let most = spec.nodes.and_then(|nodes| nodes.max);
+        // What a cloud could make is there as places to be judged.
         spec.kind == FleetKind::Cloud
+            && spec.cloud.is_none()
             && choose::why_not(options, ask, fleet, &[], id).is_none()
             && most.is_none_or(|most| (has.count() as u64) < u64::from(most))
     };
@@ -122,10 +126,10 @@ fn single(
         }
     };
     let Some(pool) = pools.first() else { return Vec::new() };
-    let of_pool = |offer: &&&RowOffer<'_, '_>| offer.is_idle() && pool.is_none_or(|id| id == offer.fleet);
-    let idle: Vec<&RowOffer<'_, '_>> = offers.iter().filter(of_pool).copied().collect();
-    let found = in_order(&idle, &options.order, keep, |_| true);
-    found.into_iter().map(|(node, index)| [assigned(options, idle[index].on(node), fleet).claim].into()).collect()
+    let of_pool = |offer: &&&RowOffer<'_, '_>| offer.is_open() && pool.is_none_or(|id| id == offer.fleet);
+    let open: Vec<&RowOffer<'_, '_>> = offers.iter().filter(of_pool).copied().collect();
+    let found = in_order(fleet, &open, &options.order, keep, None);
+    found.into_iter().map(|(node, index)| [assigned(options, open[index].on(node), fleet).claim].into()).collect()
 }
 
 fn gang(
@@ -135,31 +139,31 @@ fn gang(
     rows: &[Row<'_>],
     offers: &[&RowOffer<'_, '_>],
 ) -> Option<Claims> {
-    let idle = |id: Option<FleetId>| -> Vec<&RowOffer<'_, '_>> {
-        offers.iter().filter(|offer| offer.is_idle() && id.is_none_or(|id| id == offer.fleet)).copied().collect()
+    let open = |id: Option<FleetId>| -> Vec<&RowOffer<'_, '_>> {
+        offers.iter().filter(|offer| offer.is_open() && id.is_none_or(|id| id == offer.fleet)).copied().collect()
     };
     match (options.gang, options.pool) {
         (GangRule::NodeByNode, OfferPool::AllFleets) => {
-            let offers = idle(None);
-            let first = *in_order(&offers, &options.order, 1, |_| true).first()?;
-            let offers = idle(Some(offers[first.1].fleet));
+            let offers = open(None);
+            let first = *in_order(fleet, &offers, &options.order, 1, None).first()?;
+            let offers = open(Some(offers[first.1].fleet));
             node_by_node(options, ask, fleet, &offers)
         }
         (GangRule::NodeByNode, OfferPool::ChosenFleet) => {
             let chosen = choose::best(ask, &choose::candidates(options, ask, fleet, rows), offers)?;
-            node_by_node(options, ask, fleet, &idle(Some(chosen)))
+            node_by_node(options, ask, fleet, &open(Some(chosen)))
         }
         (GangRule::Whole, _) => {
             let candidates = choose::candidates(options, ask, fleet, rows);
             let ranked = choose::ranked(ask, &candidates, offers);
-            ranked.into_iter().find_map(|id| whole(options, ask, fleet, &idle(Some(id))))
+            ranked.into_iter().find_map(|id| whole(options, ask, fleet, &open(Some(id))))
         }
     }
 }
 
 /// The first where it is best for itself, then each after it.
 fn node_by_node(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&RowOffer<'_, '_>]) -> Option<Claims> {
-    let (node, index) = *in_order(offers, &options.order, 1, |_| true).first()?;
+    let (node, index) = *in_order(fleet, offers, &options.order, 1, None).first()?;
     with_first(options, ask, fleet, offers, (node, index))
 }
 
@@ -176,7 +180,7 @@ fn with_first(
         |offer: &&&RowOffer<'_, '_>| !is_pinned(options.pins_master_region, offer.is_split()) || offer.place() == place;
     let near: Vec<&RowOffer<'_, '_>> = offers.iter().filter(near).copied().collect();
     let others = ask.nodes as usize - 1;
-    let found = in_order(&near, &options.order, others, |node| node != master);
+    let found = in_order(fleet, &near, &options.order, others, Some((master, offers[index])));
     if found.len() < others {
         return None;
     }
@@ -193,7 +197,8 @@ fn whole(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&RowOff
     let mut each: Vec<usize> = (0..offers.len()).collect();
     each.sort_by(|a, b| {
         let firsts = || offers[*a].row.first().cmp(&offers[*b].row.first());
-        offers[*a].compare(offers[*b], &options.order).then_with(firsts)
+        let by_keys = || offers[*a].compare(offers[*b], &options.order);
+        offers[*a].availability.cmp(&offers[*b].availability).then_with(by_keys).then_with(firsts)
     });
     for index in each {
         let place = offers[index].place();

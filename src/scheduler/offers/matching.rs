@@ -2,6 +2,7 @@
 //!
 //! Source: dstack 0.19.9 to 0.22.5 and gpuhunt 0.1.5 to 0.1.34, whose recorded decisions this is held against.
 
+use super::options::{OfferOptions, WithoutGpus};
 use crate::catalog;
 use crate::event::Reason;
 use crate::fleet::{NodeShape, Slice};
@@ -9,14 +10,19 @@ use crate::units::{Bytes, Money};
 use crate::workload::{GpuRequirements, Requirements, SpotPolicy};
 
 /// The number of blocks a job would take of such a host, or why none will do. `whole`: all of them or none.
-pub fn smallest_slice(requirements: &Requirements, shape: &NodeShape, whole: bool) -> Result<Slice, Reason> {
+pub fn smallest_slice(
+    options: &OfferOptions,
+    requirements: &Requirements,
+    shape: &NodeShape,
+    whole: bool,
+) -> Result<Slice, Reason> {
     let total = shape.total_blocks().ok_or(Reason::CannotSplit)?;
     judge_host(requirements, shape)?;
     let first = if whole { total } else { 1 };
     let mut common: Option<Vec<Reason>> = None;
     for blocks in first..=total {
         let Some(slice) = shape.slice(blocks) else { return Err(Reason::CannotSplit) };
-        let faults = faults(requirements, shape, &slice);
+        let faults = faults(options, requirements, shape, &slice);
         if faults.is_empty() {
             return Ok(slice);
         }
@@ -65,7 +71,7 @@ pub fn price(shape: &NodeShape) -> Money {
 }
 
 /// All that is wrong with a slice, in the order in which it is looked at.
-fn faults(requirements: &Requirements, shape: &NodeShape, slice: &Slice) -> Vec<Reason> {
+fn faults(options: &OfferOptions, requirements: &Requirements, shape: &NodeShape, slice: &Slice) -> Vec<Reason> {
     let mut faults = Vec::new();
     let mut check = |holds: bool, reason| {
         if !holds {
@@ -76,10 +82,13 @@ fn faults(requirements: &Requirements, shape: &NodeShape, slice: &Slice) -> Vec<
     check(requirements.memory.contains(slice.ram), Reason::MemoryOutOfRange);
     if let Some(gpu) = &requirements.gpu {
         // What asks for none and gets none is not asked about its type.
-        let skipped = gpu.count.min == Some(0) && slice.gpus == 0;
+        let skipped = match options.hosts_without_gpus {
+            WithoutGpus::Exempt => gpu.count.min == Some(0) && slice.gpus == 0,
+            WithoutGpus::Filtered => false,
+        };
         if !skipped {
             check(gpu.count.contains(slice.gpus), Reason::GpuCountOutOfRange);
-            check(is_of_type(gpu, shape, slice), Reason::GpuTypeMismatch);
+            check(is_of_type(options, gpu, shape, slice), Reason::GpuTypeMismatch);
             let memory = |range: &Option<crate::workload::Bounds<Bytes>>, amount| {
                 range.is_none_or(|range| range.contains(amount))
             };
@@ -92,7 +101,7 @@ fn faults(requirements: &Requirements, shape: &NodeShape, slice: &Slice) -> Vec<
 }
 
 /// All GPUs of a host are alike, so the first speaks for them.
-fn is_of_type(wanted: &GpuRequirements, shape: &NodeShape, slice: &Slice) -> bool {
+fn is_of_type(options: &OfferOptions, wanted: &GpuRequirements, shape: &NodeShape, slice: &Slice) -> bool {
     let Some(gpu) = shape.gpus.first().filter(|_| slice.gpus > 0) else {
         return wanted.names.is_empty() && wanted.vendor.is_none() && wanted.compute_capability.is_none();
     };
@@ -102,7 +111,11 @@ fn is_of_type(wanted: &GpuRequirements, shape: &NodeShape, slice: &Slice) -> boo
     };
     let vendor = gpu.vendor.or(known.and_then(|known| known.vendor));
     let capability = catalog::gpu(&gpu.model).and_then(|model| model.compute_capability);
-    let capability = capability.or(known.and_then(|known| known.compute_capability));
+    let capability = match known {
+        // Of a name that the list does not have, nothing is known.
+        Some(known) if !known.is_in(options.known_gpus) => None,
+        known => capability.or(known.and_then(|known| known.compute_capability)),
+    };
     (wanted.names.is_empty() || wanted.names.iter().any(named))
         && wanted.vendor.is_none_or(|wanted| vendor == Some(wanted))
         && wanted.compute_capability.is_none_or(|least| capability.is_some_and(|known| known >= least))

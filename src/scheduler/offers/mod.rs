@@ -1,7 +1,8 @@
 //! Offers: what instances of fleets have for one node of a job, in which order, and which of them it takes.
 //!
 //! A job that requires a range of this and a range of that is offered a *slice* of each instance: the fewest of its
-//! blocks that match, all of them for a job of several nodes. An offer is idle if so many blocks are, else busy. Which
+//! blocks that match, all of them for a job of several nodes. An offer is idle if so many blocks are, else busy; of an instance that is not there, but
+//! would be made by its cloud, it is new, and comes after those that are idle. Which
 //! fleets are looked at, in which order offers come, what a job of several nodes takes and how its nodes stay together are
 //! options of the profile ([`OfferOptions`]), each named for its rule.
 //!
@@ -19,7 +20,8 @@ pub use assign::{PLAN_OFFERS_MAX, assign, plan};
 pub use gang::{decide, ever_fits, judge, still_fits};
 pub use matching::smallest_slice;
 pub use options::{
-    FitTest, GangRule, MultinodeTakes, NetworkHost, OfferKey, OfferOptions, OfferPool, PinsRegion, SplitHosts,
+    FitTest, GangRule, MultinodeTakes, NetworkHost, NewInstances, OfferKey, OfferOptions, OfferPool, PinsRegion,
+    SplitHosts, WithoutGpus,
 };
 
 use crate::fleet::{NodeClaim, Slice};
@@ -39,9 +41,11 @@ pub struct Ask<'a> {
     pub master: Option<NodeId>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Availability {
     Idle,
+    /// The instance is not there, and would be made.
+    New,
     /// The slice would match, but fewer blocks are idle.
     Busy,
 }

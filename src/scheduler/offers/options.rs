@@ -17,6 +17,8 @@ pub struct OfferOptions {
     pub pins_master_region: PinsRegion,
     pub gang: GangRule,
     pub network_host_when: NetworkHost,
+    pub new_instances: NewInstances,
+    pub hosts_without_gpus: WithoutGpus,
     /// By what offers are ordered, one after the other; the last is always the order of declaration.
     pub order: Vec<OfferKey>,
     /// The same for the list that a user is shown before submitting.
@@ -91,6 +93,29 @@ pub enum NetworkHost {
     Unsplit,
     /// That take all blocks of their host.
     AllBlocks,
+}
+
+/// What becomes of a job for which nothing is idle in a fleet of a cloud that may have more instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NewInstances {
+    /// It finds no place: no instance is made for a job.
+    Never,
+    /// One is made, of which the job takes all: it is not split, whatever its fleet says (dstack 3475), so that a fleet
+    /// of machines that are too large for a job makes none (dstack 4188).
+    Whole,
+    /// One is made, split as its fleet says.
+    AsFleet,
+}
+
+/// What becomes of what a job says of GPUs on a host that has none, where it would do with none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WithoutGpus {
+    /// It is not asked of such a host.
+    Exempt,
+    /// It is: a host without a GPU has none of that name.
+    Filtered,
 }
 
 /// One key of an order, the better first.

@@ -3,14 +3,15 @@
 use std::cmp::Ordering;
 
 use super::matching::{price, smallest_slice};
-use super::options::{MultinodeTakes, OfferKey, OfferOptions, SplitHosts};
+use super::options::{MultinodeTakes, NewInstances, OfferKey, OfferOptions, SplitHosts};
 use super::{Ask, Availability, Offer};
 use crate::event::Reason;
-use crate::fleet::{Fleet, FleetPlacement, NodeShape, Slice};
+use crate::fleet::{Fleet, FleetPlacement, NodeShape, NodeState, Slice, offer_of};
 use crate::ids::{FleetId, NodeId};
 use crate::scheduler::filter::{self, Verdict};
 use crate::scheduler::row::Row;
 use crate::units::Money;
+use crate::workload::CreationPolicy;
 
 /// What one row of nodes offers to one node of a job, or why it offers nothing.
 #[derive(Clone, Debug)]
@@ -41,12 +42,18 @@ struct Slices<'f> {
 }
 
 impl<'f> Slices<'f> {
-    fn of(&mut self, ask: &Ask<'_>, shape: &'f NodeShape, whole: bool) -> Result<Slice, Reason> {
+    fn of(
+        &mut self,
+        options: &OfferOptions,
+        ask: &Ask<'_>,
+        shape: &'f NodeShape,
+        whole: bool,
+    ) -> Result<Slice, Reason> {
         // Whether all blocks are taken depends on the shape and on the job alone.
         if let Some((_, slice)) = self.known.iter().find(|(known, _)| std::ptr::eq(*known, shape)) {
             return *slice;
         }
-        let slice = smallest_slice(ask.requirements, shape, whole);
+        let slice = smallest_slice(options, ask.requirements, shape, whole);
         self.known.push((shape, slice));
         slice
     }
@@ -78,7 +85,16 @@ fn row_offer<'r, 'f>(
         return never(Reason::HostIsSplit);
     }
     let whole = multinode && is_split && options.multinode_takes == MultinodeTakes::WholeHost;
-    let slice = slices.of(ask, row.shape, whole).map_err(Verdict::Never)?;
+    let slice = slices.of(options, ask, row.shape, whole).map_err(Verdict::Never)?;
+    let price = price(row.shape);
+    let offer = |availability| RowOffer { row, fleet: instance.fleet, slice, total_blocks: total, price, availability };
+    if let (Some(number), NodeState::Gone) = (instance.offer, row.status.state) {
+        // What was on the last instance of the place is still to be entered as given back.
+        let may = if row.status.blocks.is_empty() { Ok(()) } else { Err(Reason::NodeGone) };
+        let may = may.and_then(|()| may_be_made(options, ask, fleet, (instance.fleet, number)));
+        may.map_err(Verdict::Unfit)?;
+        return Ok(offer(Availability::New));
+    }
     if let unready @ Verdict::Unfit(_) = filter::readiness(row) {
         return Err(unready);
     }
@@ -87,9 +103,23 @@ fn row_offer<'r, 'f>(
         let taken = !row.status.blocks.is_empty();
         return Err(Verdict::Unfit(if taken { Reason::HostInUse } else { Reason::GpuNotUsable }));
     }
-    let availability = if slice.blocks <= idle { Availability::Idle } else { Availability::Busy };
-    let price = price(row.shape);
-    Ok(RowOffer { row, fleet: instance.fleet, slice, total_blocks: total, price, availability })
+    Ok(offer(if slice.blocks <= idle { Availability::Idle } else { Availability::Busy }))
+}
+
+/// Whether an instance would be made of an offer for this job.
+fn may_be_made(
+    options: &OfferOptions,
+    ask: &Ask<'_>,
+    fleet: &Fleet,
+    (id, number): (FleetId, u32),
+) -> Result<(), Reason> {
+    match (options.new_instances, ask.requirements.creation) {
+        (NewInstances::Never, _) => Err(Reason::NodeGone),
+        (NewInstances::Whole | NewInstances::AsFleet, CreationPolicy::Reuse) => Err(Reason::ReuseOnly),
+        _ if fleet.instances_left(id) == 0 => Err(Reason::FleetFull),
+        _ if fleet.capacity_left(id, number) == 0 => Err(Reason::CapacityTaken),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the job may use a fleet: one that it names if it names any, and its own once it has one.
@@ -101,6 +131,11 @@ pub fn may_use(ask: &Ask<'_>, fleet: &Fleet, id: FleetId) -> bool {
 impl RowOffer<'_, '_> {
     pub fn is_idle(&self) -> bool {
         self.availability == Availability::Idle
+    }
+
+    /// Something could be placed there: on what is idle, or on what would be made.
+    pub fn is_open(&self) -> bool {
+        self.availability != Availability::Busy
     }
 
     pub fn is_split(&self) -> bool {
@@ -138,24 +173,63 @@ impl RowOffer<'_, '_> {
     }
 }
 
-/// The first `most` nodes of these offers, by the order's keys and then by declaration. Each with its offer's place in
-/// `offers`.
+/// The first `most` nodes of these offers, what is idle before what would be made, then by the order's keys and then by
+/// declaration; `but` is one of them that is taken already, and no more is made than may be. Each with its offer's place
+/// in `offers`.
 pub fn in_order<'r, 'f>(
+    fleet: &Fleet,
     offers: &[&RowOffer<'r, 'f>],
     order: &[OfferKey],
     most: usize,
-    is_allowed: impl Fn(NodeId) -> bool,
+    but: Option<(NodeId, &RowOffer<'r, 'f>)>,
 ) -> Vec<(NodeId, usize)> {
     let mut found: Vec<(NodeId, usize)> = Vec::new();
     for (index, offer) in offers.iter().enumerate() {
-        found.extend(offer.row.nodes().filter(|node| is_allowed(*node)).take(most).map(|node| (node, index)));
+        let is_free = |node: &NodeId| but.is_none_or(|(taken, _)| taken != *node);
+        found.extend(offer.row.nodes().filter(is_free).take(most).map(|node| (node, index)));
     }
-    let compare =
-        |a: &(NodeId, usize), b: &(NodeId, usize)| offers[a.1].compare(offers[b.1], order).then_with(|| a.0.cmp(&b.0));
-    if most == 1 {
+    let rank = |index: usize| offers[index].availability;
+    let compare = |a: &(NodeId, usize), b: &(NodeId, usize)| {
+        let by_keys = || offers[a.1].compare(offers[b.1], order);
+        rank(a.1).cmp(&rank(b.1)).then_with(by_keys).then_with(|| a.0.cmp(&b.0))
+    };
+    if most == 1 && but.is_none() {
         return found.into_iter().min_by(compare).into_iter().collect();
     }
     found.sort_unstable_by(compare);
+    if offers.iter().any(|offer| offer.availability == Availability::New) {
+        let mut made = Made::default();
+        if let Some((_, taken)) = but {
+            made.may_have(fleet, taken);
+        }
+        found.retain(|(_, index)| made.may_have(fleet, offers[*index]));
+    }
     found.truncate(most);
     found
+}
+
+/// Instances that would be made, of each fleet and of each of its offers.
+#[derive(Default)]
+struct Made(Vec<(FleetId, u32, u32)>);
+
+impl Made {
+    /// Counts one more of this offer, unless it would be one too many.
+    fn may_have(&mut self, fleet: &Fleet, offer: &RowOffer<'_, '_>) -> bool {
+        if offer.availability != Availability::New {
+            return true;
+        }
+        let number = offer_of(offer.row.shape).expect("only what is made of an offer is new");
+        let id = offer.fleet;
+        let of_fleet: u32 = self.0.iter().filter(|(known, ..)| *known == id).map(|(.., count)| count).sum();
+        let place = self.0.iter().position(|(known, offer, _)| (*known, *offer) == (id, number));
+        let of_offer = place.map_or(0, |place| self.0[place].2);
+        if of_fleet >= fleet.instances_left(id) || of_offer >= fleet.capacity_left(id, number) {
+            return false;
+        }
+        match place {
+            Some(place) => self.0[place].2 += 1,
+            None => self.0.push((id, number, 1)),
+        }
+        true
+    }
 }

@@ -1,0 +1,95 @@
+//! Decisions about blocks: instances of 8 blocks at 90 % load, jobs of one block and of two whole instances.
+//!
+//! `cargo bench --bench fleets` runs a million jobs on 100, 1,000 and 10,000 instances, and says how long each decision
+//! took, all that goes with it included: the queue, the loops that look at runs, the ledger. With two numbers, instances
+//! and jobs, it runs one of them, so that `valgrind --tool=callgrind --toggle-collect='*measured*'` can count instructions.
+//! `benches/README.md` says what came out.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use dryrack::engine::{Rehearsal, RunOptions, run};
+use dryrack::event::{Event, Input, Sink};
+use dryrack::scenario::{Options, load_text};
+use dryrack::units::SimTime;
+
+const JOBS: u64 = 1_000_000;
+
+/// Of a hundred jobs one is of two nodes, so that jobs take 1.15 blocks on average; each runs for an hour on average.
+fn scenario(instances: u64, jobs: u64) -> String {
+    let gangs = jobs / 100;
+    // 90 % of 8 blocks each, in jobs of 1.15 blocks; per hour.
+    let per_hour = |part: u64| instances * 720 * part / 115 / 100;
+    format!(
+        "scenario: Many instances of blocks at 90 % load
+profile: dstack
+fleets:
+  lab: {{placement: cluster, blocks: 8, disk: 500GiB, hosts: [{{name: h, machine: a100-80g-x8, count: {instances}}}]}}
+jobs:
+  - {{name: single, count: {}, arrivals: {{poisson: {}/h}}, duration: {{exponential: 1h}}, resources: {{gpu: 1}},
+     retry: {{on: no_capacity, for: 1000h}}}}
+  - {{name: gang, count: {gangs}, arrivals: {{poisson: {}/h}}, duration: {{exponential: 1h}}, resources: {{gpu: 8}},
+     nodes: 2, retry: {{on: no_capacity, for: 1000h}}}}
+",
+        jobs - gangs,
+        per_hour(99),
+        per_hour(1).max(1),
+    )
+}
+
+#[derive(Default)]
+struct Decisions {
+    placed: u64,
+    held: u64,
+}
+
+impl Sink for Decisions {
+    fn input(&mut self, _step: u64, _at: SimTime, _input: &Input) {}
+
+    fn event(&mut self, _step: u64, _at: SimTime, event: &Event) {
+        match event {
+            Event::Placed { .. } => self.placed += 1,
+            Event::Held { .. } => self.held += 1,
+            _ => {}
+        }
+    }
+}
+
+#[inline(never)]
+fn measured(rehearsal: &Rehearsal, decisions: &mut Decisions) {
+    run(rehearsal, RunOptions::default(), &mut [decisions]);
+}
+
+fn one(instances: u64, jobs: u64) -> Result<(), String> {
+    let text = scenario(instances, jobs);
+    let loaded =
+        load_text("bench.yaml", &text, Path::new(""), &Options::default()).map_err(|faults| faults.to_string())?;
+    let mut decisions = Decisions::default();
+    let began = Instant::now();
+    measured(&loaded.rehearsal, &mut decisions);
+    let took = began.elapsed();
+    let Decisions { placed, held } = decisions;
+    if placed < jobs {
+        return Err(format!("only {placed} of {jobs} jobs were placed"));
+    }
+    let each = took.as_secs_f64() * 1e6 / placed as f64;
+    println!("{instances:>9} {jobs:>9} {placed:>9} {held:>9} {:>8.1} s {each:>8.1} us", took.as_secs_f64());
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|typed| typed.parse().ok()).collect();
+    println!("instances      jobs    placed   refused      time  decision");
+    let ran = match numbers.as_slice() {
+        [instances, jobs] => one(*instances, *jobs),
+        _ => [100, 1_000, 10_000].into_iter().try_for_each(|instances| one(instances, JOBS)),
+    };
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("{fault}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Instances that clouds make: asked for when a run finds nothing idle or a fleet has too few, given back when nothing has
+//! been on them for too long. What the cloud answers is an input, as everything is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Control;
+use super::timer::Timer;
+use crate::event::{Command, Event, Reason};
+use crate::fleet::{FleetPlacement, FleetSpec, Instance, InstanceState, NodeSpec, NodeState, Placement};
+use crate::ids::{FleetId, NodeId};
+use crate::lifecycle::is_instance_edge;
+use crate::policy::{Consolidation, MadeFor, longest_idle, may_give_back};
+use crate::scheduler::offers::NewInstances;
+use crate::units::{Money, SimDuration, SimTime};
+
+/// An instance that is not up by then is given up.
+///
+/// Source: dstack 0.22.5, provisioning timeout of most backends.
+pub const LONGEST_PROVISIONING: SimDuration = SimDuration::from_secs(10 * 60);
+
+/// An instance that has been silent for so long after it was found to be is given back, whatever runs there.
+///
+/// Source: dstack 0.22.5, offset of the termination deadline of instances.
+const LONGEST_SILENCE: SimDuration = SimDuration::from_secs(20 * 60);
+
+/// A fleet whose instances are made.
+#[derive(Default)]
+pub(super) struct CloudRecord {
+    consolidation: Consolidation,
+    /// A look for missing instances is due then.
+    look_at: Option<SimTime>,
+    /// Its first instances were asked for.
+    has_begun: bool,
+    /// Instances that are being given back.
+    leaving: u32,
+    /// Idle for too long, and kept for the sake of the minimum; the longest idle first.
+    kept: BTreeSet<(SimTime, NodeId)>,
+}
+
+/// An instance, or the place of one.
+pub(super) struct InstanceRecord {
+    fleet: FleetId,
+    state: InstanceState,
+    made_for: MadeFor,
+    /// When it came into its state.
+    since: SimTime,
+    /// When it was asked for.
+    asked: SimTime,
+    /// Raised with every change of its state: its timers become void.
+    epoch: u64,
+}
+
+impl Control {
+    pub(super) fn declare_cloud(&mut self, spec: &FleetSpec) {
+        self.clouds.push(spec.cloud.as_ref().map(|_| CloudRecord::default()));
+    }
+
+    pub(super) fn declare_instance(&mut self, node: NodeId, state: NodeState, spec: &NodeSpec) {
+        let Some(fleet) = spec.shape.instance.as_ref().map(|instance| instance.fleet) else { return };
+        if self.clouds[fleet.index()].is_none() {
+            return;
+        }
+        let state = InstanceState::of(state);
+        let record =
+            InstanceRecord { fleet, state, made_for: MadeFor::Fleet, since: self.now, asked: self.now, epoch: 0 };
+        self.instances.insert(node, record);
+        self.time_instance(node);
+    }
+
+    /// Fleets that were declared ask for their first instances.
+    pub(super) fn begin_fleets(&mut self) {
+        for index in 0..self.clouds.len() {
+            let fleet = FleetId::new(index);
+            let Some(cloud) = self.clouds[index].as_mut().filter(|cloud| !cloud.has_begun) else { continue };
+            cloud.has_begun = true;
+            let nodes = self.fleet.fleet(fleet).nodes;
+            let target = nodes.map_or(0, |nodes| nodes.target);
+            self.make_missing(fleet, target);
+            self.check_minimum(fleet);
+        }
+    }
+
+    /// One edge of an instance's states.
+    fn change_instance(&mut self, node: NodeId, to: InstanceState, because: Reason) {
+        let now = self.now;
+        let record = self.instances.get_mut(&node).expect("only what a cloud makes changes so");
+        let from = record.state;
+        assert!(is_instance_edge(from, to), "an instance cannot go from {from:?} to {to:?}");
+        let (fleet, since) = (record.fleet, record.since);
+        (record.state, record.since) = (to, now);
+        record.epoch += 1;
+        let cloud = self.clouds[fleet.index()].as_mut().expect("its fleet is a cloud's");
+        cloud.kept.remove(&(since, node));
+        cloud.leaving += u32::from(to == InstanceState::Terminating);
+        cloud.leaving -= u32::from(from == InstanceState::Terminating);
+        self.say(Event::InstanceChanged { node, from, to, because });
+        self.time_instance(node);
+    }
+
+    /// What ends a state of its own accord.
+    fn time_instance(&mut self, node: NodeId) {
+        let InstanceRecord { fleet, state, made_for, since, epoch, .. } = self.instances[&node];
+        match state {
+            InstanceState::Pending => {
+                let at = since.saturating_add(LONGEST_PROVISIONING);
+                self.timers.set(at, Timer::NotProvisioned { node, asked: since });
+            }
+            InstanceState::Idle => {
+                let cloud = self.fleet.fleet(fleet).cloud.as_ref().expect("its fleet is a cloud's");
+                if let Some(longest) = longest_idle(cloud.idle_duration, made_for) {
+                    self.timers.set(since.saturating_add(longest), Timer::IdleTooLong { node, epoch });
+                }
+            }
+            InstanceState::Provisioning
+            | InstanceState::Busy
+            | InstanceState::Terminating
+            | InstanceState::Terminated => {}
+        }
+    }
+
+    /// Asks for what a placement needs that is not there.
+    pub(super) fn make_for(&mut self, placement: &Placement) {
+        for claim in placement.claims() {
+            if self.fleet.is_unmade(claim.node) {
+                self.make(claim.node, MadeFor::Run, Reason::InstanceWanted);
+            }
+        }
+    }
+
+    fn make(&mut self, node: NodeId, made_for: MadeFor, because: Reason) {
+        let record = self.instances.get_mut(&node).expect("only a cloud makes instances");
+        (record.made_for, record.asked) = (made_for, self.now);
+        let fleet = record.fleet;
+        self.set_reported(node, NodeState::Joining, because);
+        self.change_instance(node, InstanceState::Pending, because);
+        self.ask(Command::Provision { node });
+        // One of those kept for the sake of the minimum is not needed for it any more.
+        self.give_back_kept(fleet);
+    }
+
+    /// It was asked for, and is not up.
+    pub(super) fn is_coming(&self, node: NodeId) -> bool {
+        self.instances.get(&node).is_some_and(|record| record.state.is_coming())
+    }
+
+    /// Whether a report of this state is one about an instance that was given up.
+    pub(super) fn is_moot(&self, node: NodeId, state: NodeState) -> bool {
+        let given_up = |record: &InstanceRecord| record.state == InstanceState::Terminating;
+        state != NodeState::Gone && self.instances.get(&node).is_some_and(given_up)
+    }
+
+    /// After a node has said how it stands.
+    pub(super) fn instance_reported(&mut self, node: NodeId, state: NodeState) {
+        let Some(InstanceRecord { fleet, state: known, .. }) = self.instances.get(&node) else { return };
+        let (fleet, known) = (*fleet, *known);
+        match (state, known) {
+            (NodeState::Joining, InstanceState::Pending) => {
+                self.change_instance(node, InstanceState::Provisioning, Reason::Reported);
+            }
+            (NodeState::Ready, InstanceState::Pending | InstanceState::Provisioning) => {
+                if known == InstanceState::Pending {
+                    self.change_instance(node, InstanceState::Provisioning, Reason::Reported);
+                }
+                let is_free = self.fleet.node(node).status.blocks.is_empty();
+                let to = if is_free { InstanceState::Idle } else { InstanceState::Busy };
+                self.change_instance(node, to, Reason::Provisioned);
+                self.instance_is_up(node);
+            }
+            (NodeState::Gone, InstanceState::Terminated) => {}
+            (NodeState::Gone, _) => {
+                let because = match known {
+                    InstanceState::Pending => Reason::CapacityTaken,
+                    InstanceState::Provisioning => Reason::StartFailed,
+                    InstanceState::Idle | InstanceState::Busy => Reason::TakenAway,
+                    InstanceState::Terminating | InstanceState::Terminated => Reason::Reported,
+                };
+                self.change_instance(node, InstanceState::Terminated, because);
+                self.check_minimum(fleet);
+            }
+            (
+                NodeState::Joining
+                | NodeState::Ready
+                | NodeState::NotReady
+                | NodeState::Unreachable
+                | NodeState::Maintenance,
+                _,
+            ) => {}
+        }
+    }
+
+    /// Something was placed there.
+    pub(super) fn instance_taken(&mut self, node: NodeId) {
+        if self.instances.get(&node).is_some_and(|record| record.state == InstanceState::Idle) {
+            self.change_instance(node, InstanceState::Busy, Reason::InstanceWanted);
+        }
+    }
+
+    /// Something was given back there.
+    pub(super) fn instance_released(&mut self, node: NodeId) {
+        let Some(record) = self.instances.get(&node) else { return };
+        if !self.fleet.node(node).status.blocks.is_empty() {
+            return;
+        }
+        match record.state {
+            InstanceState::Busy => self.change_instance(node, InstanceState::Idle, Reason::NotNeeded),
+            // What it was made for is over before it is up.
+            InstanceState::Pending | InstanceState::Provisioning if record.made_for == MadeFor::Run => {
+                self.give_back_instance(node, Reason::NotNeeded);
+            }
+            InstanceState::Pending
+            | InstanceState::Provisioning
+            | InstanceState::Idle
+            | InstanceState::Terminating
+            | InstanceState::Terminated => {}
+        }
+    }
+
+    pub(super) fn idle_too_long(&mut self, node: NodeId) {
+        let InstanceRecord { fleet, since, .. } = self.instances[&node];
+        let cloud = self.clouds[fleet.index()].as_mut().expect("its fleet is a cloud's");
+        cloud.kept.insert((since, node));
+        self.give_back_kept(fleet);
+    }
+
+    /// As many of those that were idle for too long as the minimum allows.
+    fn give_back_kept(&mut self, fleet: FleetId) {
+        let nodes = self.fleet.fleet(fleet).nodes;
+        while may_give_back(nodes, self.staying(fleet)) {
+            let cloud = self.clouds[fleet.index()].as_ref().expect("it is a cloud's");
+            let Some((_, node)) = cloud.kept.first().copied() else { return };
+            self.give_back_instance(node, Reason::IdleTooLong);
+        }
+    }
+
+    /// Instances that are there or on their way, without those that are being given back.
+    fn staying(&self, fleet: FleetId) -> u32 {
+        let leaving = self.clouds[fleet.index()].as_ref().map_or(0, |cloud| cloud.leaving);
+        self.fleet.live_instances(fleet) - leaving
+    }
+
+    fn give_back_instance(&mut self, node: NodeId, because: Reason) {
+        let fleet = self.instances[&node].fleet;
+        // Nothing is placed there from now on.
+        self.set_reported(node, NodeState::NotReady, because);
+        self.change_instance(node, InstanceState::Terminating, because);
+        self.ask(Command::Terminate { node });
+        self.check_minimum(fleet);
+    }
+
+    /// It was asked for too long ago.
+    pub(super) fn not_provisioned(&mut self, node: NodeId) {
+        self.give_back_instance(node, Reason::DeadlineExpired);
+        self.evict(node);
+    }
+
+    /// What has been found to be silent is given back if it stays so.
+    pub(super) fn expect_sign_of(&mut self, node: NodeId) {
+        if self.instances.get(&node).is_some_and(|record| record.state.is_up()) {
+            let Some(since) = self.nodes[node.index()].silent_since else { return };
+            self.timers.set(self.now.saturating_add(LONGEST_SILENCE), Timer::SilentForLong { node, since });
+        }
+    }
+
+    pub(super) fn silent_for_long(&mut self, node: NodeId) {
+        if self.instances.get(&node).is_some_and(|record| record.state.is_up()) {
+            self.give_back_instance(node, Reason::HeartbeatLost);
+        }
+    }
+
+    /// It has not changed since.
+    pub(super) fn is_unchanged(&self, node: NodeId, epoch: u64) -> bool {
+        self.instances.get(&node).is_some_and(|record| record.epoch == epoch)
+    }
+
+    /// It was asked for then, and is not up.
+    pub(super) fn is_coming_since(&self, node: NodeId, asked: SimTime) -> bool {
+        self.is_coming(node) && self.instances[&node].asked == asked
+    }
+
+    pub(super) fn is_missing_looked_for(&self, fleet: FleetId, at: SimTime) -> bool {
+        self.clouds[fleet.index()].as_ref().is_some_and(|cloud| cloud.look_at == Some(at))
+    }
+
+    /// Sees to it that a look is taken where a fleet has fewer instances than it may have at least.
+    fn check_minimum(&mut self, fleet: FleetId) {
+        let min = self.fleet.fleet(fleet).nodes.map_or(0, |nodes| nodes.min);
+        let is_short = self.staying(fleet) < min && self.makes_instances();
+        let now = self.now;
+        let cloud = self.clouds[fleet.index()].as_mut().expect("it is a cloud's");
+        if is_short && cloud.look_at.is_none() {
+            let at = now.saturating_add(cloud.consolidation.pause());
+            cloud.look_at = Some(at);
+            self.timers.set(at, Timer::LookForMissing { fleet, at });
+        }
+    }
+
+    pub(super) fn look_for_missing(&mut self, fleet: FleetId) {
+        let min = self.fleet.fleet(fleet).nodes.map_or(0, |nodes| nodes.min);
+        let is_short = self.staying(fleet) < min;
+        let now = self.now;
+        let cloud = self.clouds[fleet.index()].as_mut().expect("it is a cloud's");
+        cloud.look_at = None;
+        if !is_short {
+            return cloud.consolidation.found_whole();
+        }
+        if cloud.consolidation.found_missing() {
+            let at = now.saturating_add(cloud.consolidation.pause());
+            cloud.look_at = Some(at);
+            self.timers.set(at, Timer::LookForMissing { fleet, at });
+        }
+        self.make_missing(fleet, min);
+    }
+
+    fn makes_instances(&self) -> bool {
+        self.profile.scheduler.offers.new_instances != NewInstances::Never
+    }
+
+    /// Asks for the cheapest instances until the fleet has so many, as far as there is capacity.
+    fn make_missing(&mut self, fleet: FleetId, wanted: u32) {
+        while self.makes_instances() && self.staying(fleet) < wanted && self.fleet.instances_left(fleet) > 0 {
+            let Some(node) = self.cheapest(fleet) else { return };
+            self.make(node, MadeFor::Fleet, Reason::FleetMinimum);
+        }
+    }
+
+    /// The cheapest instance that its cloud would make; in a cluster, where the others are.
+    fn cheapest(&self, fleet: FleetId) -> Option<NodeId> {
+        let own = |instance: &Arc<Instance>| instance.fleet == fleet;
+        let instances = || self.fleet.iter().filter(|(_, node)| node.shape.instance.as_ref().is_some_and(own));
+        let place = |node: &crate::fleet::Node| {
+            node.shape.instance.as_ref().map(|own| (Arc::clone(&own.backend), Arc::clone(&own.region)))
+        };
+        let near = match self.fleet.fleet(fleet).placement {
+            FleetPlacement::Any => None,
+            FleetPlacement::Cluster => {
+                instances().find(|(_, node)| node.status.state != NodeState::Gone).and_then(|(_, node)| place(node))
+            }
+        };
+        let would_be_made = |(id, node): &(NodeId, &crate::fleet::Node)| {
+            let offer = crate::fleet::offer_of(&node.shape);
+            self.fleet.is_unmade(*id)
+                && node.status.blocks.is_empty()
+                && offer.is_some_and(|offer| self.fleet.capacity_left(fleet, offer) > 0)
+                && (near.is_none() || place(node) == near)
+        };
+        let price = |node: &crate::fleet::Node| node.shape.price_per_hour.unwrap_or(Money::ZERO);
+        instances().filter(would_be_made).min_by_key(|(id, node)| (price(node), *id)).map(|(id, _)| id)
+    }
+
+    /// The states of instances are those of their nodes.
+    pub(super) fn assert_instances(&self) {
+        for (node, record) in &self.instances {
+            let status = &self.fleet.node(*node).status;
+            let name = &self.fleet.node(*node).name;
+            let gone = status.state == NodeState::Gone;
+            assert_eq!(
+                gone,
+                record.state == InstanceState::Terminated,
+                "{name} is {:?} while it is {:?}",
+                record.state,
+                status.state
+            );
+            match record.state {
+                InstanceState::Pending | InstanceState::Provisioning => {
+                    assert_eq!(status.state, NodeState::Joining, "{name}")
+                }
+                InstanceState::Idle => assert!(status.blocks.is_empty(), "{name} is idle, and something is there"),
+                InstanceState::Busy => assert!(!status.blocks.is_empty(), "{name} is busy with nothing"),
+                InstanceState::Terminating | InstanceState::Terminated => {}
+            }
+        }
+        for (fleet, spec) in self.fleet.fleets().filter(|(_, spec)| spec.cloud.is_some()) {
+            let most = spec.nodes.and_then(|nodes| nodes.max).unwrap_or(u32::MAX);
+            assert!(self.fleet.live_instances(fleet) <= most, "{} has more instances than it may", spec.name);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What a cloud has made and could still make, counted fleet by fleet.
+//!
+//! A fleet whose instances are made when they are wanted has a place for each instance that it could come to have: a node
+//! that is `gone` until an instance is made there, `joining` while that is provisioned, and `gone` again after it. So what
+//! could be made is a row like any other, and ids and names are known from the start.
+
+use serde::{Deserialize, Serialize};
+
+use super::Fleet;
+use super::instance::Instance;
+use super::node::{NodeShape, NodeState};
+use crate::ids::{FleetId, NodeId};
+use crate::units::SimDuration;
+
+/// How a fleet of a cloud makes instances and gives them back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cloud {
+    /// Of each offer, in order: so many instances at a time.
+    pub capacity: Vec<u32>,
+    /// An instance that nothing was on for so long is given back, as long as more than the minimum are there.
+    pub idle_duration: IdleDuration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdleDuration {
+    /// 5 minutes after a run that it was made for, 72 hours if it was made for the fleet's sake.
+    ///
+    /// Source: dstack 0.22.5, default idle durations of runs and of fleets.
+    Usual,
+    After(SimDuration),
+    Off,
+}
+
+/// What an instance that a cloud makes is there for, beside the state of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InstanceState {
+    /// Asked for; its cloud has not answered.
+    Pending,
+    /// Its cloud makes it.
+    Provisioning,
+    /// Up, with nothing on it.
+    Idle,
+    Busy,
+    /// Given back; its cloud has not confirmed it.
+    Terminating,
+    /// Not there: before the first instance of its place, and after each.
+    Terminated,
+}
+
+impl InstanceState {
+    pub const ALL: [InstanceState; 6] = [
+        InstanceState::Pending,
+        InstanceState::Provisioning,
+        InstanceState::Idle,
+        InstanceState::Busy,
+        InstanceState::Terminating,
+        InstanceState::Terminated,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            InstanceState::Pending => "pending",
+            InstanceState::Provisioning => "provisioning",
+            InstanceState::Idle => "idle",
+            InstanceState::Busy => "busy",
+            InstanceState::Terminating => "terminating",
+            InstanceState::Terminated => "terminated",
+        }
+    }
+
+    /// Of a node that is declared in such a state.
+    pub fn of(node: NodeState) -> InstanceState {
+        match node {
+            NodeState::Gone => InstanceState::Terminated,
+            NodeState::Joining => InstanceState::Provisioning,
+            NodeState::Ready | NodeState::NotReady | NodeState::Unreachable | NodeState::Maintenance => {
+                InstanceState::Idle
+            }
+        }
+    }
+
+    /// It was asked for, and is not up.
+    pub fn is_coming(self) -> bool {
+        matches!(self, InstanceState::Pending | InstanceState::Provisioning)
+    }
+
+    pub fn is_up(self) -> bool {
+        matches!(self, InstanceState::Idle | InstanceState::Busy)
+    }
+}
+
+/// Of one fleet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counted {
+    /// Instances that are not gone.
+    live: u32,
+    /// Of each offer: those, and so many at most.
+    offers: Vec<(u32, u32)>,
+}
+
+impl Fleet {
+    /// An instance that is made when it is wanted, and is not there.
+    pub fn is_unmade(&self, node: NodeId) -> bool {
+        let known = self.node(node);
+        known.status.state == NodeState::Gone && offer_of(&known.shape).is_some()
+    }
+
+    /// Instances of this fleet that are there, or on their way.
+    pub fn live_instances(&self, fleet: FleetId) -> u32 {
+        self.counted[fleet.index()].live
+    }
+
+    /// How many more instances the fleet may have.
+    pub fn instances_left(&self, fleet: FleetId) -> u32 {
+        let most = self.fleet(fleet).nodes.and_then(|nodes| nodes.max);
+        most.map_or(u32::MAX, |most| most.saturating_sub(self.live_instances(fleet)))
+    }
+
+    /// How many more instances the cloud would make of an offer, whatever the fleet may have.
+    pub fn capacity_left(&self, fleet: FleetId, offer: u32) -> u32 {
+        let counted = self.counted[fleet.index()].offers.get(offer as usize);
+        counted.map_or(0, |(live, most)| most.saturating_sub(*live))
+    }
+
+    pub fn knows_offer(&self, fleet: FleetId, offer: u32) -> bool {
+        self.counted.get(fleet.index()).is_some_and(|counted| (offer as usize) < counted.offers.len())
+    }
+
+    /// The cloud has capacity for so many instances of an offer from now on; what is there stays.
+    pub fn set_capacity(&mut self, fleet: FleetId, offer: u32, capacity: u32) {
+        self.counted[fleet.index()].offers[offer as usize].1 = capacity;
+        self.version += 1;
+        self.growth += 1;
+    }
+
+    pub(super) fn count_instance(&mut self, node: NodeId, from: NodeState, to: NodeState) {
+        let shape = std::sync::Arc::clone(&self.node(node).shape);
+        let Some(Instance { fleet, offer, .. }) = shape.instance.as_deref() else { return };
+        // An instance may be declared before its fleet in a fleet that is put together by hand.
+        let Some(counted) = self.counted.get_mut(fleet.index()) else { return };
+        let change = |live: &mut u32| match (from == NodeState::Gone, to == NodeState::Gone) {
+            (true, false) => *live += 1,
+            (false, true) => *live -= 1,
+            (true, true) | (false, false) => {}
+        };
+        change(&mut counted.live);
+        if let Some((live, _)) = offer.and_then(|offer| counted.offers.get_mut(offer as usize)) {
+            change(live);
+        }
+    }
+
+    /// The counts are those of the nodes.
+    pub(super) fn assert_instances_counted(&self) {
+        for (id, _) in self.fleets() {
+            let own = |node: &&super::Node| node.shape.instance.as_ref().is_some_and(|own| own.fleet == id);
+            let live = self.nodes.iter().filter(own).filter(|node| node.status.state != NodeState::Gone);
+            assert_eq!(
+                live.clone().count(),
+                self.live_instances(id) as usize,
+                "instances of {} are miscounted",
+                id.index()
+            );
+            for (offer, (count, _)) in self.counted[id.index()].offers.iter().enumerate() {
+                let of_offer = live.clone().filter(|node| offer_of(&node.shape) == Some(offer as u32)).count();
+                assert_eq!(of_offer, *count as usize, "instances of offer {offer} are miscounted");
+            }
+        }
+    }
+}
+
+impl Counted {
+    pub fn of(cloud: Option<&Cloud>) -> Counted {
+        let offers = cloud.map_or(Vec::new(), |cloud| cloud.capacity.iter().map(|most| (0, *most)).collect());
+        Counted { live: 0, offers }
+    }
+}
+
+/// Of which offer of its fleet a node is made.
+pub fn offer_of(shape: &NodeShape) -> Option<u32> {
+    shape.instance.as_ref().and_then(|instance| instance.offer)
+}

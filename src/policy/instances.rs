@@ -1,0 +1,91 @@
+//! Instances of a fleet: when one that is idle is given back, and when those that are missing are asked for.
+
+use crate::fleet::{FleetNodes, IdleDuration};
+use crate::units::SimDuration;
+
+/// For whose sake an instance was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MadeFor {
+    Run,
+    Fleet,
+}
+
+/// For how long an instance may be idle; `None`: for ever.
+///
+/// Source of the usual lengths: dstack 0.22.5, defaults of runs and of fleets.
+pub fn longest_idle(rule: IdleDuration, made_for: MadeFor) -> Option<SimDuration> {
+    match (rule, made_for) {
+        (IdleDuration::Off, _) => None,
+        (IdleDuration::After(length), _) => Some(length),
+        (IdleDuration::Usual, MadeFor::Run) => Some(SimDuration::from_secs(5 * 60)),
+        (IdleDuration::Usual, MadeFor::Fleet) => Some(SimDuration::from_secs(72 * 3600)),
+    }
+}
+
+/// Whether a fleet of so many instances, those on their way among them, may give one back.
+pub fn may_give_back(nodes: Option<FleetNodes>, instances: u32) -> bool {
+    instances > nodes.map_or(0, |nodes| nodes.min)
+}
+
+/// Between two looks at a fleet that lacks instances; the last repeats.
+///
+/// Source: dstack 0.22.5, delays of the consolidation of fleets.
+const PAUSES_MINUTES: [u64; 5] = [1, 2, 5, 10, 30];
+
+/// So many times in a row a fleet is found to lack instances before it is left alone.
+///
+/// Source: dstack 0.22.5, attempts of the consolidation of fleets.
+const MOST_ATTEMPTS: u32 = 15;
+
+/// Keeps a fleet at its minimum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Consolidation {
+    attempts: u32,
+}
+
+impl Consolidation {
+    /// How long after the last look the next one is due.
+    pub fn pause(self) -> SimDuration {
+        let index = (self.attempts as usize).min(PAUSES_MINUTES.len() - 1);
+        SimDuration::from_secs(60 * PAUSES_MINUTES[index])
+    }
+
+    /// A look found instances missing. Whether another look follows.
+    pub fn found_missing(&mut self) -> bool {
+        self.attempts += 1;
+        self.attempts < MOST_ATTEMPTS
+    }
+
+    /// A look found nothing missing.
+    pub fn found_whole(&mut self) {
+        self.attempts = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fleet_that_stays_short_is_looked_at_less_and_less_often_and_then_no_more() {
+        let mut consolidation = Consolidation::default();
+        let mut minutes = Vec::new();
+        loop {
+            minutes.push(consolidation.pause().as_nanos() / 60_000_000_000);
+            if !consolidation.found_missing() {
+                break;
+            }
+        }
+        assert_eq!(minutes, [1, 2, 5, 10, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30]);
+        consolidation.found_whole();
+        assert_eq!(consolidation.pause(), SimDuration::from_secs(60));
+    }
+
+    #[test]
+    fn no_instance_is_given_back_below_the_minimum() {
+        let nodes = Some(FleetNodes { min: 2, target: 3, max: None });
+        assert!(may_give_back(nodes, 3));
+        assert!(!may_give_back(nodes, 2));
+        assert!(may_give_back(None, 1));
+    }
+}

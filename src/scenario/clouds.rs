@@ -1,0 +1,215 @@
+//! What clouds make: `offers:`, `capacity:` and `idle_duration:` of a fleet, from the file to places for instances.
+
+use std::sync::Arc;
+
+use super::diagnostic::{Report, Span};
+use super::fields::{Fields, name, text, value};
+use super::instances::{self, Common, HOST_FIELDS};
+use super::lengths::{lengths, positive};
+use super::machines;
+use super::nodes::Base;
+use super::world::{World, copies};
+use crate::control::LONGEST_PROVISIONING;
+use crate::control::Profile;
+use crate::engine::{InitialNode, ModelFiles, OfferModel};
+use crate::fleet::{Cloud, FleetNodes, IdleDuration, NodeSpec, NodeState};
+use crate::rng::Lengths;
+use crate::scheduler::offers::NewInstances;
+use crate::units::{Permille, SimDuration, SimTime};
+
+/// Fields of an offer besides those of a host.
+const OFFER_FIELDS: [&str; 7] =
+    ["name", "available", "provisioning", "termination", "interrupted", "refused", "failed"];
+
+/// Places for the instances of one fleet.
+const MAX_PLACES: u32 = 10_000;
+
+/// What the control plane is told of a fleet whose instances are made.
+pub(super) fn read(fields: &Fields<'_>, nodes: Option<FleetNodes>, report: &mut Report) -> Option<Cloud> {
+    if !fields.has("offers") {
+        for key in ["capacity", "idle_duration"].into_iter().filter(|key| fields.has(key)) {
+            let help = "add `offers: [{name: a100, machine: a100-80g-x8}]`";
+            let message = format!("`{key}` belongs to a fleet that has `offers`");
+            report.error_with_help(fields.key_span(key), message, help);
+        }
+        return None;
+    }
+    let capacity = fields.list("offers", report).iter().map(|tree| {
+        let available = tree.get("available").and_then(|tree| value::<u32>(tree, report));
+        available.or(nodes.and_then(|nodes| nodes.max))
+    });
+    let capacity: Vec<Option<u32>> = capacity.collect();
+    if capacity.contains(&None) {
+        let help = "add `nodes: 0..4`, or `available: 4` to each offer";
+        report.error_with_help(fields.key_span("offers"), "it is not said how many instances there may be", help);
+    }
+    let capacity = capacity.into_iter().map(Option::unwrap_or_default).collect();
+    Some(Cloud { capacity, idle_duration: idle_duration(fields, report) })
+}
+
+fn idle_duration(fields: &Fields<'_>, report: &mut Report) -> IdleDuration {
+    let Some(tree) = fields.get("idle_duration") else { return IdleDuration::Usual };
+    match tree.scalar() {
+        Some("off" | "-1" | "false") => IdleDuration::Off,
+        _ => value::<SimDuration>(tree, report).map_or(IdleDuration::Usual, IdleDuration::After),
+    }
+}
+
+/// The places of the instances that the fleet could come to have, and what its cloud does with requests.
+pub(super) fn places(
+    fields: &Fields<'_>,
+    fleet: &str,
+    common: &Common<'_>,
+    base: &Base,
+    world: &mut World,
+    profile: &Profile,
+    report: &mut Report,
+) {
+    world.clouds.offers.push(Vec::new());
+    if !fields.has("offers") {
+        return;
+    }
+    if profile.scheduler.offers.new_instances == NewInstances::Never {
+        let message = format!("the profile `{}` makes no instances", profile.name);
+        report.error_with_help(fields.key_span("offers"), message, "write `profile: dstack`, or list `hosts`");
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for (number, tree) in fields.list("offers", report).iter().enumerate() {
+        let known = [&OFFER_FIELDS[..], &machines::FIELDS, &HOST_FIELDS].concat();
+        let Some(own) = Fields::read(tree, "an offer of a cloud", &known, report) else { continue };
+        let Some(name) = own.require("name", "a100", report).and_then(|tree| name(tree, report)) else { continue };
+        if names.contains(&name) {
+            let message = format!("two offers of `{fleet}` are named `{name}`");
+            report.error_with_help(own.key_span("name"), message, "give each a name of its own");
+            continue;
+        }
+        names.push(name);
+        let own = &own;
+        let model = model(own, common, report);
+        world.clouds.offers[common.fleet.index()].push(model);
+        let min = world.fleets[common.fleet.index()].nodes.map_or(0, |nodes| nodes.min);
+        world.endless_clouds.extend(goes_on(own, &model, min));
+        let shape = instances::instance(own, common, Some(number as u32), base, world, profile, report);
+        if let Err(excess) = shape.check_size() {
+            report.error_with_help(own.place(), excess, "write what the machine has");
+        }
+        let places = most_places(fields, common, number, name, world, report);
+        world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
+        world.groups.insert(format!("{fleet}-{name}"));
+        for place in copies(&format!("{fleet}-{name}"), places) {
+            if world.node_names.add(Arc::clone(&place)).is_err() {
+                let message = format!("two nodes are named `{place}`");
+                report.error_with_help(own.key_span("name"), message, "name the offer otherwise");
+                break;
+            }
+            let spec = NodeSpec { name: place, shape: Arc::clone(&shape) };
+            let files = ModelFiles::default();
+            world.nodes.push(InitialNode { spec, state: NodeState::Gone, gpus: Vec::new(), files });
+        }
+    }
+    changes(fields, common, &names, world, report);
+}
+
+/// What of an offer could make a run go on for ever: where it is said, and what it is.
+fn goes_on(own: &Fields<'_>, model: &OfferModel, min: u32) -> Option<(Span, &'static str)> {
+    let is_quick = matches!(model.provisioning, Lengths::Fixed(length) if length <= LONGEST_PROVISIONING);
+    match (model.interrupted, min > 0 && !is_quick) {
+        (Some(_), _) => Some((own.key_span("interrupted"), "instances would be taken away and made again for ever")),
+        (None, true) => {
+            Some((own.key_span("provisioning"), "instances could come too late and be asked for again for ever"))
+        }
+        (None, false) => None,
+    }
+}
+
+/// A run that could go on for ever needs an end.
+pub(super) fn refuse_endless(world: &World, until: Option<SimTime>, report: &mut Report) {
+    for (span, what) in world.endless_clouds.iter().filter(|_| until.is_none()) {
+        let help = "write `until: 24h` in the file";
+        report.error_with_help(*span, format!("{what}, so the run might never end"), help);
+    }
+}
+
+/// So many instances of the offer there may ever be at a time.
+fn most_places(
+    fields: &Fields<'_>,
+    common: &Common<'_>,
+    number: usize,
+    name: &str,
+    world: &World,
+    report: &mut Report,
+) -> u32 {
+    let spec = &world.fleets[common.fleet.index()];
+    let first = spec.cloud.as_ref().and_then(|cloud| cloud.capacity.get(number).copied()).unwrap_or_default();
+    let later = fields.list("capacity", report).iter().filter(|tree| {
+        let offer = tree.get("offer").and_then(|offer| offer.scalar());
+        offer.is_none_or(|offer| offer == name)
+    });
+    let later = later.filter_map(|tree| tree.get("available")?.scalar()?.parse::<u32>().ok());
+    let most = later.chain([first]).max().unwrap_or_default();
+    let most = most.min(spec.nodes.and_then(|nodes| nodes.max).unwrap_or(u32::MAX));
+    if most > MAX_PLACES {
+        let message = format!("more than {MAX_PLACES} instances of one offer");
+        report.error_with_help(
+            fields.key_span("offers"),
+            message,
+            "write a smaller `available`, or a maximum of `nodes`",
+        );
+    }
+    most.min(MAX_PLACES)
+}
+
+fn model(fields: &Fields<'_>, common: &Common<'_>, report: &mut Report) -> OfferModel {
+    let provisioning = fields.get("provisioning").and_then(|tree| lengths(tree, report));
+    let interrupted = fields.get("interrupted").and_then(|tree| match &tree.node {
+        super::tree::Node::Scalar { .. } => positive(tree, report).map(Lengths::Fixed),
+        super::tree::Node::Map(_) | super::tree::Node::List(_) => lengths(tree, report),
+    });
+    let is_spot = fields.value("spot", report).unwrap_or(common.spot);
+    if interrupted.is_some() && !is_spot {
+        let message = "what is not spot is not taken away";
+        report.error_with_help(fields.key_span("interrupted"), message, "add `spot: true`");
+    }
+    OfferModel {
+        provisioning: provisioning.unwrap_or(OfferModel::IDEAL.provisioning),
+        termination: fields.value("termination", report).unwrap_or_default(),
+        interrupted,
+        refused: chance(fields, "refused", report),
+        failed: chance(fields, "failed", report),
+    }
+}
+
+fn chance(fields: &Fields<'_>, key: &str, report: &mut Report) -> Permille {
+    let chance: Permille = fields.value(key, report).unwrap_or(Permille::ZERO);
+    if chance > Permille::new(1000) {
+        report.error_with_help(fields.key_span(key), "more often than always", "write 100% or less");
+    }
+    chance
+}
+
+/// `capacity: [{at: 2h, offer: a100, available: 0}]`; without `offer`, of all.
+fn changes(fields: &Fields<'_>, common: &Common<'_>, names: &[&str], world: &mut World, report: &mut Report) {
+    for tree in fields.list("capacity", report) {
+        let Some(own) = Fields::read(tree, "a change of capacity", &["at", "offer", "available"], report) else {
+            continue;
+        };
+        let at = own.require("at", "2h", report).and_then(|tree| value::<SimTime>(tree, report));
+        let available = own.require("available", "0", report).and_then(|tree| value::<u32>(tree, report));
+        let meant: Vec<u32> = match own.get("offer") {
+            None => (0..names.len() as u32).collect(),
+            Some(tree) => {
+                let Some(typed) = text(tree, "the name of an offer", report) else { continue };
+                let found = names.iter().position(|known| *known == typed);
+                if found.is_none() {
+                    report.unknown(tree.span, format!("no offer is named `{typed}`"), typed, names.iter().copied());
+                }
+                found.map(|number| number as u32).into_iter().collect()
+            }
+        };
+        let (Some(at), Some(available)) = (at, available) else { continue };
+        let change = |offer| (at, common.fleet, offer, available);
+        world.clouds.capacity.extend(meant.into_iter().map(change));
+    }
+    // Of equal times, in the order of the file.
+    world.clouds.capacity.sort_by_key(|(at, ..)| *at);
+}

@@ -1,0 +1,66 @@
+//! Fleets of clouds in random worlds: nothing that an instance can go through is left out.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use dryrack::engine::{RunOptions, draw_world, run};
+use dryrack::event::{Event, Input, Reason, Sink};
+use dryrack::fleet::InstanceState;
+use dryrack::lifecycle::is_instance_edge;
+use dryrack::scenario::load_profile;
+use dryrack::units::SimTime;
+
+#[derive(Default)]
+struct Seen {
+    edges: BTreeSet<(InstanceState, InstanceState)>,
+    because: BTreeSet<Reason>,
+    waited: BTreeSet<Reason>,
+}
+
+impl Sink for Seen {
+    fn input(&mut self, _step: u64, _at: SimTime, _input: &Input) {}
+
+    fn event(&mut self, _step: u64, _at: SimTime, event: &Event) {
+        match event {
+            Event::InstanceChanged { from, to, because, .. } => {
+                self.edges.insert((*from, *to));
+                self.because.insert(*because);
+            }
+            Event::Held { reasons, .. } => self.waited.extend(reasons.iter().map(|(reason, _)| reason)),
+            _ => {}
+        }
+    }
+}
+
+pub fn random_worlds_take_every_edge_of_instances_for_every_reason_that_there_is() {
+    let profile = Arc::new(load_profile("dstack", Path::new("")).expect("it comes with dryrack"));
+    let mut seen = Seen::default();
+    for seed in 1..=1500 {
+        let world = draw_world(seed, std::slice::from_ref(&profile));
+        if world.clouds.offers.iter().any(|offers| !offers.is_empty()) {
+            run(&world, RunOptions::default(), &mut [&mut seen]);
+        }
+    }
+    for from in InstanceState::ALL {
+        for to in InstanceState::ALL {
+            assert_eq!(is_instance_edge(from, to), seen.edges.contains(&(from, to)), "{from:?} to {to:?}");
+        }
+    }
+    for reason in [
+        Reason::InstanceWanted,
+        Reason::FleetMinimum,
+        Reason::Provisioned,
+        Reason::TakenAway,
+        Reason::IdleTooLong,
+        Reason::NotNeeded,
+        Reason::CapacityTaken,
+        Reason::DeadlineExpired,
+        Reason::HeartbeatLost,
+    ] {
+        assert!(seen.because.contains(&reason), "no instance changes because of {reason}");
+    }
+    for reason in [Reason::FleetFull, Reason::CapacityTaken, Reason::ReuseOnly] {
+        assert!(seen.waited.contains(&reason), "nobody waits because of {reason}");
+    }
+}
