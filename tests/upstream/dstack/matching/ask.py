@@ -66,8 +66,11 @@ class Server(world.Server):
 
         def seen(offer):
             resources = offer.instance.resources
+            disk_mib = int(resources.disk.size_mib)
+            if disk_mib not in by_disk:
+                raise LookupError(f"an offer of no host of the case, with a disk of {disk_mib} MiB")
             return {
-                "instance": by_disk[int(resources.disk.size_mib)], "blocks": offer.blocks,
+                "instance": by_disk[disk_mib], "blocks": offer.blocks,
                 "total_blocks": offer.total_blocks, "cpus": resources.cpus, "memory_mib": int(resources.memory_mib),
                 "gpus": [[gpu.name, int(gpu.memory_mib)] for gpu in resources.gpus],
                 "availability": offer.availability.value,
