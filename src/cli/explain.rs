@@ -214,6 +214,7 @@ fn idle(explained: &Explanation, at: SimTime) -> String {
         Some((_, Event::Retry { at: due, .. })) if *due > at => {
             format!("why not   backing off until {due}; at {at} it would fit")
         }
+        Some((_, Event::Held { reasons, .. })) => format!("why not   at {at}: {reasons}; else it would fit"),
         Some((ended, Event::Ended { outcome, because, .. })) => {
             format!("why not   a replica ended at {ended}: {}, {because}", outcome.name())
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::replay::{Difference, Replay};
 use crate::control::Profile;
-use crate::event::{Event, Input, Reason, Record, Said};
+use crate::event::{Event, Input, Record, Said};
 use crate::fleet::{Fleet, Placement};
 use crate::ids::JobId;
 use crate::scheduler::Examination;
@@ -23,7 +23,7 @@ pub struct Explanation {
     pub placed: Option<WhyHere>,
     /// The last event about it.
     pub last: Option<(SimTime, Event)>,
-    /// Replicas that have no place, and all that there are.
+    /// Replicas that wait for a place, and all that there were.
     pub without_place: (usize, usize),
 }
 
@@ -47,7 +47,7 @@ pub fn explain(
     let mut end = SimTime::ZERO;
     let mut last = None;
     let mut placed: Option<WhyHere> = None;
-    let (mut replicas, mut at_work) = (0, BTreeSet::new());
+    let (mut replicas, mut at_work, mut over) = (0, BTreeSet::new(), BTreeSet::new());
     for record in records {
         if at.is_some_and(|at| record.at > at) {
             break;
@@ -73,16 +73,17 @@ pub fn explain(
         match &event {
             Event::Placed { run, .. } => drop(at_work.insert(run.replica)),
             Event::ReplicaAdded { .. } => replicas += 1,
-            Event::Ended { run, because, .. } => {
-                placed = None;
+            Event::Ended { run, .. } => {
                 at_work.remove(&run.replica);
-                replicas -= usize::from(*because == Reason::ScaledDown);
+                over.insert(run.replica);
+                placed = placed.filter(|_| !at_work.is_empty());
             }
+            Event::Retry { run, .. } => drop(over.remove(&run.replica)),
             _ => {}
         }
         last = Some((record.at, event));
     }
     let fleet = replay.control.fleet().clone();
-    let without_place = (replicas.saturating_sub(at_work.len()), replicas);
+    let without_place = (replicas.saturating_sub(at_work.len() + over.len()), replicas);
     Ok(Explanation { at: end, now: replay.control.examine(job), fleet, placed, last, without_place })
 }
