@@ -61,6 +61,7 @@ fn measured(rehearsal: &Rehearsal, decisions: &mut Decisions) {
     run(rehearsal, RunOptions::default(), &mut [decisions]);
 }
 
+#[expect(clippy::disallowed_methods, reason = "what is measured is how long it takes")]
 fn one(instances: u64, jobs: u64) -> Result<(), String> {
     let text = scenario(instances, jobs);
     let loaded =

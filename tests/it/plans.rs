@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use assert_cmd::assert::OutputAssertExt;
 use tempfile::TempDir;
@@ -109,29 +108,24 @@ pub fn a_sweep_goes_on_from_wherever_it_was_cut() {
 pub fn slow_fifty_kills_change_nothing() {
     let dir = planned(&PLAN.replace("1..12", "1..40").replace("seeds: 1..4", "seeds: 1..25"));
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
-    let mut kills = 0;
-    let mut done = 0;
-    while kills < 50 {
+    let length = std::fs::metadata(dir.path().join("whole/runs.jsonl")).expect("it was written").len();
+    let journal = dir.path().join("killed/runs.jsonl");
+    for kill in 1..=50 {
         let mut child = Command::new(env!("CARGO_BIN_EXE_dryrack"))
             .args(["plan", "plan.yaml", "--out", "killed", "--resume"])
             .current_dir(dir.path())
             .stdout(Stdio::null())
             .spawn()
             .expect("it starts");
-        // No two after the same time.
-        std::thread::sleep(Duration::from_millis(20 + (kills * 37) % 160));
-        let ended = child.try_wait().expect("it can be asked");
+        // Somewhere on its way, a little further each time.
+        let far_enough = length * kill / 52;
+        let come = || std::fs::metadata(&journal).map_or(0, |found| found.len());
+        while come() < far_enough {
+            assert!(child.try_wait().expect("it can be asked").is_none(), "ended before the kill {kill}");
+            std::thread::yield_now();
+        }
         child.kill().expect("it can be killed");
         child.wait().expect("it ends");
-        kills += 1;
-        if ended.is_some() {
-            done += 1;
-            if done < 3 {
-                continue;
-            }
-            std::fs::remove_dir_all(dir.path().join("killed")).expect("a folder of our own");
-            done = 0;
-        }
     }
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "killed", "--resume"], 0);
     assert_eq!(files(&dir.path().join("whole")), files(&dir.path().join("killed")));
@@ -167,12 +161,13 @@ pub fn a_search_finds_what_the_whole_grid_has() {
             let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
             let all = report["alternatives"].as_array().expect("a list").clone();
             let key = if *minimize == "gpus" { "gpus" } else { minimize };
+            // In hundredths.
             let number = |row: &serde_json::Value| match &row[key] {
-                serde_json::Value::String(price) => price.parse::<f64>().expect("a price"),
-                other => other.as_f64().expect("a number"),
+                serde_json::Value::String(price) => price.replace('.', "").parse::<u64>().expect("a price"),
+                other => other.as_u64().expect("a number"),
             };
             let keeping = all.iter().filter(|row| row["keeps"] == true).map(number);
-            (keeping.fold(f64::INFINITY, f64::min), all.len())
+            (keeping.min(), all.len())
         };
         let ((by_search, run), (by_sweep, cells)) = (best("search"), best("sweep"));
         assert_eq!(by_search, by_sweep, "{factors} at {load}, seeds from {seeds}: {run} of {cells}");
