@@ -66,7 +66,7 @@ pub(super) fn gives(event: &Event, reason: Reason) -> bool {
 }
 
 impl EventName {
-    /// Whether such an event can give this reason; what [`gives`] says of each.
+    /// Whether such an event can give this reason.
     pub fn can_give(self, reason: Reason) -> bool {
         match self {
             EventName::Held
