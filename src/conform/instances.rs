@@ -1,16 +1,14 @@
 //! Matching and regions: instances as hosts reported them, the plan of a run, and where each of its nodes went.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::Difference;
-use crate::catalog::{CpuArch, KnownGpus, Os, Vendor, dstack_gpu_memory, dstack_gpu_name};
+use crate::catalog::{KnownGpus, Vendor, dstack_gpu_memory, dstack_gpu_name};
 use crate::fleet::{
     Blocks, Fleet, FleetSpec, GpuShape, Instance, MOST_BLOCKS, NodeClaim, NodeShape, NodeSpec, NodeState, Placement,
-    Reserved,
 };
 use crate::ids::{FleetId, NodeId};
 use crate::scenario::read_resources;
@@ -83,20 +81,12 @@ impl Told {
             architecture: None,
         };
         let shape = NodeShape {
-            machine: None,
-            os: Os::Linux,
-            arch: CpuArch::X86_64,
-            driver: None,
-            runtime: None,
-            labels: BTreeMap::new(),
-            cpu: MilliCpu::from_cores(self.cpus),
-            ram: Bytes::from_mib(self.memory_mib),
-            reserved: Reserved::default(),
-            gpus: vec![gpu; self.gpus as usize],
             price_per_hour: self.price,
-            rack: None,
-            switch: None,
-            instance: None,
+            ..NodeShape::of(
+                MilliCpu::from_cores(self.cpus),
+                Bytes::from_mib(self.memory_mib),
+                vec![gpu; self.gpus as usize],
+            )
         };
         let shape = shape.into_instance(Instance {
             fleet: self.fleet,

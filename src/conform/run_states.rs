@@ -18,10 +18,7 @@ use crate::fleet::{Blocks, FleetKind, FleetPlacement, FleetSpec, NodeSpec, NodeS
 use crate::ids::{FleetId, JobId, NodeId, RunId};
 use crate::lifecycle::{MemberState, WholeState};
 use crate::units::{MilliCpu, SimDuration, SimTime};
-use crate::workload::{
-    Demand, Ending, EventRetry, JobSpec, Requirements, Restart, RetryEvent, RunTerms, TaskDemand, Unselectable,
-    UtilizationOverrides,
-};
+use crate::workload::{Demand, Ending, EventRetry, JobSpec, Requirements, RetryEvent, RunTerms, TaskDemand};
 
 pub struct RunStates;
 
@@ -418,20 +415,9 @@ fn run_reason(run: &RunStanding) -> Option<&'static str> {
 fn job_spec(name: &str, nodes: u32, requirements: Arc<Requirements>, priority: i32, terms: RunTerms) -> JobSpec {
     let task = TaskDemand::cpu_only(MilliCpu::ZERO);
     JobSpec {
-        name: name.into(),
-        demand: Demand { tasks: nodes, requirements: Some(requirements), ..Demand::of(task) },
-        replicas: 1,
         priority,
-        queue: None,
-        user: None,
-        estimate: None,
-        time_limit: None,
-        analyse: false,
-        restart: Restart::Never,
-        retry: None,
-        utilization: UtilizationOverrides::default(),
-        unselectable: Unselectable::Wait,
         terms,
+        ..JobSpec::of(name.into(), Demand { tasks: nodes, requirements: Some(requirements), ..Demand::of(task) })
     }
 }
 

@@ -22,7 +22,7 @@ use crate::scheduler::{Caching, Discipline, GpuOrder, Grouping, NeverFits, Score
 use crate::units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
 use crate::workload::{
     Acks, Analyses, Arrival, Course, Demand, Ending, EventRetry, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick,
-    Restart, RetryEvent, RunTerms, Starts, StartupOrder, StopCriteria, TaskDemand, Unselectable, UtilizationOverrides,
+    Restart, RetryEvent, RunTerms, Starts, StartupOrder, StopCriteria, TaskDemand, Unselectable,
 };
 
 /// What came of one random world.
@@ -311,25 +311,17 @@ fn draw_shape(draws: &mut Stream, features: &Features, models: &[Arc<str>]) -> N
         labels.insert("zone".into(), (*draws.pick(&["east", "west"])).into());
     }
     let reserve = draws.chance(200);
+    let cpu = MilliCpu::from_cores(draws.between(1, 64));
     NodeShape {
-        machine: None,
         os: if unified { Os::Darwin } else { Os::Linux },
         arch: if unified { CpuArch::Aarch64 } else { CpuArch::X86_64 },
-        driver: None,
-        runtime: None,
         labels,
-        cpu: MilliCpu::from_cores(draws.between(1, 64)),
-        ram,
         reserved: Reserved {
             cpu: MilliCpu::from_cores(u64::from(reserve)),
             ram: Bytes::from_gib(u64::from(reserve)),
             gpu_memory: Bytes::from_gib(u64::from(reserve)),
         },
-        gpus: (0..count).map(|_| gpu(draws)).collect(),
-        price_per_hour: None,
-        rack: None,
-        switch: None,
-        instance: None,
+        ..NodeShape::of(cpu, ram, (0..count).map(|_| gpu(draws)).collect())
     }
 }
 
@@ -377,21 +369,16 @@ fn draw_arrival(
         usage: None,
         sampling: Arc::default(),
     };
+    let demand = draw_demand(draws, features, nodes);
     let mut spec = JobSpec {
-        name: format!("j{number}").into(),
-        demand: draw_demand(draws, features, nodes),
         replicas: if features.replicas { draws.between(1, 3) as u32 } else { 1 },
         priority: draws.between(0, 2) as i32,
-        queue: None,
-        user: None,
-        estimate: None,
         time_limit: draws.chance(150).then(|| SimDuration::from_secs(draws.between(1, 1200))),
         analyse: features.analysis && draws.chance(500),
         restart: if features.failures { *draws.pick(&restarts) } else { Restart::Never },
-        retry: None,
-        utilization: UtilizationOverrides::default(),
         unselectable: *draws.pick(&[Unselectable::Wait, Unselectable::Wait, Unselectable::Refuse]),
         terms: draw_terms(draws),
+        ..JobSpec::of(format!("j{number}").into(), demand)
     };
     if features.usage {
         draw_usage(draws, &mut course);

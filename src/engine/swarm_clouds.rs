@@ -7,7 +7,7 @@ use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use crate::control::Profile;
 use crate::fleet::{
     Blocks, Cloud, FleetKind, FleetNodes, FleetSpec, GpuShape, GpuState, IdleDuration, Instance, NodeShape, NodeSpec,
-    NodeState, Reserved,
+    NodeState,
 };
 use crate::ids::{FleetId, GpuId, NodeId};
 use crate::rng::{Lengths, Stream};
@@ -127,21 +127,11 @@ fn draw_shape(draws: &mut Stream, blocks: Blocks, fleet: FleetId, offer: u32) ->
         spot: draws.chance(200),
         offer: Some(offer),
     };
+    let cpu = MilliCpu::from_cores(*draws.pick(&[8, 16]));
+    let ram = Bytes::from_gib(*draws.pick(&[32, 64]));
     let shape = NodeShape {
-        machine: None,
-        os: crate::catalog::Os::Linux,
-        arch: crate::catalog::CpuArch::X86_64,
-        driver: None,
-        runtime: None,
-        labels: Default::default(),
-        cpu: MilliCpu::from_cores(*draws.pick(&[8, 16])),
-        ram: Bytes::from_gib(*draws.pick(&[32, 64])),
-        reserved: Reserved::default(),
-        gpus,
         price_per_hour: draws.chance(700).then(|| Money::new(1_000_000 * draws.between(1, 3))),
-        rack: None,
-        switch: None,
-        instance: None,
+        ..NodeShape::of(cpu, ram, gpus)
     };
     shape.into_instance(instance)
 }

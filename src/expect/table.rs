@@ -14,19 +14,17 @@
 //! 100s   chat is cancelled
 //! ```
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use smallvec::smallvec;
 
 use super::*;
-use crate::catalog::{CpuArch, Os};
 use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
-use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement, Reserved};
+use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
 use crate::report::RunAccount;
 use crate::units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
-use crate::workload::{Demand, JobSpec, Restart, RunTerms, TaskDemand, Unselectable};
+use crate::workload::{Demand, JobSpec, TaskDemand};
 
 const ALPHA: usize = 0;
 const BETA: usize = 1;
@@ -37,43 +35,13 @@ const GHOST: usize = 3;
 
 fn node(name: &str) -> NodeSpec {
     let gpu = GpuShape::of("l4", Bytes::from_gib(24));
-    let shape = NodeShape {
-        machine: None,
-        os: Os::Linux,
-        arch: CpuArch::X86_64,
-        driver: None,
-        runtime: None,
-        labels: BTreeMap::new(),
-        cpu: MilliCpu::from_cores(8),
-        ram: Bytes::from_gib(64),
-        reserved: Reserved::default(),
-        gpus: vec![gpu.clone(), gpu],
-        price_per_hour: None,
-        rack: None,
-        switch: None,
-        instance: None,
-    };
+    let shape = NodeShape::of(MilliCpu::from_cores(8), Bytes::from_gib(64), vec![gpu.clone(), gpu]);
     NodeSpec { name: name.into(), shape: Arc::new(shape) }
 }
 
 fn job(name: &str, replicas: u32) -> Arc<JobSpec> {
     let demand = Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO));
-    Arc::new(JobSpec {
-        name: name.into(),
-        demand,
-        replicas,
-        priority: 0,
-        queue: None,
-        user: None,
-        estimate: None,
-        time_limit: None,
-        analyse: false,
-        restart: Restart::Never,
-        retry: None,
-        utilization: crate::workload::UtilizationOverrides::default(),
-        unselectable: Unselectable::Wait,
-        terms: RunTerms::default(),
-    })
+    Arc::new(JobSpec { replicas, ..JobSpec::of(name.into(), demand) })
 }
 
 fn run(job: usize, replica: u32, attempt: u32) -> RunId {

@@ -181,6 +181,26 @@ pub struct GpuStatus {
 }
 
 impl NodeShape {
+    /// Linux on x86-64 of which nothing else is said: no labels, nothing reserved, no price, in no rack and no fleet.
+    pub fn of(cpu: MilliCpu, ram: Bytes, gpus: Vec<GpuShape>) -> NodeShape {
+        NodeShape {
+            machine: None,
+            os: Os::Linux,
+            arch: CpuArch::X86_64,
+            driver: None,
+            runtime: None,
+            labels: BTreeMap::new(),
+            cpu,
+            ram,
+            reserved: Reserved::default(),
+            gpus,
+            price_per_hour: None,
+            rack: None,
+            switch: None,
+            instance: None,
+        }
+    }
+
     /// Far beyond any machine, and so small that the sums over one node fit their integers.
     const MOST_CPU: MilliCpu = MilliCpu::from_cores(1_000_000_000);
     const MOST_RAM: Bytes = Bytes::from_gib(1 << 30);

@@ -7,7 +7,7 @@ use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
 use super::tree::{Node, Tree};
 use crate::catalog::{self, ComputeCapability, CpuArch, Os, Vendor};
-use crate::fleet::{GpuShape, NodeShape, Reserved};
+use crate::fleet::{GpuShape, NodeShape};
 use crate::units::{Bytes, MilliCpu, Money};
 
 pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
@@ -125,22 +125,7 @@ pub(super) fn shape_or(
 }
 
 fn blank() -> NodeShape {
-    NodeShape {
-        machine: None,
-        os: Os::Linux,
-        arch: CpuArch::X86_64,
-        driver: None,
-        runtime: None,
-        labels: BTreeMap::new(),
-        cpu: MilliCpu::ZERO,
-        ram: Bytes::ZERO,
-        reserved: Reserved::default(),
-        gpus: Vec::new(),
-        price_per_hour: None,
-        rack: None,
-        switch: None,
-        instance: None,
-    }
+    NodeShape::of(MilliCpu::ZERO, Bytes::ZERO, Vec::new())
 }
 
 fn named(tree: &Tree, machines: &Machines, report: &mut Report) -> NodeShape {

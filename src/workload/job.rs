@@ -42,6 +42,28 @@ pub struct JobSpec {
     pub utilization: UtilizationOverrides,
 }
 
+impl JobSpec {
+    /// One replica of which nothing else is said: it waits for what it asks for, runs once, and no limit ends it.
+    pub fn of(name: Arc<str>, demand: Demand) -> JobSpec {
+        JobSpec {
+            name,
+            demand,
+            replicas: 1,
+            priority: 0,
+            queue: None,
+            user: None,
+            estimate: None,
+            time_limit: None,
+            analyse: false,
+            restart: Restart::Never,
+            retry: None,
+            unselectable: Unselectable::Wait,
+            terms: RunTerms::default(),
+            utilization: UtilizationOverrides::default(),
+        }
+    }
+}
+
 /// What a pick leads to that a front end would have greyed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -4,10 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use dryrack::catalog::{CpuArch, Os};
 use dryrack::fleet::{
     Blocks, Fleet, FleetKind, FleetPlacement, FleetSpec, GpuShape, Instance, Node, NodeClaim, NodeShape, NodeSpec,
-    NodeState, Placement, Reserved,
+    NodeState, Placement,
 };
 use dryrack::ids::{FleetId, NodeId};
 use dryrack::rng::Stream;
@@ -151,21 +150,12 @@ fn take(fleet: &mut Fleet, node: NodeId, blocks: &[u16]) {
 
 fn draw_shape(draws: &mut Stream, fleets: usize) -> NodeShape {
     let memory = Bytes::from_gib(*draws.pick(&[16, 80]));
+    let cpu = MilliCpu::from_cores(*draws.pick(&[4, 8, 12, 32]));
+    let ram = Bytes::from_gib(*draws.pick(&[8, 64]));
+    let gpus = vec![GpuShape::of("A", memory); *draws.pick(&[0, 2, 4, 8])];
     let shape = NodeShape {
-        machine: None,
-        os: Os::Linux,
-        arch: CpuArch::X86_64,
-        driver: None,
-        runtime: None,
-        labels: Default::default(),
-        cpu: MilliCpu::from_cores(*draws.pick(&[4, 8, 12, 32])),
-        ram: Bytes::from_gib(*draws.pick(&[8, 64])),
-        reserved: Reserved::default(),
-        gpus: vec![GpuShape::of("A", memory); *draws.pick(&[0, 2, 4, 8])],
         price_per_hour: draws.chance(500).then(|| Money::new(draws.between(1, 3))),
-        rack: None,
-        switch: None,
-        instance: None,
+        ..NodeShape::of(cpu, ram, gpus)
     };
     shape.into_instance(Instance {
         fleet: FleetId::new(draws.index(fleets)),

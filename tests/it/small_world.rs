@@ -1,39 +1,19 @@
 //! One node with one GPU and two jobs that want it: what happens can be worked out by hand.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use dryrack::catalog::{CpuArch, Os};
 use dryrack::control::Profile;
 use dryrack::engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run};
 use dryrack::event::{FORMAT_VERSION, LogHeader};
-use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
+use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
 use dryrack::report::{LogWriter, RunAccount, write_jobs_csv};
 use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack::workload::{
-    Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, RunTerms, TaskDemand, Unselectable,
-    UtilizationOverrides,
-};
+use dryrack::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
 
 pub fn node(name: &str) -> InitialNode {
     let gpu = GpuShape::of("l4", Bytes::from_gib(24));
-    let shape = NodeShape {
-        machine: None,
-        os: Os::Linux,
-        arch: CpuArch::X86_64,
-        driver: None,
-        runtime: None,
-        labels: BTreeMap::new(),
-        cpu: MilliCpu::from_cores(8),
-        ram: Bytes::from_gib(64),
-        reserved: Reserved::default(),
-        gpus: vec![gpu],
-        price_per_hour: None,
-        rack: None,
-        switch: None,
-        instance: None,
-    };
+    let shape = NodeShape::of(MilliCpu::from_cores(8), Bytes::from_gib(64), vec![gpu]);
     let spec = NodeSpec { name: name.into(), shape: Arc::new(shape) };
     InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files: ModelFiles::default() }
 }
@@ -41,22 +21,7 @@ pub fn node(name: &str) -> InitialNode {
 pub fn arrival(name: &str, at: u64, run: u64) -> Arrival {
     let gpus = GpuDemand { count: 1, take: GpuTake::Whole, models: Vec::new(), min_memory: None };
     let task = TaskDemand { gpus: Some(gpus), ..TaskDemand::cpu_only(MilliCpu::from_cores(1)) };
-    let spec = JobSpec {
-        name: name.into(),
-        demand: Demand::of(task),
-        replicas: 1,
-        priority: 0,
-        queue: Some("default".into()),
-        user: None,
-        estimate: None,
-        time_limit: None,
-        analyse: false,
-        restart: Restart::Never,
-        retry: None,
-        unselectable: Unselectable::Wait,
-        terms: RunTerms::default(),
-        utilization: UtilizationOverrides::default(),
-    };
+    let spec = JobSpec { queue: Some("default".into()), ..JobSpec::of(name.into(), Demand::of(task)) };
     let course = Course { run: Some(SimDuration::from_secs(run)), ..Course::default() };
     let recorded_wait = Some(SimDuration::from_secs(5));
     Arrival { at: SimTime::from_secs(at), spec: Arc::new(spec), course: Arc::new(course), recorded_wait }

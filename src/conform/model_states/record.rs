@@ -5,13 +5,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::catalog::{CpuArch, Os, Vendor};
+use crate::catalog::Vendor;
 use crate::fleet::{GpuShape, NodeShape, NodeSpec, Reserved};
 use crate::units::{Bytes, MilliCpu, SimDuration};
-use crate::workload::{
-    Backend, Category, Demand, Deployment, JobSpec, ModelFacts, Restart, RunTerms, Strategy, TaskDemand, Unselectable,
-    UtilizationOverrides,
-};
+use crate::workload::{Backend, Category, Demand, Deployment, JobSpec, ModelFacts, Restart, Strategy, TaskDemand};
 
 #[derive(Deserialize)]
 pub struct Sequence {
@@ -113,24 +110,13 @@ impl Worker {
         };
         let label = |key: &str, value: &str| (Arc::from(key), Arc::from(value));
         let shape = NodeShape {
-            machine: None,
-            os: Os::Linux,
-            arch: CpuArch::X86_64,
-            driver: None,
-            runtime: None,
             labels: [label("os", "linux"), label("worker-name", &self.name)].into_iter().collect(),
-            cpu: MilliCpu::from_cores(64),
-            ram: Bytes::new(self.ram),
             reserved: Reserved {
                 cpu: MilliCpu::from_cores(0),
                 ram: Bytes::new(self.reserved_ram),
                 gpu_memory: Bytes::new(self.reserved_vram),
             },
-            gpus: self.gpus.iter().map(gpu).collect(),
-            price_per_hour: None,
-            rack: None,
-            switch: None,
-            instance: None,
+            ..NodeShape::of(MilliCpu::from_cores(64), Bytes::new(self.ram), self.gpus.iter().map(gpu).collect())
         };
         NodeSpec { name: Arc::clone(&self.name), shape: Arc::new(shape) }
     }
@@ -165,20 +151,10 @@ impl Model {
         };
         let task = TaskDemand::cpu_only(MilliCpu::from_cores(0));
         JobSpec {
-            name: Arc::clone(&self.name),
-            demand: Demand { deployment: Some(Arc::new(deployment)), ..Demand::of(task) },
             replicas: self.replicas,
-            priority: 0,
-            queue: None,
-            user: None,
-            estimate: None,
-            time_limit: None,
             analyse: true,
             restart: Restart::Always,
-            retry: None,
-            unselectable: Unselectable::Wait,
-            terms: RunTerms::default(),
-            utilization: UtilizationOverrides::default(),
+            ..JobSpec::of(Arc::clone(&self.name), Demand { deployment: Some(Arc::new(deployment)), ..Demand::of(task) })
         }
     }
 }

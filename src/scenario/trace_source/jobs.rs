@@ -11,10 +11,7 @@ use crate::scenario::jobs::Draft;
 use crate::scheduler::{Target, TaskShape};
 use crate::trace::{Format, SwfHeader, TaskTrace, TraceTask};
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use crate::workload::{
-    Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, Restart, RunTerms, TaskDemand, Unselectable,
-    UtilizationOverrides,
-};
+use crate::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
 
 /// The label that names the virtual cluster of a node.
 pub(super) const VC: &str = "vc";
@@ -112,20 +109,10 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
         Format::Csv | Format::Jsonl => whole_gpus(task),
     };
     JobSpec {
-        name: Arc::from(task.name.as_str()),
-        demand,
-        replicas: 1,
-        priority: 0,
         queue,
         user: task.user.map(|user| Arc::from(user.to_string())),
         estimate: task.estimate,
-        time_limit: None,
-        analyse: false,
-        restart: Restart::Never,
-        retry: None,
-        utilization: UtilizationOverrides::default(),
-        unselectable: Unselectable::Wait,
-        terms: RunTerms::default(),
+        ..JobSpec::of(Arc::from(task.name.as_str()), demand)
     }
 }
 

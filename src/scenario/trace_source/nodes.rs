@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::jobs::VC;
-use crate::catalog::{CpuArch, Os};
 use crate::engine::{InitialNode, ModelFiles};
-use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState, Reserved};
+use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
 use crate::scenario::diagnostic::{Report, Span};
 use crate::scenario::machines::from_catalog;
 use crate::scenario::world::World;
@@ -18,22 +17,8 @@ pub(super) fn add_node(node: &TraceNode, span: Span, world: &mut World, report: 
     let unknown = GpuShape::of(model, Bytes::ZERO);
     let gpus = if known.is_empty() { vec![unknown; node.gpus as usize] } else { known };
     let labels = node.virtual_cluster.iter().map(|cluster| (Arc::from(VC), Arc::from(cluster.as_str()))).collect();
-    let shape = NodeShape {
-        machine: None,
-        os: Os::Linux,
-        arch: CpuArch::X86_64,
-        driver: None,
-        runtime: None,
-        labels,
-        cpu: node.cpu,
-        ram: node.ram,
-        reserved: Reserved::default(),
-        gpus,
-        price_per_hour: None,
-        rack: None,
-        switch: node.switch.as_deref().map(Arc::from),
-        instance: None,
-    };
+    let shape =
+        NodeShape { labels, switch: node.switch.as_deref().map(Arc::from), ..NodeShape::of(node.cpu, node.ram, gpus) };
     let name: Arc<str> = Arc::from(node.name.as_str());
     if world.node_names.add(Arc::clone(&name)).is_err() {
         let message = format!("a node of the file has the name of a node of the trace, `{name}`");

@@ -1,6 +1,5 @@
 //! Small worlds, drawn from a seed: a few nodes in any state, what is held of them, one demand, and a profile's words.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -57,22 +56,7 @@ fn base_profile() -> Profile {
 /// A node of `gpus` equal GPUs and ample CPU and RAM.
 pub fn plain_shape(gpus: usize) -> NodeShape {
     let gpu = GpuShape::of("a", Bytes::from_gib(80));
-    NodeShape {
-        machine: None,
-        os: Os::Linux,
-        arch: CpuArch::X86_64,
-        driver: None,
-        runtime: None,
-        labels: BTreeMap::new(),
-        cpu: MilliCpu::from_cores(16),
-        ram: Bytes::from_gib(128),
-        reserved: Reserved::default(),
-        gpus: vec![gpu; gpus],
-        price_per_hour: None,
-        rack: None,
-        switch: None,
-        instance: None,
-    }
+    NodeShape::of(MilliCpu::from_cores(16), Bytes::from_gib(128), vec![gpu; gpus])
 }
 
 pub fn plain_demand(tasks: u32, gpus: u32, gang: Gang) -> Demand {
