@@ -35,7 +35,7 @@
 //! | 2 | [`event`] |
 //! | 3 | [`scheduler`] *, [`policy`] *, [`lifecycle`] * |
 //! | 4 | [`control`] |
-//! | 5 | [`engine`] * |
+//! | 5 | [`engine`] *, [`live`] * |
 //! | 6 | [`scenario`], [`trace`], [`expect`], [`report`], [`conform`], [`rehearse`], [`plan`] |
 //! | 7 | [`cli`] |
 //!
@@ -69,6 +69,7 @@ pub mod expect;
 pub mod fleet;
 pub mod ids;
 pub mod lifecycle;
+pub mod live;
 pub mod nearest;
 pub mod plan;
 pub mod policy;

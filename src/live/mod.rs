@@ -1,0 +1,16 @@
+//! Floor 5. Real machines: what they are, how they are used, and the only wall clock of the crate.
+//!
+//! Owns the clock, the probes of hardware and of the servers that manage it, and the recorder of usage. Whatever is
+//! outside may hang, drip, lie, vanish or fill the disk: each look at it ends before its deadline, with readings or with a
+//! named reason for each that is missing, and leaves no process behind. Must never decide anything: what is found is
+//! handed to whoever asked, and what follows from it is the control plane's.
+//!
+//! ```text
+//!  procfs, cgroups, NVML ─┐
+//!  nvidia-smi and kin ────┼─> probe ──> Look: nodes, GPUs, readings ──> scenario nodes, recording, policies on watch
+//!  HTTP, kubectl, Slurm ──┘              (or the reason of each that is missing)
+//! ```
+
+pub mod clock;
+pub mod probe;
+pub mod procfs;

@@ -1,0 +1,220 @@
+//! Programs that are asked: with a deadline, a bound on what they may say, and none of their processes left behind.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+
+use super::missing::{Missing, shown};
+use crate::live::clock::{Deadline, pause, sim_duration};
+use crate::live::procfs::{ProcessKey, descendants};
+
+/// What a program is held to.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub deadline: Deadline,
+    pub most_bytes: usize,
+}
+
+impl Limits {
+    /// Ten thousand GPUs say less than this.
+    pub const MOST_BYTES: usize = 4 << 20;
+
+    pub fn until(deadline: Deadline) -> Limits {
+        Limits { deadline, most_bytes: Limits::MOST_BYTES }
+    }
+}
+
+/// A program and what it is asked.
+#[derive(Clone, Debug)]
+pub struct Command {
+    program: OsString,
+    args: Vec<OsString>,
+    stdin: Vec<u8>,
+}
+
+/// How often it is looked whether a program has ended whose pipes somebody else keeps open.
+const TICK: Duration = Duration::from_millis(20);
+/// How long a program that was killed may take to be gone before it is left to itself.
+const LAST_BREATH: Duration = Duration::from_secs(1);
+/// Of what it says on stderr, so much is kept.
+const COMPLAINT: usize = 4096;
+
+impl Command {
+    pub fn new(program: impl Into<OsString>) -> Command {
+        Command { program: program.into(), args: Vec::new(), stdin: Vec::new() }
+    }
+
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Command {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// At most what a pipe holds: it is written before the program reads.
+    pub fn stdin(mut self, bytes: Vec<u8>) -> Command {
+        assert!(bytes.len() <= 4096, "more than a pipe is sure to hold");
+        self.stdin = bytes;
+        self
+    }
+
+    pub fn what(&self) -> String {
+        self.program.to_string_lossy().into_owned()
+    }
+
+    /// What it says on stdout, if it ends by itself and well.
+    pub fn output(&self, limits: Limits) -> Result<String, Missing> {
+        let what = self.what();
+        let mut child = self.spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // One that does not read goes its way without.
+            let _unread = stdin.write_all(&self.stdin);
+        }
+        let heard = listen(&mut child, limits, &what);
+        // Before it is reaped, so that its number is still its own.
+        let heard = match end(child, &what) {
+            Some(status) => heard.and_then(|heard| judged(heard, status, &what)),
+            None => Err(heard.err().unwrap_or(Missing::StillHangs { what: what.clone() })),
+        }?;
+        String::from_utf8(heard).map_err(|fault| Missing::NotText { what, at: fault.utf8_error().valid_up_to() })
+    }
+
+    fn spawn(&self) -> Result<Child, Missing> {
+        let mut command = std::process::Command::new(&self.program);
+        command.args(&self.args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(if self.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
+        // A word for a number is another word in another language.
+        command.env("LC_ALL", "C").process_group(0);
+        command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Missing::NotInstalled { what: self.what() },
+            std::io::ErrorKind::PermissionDenied => Missing::NotPermitted { what: self.what() },
+            _ => Missing::Unreadable { what: self.what(), said: error.to_string() },
+        })
+    }
+}
+
+struct Heard {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+/// Reads both pipes until the program has ended, and what it had said by then.
+fn listen(child: &mut Child, limits: Limits, what: &str) -> Result<Heard, Missing> {
+    let pid = Pid::from_child(child);
+    let mut stdout = child.stdout.take();
+    let mut stderr = child.stderr.take();
+    let mut heard = Heard { stdout: Vec::new(), stderr: Vec::new() };
+    let began = limits.deadline.left();
+    let mut has_ended = false;
+    loop {
+        let left = limits.deadline.left();
+        if left.is_zero() && !has_ended {
+            return Err(Missing::TimedOut { what: what.to_string(), within: sim_duration(began) });
+        }
+        // What is in the pipes of a program that has ended is there at once.
+        let wait = if has_ended { Duration::ZERO } else { left.min(TICK) };
+        let [from_out, from_err] = is_ready(&stdout, &stderr, wait);
+        if from_out && read(&mut stdout, &mut heard.stdout) && heard.stdout.len() > limits.most_bytes {
+            return Err(Missing::TooMuch { what: what.to_string(), most: limits.most_bytes });
+        }
+        if from_err {
+            read(&mut stderr, &mut heard.stderr);
+            // Of the last words it said, the first are the reason.
+            heard.stderr.truncate(COMPLAINT);
+        }
+        if has_ended && !from_out && !from_err {
+            return Ok(heard);
+        }
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        has_ended = has_ended || !matches!(waitid(WaitId::Pid(pid), options), Ok(None));
+        if stdout.is_none() && stderr.is_none() && !has_ended {
+            pause(left.min(TICK / 10));
+        }
+    }
+}
+
+fn is_ready(
+    stdout: &Option<std::process::ChildStdout>,
+    stderr: &Option<std::process::ChildStderr>,
+    wait: Duration,
+) -> [bool; 2] {
+    let flags = PollFlags::IN;
+    let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(2);
+    fds.extend(stdout.as_ref().map(|pipe| PollFd::new(pipe, flags)));
+    fds.extend(stderr.as_ref().map(|pipe| PollFd::new(pipe, flags)));
+    if fds.is_empty() {
+        return [false; 2];
+    }
+    let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+    if poll(&mut fds, Some(&wait)).is_err() {
+        return [false; 2];
+    }
+    let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+    [stdout.is_some() && ready.next() == Some(true), stderr.is_some() && ready.next() == Some(true)]
+}
+
+/// Once, of a pipe that is ready, so that it cannot block; closes it at its end. Whether something came.
+fn read(pipe: &mut Option<impl Read>, into: &mut Vec<u8>) -> bool {
+    let Some(open) = pipe else { return false };
+    let mut chunk = [0; 1 << 16];
+    match open.read(&mut chunk) {
+        Ok(0) => *pipe = None,
+        Ok(count) => {
+            into.extend_from_slice(&chunk[..count]);
+            return true;
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+        Err(_) => *pipe = None,
+    }
+    false
+}
+
+/// Kills what is left of the program, its group and those that it started and that left the group, and reaps it.
+/// `None` if it hangs in the kernel: then it is left to a thread that waits for it.
+fn end(mut child: Child, what: &str) -> Option<ExitStatus> {
+    let pid = Pid::from_child(&child);
+    let strays: Vec<ProcessKey> = descendants(child.id());
+    let _none_left: Result<(), Errno> = kill_process_group(pid, Signal::KILL);
+    for stray in strays {
+        if let (true, Some(pid)) = (stray.is_alive(), Pid::from_raw(stray.pid as i32)) {
+            let _none_left: Result<(), Errno> = kill_process(pid, Signal::KILL);
+        }
+    }
+    let deadline = Deadline::within(LAST_BREATH);
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if !deadline.has_passed() => pause(Duration::from_millis(2)),
+            Ok(None) => break,
+            // Nobody else reaps our children; if somebody did, it is gone.
+            Err(_) => return Some(ExitStatus::from_raw(0)),
+        }
+    }
+    let name = format!("waits for {what}");
+    let _it_waits_or_not = std::thread::Builder::new().name(name).spawn(move || child.wait());
+    None
+}
+
+fn judged(heard: Heard, status: ExitStatus, what: &str) -> Result<Vec<u8>, Missing> {
+    let what = what.to_string();
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(heard.stdout),
+        (Some(code), _) => {
+            // nvidia-smi complains on stdout.
+            let of = |bytes: &[u8]| {
+                let text = String::from_utf8_lossy(bytes).into_owned();
+                text.lines().find(|line| !line.trim().is_empty()).map(shown).unwrap_or_default()
+            };
+            let said = match of(&heard.stderr) {
+                complaint if !complaint.is_empty() => complaint,
+                _ => of(&heard.stdout),
+            };
+            Err(Missing::Exited { what, code, said })
+        }
+        (None, signal) => Err(Missing::Killed { what, signal: signal.unwrap_or(0) }),
+    }
+}

@@ -1,0 +1,112 @@
+//! What a look finds: nodes, their GPUs, and of each quantity a reading or the reason why there is none.
+
+use std::collections::BTreeMap;
+
+use super::missing::Missing;
+use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
+use crate::fleet::{GpuState, NodeState};
+use crate::live::clock::Stamp;
+use crate::units::{Bytes, GpuShare, MilliCpu, Permille};
+
+/// A quantity in its unit, or why it is not known.
+pub type Reading<T> = Result<T, Missing>;
+
+/// One look at a source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// In the order of the source.
+    pub nodes: Vec<NodeFound>,
+    /// What the source said that found no place in a reading, one sentence each.
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeFound {
+    pub name: String,
+    /// When it was read.
+    pub at: Stamp,
+    pub state: NodeState,
+    pub os: Option<Os>,
+    pub arch: Option<CpuArch>,
+    /// Version of the GPU driver.
+    pub driver: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    /// All there is for us: what the machine has, or what its cgroup may take.
+    pub cpu: Reading<MilliCpu>,
+    /// Of it, what is in use or promised to others.
+    pub cpu_used: Reading<MilliCpu>,
+    pub ram: Reading<Bytes>,
+    pub ram_used: Reading<Bytes>,
+    /// By index.
+    pub gpus: Vec<GpuFound>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GpuFound {
+    /// As its node counts them.
+    pub index: u32,
+    /// The same for ever, where the source has one.
+    pub uuid: Option<String>,
+    /// When it was read.
+    pub at: Stamp,
+    pub vendor: Option<Vendor>,
+    /// As the driver or the server calls it.
+    pub name: Reading<String>,
+    pub memory: Reading<Bytes>,
+    pub memory_used: Reading<Bytes>,
+    pub utilization: Reading<Permille>,
+    /// What the source's own scheduler has given to somebody.
+    pub held: GpuShare,
+    /// To whom, if it says: a pod, a job.
+    pub holder: Option<String>,
+    /// Its memory is a part of the node's RAM.
+    pub unified: bool,
+    pub compute_capability: Option<ComputeCapability>,
+    pub state: GpuState,
+}
+
+impl NodeFound {
+    /// Of which nothing is known yet but its name.
+    pub fn named(name: &str, at: Stamp, source: &str) -> NodeFound {
+        NodeFound {
+            name: name.to_string(),
+            at,
+            state: NodeState::Ready,
+            os: None,
+            arch: None,
+            driver: None,
+            labels: BTreeMap::new(),
+            cpu: Err(Missing::unsaid(source)),
+            cpu_used: Err(Missing::unsaid(source)),
+            ram: Err(Missing::unsaid(source)),
+            ram_used: Err(Missing::unsaid(source)),
+            gpus: Vec::new(),
+        }
+    }
+}
+
+impl GpuFound {
+    /// Of which nothing is known yet but that it is there.
+    pub fn numbered(index: u32, at: Stamp, source: &str) -> GpuFound {
+        GpuFound {
+            index,
+            uuid: None,
+            at,
+            vendor: None,
+            name: Err(Missing::unsaid(source)),
+            memory: Err(Missing::unsaid(source)),
+            memory_used: Err(Missing::unsaid(source)),
+            utilization: Err(Missing::unsaid(source)),
+            held: GpuShare::ZERO,
+            holder: None,
+            unified: false,
+            compute_capability: None,
+            state: GpuState::Ready,
+        }
+    }
+
+    /// What stays the same while indices are given anew: its UUID, or else its index.
+    pub fn key(&self) -> String {
+        self.uuid.clone().unwrap_or_else(|| self.index.to_string())
+    }
+}

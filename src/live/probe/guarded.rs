@@ -1,0 +1,134 @@
+//! A probe on a thread of its own, so that one that hangs where nothing can stop it hangs alone.
+//!
+//! A driver that is stuck in the kernel cannot be interrupted, neither as a library call nor as a program. Who asks gets
+//! [`Missing::TimedOut`] at the deadline, then [`Missing::StillHangs`] until the old answer comes; that one is thrown away,
+//! because it is of another time, and the next question is asked as if nothing had been.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::time::Duration;
+
+use super::{Look, Missing, Probe};
+use crate::live::clock::{Clock, Deadline, sim_duration};
+
+pub struct Guarded {
+    source: String,
+    ask: Sender<Deadline>,
+    answers: Receiver<Result<Look, Missing>>,
+    /// Asked, and not answered in time.
+    owes: bool,
+}
+
+/// A probe should end by itself a little before it is given up.
+const BEFORE: Duration = Duration::from_millis(200);
+
+impl Guarded {
+    pub fn new(mut probe: Box<dyn Probe>, clock: Arc<Clock>) -> Guarded {
+        let (ask, asked) = channel::<Deadline>();
+        let (answer, answers) = channel();
+        let source = probe.source();
+        // Ends when nobody asks any more. Not joined: it may never end.
+        std::thread::spawn(move || {
+            for deadline in asked {
+                if answer.send(probe.look(&clock, deadline)).is_err() {
+                    return;
+                }
+            }
+        });
+        Guarded { source, ask, answers, owes: false }
+    }
+
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// A look that is over after this time, whatever the probe does.
+    pub fn look(&mut self, within: Duration) -> Result<Look, Missing> {
+        let what = || self.source.clone();
+        if self.owes {
+            match self.answers.try_recv() {
+                Ok(_) => self.owes = false,
+                Err(TryRecvError::Empty) => return Err(Missing::StillHangs { what: what() }),
+                Err(TryRecvError::Disconnected) => return Err(self.broken()),
+            }
+        }
+        let own = within.checked_sub(BEFORE).filter(|left| !left.is_zero()).unwrap_or(within);
+        if self.ask.send(Deadline::within(own)).is_err() {
+            return Err(self.broken());
+        }
+        match self.answers.recv_timeout(within) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => {
+                self.owes = true;
+                Err(Missing::TimedOut { what: what(), within: sim_duration(within) })
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(self.broken()),
+        }
+    }
+
+    /// Its thread is gone: the probe panicked, which is our fault and no reason to lose the others' readings.
+    fn broken(&self) -> Missing {
+        Missing::Unreadable { what: self.source.clone(), said: "its probe broke".to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::clock::pause;
+
+    /// Hangs on its first look, in a way that nobody can stop.
+    struct Stuck {
+        looks: u32,
+        length: Duration,
+    }
+
+    impl Probe for Stuck {
+        fn source(&self) -> String {
+            "stuck".to_string()
+        }
+
+        fn look(&mut self, _: &Clock, _: Deadline) -> Result<Look, Missing> {
+            self.looks += 1;
+            if self.looks == 1 {
+                pause(self.length);
+            }
+            Ok(Look { nodes: Vec::new(), notes: vec![format!("look {}", self.looks)] })
+        }
+    }
+
+    #[test]
+    fn a_look_that_cannot_be_stopped_is_given_up_and_its_late_answer_is_thrown_away() {
+        let clock = Arc::new(Clock::start());
+        let stuck = Stuck { looks: 0, length: Duration::from_millis(400) };
+        let mut probe = Guarded::new(Box::new(stuck), Arc::clone(&clock));
+        let began = clock.now().since_start;
+        let first = probe.look(Duration::from_millis(50)).unwrap_err();
+        assert_eq!(first.name(), "timed_out");
+        assert_eq!(probe.look(Duration::from_millis(50)).unwrap_err().name(), "still_hangs");
+        assert!(clock.now().since_start - began < sim_duration(Duration::from_millis(300)));
+        pause(Duration::from_millis(500));
+        let later = probe.look(Duration::from_secs(5)).expect("it answers again");
+        assert_eq!(later.notes, ["look 2"]);
+    }
+
+    struct Broken;
+
+    impl Probe for Broken {
+        fn source(&self) -> String {
+            "broken".to_string()
+        }
+
+        fn look(&mut self, _: &Clock, _: Deadline) -> Result<Look, Missing> {
+            panic!("a probe of ours")
+        }
+    }
+
+    #[test]
+    fn a_probe_that_breaks_takes_nobody_with_it() {
+        let mut probe = Guarded::new(Box::new(Broken), Arc::new(Clock::start()));
+        let said = probe.look(Duration::from_secs(5)).unwrap_err();
+        assert_eq!(said.name(), "unreadable");
+        assert_eq!(probe.look(Duration::from_secs(5)).unwrap_err().name(), "unreadable");
+    }
+}

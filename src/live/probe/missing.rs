@@ -1,0 +1,146 @@
+//! Why there is no reading: each reason has a name, and says what was found instead.
+
+use thiserror::Error;
+
+use crate::units::SimDuration;
+
+/// `what` is always what was asked: a program, an address or a file.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Missing {
+    // Nobody answered.
+    #[error("{what} is not installed")]
+    NotInstalled { what: String },
+    #[error("no driver answers {what}: {said}")]
+    NoDriver { what: String, said: String },
+    #[error("{what} may not be read: permission denied")]
+    NotPermitted { what: String },
+    #[error("{what} cannot be read: {said}")]
+    Unreadable { what: String, said: String },
+    #[error("{what} cannot be reached: {said}")]
+    Unreachable { what: String, said: String },
+    #[error("{what} refused: HTTP status {status}")]
+    Refused { what: String, status: u16 },
+    #[error("{what} did not answer within {within}")]
+    TimedOut { what: String, within: SimDuration },
+    /// Asked before, and still busy with that.
+    #[error("{what} still hangs")]
+    StillHangs { what: String },
+    #[error("{what} ended with status {code}{}", colon(.said))]
+    Exited { what: String, code: i32, said: String },
+    #[error("{what} was killed by signal {signal}")]
+    Killed { what: String, signal: i32 },
+    // Somebody answered, and it cannot be understood.
+    #[error("{what} said nothing")]
+    Silent { what: String },
+    #[error("{what} said more than {most} bytes")]
+    TooMuch { what: String, most: usize },
+    #[error("{what} said something that is no text, at byte {at}")]
+    NotText { what: String, at: usize },
+    #[error("{what} broke off in line {line}: `{found}`")]
+    HalfLine { what: String, line: usize, found: String },
+    #[error("{what}, line {line}: expected {expected}, found `{found}`")]
+    Malformed { what: String, line: usize, expected: String, found: String },
+    // It was understood, and is no reading.
+    #[error("not available")]
+    NotAvailable,
+    #[error("not supported by this device")]
+    NotSupported,
+    #[error("the driver met an error that it does not know")]
+    UnknownError,
+    #[error("not a number")]
+    NotANumber,
+    #[error("infinite")]
+    Infinite,
+    #[error("{found} is outside {range}")]
+    OutOfRange { found: String, range: &'static str },
+    #[error("{what} does not say")]
+    Unsaid { what: String },
+    #[error("{expected} GPUs were there, and now {found} are")]
+    GpuCount { expected: usize, found: usize },
+    #[error("it is not there any more")]
+    Vanished,
+    #[error("process {pid} is not there any more")]
+    ProcessGone { pid: u32 },
+    /// The number was given to another one since.
+    #[error("process {pid} is another one now")]
+    ProcessReused { pid: u32 },
+}
+
+fn colon(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(": {said}") }
+}
+
+impl Missing {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Missing::NotInstalled { .. } => "not_installed",
+            Missing::NoDriver { .. } => "no_driver",
+            Missing::NotPermitted { .. } => "not_permitted",
+            Missing::Unreadable { .. } => "unreadable",
+            Missing::Unreachable { .. } => "unreachable",
+            Missing::Refused { .. } => "refused",
+            Missing::TimedOut { .. } => "timed_out",
+            Missing::StillHangs { .. } => "still_hangs",
+            Missing::Exited { .. } => "exited",
+            Missing::Killed { .. } => "killed",
+            Missing::Silent { .. } => "silent",
+            Missing::TooMuch { .. } => "too_much",
+            Missing::NotText { .. } => "not_text",
+            Missing::HalfLine { .. } => "half_line",
+            Missing::Malformed { .. } => "malformed",
+            Missing::NotAvailable => "not_available",
+            Missing::NotSupported => "not_supported",
+            Missing::UnknownError => "unknown_error",
+            Missing::NotANumber => "not_a_number",
+            Missing::Infinite => "infinite",
+            Missing::OutOfRange { .. } => "out_of_range",
+            Missing::Unsaid { .. } => "unsaid",
+            Missing::GpuCount { .. } => "gpu_count",
+            Missing::Vanished => "vanished",
+            Missing::ProcessGone { .. } => "process_gone",
+            Missing::ProcessReused { .. } => "process_reused",
+        }
+    }
+
+    pub fn malformed(what: &str, line: usize, expected: &str, found: &str) -> Missing {
+        Missing::Malformed { what: what.to_string(), line, expected: expected.to_string(), found: shown(found) }
+    }
+
+    pub fn unsaid(what: &str) -> Missing {
+        Missing::Unsaid { what: what.to_string() }
+    }
+
+    /// A file that could not be read.
+    pub fn of_file(path: &std::path::Path, error: &std::io::Error) -> Missing {
+        let what = path.display().to_string();
+        match error.kind() {
+            std::io::ErrorKind::NotFound => Missing::NotInstalled { what },
+            std::io::ErrorKind::PermissionDenied => Missing::NotPermitted { what },
+            _ => Missing::Unreadable { what, said: error.to_string() },
+        }
+    }
+}
+
+/// What somebody said, short enough for a line and without what a terminal would obey.
+pub fn shown(text: &str) -> String {
+    const MOST: usize = 120;
+    let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
+    let mut shown: String = text.trim().chars().take(MOST).map(plain).collect();
+    if text.trim().chars().count() > MOST {
+        shown.push_str("...");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_said_is_shown_without_what_a_terminal_would_obey() {
+        assert_eq!(shown("  a\u{1b}[31mb\n"), "a [31mb");
+        assert_eq!(shown(&"x".repeat(500)).len(), 123);
+        let exited = |said: &str| Missing::Exited { what: "a".into(), code: 9, said: said.into() }.to_string();
+        assert_eq!((exited(""), exited("b")), ("a ended with status 9".into(), "a ended with status 9: b".into()));
+    }
+}

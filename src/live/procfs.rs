@@ -1,0 +1,171 @@
+//! Processes as procfs shows them: who they are, whose children, and what CPU time they took.
+//!
+//! A number (PID) is given to another process once its owner is gone. A [`ProcessKey`] holds the start time besides, in
+//! ticks since the machine started, so that one is never taken for the other.
+
+use std::fs;
+use std::path::Path;
+
+use super::probe::Missing;
+use crate::units::SimDuration;
+
+/// One process and no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProcessKey {
+    pub pid: u32,
+    /// In ticks after the machine started.
+    pub started: u64,
+}
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessStat {
+    pub key: ProcessKey,
+    pub parent: u32,
+    pub group: u32,
+    /// Ended, and not reaped by its parent yet.
+    pub is_zombie: bool,
+    /// In user and kernel mode, all its threads.
+    pub cpu: SimDuration,
+    /// Of its children that ended and were reaped, theirs included.
+    pub cpu_of_reaped: SimDuration,
+}
+
+/// Ticks in a second: fixed for programs since Linux 2.6 on every machine that Rust runs on (`USER_HZ`).
+const TICKS: u64 = 100;
+
+fn ticks(count: u64) -> SimDuration {
+    SimDuration::from_nanos(count.saturating_mul(1_000_000_000 / TICKS))
+}
+
+impl ProcessKey {
+    /// Whoever has this number now.
+    pub fn of(pid: u32) -> Result<ProcessKey, Missing> {
+        stat(pid).map(|stat| stat.key)
+    }
+
+    /// Itself, not ended, and not another one of its number.
+    pub fn is_alive(self) -> bool {
+        self.stat().is_ok_and(|stat| !stat.is_zombie)
+    }
+
+    /// Its figures; refused if the number is another process's by now.
+    pub fn stat(self) -> Result<ProcessStat, Missing> {
+        let stat = stat(self.pid)?;
+        if stat.key == self { Ok(stat) } else { Err(Missing::ProcessReused { pid: self.pid }) }
+    }
+}
+
+/// Of the process that has this number now.
+pub fn stat(pid: u32) -> Result<ProcessStat, Missing> {
+    let path = format!("/proc/{pid}/stat");
+    // Its name may be any bytes.
+    let bytes = fs::read(&path).map_err(|error| match error.kind() {
+        // ESRCH: it ended between the opening and the reading.
+        std::io::ErrorKind::NotFound => Missing::ProcessGone { pid },
+        _ if error.raw_os_error() == Some(3) => Missing::ProcessGone { pid },
+        _ => Missing::of_file(Path::new(&path), &error),
+    })?;
+    parse_stat(&String::from_utf8_lossy(&bytes))
+        .ok_or_else(|| Missing::malformed(&path, 1, "the figures of a process", &String::from_utf8_lossy(&bytes)))
+}
+
+/// Fields as `man 5 proc` numbers them. The second is the name in brackets, which may hold brackets and spaces itself.
+fn parse_stat(text: &str) -> Option<ProcessStat> {
+    let (pid, rest) = text.split_once(" (")?;
+    let (_, rest) = rest.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    let small = |field: usize| u32::try_from(number(field)?).ok();
+    Some(ProcessStat {
+        key: ProcessKey { pid: pid.trim().parse().ok()?, started: number(22)? },
+        parent: small(4)?,
+        group: small(5)?,
+        is_zombie: matches!(*fields.first()?, "Z" | "X" | "x"),
+        cpu: ticks(number(14)?.checked_add(number(15)?)?),
+        cpu_of_reaped: ticks(number(16)?.checked_add(number(17)?)?),
+    })
+}
+
+/// All processes there are, by number. Those that end meanwhile are left out; none where there is no procfs.
+pub fn processes() -> Vec<ProcessStat> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut found: Vec<ProcessStat> = pids.filter_map(|pid| stat(pid).ok()).collect();
+    found.sort_by_key(|stat| stat.key);
+    found
+}
+
+/// Its children, theirs, and so on, by number; not itself. One whose parent has ended is somebody else's by then.
+pub fn descendants(pid: u32) -> Vec<ProcessKey> {
+    let all = processes();
+    let mut family = vec![pid];
+    let mut found = Vec::new();
+    let mut next = 0;
+    while let Some(parent) = family.get(next).copied() {
+        for stat in all.iter().filter(|stat| stat.parent == parent && !family.contains(&stat.key.pid)) {
+            found.push(stat.key);
+        }
+        family.extend(found.iter().map(|key| key.pid).skip(family.len() - 1));
+        next += 1;
+    }
+    found.sort_unstable();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_hides_no_figure() {
+        // The form is that of `man 5 proc`; the figures are of a `cat` on Linux 6.18, under another name.
+        let text = "32053 (a) R (b) S 31 32051 26654 0 -1 4194304 100 0 0 0 7 5 3 1 20 0 1 0 4774490 3133440 407 1844";
+        let stat = parse_stat(text).expect("it is one");
+        assert_eq!(stat.key, ProcessKey { pid: 32053, started: 4_774_490 });
+        assert_eq!((stat.parent, stat.group, stat.is_zombie), (31, 32051, false));
+        assert_eq!((stat.cpu, stat.cpu_of_reaped), (SimDuration::from_millis(120), SimDuration::from_millis(40)));
+        for broken in ["", "1", "1 (a", "1 (a) S", "1 (a) S 2 3 4 5 x", "x (a) S 31 32051 26654"] {
+            assert_eq!(parse_stat(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn another_process_of_the_same_number_is_not_taken_for_the_first() {
+        let own = ProcessKey::of(std::process::id()).expect("we are there");
+        assert!(own.is_alive());
+        let earlier = ProcessKey { started: own.started - 1, ..own };
+        assert!(!earlier.is_alive());
+        assert_eq!(earlier.stat().unwrap_err().name(), "process_reused");
+        let mut child = Command::new("true").spawn().expect("it starts");
+        let key = ProcessKey::of(child.id()).expect("not reaped, so there");
+        child.wait().expect("it ends");
+        assert_eq!(key.stat().unwrap_err().name(), "process_gone");
+    }
+
+    #[test]
+    fn a_family_is_found_however_deep() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sh -c 'sleep 60; true' & sleep 60; true"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let pid = shell.id();
+        let deadline = super::super::clock::Deadline::within(std::time::Duration::from_secs(10));
+        let mut family = Vec::new();
+        // Both shells and both sleeps, as soon as they have started.
+        while family.len() < 3 && !deadline.has_passed() {
+            family = descendants(pid);
+        }
+        for key in &family {
+            assert!(key.is_alive());
+            let pid = rustix::process::Pid::from_raw(key.pid as i32).expect("a number");
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is ours");
+        }
+        shell.kill().expect("it is ours");
+        shell.wait().expect("it ends");
+        assert_eq!(family.len(), 3);
+    }
+}
