@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use super::candidate::{Candidate, Found};
 use super::request::Picks;
-use super::search::{Group, Pass, Search};
+use super::score;
+use super::search::{Group, Pass, Raised, Search};
 use crate::fleet::GpuKind;
 
 /// A GPU that may be used, and what it can hold: in bytes, its reservation, else what is free.
@@ -123,22 +124,24 @@ pub(super) struct Whole {
     pub holds: u64,
 }
 
-pub fn find_nodes(search: &Search) -> Found {
+pub fn find_nodes(search: &Search) -> Result<Found, Raised> {
     if !search.request.deployment.distributable {
-        return Found::Written(Vec::new());
+        return Ok(Found::Written(Vec::new()));
     }
     let mut found: Vec<Candidate> = Vec::new();
     for group in search.groups(Pass::Later) {
         let wholes = wholes(search, &group);
-        let candidates = match uneven_picks(search, &wholes) {
-            Some(candidate) => vec![candidate],
-            None => by_count(&wholes).iter().filter_map(|equal| fewest_nodes(search, equal)).collect(),
-        };
+        let mut candidates: Vec<Candidate> = uneven_picks(search, &wholes).into_iter().collect();
+        if candidates.is_empty() {
+            for equal in by_count(&wholes) {
+                candidates.extend(fewest_nodes(search, &equal)?);
+            }
+        }
         found.extend(candidates.into_iter().map(|candidate| Candidate { kind: group.kind, ..candidate }));
     }
     let fewest = found.iter().map(Candidate::gpus).min();
     found.retain(|candidate| Some(candidate.gpus()) == fewest);
-    Found::Written(found)
+    Ok(Found::Written(found))
 }
 
 pub(super) fn wholes(search: &Search, group: &Group) -> Vec<Whole> {
@@ -172,13 +175,13 @@ pub(super) fn by_count(wholes: &[Whole]) -> Vec<Vec<&Whole>> {
     counts.iter().map(|count| wholes.iter().filter(|whole| whole.gpus.len() == *count).collect()).collect()
 }
 
-/// The least number of nodes whose GPUs all hold an equal part; the first of them in the order of nodes.
-fn fewest_nodes(search: &Search, equal: &[&Whole]) -> Option<Candidate> {
+/// The least number of nodes whose GPUs all hold an equal part; of those that could, the ones that would each have the
+/// best score by itself, so that it does not matter which node was there first. Of equals, the first.
+fn fewest_nodes(search: &Search, equal: &[&Whole]) -> Result<Option<Candidate>, Raised> {
     let plan = search.plan;
-    let each = equal.first()?.gpus.len();
-    if !plan.divides(each as i64) {
-        return None;
-    }
+    let Some(each) = equal.first().map(|whole| whole.gpus.len()).filter(|each| plan.divides(*each as i64)) else {
+        return Ok(None);
+    };
     let mut most: Vec<u64> = equal.iter().map(|whole| whole.holds).collect();
     most.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
     let fits = |nodes: &usize| {
@@ -186,10 +189,20 @@ fn fewest_nodes(search: &Search, equal: &[&Whole]) -> Option<Candidate> {
         let counted = plan.count.is_none_or(|count| i64::try_from(gpus) == Ok(count));
         counted && most[nodes - 1] >= even_part(plan.need, gpus)
     };
-    let nodes = (2..=equal.len()).find(fits)?;
+    let Some(nodes) = (2..=equal.len()).find(fits) else { return Ok(None) };
     let part = even_part(plan.need, nodes * each);
-    let taken: Vec<&Whole> = equal.iter().copied().filter(|whole| whole.holds >= part).take(nodes).collect();
-    Some(candidate(search, &taken))
+    let able: Vec<&Whole> = equal.iter().copied().filter(|whole| whole.holds >= part).collect();
+    Ok(Some(candidate(search, &best(search, able, nodes)?)))
+}
+
+/// So many of these nodes, best first.
+fn best<'w>(search: &Search, able: Vec<&'w Whole>, count: usize) -> Result<Vec<&'w Whole>, Raised> {
+    let alone = Found::Written(able.iter().map(|whole| candidate(search, &[whole])).collect());
+    let mut scores = score::scores(search, &alone)?;
+    score::subtract_doubts(search, &alone, &mut scores);
+    let mut order: Vec<usize> = (0..able.len()).collect();
+    order.sort_by(|one, other| scores[*other].total_cmp(&scores[*one]).then(one.cmp(other)));
+    Ok(order.into_iter().take(count).map(|at| able[at]).collect())
 }
 
 /// All that was picked, where all is taken and it is not equally many on each node: the node with most leads.

@@ -143,7 +143,7 @@ fn generate(search: &Search, generator: &Generator, pass: &mut Pass) -> Result<F
             node_prefix::find(search, node_prefix::Rules { divisor, count, without_reservation }, pass)
         }
         Generator::EvenGpus {} => Ok(even::find_gpus(search)),
-        Generator::EvenNodes {} => Ok(even::find_nodes(search)),
+        Generator::EvenNodes {} => even::find_nodes(search),
     };
     found.map_err(|Raised(reason)| reason)
 }
