@@ -1,6 +1,8 @@
 //! The event queue beside a binary heap and the engine of `simcore`, by the hold model: the earliest event is taken and
 //! comes back an exponential delay later, so as many are pending all the time.
 //!
+//! Two pending are a ping-pong: each event brings forth the next of its pair.
+//!
 //! `cargo bench --bench queue` measures all; `cargo bench --bench queue -- 100000 ties` only what has these words. The
 //! three advance by turns, a round each, so that what else the machine does meets all of them alike. Delays are drawn
 //! beforehand. The order in which events come is summed: the heap must agree with the queue, and the engine too where
@@ -20,7 +22,7 @@ use dryrack::rng::Stream;
 use dryrack::units::{SimDuration, SimTime};
 use serde::Serialize;
 
-const PENDING: [u32; 3] = [1_000, 100_000, 1_000_000];
+const PENDING: [u32; 4] = [2, 1_000, 100_000, 1_000_000];
 const ROUNDS: usize = 5;
 const EVENTS_OF_A_ROUND: u64 = 1_000_000;
 const MEAN: SimDuration = SimDuration::from_secs(100);

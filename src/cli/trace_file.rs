@@ -20,7 +20,7 @@ use crate::units::{Permille, SimTime};
 /// A list of tasks.
 #[derive(Debug, Args)]
 pub struct Source {
-    /// A list of tasks, plain or gzip
+    /// A list of tasks, plain, gzip or zstd
     file: PathBuf,
     /// Its format; told from its first line if not given
     #[arg(long, value_name = "FORMAT", value_parser = format_named)]
@@ -47,7 +47,7 @@ enum Stands {
 /// Where a list of tasks goes.
 #[derive(Debug, Args)]
 pub struct Target {
-    /// Write there, compressed if the name ends with .gz; to stdout if not given
+    /// Write there, compressed if the name ends with .gz or .zst; to stdout if not given
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// In this format; that of the name of --out, or else csv, if not given
@@ -146,7 +146,7 @@ impl Source {
 impl Target {
     fn written(&self) -> Written {
         let name = self.out.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        let name = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
         let named = [(".csv", Form::Csv), (".jsonl", Form::Jsonl), (".swf", Form::Swf)];
         let by_name = named.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, form)| form);
         match self.to.or(by_name).unwrap_or(Form::Csv) {
@@ -279,6 +279,14 @@ fn pass(source: &Source, target: &Target, change: impl FnMut(TraceTask) -> Resul
             let (out, tasks) = write(stream, file, form, out, change)?;
             let out = out.finish().map_err(|error| Failure::file(path, format!("cannot be written: {error}")))?;
             out.keep(Ok(()))?;
+            tasks
+        }
+        Some(path) if path.extension().is_some_and(|ending| ending == "zst") => {
+            let unwritten = |error: io::Error| Failure::file(path, format!("cannot be written: {error}"));
+            // As the program zstd does where it is not told another level.
+            let out = zstd::stream::write::Encoder::new(WholeFile::create(path)?, 0).map_err(unwritten)?;
+            let (out, tasks) = write(stream, file, form, out, change)?;
+            out.finish().map_err(unwritten)?.keep(Ok(()))?;
             tasks
         }
         Some(path) => {

@@ -181,7 +181,7 @@ impl Control {
         self.judge_on(index, &self.fleet)
     }
 
-    fn judge_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
+    pub(super) fn judge_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
         let replica = &self.replicas[index as usize];
         let demand = &self.demands[replica.demand as usize].demand;
         let asking = self.asking(replica.run());

@@ -15,11 +15,13 @@ mod passes;
 mod placing;
 mod policies;
 mod polled;
+mod preempting;
 mod profile;
 mod runs;
 mod safety;
 mod scaling;
 mod scan;
+mod sharing;
 mod store;
 mod timer;
 mod watching;
@@ -45,7 +47,9 @@ use std::sync::Arc;
 use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
 use crate::fleet::{Fleet, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
-use crate::scheduler::{Caching, Decision, Discipline, Examination, Grouping, Rankings, WaitQueue, decide, examine};
+use crate::scheduler::{
+    Caching, Decision, Discipline, Examination, Grouping, OrderKey, Rankings, WaitQueue, decide, examine,
+};
 use crate::units::SimTime;
 use crate::workload::Demand;
 use clouds::{CloudRecord, InstanceRecord};
@@ -53,6 +57,7 @@ use nodes::NodeRecord;
 use passes::PassState;
 use placing::Deciding;
 use scan::ScanState;
+use sharing::Shares;
 use store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use timer::{Timer, Timers};
 use watching::check_sample;
@@ -77,6 +82,8 @@ pub struct Control {
     queue: WaitQueue,
     /// The lines of the queue by the queues that jobs name.
     lines: BTreeMap<Option<Arc<str>>, u32>,
+    /// What users have had, where the order of the queue looks at it.
+    shares: Option<Shares>,
     /// The head for which room was reserved once and for all, and when.
     reservation: Option<(ReplicaIndex, SimTime)>,
     /// Queued since the last pass, in the order in which they were: each is told once why it waits.
@@ -125,6 +132,8 @@ impl Control {
 
     /// The same, deciding over classes or, as the plain computation, over single nodes: every output is the same.
     pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
+        let is_fair = profile.scheduler.order.contains(&OrderKey::FairShare);
+        let shares = is_fair.then(|| Shares::new(&profile.scheduler.fair_share));
         let rankings = Rankings::new(&profile.scheduler);
         Control {
             queue: WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order),
@@ -145,6 +154,7 @@ impl Control {
             demands: Vec::new(),
             demand_index: HashMap::default(),
             lines: BTreeMap::new(),
+            shares,
             reservation: None,
             fresh: BTreeMap::new(),
             queued: 0,

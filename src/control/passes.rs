@@ -202,6 +202,9 @@ impl Control {
     }
 
     fn place_in_order(&mut self, options: PassOptions) {
+        if let Some(shares) = &mut self.shares {
+            self.queue.charge(shares.charged(self.now));
+        }
         let mut looked_at = self.place_pass.interrupted_after.take().unwrap_or(0);
         while let Some((key, _)) = self.queue.next(self.fleet.growth(), self.now) {
             if options.batch.is_some_and(|batch| looked_at >= batch) {
@@ -215,6 +218,7 @@ impl Control {
                 return;
             }
         }
+        self.preempt();
         self.backfill();
     }
 

@@ -217,6 +217,9 @@ impl Control {
         if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
             self.fleet.ask_again();
         }
+        if let Some(shares) = &mut self.shares {
+            shares.take(self.jobs[run.job.index()].user, self.now, placement);
+        }
         for claim in placement.claims() {
             self.nodes[claim.node.index()].runs.insert(index);
         }

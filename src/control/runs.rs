@@ -46,9 +46,12 @@ impl Control {
     fn keep_job(&mut self, spec: &Arc<JobSpec>, demand: u32) {
         let first = self.replicas.len() as ReplicaIndex;
         let line = self.line_of(spec.queue.as_ref());
+        let fair_share = &self.profile.scheduler.fair_share;
+        let user = self.shares.as_mut().map_or(0, |shares| shares.number(spec.user.as_ref(), fair_share, self.now));
         self.jobs.push(JobRecord {
             spec: Arc::clone(spec),
             line,
+            user,
             demand,
             first,
             added: Vec::new(),
@@ -88,7 +91,7 @@ impl Control {
         let index = self.replicas.len() as ReplicaIndex;
         let record = &self.jobs[job.index()];
         let (spec, order) = (&record.spec, &self.profile.scheduler.order);
-        let entry = record.entry(job, index, self.now);
+        let entry = record.entry(job, index, self.now, SimDuration::ZERO);
         self.replicas.push(Replica {
             job,
             number,
@@ -96,6 +99,7 @@ impl Control {
             phase: Phase::Pending,
             wait: Wait::Nothing,
             version: 0,
+            ran: SimDuration::ZERO,
             since: self.now,
             key: QueueKey::new(order, entry),
             demand: record.demand,
@@ -170,7 +174,11 @@ impl Control {
     /// What the order of the queue looks at.
     fn entry(&self, index: ReplicaIndex) -> Entry {
         let replica = &self.replicas[index as usize];
-        self.jobs[replica.job.index()].entry(replica.job, index, replica.wanted)
+        self.jobs[replica.job.index()].entry(replica.job, index, replica.wanted, replica.ran)
+    }
+
+    pub(super) fn key_of(&self, index: ReplicaIndex) -> QueueKey {
+        QueueKey::new(&self.profile.scheduler.order, self.entry(index))
     }
 
     pub(super) fn leave_queue(&mut self, index: ReplicaIndex, wait: Wait) {
@@ -416,11 +424,15 @@ impl Control {
         because: Reason,
         kept: Placement,
     ) -> Placement {
-        let (_, kept) = kept.split(|node| self.fleet.node(node).status.state == NodeState::Gone);
+        let is_gone = |node: NodeId| self.fleet.node(node).status.state == NodeState::Gone;
+        let kept = if kept.is_empty() { kept } else { kept.split(is_gone).1 };
         self.withdraw(index);
         let replica = &mut self.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
         let placement = replica.placement.take().unwrap_or_default();
+        if let Some(shares) = self.shares.as_mut().filter(|_| !placement.is_empty()) {
+            shares.give_back(self.jobs[replica.job.index()].user, self.now, &placement);
+        }
         replica.stopping = None;
         replica.stopped_on.clear();
         for claim in placement.claims() {

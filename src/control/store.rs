@@ -10,7 +10,7 @@ use crate::fleet::Placement;
 use crate::ids::{JobId, NodeId, RunId};
 use crate::policy::RetryState;
 use crate::scheduler::{Entry, QueueKey};
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 use crate::workload::{Demand, JobSpec};
 
 /// A replica's place in the store; never used again.
@@ -19,6 +19,8 @@ pub type ReplicaIndex = u32;
 pub struct JobRecord {
     pub spec: Arc<JobSpec>,
     pub demand: u32,
+    /// The account of its user, where there are accounts.
+    pub user: u32,
     /// The line it waits in.
     pub line: u32,
     pub first: ReplicaIndex,
@@ -68,6 +70,8 @@ pub struct Replica {
     pub wait: Wait,
     /// Raised by every change; a commit compares it, and a timer is void once it has changed.
     pub version: u64,
+    /// What it ran with effect before it was preempted.
+    pub ran: SimDuration,
     /// When the phase began.
     pub since: SimTime,
     pub key: QueueKey,
@@ -99,11 +103,13 @@ pub struct Replica {
 
 impl JobRecord {
     /// What the order of the queue looks at, of a replica that began to be wanted then.
-    pub fn entry(&self, job: JobId, replica: ReplicaIndex, wanted: SimTime) -> Entry {
+    pub fn entry(&self, job: JobId, replica: ReplicaIndex, wanted: SimTime, ran: SimDuration) -> Entry {
         Entry {
             priority: self.spec.priority,
             at: wanted,
             estimate: self.spec.estimate,
+            ran,
+            user: self.user,
             tasks: self.spec.demand.tasks,
             submitted: job.index() as u64,
             replica,

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod audit;
+mod checkpoints;
 mod clouds;
 mod downloads;
 mod explain;

@@ -7,7 +7,7 @@
 //! sequence number, and bucket 0 is a whole instant. `benches/queue.rs` holds it beside a binary heap and the engine of
 //! `simcore`.
 
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 const BUCKETS: usize = 65;
 
@@ -95,6 +95,13 @@ impl<T> EventQueue<T> {
 
 fn bucket_of(at: u64, last: u64) -> usize {
     (u64::BITS - (at ^ last).leading_zeros()) as usize
+}
+
+/// What would happen after the end of time does not happen.
+pub fn push_after<T>(queue: &mut EventQueue<T>, now: SimTime, length: SimDuration, what: T) {
+    if let Some(at) = now.checked_add(length) {
+        queue.push(at, what);
+    }
 }
 
 #[cfg(test)]

@@ -86,14 +86,21 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
         if inputs.is_empty() && control.next_wakeup().is_some_and(|(at, _)| at <= now) {
             inputs.push(Input::Wakeup);
         }
+        if rehearsal.profile.instant == Instant::ArrivalsFirst {
+            inputs.sort_by_key(rank_of_arrivals_first);
+        }
         // What happened may have gone unheard: then this is not a step.
-        for mut inputs in steps_of(&mut inputs, rehearsal.profile.instant) {
+        while !inputs.is_empty() {
             end = RunEnd { at: now, steps: end.steps + 1, cut_short: false };
             if let Some(progress) = options.progress {
                 progress.step.store(end.steps, Ordering::Relaxed);
                 progress.at.store(now.as_nanos(), Ordering::Relaxed);
             }
-            step(&mut control, &mut world, &mut inputs, (end.steps, now), sinks);
+            let together = match rehearsal.profile.instant {
+                Instant::Whole => inputs.len(),
+                Instant::ArrivalsFirst => 1,
+            };
+            step(&mut control, &mut world, inputs.drain(..together), (end.steps, now), sinks);
             if options.checks == Checks::EveryStep {
                 control.assert_integrity();
             }
@@ -119,35 +126,23 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
     end
 }
 
-/// What is decided on together: none for nothing.
-fn steps_of(inputs: &mut Vec<Input>, instant: Instant) -> Vec<Vec<Input>> {
-    match instant {
-        _ if inputs.is_empty() => Vec::new(),
-        Instant::Whole => vec![std::mem::take(inputs)],
-        Instant::ArrivalsFirst => {
-            let rank = |input: &Input| match input.class() {
-                InputClass::FleetFact => 0,
-                InputClass::Arrival => 1,
-                InputClass::Exit
-                | InputClass::Usage
-                | InputClass::Cancellation
-                | InputClass::Question
-                | InputClass::Timer => 2,
-            };
-            inputs.sort_by_key(rank);
-            inputs.drain(..).map(|input| vec![input]).collect()
-        }
+/// Where inputs of one instant are decided on one by one: arrivals after facts of the fleet and before all else.
+fn rank_of_arrivals_first(input: &Input) -> u8 {
+    match input.class() {
+        InputClass::FleetFact => 0,
+        InputClass::Arrival => 1,
+        InputClass::Exit | InputClass::Usage | InputClass::Cancellation | InputClass::Question | InputClass::Timer => 2,
     }
 }
 
 fn step(
     control: &mut Control,
     world: &mut World,
-    inputs: &mut Vec<Input>,
+    inputs: impl Iterator<Item = Input>,
     (number, now): (u64, SimTime),
     sinks: &mut [&mut dyn Sink],
 ) {
-    for input in inputs.drain(..) {
+    for input in inputs {
         sinks.iter_mut().for_each(|sink| sink.input(number, now, &input));
         control.handle(now, &input);
         drain(control, world, number, now, sinks);

@@ -365,6 +365,7 @@ fn draw_arrival(
         analysis_fails: features.failures && draws.chance(100),
         failing_starts: if features.failures && draws.chance(200) { draws.between(1, 3) as u32 } else { 0 },
         stop: SimDuration::from_secs(if draws.chance(300) { draws.between(0, 900) } else { 0 }),
+        checkpoint: None,
         mishaps: draw_mishaps(draws, features),
         usage: None,
         sampling: Arc::default(),

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::checkpoints::Checkpoints;
 use super::clouds::{InstanceTurn, Places};
 use super::downloads::Downloads;
-use super::queue::EventQueue;
+use super::queue::{EventQueue, push_after};
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
 use crate::event::{Command, Input, Lifecycle};
@@ -112,10 +113,13 @@ impl WorldRun {
 pub struct World<'a> {
     rehearsal: &'a Rehearsal,
     queue: EventQueue<Due>,
+    /// Empty but while an instant happens; its allocation is used again.
+    taken: Vec<Due>,
     nodes: Vec<WorldNode>,
     runs: HashMap<RunId, WorldRun, foldhash::fast::FixedState>,
     downloads: Downloads,
     places: Places,
+    checkpoints: Checkpoints,
     /// Arrivals so far.
     submitted: usize,
     heartbeat: SimDuration,
@@ -153,8 +157,10 @@ impl<'a> World<'a> {
         World {
             rehearsal,
             queue,
+            taken: Vec::new(),
             nodes: rehearsal.nodes.iter().map(|initial| node(initial.state)).collect(),
             runs: HashMap::default(),
+            checkpoints: Checkpoints::default(),
             downloads: Downloads::new(&rehearsal.nodes),
             places: Places::new(rehearsal),
             submitted: 0,
@@ -195,17 +201,20 @@ impl<'a> World<'a> {
     /// Lets everything of this instant happen; adds what the control plane hears of it, in order of classes.
     pub fn happen(&mut self, now: SimTime, inputs: &mut Vec<Input>) {
         if self.queue.next_time() == Some(now) {
-            let mut due = Vec::new();
-            self.queue.take_instant(&mut due);
-            for due in due {
+            let mut taken = std::mem::take(&mut self.taken);
+            self.queue.take_instant(&mut taken);
+            for due in taken.drain(..) {
                 self.happen_one(now, due, inputs);
             }
+            self.taken = taken;
         }
         while let Some(arrival) = self.rehearsal.arrivals.get(self.submitted).filter(|arrival| arrival.at == now) {
             inputs.push(Input::Submit { job: JobId::new(self.submitted), spec: Arc::clone(&arrival.spec) });
             self.submitted += 1;
         }
-        inputs.sort_by_key(Input::class);
+        if inputs.len() > 1 {
+            inputs.sort_by_key(Input::class);
+        }
     }
 
     /// Does what is asked, as far as it can be reached.
@@ -305,6 +314,9 @@ impl<'a> World<'a> {
         let Some(known) = self.runs.get_mut(&run) else { return };
         let placement = known.placement.clone().unwrap_or_default();
         known.epoch += 1;
+        if let Some(started) = known.started.filter(|_| known.alive) {
+            self.checkpoints.interrupt(run, &known.course, now.since(started), true);
+        }
         let length = if known.alive { known.course.stop } else { SimDuration::ZERO };
         let (epoch, at) = (known.epoch, now.saturating_add(length));
         known.stops_at = Some(at);
@@ -420,13 +432,16 @@ impl<'a> World<'a> {
         if fact == Lifecycle::Started {
             known.started = Some(now);
             let sampled_every = known.sampled_every;
-            if let Some(length) = known.course.run {
+            if let Some(length) = self.checkpoints.length(run, &known.course) {
                 let ending = Lifecycle::Exited(known.course.ending);
                 push_after(&mut self.queue, now, length, Due::Fact { run, epoch, fact: ending });
             }
             if let Some(interval) = sampled_every {
                 self.sample_from_now_on(now, run, interval);
             }
+        }
+        if let Lifecycle::Exited(_) = fact {
+            self.checkpoints.forget(run);
         }
         self.tell(now, run, fact, inputs);
     }
@@ -612,6 +627,9 @@ impl<'a> World<'a> {
             }
             known.alive = false;
             known.epoch += 1;
+            if let Some(started) = known.started {
+                self.checkpoints.interrupt(run, &known.course, now.since(started), false);
+            }
             let placement = known.placement.as_ref().expect("it runs on a node");
             let witness = placement.claims().iter().any(|claim| self.nodes[claim.node.index()].heard);
             match witness {
@@ -674,12 +692,5 @@ impl<'a> World<'a> {
         let mut found: Vec<RunId> = self.runs.iter().filter(|(_, run)| touches(run)).map(|(id, _)| *id).collect();
         found.sort_unstable();
         found
-    }
-}
-
-/// What would happen after the end of time does not happen.
-fn push_after(queue: &mut EventQueue<Due>, now: SimTime, length: SimDuration, due: Due) {
-    if let Some(at) = now.checked_add(length) {
-        queue.push(at, due);
     }
 }

@@ -90,6 +90,32 @@ impl Sink for Digester {
     }
 }
 
+/// The end of a buffer, where the bytes of a record go.
+struct Compact<'a>(&'a mut Vec<u8>);
+
+impl postcard::ser_flavors::Flavor for Compact<'_> {
+    type Output = ();
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    /// Most of what is written is a number of a few bytes, for which a call of `memcpy` is long.
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        match bytes {
+            [byte] => self.0.push(*byte),
+            [first, second] => self.0.extend([*first, *second]),
+            _ => self.0.extend_from_slice(bytes),
+        }
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
 impl Digester {
     pub fn record(&mut self, record: &Record) {
         match &record.said {
@@ -109,11 +135,9 @@ impl Digester {
     }
 
     fn add<T: Serialize>(&mut self, parts: &T) {
-        let buffer = std::mem::take(&mut self.buffer);
-        self.buffer = match postcard::to_extend(parts, buffer) {
-            Ok(buffer) => buffer,
-            Err(error) => panic!("a record has no compact form: {error}"),
-        };
+        if let Err(error) = postcard::serialize_with_flavor(parts, Compact(&mut self.buffer)) {
+            panic!("a record has no compact form: {error}");
+        }
         self.records += 1;
         if self.buffer.len() >= BUFFER_BYTES {
             self.hasher.update(&self.buffer);

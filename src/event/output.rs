@@ -60,7 +60,7 @@ pub enum Outcome {
     Completed,
     Failed,
     Cancelled,
-    /// Its node or GPU was lost.
+    /// Its node or GPU was lost, or was taken from it for another.
     Lost,
     NeverFits,
     /// A limit ended it: of time, of retries, of patience.

@@ -121,6 +121,7 @@ reasons! {
     StartFailed => "start_failed", "failed to start";
     AnalysisFailed => "analysis_failed", "its analysis failed";
     NodeLost => "node_lost", "its node was lost";
+    Preempted => "preempted", "was stopped for another";
     GpuLost => "gpu_lost", "its GPU failed";
     NotPickedUp => "not_picked_up", "its node did not take it up, and it is analysed again";
     WrittenOver => "written_over", "another decision was written over it";

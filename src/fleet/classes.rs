@@ -1,7 +1,11 @@
 //! Nodes in equal state, kept together: of one shape, with equal status.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::node::{NodeShape, NodeState, NodeStatus};
 use crate::ids::NodeId;
@@ -27,6 +31,10 @@ pub struct Class {
     pub status: NodeStatus,
     shape_index: u32,
     generation: u32,
+    /// Of its shape and status.
+    hash: u64,
+    /// The number of the last change of its shape that was of this class.
+    changed: u64,
     members: BTreeSet<NodeId>,
 }
 
@@ -85,12 +93,14 @@ struct Journal {
 const JOURNAL_LENGTH: usize = 1 << 14;
 
 impl Journal {
-    fn note(&mut self, class: ClassId) {
+    /// The number of the change.
+    fn note(&mut self, class: ClassId) -> u64 {
         if self.changed.len() >= JOURNAL_LENGTH {
             self.changed.drain(..JOURNAL_LENGTH / 2);
             self.dropped += JOURNAL_LENGTH as u64 / 2;
         }
         self.changed.push(class);
+        self.end() - 1
     }
 
     fn since(&self, read: u64) -> Option<&[ClassId]> {
@@ -102,13 +112,29 @@ impl Journal {
     }
 }
 
-type Key = (u32, NodeStatus);
+/// The hash of a shape and a status, by which a class is found. Of the GPUs it takes in what scheduling changes; classes
+/// that differ in the rest of their status alone share a hash.
+fn hash_of(shape_index: u32, status: &NodeStatus) -> u64 {
+    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+    hasher.write_u32(shape_index);
+    hasher.write_u64(status.cpu_taken.get());
+    hasher.write_u64(status.ram_taken.get());
+    for gpu in &status.gpus {
+        hasher.write_u64(gpu.memory_taken.get() ^ u64::from(gpu.taken.get()) << 48 ^ u64::from(gpu.holders) << 32);
+    }
+    for (kind, count) in &status.kinds {
+        hasher.write_u64(u64::from(*kind) << 32 | u64::from(*count));
+    }
+    status.blocks.hash(&mut hasher);
+    hasher.finish()
+}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Classes {
     slots: Vec<Class>,
     vacant: Vec<ClassId>,
-    by_key: HashMap<Key, ClassId, foldhash::fast::FixedState>,
+    /// Classes that have members, by their hash.
+    by_hash: HashMap<u64, SmallVec<[ClassId; 2]>, foldhash::fast::FixedState>,
     shape_index: HashMap<Arc<NodeShape>, u32, foldhash::fast::FixedState>,
     shapes: Vec<ShapeGroup>,
     journals: Vec<Journal>,
@@ -133,7 +159,7 @@ impl Classes {
         let class = self.find_or_open(shape_index, status);
         self.slots[class.index()].members.insert(node);
         self.of_node.push(class);
-        self.journals[shape_index as usize].note(class);
+        self.slots[class.index()].changed = self.journals[shape_index as usize].note(class);
     }
 
     pub fn update(&mut self, node: NodeId, status: &NodeStatus) {
@@ -145,15 +171,20 @@ impl Classes {
         let shape_index = old.shape_index;
         old.members.remove(&node);
         if old.members.is_empty() {
-            self.by_key.remove(&(shape_index, old.status.clone()));
+            if let Entry::Occupied(mut same) = self.by_hash.entry(old.hash) {
+                same.get_mut().retain(|class| *class != old_id);
+                if same.get().is_empty() {
+                    same.remove();
+                }
+            }
             self.vacant.push(old_id);
         }
         let new_id = self.find_or_open(shape_index, status);
         self.slots[new_id.index()].members.insert(node);
         self.of_node[node.index()] = new_id;
         let journal = &mut self.journals[shape_index as usize];
-        journal.note(old_id);
-        journal.note(new_id);
+        self.slots[old_id.index()].changed = journal.note(old_id);
+        self.slots[new_id.index()].changed = journal.note(new_id);
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (ClassId, &Class)> {
@@ -161,10 +192,16 @@ impl Classes {
         listed.map(|(index, class)| (ClassId(index as u32), class))
     }
 
-    /// The classes of a shape that changed since so many of its changes were read, a class as often as it did; `None` where
-    /// they are no longer known.
-    pub fn changes(&self, shape: usize, read: u64) -> Option<&[ClassId]> {
-        self.journals[shape].since(read)
+    /// The classes of a shape that changed since so many of its changes were read, each once; `None` where they are no
+    /// longer known.
+    pub fn changes(&self, shape: usize, read: u64) -> Option<impl Iterator<Item = ClassId> + '_> {
+        let changed = self.journals[shape].since(read)?;
+        // A slot that now holds a class of another shape had its last change here under another number.
+        let is_last = move |(number, class): &(u64, ClassId)| {
+            let slot = &self.slots[class.index()];
+            slot.changed == *number || slot.shape_index as usize != shape
+        };
+        Some((read..).zip(changed.iter().copied()).filter(is_last).map(|(_, class)| class))
     }
 
     /// How many changes of a shape there have been.
@@ -192,25 +229,44 @@ impl Classes {
     }
 
     fn find_or_open(&mut self, shape_index: u32, status: &NodeStatus) -> ClassId {
-        let key = (shape_index, status.clone());
-        if let Some(class) = self.by_key.get(&key) {
+        let hash = hash_of(shape_index, status);
+        let same = self.by_hash.entry(hash).or_default();
+        let slots = &self.slots;
+        let is_it = |class: &&ClassId| {
+            let class = &slots[class.index()];
+            class.shape_index == shape_index && class.status == *status
+        };
+        if let Some(class) = same.iter().find(is_it) {
             return *class;
         }
-        // The one Arc of equal shapes, so that what is worked out of a shape can be kept by it.
-        let shape = Arc::clone(&self.shapes[shape_index as usize].shape);
-        let mut class = Class { shape, status: status.clone(), shape_index, generation: 0, members: BTreeSet::new() };
         let id = match self.vacant.pop() {
             Some(id) => {
-                class.generation = self.slots[id.index()].generation + 1;
-                self.slots[id.index()] = class;
+                let class = &mut self.slots[id.index()];
+                if class.shape_index != shape_index {
+                    class.shape = Arc::clone(&self.shapes[shape_index as usize].shape);
+                }
+                class.status.clone_from(status);
+                (class.shape_index, class.hash) = (shape_index, hash);
+                class.generation += 1;
                 id
             }
             None => {
-                self.slots.push(class);
+                // The one Arc of equal shapes, so that what is worked out of a shape can be kept by it.
+                let shape = Arc::clone(&self.shapes[shape_index as usize].shape);
+                let members = BTreeSet::new();
+                self.slots.push(Class {
+                    shape,
+                    status: status.clone(),
+                    shape_index,
+                    generation: 0,
+                    hash,
+                    changed: 0,
+                    members,
+                });
                 ClassId((self.slots.len() - 1) as u32)
             }
         };
-        self.by_key.insert(key, id);
+        same.push(id);
         id
     }
 }

@@ -174,9 +174,9 @@ impl Fleet {
         self.classes.slots()
     }
 
-    /// The classes of a shape whose members changed since so many of its changes were read; a class as often as it did,
-    /// and some may be empty by now. `None` where they are no longer known.
-    pub fn class_changes(&self, shape: usize, read: u64) -> Option<&[ClassId]> {
+    /// The classes of a shape whose members changed since so many of its changes were read; some may be empty by now, and
+    /// some of another shape. `None` where they are no longer known.
+    pub fn class_changes(&self, shape: usize, read: u64) -> Option<impl Iterator<Item = ClassId> + '_> {
         self.classes.changes(shape, read)
     }
 

@@ -224,6 +224,11 @@ impl NodeShape {
         Ok(())
     }
 
+    /// Whether the memory of some GPU is a part of RAM.
+    pub fn has_unified_gpus(&self) -> bool {
+        self.gpus.iter().any(|gpu| gpu.unified)
+    }
+
     pub fn cpu_capacity(&self) -> MilliCpu {
         self.cpu.saturating_sub(self.reserved.cpu)
     }
@@ -266,11 +271,15 @@ impl NodeStatus {
 
     /// RAM that nobody holds, neither as RAM nor as the memory of a GPU that shares it.
     pub fn ram_free(&self, shape: &NodeShape) -> Bytes {
+        let left = shape.ram_capacity().saturating_sub(self.ram_taken);
+        if !shape.has_unified_gpus() {
+            return left;
+        }
         let unified: Bytes = (self.gpus.iter().zip(&shape.gpus))
             .filter(|(_, gpu)| gpu.unified)
             .map(|(status, _)| status.memory_taken + status.foreign.memory)
             .sum();
-        shape.ram_capacity().saturating_sub(self.ram_taken).saturating_sub(unified)
+        left.saturating_sub(unified)
     }
 
     pub fn gpu_share_free(&self, index: usize) -> GpuShare {

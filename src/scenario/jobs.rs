@@ -20,8 +20,8 @@ use crate::ids::JobId;
 use crate::rng::{self, Lengths, Stream};
 use crate::units::{Permille, SimDuration, SimTime};
 use crate::workload::{
-    Arrival, Backoff, Course, Demand, Ending, GpuTake, JobSpec, Pick, Requirements, Restart, RetryPolicy, Unselectable,
-    UtilizationOverrides,
+    Arrival, Backoff, Checkpoint, Course, Demand, Ending, GpuTake, JobSpec, Pick, Requirements, Restart, RetryPolicy,
+    Unselectable, UtilizationOverrides,
 };
 
 const RESTARTS: [(&str, Restart); 3] =
@@ -30,8 +30,10 @@ const ENDINGS: [(&str, Ending); 2] = [("completed", Ending::Completed), ("failed
 
 const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), ("refuse", Unselectable::Refuse)];
 
+const CHECKPOINT: [&str; 2] = ["every", "restart"];
+
 /// Fields of a job besides those of its demand.
-const FIELDS: [&str; 28] = [
+const FIELDS: [&str; 29] = [
     "name",
     "at",
     "count",
@@ -46,6 +48,7 @@ const FIELDS: [&str; 28] = [
     "failing_starts",
     "stop",
     "stop_duration",
+    "checkpoint",
     "priority",
     "queue",
     "user",
@@ -331,6 +334,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         analyse: fields.has("analysis"),
         restart,
         retry: fields.get("retry").and_then(|tree| retry(tree, profile, restart, report)),
+        checkpoints: fields.has("checkpoint"),
         terms: terms::read(fields, report),
         utilization: UtilizationOverrides::default(),
         unselectable: fields
@@ -361,6 +365,7 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
         prepare: fields.value("prepare", report).unwrap_or_default(),
         failing_starts: fields.value("failing_starts", report).unwrap_or(0),
         stop: stop(fields, report),
+        checkpoint: fields.get("checkpoint").and_then(|tree| checkpoint(tree, report)),
         ..Course::default()
     };
     match fields.get("analysis").map(|tree| (tree, text(tree, "a duration, `never` or `fails`", report))) {
@@ -378,6 +383,13 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
         },
     }
     course
+}
+
+/// `{every: 10m, restart: 1m}`
+fn checkpoint(tree: &Tree, report: &mut Report) -> Option<Checkpoint> {
+    let fields = Fields::read(tree, "a checkpoint", &CHECKPOINT, report)?;
+    let every = fields.value("every", report).unwrap_or_default();
+    Some(Checkpoint { every, restart: fields.value("restart", report).unwrap_or_default() })
 }
 
 /// `{limit: 3, first: 10s, factor: 200%, max: 5m}`; what is not said is as in the profile.

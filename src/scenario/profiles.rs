@@ -36,6 +36,7 @@ builtin![
     "dstack-packed",
     "easy",
     "f1",
+    "fair-share",
     "fgd",
     "fifo",
     "fifo-skipping",
@@ -51,6 +52,8 @@ builtin![
     "helios-fifo",
     "helios-sjf",
     "pack",
+    "priority-preemption",
+    "rack-aware",
     "random",
     "rlscheduler-f1",
     "rlscheduler-f1-backfill",
@@ -65,6 +68,7 @@ builtin![
     "sjf",
     "smallest-first",
     "spread",
+    "srtf",
     "unicef",
     "wfp3"
 ];

@@ -218,6 +218,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("failing_starts", Kind::Whole, "So many starts fail first"),
             ("stop", LENGTH, "How long stopping takes"),
             ("stop_duration", Kind::Amount("5m or off"), "Then it is killed, if it has not stopped by itself"),
+            ("checkpoint", Kind::Map("checkpoint"), "What of its work outlives a run that is stopped or lost"),
             ("priority", Kind::Whole, "The larger goes first, where the profile looks at it"),
             ("queue", Kind::Text, "Name of its queue"),
             ("user", Kind::Text, "Whose it is"),
@@ -440,7 +441,17 @@ pub(super) const SHAPES: &[Shape] = &[
             ),
             ("to", Kind::Text, "A date: what came later is left out"),
             ("estimates", Kind::Words(|| vec!["recorded", "exact"]), "What a task is said to run"),
+            ("durations", Kind::Named(&TIME), "How long tasks run of which the trace does not say it, by application"),
             ("tune", PERCENT, "Tasks come in random order, and are copied until they ask for so much of all GPUs"),
+        ],
+    },
+    Shape {
+        name: "checkpoint",
+        called: &["a checkpoint"],
+        required: &[],
+        fields: &[
+            ("every", TIME, "After so much work each time; when it is told to stop if not given, and then alone"),
+            ("restart", TIME, "What going on from one takes"),
         ],
     },
     Shape {

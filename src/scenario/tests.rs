@@ -109,7 +109,7 @@ scenario: Every kind of map
 nodes: [{name: a, machine: l4-x1}]
 jobs:
   - {name: b, gpus: 1, count: 2, duration: {weibull: {shape: 1, scale: 1h}}, arrivals: {daily: {mean: 1/h}}, until: 1d}
-  - {name: c, gpus: 1, count: 2, duration: {uniform: {from: 1h, to: 2h}}, retry: {limit: 3}}
+  - {name: c, gpus: 1, count: 2, duration: {uniform: {from: 1h, to: 2h}}, retry: {limit: 3}, checkpoint: {every: 1m}}
   - {name: d, gpus: 1, duration: {lognormal: {median: 1h, sigma: 1}}}
   - {name: e, gpus: 1, count: 2, until: 1d, arrivals: {bursty: {quiet: 1/h, quiet_for: 1h, busy: 2/h, busy_for: 1h}}}
   - {name: f, gpus: 1, count: 2, arrivals: {every: 1h, batch: {uniform: {from: 1, to: 2}}}}

@@ -44,13 +44,8 @@ pub fn consolidate(demand: &Demand, order: GpuOrder, rows: &[Row], fit: &[usize]
     Some(nodes[..wanted].iter().enumerate().map(|(place, (_, node, index))| (*node, *index, tasks(place))).collect())
 }
 
-/// How many of the tasks a node of this row has room for, which whoever could hold the gang is compared by.
-pub fn room(demand: &Demand, order: GpuOrder, row: &Row) -> u32 {
-    fit::capacity(demand, order, row, whole_node(demand, order, row))
-}
-
 /// How many of the tasks a node of this row would hold if it were empty.
-fn whole_node(demand: &Demand, order: GpuOrder, row: &Row) -> u32 {
+pub fn whole_node(demand: &Demand, order: GpuOrder, row: &Row) -> u32 {
     let idle = crate::fleet::NodeStatus::idle(row.status.state, row.shape);
     fit::capacity(demand, order, &row.as_if(&idle), u32::MAX)
 }

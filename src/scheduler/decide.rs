@@ -12,6 +12,7 @@ use super::filter::{self, Verdict};
 use super::fit::{self, GpuChoice, Load};
 use super::offers;
 use super::options::{GangPlaces, SchedulerOptions, Ties};
+use super::racks;
 use super::row::{Grouping, Row, ideal_rows, rows};
 use super::scorer;
 use crate::event::{Histogram, Reason, Refusal};
@@ -76,6 +77,10 @@ pub fn decide_for(
                 Candidate { placement: Placement::new([claim(node, load)].into()), score }
             };
             ranked.into_iter().map(candidate).collect()
+        }
+        _ if options.gangs == GangPlaces::Racks => {
+            let within = racks::within(demand, options.gpus, &rows, &verdicts);
+            gang(options, demand, fleet, (&rows, &within), choice).into_iter().collect()
         }
         _ => gang(options, demand, fleet, (&rows, &verdicts), choice).into_iter().collect(),
     };

@@ -40,10 +40,14 @@ pub fn first_shortage(demand: &Demand, order: GpuOrder, row: &Row) -> Option<Rea
         return Some(Reason::InsufficientRam);
     }
     let gpus = demand.task.gpus.as_ref()?;
-    if take_gpus(demand, gpus, Preference::Profile(GpuChoice::in_order(order)), row, status).is_some() {
-        return None;
-    }
-    Some(gpu_shortage(demand, gpus, row))
+    let is_enough = match row.shape.has_unified_gpus() {
+        true => take_gpus(demand, gpus, Preference::Profile(GpuChoice::in_order(order)), row, status).is_some(),
+        false => {
+            let needed = row.gpus_per_task(demand) as usize;
+            needed == 0 || with_room(demand, gpus, row, status).nth(needed - 1).is_some()
+        }
+    };
+    if is_enough { None } else { Some(gpu_shortage(demand, gpus, row)) }
 }
 
 /// Which of the steps from "of the right type" to "free enough" left too few GPUs.
@@ -82,9 +86,18 @@ fn gpu_shortage(demand: &Demand, gpus: &GpuDemand, row: &Row) -> Reason {
 pub fn capacity(demand: &Demand, order: GpuOrder, row: &Row, limit: u32) -> u32 {
     match demand.task.gpus {
         None => capacity_without_gpus(demand, row, limit),
+        Some(ref gpus) if is_counted(demand, gpus, row) => {
+            let free = with_room(demand, gpus, row, row.status).count() as u32;
+            capacity_without_gpus(demand, row, limit).min(free / row.gpus_per_task(demand))
+        }
         // As far as their number goes.
         Some(_) => fill(demand, GpuChoice::in_order(order), row, limit).tasks,
     }
+}
+
+/// Whether as many tasks fit as free GPUs are enough for: of whole GPUs, none of which is a part of RAM.
+fn is_counted(demand: &Demand, gpus: &GpuDemand, row: &Row) -> bool {
+    gpus.take == GpuTake::Whole && row.gpus_per_task(demand) > 0 && !row.shape.has_unified_gpus()
 }
 
 fn capacity_without_gpus(demand: &Demand, row: &Row, limit: u32) -> u32 {
@@ -102,6 +115,9 @@ pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Lo
         let cpu = MilliCpu::new(cpu * u64::from(tasks));
         return Load { tasks, cpu, ram: Bytes::new(ram * u64::from(tasks)), gpus: SmallVec::new() };
     };
+    if is_counted(demand, gpus, row) && choice.is_of_no_account() {
+        return fill_whole(demand, gpus, row, limit);
+    }
     // Several parts for each of several tasks: only taking the GPUs with room for the most tasks first, degraded or not,
     // is sure to fit as many tasks as can fit.
     let preference = match gpus.take {
@@ -129,6 +145,21 @@ pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Lo
     }
     load.gpus.sort_by_key(|claim| claim.index);
     load
+}
+
+/// [`fill`] where GPUs are counted, and taken in order, degraded ones last.
+fn fill_whole(demand: &Demand, gpus: &GpuDemand, row: &Row, limit: u32) -> Load {
+    let mut free: SmallVec<[GpuClaim; 8]> = with_room(demand, gpus, row, row.status).collect();
+    let each = row.gpus_per_task(demand);
+    let tasks = capacity_without_gpus(demand, row, limit).min(free.len() as u32 / each);
+    let is_degraded = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
+    if free.iter().any(is_degraded) {
+        free.sort_by_key(is_degraded);
+    }
+    free.truncate((tasks * each) as usize);
+    free.sort_unstable_by_key(|claim| claim.index);
+    let (cpu, ram) = (demand.task.cpu.get() * u64::from(tasks), demand.task.ram.get() * u64::from(tasks));
+    Load { tasks, cpu: MilliCpu::new(cpu), ram: Bytes::new(ram), gpus: SmallVec::from_slice(&free) }
 }
 
 /// Tasks of one run on one GPU hold one claim together.
@@ -169,6 +200,14 @@ impl<'a> GpuChoice<'a> {
             GpuOrder::LeastFragmentation | GpuOrder::Random => GpuOrder::First,
         };
         GpuChoice { order, needs: None }
+    }
+
+    /// Of whole GPUs any will do but where chance decides: all are empty.
+    fn is_of_no_account(&self) -> bool {
+        match self.order {
+            GpuOrder::First | GpuOrder::Tightest | GpuOrder::Emptiest | GpuOrder::LeastFragmentation => true,
+            GpuOrder::Random => self.needs.is_none(),
+        }
     }
 
     /// For each of these GPUs a key; the least is taken first.
@@ -251,7 +290,20 @@ fn take_gpus(
 /// What one task could claim of each GPU that has room for it, lowest index first.
 pub fn claimable(demand: &Demand, row: &Row) -> SmallVec<[GpuClaim; 8]> {
     let Some(gpus) = &demand.task.gpus else { return SmallVec::new() };
-    claims_with_room(demand, gpus, row, row.status).into_iter().map(|(claim, _)| claim).collect()
+    with_room(demand, gpus, row, row.status).collect()
+}
+
+/// The claim that one task could have on each GPU with room for it, lowest index first.
+fn with_room<'a>(
+    demand: &Demand,
+    gpus: &'a GpuDemand,
+    row: &'a Row,
+    status: &'a NodeStatus,
+) -> impl Iterator<Item = GpuClaim> + 'a {
+    let shape = row.shape;
+    let ram_left = status.ram_free(shape).saturating_sub(demand.task.ram);
+    let candidates = (0..shape.gpus.len()).filter(move |index| is_candidate(gpus, row, *index));
+    candidates.filter_map(move |index| claim_on(gpus, shape, status, index, ram_left))
 }
 
 /// Likewise, each with how much of what it takes is free: thousandths or bytes; nothing where it takes all.
@@ -261,16 +313,12 @@ fn claims_with_room(
     row: &Row,
     status: &NodeStatus,
 ) -> SmallVec<[(GpuClaim, u64); 8]> {
-    let shape = row.shape;
-    let ram_left = status.ram_free(shape).saturating_sub(demand.task.ram);
     let room = |index: usize| match gpus.take {
         GpuTake::Whole => 0,
         GpuTake::Share(_) => u64::from(status.gpu_share_free(index).get()),
-        GpuTake::Memory(_) => status.gpu_memory_free(shape, index).get(),
+        GpuTake::Memory(_) => status.gpu_memory_free(row.shape, index).get(),
     };
-    let candidates = (0..shape.gpus.len()).filter(|index| is_candidate(gpus, row, *index));
-    let claim = |index| claim_on(gpus, shape, status, index, ram_left).map(|claim| (claim, room(index)));
-    candidates.filter_map(claim).collect()
+    with_room(demand, gpus, row, status).map(|claim| (claim, room(usize::from(claim.index)))).collect()
 }
 
 /// Of the right type and size, and picked if GPUs were picked.

@@ -89,23 +89,44 @@ pub fn score(target: &Target, demand: &Demand, row: &Row) -> u32 {
 
 /// Likewise, by a measure of fragments from elsewhere.
 pub fn score_by(demand: &Demand, row: &Row, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
+    if let Some(share) = shared(demand) {
+        let with_room = fit::claimable(demand, row).into_iter().map(|claim| usize::from(claim.index));
+        return best_share(demand, row, share, with_room, fragment);
+    }
     let free = Free::of(row);
+    gain(fragment(&free), fragment(&after_tightest(demand, row, &free)))
+}
+
+/// Likewise, of a task that takes this share of the best of the GPUs with room for it.
+pub fn best_share(
+    demand: &Demand,
+    row: &Row,
+    share: GpuShare,
+    with_room: impl Iterator<Item = usize>,
+    mut fragment: impl FnMut(&Free) -> f64,
+) -> u32 {
+    let mut free = Free::of(row);
     let before = fragment(&free);
-    let Some(share) = shared(demand) else { return gain(before, fragment(&after_tightest(demand, row, &free))) };
+    free.cpu = free.cpu.saturating_sub(demand.task.cpu);
     // GPUs of which equal parts are free differ in nothing that is measured, if they are of one type.
     let mut seen: SmallVec<[(u32, usize); 8]> = SmallVec::new();
     let models = |index: usize| &row.shape.gpus[index].model;
-    let mut best = 0;
-    for claim in fit::claimable(demand, row) {
-        let index = usize::from(claim.index);
+    let mut least: Option<f64> = None;
+    for index in with_room {
         let left = free.gpus[index];
         if seen.iter().any(|(known, other)| *known == left && models(*other) == models(index)) {
             continue;
         }
         seen.push((left, index));
-        best = best.max(gain(before, fragment(&after_share(demand, &free, (index, share)))));
+        free.gpus[index] = left - share.get();
+        let after = fragment(&free);
+        free.gpus[index] = left;
+        if least.is_none_or(|least| after < least) {
+            least = Some(after);
+        }
     }
-    best
+    // The gain falls as what is left over rises.
+    least.map_or(0, |after| gain(before, after))
 }
 
 /// Likewise, of one task that takes its part of this GPU; zero where it takes whole GPUs or several.

@@ -44,8 +44,15 @@ impl FragmentMemo {
             self.accepted[index] = Some(accepted(target, shape)?);
         }
         let accepted = self.accepted[index].as_deref()?;
-        let mut left: SmallVec<[u32; MOST_GPUS]> = free.gpus.clone();
-        left.sort_unstable();
+        let mut left: SmallVec<[u32; MOST_GPUS]> = SmallVec::from_slice(&free.gpus);
+        // Most are in order already but for one.
+        for end in 1..left.len() {
+            let mut at = end;
+            while at > 0 && left[at - 1] > left[at] {
+                left.swap(at - 1, at);
+                at -= 1;
+            }
+        }
         let cpu = free.cpu.get();
         let level = self.cpu_levels.partition_point(|level| *level <= cpu);
         let mut key = (index as u128) << 16 | level as u128;

@@ -16,11 +16,13 @@ mod memo;
 pub mod offers;
 mod options;
 mod queue;
+mod racks;
 mod ranking;
 mod row;
 mod scorer;
 mod select;
 mod target;
+mod uniform;
 
 pub use decide::{Candidate, Decision, decide, decide_for, ever_fits, still_fits};
 pub use deployment::{Asking, DeploymentOptions};
@@ -28,8 +30,8 @@ pub use draw::Draw;
 pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use options::{
-    Backfill, Discipline, Exemption, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits, OrderKey,
-    SchedulerOptions, ScorerName, Ties, Unfit, WeightedScorer,
+    Backfill, Discipline, Exemption, FairShare, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits,
+    OrderKey, Preempt, SchedulerOptions, ScorerName, Ties, Unfit, WeightedScorer,
 };
 pub use queue::{Entry, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};

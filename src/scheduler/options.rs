@@ -1,10 +1,13 @@
 //! What a profile says about placement: stages by name, and their options.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::deployment::DeploymentOptions;
 use super::offers::OfferOptions;
 use super::target::Target;
+use crate::units::{SimDuration, text_form};
 
 /// The scheduler's part of a profile. Each list is run in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +20,12 @@ pub struct SchedulerOptions {
     pub lines: Lines,
     /// Who may pass the head of the queue after all.
     pub backfill: Backfill,
+    /// Who may be stopped for the head of the queue.
+    #[serde(default, skip_serializing_if = "Preempt::is_nobody")]
+    pub preempt: Preempt,
+    /// What the order `fair_share` looks at.
+    #[serde(default, skip_serializing_if = "FairShare::is_default")]
+    pub fair_share: FairShare,
     pub filters: Vec<FilterStage>,
     /// Added up with their weights; with none, the first node in order of declaration wins.
     pub scorers: Vec<WeightedScorer>,
@@ -61,6 +70,11 @@ pub enum OrderKey {
     Submitted,
     /// Shorter by its estimate first; without one last (shortest job first).
     Estimate,
+    /// Shortest remaining time first: its estimate, less what it has run with effect; without one last.
+    Remaining,
+    /// Whose user has had the least for its weight (`fair_share`). What is had falls with time, so the order is taken anew
+    /// with each look.
+    FairShare,
     /// Fewer tasks first (smallest job first).
     Tasks,
     /// F1: log10(estimate) * tasks + 870 * log10(submission), both in seconds (Carastan-Santos and de Camargo, *Obtaining
@@ -228,7 +242,7 @@ pub enum Ties {
 impl OrderKey {
     /// Whether two that wait may change places.
     pub fn moves(self) -> bool {
-        matches!(self, OrderKey::Wfp3 | OrderKey::Unicef)
+        matches!(self, OrderKey::Wfp3 | OrderKey::Unicef | OrderKey::FairShare)
     }
 }
 
@@ -253,6 +267,49 @@ pub enum Backfill {
     Rlscheduler,
 }
 
+/// Whom the head of the queue may have stopped, where that lets it start. Who is stopped waits again, at no cost but of
+/// work that is in no checkpoint and of going on from one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preempt {
+    #[default]
+    Nobody,
+    /// Whose priority is lower: the lowest first, then who began last.
+    LowerPriority,
+    /// Of whose estimate more is left: most first, then who began last.
+    LongerRemaining,
+}
+
+impl Preempt {
+    pub fn is_nobody(&self) -> bool {
+        *self == Preempt::Nobody
+    }
+}
+
+/// What a user has had: GPU time, or core time of what has no GPU, each moment weighted by a half for every half-life since.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FairShare {
+    #[serde(with = "text_form")]
+    pub half_life: SimDuration,
+    /// Of users by name; of others 1. Twice the weight is due twice as much.
+    #[serde(default)]
+    pub weights: BTreeMap<String, f64>,
+}
+
+impl Default for FairShare {
+    /// A week, as Slurm's `PriorityDecayHalfLife` has it.
+    fn default() -> FairShare {
+        FairShare { half_life: SimDuration::from_secs(7 * 86_400), weights: BTreeMap::new() }
+    }
+}
+
+impl FairShare {
+    pub fn is_default(&self) -> bool {
+        *self == FairShare::default()
+    }
+}
+
 /// Who waits behind whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -270,6 +327,8 @@ pub enum GangPlaces {
     Demand,
     /// Helios' (`super::consolidate`).
     Consolidate,
+    /// In one rack where one holds them all, or else in few (`super::racks`); within, as the demand says.
+    Racks,
 }
 
 /// What becomes of a job that does not fit now, when it is looked at.

@@ -31,6 +31,10 @@ pub struct Entry {
     pub priority: i32,
     pub at: SimTime,
     pub estimate: Option<SimDuration>,
+    /// What it has run with effect.
+    pub ran: SimDuration,
+    /// The number of its user's account, where there are accounts.
+    pub user: u32,
     pub tasks: u32,
     /// Counts submissions.
     pub submitted: u64,
@@ -74,7 +78,10 @@ fn rank_of(key: OrderKey, entry: &Entry) -> u64 {
         OrderKey::Priority => 0,
         OrderKey::Submitted => entry.submitted,
         // Their place is not known before they are looked at.
-        OrderKey::Wfp3 | OrderKey::Unicef => 0,
+        OrderKey::Wfp3 | OrderKey::Unicef | OrderKey::FairShare => 0,
+        OrderKey::Remaining => {
+            entry.estimate.map_or(u64::MAX, |estimate| estimate.saturating_sub(entry.ran).as_nanos())
+        }
         OrderKey::Estimate => entry.estimate.map_or(u64::MAX, SimDuration::as_nanos),
         OrderKey::Tasks => u64::from(entry.tasks),
         OrderKey::F1 => {
@@ -89,16 +96,18 @@ fn rank_of(key: OrderKey, entry: &Entry) -> u64 {
 }
 
 /// What moves two that wait past each other: less is earlier.
-fn moving_rank(key: OrderKey, entry: &Entry, now: SimTime) -> u64 {
+fn moving_rank(key: OrderKey, entry: &Entry, now: SimTime, charged: &[f64]) -> u64 {
     let waited = now.since(entry.at).as_secs_f64();
     let estimate = entry.estimate.map_or(f64::INFINITY, SimDuration::as_secs_f64);
     let tasks = f64::from(entry.tasks);
     match key {
         OrderKey::Wfp3 => ascending(-libm::pow(waited / estimate, 3.0) * tasks),
         OrderKey::Unicef => ascending(-waited / (libm::log2(tasks.max(2.0)) * estimate)),
+        OrderKey::FairShare => ascending(charged.get(entry.user as usize).copied().unwrap_or(0.0)),
         OrderKey::Priority
         | OrderKey::Submitted
         | OrderKey::Estimate
+        | OrderKey::Remaining
         | OrderKey::Tasks
         | OrderKey::F1
         | OrderKey::Wfp3Rlscheduler
@@ -134,6 +143,8 @@ pub struct WaitQueue {
     /// The key by which those that wait may change places, and what it looks at.
     moving: Option<OrderKey>,
     entries: BTreeMap<u32, Entry>,
+    /// Of each account, what counts against its user.
+    charged: Vec<f64>,
     groups: BTreeMap<u32, Group>,
     /// Heads of the groups that may be judged.
     open: BTreeSet<(QueueKey, u32)>,
@@ -150,6 +161,7 @@ impl WaitQueue {
             committed: BTreeMap::new(),
             moving: order.iter().copied().find(|key| key.moves()),
             entries: BTreeMap::new(),
+            charged: Vec::new(),
             groups: BTreeMap::new(),
             open: BTreeSet::new(),
             refused: Vec::new(),
@@ -183,7 +195,7 @@ impl WaitQueue {
             None => waiting.first().copied(),
             Some(key) => {
                 let rank = |entry: &&(QueueKey, u32)| {
-                    (entry.0.priority, moving_rank(key, &self.entries[&entry.0.replica], now), entry.0)
+                    (entry.0.priority, moving_rank(key, &self.entries[&entry.0.replica], now, &self.charged), entry.0)
                 };
                 waiting.iter().min_by_key(rank).copied()
             }
@@ -193,6 +205,11 @@ impl WaitQueue {
     /// Whether somebody is before it in its line.
     pub fn is_behind(&self, key: QueueKey, now: SimTime) -> bool {
         self.head_of(key.line, now).is_none_or(|(head, _)| head != key)
+    }
+
+    /// What counts against users from now on, by the number of the account.
+    pub fn charge(&mut self, charged: Vec<f64>) {
+        self.charged = charged;
     }
 
     /// It stays the head of its line, where the discipline is that.

@@ -22,6 +22,7 @@ use super::memo::FragmentMemo;
 use super::options::{FilterName, GangPlaces, GpuOrder, SchedulerOptions, ScorerName, Ties};
 use super::row::{Row, row_of_class};
 use super::scorer;
+use super::uniform::Uniform;
 use crate::event::{Histogram, Reason, Refusal};
 use crate::fleet::{Class, ClassId, Fleet, GpuState, Placement};
 use crate::ids::NodeId;
@@ -67,6 +68,10 @@ struct ShapePart {
     never: Option<Reason>,
     /// Of each filter, its answer where that is the same for all classes of the shape.
     fixed: SmallVec<[Option<Verdict>; 8]>,
+    /// How many of the tasks a node of the shape would hold if it were empty, where gangs are consolidated.
+    whole: u32,
+    /// Where its GPUs are all alike.
+    uniform: Option<Uniform>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -144,7 +149,7 @@ impl Rankings {
 /// Demands of one node that are placed by verdicts and scores of single rows alone.
 fn has_ranking(options: &SchedulerOptions, demand: &Demand) -> bool {
     let on_one_node = match options.gangs {
-        GangPlaces::Demand => demand.tasks == 1,
+        GangPlaces::Demand | GangPlaces::Racks => demand.tasks == 1,
         GangPlaces::Consolidate => demand.gang != Gang::Spread,
     };
     let is_plain = demand.pick.is_none() && demand.deployment.is_none() && demand.requirements.is_none();
@@ -192,7 +197,7 @@ impl Ranking {
             }
             let read = std::mem::replace(&mut part.read, end);
             match fleet.class_changes(index, read) {
-                Some(changed) => changed.iter().for_each(|class| self.take_in(options, demand, fleet, *class, memo)),
+                Some(changed) => changed.for_each(|class| self.take_in(options, demand, fleet, class, memo)),
                 None => {
                     let all = (0..fleet.class_slots()).map(ClassId::new);
                     all.filter(|class| fleet.class(*class).shape_index() == index)
@@ -231,7 +236,12 @@ impl Ranking {
             if let Some(reason) = never {
                 self.refused[reason as usize] += group.count;
             }
-            self.shapes.push(ShapePart { read: u64::MAX, never, fixed });
+            let whole = match options.gangs {
+                GangPlaces::Demand | GangPlaces::Racks => 0,
+                GangPlaces::Consolidate => consolidate::whole_node(demand, options.gpus, &row),
+            };
+            let uniform = Uniform::of(demand, row.shape);
+            self.shapes.push(ShapePart { read: u64::MAX, never, fixed, whole, uniform });
         }
     }
 
@@ -259,7 +269,7 @@ impl Ranking {
         }
         if slot.generation != class.generation() || matches!(slot.standing, Standing::Unknown) {
             let part = &self.shapes[class.shape_index()];
-            let standing = judge(options, demand, fleet, class, &part.fixed, memo);
+            let standing = judge(options, demand, fleet, class, part, memo);
             *slot = Slot { generation: class.generation(), count: 0, standing, entered: None };
         }
         slot.count = class.len() as u32;
@@ -304,18 +314,21 @@ fn judge(
     demand: &Demand,
     fleet: &Fleet,
     class: &Class,
-    fixed: &[Option<Verdict>],
+    part: &ShapePart,
     memo: &mut FragmentMemo,
 ) -> Standing {
     let row = row_of_class(class);
-    for (stage, fixed) in options.filters.iter().zip(fixed) {
-        let verdict = fixed.unwrap_or_else(|| filter::judge_one(stage, options.gpus, demand, &row));
-        if let Some(reason) = verdict.reason() {
+    for (stage, fixed) in options.filters.iter().zip(&part.fixed) {
+        let reason = match (stage.stage, &part.uniform) {
+            (FilterName::Resources, Some(uniform)) => uniform.first_shortage(row.shape, row.status),
+            _ => fixed.unwrap_or_else(|| filter::judge_one(stage, options.gpus, demand, &row)).reason(),
+        };
+        if let Some(reason) = reason {
             return Standing::No(reason);
         }
     }
     if options.gangs == GangPlaces::Consolidate {
-        let room = consolidate::room(demand, options.gpus, &row);
+        let room = fit::capacity(demand, options.gpus, &row, part.whole);
         // The least room that will do is the best.
         return if room < demand.tasks {
             Standing::No(Reason::GangIncomplete)
@@ -324,7 +337,7 @@ fn judge(
         };
     }
     Standing::Fits(scorer::total_by(options, |stage| match stage {
-        ScorerName::Fgd => Score::new(f64::from(fragmentation_score(options, demand, &row, class, memo))),
+        ScorerName::Fgd => Score::new(f64::from(fragmentation_score(options, (demand, part), &row, class, memo))),
         _ => scorer::score(options, stage, fleet.largest(), demand, &row),
     }))
 }
@@ -332,11 +345,17 @@ fn judge(
 /// [`fragment::score`], of what is remembered.
 fn fragmentation_score(
     options: &SchedulerOptions,
-    demand: &Demand,
+    (demand, part): (&Demand, &ShapePart),
     row: &Row,
     class: &Class,
     memo: &mut FragmentMemo,
 ) -> u32 {
+    if let (Some(uniform), Some(share)) = (&part.uniform, fragment::shared(demand)) {
+        let is_usable = |index: &usize| row.status.gpus[*index].state.is_usable();
+        let usable = (0..row.status.gpus.len()).filter(is_usable);
+        let with_room = usable.filter(|index| uniform.has_room(row.status, *index));
+        return fragment::best_share(demand, row, share, with_room, |free| remembered(options, row, class, free, memo));
+    }
     fragment::score_by(demand, row, |free| remembered(options, row, class, free, memo))
 }
 

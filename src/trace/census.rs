@@ -19,6 +19,7 @@ pub struct Census {
     gpus: BTreeMap<u32, u64>,
     processors: BTreeMap<u32, u64>,
     clusters: BTreeMap<String, u64>,
+    applications: BTreeMap<String, u64>,
     models: BTreeMap<String, u64>,
     gpu_time: u128,
     processor_time: u128,
@@ -48,6 +49,7 @@ pub struct Facts {
     /// By the GPU models they accept, where they name some.
     pub by_models: BTreeMap<String, u64>,
     pub by_virtual_cluster: BTreeMap<String, u64>,
+    pub by_application: BTreeMap<String, u64>,
     /// GPUs, or parts of them, times duration.
     pub gpu_seconds: u64,
     pub processor_seconds: u64,
@@ -71,7 +73,9 @@ pub struct Lengths {
 impl Census {
     pub fn add(&mut self, task: &TraceTask) {
         self.submits.push(task.submit.as_nanos());
-        self.runs.push(task.run.as_nanos());
+        if task.run_basis != RunBasis::NotRecorded {
+            self.runs.push(task.run.as_nanos());
+        }
         let run = u128::from(task.run.as_nanos());
         if let Some(gpus) = task.gpus {
             *self.gpus.entry(gpus).or_default() += 1;
@@ -85,13 +89,18 @@ impl Census {
         if !task.gpu_models.is_empty() {
             *self.models.entry(task.gpu_models.join("|")).or_default() += 1;
         }
+        if let Some(application) = &task.application {
+            *self.applications.entry(application.clone()).or_default() += 1;
+        }
         if let Some(cluster) = &task.virtual_cluster {
             *self.clusters.entry(cluster.clone()).or_default() += 1;
         }
         for (what, is_said) in [
             ("a run that was executed", task.run_basis == RunBasis::Executed),
+            ("how long it ran or stayed", task.run_basis != RunBasis::NotRecorded),
             ("how long it waited", task.recorded_wait.is_some()),
             ("an estimate", task.estimate.is_some()),
+            ("nodes", task.nodes.is_some()),
             ("processors", task.processors.is_some()),
             ("GPUs", task.gpus.is_some()),
             ("CPU", task.cpu.is_some()),
@@ -99,6 +108,7 @@ impl Census {
             ("how it ended", task.outcome.is_some()),
             ("a user", task.user.is_some()),
             ("a queue", task.queue.is_some()),
+            ("what it runs", task.application.is_some()),
             ("a virtual cluster", task.virtual_cluster.is_some()),
         ] {
             *self.said.entry(what).or_default() += u64::from(is_said);
@@ -125,6 +135,7 @@ impl Census {
             by_processors: self.processors,
             by_models: self.models,
             by_virtual_cluster: self.clusters,
+            by_application: self.applications,
             gpu_seconds: seconds(self.gpu_time, 1_000_000_000_000),
             processor_seconds: seconds(self.processor_time, 1_000_000_000),
             said_of: self.said,
@@ -163,7 +174,12 @@ impl Facts {
         let Lengths { mean, p50, p95, max } = self.duration;
         // Finer than a second a mean is of no interest here.
         let mean = SimDuration::from_secs(mean.as_nanos() / 1_000_000_000);
-        lines.push(format!("duration    mean {mean}, half up to {p50}, 95 % up to {p95}, longest {max}"));
+        match self.said_of.get("how long it ran or stayed") {
+            Some(0) | None => lines.push("duration    of none it is known".to_string()),
+            Some(_) => {
+                lines.push(format!("duration    mean {mean}, half up to {p50}, 95 % up to {p95}, longest {max}"))
+            }
+        }
         let counted = |title: &str, counts: Vec<(String, u64)>| {
             let parts: Vec<String> = counts.iter().map(|(what, count)| format!("{what}: {count}")).collect();
             (!parts.is_empty()).then(|| format!("{title:<11} {}", parts.join(", ")))
@@ -173,6 +189,8 @@ impl Facts {
         lines.extend(counted("GPU models", words(&self.by_models)));
         lines.extend(counted("processors", in_ranges(&self.by_processors)));
         lines.extend(counted("clusters", words(&self.by_virtual_cluster)));
+        let several = self.by_application.len() <= MOST_APPLICATIONS;
+        lines.extend(several.then(|| counted("runs", words(&self.by_application))).flatten());
         for (what, seconds) in [("GPU", self.gpu_seconds), ("processor", self.processor_seconds)] {
             if seconds > 0 {
                 lines.push(format!("{what} time {}.{:02} hours", seconds / 3600, seconds % 3600 / 36));
@@ -187,6 +205,9 @@ impl Facts {
 
 /// A list that begins later counts its times from 1970: no log is 27 years long.
 const SINCE_1970: SimTime = SimTime::from_secs(27 * 365 * 86_400);
+
+/// More of what tasks run is named in the JSON form alone.
+const MOST_APPLICATIONS: usize = 32;
 
 /// More different numbers are counted in ranges, each twice as long as the one before.
 const MOST_NUMBERS: usize = 16;

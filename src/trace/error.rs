@@ -64,6 +64,9 @@ pub enum TraceError {
     #[error("trace {trace} is not here: no {file} in {}; get it with `dryrack trace get {trace}`", places(looked))]
     NotHere { trace: String, file: String, looked: Vec<PathBuf> },
 
+    #[error("{}: how long its jobs run follows from Gavel's {table}, which is neither beside it nor in a folder above", file.display())]
+    NoThroughputs { file: PathBuf, table: &'static str },
+
     #[error("{} is not the indexed {trace}: its content has sha256 {found}, expected {expected}", file.display())]
     WrongSum { trace: String, file: PathBuf, found: String, expected: String },
 

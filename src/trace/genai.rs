@@ -1,4 +1,5 @@
-//! Alibaba's cluster-trace-v2026-GenAI: what the GPU of each of 143 inference pods did over 22.8 hours.
+//! Alibaba's cluster-trace-v2026-GenAI: what the GPU of each of 143 inference pods did over 22.8 hours. As a task a pod
+//! is one GPU from its first reading to its last; what it asked for besides the trace does not say.
 //!
 //! Each file is an archive with one CSV table in it: `value`, `timestamp_anon` (seconds) and `container_ip` (the pod),
 //! in any order of columns. The value is the duty cycle in percent, or the bytes of GPU memory in use.
@@ -8,8 +9,14 @@ use std::io::Read;
 use std::path::Path;
 
 use super::error::TraceError;
-use crate::units::{Bytes, Permille, SimDuration, finite};
+use super::row::{TaskTrace, TraceTask};
+use super::rows::{Rows, Seen};
+use super::tally::Tally;
+use crate::units::{Bytes, GpuShare, Permille, SimDuration, SimTime, finite};
 use crate::workload::{Series, utilization_of_percent};
+
+/// What an archive of duty cycles begins with: the name of its table.
+pub(super) const DUTY_CYCLES: &str = "pod_gpu_duty_cycle";
 
 /// Later than any timestamp of this trace, in seconds: a bound before a float becomes a time.
 const LATEST_SECONDS: f64 = 1e10;
@@ -62,6 +69,52 @@ fn read<T>(file: &Path, input: impl Read, unit: impl Fn(f64) -> Option<T>) -> Re
         pods.entry(cell(pod).to_string()).or_default().insert(nanos, unit(read));
     }
     Ok(pods)
+}
+
+/// The pods as tasks, in order of their first readings, and counted from the first of all. Their lines are their places in
+/// the order of names.
+pub(super) fn tasks(pods: &[(String, Series)]) -> TaskTrace {
+    let task = |(index, (pod, series)): (usize, &(String, Series))| {
+        let first = series.times.first().copied().unwrap_or_default();
+        let last = series.times.last().copied().unwrap_or_default();
+        let submit = SimTime::ZERO.saturating_add(first);
+        let run = SimTime::ZERO.saturating_add(last).since(submit);
+        let task = TraceTask::new(pod.clone(), index as u64 + 1, submit, run);
+        TraceTask { gpus: Some(1), gpu_share: Some(GpuShare::WHOLE), ..task }
+    };
+    let mut tasks: Vec<TraceTask> = pods.iter().enumerate().map(task).collect();
+    tasks.sort_by_key(|task| (task.submit, task.line));
+    let mut seen = Seen::default();
+    tasks.iter().for_each(|task| seen.keep(task));
+    TaskTrace { tasks, tally: seen.tally, header: None }
+}
+
+/// The same of an archive of duty cycles, one after the other.
+pub(super) struct PodRows {
+    tasks: std::vec::IntoIter<TraceTask>,
+    tally: Tally,
+}
+
+impl PodRows {
+    pub(super) fn new(file: &Path, input: impl Read) -> Result<PodRows, TraceError> {
+        let pods = series(read_duty_cycles(file, input)?, &Pods::new());
+        let TaskTrace { tasks, tally, .. } = tasks(&pods);
+        Ok(PodRows { tasks: tasks.into_iter(), tally })
+    }
+}
+
+impl Iterator for PodRows {
+    type Item = Result<TraceTask, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.tasks.next().map(Ok)
+    }
+}
+
+impl Rows for PodRows {
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
 }
 
 /// A series for each pod, in the order of their names; its times count from the first timestamp of all of them. Memory

@@ -68,6 +68,14 @@ pub enum Format {
     Genai,
     /// Alibaba's instances of recommendation services.
     Dlrm,
+    /// Gavel's job traces.
+    Gavel,
+    /// Workloads of the Pollux and the Sia simulator.
+    Pollux,
+    /// What `sacct --parsable2` prints.
+    Sacct,
+    /// What Slurm's plugin jobcomp/filetxt writes.
+    Jobcomp,
     /// dryrack's own, with a header line.
     Csv,
     /// dryrack's own, an object on each line.
@@ -76,13 +84,18 @@ pub enum Format {
 
 impl Format {
     /// Those that hold tasks.
-    pub const OF_TASKS: [Format; 8] = [
+    pub const OF_TASKS: [Format; 13] = [
         Format::Csv,
         Format::Dlrm,
+        Format::Gavel,
+        Format::Genai,
         Format::Helios,
+        Format::Jobcomp,
         Format::Jsonl,
         Format::Openb,
         Format::Philly,
+        Format::Pollux,
+        Format::Sacct,
         Format::Swf,
         Format::Tiresias,
     ];
@@ -96,6 +109,10 @@ impl Format {
             Format::Tiresias => "tiresias",
             Format::Genai => "genai",
             Format::Dlrm => "dlrm",
+            Format::Gavel => "gavel",
+            Format::Pollux => "pollux",
+            Format::Sacct => "sacct",
+            Format::Jobcomp => "jobcomp",
             Format::Csv => "csv",
             Format::Jsonl => "jsonl",
         }

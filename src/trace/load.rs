@@ -22,6 +22,9 @@ const BUFFER_BYTES: usize = 128 * 1024;
 /// The tasks of the trace `name`, of its first list if none is named; refused if its sum is not the index's.
 pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) -> Result<TaskTrace, TraceError> {
     let entry = index.trace(name)?;
+    if entry.format == Format::Genai {
+        return Ok(genai::tasks(&load_usage(index, roots, name)?));
+    }
     let located = locate(roots, entry, entry.tasks(list)?)?;
     checked(name, &located, |input| collect(&located.path, rows(entry.format, &located.path, input)?))
 }
@@ -31,9 +34,15 @@ pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
     let entry = index.trace(name)?;
     let located = locate(roots, entry, entry.nodes(list)?)?;
     checked(name, &located, |input| match entry.format {
-        Format::Swf | Format::Genai | Format::Dlrm | Format::Csv | Format::Jsonl => {
-            Err(TraceError::NoNodes { trace: name.to_string() })
-        }
+        Format::Swf
+        | Format::Genai
+        | Format::Dlrm
+        | Format::Gavel
+        | Format::Pollux
+        | Format::Sacct
+        | Format::Jobcomp
+        | Format::Csv
+        | Format::Jsonl => Err(TraceError::NoNodes { trace: name.to_string() }),
         Format::Openb => openb::read_nodes_from(&located.path, input),
         Format::Helios | Format::Philly => helios::read_nodes_from(&located.path, input),
         Format::Tiresias => tiresias::read_nodes_from(&located.path, input),
@@ -48,9 +57,15 @@ pub fn read_tasks(format: Format, path: &Path) -> Result<TaskTrace, TraceError> 
 /// The nodes of a file of this format, wherever it is.
 pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> {
     match format {
-        Format::Swf | Format::Genai | Format::Dlrm | Format::Csv | Format::Jsonl => {
-            Err(TraceError::NoNodes { trace: path.display().to_string() })
-        }
+        Format::Swf
+        | Format::Genai
+        | Format::Dlrm
+        | Format::Gavel
+        | Format::Pollux
+        | Format::Sacct
+        | Format::Jobcomp
+        | Format::Csv
+        | Format::Jsonl => Err(TraceError::NoNodes { trace: path.display().to_string() }),
         Format::Openb => openb::read_nodes(path),
         Format::Helios | Format::Philly => helios::read_nodes(path),
         Format::Tiresias => tiresias::read_nodes(path),

@@ -1,7 +1,7 @@
 //! Floor 6. Public traces: what they recorded, where they are, and how they are brought here.
 //!
-//! Owns the readers of trace formats ([`swf`], [`openb`], [`helios`], [`tiresias`], Alibaba's DLRM list and dryrack's own
-//! CSV and JSON lines), the rows they yield ([`TraceTask`], [`TraceNode`]), the writers of lists ([`TaskWriter`]), what can
+//! Owns the readers of trace formats ([`swf`], [`openb`], [`helios`], [`tiresias`], Alibaba's DLRM list and GenAI pods,
+//! Gavel, Pollux and Sia, Slurm's accounting, and dryrack's own CSV and JSON lines), the rows they yield ([`TraceTask`], [`TraceNode`]), the writers of lists ([`TaskWriter`]), what can
 //! be counted of a list and held against a cluster ([`Census`], [`Demands`]), the
 //! [`Tally`] of what was odd in them, the [`Index`] of known traces, the places where their files are looked for and
 //! the bringing of a file from its public address. Knows nothing of the simulator: a row says what was recorded, and
@@ -25,6 +25,7 @@ mod decimal;
 mod dlrm;
 mod error;
 mod fetch;
+mod gavel;
 mod genai;
 pub mod helios;
 mod index;
@@ -32,8 +33,10 @@ mod load;
 mod locate;
 pub mod openb;
 mod own;
+mod pollux;
 mod row;
 mod rows;
+mod slurm;
 mod stream;
 mod sum;
 mod supply;

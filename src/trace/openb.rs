@@ -176,6 +176,7 @@ impl<R: BufRead> PodReader<R> {
             run_basis: stay.basis,
             recorded_wait: stay.wait,
             estimate: None,
+            nodes: None,
             processors: None,
             cpu: Some(cpu),
             ram: Some(ram),
@@ -190,6 +191,7 @@ impl<R: BufRead> PodReader<R> {
             executable: None,
             queue: None,
             partition: None,
+            application: None,
             virtual_cluster: None,
             qos,
         }))
@@ -297,7 +299,7 @@ fn stay<R: BufRead>(
     match (basis, wait) {
         (RunBasis::WholeStay, _) => odd.push(Oddity::NeverScheduled),
         (RunBasis::Executed, None) => odd.push(Oddity::NegativeMeasurement),
-        (RunBasis::Executed, Some(_)) => {}
+        (RunBasis::Executed, Some(_)) | (RunBasis::NotRecorded, _) => {}
     }
     Ok(Ok(Stay { submit: created, wait, run, basis }))
 }

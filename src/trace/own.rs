@@ -19,13 +19,14 @@ use super::rows::{Rows, Said, Seen, TableRows};
 use super::tally::Tally;
 use super::text::{Lines, Span};
 
-pub(super) const COLUMNS: [&str; 22] = [
+pub(super) const COLUMNS: [&str; 24] = [
     "job",
     "submit_s",
     "duration_s",
     "duration_is",
     "wait_s",
     "estimate_s",
+    "nodes",
     "processors",
     "cpu_milli",
     "ram_bytes",
@@ -40,6 +41,7 @@ pub(super) const COLUMNS: [&str; 22] = [
     "executable",
     "queue",
     "partition",
+    "application",
     "virtual_cluster",
     "qos",
 ];
@@ -60,6 +62,8 @@ pub(super) struct Line {
     pub wait_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,6 +93,8 @@ pub(super) struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_cluster: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<String>,
@@ -103,6 +109,7 @@ impl Line {
             duration_is: (task.run_basis != RunBasis::Executed).then_some(task.run_basis),
             wait_ns: task.recorded_wait.map(SimDuration::as_nanos),
             estimate_ns: task.estimate.map(SimDuration::as_nanos),
+            nodes: task.nodes,
             processors: task.processors,
             cpu_milli: task.cpu,
             ram_bytes: task.ram,
@@ -117,6 +124,7 @@ impl Line {
             executable: task.executable,
             queue: task.queue,
             partition: task.partition,
+            application: task.application.clone(),
             virtual_cluster: task.virtual_cluster.clone(),
             qos: task.qos.clone(),
         }
@@ -131,6 +139,7 @@ impl Line {
             run_basis: self.duration_is.unwrap_or(RunBasis::Executed),
             recorded_wait: self.wait_ns.map(SimDuration::from_nanos),
             estimate: self.estimate_ns.map(SimDuration::from_nanos),
+            nodes: self.nodes,
             processors: self.processors,
             cpu: self.cpu_milli,
             ram: self.ram_bytes,
@@ -145,6 +154,7 @@ impl Line {
             executable: self.executable,
             queue: self.queue,
             partition: self.partition,
+            application: self.application,
             virtual_cluster: self.virtual_cluster,
             qos: self.qos,
         }
@@ -169,6 +179,7 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
         duration_is,
         wait,
         estimate,
+        nodes,
         processors,
         cpu,
         ram,
@@ -183,6 +194,7 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
         executable,
         queue,
         partition,
+        application,
         virtual_cluster,
         qos,
     ] = fields;
@@ -194,6 +206,7 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
         duration_is: spoken(lines, duration_is)?,
         wait_ns: some(lines, wait, seconds)?,
         estimate_ns: some(lines, estimate, seconds)?,
+        nodes: some(lines, nodes, whole)?,
         processors: some(lines, processors, whole)?,
         cpu_milli: some(lines, cpu, whole)?.map(MilliCpu::new),
         ram_bytes: some(lines, ram, whole)?.map(Bytes::new),
@@ -208,6 +221,7 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
         executable: some(lines, executable, whole)?,
         queue: some(lines, queue, whole)?,
         partition: some(lines, partition, whole)?,
+        application: text(lines, application, "what it runs")?.map(str::to_string),
         virtual_cluster: text(lines, virtual_cluster, "the name of a virtual cluster")?.map(str::to_string),
         qos: text(lines, qos, "a class of service")?.map(str::to_string),
     };

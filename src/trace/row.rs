@@ -35,6 +35,8 @@ pub struct TraceTask {
     pub recorded_wait: Option<SimDuration>,
     /// How long its user said it would run; it may have run longer.
     pub estimate: Option<SimDuration>,
+    /// How many nodes it was given, or asked for: it takes an equal part of all its resources on each.
+    pub nodes: Option<u32>,
     /// Processors of whatever kind the machine has; what a processor is, in cores, a log in SWF does not say.
     pub processors: Option<u32>,
     pub cpu: Option<MilliCpu>,
@@ -56,6 +58,8 @@ pub struct TraceTask {
     pub executable: Option<u64>,
     pub queue: Option<u32>,
     pub partition: Option<u32>,
+    /// What it runs, as the trace calls it: a model to be trained, or the name of the job.
+    pub application: Option<String>,
     /// The part of the cluster that it was sent to, which is scheduled apart from the others.
     pub virtual_cluster: Option<String>,
     /// Kubernetes' class of service as the trace names it: `LS`, `BE`, `Burstable`, `Guaranteed`.
@@ -73,6 +77,7 @@ impl TraceTask {
             run_basis: RunBasis::Executed,
             recorded_wait: None,
             estimate: None,
+            nodes: None,
             processors: None,
             cpu: None,
             ram: None,
@@ -87,6 +92,7 @@ impl TraceTask {
             executable: None,
             queue: None,
             partition: None,
+            application: None,
             virtual_cluster: None,
             qos: None,
         }
@@ -95,7 +101,9 @@ impl TraceTask {
     /// Whether all that it asks for must be on one node: so where cores, RAM or parts of GPUs are asked for, as of a pod.
     /// Whole GPUs alone, or processors, may lie on several.
     pub fn is_of_one_node(&self) -> bool {
-        self.processors.is_none() && (self.cpu.is_some() || self.gpu_share.is_some())
+        self.nodes.is_none_or(|nodes| nodes <= 1)
+            && self.processors.is_none()
+            && (self.cpu.is_some() || self.gpu_share.is_some())
     }
 }
 
@@ -107,6 +115,8 @@ pub enum RunBasis {
     Executed,
     /// From its arrival to its departure: it never started, so how long it would have run was not recorded.
     WholeStay,
+    /// Nothing: how long it ran, or would run, the trace does not say. The run is zero and stands for nothing.
+    NotRecorded,
 }
 
 /// How the recorded world was done with it.

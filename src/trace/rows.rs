@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::units::SimTime;
 
 use super::error::{Faults, TraceError};
-use super::row::{TaskTrace, TraceTask};
+use super::row::{RunBasis, TaskTrace, TraceTask};
 use super::swf::SwfHeader;
 use super::table::Table;
 use super::tally::{Oddity, Tally};
@@ -60,7 +60,7 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn keep(&mut self, task: &TraceTask) {
         self.tally.add_row();
-        if task.run.is_zero() {
+        if task.run.is_zero() && task.run_basis != RunBasis::NotRecorded {
             self.tally.add(Oddity::ZeroRun);
         }
         if task.submit < self.last {

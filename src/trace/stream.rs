@@ -10,7 +10,7 @@ use super::row::TraceTask;
 use super::rows::Rows;
 use super::swf::SwfReader;
 use super::text::{LINE_BYTES_MAX, open_lines};
-use super::{dlrm, helios, openb, own, tiresias};
+use super::{dlrm, gavel, genai, helios, openb, own, pollux, slurm, tiresias};
 
 /// The tasks of a file in its own order; after an error of one row the next row follows.
 pub struct TaskStream {
@@ -65,18 +65,23 @@ pub(super) fn rows<'i>(
         Format::Dlrm => Box::new(dlrm::instance_rows(file, input)?),
         Format::Csv => Box::new(own::csv_rows(file, input)?),
         Format::Jsonl => Box::new(own::JsonRows::new(file, input)),
-        Format::Genai => return Err(TraceError::NoTasks { trace: file.display().to_string() }),
+        Format::Genai => Box::new(genai::PodRows::new(file, input)?),
+        Format::Gavel => Box::new(gavel::JobRows::new(file, input)?),
+        Format::Pollux => Box::new(pollux::job_rows(file, input)?),
+        Format::Sacct => Box::new(slurm::SacctRows::new(file, input)?),
+        Format::Jobcomp => Box::new(slurm::JobcompRows::new(file, input)),
     })
 }
 
 /// A column that no other format has.
-const SIGNS: [(&str, Format); 6] = [
+const SIGNS: [(&str, Format); 7] = [
     ("submit_s", Format::Csv),
     ("gpu_spec", Format::Openb),
     ("jobname", Format::Helios),
     ("gpu_time", Format::Philly),
     ("iterations", Format::Tiresias),
     ("instance_sn", Format::Dlrm),
+    ("num_replicas", Format::Pollux),
 ];
 
 /// Fields of a line in the Standard Workload Format.
@@ -96,6 +101,10 @@ fn guess(line: &[u8]) -> Option<Format> {
         Some(';') => Some(Format::Swf),
         Some('{') => Some(Format::Jsonl),
         _ if is_job() => Some(Format::Swf),
+        _ if text.starts_with("JobId=") => Some(Format::Jobcomp),
+        _ if text.split('|').any(|column| column == "JobID") => Some(Format::Sacct),
+        _ if text.starts_with(genai::DUTY_CYCLES) => Some(Format::Genai),
+        _ if gavel::FIELDS.contains(&text.split('\t').count()) => Some(Format::Gavel),
         _ => SIGNS.iter().find(|(sign, _)| columns().any(|column| column == *sign)).map(|(_, format)| *format),
     }
 }
@@ -106,13 +115,16 @@ mod tests {
 
     #[test]
     fn a_format_shows_in_the_first_line() {
-        let rows: [(&str, Option<Format>); 9] = [
+        let rows: [(&str, Option<Format>); 12] = [
             ("; Version: 2.2\n", Some(Format::Swf)),
             ("  1 0 -1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 -1 -1\n", Some(Format::Swf)),
             ("{\"job\":\"a\",\"submit_ns\":0,\"duration_ns\":1}\n", Some(Format::Jsonl)),
             ("timestamp,duration,num_gpus,gpu_time,cluster\r\n", Some(Format::Philly)),
             ("\u{feff}user,vc,jobname,gpu_num,state,submit_time,duration\n", Some(Format::Helios)),
             ("job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n", Some(Format::Tiresias)),
+            ("JobID|JobName|State\n", Some(Format::Sacct)),
+            ("JobId=3 UserId=root(0) GroupId=root(0)\n", Some(Format::Jobcomp)),
+            ("Net\tcd %s\t--steps\t0\t1000\t5.5\t1\n", Some(Format::Gavel)),
             ("1 2 3\n", None),
             ("a,b\n", None),
             ("", None),

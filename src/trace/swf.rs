@@ -172,6 +172,7 @@ impl<R: BufRead> SwfReader<R> {
             run_basis: RunBasis::Executed,
             recorded_wait: wait.map(|wait| row.duration(3, wait)).transpose()?,
             estimate,
+            nodes: None,
             processors: Some(processors),
             cpu: None,
             ram: asked_kib.map(|kib| row.memory(10, kib, processors)).transpose()?,
@@ -186,6 +187,7 @@ impl<R: BufRead> SwfReader<R> {
             executable,
             queue,
             partition,
+            application: None,
             virtual_cluster: None,
             qos: None,
         };

@@ -22,6 +22,10 @@ pub enum Oddity {
     NoSubmitTime,
     /// The end is unknown, so how long it ran is unknown.
     NoEnd,
+    /// It was never given a node, and how long it would have run is unknown.
+    NeverStarted,
+    /// Its length follows from its steps and how many of them its type takes in a second, which is not recorded.
+    NoThroughput,
     /// Neither an allocated nor a requested number of processors above zero.
     NoProcessors,
     /// A part of the job in the row before, which already gave its total (status 2, 3 or 4 and the same number).
@@ -56,6 +60,8 @@ impl Oddity {
             Oddity::NegativeRun
             | Oddity::NoSubmitTime
             | Oddity::NoEnd
+            | Oddity::NeverStarted
+            | Oddity::NoThroughput
             | Oddity::NoProcessors
             | Oddity::PartOfJobBefore => Fate::LeftOut,
             Oddity::ZeroRun
@@ -78,8 +84,10 @@ impl Oddity {
             Oddity::NegativeRun => "run time negative",
             Oddity::NoSubmitTime => "submit time unknown",
             Oddity::NoEnd => "end unknown",
+            Oddity::NeverStarted => "never started, length unknown",
+            Oddity::NoThroughput => "no throughput recorded of its type and number of GPUs",
             Oddity::NoProcessors => "number of processors unknown",
-            Oddity::PartOfJobBefore => "part of the job in the row before",
+            Oddity::PartOfJobBefore => "part of the job in a row before",
             Oddity::ZeroRun => "run for no time",
             Oddity::LongerThanRequested => "ran longer than requested",
             Oddity::OutOfOrder => "submitted before the row above",

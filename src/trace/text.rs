@@ -15,7 +15,11 @@ pub(super) const LINE_BYTES_MAX: u64 = 64 * 1024;
 const QUOTED_CHARS_MAX: usize = 40;
 const BUFFER_BYTES: usize = 128 * 1024;
 
-/// Opens `path`, uncompressing it if it starts as gzip does, whatever it is called.
+/// The first bytes of a file that is compressed so.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Opens `path`, uncompressing it if it starts as gzip or zstd does, whatever it is called.
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
     let unopened = |source| TraceError::Unopened { file: path.to_path_buf(), source };
     let file = File::open(path).map_err(unopened)?;
@@ -24,8 +28,13 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
         return Err(unopened(io::Error::from(io::ErrorKind::IsADirectory)));
     }
     let mut bytes = BufReader::with_capacity(BUFFER_BYTES, file);
-    let gzip = bytes.fill_buf().map_err(unopened)?.starts_with(&[0x1f, 0x8b]);
-    Ok(if gzip { Box::new(MultiGzDecoder::new(bytes)) } else { Box::new(bytes) })
+    let begins = bytes.fill_buf().map_err(unopened)?;
+    let (gzip, zstd) = (begins.starts_with(&GZIP), begins.starts_with(&ZSTD));
+    Ok(match (gzip, zstd) {
+        (true, _) => Box::new(MultiGzDecoder::new(bytes)),
+        (_, true) => Box::new(zstd::stream::read::Decoder::with_buffer(bytes).map_err(unopened)?),
+        _ => Box::new(bytes),
+    })
 }
 
 /// [`open`], ready for a reader of lines.

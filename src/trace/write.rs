@@ -99,6 +99,8 @@ impl<W: Write> TaskWriter<W> {
         for (what, is_lost) in [
             ("the name, for a number", !named_so),
             ("that it never started", task.run_basis == RunBasis::WholeStay),
+            ("what it runs", task.application.is_some()),
+            ("the number of nodes", task.nodes.is_some()),
             ("GPUs", has_gpus && of != Processors::Gpus),
             ("cores", has_cpu && of != Processors::Cores),
             ("the share of a GPU", part),
@@ -116,7 +118,10 @@ impl<W: Write> TaskWriter<W> {
             self.rows.to_string(),
             SimDuration::from_nanos(task.submit.as_nanos()).to_decimal_seconds(),
             time(task.recorded_wait),
-            task.run.to_decimal_seconds(),
+            match task.run_basis {
+                RunBasis::NotRecorded => "-1".to_string(),
+                RunBasis::Executed | RunBasis::WholeStay => task.run.to_decimal_seconds(),
+            },
             processors.to_string(),
             time(task.cpu_time_used),
             number(kib(task.ram_used)),
@@ -190,7 +195,7 @@ fn swf_header(out: &mut impl Write, processors: Processors, header: Option<&SwfH
 
 fn csv(task: &TraceTask) -> Result<String, WriteError> {
     let line = Line::of(task);
-    let texts = [Some(&line.job), line.virtual_cluster.as_ref(), line.qos.as_ref()];
+    let texts = [Some(&line.job), line.application.as_ref(), line.virtual_cluster.as_ref(), line.qos.as_ref()];
     for text in texts.into_iter().flatten().chain(&line.gpu_models) {
         if text.contains([',', '\n', '\r', BETWEEN_MODELS]) {
             return Err(WriteError::NotPlain { line: task.line, text: text.clone() });
@@ -204,6 +209,7 @@ fn csv(task: &TraceTask) -> Result<String, WriteError> {
         said(line.duration_is),
         nanos(line.wait_ns),
         nanos(line.estimate_ns),
+        plain(line.nodes),
         plain(line.processors),
         plain(line.cpu_milli.map(|cpu| cpu.get())),
         plain(line.ram_bytes.map(|ram| ram.get())),
@@ -218,6 +224,7 @@ fn csv(task: &TraceTask) -> Result<String, WriteError> {
         plain(line.executable),
         plain(line.queue),
         plain(line.partition),
+        line.application,
         line.virtual_cluster,
         line.qos,
     ];

@@ -35,6 +35,9 @@ pub struct JobSpec {
     pub retry: Option<RetryPolicy>,
     /// What becomes of it if what it picks by hand could not be selected when it comes.
     pub unselectable: Unselectable,
+    /// It is said to write checkpoints, so that what was preempted goes on where it was.
+    #[serde(default)]
+    pub checkpoints: bool,
     /// How its nodes are started, ended and tried again together; read where the profile has runs.
     #[serde(default)]
     pub terms: RunTerms,
@@ -58,6 +61,7 @@ impl JobSpec {
             restart: Restart::Never,
             retry: None,
             unselectable: Unselectable::Wait,
+            checkpoints: false,
             terms: RunTerms::default(),
             utilization: UtilizationOverrides::default(),
         }
@@ -120,11 +124,22 @@ pub struct Course {
     pub failing_starts: u32,
     /// From being told to stop to having stopped.
     pub stop: SimDuration,
+    /// What outlives a run that ends before its end; nothing if there is none.
+    pub checkpoint: Option<Checkpoint>,
     /// What may go wrong by chance.
     pub mishaps: Mishaps,
     /// What its GPUs do; without it they are never sampled.
     pub usage: Option<Arc<Usage>>,
     pub sampling: Arc<Sampling>,
+}
+
+/// How a job keeps what it has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// After so much work each time; no time: when it is told to stop, and then alone.
+    pub every: SimDuration,
+    /// What going on from one takes before there is new work done.
+    pub restart: SimDuration,
 }
 
 /// How a run that ends by itself ends.
@@ -147,6 +162,7 @@ impl Default for Course {
             analysis_fails: false,
             failing_starts: 0,
             stop: SimDuration::ZERO,
+            checkpoint: None,
             mishaps: Mishaps::default(),
             usage: None,
             sampling: Arc::default(),

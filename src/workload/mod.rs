@@ -21,7 +21,7 @@ pub use arrivals::{Arrivals, Spell};
 pub use batch::Batch;
 pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
-pub use job::{Arrival, Backoff, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
+pub use job::{Arrival, Backoff, Checkpoint, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
 pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};
 pub use range_text::{Bound, RangeError, check_range, parse_range};
 pub use requirements::{Bounds, CreationPolicy, GpuRequirements, Requirements, SpotPolicy};

@@ -110,6 +110,12 @@ pub fn utilization_of_percent(percent: f64) -> Result<Permille, UnitError> {
 }
 
 impl Usage {
+    /// Every GPU does what was recorded of one, from the beginning of the recording.
+    pub fn of_one(series: &Series) -> Usage {
+        let shape = Shape::Recorded { series: Arc::new(series.clone()), from: SimDuration::ZERO };
+        Usage { gpus: vec![GpuUsage { shape, noise: Permille::ZERO, memory: None }] }
+    }
+
     /// At least one GPU.
     pub fn new(gpus: Vec<GpuUsage>) -> Usage {
         assert!(!gpus.is_empty(), "usage of no GPU");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use assert_cmd::assert::OutputAssertExt;
 use dryrack::trace::{
-    Demands, Format, Impossible, Supply, TaskStream, TaskWriter, TraceError, TraceTask, Written, read_nodes,
+    Demands, Format, Impossible, Supply, TaskStream, TaskWriter, TraceError, TraceTask, Written, open_file, read_nodes,
 };
 
 use crate::cli::dryrack;
@@ -14,13 +14,14 @@ use crate::cli::dryrack;
 /// A test on the folder of data; `Err` says what is wrong.
 type Test = fn(&Path) -> Result<(), String>;
 
-pub const ALL: [(&str, Test); 2] = [
+pub const ALL: [(&str, Test); 3] = [
+    ("lists_in_archives_are_read_whole", lists_in_archives_are_read_whole),
     ("lists_are_the_same_after_they_were_converted", lists_are_the_same_after_they_were_converted),
     ("lists_are_held_against_their_clusters", lists_are_held_against_their_clusters),
 ];
 
 /// File, format as its first line shows, rows by its source (and by `wc`), and rows that are kept.
-const LISTS: [(&str, Format, u64, u64); 9] = [
+const LISTS: [(&str, Format, u64, u64); 10] = [
     ("traces/swf-lublin/lublin_256.swf", Format::Swf, 10_000, 10_000),
     ("traces/swf-accasim/workload.swf", Format::Swf, 25, 25),
     ("traces/unilu-gaia-2014/UniLu-Gaia-2014-2.swf.gz", Format::Swf, 51_987, 51_959),
@@ -31,6 +32,7 @@ const LISTS: [(&str, Format, u64, u64); 9] = [
     ("traces/tiresias-60job/60_job.csv", Format::Tiresias, 60, 60),
     // 16,591 of 23,871 instances have a creation, and 12,390 of these a deletion.
     ("traces/alibaba-dlrm-v2025/disaggregated_DLRM_trace.csv.gz", Format::Dlrm, 23_871, 12_390),
+    ("traces/alibaba-genai-v2026/pod_gpu_duty_cycle_anon.tar.gz", Format::Genai, 143, 143),
 ];
 
 fn tasks(path: &Path) -> Result<(TaskStream, Vec<TraceTask>), TraceError> {
@@ -62,6 +64,51 @@ fn lists_are_the_same_after_they_were_converted(data: &Path) -> Result<(), Strin
             if !lost.is_empty() || again.len() != read.len() || !read.iter().zip(&again).all(is_same) {
                 return Err(format!("{file}: another list after it was {name}"));
             }
+        }
+    }
+    Ok(())
+}
+
+/// Archive, ending of the lists in it, format, lists, rows and rows that are kept, by a plain count of their lines; of
+/// Gavel's, those of a type and a number of GPUs that the repository's table has for V100s.
+const ARCHIVES: [(&str, &str, Format, [u64; 3]); 3] = [
+    ("traces/gavel-traces/gavel-traces.tar.gz", ".trace", Format::Gavel, [83, 76_607, 69_063]),
+    ("traces/pollux-workloads/pollux-workloads.tar.gz", ".csv", Format::Pollux, [40, 7_680, 7_680]),
+    ("traces/sia-workloads/sia-workloads.tar.gz", ".csv", Format::Pollux, [128, 123_680, 123_680]),
+];
+
+fn lists_in_archives_are_read_whole(data: &Path) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|fault| fault.to_string())?;
+    for (file, ending, format, expected) in ARCHIVES {
+        // The table of Gavel's throughputs, which is to lie beside its lists, is the last of its archive.
+        let bytes = open_file(&data.join(file)).map_err(|fault| fault.to_string())?;
+        for entry in tar::Archive::new(bytes).entries().map_err(|fault| fault.to_string())? {
+            let mut entry = entry.map_err(|fault| fault.to_string())?;
+            if entry.path().is_ok_and(|path| path.ends_with("simulation_throughputs.json")) {
+                let table = folder.path().join("simulation_throughputs.json");
+                entry.unpack(table).map_err(|fault| fault.to_string())?;
+            }
+        }
+        let bytes = open_file(&data.join(file)).map_err(|fault| fault.to_string())?;
+        let mut found = [0; 3];
+        for entry in tar::Archive::new(bytes).entries().map_err(|fault| fault.to_string())? {
+            let mut entry = entry.map_err(|fault| fault.to_string())?;
+            let name = entry.path().map_err(|fault| fault.to_string())?.to_string_lossy().into_owned();
+            let is_list = name.ends_with(ending) && (format == Format::Gavel || name.contains("/workload-"));
+            if !is_list {
+                continue;
+            }
+            let path = folder.path().join("list");
+            entry.unpack(&path).map_err(|fault| fault.to_string())?;
+            let (stream, read) = tasks(&path).map_err(|fault| format!("{file}: {name}: {fault}"))?;
+            let tally = stream.rows.tally();
+            if stream.format != format || tally.kept() != read.len() as u64 {
+                return Err(format!("{file}: {name}: {:?}, {} tasks", stream.format, read.len()));
+            }
+            found = [found[0] + 1, found[1] + tally.rows(), found[2] + tally.kept()];
+        }
+        if found != expected {
+            return Err(format!("{file}: {found:?}, expected {expected:?}"));
         }
     }
     Ok(())
@@ -104,10 +151,10 @@ const JOBS: &str = "\
 
 pub fn a_log_is_the_same_after_it_was_converted_twice() {
     let folder = tempfile::tempdir().unwrap();
-    for args in [["convert", GAIA, "--out", "gaia.csv.gz"], ["convert", "gaia.csv.gz", "--out", "gaia.jsonl"]] {
+    for args in [["convert", GAIA, "--out", "gaia.csv.gz"], ["convert", "gaia.csv.gz", "--out", "gaia.jsonl.zst"]] {
         dryrack(folder.path(), &[&["trace"], &args[..]].concat()).assert().success();
     }
-    dryrack(folder.path(), &["trace", "convert", "gaia.jsonl", "--out", "gaia.swf"]).assert().success();
+    dryrack(folder.path(), &["trace", "convert", "gaia.jsonl.zst", "--out", "gaia.swf"]).assert().success();
     let read = |path: &Path| tasks(path).unwrap_or_else(|fault| panic!("{fault}")).1;
     let (first, last) = (read(Path::new(GAIA)), read(&folder.path().join("gaia.swf")));
     assert_eq!(first.len(), 51_959);

@@ -11,7 +11,7 @@ use crate::scenario::jobs::Draft;
 use crate::scheduler::{Target, TaskShape};
 use crate::trace::{Format, SwfHeader, TaskTrace, TraceTask};
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use crate::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
+use crate::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Series, TaskDemand, Usage};
 
 /// The label that names the virtual cluster of a node.
 pub(super) const VC: &str = "vc";
@@ -20,7 +20,7 @@ pub(super) const VC: &str = "vc";
 pub(super) fn drafts(
     tasks: &TaskTrace,
     format: Format,
-    ordered: Option<Order>,
+    (ordered, usage): (Option<Order>, Vec<(String, Series)>),
     asked: &Asked<'_>,
     report: &mut Report,
 ) -> Vec<Draft> {
@@ -60,14 +60,19 @@ pub(super) fn drafts(
         None => asked.offset,
     };
     let mut courses: BTreeMap<SimDuration, Arc<Course>> = BTreeMap::new();
+    let recorded: BTreeMap<&str, &Series> = usage.iter().map(|(pod, series)| (pod.as_str(), series)).collect();
     let draft = |(task, queue): (&TraceTask, &Option<Arc<str>>)| {
         let at = SimTime::ZERO.saturating_add(task.submit.since(start));
         let course =
             courses.entry(task.run).or_insert_with(|| Arc::new(Course { run: Some(task.run), ..Course::default() }));
+        let course = match recorded.get(task.name.as_str()) {
+            None => Arc::clone(course),
+            Some(series) => Arc::new(Course { usage: Some(Arc::new(Usage::of_one(series))), ..Course::clone(course) }),
+        };
         let spec = spec(task, queue.clone(), format);
         let estimate = if asked.estimates == Estimates::Exact { Some(task.run) } else { spec.estimate };
         let spec = Arc::new(JobSpec { estimate, ..spec });
-        let arrival = Arrival { at, spec, course: Arc::clone(course), recorded_wait: task.recorded_wait };
+        let arrival = Arrival { at, spec, course, recorded_wait: task.recorded_wait };
         Draft { arrival, cancel_at: None, span: asked.span }
     };
     chosen.into_iter().map(draft).collect()
@@ -101,9 +106,11 @@ impl QueueNames<'_> {
 
 fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
     let demand = match format {
-        Format::Swf | Format::Genai => processors(task),
-        Format::Openb | Format::Dlrm => pod(task),
-        Format::Helios | Format::Philly | Format::Tiresias => whole_gpus(task),
+        Format::Swf => processors(task),
+        Format::Openb | Format::Dlrm | Format::Genai => pod(task),
+        Format::Helios | Format::Philly | Format::Tiresias | Format::Gavel | Format::Pollux => whole_gpus(task),
+        Format::Sacct | Format::Jobcomp => apart(task),
+        Format::Csv | Format::Jsonl if task.nodes.is_some() => apart(task),
         Format::Csv | Format::Jsonl if task.processors.is_some() => processors(task),
         Format::Csv | Format::Jsonl if task.is_of_one_node() => pod(task),
         Format::Csv | Format::Jsonl => whole_gpus(task),
@@ -128,6 +135,19 @@ fn whole_gpus(task: &TraceTask) -> Demand {
     let labels = task.virtual_cluster.iter().map(|cluster| (Arc::from(VC), Arc::from(cluster.as_str()))).collect();
     let need = TaskDemand { gpus: (gpus > 0).then_some(one), labels, ..TaskDemand::cpu_only(MilliCpu::ZERO) };
     Demand { tasks: gpus.max(1), ..Demand::of(need) }
+}
+
+/// A part of it on each of so many nodes, all alike; what cannot be divided is rounded up.
+fn apart(task: &TraceTask) -> Demand {
+    let nodes = task.nodes.unwrap_or(1).max(1);
+    let each = TraceTask {
+        cpu: task.cpu.map(|cpu| MilliCpu::new(cpu.get().div_ceil(u64::from(nodes)))),
+        ram: task.ram.map(|ram| Bytes::new(ram.get().div_ceil(u64::from(nodes)))),
+        gpus: task.gpus.map(|gpus| gpus.div_ceil(nodes)),
+        ..task.clone()
+    };
+    let gang = if nodes > 1 { Gang::Spread } else { Gang::Anywhere };
+    Demand { tasks: nodes, gang, ..pod(&each) }
 }
 
 fn pod(task: &TraceTask) -> Demand {

@@ -23,6 +23,11 @@
 //!   for. `from` and `to` choose a part of a trace whose times are dates; the run starts with the first task in it.
 //! - In dryrack's own lists (`csv`, `jsonl`) a task is what it asks for: processors as in the Standard Workload Format, a
 //!   pod as in openb where it asks for cores, RAM or parts of GPUs, or else whole GPUs. Instances of `dlrm` are pods.
+//! - A task of Slurm's files is as many tasks as it had nodes, each on one of its own with an equal part of its cores, RAM
+//!   and GPUs. Its partition is its queue; nodes are the file's own.
+//! - In Gavel's traces and in the workloads of Pollux and Sia a task asks for whole GPUs. How long those of Pollux and Sia
+//!   run their lists do not say: `durations` does, by application.
+//! - A pod of GenAI 2026 is a task of one GPU, whose use is what was recorded.
 //! - `estimates: exact` says of each task that it runs as long as it does.
 //! - `ranks` (a file of `RANK NODE`) is the order in which the trace's nodes are declared, and so the one in which ties
 //!   between them are broken. With `tune` and without `ranks` they are shuffled.
@@ -31,20 +36,21 @@ mod jobs;
 mod nodes;
 mod order;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::diagnostic::{Report, Span};
-use super::fields::{Fields, text};
+use super::fields::{Fields, text, value};
 use super::jobs::Draft;
-use super::tree::{Node, Tree};
+use super::tree::{Entry, Node, Tree};
 use super::world::World;
 use crate::report::some;
 use crate::rng::Stream;
 use crate::scheduler::Target;
-use crate::trace::{self, Format, Holds, Index, NodeTrace, Roots, Tally, TraceEntry};
-use crate::units::{Permille, SimTime};
+use crate::trace::{self, Format, Holds, Index, NodeTrace, Roots, RunBasis, Tally, TaskTrace, TraceEntry, TraceTask};
+use crate::units::{Permille, SimDuration, SimTime};
 use nodes::add_node;
 
 /// The trace that a scenario uses, and what was odd in it.
@@ -81,13 +87,17 @@ enum Choice {
 
 const CHOICES: [(&str, Choice); 3] = [("all", Choice::All), ("gpu", Choice::Gpu), ("none", Choice::None)];
 
-pub(super) const FORMATS: [(&str, Format); 8] = [
+pub(super) const FORMATS: [(&str, Format); 12] = [
     ("csv", Format::Csv),
     ("dlrm", Format::Dlrm),
+    ("gavel", Format::Gavel),
     ("helios", Format::Helios),
+    ("jobcomp", Format::Jobcomp),
     ("jsonl", Format::Jsonl),
     ("openb", Format::Openb),
     ("philly", Format::Philly),
+    ("pollux", Format::Pollux),
+    ("sacct", Format::Sacct),
     ("swf", Format::Swf),
     ("tiresias", Format::Tiresias),
 ];
@@ -102,7 +112,7 @@ enum Estimates {
 
 const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
 
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "name",
     "format",
     "list",
@@ -120,6 +130,7 @@ const FIELDS: [&str; 17] = [
     "from",
     "to",
     "estimates",
+    "durations",
 ];
 
 /// What is asked of a trace.
@@ -146,6 +157,9 @@ struct Asked<'t> {
     from: Option<SimTime>,
     to: Option<SimTime>,
     estimates: Estimates,
+    /// Of what the trace says it does not, by application.
+    durations: BTreeMap<String, SimDuration>,
+    durations_span: Span,
 }
 
 impl Asked<'_> {
@@ -189,7 +203,7 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
         gpus += u64::from(node.gpus);
         add_node(node, asked.span, world, report);
     }
-    let tasks = match asked.file {
+    let mut tasks = match asked.file {
         Some((typed, span)) => {
             let path = setting.find(typed, span, report)?;
             told(trace::read_tasks(format, &path), span, report)?
@@ -199,9 +213,14 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
             told(trace::load_tasks(&index, setting.roots, name, asked.list), asked.span, report)?
         }
     };
+    with_durations(&mut tasks, &asked, report)?;
+    let usage = match (format, asked.name) {
+        (Format::Genai, Some((name, span))) => told(trace::load_usage(&index, setting.roots, name), span, report)?,
+        _ => Vec::new(),
+    };
     let target = setting.needs_target.then(|| jobs::target(&tasks, format));
     let ordered = order::tasks(&tasks, gpus, &asked, setting, report)?;
-    let drafts = jobs::drafts(&tasks, format, ordered, &asked, report);
+    let drafts = jobs::drafts(&tasks, format, (ordered, usage), &asked, report);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
         report.error_with_help(asked.span, "nothing of this trace is chosen", help);
@@ -293,6 +312,8 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
         from: None,
         to: None,
         estimates: Estimates::AsRecorded,
+        durations: BTreeMap::new(),
+        durations_span: span,
     };
     if let Node::Scalar { .. } = tree.node {
         asked.name = Some((text(tree, "the name of a trace", report)?, span));
@@ -322,6 +343,8 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
     asked.to = date(&fields, "to", report);
     asked.estimates =
         fields.word("estimates", "what is taken as an estimate", &ESTIMATES, report).unwrap_or(asked.estimates);
+    asked.durations = durations(&fields, report);
+    asked.durations_span = if fields.has("durations") { fields.key_span("durations") } else { asked.span };
     fields.exclusive(&["offset", "from"], "each says where the run starts", report);
     fields.exclusive(&["order", "tune"], "each says which tasks come in which order", report);
     fields.exclusive(&["list", "file"], "each says which tasks there are", report);
@@ -339,6 +362,46 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
             None
         }
     }
+}
+
+/// `{bert: 2h, cifar10: 40m}`
+fn durations(fields: &Fields<'_>, report: &mut Report) -> BTreeMap<String, SimDuration> {
+    let Some(tree) = fields.get("durations") else { return BTreeMap::new() };
+    let Node::Map(entries) = &tree.node else {
+        let message = format!("expected durations by application, found {}", tree.kind());
+        report.error_with_help(tree.span, message, "write `{bert: 2h, cifar10: 40m}`");
+        return BTreeMap::new();
+    };
+    let read = |entry: &Entry, report: &mut Report| Some((entry.key.clone(), value(&entry.value, report)?));
+    entries.iter().filter_map(|entry| read(entry, report)).collect()
+}
+
+/// Gives a duration to what has none. What is not said of an application of the trace is a fault.
+fn with_durations(tasks: &mut TaskTrace, asked: &Asked<'_>, report: &mut Report) -> Option<()> {
+    let unsaid = |task: &&mut TraceTask| task.run_basis == RunBasis::NotRecorded;
+    let mut missing = BTreeSet::new();
+    for task in tasks.tasks.iter_mut().filter(unsaid) {
+        let application = task.application.clone().unwrap_or_default();
+        match asked.durations.get(&application) {
+            Some(duration) => task.run = *duration,
+            None => {
+                missing.insert(application);
+            }
+        }
+    }
+    let known: BTreeSet<&str> = tasks.tasks.iter().filter_map(|task| task.application.as_deref()).collect();
+    for unknown in asked.durations.keys().filter(|application| !known.contains(application.as_str())) {
+        let message = format!("trace {} has no application `{unknown}`", asked.called());
+        report.unknown(asked.durations_span, message, unknown, known.iter().copied());
+    }
+    if missing.is_empty() {
+        return Some(());
+    }
+    let missing: Vec<String> = missing.into_iter().collect();
+    let message = format!("trace {} does not say how long {} run", asked.called(), missing.join(", "));
+    let help = format!("say it: `durations: {{{}: 1h}}`", missing.join(": 1h, "));
+    report.error_with_help(asked.durations_span, message, help);
+    None
 }
 
 fn date(fields: &Fields<'_>, key: &str, report: &mut Report) -> Option<SimTime> {

@@ -29,6 +29,8 @@ pub struct World {
 pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exemption>) -> SchedulerOptions {
     let stage = |stage| FilterStage { stage, unless: if stage == FilterName::Ready { unless } else { None } };
     SchedulerOptions {
+        preempt: dryrack::scheduler::Preempt::Nobody,
+        fair_share: dryrack::scheduler::FairShare::default(),
         order: vec![OrderKey::Submitted],
         discipline: Discipline::Skipping,
         filters: FilterName::ALL.into_iter().map(stage).collect(),

@@ -1,0 +1,167 @@
+//! Whole runs of synthetic load: how many jobs a second, and how that changes with the number of nodes.
+//!
+//! `cargo bench --bench scale -- fifo 10000 1000000` runs a million jobs on 10,000 nodes of 8 GPUs at 90 % load, first come
+//! first served, best fit; `fgd` in place of `fifo` places by fragmentation; `unequal` behind gives every node another
+//! amount of RAM, so that no two are ever in equal state. `hosts 10000 100000` puts 100,000 machines of one core on
+//! 10,000 hosts of twelve, as DSLab's iaas-benchmark does. The digest is on, and every job must be accounted for.
+//! `benches/README.md` says what came out; under `valgrind --tool=callgrind`, runs of two lengths give instructions a job.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use dryrack::control::Profile;
+use dryrack::engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run};
+use dryrack::event::{Digester, Event, Input, Sink};
+use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
+use dryrack::rng::Stream;
+use dryrack::scenario::load_profile;
+use dryrack::scheduler::{GpuOrder, ScorerName, Target, TaskShape, WeightedScorer};
+use dryrack::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use dryrack::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
+
+const GPUS_PER_NODE: u64 = 8;
+const MEAN: SimDuration = SimDuration::from_secs(3600);
+/// Parts of a thousand that ask for so many whole GPUs, or for half of one.
+const MIX: [(u64, u32, GpuTake); 5] = [
+    (200, 1, GpuTake::Share(GpuShare::new(500))),
+    (400, 1, GpuTake::Whole),
+    (150, 2, GpuTake::Whole),
+    (150, 4, GpuTake::Whole),
+    (100, 8, GpuTake::Whole),
+];
+/// Different durations, so that jobs share them.
+const LENGTHS: usize = 256;
+
+/// Jobs that have ended.
+#[derive(Default)]
+struct Ended(u64);
+
+impl Sink for Ended {
+    fn input(&mut self, _: u64, _: SimTime, _: &Input) {}
+
+    fn event(&mut self, _: u64, _: SimTime, event: &Event) {
+        self.0 += u64::from(matches!(event, Event::JobEnded { .. }));
+    }
+}
+
+fn profile(name: &str) -> Arc<Profile> {
+    let load = |name| load_profile(name, Path::new(".")).unwrap_or_else(|faults| panic!("{faults}"));
+    let mut profile = Profile::clone(&load("fifo"));
+    match name {
+        "fgd" => {
+            profile.scheduler.scorers = vec![WeightedScorer { stage: ScorerName::Fgd, weight: 1.0 }];
+            profile.scheduler.gpus = GpuOrder::LeastFragmentation;
+            let shapes = MIX.iter().flat_map(|(part, gpus, take)| {
+                let shape = TaskShape::of(&demand(*gpus, *take));
+                std::iter::repeat_n(shape, *part as usize)
+            });
+            profile.scheduler.target = Target::of(shapes);
+        }
+        _ => profile.scheduler.scorers = vec![WeightedScorer { stage: ScorerName::BestFit, weight: 1.0 }],
+    }
+    Arc::new(profile)
+}
+
+fn demand(gpus: u32, take: GpuTake) -> Demand {
+    let need = GpuDemand { count: gpus, take, models: Vec::new(), min_memory: None };
+    let cores = MilliCpu::from_cores(u64::from(gpus));
+    Demand::of(TaskDemand { gpus: Some(need), ..TaskDemand::cpu_only(cores) })
+}
+
+fn node(index: usize, cores: u64, gpus: u64, unequal: bool) -> InitialNode {
+    let extra = if unequal { index as u64 } else { 0 };
+    let gpus = (0..gpus).map(|_| GpuShape::of("a", Bytes::from_gib(80))).collect();
+    let shape = NodeShape::of(MilliCpu::from_cores(cores), Bytes::from_mib(768 * 1024 + extra), gpus);
+    let spec = NodeSpec { name: format!("n{index}").into(), shape: Arc::new(shape) };
+    InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files: ModelFiles::default() }
+}
+
+fn job(demand: Demand) -> Arc<JobSpec> {
+    Arc::new(JobSpec::of(Arc::from("job"), demand))
+}
+
+fn course(run: SimDuration) -> Arc<Course> {
+    Arc::new(Course { run: Some(run), ..Course::default() })
+}
+
+/// At 90 % load, in the mean.
+fn load(nodes: u64, jobs: u64) -> Vec<Arrival> {
+    let mut draws = Stream::new(1, "scale bench", 0);
+    let kinds: Vec<(u64, Arc<JobSpec>)> =
+        MIX.iter().map(|(part, gpus, take)| (*part, job(demand(*gpus, *take)))).collect();
+    let courses: Vec<Arc<Course>> = (0..LENGTHS).map(|_| course(draws.exponential(MEAN))).collect();
+    let thousandths = |(part, gpus, take): &(u64, u32, GpuTake)| match take {
+        GpuTake::Share(share) => part * u64::from(share.get()) * u64::from(*gpus),
+        GpuTake::Whole | GpuTake::Memory(_) => part * 1000 * u64::from(*gpus),
+    };
+    // Millionths of a GPU that a job asks for.
+    let asked: u64 = MIX.iter().map(thousandths).sum();
+    let gap = MEAN.as_nanos() / 1000 * asked / (nodes * GPUS_PER_NODE * 900);
+    let mut at = SimTime::ZERO;
+    let arrival = |_| {
+        at = at.saturating_add(draws.exponential(SimDuration::from_nanos(gap)));
+        let mut left = draws.between(0, 999);
+        let kind = kinds.iter().find(|(part, _)| {
+            let is_it = left < *part;
+            left = left.saturating_sub(*part);
+            is_it
+        });
+        let (spec, course) = (Arc::clone(&kind.expect("parts make up all").1), Arc::clone(draws.pick(&courses)));
+        Arrival { at, spec, course, recorded_wait: None }
+    };
+    (0..jobs).map(arrival).collect()
+}
+
+/// A machine each millisecond, all of them there at the end.
+fn machines(count: u64) -> Vec<Arrival> {
+    let (spec, course) = (job(Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1)))), course(MEAN));
+    let at = |index: u64| SimTime::from_nanos(index * 1_000_000);
+    let arrival =
+        |index| Arrival { at: at(index), spec: Arc::clone(&spec), course: Arc::clone(&course), recorded_wait: None };
+    (0..count).map(arrival).collect()
+}
+
+#[expect(clippy::disallowed_methods, reason = "what is measured is how long it takes")]
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let number = |place: usize, default: u64| words.get(place).and_then(|word| word.parse().ok()).unwrap_or(default);
+    let kind = words.first().map_or("fifo", String::as_str);
+    let (nodes, jobs) = (number(1, 1000), number(2, 20_000));
+    let unequal = words.iter().any(|word| word == "unequal");
+    let (arrivals, cores, gpus) = match kind {
+        "hosts" => (machines(jobs), 12, 0),
+        _ => (load(nodes, jobs), 96, GPUS_PER_NODE),
+    };
+    let rehearsal = Rehearsal {
+        title: kind.to_string(),
+        source: String::new(),
+        seed: 1,
+        profile: profile(kind),
+        fleets: Vec::new(),
+        clouds: Default::default(),
+        nodes: (0..nodes as usize).map(|index| node(index, cores, gpus, unequal)).collect(),
+        arrivals,
+        cancellations: Vec::new(),
+        scalings: Vec::new(),
+        faults: Vec::new(),
+        evaluations: Vec::new(),
+        until: None,
+    };
+    let (mut digester, mut ended) = (Digester::default(), Ended::default());
+    let begun = Instant::now();
+    run(&rehearsal, RunOptions::default(), &mut [&mut digester, &mut ended]);
+    let seconds = begun.elapsed().as_secs_f64();
+    let state = if unequal { "unequal nodes" } else { "nodes" };
+    println!(
+        "{kind}: {jobs} jobs on {nodes} {state}, {seconds:.2} s, {:.0} jobs a second, digest {}",
+        jobs as f64 / seconds,
+        &digester.finish().to_string()[..16]
+    );
+    if ended.0 == jobs {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("{} of {jobs} jobs have ended", ended.0);
+    ExitCode::FAILURE
+}

@@ -1,0 +1,129 @@
+//! Preemption: who is stopped so that the head of the queue can start.
+//!
+//! Asked after everybody was looked at and the head still waits. Those who may be stopped for it are taken, the least
+//! worth keeping first, until it would fit; then whoever turns out not to be needed is spared, the last taken first. Each
+//! is told to stop, and waits again from its last checkpoint, if its job has any. What stops already is reckoned as gone,
+//! so that nobody is stopped for room that is on its way.
+
+use super::Control;
+use super::store::ReplicaIndex;
+use crate::event::{Outcome, Phase, Reason};
+use crate::fleet::{Fleet, Placement};
+use crate::scheduler::{Discipline, OrderKey, Preempt};
+use crate::units::SimDuration;
+
+impl Control {
+    pub(super) fn preempt(&mut self) {
+        if self.profile.scheduler.preempt == Preempt::Nobody {
+            return;
+        }
+        let heads: Vec<ReplicaIndex> = match self.profile.scheduler.discipline {
+            Discipline::Strict | Discipline::Committed => {
+                self.queue.heads(self.now).map(|(key, _)| key.replica()).collect()
+            }
+            Discipline::Skipping => self.queue.iter().map(|key| key.replica()).collect(),
+        };
+        let mut fleet = self.fleet_without_what_stops();
+        for head in heads {
+            let victims = match self.judge_on(head, &fleet) {
+                Some(_) => Vec::new(),
+                None => match self.victims_for(head, &fleet) {
+                    Some(victims) => victims,
+                    None => continue,
+                },
+            };
+            for victim in victims {
+                release(&mut fleet, self.placement_of(victim));
+                self.preempt_one(victim);
+            }
+            let coming = self.judge_on(head, &fleet).expect("the victims were enough");
+            fleet.take(&coming.placement);
+        }
+    }
+
+    fn fleet_without_what_stops(&self) -> Fleet {
+        let mut fleet = self.fleet.clone();
+        for held in self.holders().filter(|index| self.replicas[*index as usize].phase == Phase::Stopping) {
+            release(&mut fleet, self.placement_of(held));
+        }
+        fleet
+    }
+
+    /// Whoever holds a place, in order of their numbers.
+    fn holders(&self) -> impl Iterator<Item = ReplicaIndex> + use<> {
+        let on_nodes = self.nodes.iter().flat_map(|node| node.runs.iter().copied());
+        on_nodes.collect::<std::collections::BTreeSet<_>>().into_iter()
+    }
+
+    fn placement_of(&self, index: ReplicaIndex) -> &Placement {
+        self.replicas[index as usize].placement.as_ref().expect("it holds a place")
+    }
+
+    /// The fewest that this rule finds; `None` where even all that may be stopped are not enough.
+    fn victims_for(&self, head: ReplicaIndex, fleet: &Fleet) -> Option<Vec<ReplicaIndex>> {
+        let mut candidates: Vec<ReplicaIndex> = self.holders().filter(|index| self.may_stop(*index, head)).collect();
+        candidates.sort_by_key(|index| {
+            let replica = &self.replicas[*index as usize];
+            let worth = match self.profile.scheduler.preempt {
+                Preempt::Nobody => 0,
+                Preempt::LowerPriority => i64::from(self.jobs[replica.job.index()].spec.priority),
+                Preempt::LongerRemaining => -i64::try_from(self.remaining(*index).as_nanos()).unwrap_or(i64::MAX),
+            };
+            // Of equal worth, who began last has least to lose.
+            (worth, std::cmp::Reverse((replica.since, *index)))
+        });
+        let mut trial = fleet.clone();
+        let mut chosen: Vec<ReplicaIndex> = Vec::new();
+        let mut candidates = candidates.into_iter();
+        while self.judge_on(head, &trial).is_none() {
+            let next = candidates.next()?;
+            release(&mut trial, self.placement_of(next));
+            chosen.push(next);
+        }
+        for place in (0..chosen.len()).rev() {
+            let spared = self.placement_of(chosen[place]);
+            trial.take(spared);
+            match self.judge_on(head, &trial) {
+                Some(_) => drop(chosen.remove(place)),
+                None => release(&mut trial, spared),
+            }
+        }
+        Some(chosen)
+    }
+
+    fn may_stop(&self, index: ReplicaIndex, head: ReplicaIndex) -> bool {
+        let priority = |index: ReplicaIndex| self.jobs[self.replicas[index as usize].job.index()].spec.priority;
+        let holds = matches!(self.replicas[index as usize].phase, Phase::Scheduled | Phase::Preparing | Phase::Running);
+        holds
+            && match self.profile.scheduler.preempt {
+                Preempt::Nobody => false,
+                Preempt::LowerPriority => priority(index) < priority(head),
+                Preempt::LongerRemaining => self.remaining(index) > self.remaining(head),
+            }
+    }
+
+    /// What is left of its estimate, given how long it has run with effect; without an estimate, without end.
+    fn remaining(&self, index: ReplicaIndex) -> SimDuration {
+        let replica = &self.replicas[index as usize];
+        let running = if replica.phase == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };
+        match self.jobs[replica.job.index()].spec.estimate {
+            None => SimDuration::MAX,
+            Some(estimate) => estimate.saturating_sub(replica.ran).saturating_sub(running),
+        }
+    }
+
+    fn preempt_one(&mut self, index: ReplicaIndex) {
+        let replica = &mut self.replicas[index as usize];
+        if replica.phase == Phase::Running && self.jobs[replica.job.index()].spec.checkpoints {
+            replica.ran = replica.ran.saturating_add(self.now.since(replica.since));
+        }
+        if self.profile.scheduler.order.contains(&OrderKey::Remaining) {
+            self.replicas[index as usize].key = self.key_of(index);
+        }
+        self.stop(index, Outcome::Lost, Reason::Preempted);
+    }
+}
+
+fn release(fleet: &mut Fleet, placement: &Placement) {
+    placement.claims().iter().for_each(|claim| fleet.release(claim));
+}

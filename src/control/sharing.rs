@@ -1,0 +1,89 @@
+//! Fair shares: what each user has had, with what is long ago worth less.
+//!
+//! A user's account is the integral of what its runs hold over time, each moment weighted by a half for every half-life
+//! that has gone by since. It is settled whenever what the user holds changes, and read at any time; what is held is
+//! counted in thousandths of a GPU, or of a core where a placement has no GPU. The order of the queue looks at accounts
+//! divided by weights.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::fleet::Placement;
+use crate::scheduler::FairShare;
+use crate::units::SimTime;
+
+/// The number of a user's account.
+pub type User = u32;
+
+pub struct Shares {
+    half_life_seconds: f64,
+    numbers: HashMap<Option<Arc<str>>, User, foldhash::fast::FixedState>,
+    accounts: Vec<Account>,
+}
+
+struct Account {
+    weight: f64,
+    /// Thousandths times seconds, as of `at`.
+    had: f64,
+    at: SimTime,
+    /// Thousandths.
+    holds: u64,
+}
+
+impl Shares {
+    pub fn new(options: &FairShare) -> Shares {
+        let half_life_seconds = options.half_life.as_secs_f64();
+        Shares { half_life_seconds, numbers: HashMap::default(), accounts: Vec::new() }
+    }
+
+    /// The account of a user, of nobody where a job names none; users without a weight have that of 1.
+    pub fn number(&mut self, user: Option<&Arc<str>>, options: &FairShare, now: SimTime) -> User {
+        if let Some(number) = self.numbers.get(&user.cloned()) {
+            return *number;
+        }
+        let number = self.accounts.len() as User;
+        let weight = user.and_then(|user| options.weights.get(&**user)).copied().unwrap_or(1.0);
+        self.numbers.insert(user.cloned(), number);
+        self.accounts.push(Account { weight, had: 0.0, at: now, holds: 0 });
+        number
+    }
+
+    pub fn take(&mut self, user: User, now: SimTime, placement: &Placement) {
+        let account = self.settled(user, now);
+        account.holds += thousandths(placement);
+    }
+
+    pub fn give_back(&mut self, user: User, now: SimTime, placement: &Placement) {
+        let account = self.settled(user, now);
+        account.holds -= thousandths(placement);
+    }
+
+    /// Each account over its weight, in order of the numbers.
+    pub fn charged(&mut self, now: SimTime) -> Vec<f64> {
+        (0..self.accounts.len() as User)
+            .map(|user| {
+                let account = self.settled(user, now);
+                account.had / account.weight
+            })
+            .collect()
+    }
+
+    fn settled(&mut self, user: User, now: SimTime) -> &mut Account {
+        let half_life = self.half_life_seconds;
+        let account = &mut self.accounts[user as usize];
+        let seconds = now.since(account.at).as_secs_f64();
+        if seconds > 0.0 {
+            let kept = libm::pow(0.5, seconds / half_life);
+            let gained = account.holds as f64 * half_life / std::f64::consts::LN_2 * (1.0 - kept);
+            account.had = account.had * kept + gained;
+            account.at = now;
+        }
+        account
+    }
+}
+
+fn thousandths(placement: &Placement) -> u64 {
+    let gpus: u64 = placement.claims().iter().flat_map(|claim| &claim.gpus).map(|gpu| u64::from(gpu.share.get())).sum();
+    let cores: u64 = placement.claims().iter().map(|claim| claim.cpu.get()).sum();
+    if gpus > 0 { gpus } else { cores }
+}

@@ -1,0 +1,52 @@
+//! Checkpoints: what of a run's work outlives it, and what it costs to go on from there.
+
+use std::collections::HashMap;
+
+use crate::ids::{JobId, RunId};
+use crate::units::SimDuration;
+use crate::workload::Course;
+
+/// Work that need not be done again, by the job and its replica.
+#[derive(Default)]
+pub struct Checkpoints {
+    done: HashMap<(JobId, u32), SimDuration, foldhash::fast::FixedState>,
+}
+
+impl Checkpoints {
+    /// How long the run takes from its start; `None` where it does not end by itself.
+    pub fn length(&self, run: RunId, course: &Course) -> Option<SimDuration> {
+        let done = self.done(run);
+        let cost = self.cost(done, course);
+        course.run.map(|whole| whole.saturating_sub(done).saturating_add(cost))
+    }
+
+    /// A run has ended before its end, after this time; in good order if it could write what it had done.
+    pub fn interrupt(&mut self, run: RunId, course: &Course, ran: SimDuration, in_good_order: bool) {
+        let Some(checkpoint) = course.checkpoint else { return };
+        let done = self.done(run);
+        let now = done.saturating_add(ran.saturating_sub(self.cost(done, course)));
+        let every = checkpoint.every.as_nanos();
+        let written = match (every, in_good_order) {
+            (0, true) => now,
+            (0, false) => done,
+            (every, _) => done.max(SimDuration::from_nanos(now.as_nanos() / every * every)),
+        };
+        self.done.insert((run.job, run.replica), written);
+    }
+
+    /// It has come to its end: another begins anew.
+    pub fn forget(&mut self, run: RunId) {
+        self.done.remove(&(run.job, run.replica));
+    }
+
+    fn done(&self, run: RunId) -> SimDuration {
+        self.done.get(&(run.job, run.replica)).copied().unwrap_or_default()
+    }
+
+    fn cost(&self, done: SimDuration, course: &Course) -> SimDuration {
+        match course.checkpoint {
+            Some(checkpoint) if !done.is_zero() => checkpoint.restart,
+            _ => SimDuration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Gangs in racks: all tasks in one rack, where one holds them.
+//!
+//! Of the racks that hold the whole gang the one with the least room for its tasks is taken, so that larger rooms stay
+//! whole; of equal ones the first by name. Where none does, as few racks as will do, those with the most room first. Within
+//! the racks nodes come in the order of preference, as for any gang. Nodes that name no rack are taken to stand in one.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::filter::Verdict;
+use super::fit;
+use super::options::GpuOrder;
+use super::row::Row;
+use crate::event::Reason;
+use crate::workload::{Demand, Gang};
+
+/// The verdicts, with what lies in other racks left out.
+pub fn within(demand: &Demand, order: GpuOrder, rows: &[Row], verdicts: &[Verdict]) -> Vec<Verdict> {
+    let limit = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
+    let mut room: BTreeMap<Option<&str>, u64> = BTreeMap::new();
+    for (row, _) in rows.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_fit()) {
+        let tasks = u64::from(fit::capacity(demand, order, row, limit)) * u64::from(row.count);
+        *room.entry(row.shape.rack.as_deref()).or_default() += tasks;
+    }
+    let wanted = u64::from(demand.tasks);
+    let one = room.iter().filter(|(_, tasks)| **tasks >= wanted).min_by_key(|(rack, tasks)| (**tasks, **rack));
+    let chosen: Vec<Option<&str>> = match one {
+        Some((rack, _)) => vec![*rack],
+        None => {
+            let mut racks: Vec<(Reverse<u64>, Option<&str>)> =
+                room.iter().map(|(rack, tasks)| (Reverse(*tasks), *rack)).collect();
+            racks.sort_unstable();
+            let mut held = 0;
+            let enough = racks.iter().position(|(Reverse(tasks), _)| {
+                held += tasks;
+                held >= wanted
+            });
+            let count = enough.map_or(racks.len(), |last| last + 1);
+            racks[..count].iter().map(|(_, rack)| *rack).collect()
+        }
+    };
+    let left = |(row, verdict): (&Row, &Verdict)| match verdict {
+        Verdict::Fit if !chosen.contains(&row.shape.rack.as_deref()) => Verdict::Unfit(Reason::GangIncomplete),
+        verdict => *verdict,
+    };
+    rows.iter().zip(verdicts).map(left).collect()
+}

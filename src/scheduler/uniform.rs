@@ -1,0 +1,89 @@
+//! Demands on nodes whose GPUs are all alike, and none of them a part of RAM: judged by counting, without a list of claims.
+//! The answers are those of [`super::fit`].
+
+use super::fit::{is_large_enough, is_of_type};
+use crate::event::Reason;
+use crate::fleet::{NodeShape, NodeStatus};
+use crate::units::{Bytes, GpuShare, MilliCpu};
+use crate::workload::{Demand, GpuTake, TaskDemand};
+
+/// What one task takes of each of its GPUs, on nodes of one shape.
+#[derive(Clone, Copy, Debug)]
+pub struct Uniform {
+    cpu: MilliCpu,
+    ram: Bytes,
+    gpus: u32,
+    take: GpuTake,
+    /// Of one GPU.
+    capacity: Bytes,
+    memory: Bytes,
+}
+
+impl Uniform {
+    /// `None` where nodes of the shape are judged otherwise.
+    pub fn of(demand: &Demand, shape: &NodeShape) -> Option<Uniform> {
+        let gpus = demand.task.gpus.as_ref()?;
+        let first = shape.gpus.first()?;
+        let is_alike = !first.unified && shape.gpus.iter().all(|gpu| gpu == first);
+        if !is_alike || demand.pick.is_some() || !is_of_type(gpus, first) || !is_large_enough(gpus, first) {
+            return None;
+        }
+        let capacity = shape.gpu_memory_capacity(0);
+        let memory = match gpus.take {
+            GpuTake::Whole => capacity,
+            GpuTake::Share(share) => share.of(capacity),
+            GpuTake::Memory(memory) => memory,
+        };
+        let TaskDemand { cpu, ram, .. } = demand.task;
+        Some(Uniform { cpu, ram, gpus: gpus.count, take: gpus.take, capacity, memory })
+    }
+
+    /// Why not even one task fits, or `None` if one does.
+    pub fn first_shortage(&self, shape: &NodeShape, status: &NodeStatus) -> Option<Reason> {
+        if status.cpu_free(shape) < self.cpu {
+            return Some(Reason::InsufficientCpu);
+        }
+        if shape.ram_capacity().saturating_sub(status.ram_taken) < self.ram {
+            return Some(Reason::InsufficientRam);
+        }
+        let (mut free, mut usable, mut own, mut is_foreign) = (0, 0, 0, false);
+        for (index, gpu) in status.gpus.iter().enumerate().filter(|(_, gpu)| gpu.state.is_usable()) {
+            usable += 1;
+            free += u32::from(self.has_room(status, index));
+            own += u32::from(self.would_have_room(status, index));
+            is_foreign |= !gpu.foreign.is_none();
+        }
+        if free >= self.gpus {
+            return None;
+        }
+        Some(match self.take {
+            _ if usable < self.gpus => Reason::GpuNotUsable,
+            _ if own >= self.gpus && is_foreign => Reason::GpuBusyElsewhere,
+            GpuTake::Whole => Reason::InsufficientGpus,
+            GpuTake::Share(_) => Reason::InsufficientGpuShare,
+            GpuTake::Memory(_) => Reason::InsufficientGpuMemory,
+        })
+    }
+
+    /// Whether one task could have its part of this GPU, if that is usable.
+    pub fn has_room(&self, status: &NodeStatus, index: usize) -> bool {
+        let gpu = &status.gpus[index];
+        let memory = || self.capacity.saturating_sub(gpu.memory_taken).saturating_sub(gpu.foreign.memory);
+        match self.take {
+            GpuTake::Whole => status.gpu_is_idle(index),
+            GpuTake::Share(share) => status.gpu_share_free(index) >= share && memory() >= self.memory,
+            GpuTake::Memory(_) => status.gpu_share_free(index) > GpuShare::ZERO && memory() >= self.memory,
+        }
+    }
+
+    /// Likewise, if nobody else used it.
+    fn would_have_room(&self, status: &NodeStatus, index: usize) -> bool {
+        let gpu = &status.gpus[index];
+        let memory = || self.capacity.saturating_sub(gpu.memory_taken);
+        match self.take {
+            GpuTake::Whole => gpu.holders == 0,
+            GpuTake::Share(share) => GpuShare::WHOLE.saturating_sub(gpu.taken) >= share && memory() >= self.memory,
+            GpuTake::Memory(_) => memory() >= self.memory && gpu.taken < GpuShare::WHOLE,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Job traces of Gavel (stanford-futuredata/gavel, c4fa400): a job to a line, its fields between tabs and without a header.
+//!
+//! Seven fields: type, command, flag of the steps, whether it needs data, total steps, arrival (seconds), GPUs. Ten: type,
+//! command, folder, flag, needs data, total steps, GPUs, weight of its priority, objective, arrival. Jobs have no names
+//! there and are called by their place, from 0.
+//!
+//! How long a job runs follows from its steps and from how many of them its type takes in a second on so many GPUs: on
+//! V100s, alone and on as few machines as will do. The repository's `simulation_throughputs.json` says so (`v100`, `null`);
+//! it is looked for beside the list and in each folder above. Where it has none, as of more than 8 GPUs, or of types that
+//! run on one alone, a job is left out.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::units::{SimDuration, SimTime};
+
+use super::decimal::NotDecimal;
+use super::error::TraceError;
+use super::row::TraceTask;
+use super::rows::{Rows, Said, Seen};
+use super::tally::{Oddity, Tally};
+use super::text::{Lines, Span};
+
+/// Fields of a line in either form.
+pub(super) const FIELDS: [usize; 2] = [7, 10];
+
+const THROUGHPUTS: &str = "simulation_throughputs.json";
+
+/// Billionths of a step in a second, by type and number of GPUs.
+type PerSecond = HashMap<(String, u32), u64>;
+
+/// The table that is nearest to the list.
+fn throughputs(list: &Path) -> Result<PerSecond, TraceError> {
+    let folders = list.parent().into_iter().flat_map(Path::ancestors);
+    let Some(table) = folders.map(|folder| folder.join(THROUGHPUTS)).find(|table| table.is_file()) else {
+        return Err(TraceError::NoThroughputs { file: list.to_path_buf(), table: THROUGHPUTS });
+    };
+    let unreadable = |source| TraceError::Unreadable { file: table.clone(), line: 1, source };
+    let text = std::fs::read_to_string(&table).map_err(unreadable)?;
+    per_second(&text).ok_or_else(|| TraceError::Malformed {
+        file: table.clone(),
+        line: 1,
+        column: 1,
+        expected: "throughputs of V100s, by type and number of GPUs".to_string(),
+        found: "something else".to_string(),
+    })
+}
+
+/// `{"v100": {"('A3C', 1)": {"null": 7.1}}}`; what is of two jobs on one GPU is left out.
+fn per_second(text: &str) -> Option<PerSecond> {
+    let table: serde_json::Value = serde_json::from_str(text).ok()?;
+    let row = |(key, known): (&String, &serde_json::Value)| {
+        let (kind, gpus) = key.strip_prefix("('")?.strip_suffix(')')?.rsplit_once("', ")?;
+        let steps = known.get("null")?.as_f64().filter(|steps| (0.0..1e9).contains(steps))?;
+        Some(((kind.to_string(), gpus.parse().ok()?), (steps * 1e9).round() as u64))
+    };
+    let rows = table.get("v100")?.as_object()?.iter().map(row).collect::<Option<PerSecond>>()?;
+    // Of none it would take for ever.
+    Some(rows.into_iter().filter(|(_, steps)| *steps > 0).collect())
+}
+
+/// Jobs of a file, each a line.
+pub(super) struct JobRows<R> {
+    lines: Lines<R>,
+    seen: Seen,
+    per_second: PerSecond,
+}
+
+impl<R: BufRead> JobRows<R> {
+    /// `file` is the input's name in messages, and where the table of throughputs is looked for.
+    pub(super) fn new(file: &Path, input: R) -> Result<JobRows<R>, TraceError> {
+        Ok(JobRows { lines: Lines::new(file, input), seen: Seen::default(), per_second: throughputs(file)? })
+    }
+
+    fn read(&self) -> Result<Said, TraceError> {
+        let lines = &self.lines;
+        let fields = split(lines.bytes());
+        let [kind, steps, gpus, at] = match fields.len() {
+            7 => [fields[0], fields[4], fields[6], fields[5]],
+            10 => [fields[0], fields[5], fields[6], fields[9]],
+            count => {
+                let found = format!("{count}");
+                return Err(lines.malformed(0, "7 or 10 fields between tabs", &found));
+            }
+        };
+        let name = (lines.number() - 1).to_string();
+        let kind = lines.text(&kind, "the type of a job")?.to_string();
+        let steps: u64 = lines.whole(&steps, "a number of steps")?;
+        let gpus: u32 = lines.whole(&gpus, "a number of GPUs")?;
+        let expected = "a time in seconds";
+        let nanos = lines.decimal(&at, expected)?.as_billionths();
+        let nanos = nanos.ok_or_else(|| lines.wrong(&at, expected, NotDecimal::TooLarge))?;
+        let key = (kind, gpus);
+        let Some(per_second) = self.per_second.get(&key) else { return Ok(Err(Oddity::NoThroughput)) };
+        let run = u128::from(steps) * 1_000_000_000_000_000_000 / u128::from(*per_second);
+        let too_long = || lines.malformed(0, "a job that ends", "too many steps");
+        let run = SimDuration::from_nanos(u64::try_from(run).map_err(|_| too_long())?);
+        let task = TraceTask::new(name, lines.number(), SimTime::from_nanos(nanos), run);
+        Ok(Ok(TraceTask { gpus: Some(gpus), application: Some(key.0), ..task }))
+    }
+}
+
+fn split(line: &[u8]) -> Vec<Span> {
+    let mut start = 0;
+    let span = |field: &[u8]| {
+        let span = Span { start, end: start + field.len() };
+        start = span.end + 1;
+        span
+    };
+    line.split(|byte| *byte == b'\t').map(span).collect()
+}
+
+impl<R: BufRead> Iterator for JobRows<R> {
+    type Item = Result<TraceTask, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.lines.advance() {
+                Ok(true) if self.lines.bytes().trim_ascii().is_empty() => continue,
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(fault) => return Some(Err(fault)),
+            }
+            match self.read() {
+                Ok(Ok(task)) => {
+                    self.seen.keep(&task);
+                    return Some(Ok(task));
+                }
+                Ok(Err(why)) => self.seen.leave_out(why),
+                Err(fault) => return Some(Err(fault)),
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Rows for JobRows<R> {
+    fn tally(&self) -> &Tally {
+        &self.seen.tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::rows::collect;
+
+    const TABLE: &str = r#"{"k80": {}, "v100": {"('Net (batch size 8)', 1)": {"null": 2.5, "('Other', 1)": [1.0, 1.0]},
+        "('Net (batch size 8)', 2)": {"null": 4.0}}}"#;
+
+    /// Both forms of a line, and one of a number of GPUs without a throughput. Durations are steps over steps a second.
+    #[test]
+    fn a_job_runs_for_its_steps() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(THROUGHPUTS), TABLE).unwrap();
+        let file = folder.path().join("seed=1/a.trace");
+        let text = "Net (batch size 8)\tcd net\t--steps\t1\t1000\t6.000000\t1\n\
+                    Net (batch size 8)\tpython3\tnet\t-step\t1\t300\t2\t1\t-1.000000\t7.5\n\
+                    Net (batch size 8)\tcd net\t--steps\t0\t10\t1\t16\n";
+        let trace = collect(&file, JobRows::new(&file, text.as_bytes()).unwrap()).unwrap();
+        let [first, second] = &trace.tasks[..] else { panic!("{:?}", trace.tasks) };
+        assert_eq!((&*first.name, first.submit, first.gpus), ("0", SimTime::from_secs(6), Some(1)));
+        assert_eq!((&*second.name, second.submit, second.gpus), ("1", SimTime::from_nanos(7_500_000_000), Some(2)));
+        assert_eq!((first.run, second.run), (SimDuration::from_secs(400), SimDuration::from_secs(75)));
+        assert_eq!(trace.tally.count(Oddity::NoThroughput), 1);
+        let told = collect(&file, JobRows::new(&file, "Net\tcd\t1\n".as_bytes()).unwrap()).unwrap_err().to_string();
+        assert!(told.ends_with("a.trace:1:1: expected 7 or 10 fields between tabs, found 3"), "{told}");
+    }
+
+    #[test]
+    fn a_list_without_its_table_is_told_what_it_lacks() {
+        let file = Path::new("/nowhere/a.trace");
+        let told = JobRows::new(file, "".as_bytes()).err().unwrap().to_string();
+        assert_eq!(
+            told,
+            "/nowhere/a.trace: how long its jobs run follows from Gavel's simulation_throughputs.json, which is neither \
+             beside it nor in a folder above"
+        );
+    }
+}

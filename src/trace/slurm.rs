@@ -1,0 +1,478 @@
+//! What Slurm keeps of jobs: the table that `sacct --parsable2` prints, and the file of the plugin jobcomp/filetxt.
+//!
+//! Of the many columns of `sacct` JobID, Submit, Start and End are needed; JobName, State, AllocCPUS, NCPUS, ReqCPUS,
+//! ReqMem, AllocTRES, ReqTRES, NNodes, ElapsedRaw, TimelimitRaw, Partition and UID are read where they are there, and
+//! others are not. A step of a job (`7.batch`) is a part of it. Dates are the cluster's own time. A job that never
+//! started is left out: how long it would have run nobody knows. Held against records of Slurm 22.05.8 in
+//! `tests/data/slurm`.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration};
+
+use super::date;
+use super::error::TraceError;
+use super::row::{Outcome, TraceTask};
+use super::rows::{Rows, Said, Seen};
+use super::tally::{Oddity, Tally};
+use super::text::{Lines, quoted};
+
+/// What either file says of one job, as it is written.
+#[derive(Default)]
+struct Job<'l> {
+    id: &'l str,
+    name: &'l str,
+    submit: &'l str,
+    start: &'l str,
+    end: &'l str,
+    elapsed: &'l str,
+    state: &'l str,
+    cpus: &'l str,
+    memory: &'l str,
+    /// Trackable resources that it was given, or asked for.
+    resources: &'l str,
+    nodes: &'l str,
+    limit: &'l str,
+    partition: &'l str,
+    user: &'l str,
+}
+
+/// Why a job cannot be read: what was expected in place of which text.
+struct Wrong(&'static str, String);
+
+fn is_unknown(text: &str) -> bool {
+    matches!(text, "" | "Unknown" | "None" | "(null)" | "N/A" | "NONE")
+}
+
+fn known(text: &str) -> Option<&str> {
+    if is_unknown(text) { None } else { Some(text) }
+}
+
+impl Job<'_> {
+    fn task(&self, line: u64) -> Result<Said, Wrong> {
+        if self.id.contains('.') {
+            return Ok(Err(Oddity::PartOfJobBefore));
+        }
+        let wrong = |expected: &'static str, text: &str| Wrong(expected, quoted(text.as_bytes()));
+        let time = |text: &str| match known(text) {
+            None => Ok(None),
+            Some(text) => date::parse(text).map(Some).ok_or_else(|| wrong("a date such as 2026-11-21T17:10:25", text)),
+        };
+        if self.id.is_empty() {
+            return Err(wrong("the number of a job", self.id));
+        }
+        let (submit, start, end) = (time(self.submit)?, time(self.start)?, time(self.end)?);
+        let outcome = outcome(self.state);
+        let Some(submit) = submit else { return Ok(Err(Oddity::NoSubmitTime)) };
+        let never = self.nodes == "0" || self.state == "PENDING";
+        let (Some(start), false) = (start, never) else { return Ok(Err(Oddity::NeverStarted)) };
+        let Some(end) = end.filter(|_| outcome != Some(Outcome::Running)) else { return Ok(Err(Oddity::NoEnd)) };
+        let run = match known(self.elapsed) {
+            Some(text) => Some(SimDuration::from_secs(text.parse().map_err(|_| wrong("a number of seconds", text))?)),
+            None => end.checked_since(start),
+        };
+        let Some(run) = run else { return Ok(Err(Oddity::NegativeRun)) };
+        let whole = |text: &str| match known(text) {
+            None => Ok(None),
+            Some(text) => text.parse::<u32>().map(Some).map_err(|_| wrong("a whole number", text)),
+        };
+        let (nodes, cpus) = (whole(self.nodes)?, whole(self.cpus)?);
+        let resources = resources(self.resources).map_err(|text| wrong("resources such as cpu=4,gres/gpu=2", text))?;
+        let memory = match (resources.memory, known(self.memory)) {
+            (None, Some(text)) => Some(memory(text).ok_or_else(|| wrong("memory such as 300M", text))?),
+            (memory, _) => memory,
+        };
+        let gpus = known(self.resources).map(|_| resources.gpus);
+        let task = TraceTask::new(self.id.to_string(), line, submit, run);
+        Ok(Ok(TraceTask {
+            recorded_wait: start.checked_since(submit),
+            estimate: limit(self.limit).map_err(|text| wrong("a number of minutes", text))?,
+            nodes,
+            cpu: cpus.or(resources.cpus).map(|cpus| MilliCpu::from_cores(u64::from(cpus))),
+            ram: memory,
+            gpus,
+            gpu_share: gpus.filter(|gpus| *gpus > 0).map(|_| GpuShare::WHOLE),
+            gpu_models: resources.model.into_iter().collect(),
+            outcome,
+            user: known(self.user).and_then(|user| user.parse().ok()),
+            application: known(self.name).map(str::to_string),
+            virtual_cluster: known(self.partition).map(str::to_string),
+            ..task
+        }))
+    }
+}
+
+/// `CANCELLED by 1000` is a state too.
+fn outcome(state: &str) -> Option<Outcome> {
+    match state.split([' ', '+']).next()? {
+        "COMPLETED" => Some(Outcome::Completed),
+        "FAILED" | "NODE_FAIL" | "OUT_OF_MEMORY" | "BOOT_FAIL" | "TIMEOUT" | "DEADLINE" => Some(Outcome::Failed),
+        "CANCELLED" | "PREEMPTED" | "REVOKED" => Some(Outcome::Cancelled),
+        "RUNNING" | "SUSPENDED" | "COMPLETING" | "RESIZING" => Some(Outcome::Running),
+        "PENDING" | "REQUEUED" => Some(Outcome::Pending),
+        _ => None,
+    }
+}
+
+#[derive(Default)]
+struct Resources {
+    cpus: Option<u32>,
+    memory: Option<Bytes>,
+    gpus: u32,
+    /// Where the type of GPU is recorded.
+    model: Option<String>,
+}
+
+/// `cpu=4,mem=400M,node=4,billing=4,gres/gpu=8,gres/gpu:a100=8`. The fault is what cannot be read.
+fn resources(text: &str) -> Result<Resources, &str> {
+    let mut found = Resources::default();
+    for part in known(text).into_iter().flat_map(|text| text.split(',')) {
+        let (key, value) = part.split_once('=').ok_or(part)?;
+        let number = || value.parse::<u32>().map_err(|_| part);
+        match key {
+            "cpu" => found.cpus = Some(number()?),
+            "mem" => found.memory = Some(memory(value).ok_or(part)?),
+            "gres/gpu" => found.gpus = number()?,
+            _ => {
+                if let Some(model) = key.strip_prefix("gres/gpu:") {
+                    (found.gpus, found.model) = (found.gpus.max(number()?), Some(model.to_string()));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Of the whole job. Powers of 1,024; `n` and `c` behind it (for each node, or CPU) stood there before Slurm 21.08 and are
+/// not read.
+fn memory(text: &str) -> Option<Bytes> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" | "M" => 1 << 20,
+        "K" => 1 << 10,
+        "G" => 1 << 30,
+        "T" => 1 << 40,
+        _ => return None,
+    };
+    super::decimal::Decimal::parse(digits.as_bytes()).ok()?.scaled(factor).map(Bytes::new)
+}
+
+fn limit(text: &str) -> Result<Option<SimDuration>, &str> {
+    match known(text) {
+        None | Some("UNLIMITED" | "Partition_Limit") => Ok(None),
+        Some(text) => {
+            text.parse::<u32>().map(|minutes| Some(SimDuration::from_secs(u64::from(minutes) * 60))).map_err(|_| text)
+        }
+    }
+}
+
+/// Jobs of what `sacct --parsable2` prints.
+pub(super) struct SacctRows<R> {
+    lines: Lines<R>,
+    columns: Vec<String>,
+    seen: Seen,
+}
+
+impl<R: BufRead> SacctRows<R> {
+    /// Reads the header line; `file` is the input's name in messages.
+    pub(super) fn new(file: &Path, input: R) -> Result<SacctRows<R>, TraceError> {
+        let mut lines = Lines::new(file, input);
+        lines.advance()?;
+        let header = String::from_utf8_lossy(lines.bytes()).into_owned();
+        let columns: Vec<String> = header.split('|').map(str::to_string).collect();
+        const NEEDED: [&str; 4] = ["JobID", "Submit", "Start", "End"];
+        match NEEDED.iter().find(|needed| !columns.iter().any(|column| column == *needed)) {
+            None => Ok(SacctRows { lines, columns, seen: Seen::default() }),
+            Some(missing) => {
+                let (file, line, name) = (file.to_path_buf(), 1, missing.to_string());
+                Err(TraceError::MissingColumn { file, line, name, valid: NEEDED.join(", ") })
+            }
+        }
+    }
+
+    fn read(&self) -> Result<Said, TraceError> {
+        let text = std::str::from_utf8(self.lines.bytes());
+        let text = text.map_err(|_| self.lines.malformed(0, "a line of UTF-8", "other bytes"))?;
+        let fields: Vec<&str> = text.split('|').collect();
+        if fields.len() != self.columns.len() {
+            let expected = format!("{} fields, as the header has", self.columns.len());
+            return Err(self.lines.malformed(0, expected, &fields.len().to_string()));
+        }
+        let mut job = Job::default();
+        let mut asked = "";
+        for (column, field) in self.columns.iter().zip(fields) {
+            let place = match column.as_str() {
+                "JobID" => &mut job.id,
+                "JobName" => &mut job.name,
+                "Submit" => &mut job.submit,
+                "Start" => &mut job.start,
+                "End" => &mut job.end,
+                "ElapsedRaw" => &mut job.elapsed,
+                "State" => &mut job.state,
+                "AllocCPUS" | "NCPUS" | "ReqCPUS" => &mut job.cpus,
+                "ReqMem" => &mut job.memory,
+                "AllocTRES" => &mut job.resources,
+                "ReqTRES" => &mut asked,
+                "NNodes" => &mut job.nodes,
+                "TimelimitRaw" => &mut job.limit,
+                "Partition" => &mut job.partition,
+                "UID" => &mut job.user,
+                _ => continue,
+            };
+            // What it was given comes before what it asked for, where both are there.
+            if is_unknown(place) || *place == "0" {
+                *place = field;
+            }
+        }
+        if is_unknown(job.resources) {
+            job.resources = asked;
+        }
+        told(job.task(self.lines.number()), &self.lines)
+    }
+}
+
+fn told<R: BufRead>(read: Result<Said, Wrong>, lines: &Lines<R>) -> Result<Said, TraceError> {
+    read.map_err(|Wrong(expected, found)| lines.malformed(0, expected, &found))
+}
+
+/// Jobs of a file of jobcomp/filetxt, each a line of `Key=value` with spaces between.
+pub(super) struct JobcompRows<R> {
+    lines: Lines<R>,
+    seen: Seen,
+}
+
+/// Keys of such a line. A value may hold spaces, so what begins with none of them belongs to the value before.
+const KEYS: [&str; 25] = [
+    "JobId",
+    "UserId",
+    "GroupId",
+    "Name",
+    "JobState",
+    "Partition",
+    "TimeLimit",
+    "StartTime",
+    "EndTime",
+    "NodeList",
+    "NodeCnt",
+    "ProcCnt",
+    "WorkDir",
+    "ReservationName",
+    "Tres",
+    "Account",
+    "QOS",
+    "WcKey",
+    "Cluster",
+    "SubmitTime",
+    "EligibleTime",
+    "ArrayJobId",
+    "ArrayTaskId",
+    "DerivedExitCode",
+    "ExitCode",
+];
+
+impl<R: BufRead> JobcompRows<R> {
+    /// `file` is the input's name in messages.
+    pub(super) fn new(file: &Path, input: R) -> JobcompRows<R> {
+        JobcompRows { lines: Lines::new(file, input), seen: Seen::default() }
+    }
+
+    fn read(&self) -> Result<Said, TraceError> {
+        let text = std::str::from_utf8(self.lines.bytes());
+        let text = text.map_err(|_| self.lines.malformed(0, "a line of UTF-8", "other bytes"))?;
+        let starts = |key: &&str| text == *key || text.starts_with(&format!("{key}="));
+        if !KEYS.iter().any(starts) {
+            return Err(self.lines.malformed(0, "a job, which begins with JobId=", &quoted(text.as_bytes())));
+        }
+        let value = |key: &str| {
+            let from = match text.strip_prefix(&format!("{key}=")) {
+                Some(_) => key.len() + 1,
+                None => text.find(&format!(" {key}="))? + key.len() + 2,
+            };
+            let rest = &text[from..];
+            let ends = KEYS.iter().filter_map(|key| rest.find(&format!(" {key}=")));
+            // An empty value is followed by the space before the next key.
+            Some(rest[..ends.min().unwrap_or(rest.len())].trim_end())
+        };
+        let get = |key: &str| value(key).unwrap_or("");
+        let array = value("ArrayJobId").zip(value("ArrayTaskId")).map(|(job, task)| format!("{job}_{task}"));
+        let user = get("UserId").rsplit_once('(').map_or("", |(_, number)| number.trim_end_matches(')'));
+        let job = Job {
+            id: array.as_deref().unwrap_or(get("JobId")),
+            name: get("Name"),
+            submit: get("SubmitTime"),
+            start: get("StartTime"),
+            end: get("EndTime"),
+            elapsed: "",
+            state: get("JobState"),
+            cpus: get("ProcCnt"),
+            memory: "",
+            resources: get("Tres"),
+            nodes: get("NodeCnt"),
+            limit: get("TimeLimit"),
+            partition: get("Partition"),
+            user,
+        };
+        told(job.task(self.lines.number()), &self.lines)
+    }
+}
+
+/// Both are read a line at a time.
+trait LineRows {
+    fn lines(&mut self) -> &mut dyn Advance;
+    fn read_line(&self) -> Result<Said, TraceError>;
+    fn seen(&mut self) -> &mut Seen;
+}
+
+trait Advance {
+    fn next_line(&mut self) -> Result<bool, TraceError>;
+}
+
+impl<R: BufRead> Advance for Lines<R> {
+    /// Moves to the next line that is not empty.
+    fn next_line(&mut self) -> Result<bool, TraceError> {
+        while self.advance()? {
+            if !self.bytes().trim_ascii().is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn next(rows: &mut impl LineRows) -> Option<Result<TraceTask, TraceError>> {
+    loop {
+        match rows.lines().next_line() {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(fault) => return Some(Err(fault)),
+        }
+        match rows.read_line() {
+            Ok(Ok(task)) => {
+                rows.seen().keep(&task);
+                return Some(Ok(task));
+            }
+            Ok(Err(why)) => rows.seen().leave_out(why),
+            Err(fault) => return Some(Err(fault)),
+        }
+    }
+}
+
+impl<R: BufRead> LineRows for SacctRows<R> {
+    fn lines(&mut self) -> &mut dyn Advance {
+        &mut self.lines
+    }
+
+    fn read_line(&self) -> Result<Said, TraceError> {
+        self.read()
+    }
+
+    fn seen(&mut self) -> &mut Seen {
+        &mut self.seen
+    }
+}
+
+impl<R: BufRead> LineRows for JobcompRows<R> {
+    fn lines(&mut self) -> &mut dyn Advance {
+        &mut self.lines
+    }
+
+    fn read_line(&self) -> Result<Said, TraceError> {
+        self.read()
+    }
+
+    fn seen(&mut self) -> &mut Seen {
+        &mut self.seen
+    }
+}
+
+impl<R: BufRead> Iterator for SacctRows<R> {
+    type Item = Result<TraceTask, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        next(self)
+    }
+}
+
+impl<R: BufRead> Iterator for JobcompRows<R> {
+    type Item = Result<TraceTask, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        next(self)
+    }
+}
+
+impl<R: BufRead> Rows for SacctRows<R> {
+    fn tally(&self) -> &Tally {
+        &self.seen.tally
+    }
+}
+
+impl<R: BufRead> Rows for JobcompRows<R> {
+    fn tally(&self) -> &Tally {
+        &self.seen.tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::rows::collect;
+    use crate::units::SimTime;
+
+    fn data(name: &str) -> String {
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/slurm").join(name)).unwrap()
+    }
+
+    /// Both files are of the same jobs on the same cluster: 16, of which one never started; `sacct` has 15 steps besides.
+    /// What was asked of `sbatch` stands in `tests/data/slurm/README.md`.
+    #[test]
+    fn both_files_say_the_same_of_the_same_jobs() {
+        let file = Path::new("slurm");
+        let table = collect(file, SacctRows::new(file, data("sacct.txt").as_bytes()).unwrap()).unwrap();
+        let written = collect(file, JobcompRows::new(file, data("jobcomp.txt").as_bytes())).unwrap();
+        assert_eq!((table.tasks.len(), table.tally.rows()), (15, 31));
+        let odd = [Oddity::PartOfJobBefore, Oddity::NeverStarted].map(|oddity| table.tally.count(oddity));
+        assert_eq!(odd, [15, 1]);
+        assert_eq!((written.tasks.len(), written.tally.count(Oddity::NeverStarted)), (15, 1));
+        for task in &table.tasks {
+            let other = written.tasks.iter().find(|other| other.name == task.name).unwrap();
+            // sacct was not asked for the number of the user.
+            assert_eq!(*task, TraceTask { line: task.line, user: None, ..other.clone() });
+        }
+        let by_name = |name: &str| table.tasks.iter().find(|task| task.application.as_deref() == Some(name)).unwrap();
+        let gang = by_name("gang");
+        assert_eq!((gang.gpus, gang.nodes, gang.cpu), (Some(8), Some(4), Some(MilliCpu::from_cores(4))));
+        assert_eq!((gang.run, gang.recorded_wait), (SimDuration::from_secs(3), Some(SimDuration::from_secs(9))));
+        assert_eq!(gang.estimate, Some(SimDuration::from_secs(60)));
+        assert_eq!((by_name("cpu").gpus, by_name("cpu").ram), (Some(0), Some(Bytes::from_mib(300))));
+        let ends = [("small", Outcome::Completed), ("fails", Outcome::Failed), ("cancelled", Outcome::Cancelled)];
+        ends.into_iter().for_each(|(name, outcome)| assert_eq!(by_name(name).outcome, Some(outcome), "{name}"));
+        assert_eq!(table.tasks.iter().filter(|task| task.name.starts_with("6_")).count(), 8);
+        assert_eq!(by_name("small").submit, SimTime::from_secs(1_795_281_025));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_its_line() {
+        let read = |text: &str| {
+            let file = Path::new("s.txt");
+            SacctRows::new(file, text.as_bytes()).and_then(|rows| collect(file, rows)).unwrap_err().to_string()
+        };
+        let header = "JobID|Submit|Start|End|AllocTRES\n";
+        let rows = [
+            ("JobID|Submit|Start\n", "s.txt:1: no column `End`; every one of JobID, Submit, Start, End is needed"),
+            (
+                &*format!("{header}1|x|Unknown|Unknown|\n"),
+                "s.txt:2:1: expected a date such as 2026-11-21T17:10:25, found `x`",
+            ),
+            (&format!("{header}1|2026-11-21T17:10:25|\n"), "s.txt:2:1: expected 5 fields, as the header has, found 3"),
+            (
+                &format!("{header}1|2026-11-21T17:10:25|2026-11-21T17:10:25|2026-11-21T17:10:26|cpu=x\n"),
+                "s.txt:2:1: expected resources such as cpu=4,gres/gpu=2, found `cpu=x`",
+            ),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(read(text), expected);
+        }
+    }
+}
