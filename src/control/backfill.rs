@@ -178,7 +178,7 @@ impl Control {
     }
 
     fn fits_now(&self, index: ReplicaIndex) -> Option<Candidate> {
-        self.judge_on(index, &self.fleet)
+        self.judge_on(index, self.left_to(index).as_ref().unwrap_or(&self.fleet))
     }
 
     pub(super) fn judge_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {

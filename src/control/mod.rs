@@ -86,6 +86,8 @@ pub struct Control {
     shares: Option<Shares>,
     /// The head for which room was reserved once and for all, and when.
     reservation: Option<(ReplicaIndex, SimTime)>,
+    /// Of those for whom room is on its way, where they would go.
+    promises: preempting::Promises,
     /// Queued since the last pass, in the order in which they were: each is told once why it waits.
     fresh: BTreeMap<u64, ReplicaIndex>,
     /// Counts who is queued.
@@ -156,6 +158,7 @@ impl Control {
             lines: BTreeMap::new(),
             shares,
             reservation: None,
+            promises: preempting::Promises::new(),
             fresh: BTreeMap::new(),
             queued: 0,
             analysis_queue: VecDeque::new(),

@@ -205,20 +205,25 @@ impl Control {
         if let Some(shares) = &mut self.shares {
             self.queue.charge(shares.charged(self.now));
         }
+        self.renew_promises();
         let mut looked_at = self.place_pass.interrupted_after.take().unwrap_or(0);
-        while let Some((key, _)) = self.queue.next(self.fleet.growth(), self.now) {
-            if options.batch.is_some_and(|batch| looked_at >= batch) {
-                self.place_pass.cut_short = options.trigger == Trigger::Event;
-                return;
+        loop {
+            while let Some((key, _)) = self.queue.next(self.fleet.growth(), self.now) {
+                if options.batch.is_some_and(|batch| looked_at >= batch) {
+                    self.place_pass.cut_short = options.trigger == Trigger::Event;
+                    return;
+                }
+                looked_at += 1;
+                self.consider(key.replica());
+                if self.deciding.is_some() {
+                    self.place_pass.interrupted_after = Some(looked_at);
+                    return;
+                }
             }
-            looked_at += 1;
-            self.consider(key.replica());
-            if self.deciding.is_some() {
-                self.place_pass.interrupted_after = Some(looked_at);
-                return;
+            if !self.preempt() {
+                break;
             }
         }
-        self.preempt();
         self.backfill();
     }
 

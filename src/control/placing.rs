@@ -36,29 +36,41 @@ impl Control {
         let takes_time = !options.decision_time.is_zero();
         // Nothing can change between read and commit within one instant, so one candidate is enough then.
         let keep = if takes_time { options.candidates as usize } else { 1 };
+        let left = self.left_to(index);
+        let fleet = left.as_ref().unwrap_or(&self.fleet);
         let replica = &self.replicas[index as usize];
         let demand = &self.demands[replica.demand as usize].demand;
         if self.watch == Some(replica.job) {
-            let examination = examine(&self.profile.scheduler, demand, &self.fleet);
+            let examination = examine(&self.profile.scheduler, demand, fleet);
             self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
         }
         let asking = self.asking(replica.run());
         let number = replica.demand;
         let ranked = match (self.caching, self.grouping, keep) {
+            _ if left.is_some() => None,
             (Caching::Off, ..) | (_, Grouping::EachNode, _) => None,
             (Caching::On | Caching::Paranoid, Grouping::Classes, 1) => {
                 self.rankings.decide(&self.profile.scheduler, (number, demand), &self.fleet, asking.draw)
             }
             (Caching::On | Caching::Paranoid, Grouping::Classes, _) => None,
         };
-        let plain = || decide_for(&self.profile.scheduler, demand, asking, &self.fleet, self.grouping, keep);
+        let plain = || decide_for(&self.profile.scheduler, demand, asking, fleet, self.grouping, keep);
         let decision = match ranked {
             Some(ranked) if self.caching == Caching::Paranoid => {
                 assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.run());
                 ranked
             }
             Some(ranked) => ranked,
-            None => plain(),
+            None => match plain() {
+                // What is promised to others is free still: it waits for its turn, and not for room.
+                Decision::Refuse { refusal: Refusal::Unfit, .. }
+                    if left.is_some() && self.judge_on(index, &self.fleet).is_some() =>
+                {
+                    let reasons = Histogram::of(Reason::QueueOrder, self.fleet.len() as u32);
+                    Decision::Refuse { refusal: Refusal::Unfit, reasons }
+                }
+                decision => decision,
+            },
         };
         if !takes_time {
             self.conclude(index, decision, self.fleet.growth());

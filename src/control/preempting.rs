@@ -4,6 +4,17 @@
 //! worth keeping first, until it would fit; then whoever turns out not to be needed is spared, the last taken first. Each
 //! is told to stop, and waits again from its last checkpoint, if its job has any. What stops already is reckoned as gone,
 //! so that nobody is stopped for room that is on its way.
+//!
+//! The room that is on its way is promised: whoever fits once what stops is gone has a place there, and whoever comes
+//! after it in the queue is judged as if that place were taken, until it is placed, ends or would go elsewhere. Whoever
+//! comes before it may take the place (Kubernetes' nominated nodes work alike). Without that a victim that stops at once
+//! could return to where it was while the head waits for one that takes its time, and be stopped again, without end. So
+//! the order of the queue must put a victim behind whom it was stopped for, which [`Profile::faults`] holds: then the
+//! first of the queue is never put off by whom it has stopped, and nobody can be stopped twice for it.
+//!
+//! [`Profile::faults`]: super::Profile::faults
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Control;
 use super::store::ReplicaIndex;
@@ -12,11 +23,25 @@ use crate::fleet::{Fleet, Placement};
 use crate::scheduler::{Discipline, OrderKey, Preempt};
 use crate::units::SimDuration;
 
+/// Who waits for room that is on its way, and where it would go.
+pub(super) type Promises = BTreeMap<ReplicaIndex, Placement>;
+
 impl Control {
-    pub(super) fn preempt(&mut self) {
-        if self.profile.scheduler.preempt == Preempt::Nobody {
-            return;
+    /// Stops whoever is to be stopped for those who still wait. Gives back whether somebody else may have now what was
+    /// promised before.
+    pub(super) fn preempt(&mut self) -> bool {
+        self.profile.scheduler.preempt != Preempt::Nobody && self.make_room(Control::victims_for)
+    }
+
+    /// Promises what room is on its way now, before anybody is looked at.
+    pub(super) fn renew_promises(&mut self) {
+        if self.profile.scheduler.preempt != Preempt::Nobody {
+            self.make_room(|_, _, _| None);
         }
+    }
+
+    /// In the order of the queue, promises room to whoever fits once what stops is gone, with whom `victims` gives.
+    fn make_room(&mut self, victims: impl Fn(&Control, ReplicaIndex, &Fleet) -> Option<Vec<ReplicaIndex>>) -> bool {
         let heads: Vec<ReplicaIndex> = match self.profile.scheduler.discipline {
             Discipline::Strict | Discipline::Committed => {
                 self.queue.heads(self.now).map(|(key, _)| key.replica()).collect()
@@ -24,20 +49,58 @@ impl Control {
             Discipline::Skipping => self.queue.iter().map(|key| key.replica()).collect(),
         };
         let mut fleet = self.fleet_without_what_stops();
+        let mut promises = Promises::new();
+        // Whoever comes later in the queue may stop no more than they may, and finds no more room.
+        let mut hopeless = BTreeSet::new();
         for head in heads {
+            let demand = self.replicas[head as usize].demand;
+            if hopeless.contains(&demand) {
+                continue;
+            }
             let victims = match self.judge_on(head, &fleet) {
                 Some(_) => Vec::new(),
-                None => match self.victims_for(head, &fleet) {
+                None => match victims(self, head, &fleet) {
                     Some(victims) => victims,
-                    None => continue,
+                    None => {
+                        hopeless.insert(demand);
+                        continue;
+                    }
                 },
             };
             for victim in victims {
                 release(&mut fleet, self.placement_of(victim));
                 self.preempt_one(victim);
+                // What is stopped for one may be more than it takes.
+                hopeless.clear();
             }
-            let coming = self.judge_on(head, &fleet).expect("the victims were enough");
-            fleet.take(&coming.placement);
+            let coming = self.judge_on(head, &fleet).expect("the victims were enough").placement;
+            fleet.take(&coming);
+            promises.insert(head, coming);
+        }
+        let before = std::mem::replace(&mut self.promises, promises);
+        let given_up = before.iter().any(|(head, place)| self.promises.get(head) != Some(place));
+        if given_up {
+            self.fleet.ask_again();
+        }
+        given_up
+    }
+
+    /// The fleet as whoever waits finds it, where something is promised to others before it in the queue.
+    pub(super) fn left_to(&self, index: ReplicaIndex) -> Option<Fleet> {
+        let key = self.replicas[index as usize].key;
+        let mut others =
+            self.promises.iter().filter(|(head, _)| self.replicas[**head as usize].key < key).map(|(_, place)| place);
+        let first = others.next()?;
+        let mut fleet = self.fleet.clone();
+        fleet.take(first);
+        others.for_each(|place| fleet.take(place));
+        Some(fleet)
+    }
+
+    /// It does not wait for its place any more.
+    pub(super) fn forget_promise(&mut self, index: ReplicaIndex) {
+        if self.promises.remove(&index).is_some() {
+            self.fleet.ask_again();
         }
     }
 
@@ -52,7 +115,7 @@ impl Control {
     /// Whoever holds a place, in order of their numbers.
     fn holders(&self) -> impl Iterator<Item = ReplicaIndex> + use<> {
         let on_nodes = self.nodes.iter().flat_map(|node| node.runs.iter().copied());
-        on_nodes.collect::<std::collections::BTreeSet<_>>().into_iter()
+        on_nodes.collect::<BTreeSet<_>>().into_iter()
     }
 
     fn placement_of(&self, index: ReplicaIndex) -> &Placement {

@@ -10,7 +10,7 @@ use super::polled::RunsOptions;
 use super::scan::ScanOptions;
 use crate::fleet::NodeState;
 use crate::scheduler::offers::NewInstances;
-use crate::scheduler::{FilterName, SchedulerOptions};
+use crate::scheduler::{Backfill, FilterName, OrderKey, Preempt, SchedulerOptions};
 use crate::units::{Permille, SimDuration, text_form};
 use crate::workload::{Backoff, JobSpec, Restart, RetryPolicy};
 
@@ -197,6 +197,12 @@ pub enum ProfileError {
     ShortWindow { window: SimDuration, least: SimDuration },
     #[error("would keep more than a million samples for one window; sample less often")]
     ManySamples,
+    #[error(
+        "has `scheduler.preempt: {0}`, so `scheduler.order` must begin with `{1}`: whoever is stopped waits behind it"
+    )]
+    PreemptOrder(&'static str, &'static str),
+    #[error("has `scheduler.preempt`, which {0}")]
+    PreemptWithout(&'static str),
     #[error("has a minimum GPU utilization above 100%")]
     OverHundred,
 }
@@ -233,9 +239,34 @@ impl Profile {
         }
         let makes = self.scheduler.offers.new_instances != NewInstances::Never;
         faults.extend((makes && self.runs.is_none()).then_some(ProfileError::InstancesWithoutRuns));
+        faults.extend(self.faulty_preemption());
         faults.extend(self.faulty_numbers());
         faults.extend(self.runs.iter().flat_map(|runs| runs.faults(self.historic)));
         faults.extend(self.scan.iter().flat_map(|scan| scan.faults(self.historic)));
+        faults
+    }
+
+    /// Whoever is stopped must wait behind whom it was stopped for.
+    fn faulty_preemption(&self) -> Vec<ProfileError> {
+        let order = &self.scheduler.order;
+        // A priority comes before all other keys, wherever it is written.
+        let (agrees, name, first) = match self.scheduler.preempt {
+            Preempt::Nobody => return Vec::new(),
+            Preempt::LowerPriority => (order.contains(&OrderKey::Priority), "lower_priority", "priority"),
+            Preempt::LongerRemaining => {
+                let agrees = order.first() == Some(&OrderKey::Remaining) && !order.contains(&OrderKey::Priority);
+                (agrees, "longer_remaining", "remaining")
+            }
+        };
+        let mut faults = Vec::new();
+        faults.extend((!agrees).then_some(ProfileError::PreemptOrder(name, first)));
+        let has_queue = self.runs.is_none() && self.scan.is_none();
+        if !has_queue || matches!(self.passes.place.trigger, Trigger::EachAfter(_)) {
+            faults.push(ProfileError::PreemptWithout("needs passes over one queue"));
+        }
+        if self.scheduler.backfill == Backfill::Conservative {
+            faults.push(ProfileError::PreemptWithout("has no meaning where everybody has a reservation"));
+        }
         faults
     }
 

@@ -188,6 +188,9 @@ impl Control {
         }
         replica.wait = wait;
         self.forget_fresh(index);
+        if wait == Wait::Nothing {
+            self.forget_promise(index);
+        }
     }
 
     /// One edge of the lifecycle, said in the log.
@@ -476,7 +479,10 @@ impl Control {
         match wait {
             Wait::Queue => self.leave_queue(index, Wait::Nothing),
             // Its commit is void with the next version.
-            Wait::Decision => self.deciding = None,
+            Wait::Decision => {
+                self.deciding = None;
+                self.forget_promise(index);
+            }
             Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff => {}
         }
         self.drop_entries(index);

@@ -235,6 +235,9 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
         let period = SimDuration::from_secs(draws.between(1, 60));
         for pass in [&mut profile.passes.analyse, &mut profile.passes.place] {
             pass.trigger = *draws.pick(&[Trigger::Event, Trigger::Every(period), Trigger::EachAfter(period)]);
+            if matches!(pass.trigger, Trigger::EachAfter(_)) && !scheduler.preempt.is_nobody() {
+                pass.trigger = Trigger::Every(period);
+            }
             let each = matches!(pass.trigger, Trigger::EachAfter(_));
             pass.batch = (!each && draws.chance(500)).then(|| draws.between(1, 3) as u32);
             pass.jitter = SimDuration::from_secs(draws.between(0, 3));
