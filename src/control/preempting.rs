@@ -92,8 +92,8 @@ impl Control {
             self.promises.iter().filter(|(head, _)| self.replicas[**head as usize].key < key).map(|(_, place)| place);
         let first = others.next()?;
         let mut fleet = self.fleet.clone();
-        fleet.take(first);
-        others.for_each(|place| fleet.take(place));
+        fleet.promise(first);
+        others.for_each(|place| fleet.promise(place));
         Some(fleet)
     }
 

@@ -198,7 +198,7 @@ pub enum ProfileError {
     #[error("would keep more than a million samples for one window; sample less often")]
     ManySamples,
     #[error(
-        "has `scheduler.preempt: {0}`, so `scheduler.order` must begin with `{1}`: whoever is stopped waits behind it"
+        "has `scheduler.preempt: {0}`, so `scheduler.order` must begin with `{1}`: whoever is stopped waits after whom it made room for"
     )]
     PreemptOrder(&'static str, &'static str),
     #[error("has `scheduler.preempt`, which {0}")]

@@ -70,6 +70,12 @@ impl Placement {
 
 /// Beyond capacity is not refused here: that is safety, which is judged at commit; the ledger only adds up.
 pub(super) fn take(status: &mut NodeStatus, claim: &NodeClaim) {
+    let held = promise(status, claim);
+    assert!(held.is_none(), "block {held:?} is held already: blocks never overlap");
+}
+
+/// Likewise, of what somebody else may hold still. Gives back a block that is held already.
+pub(super) fn promise(status: &mut NodeStatus, claim: &NodeClaim) -> Option<u16> {
     status.cpu_taken = status.cpu_taken + claim.cpu;
     status.ram_taken = status.ram_taken + claim.ram;
     for part in &claim.gpus {
@@ -78,9 +84,11 @@ pub(super) fn take(status: &mut NodeStatus, claim: &NodeClaim) {
         gpu.memory_taken = gpu.memory_taken + part.memory;
         gpu.holders += 1;
     }
+    let mut held = None;
     for block in &claim.blocks {
-        assert!(status.blocks.insert(*block), "block {block} is held already: blocks never overlap");
+        held = if status.blocks.insert(*block) { held } else { Some(*block) };
     }
+    held
 }
 
 /// What kind of task holds GPUs by this claim, if any.

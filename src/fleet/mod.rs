@@ -229,6 +229,15 @@ impl Fleet {
         }
     }
 
+    /// As if a placement were taken that somebody who stops may hold still; for a copy, of which nothing is given back.
+    pub fn promise(&mut self, placement: &Placement) {
+        for claim in placement.claims() {
+            self.change(claim.node, |_, status| {
+                ledger::promise(status, claim);
+            });
+        }
+    }
+
     /// Takes one claim out of the ledger again. Panics if it was not there.
     pub fn release(&mut self, claim: &NodeClaim) {
         let keeps_kinds = self.keeps_kinds;
