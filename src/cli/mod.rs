@@ -21,18 +21,22 @@ mod output;
 mod plan;
 mod plot;
 mod policy;
+mod probe;
 mod profile;
 mod profile_text;
 mod progress;
+mod record;
 mod replay;
 mod run;
 mod schema;
 mod select;
 mod selection;
+mod source;
 mod swarm;
 mod test;
 mod trace;
 mod trace_file;
+mod watch;
 
 pub use exit::Exit;
 
@@ -98,6 +102,12 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Measure how long scenarios take to run
     Bench(bench::BenchArgs),
+    /// Find out what machines there are, and write them as nodes of a scenario
+    Probe(probe::ProbeArgs),
+    /// Record the usage of GPUs, in the form that scenarios and policies replay
+    Record(record::RecordArgs),
+    /// Say when a utilization policy would fire on real usage, and do nothing
+    Watch(watch::WatchArgs),
     /// Draw what runs left behind
     #[command(subcommand)]
     Plot(plot::PlotCommand),
@@ -159,6 +169,9 @@ impl Cli {
             Command::Trace(command) => trace::trace(command, self.format.plain()?),
             Command::Swarm(args) => swarm::swarm(args, self.format.plain()?),
             Command::Bench(args) => bench::bench(args, self.format.plain()?),
+            Command::Probe(args) => probe::probe(args, self.format.plain()?),
+            Command::Record(args) => record::record(args, self.format.plain()?),
+            Command::Watch(args) => watch::watch(args, self.format.plain()?),
             Command::Plot(command) => plot::plot(command),
         }
     }

@@ -12,5 +12,9 @@
 //! ```
 
 pub mod clock;
+pub mod columns;
 pub mod probe;
 pub mod procfs;
+pub mod recorder;
+pub mod stop;
+pub mod watch;
