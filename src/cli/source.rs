@@ -61,8 +61,8 @@ impl SourceArgs {
         let token = |usual: &str| std::env::var(self.token_env.as_deref().unwrap_or(usual)).ok();
         Ok(match self.from.as_str() {
             "this-machine" => Box::new(ThisMachine::new(Roots::default(), self.way())),
-            "slurm" => Box::new(Slurm),
-            "kubernetes" => Box::new(Kubernetes),
+            "slurm" => Box::new(Slurm::default()),
+            "kubernetes" => Box::new(Kubernetes::default()),
             "gpustack" => {
                 let url = self.server("GPUSTACK_SERVER_URL")?;
                 Box::new(Gpustack::new(&url, token("GPUSTACK_API_KEY").as_deref()))

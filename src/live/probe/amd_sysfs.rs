@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(look().unwrap_err().name(), "no_driver");
         for card in ["card10", "card2", "card2-DP-1"] {
             write(card, "vendor", "0x1002\n");
-            write(card, "mem_info_vram_total", "206142701568\n");
+            write(card, "mem_info_vram_total", "206141652992\n");
             write(card, "mem_info_vram_used", "296747008\n");
         }
         write("card2", "gpu_busy_percent", "10\n");

@@ -7,6 +7,8 @@
 //! `nvidia.com/gpu` and the like; which of them a pod has is not said: the first of the node that are still free. Labels of
 //! NVIDIA's GPU feature discovery (`nvidia.com/gpu.product`, `.memory` in MiB) say what they are.
 
+use std::ffi::OsString;
+
 use serde_json::Value;
 
 use super::command::{Command, Limits};
@@ -23,7 +25,22 @@ use crate::units::{Bytes, GpuShare, MilliCpu};
 const GPUS: [(&str, Vendor); 3] =
     [("nvidia.com/gpu", Vendor::Nvidia), ("amd.com/gpu", Vendor::Amd), ("habana.ai/gaudi", Vendor::Intel)];
 
-pub struct Kubernetes;
+pub struct Kubernetes {
+    kubectl: OsString,
+}
+
+impl Default for Kubernetes {
+    fn default() -> Kubernetes {
+        Kubernetes::at("kubectl")
+    }
+}
+
+impl Kubernetes {
+    /// Through this program.
+    pub fn at(kubectl: impl Into<OsString>) -> Kubernetes {
+        Kubernetes { kubectl: kubectl.into() }
+    }
+}
 
 impl Probe for Kubernetes {
     fn source(&self) -> String {
@@ -33,8 +50,11 @@ impl Probe for Kubernetes {
     fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
         let limits = Limits { deadline, most_bytes: 64 << 20 };
         let ask = |kind: &[&str]| {
-            let text =
-                Command::new("kubectl").args(["get"]).args(kind.iter().copied()).args(["-o", "json"]).output(limits);
+            let text = Command::new(&self.kubectl)
+                .args(["get"])
+                .args(kind.iter().copied())
+                .args(["-o", "json"])
+                .output(limits);
             json::parse(&text?, &format!("kubectl get {}", kind[0]))
         };
         let nodes = ask(&["nodes"])?;

@@ -18,6 +18,8 @@ mod apple;
 mod command;
 mod dstack;
 mod exporter;
+#[cfg(test)]
+mod faults;
 mod found;
 mod gpustack;
 mod guarded;

@@ -6,6 +6,7 @@
 //! `gres_used` counts are taken.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -18,7 +19,18 @@ use crate::fleet::NodeState;
 use crate::live::clock::{Clock, Deadline, Stamp};
 use crate::units::{GpuShare, MilliCpu};
 
-pub struct Slurm;
+/// Asked through Slurm's own commands.
+#[derive(Clone, Debug, Default)]
+pub struct Slurm {
+    /// Where they are; anywhere on the path, if it is empty.
+    folder: PathBuf,
+}
+
+impl Slurm {
+    pub fn at(folder: impl Into<PathBuf>) -> Slurm {
+        Slurm { folder: folder.into() }
+    }
+}
 
 /// So many GPUs of a node are told apart.
 const MOST_GPUS: u64 = 1024;
@@ -31,7 +43,7 @@ impl Probe for Slurm {
     fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
         let limits = Limits { deadline, most_bytes: 64 << 20 };
         let ask = |program: &str, args: &[&str]| {
-            json::parse(&Command::new(program).args(args.iter().copied()).output(limits)?, program)
+            json::parse(&Command::new(self.folder.join(program)).args(args.iter().copied()).output(limits)?, program)
         };
         let mut nodes = ask("sinfo", &["--json"])?;
         if nodes.get("nodes").is_none() {
