@@ -2,8 +2,9 @@
 //!
 //! An instance says what it has (dstack 0.22.5, core/models/instances.py): `cpus`, `memory_mib`, `gpus` with `memory_mib`,
 //! and how many of its blocks are busy. A busy block holds its part of the GPUs, of CPU and of memory. How much a GPU is
-//! used is said of jobs: `GET /api/project/PROJECT/metrics/job/RUN` has `gpu_util_percent_gpu0` and so on, newest last or
-//! first; it is asked for each run that has an instance of its own (a job on a part of one cannot be told apart).
+//! used is said of jobs: `POST /api/runs/list` tells which job runs on which host, and
+//! `GET /api/project/PROJECT/metrics/job/RUN` has `gpu_util_percent_gpu0` and so on. It is asked for each job that is alone
+//! on its host: those that share one cannot be told apart there.
 
 use serde_json::Value;
 
@@ -38,14 +39,51 @@ impl Dstack {
         (url, page)
     }
 
-    /// Of the job that holds a whole instance.
-    fn usage(&self, job: &str, node: &mut NodeFound, limits: Limits) -> Result<(), Missing> {
-        // A job is named after its run, its number in it and its replica: `train-0-0`.
-        let run = job.rsplitn(3, '-').nth(2).unwrap_or(job);
-        let (url, page) = self.page(&format!("metrics/job/{run}?limit=1"));
+    /// Of a job that has its host for itself.
+    fn usage(&self, job: &Job, node: &mut NodeFound, limits: Limits) -> Result<(), Missing> {
+        let Job { run, replica, number, .. } = job;
+        let path = format!("metrics/job/{run}?replica_num={replica}&job_num={number}&limit=1");
+        let (url, page) = self.page(&path);
         let metrics = json::parse(&page.get(limits)?, &url)?;
         apply_usage(&metrics, node, &url)
     }
+
+    fn jobs(&self, limits: Limits) -> Reading<Vec<Job>> {
+        let url = format!("{}/api/runs/list", self.url);
+        let asked = serde_json::json!({"project_name": self.project, "only_active": true}).to_string();
+        let runs = Page::new(&url).token(self.token.as_deref()).post(&asked).get(limits)?;
+        jobs(&json::parse(&runs, &url)?, &url)
+    }
+}
+
+/// A running job, and the host that it runs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    pub run: String,
+    pub replica: u64,
+    pub number: u64,
+    pub host: String,
+}
+
+/// Those of the answer that run.
+pub fn jobs(runs: &Value, what: &str) -> Reading<Vec<Job>> {
+    let Some(runs) = runs.as_array() else {
+        return Err(Missing::malformed(what, 1, "a list of runs", &runs.to_string()));
+    };
+    let mut found = Vec::new();
+    for run in runs {
+        let Some(name) = json::text(&run["run_spec"], "run_name") else { continue };
+        for job in json::list(run, "jobs", what)? {
+            let last = json::list(job, "job_submissions", what)?.last().unwrap_or(&Value::Null);
+            let host = json::text(&last["job_provisioning_data"], "hostname");
+            let number = |key: &str| json::figure(&job["job_spec"], key, what).map_or(0, |number| number as u64);
+            if let (Some("running"), Some(host)) = (json::text(last, "status"), host) {
+                let (replica, number) = (number("replica_num"), number("job_num"));
+                found.push(Job { run: name.to_string(), replica, number, host: host.to_string() });
+            }
+        }
+    }
+    Ok(found)
 }
 
 impl Probe for Dstack {
@@ -57,35 +95,46 @@ impl Probe for Dstack {
         let limits = Limits::until(deadline);
         let (url, page) = self.page("fleets/list");
         let fleets = json::parse(&page.post("{}").get(limits)?, &url)?;
-        let (mut look, jobs) = read(&fleets, &url, clock.now())?;
-        for (index, job) in jobs.into_iter().take(MOST_JOBS) {
-            if let Err(missing) = self.usage(&job, &mut look.nodes[index], limits) {
-                look.notes.push(format!("job {job}: {missing}"));
+        let (mut look, hosts) = read(&fleets, &url, clock.now())?;
+        let jobs = match self.jobs(limits) {
+            Ok(jobs) => jobs,
+            Err(missing) => {
+                look.notes.push(missing.to_string());
+                return Ok(look);
+            }
+        };
+        for (node, host) in look.nodes.iter_mut().zip(&hosts).take(MOST_JOBS) {
+            let mut own = jobs.iter().filter(|job| job.host == *host);
+            let (Some(job), None) = (own.next(), own.next()) else { continue };
+            node.gpus
+                .iter_mut()
+                .filter(|gpu| gpu.held > GpuShare::ZERO)
+                .for_each(|gpu| gpu.holder = Some(job.run.clone()));
+            if let Err(missing) = self.usage(job, node, limits) {
+                look.notes.push(format!("run {}: {missing}", job.run));
             }
         }
         Ok(look)
     }
 }
 
-/// All fleets' instances, and which of them has one job alone.
-pub fn read(fleets: &Value, what: &str, at: Stamp) -> Result<(Look, Vec<(usize, String)>), Missing> {
+/// All fleets' instances, and the host that each is on.
+pub fn read(fleets: &Value, what: &str, at: Stamp) -> Result<(Look, Vec<String>), Missing> {
     let Some(fleets) = fleets.as_array() else {
         return Err(Missing::malformed(what, 1, "a list of fleets", &fleets.to_string()));
     };
-    let (mut nodes, mut jobs) = (Vec::new(), Vec::new());
+    let (mut nodes, mut hosts) = (Vec::new(), Vec::new());
     for fleet in fleets {
         for instance in json::list(fleet, "instances", what)? {
             // Not there yet, or not any more.
             if instance["instance_type"].is_null() {
                 continue;
             }
-            if let Some(job) = json::text(instance, "job_name") {
-                jobs.push((nodes.len(), job.to_string()));
-            }
+            hosts.push(json::text(instance, "hostname").unwrap_or_default().to_string());
             nodes.push(node(instance, fleet, what, at)?);
         }
     }
-    Ok((Look { nodes, notes: Vec::new() }, jobs))
+    Ok((Look { nodes, notes: Vec::new() }, hosts))
 }
 
 fn node(instance: &Value, fleet: &Value, what: &str, at: Stamp) -> Result<NodeFound, Missing> {
@@ -123,7 +172,6 @@ fn node(instance: &Value, fleet: &Value, what: &str, at: Stamp) -> Result<NodeFo
         gpu.memory = json::figure(device, "memory_mib", what).and_then(|mib| number::memory(mib, 1 << 20));
         if index < held {
             gpu.held = GpuShare::WHOLE;
-            gpu.holder = json::text(instance, "job_name").map(str::to_string);
         }
         node.gpus.push(gpu);
     }

@@ -31,6 +31,8 @@ mod machine;
 mod missing;
 mod number;
 mod nvml;
+#[cfg(test)]
+mod recorded;
 mod slurm;
 mod smi;
 
