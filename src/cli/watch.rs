@@ -62,7 +62,7 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
         By::Node => Together::Node,
         By::Holder => Together::Holder,
     };
-    let mut asked = clock.now();
+    let mut asked = clock.now().in_millis();
     let began = asked;
     let first =
         probe.look(within).map_err(|missing| Failure::Input(format!("error: {missing} ({})", missing.name())))?;
@@ -74,7 +74,7 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
     warn(&format!("watching {}; nothing is done to anybody\n", some(watch.subjects(), "subject")));
     let (mut look, mut ends) = (Ok(first), 0_usize);
     for tick in 1_u64.. {
-        for fired in watch.hear(&look, asked, clock.now()) {
+        for fired in watch.hear(&look, asked, clock.now().in_millis()) {
             ends += 1;
             tell(&fired, &file.policy, format)?;
         }
@@ -84,7 +84,7 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
         if is_over || !wait(&clock, began.since_start.saturating_add(next), &stop) {
             break;
         }
-        asked = clock.now();
+        asked = clock.now().in_millis();
         look = probe.look(within);
     }
     let summary = summary(&watch, ends);

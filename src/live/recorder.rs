@@ -61,7 +61,7 @@ pub fn record(
     stop: &Stop,
     told: &mut dyn FnMut(&Recorded, SimDuration),
 ) -> Result<Recorded, RecordError> {
-    let began = clock.now();
+    let began = clock.now().in_millis();
     let first = probe.look(std_duration(pace.within)).map_err(RecordError::Nothing)?;
     let columns = Column::all(&first);
     if columns.is_empty() {
@@ -69,14 +69,14 @@ pub fn record(
     }
     let mut recording = Recording::create(out, columns, began)?;
     let mut look = Ok(first);
-    let mut before = began;
-    for tick in 0_u64.. {
-        recording.row(clock, before, &look)?;
-        before = clock.now();
-        let since = before.since_start - began.since_start;
+    let (mut asked, mut checked) = (began, began);
+    for tick in 1_u64.. {
+        recording.row(clock, asked, &look)?;
+        checked = recording.check_clock(clock, checked)?;
+        let since = checked.since_start.saturating_sub(began.since_start);
         told(&recording.so_far, since);
         // What was missed is not caught up with: the next beat after now.
-        let next = (tick + 1).max(since.as_nanos() / pace.every.as_nanos().max(1) + 1);
+        let next = tick.max(since.as_nanos() / pace.every.as_nanos().max(1) + 1);
         let next = pace.every.saturating_mul(next);
         if next > pace.length {
             break;
@@ -85,7 +85,7 @@ pub fn record(
             recording.so_far.was_stopped = true;
             break;
         }
-        before = jumped(clock, before, &mut recording)?;
+        asked = clock.now();
         look = probe.look(std_duration(pace.within));
     }
     recording.finish()
@@ -104,17 +104,6 @@ pub fn wait(clock: &Clock, until: SimDuration, stop: &Stop) -> bool {
         }
         clock.wait_until(until.min(now.saturating_add(SLICE)));
     }
-}
-
-fn jumped(clock: &Clock, before: Stamp, recording: &mut Recording) -> Result<Stamp, RecordError> {
-    let now = clock.now();
-    let jump = clock.jump(before, now);
-    if jump.unsigned_abs() > JUMP.unsigned_abs() {
-        let way = if jump > 0 { "ahead" } else { "back" };
-        let by = SimDuration::from_nanos(jump.unsigned_abs());
-        recording.tell(now, "*", "clock_set", &format!("the clock on the wall was set {way} by {by}"))?;
-    }
-    Ok(now)
 }
 
 struct Recording {
@@ -205,6 +194,18 @@ impl Recording {
         Ok(())
     }
 
+    /// Tells it if somebody has set the clock on the wall since.
+    fn check_clock(&mut self, clock: &Clock, since: Stamp) -> Result<Stamp, RecordError> {
+        let now = clock.now();
+        let jump = clock.jump(since, now);
+        if jump.unsigned_abs() > JUMP.unsigned_abs() {
+            let way = if jump > 0 { "ahead" } else { "back" };
+            let by = SimDuration::from_secs((jump.unsigned_abs() + 500_000_000) / 1_000_000_000);
+            self.tell(now, "*", "clock_set", &format!("the clock on the wall was set {way} by {by}"))?;
+        }
+        Ok(now)
+    }
+
     fn tell(&mut self, at: Stamp, column: &str, name: &str, said: &str) -> Result<(), RecordError> {
         self.why.line(&why_line(self.began, at, column, name, said), self.so_far.rows)
     }
@@ -218,7 +219,7 @@ impl Recording {
 }
 
 fn since(began: Stamp, at: Stamp) -> SimDuration {
-    at.since_start.saturating_sub(began.since_start)
+    at.in_millis().since_start.saturating_sub(began.since_start)
 }
 
 fn why_line(began: Stamp, at: Stamp, column: &str, name: &str, said: &str) -> String {
@@ -279,4 +280,75 @@ impl WholeLines {
 pub fn usual_within(every: SimDuration) -> SimDuration {
     let (least, most) = (Duration::from_secs(1), Duration::from_secs(10));
     super::clock::sim_duration(std_duration(every).clamp(least, most))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use super::*;
+    use crate::live::clock::{Deadline, Wall};
+    use crate::live::probe::{GpuFound, NodeFound, Probe};
+    use crate::units::Permille;
+
+    const HOUR: i64 = 3_600_000_000_000;
+
+    /// One GPU at 42 %, whose machine is set by an hour at its third look and back at its fifth.
+    struct Jumping {
+        looks: u32,
+        wall: Arc<AtomicI64>,
+    }
+
+    impl Probe for Jumping {
+        fn source(&self) -> String {
+            "jumping".to_string()
+        }
+
+        fn look(&mut self, clock: &Clock, _: Deadline) -> Result<Look, Missing> {
+            self.looks += 1;
+            match self.looks {
+                3 => self.wall.store(HOUR, Ordering::Relaxed),
+                5 => self.wall.store(-HOUR, Ordering::Relaxed),
+                _ => {}
+            }
+            let mut node = NodeFound::named("a", clock.now(), "jumping");
+            let mut gpu = GpuFound::numbered(0, clock.now(), "jumping");
+            gpu.utilization = Ok(Permille::new(420));
+            node.gpus.push(gpu);
+            Ok(Look { nodes: vec![node], notes: Vec::new() })
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_an_hour_either_way_moves_no_row_and_is_told() {
+        let wall = Arc::new(AtomicI64::new(0));
+        let set = Arc::clone(&wall);
+        let machine = Clock::start();
+        let source = Box::new(move || Wall(machine.now().since_start.as_nanos() as i64 + set.load(Ordering::Relaxed)));
+        let clock = Arc::new(Clock::with_wall(source));
+        let mut probe = Guarded::new(Box::new(Jumping { looks: 0, wall }), Arc::clone(&clock));
+        let dir = tempfile::tempdir().expect("a folder");
+        let out = dir.path().join("usage.csv");
+        let millis = SimDuration::from_millis;
+        let pace = Pace { length: millis(700), every: millis(100), within: SimDuration::from_secs(5) };
+        let mut heard = 0;
+        let recorded =
+            record(&mut probe, &clock, pace, &out, &Stop::default(), &mut |_, _| heard += 1).expect("recorded");
+        assert_eq!(
+            (recorded.rows, recorded.columns.clone(), recorded.missing.len()),
+            (heard, vec!["gpu0".to_string()], 0)
+        );
+        let text = std::fs::read_to_string(&out).expect("it is there");
+        let times: Vec<f64> =
+            text.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+        assert!(times.windows(2).all(|pair| pair[0] < pair[1]) && *times.last().unwrap() < 60.0, "{times:?}");
+        assert!(text.lines().skip(1).all(|line| line.contains(",42,")), "{text}");
+        let why = std::fs::read_to_string(why_path(&out)).expect("it is there");
+        let set: Vec<&str> = why.lines().filter(|line| line.contains("clock_set")).collect();
+        // An hour ahead, then two back.
+        assert!(set.len() == 2 && set[0].contains("ahead by 1h") && set[1].contains("back by 2h"), "{why}");
+        let again = record(&mut probe, &clock, pace, &out, &Stop::default(), &mut |_, _| {});
+        assert!(matches!(again, Err(RecordError::Exists { .. })));
+    }
 }

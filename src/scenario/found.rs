@@ -142,9 +142,9 @@ fn amount(bytes: Bytes) -> String {
     let bytes = bytes.get();
     match bytes {
         0 => "0B".to_string(),
-        _ if bytes % (1 << 30) == 0 => format!("{}GiB", bytes >> 30),
-        _ if bytes % (1 << 20) == 0 => format!("{}MiB", bytes >> 20),
-        _ if bytes % (1 << 10) == 0 => format!("{}KiB", bytes >> 10),
+        _ if bytes.is_multiple_of(1 << 30) => format!("{}GiB", bytes >> 30),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}MiB", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{}KiB", bytes >> 10),
         _ => format!("{bytes}B"),
     }
 }

@@ -12,8 +12,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 use super::missing::{Missing, shown};
-use crate::live::clock::{Deadline, pause, sim_duration};
+use crate::live::clock::{Deadline, pause};
 use crate::live::procfs::{self, marked};
+use crate::units::SimDuration;
 
 /// What a program is held to.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +126,9 @@ fn listen(child: &mut Child, limits: Limits, what: &str) -> Result<Heard, Missin
     loop {
         let left = limits.deadline.left();
         if left.is_zero() && !has_ended {
-            return Err(Missing::TimedOut { what: what.to_string(), within: sim_duration(began) });
+            // Of a deadline somebody else set a moment ago the rest was ours: to the tenth of a second.
+            let tenths = began.as_millis().div_ceil(100) as u64;
+            return Err(Missing::TimedOut { what: what.to_string(), within: SimDuration::from_millis(100 * tenths) });
         }
         // What is in the pipes of a program that has ended is there at once.
         let wait = if has_ended { Duration::ZERO } else { left.min(TICK) };

@@ -38,6 +38,8 @@ impl GpuSource {
 pub struct ThisMachine {
     base: Box<dyn Probe>,
     vendors: Vec<Ways>,
+    /// One way was asked for by name: that it is not installed is worth saying, too.
+    is_named: bool,
 }
 
 /// To the GPUs of one vendor, the best first.
@@ -82,7 +84,7 @@ impl Ways {
 impl ThisMachine {
     pub fn new(roots: Roots, gpus: GpuSource) -> ThisMachine {
         if cfg!(target_os = "macos") {
-            return ThisMachine { base: Box::new(Apple), vendors: Vec::new() };
+            return ThisMachine { base: Box::new(Apple), vendors: Vec::new(), is_named: false };
         }
         let nvml = || -> Box<dyn Probe> { Box::new(Nvml::default()) };
         let smi = |kind| -> Box<dyn Probe> { Box::new(Smi::new(kind)) };
@@ -99,12 +101,8 @@ impl ThisMachine {
             GpuSource::None => Vec::new(),
         };
         let base = Box::new(Machine::new(roots.clone()));
-        ThisMachine { base, vendors: vendors.into_iter().map(Ways::new).collect() }
-    }
-
-    /// Of probes that are given, for one vendor.
-    pub fn of(base: Box<dyn Probe>, ways: Vec<Box<dyn Probe>>) -> ThisMachine {
-        ThisMachine { base, vendors: vec![Ways::new(ways)] }
+        let vendors = vendors.into_iter().map(Ways::new).collect();
+        ThisMachine { base, vendors, is_named: gpus != GpuSource::Any }
     }
 }
 
@@ -124,7 +122,9 @@ impl Probe for ThisMachine {
                 }
                 Err(reasons) => {
                     // Where nothing of a vendor is installed there is nothing to say.
-                    let said = reasons.iter().filter(|missing| !matches!(missing, Missing::NotInstalled { .. }));
+                    let is_named = self.is_named;
+                    let is_said = |missing: &&Missing| is_named || !matches!(missing, Missing::NotInstalled { .. });
+                    let said = reasons.iter().filter(is_said);
                     look.notes.extend(said.map(Missing::to_string));
                 }
             }

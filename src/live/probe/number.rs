@@ -7,7 +7,7 @@ use crate::workload::utilization_of_percent;
 
 /// DCGM writes numbers this close to the largest of 64 bits for what a GPU has not (`DCGM_INT64_BLANK` and the 15 above
 /// it, dcgm_fields.h; as they print in the README of NVIDIA/dcgm-exporter), and of 32 bits likewise.
-const BLANK_64: f64 = 9_223_372_036_854_775_792.0;
+const BLANK_64: f64 = 0x7fff_ffff_ffff_fff0_u64 as f64;
 const BLANKS_32: std::ops::RangeInclusive<u64> = 0x7fff_fff0..=0x7fff_ffff;
 /// `DCGM_FP64_BLANK` and those above it: 2^47 and a little.
 const BLANKS_FP64: std::ops::RangeInclusive<u64> = 140_737_488_355_328..=140_737_488_355_343;
@@ -45,7 +45,7 @@ pub(super) fn finite(number: f64) -> Reading<f64> {
 /// Of an exporter's page.
 pub(super) fn not_blank(number: f64) -> Reading<f64> {
     let number = finite(number)?;
-    let whole = if number >= 0.0 && number < BLANK_64 { number as u64 } else { 0 };
+    let whole = if (0.0..BLANK_64).contains(&number) { number as u64 } else { 0 };
     let is_blank = number >= BLANK_64 || BLANKS_32.contains(&whole) || BLANKS_FP64.contains(&whole);
     if is_blank { Err(Missing::NotSupported) } else { Ok(number) }
 }
@@ -114,7 +114,8 @@ mod tests {
     /// The first as it stands in the README of NVIDIA/dcgm-exporter; the others from DCGM's dcgm_fields.h.
     #[test]
     fn what_dcgm_writes_for_nothing_is_not_supported() {
-        for blank in [9_223_372_036_854_775_794.0, 2_147_483_632.0, 2_147_483_634.0, 140_737_488_355_328.0, 1e19] {
+        let largest = "9223372036854775794".parse().expect("a number");
+        for blank in [largest, 2_147_483_632.0, 2_147_483_634.0, 140_737_488_355_328.0, 1e19] {
             assert_eq!(not_blank(blank), Err(Missing::NotSupported), "{blank}");
         }
         assert_eq!(not_blank(143_771.0), Ok(143_771.0));
