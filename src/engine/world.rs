@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::checkpoints::Checkpoints;
 use super::clouds::{InstanceTurn, Places};
 use super::downloads::Downloads;
-use super::queue::{EventQueue, push_after};
+use super::queue::EventQueue;
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
 use crate::event::{Command, Input, Lifecycle};
@@ -234,7 +234,7 @@ impl<'a> World<'a> {
                 let is_placed = self.runs.get(&run).is_some_and(|known| known.placement.is_some());
                 let due = if is_placed { Due::Ack { run, fact } } else { Due::Fact { run, epoch: 0, fact } };
                 if let Some(length) = length {
-                    push_after(&mut self.queue, now, length, due);
+                    self.queue.push_after(now, length, due);
                 }
                 if is_placed {
                     return;
@@ -297,7 +297,7 @@ impl<'a> World<'a> {
             self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Preparing });
         }
         let fact = if fails { Lifecycle::StartFailed } else { up };
-        push_after(&mut self.queue, now, prepare, Due::Fact { run, epoch, fact });
+        self.queue.push_after(now, prepare, Due::Fact { run, epoch, fact });
     }
 
     /// When each of its nodes has the weights of the model that it serves, if it serves one.
@@ -434,7 +434,7 @@ impl<'a> World<'a> {
             let sampled_every = known.sampled_every;
             if let Some(length) = self.checkpoints.length(run, &known.course) {
                 let ending = Lifecycle::Exited(known.course.ending);
-                push_after(&mut self.queue, now, length, Due::Fact { run, epoch, fact: ending });
+                self.queue.push_after(now, length, Due::Fact { run, epoch, fact: ending });
             }
             if let Some(interval) = sampled_every {
                 self.sample_from_now_on(now, run, interval);
@@ -484,7 +484,7 @@ impl<'a> World<'a> {
                 Some(free) => *free = Some(sample),
                 None => self.samples.push(Some(sample)),
             }
-            push_after(&mut self.queue, now, later, Due::SampleHeard(place));
+            self.queue.push_after(now, later, Due::SampleHeard(place));
         }
     }
 
@@ -528,10 +528,10 @@ impl<'a> World<'a> {
         match fate {
             Fate::Well | Fate::Fails => inputs.push(Input::Run { run, fact }),
             Fate::Never => {}
-            Fate::SlowBy(later) => push_after(&mut self.queue, now, later, Due::Ack { run, fact }),
+            Fate::SlowBy(later) => self.queue.push_after(now, later, Due::Ack { run, fact }),
             Fate::AgainAfter(later) => {
                 inputs.push(Input::Run { run, fact });
-                push_after(&mut self.queue, now, later, Due::Ack { run, fact });
+                self.queue.push_after(now, later, Due::Ack { run, fact });
             }
         }
     }
