@@ -11,7 +11,7 @@ use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
 use crate::event::{Command, Input, Lifecycle};
 use crate::fleet::{GpuState, NodeState, Placement};
-use crate::ids::{FleetId, GpuId, JobId, NodeId, RunId};
+use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::rng::{Stream, entity};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Acks, Analyses, Course, Fate, Starts};
@@ -168,28 +168,6 @@ impl<'a> World<'a> {
             samples: Vec::new(),
             free_samples: Vec::new(),
         }
-    }
-
-    /// What the control plane is told before anything happens.
-    pub fn declarations(&self) -> Vec<Input> {
-        let mut inputs = Vec::with_capacity(self.rehearsal.nodes.len());
-        for (index, spec) in self.rehearsal.fleets.iter().enumerate() {
-            inputs.push(Input::FleetDeclared { fleet: FleetId::new(index), spec: Arc::clone(spec) });
-        }
-        for (index, initial) in self.rehearsal.nodes.iter().enumerate() {
-            let node = NodeId::new(index);
-            inputs.push(Input::NodeDeclared { node, state: initial.state, spec: initial.spec.clone() });
-            for (index, state, foreign) in &initial.gpus {
-                let gpu = GpuId { node, index: *index };
-                if *state != GpuState::Ready {
-                    inputs.push(Input::GpuReported { gpu, state: *state });
-                }
-                if !foreign.is_none() {
-                    inputs.push(Input::ForeignUse { gpu, foreign: *foreign });
-                }
-            }
-        }
-        inputs
     }
 
     /// When something happens next of itself.
