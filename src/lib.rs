@@ -37,7 +37,7 @@
 //! | 3 | [`scheduler`] *, [`policy`] *, [`lifecycle`] * |
 //! | 4 | [`control`] |
 //! | 5 | [`engine`] *, [`live`] * |
-//! | 6 | [`scenario`], [`trace`], [`expect`], [`report`], [`conform`], [`rehearse`], [`plan`] |
+//! | 6 | [`scenario`], [`trace`], [`expect`], [`report`], [`conform`], [`rehearse`], [`plan`], [`agreement`] |
 //! | 7 | [`cli`] |
 //!
 //! # What is absent, on purpose
@@ -60,6 +60,7 @@
 // Here, not in `Cargo.toml`: tests may unwrap.
 #![warn(clippy::unwrap_used)]
 
+pub mod agreement;
 pub mod catalog;
 pub mod cli;
 pub mod conform;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::scenario::nearest_path;
 
-/// The exit codes; 5, for disagreement with a live machine, comes with the live room.
+/// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     Fine = 0,
@@ -17,6 +17,8 @@ pub enum Exit {
     OurFault = 3,
     /// Nothing was there to run.
     NothingSelected = 4,
+    /// A run on a real machine is not what was foretold of it, beyond the tolerance.
+    Disagrees = 5,
 }
 
 impl From<Exit> for ExitCode {

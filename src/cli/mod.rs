@@ -14,6 +14,8 @@ mod explain;
 mod fault;
 mod fit;
 mod guard;
+#[cfg(target_os = "linux")]
+mod live;
 mod log;
 mod logs;
 mod offers;
@@ -36,6 +38,7 @@ mod swarm;
 mod test;
 mod trace;
 mod trace_file;
+mod validate;
 mod watch;
 
 pub use exit::Exit;
@@ -79,6 +82,11 @@ enum Command {
     Offers(offers::OffersArgs),
     /// Feed a log's inputs again and compare every event
     Replay(replay::ReplayArgs),
+    /// Run a scenario's commands as real processes on this machine, foretold before they begin
+    #[cfg(target_os = "linux")]
+    Live(live::LiveArgs),
+    /// Say how far runs on a real machine and their rehearsals agree
+    Validate(validate::ValidateArgs),
     /// Find the first record in which two logs differ
     Diff(diff::DiffArgs),
     /// Rehearse a utilization policy on recordings of GPU usage alone
@@ -160,6 +168,9 @@ impl Cli {
             Command::Fit(args) => fit::fit(args, self.format.plain()?),
             Command::Offers(args) => offers::offers(args, self.format.plain()?),
             Command::Replay(args) => replay::replay(args, self.format.plain()?),
+            #[cfg(target_os = "linux")]
+            Command::Live(args) => live::live(args, self.format.plain()?),
+            Command::Validate(args) => validate::validate(args, self.format.plain()?),
             Command::Diff(args) => diff::diff(args, self.format.plain()?),
             Command::Policy(args) => policy::policy(args, self.format.plain()?),
             Command::Conform(args) => conform::conform(args, self.format.plain()?),

@@ -9,6 +9,7 @@
 
 mod backfill;
 mod clouds;
+mod drive;
 mod instances;
 mod nodes;
 mod passes;
@@ -27,6 +28,7 @@ mod timer;
 mod watching;
 
 pub use clouds::LONGEST_PROVISIONING;
+pub use drive::{arrange, step, together};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
     Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PlacelessRule, PolledLoops,

@@ -114,9 +114,7 @@ impl Places {
         let comes = if happens(model.failed, "failures of clouds") { InstanceTurn::Gone } else { InstanceTurn::Up };
         queue.push(now, due(InstanceTurn::Accepted));
         let length = model.provisioning.draw(&mut stream(rehearsal, "provisioning", node, asked));
-        if let Some(at) = now.checked_add(length) {
-            queue.push(at, due(comes));
-        }
+        queue.push_after(now, length, due(comes));
     }
 
     pub fn terminate(&mut self, rehearsal: &Rehearsal, queue: &mut EventQueue<Due>, now: SimTime, node: NodeId) {
@@ -132,9 +130,7 @@ impl Places {
         place.absent = false;
         let Some(lengths) = model_of(rehearsal, node).interrupted else { return };
         let length = lengths.draw(&mut stream(rehearsal, "spot interruptions", node, place.asked));
-        if let Some(at) = now.checked_add(length) {
-            queue.push(at, Due::Instance { node, epoch: place.epoch, becomes: InstanceTurn::Gone });
-        }
+        queue.push_after(now, length, Due::Instance { node, epoch: place.epoch, becomes: InstanceTurn::Gone });
     }
 
     /// Nothing is there any more; the next instance has GPUs as they are made.

@@ -65,6 +65,13 @@ impl<T> EventQueue<T> {
         (self.filled != 0).then(|| self.filled.trailing_zeros() as usize)
     }
 
+    /// What would happen after the end of time does not happen.
+    pub fn push_after(&mut self, now: SimTime, length: SimDuration, event: T) {
+        if let Some(at) = now.checked_add(length) {
+            self.push(at, event);
+        }
+    }
+
     /// The time of the next instant.
     pub fn next_time(&self) -> Option<SimTime> {
         self.lowest().map(|index| SimTime::from_nanos(self.buckets[index].earliest))
@@ -95,13 +102,6 @@ impl<T> EventQueue<T> {
 
 fn bucket_of(at: u64, last: u64) -> usize {
     (u64::BITS - (at ^ last).leading_zeros()) as usize
-}
-
-/// What would happen after the end of time does not happen.
-pub fn push_after<T>(queue: &mut EventQueue<T>, now: SimTime, length: SimDuration, what: T) {
-    if let Some(at) = now.checked_add(length) {
-        queue.push(at, what);
-    }
 }
 
 #[cfg(test)]

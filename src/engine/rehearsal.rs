@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::clouds::CloudModels;
 use crate::control::Profile;
+use crate::event::Input;
 use crate::fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
-use crate::ids::{GpuId, JobId, NodeId};
+use crate::ids::{FleetId, GpuId, JobId, NodeId};
 use crate::units::{Bytes, SimTime};
 use crate::workload::Arrival;
 
@@ -31,6 +32,30 @@ pub struct Rehearsal {
     pub evaluations: Vec<(SimTime, JobId)>,
     /// The run stops before the first instant after this; without it, when nothing is left to happen.
     pub until: Option<SimTime>,
+}
+
+impl Rehearsal {
+    /// What the control plane is told before anything happens.
+    pub fn declarations(&self) -> Vec<Input> {
+        let mut inputs = Vec::with_capacity(self.nodes.len());
+        for (index, spec) in self.fleets.iter().enumerate() {
+            inputs.push(Input::FleetDeclared { fleet: FleetId::new(index), spec: Arc::clone(spec) });
+        }
+        for (index, initial) in self.nodes.iter().enumerate() {
+            let node = NodeId::new(index);
+            inputs.push(Input::NodeDeclared { node, state: initial.state, spec: initial.spec.clone() });
+            for (index, state, foreign) in &initial.gpus {
+                let gpu = GpuId { node, index: *index };
+                if *state != GpuState::Ready {
+                    inputs.push(Input::GpuReported { gpu, state: *state });
+                }
+                if !foreign.is_none() {
+                    inputs.push(Input::ForeignUse { gpu, foreign: *foreign });
+                }
+            }
+        }
+        inputs
+    }
 }
 
 #[derive(Clone, Debug)]

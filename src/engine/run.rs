@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rehearsal::Rehearsal;
 use super::world::World;
-use crate::control::{Control, Instant};
-use crate::event::{Input, InputClass, Output, Sink};
+use crate::control::{Control, arrange, step, together};
+use crate::event::{Input, Sink};
 use crate::scheduler::{Caching, Grouping};
 use crate::units::{SimDuration, SimTime};
 
@@ -72,7 +72,7 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
     let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping)
         .with_caching(options.caching);
     let mut world = World::new(rehearsal);
-    let mut inputs = world.declarations();
+    let mut inputs = rehearsal.declarations();
     let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false };
     let mut next = Some(SimTime::ZERO);
     let mut last_of_world = SimTime::ZERO;
@@ -86,9 +86,7 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
         if inputs.is_empty() && control.next_wakeup().is_some_and(|(at, _)| at <= now) {
             inputs.push(Input::Wakeup);
         }
-        if rehearsal.profile.instant == Instant::ArrivalsFirst {
-            inputs.sort_by_key(rank_of_arrivals_first);
-        }
+        arrange(&mut inputs, rehearsal.profile.instant);
         // What happened may have gone unheard: then this is not a step.
         while !inputs.is_empty() {
             end = RunEnd { at: now, steps: end.steps + 1, cut_short: false };
@@ -96,11 +94,8 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
                 progress.step.store(end.steps, Ordering::Relaxed);
                 progress.at.store(now.as_nanos(), Ordering::Relaxed);
             }
-            let together = match rehearsal.profile.instant {
-                Instant::Whole => inputs.len(),
-                Instant::ArrivalsFirst => 1,
-            };
-            step(&mut control, &mut world, inputs.drain(..together), (end.steps, now), sinks);
+            let inputs = inputs.drain(..together(&inputs, rehearsal.profile.instant));
+            step(&mut control, (end.steps, now), inputs, sinks, &mut |now, command| world.obey(now, command));
             if options.checks == Checks::EveryStep {
                 control.assert_integrity();
             }
@@ -124,38 +119,4 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
         control.assert_nobody_waits_in_vain();
     }
     end
-}
-
-/// Where inputs of one instant are decided on one by one: arrivals after facts of the fleet and before all else.
-fn rank_of_arrivals_first(input: &Input) -> u8 {
-    match input.class() {
-        InputClass::FleetFact => 0,
-        InputClass::Arrival => 1,
-        InputClass::Exit | InputClass::Usage | InputClass::Cancellation | InputClass::Question | InputClass::Timer => 2,
-    }
-}
-
-fn step(
-    control: &mut Control,
-    world: &mut World,
-    inputs: impl Iterator<Item = Input>,
-    (number, now): (u64, SimTime),
-    sinks: &mut [&mut dyn Sink],
-) {
-    for input in inputs {
-        sinks.iter_mut().for_each(|sink| sink.input(number, now, &input));
-        control.handle(now, &input);
-        drain(control, world, number, now, sinks);
-    }
-    control.settle(now);
-    drain(control, world, number, now, sinks);
-}
-
-fn drain(control: &mut Control, world: &mut World, number: u64, now: SimTime, sinks: &mut [&mut dyn Sink]) {
-    while let Some(output) = control.poll_output() {
-        match output {
-            Output::Command(command) => world.obey(now, command),
-            Output::Event(event) => sinks.iter_mut().for_each(|sink| sink.event(number, now, &event)),
-        }
-    }
 }

@@ -372,6 +372,7 @@ fn draw_arrival(
         mishaps: draw_mishaps(draws, features),
         usage: None,
         sampling: Arc::default(),
+        launch: None,
     };
     let demand = draw_demand(draws, features, nodes);
     let mut spec = JobSpec {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::checkpoints::Checkpoints;
 use super::clouds::{InstanceTurn, Places};
 use super::downloads::Downloads;
-use super::queue::{EventQueue, push_after};
+use super::queue::EventQueue;
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
 use crate::event::{Command, Input, Lifecycle};
 use crate::fleet::{GpuState, NodeState, Placement};
-use crate::ids::{FleetId, GpuId, JobId, NodeId, RunId};
+use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::rng::{Stream, entity};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Acks, Analyses, Course, Fate, Starts};
@@ -170,28 +170,6 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What the control plane is told before anything happens.
-    pub fn declarations(&self) -> Vec<Input> {
-        let mut inputs = Vec::with_capacity(self.rehearsal.nodes.len());
-        for (index, spec) in self.rehearsal.fleets.iter().enumerate() {
-            inputs.push(Input::FleetDeclared { fleet: FleetId::new(index), spec: Arc::clone(spec) });
-        }
-        for (index, initial) in self.rehearsal.nodes.iter().enumerate() {
-            let node = NodeId::new(index);
-            inputs.push(Input::NodeDeclared { node, state: initial.state, spec: initial.spec.clone() });
-            for (index, state, foreign) in &initial.gpus {
-                let gpu = GpuId { node, index: *index };
-                if *state != GpuState::Ready {
-                    inputs.push(Input::GpuReported { gpu, state: *state });
-                }
-                if !foreign.is_none() {
-                    inputs.push(Input::ForeignUse { gpu, foreign: *foreign });
-                }
-            }
-        }
-        inputs
-    }
-
     /// When something happens next of itself.
     pub fn next_time(&mut self) -> Option<SimTime> {
         let arrival = self.rehearsal.arrivals.get(self.submitted).map(|arrival| arrival.at);
@@ -234,7 +212,7 @@ impl<'a> World<'a> {
                 let is_placed = self.runs.get(&run).is_some_and(|known| known.placement.is_some());
                 let due = if is_placed { Due::Ack { run, fact } } else { Due::Fact { run, epoch: 0, fact } };
                 if let Some(length) = length {
-                    push_after(&mut self.queue, now, length, due);
+                    self.queue.push_after(now, length, due);
                 }
                 if is_placed {
                     return;
@@ -297,7 +275,7 @@ impl<'a> World<'a> {
             self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Preparing });
         }
         let fact = if fails { Lifecycle::StartFailed } else { up };
-        push_after(&mut self.queue, now, prepare, Due::Fact { run, epoch, fact });
+        self.queue.push_after(now, prepare, Due::Fact { run, epoch, fact });
     }
 
     /// When each of its nodes has the weights of the model that it serves, if it serves one.
@@ -434,7 +412,7 @@ impl<'a> World<'a> {
             let sampled_every = known.sampled_every;
             if let Some(length) = self.checkpoints.length(run, &known.course) {
                 let ending = Lifecycle::Exited(known.course.ending);
-                push_after(&mut self.queue, now, length, Due::Fact { run, epoch, fact: ending });
+                self.queue.push_after(now, length, Due::Fact { run, epoch, fact: ending });
             }
             if let Some(interval) = sampled_every {
                 self.sample_from_now_on(now, run, interval);
@@ -484,7 +462,7 @@ impl<'a> World<'a> {
                 Some(free) => *free = Some(sample),
                 None => self.samples.push(Some(sample)),
             }
-            push_after(&mut self.queue, now, later, Due::SampleHeard(place));
+            self.queue.push_after(now, later, Due::SampleHeard(place));
         }
     }
 
@@ -528,10 +506,10 @@ impl<'a> World<'a> {
         match fate {
             Fate::Well | Fate::Fails => inputs.push(Input::Run { run, fact }),
             Fate::Never => {}
-            Fate::SlowBy(later) => push_after(&mut self.queue, now, later, Due::Ack { run, fact }),
+            Fate::SlowBy(later) => self.queue.push_after(now, later, Due::Ack { run, fact }),
             Fate::AgainAfter(later) => {
                 inputs.push(Input::Run { run, fact });
-                push_after(&mut self.queue, now, later, Due::Ack { run, fact });
+                self.queue.push_after(now, later, Due::Ack { run, fact });
             }
         }
     }

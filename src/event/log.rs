@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::foretold::Foretold;
 use super::input::Input;
 use super::output::Event;
 use crate::units::SimTime;
@@ -25,6 +26,19 @@ pub struct LogHeader {
     pub profile: String,
     /// The whole profile as data, its bases folded in.
     pub profile_data: serde_json::Value,
+    /// Of a run on a real machine alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveHeader>,
+}
+
+/// What a log of a run on a real machine holds besides: written before its first process was started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LiveHeader {
+    /// When it began, by the clock on the wall: `2026-11-21T20:13:17.042Z`.
+    pub began: String,
+    /// Cores that dryrack might use.
+    pub cores: u32,
+    pub foretold: Foretold,
 }
 
 /// One line of the log.
@@ -46,6 +60,11 @@ pub enum Said {
 pub trait Sink {
     fn input(&mut self, step: u64, at: SimTime, input: &Input);
     fn event(&mut self, step: u64, at: SimTime, event: &Event);
+
+    /// All that was said so far is to outlast us, whatever comes. Asked after each step where time is real.
+    fn keep(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The BLAKE3 hash of all records in their compact form.

@@ -4,13 +4,15 @@
 //! names for people and tools, and the compact form that the digest is taken of. Must never have a variant nobody emits.
 
 mod codec;
+mod foretold;
 mod input;
 mod log;
 mod output;
 mod reason;
 
 pub use codec::{CodecError, decode_line, encode_event, encode_input, encode_line};
+pub use foretold::{Foretold, RunCourse};
 pub use input::{Input, InputClass, Lifecycle, Phase};
-pub use log::{Digest, Digester, FORMAT_VERSION, LogHeader, Record, Said, Sink};
+pub use log::{Digest, Digester, FORMAT_VERSION, LiveHeader, LogHeader, Record, Said, Sink};
 pub use output::{Command, Event, Outcome, Output, Refusal, Safety};
 pub use reason::{Histogram, Reason};

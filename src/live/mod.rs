@@ -14,7 +14,28 @@
 pub mod clock;
 pub mod columns;
 pub mod probe;
+#[cfg(target_os = "linux")]
+mod process;
 pub mod procfs;
 pub mod recorder;
+#[cfg(target_os = "linux")]
+mod run;
+mod shares;
+#[cfg(target_os = "linux")]
+mod signals;
 pub mod stop;
 pub mod watch;
+mod work;
+#[cfg(target_os = "linux")]
+mod world;
+
+#[cfg(target_os = "linux")]
+pub use run::{LiveEnd, run};
+pub use shares::{Share, Shares};
+pub use work::Work;
+
+/// How many cores this process may use.
+#[cfg(target_os = "linux")]
+pub fn cores() -> std::io::Result<usize> {
+    Ok(process::cores::allowed()?.len())
+}

@@ -129,6 +129,13 @@ impl<W: Write> Sink for LogWriter<W> {
         self.digester.event(step, at, event);
         self.write(|names, line| encode_event(step, at, event, names, line));
     }
+
+    fn keep(&mut self) -> io::Result<()> {
+        match &self.failure {
+            Some(failure) => Err(io::Error::new(failure.kind(), failure.to_string())),
+            None => self.out.flush(),
+        }
+    }
 }
 
 /// One line between header and footer.
@@ -263,6 +270,7 @@ mod tests {
             seed: 7,
             profile: "first-fit".into(),
             profile_data: serde_json::Value::Null,
+            live: None,
         }
     }
 

@@ -208,9 +208,10 @@ fn entry(
     };
     let what = match expectation_window::jobs_named(&fields).into_iter().find(|typed| setting.world.may_come(typed)) {
         Some(pattern) => vec![(What::Absent { pattern: Arc::from(pattern) }, None)],
-        // What says nothing must not pass.
-        None if what.is_empty() => vec![(What::Absent { pattern: Arc::from(name) }, None)],
-        None => what,
+        None => {
+            assert!(!what.is_empty() || report.has_errors(), "what says nothing must not pass");
+            what
+        }
     };
     let span = fields.place();
     let name_span = fields.get("name").map(|tree| tree.span);

@@ -249,6 +249,7 @@ macro_rules! numbers {
 }
 
 numbers! {
+    u16: "a whole number", "65535";
     u32: "a whole number", "4294967295";
     u64: "a whole number", "18446744073709551615";
     i32: "a whole number", "2147483647";

@@ -8,6 +8,7 @@ use super::deployment;
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text, value};
 use super::lengths::lengths;
+use super::live;
 use super::parse::parse;
 use super::policies;
 use super::requirements;
@@ -154,6 +155,7 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
     known.extend(demand::FIELDS.iter().filter(|key| **key != "replicas"));
     known.extend(deployment::FIELDS);
     known.extend(requirements::FIELDS);
+    known.extend(live::JOB_FIELDS);
     let Some(fields) = Fields::read(tree, "a job", &known, report) else { return };
     let name_tree = fields.require("name", "chat", report);
     let demand = demand::read(&fields, world, report);
@@ -170,6 +172,10 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
     let mut course = course(&fields, run, report);
     course.usage = fields.get("usage").and_then(|tree| usage(tree, setting.places, report)).map(Arc::new);
     course.sampling = sampled.sampling;
+    course.launch = live::launch(&fields, report);
+    if let Some(grace) = course.launch.as_ref().and_then(|launch| launch.grace) {
+        course.stop = course.stop.min(grace);
+    }
     warn_of_policies(&fields, &spec, &course, setting.profile, report);
     let cancel_at = fields.value::<SimTime>("cancel_at", report);
     let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));

@@ -15,10 +15,11 @@ use super::trace_source::{self, TraceUse};
 use super::tree::Tree;
 use super::usage::{Places, Sampled, sampling};
 use super::world::World;
-use super::{changes, deployment, dstack_files, endless, failures, faults, instances, jobs, nodes};
+use super::{changes, deployment, dstack_files, endless, failures, faults, instances, jobs, live, nodes};
 use crate::control::Profile;
 use crate::engine::{Fault, Rehearsal};
 use crate::expect::{Expectation, Reproduction, ShareAt};
+use crate::live::Shares;
 use crate::scheduler::{Target, TaskShape};
 use crate::trace::Roots;
 use crate::units::SimTime;
@@ -60,6 +61,8 @@ pub struct Loaded {
     pub report: Option<String>,
     pub tags: Vec<String>,
     pub trace: Option<TraceUse>,
+    /// What stands for the accelerators of nodes in a live run, where CPU shares do.
+    pub shares_of_cpu: Shares,
     /// In what part of the seeds an expectation has to hold, where it says so.
     pub shares: Vec<ShareAt>,
     /// What is odd, and no error.
@@ -67,7 +70,7 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 24] = [
+pub(super) const FIELDS: [&str; 25] = [
     "scenario",
     "report",
     "seed",
@@ -84,6 +87,7 @@ pub(super) const FIELDS: [&str; 24] = [
     "fleets",
     "machines",
     "bandwidth",
+    "live",
     "nodes",
     "jobs",
     "trace",
@@ -248,6 +252,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         None => Arc::new(profiles::profile(DEFAULT_PROFILE, source.start(), folder, report)?),
     };
     instances::read(&file, &base, &mut world, &profile, report);
+    let shares_of_cpu = live::shares(&file, &world, report);
     // Before the jobs of the file, which may pick nodes of the trace.
     let setting = trace_source::Setting {
         roots: &options.roots,
@@ -307,6 +312,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         report: head.report,
         tags: head.tags,
         trace,
+        shares_of_cpu,
         shares,
         warnings: Diagnostics::default(),
     })

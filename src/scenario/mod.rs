@@ -39,6 +39,7 @@ mod include;
 mod instances;
 mod jobs;
 mod lengths;
+mod live;
 mod load;
 mod machines;
 mod metric_text;

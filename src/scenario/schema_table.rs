@@ -131,6 +131,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ),
             ("machines", Kind::Named(&Kind::Map("machine")), "Machines that the catalog does not have"),
             ("bandwidth", BANDWIDTH, "How fast nodes get the weights of models; no time if not given"),
+            ("live", Kind::Map("live"), "What stands for the accelerators of nodes in a run on a real machine"),
             ("nodes", NODES, "What there is"),
             ("jobs", Kind::ListOf(&Kind::Map("job")), "What is asked of it"),
             ("trace", TRACE, "A recorded workload by name (`dryrack trace list`)"),
@@ -219,6 +220,8 @@ pub(super) const SHAPES: &[Shape] = &[
             ("stop", LENGTH, "How long stopping takes"),
             ("stop_duration", Kind::Amount("5m or off"), "Then it is killed, if it has not stopped by itself"),
             ("checkpoint", Kind::Map("checkpoint"), "What of its work outlives a run that is stopped or lost"),
+            ("command", Kind::Some(&Kind::Text), "What `dryrack live` runs: words, or a line for /bin/sh"),
+            ("env", Kind::Named(&Kind::Text), "Variables of the command"),
             ("priority", Kind::Whole, "The larger goes first, where the profile looks at it"),
             ("queue", Kind::Text, "Name of its queue"),
             ("user", Kind::Text, "Whose it is"),
@@ -278,6 +281,28 @@ pub(super) const SHAPES: &[Shape] = &[
             ("gpus_per_replica", Kind::Whole, "So many of the picked GPUs for each replica; all if not given"),
             ("parameters", Kind::ListOf(&Kind::Text), "Of the backend, such as --tensor-parallel-size=4"),
             ("environment", Kind::Named(&Kind::Text), "Variables of the backend"),
+        ],
+    },
+    Shape {
+        name: "live",
+        called: &["a live run"],
+        required: &[],
+        fields: &[
+            (
+                "accelerators",
+                Kind::Named(&Kind::ListOf(&Kind::Map("cpu_share"))),
+                "By node, CPU shares in the place of its GPUs, one for each",
+            ),
+            ("oversubscribe", Kind::Amount("150%"), "How much of the cores may be promised; 100% if not given"),
+        ],
+    },
+    Shape {
+        name: "cpu_share",
+        called: &["a CPU share"],
+        required: &["cores"],
+        fields: &[
+            ("cores", Kind::Some(&Kind::Whole), "Places among the cores that dryrack may use, from 0"),
+            ("cpu", Kind::Amount("1 or 500m"), "What 100% utilization is; all of its cores if not given"),
         ],
     },
     Shape {

@@ -169,31 +169,16 @@ impl<R: BufRead> PodReader<R> {
         self.last_submit = stay.submit;
         odd.into_iter().for_each(|oddity| self.tally.add(oddity));
         Ok(Some(TraceTask {
-            name,
-            line,
-            submit: stay.submit,
-            run: stay.run,
             run_basis: stay.basis,
             recorded_wait: stay.wait,
-            estimate: None,
-            nodes: None,
-            processors: None,
             cpu: Some(cpu),
             ram: Some(ram),
             gpus: Some(gpus),
             gpu_share,
             gpu_models,
-            cpu_time_used: None,
-            ram_used: None,
             outcome,
-            user: None,
-            group: None,
-            executable: None,
-            queue: None,
-            partition: None,
-            application: None,
-            virtual_cluster: None,
             qos,
+            ..TraceTask::new(name, line, stay.submit, stay.run)
         }))
     }
 }

@@ -165,20 +165,11 @@ impl<R: BufRead> SwfReader<R> {
         ];
         odd.extend(oddities.into_iter().filter(|(applies, _)| *applies).map(|(_, oddity)| oddity));
         let task = TraceTask {
-            name: job.to_string(),
-            line: self.lines.number(),
-            submit,
-            run,
             run_basis: RunBasis::Executed,
             recorded_wait: wait.map(|wait| row.duration(3, wait)).transpose()?,
             estimate,
-            nodes: None,
             processors: Some(processors),
-            cpu: None,
             ram: asked_kib.map(|kib| row.memory(10, kib, processors)).transpose()?,
-            gpus: None,
-            gpu_share: None,
-            gpu_models: Vec::new(),
             cpu_time_used: cpu_used.map(|used| row.duration(6, used)).transpose()?,
             ram_used: used_kib.map(|kib| row.memory(7, kib, processors)).transpose()?,
             outcome,
@@ -187,9 +178,7 @@ impl<R: BufRead> SwfReader<R> {
             executable,
             queue,
             partition,
-            application: None,
-            virtual_cluster: None,
-            qos: None,
+            ..TraceTask::new(job.to_string(), self.lines.number(), submit, run)
         };
         self.keep(submit, job, is_part, odd);
         Ok(Some(task))

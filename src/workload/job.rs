@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::demand::Demand;
+use super::launch::Launch;
 use super::mishap::Mishaps;
 use super::sampling::Sampling;
 use super::terms::RunTerms;
@@ -131,6 +132,8 @@ pub struct Course {
     /// What its GPUs do; without it they are never sampled.
     pub usage: Option<Arc<Usage>>,
     pub sampling: Arc<Sampling>,
+    /// What runs where the world is a real machine; the rest is what is predicted of it then.
+    pub launch: Option<Arc<Launch>>,
 }
 
 /// How a job keeps what it has done.
@@ -166,6 +169,7 @@ impl Default for Course {
             mishaps: Mishaps::default(),
             usage: None,
             sampling: Arc::default(),
+            launch: None,
         }
     }
 }

@@ -12,6 +12,7 @@ mod fuzzed;
 mod grammar;
 mod lists;
 mod literature;
+mod live;
 mod mistakes;
 mod offers;
 mod openb;
@@ -116,6 +117,16 @@ fn main() {
             answers_are_held_against_the_profile_of_one_version_or_against_any,
             a_recorded_decision_tells_an_option_apart,
             a_wrong_record_is_told_with_its_line_and_nothing_is_counted,
+        }
+        Nothing: live {
+            what_cannot_be_run_for_real_is_refused_whole,
+            shares_that_promise_too_much_are_told_what_to_state,
+            every_process_of_a_run_ends_with_it,
+            control_c_ends_everything_and_leaves_a_whole_log,
+            a_prediction_that_was_changed_afterwards_is_found_out,
+        }
+        Time: live {
+            slow_every_committed_scenario_runs_for_real_and_its_log_replays,
         }
         Nothing: fit {
             where_a_model_fits_and_with_what_memory_is_as_computed_on_paper,

@@ -59,6 +59,7 @@ pub fn write(dir: &Path, late_run: u64) {
         seed: rehearsal.seed,
         profile: rehearsal.profile.name.clone(),
         profile_data: serde_json::to_value(&*rehearsal.profile).expect("a profile is data"),
+        live: None,
     };
     let mut log = LogWriter::new(Vec::new(), &header).expect("a Vec takes everything");
     let mut accounts = RunAccount::default();

@@ -1,0 +1,118 @@
+//! A recorded run as a rehearsal: its arrivals, its lengths and the use of its GPUs are the recorded ones, and all else
+//! is the simulator's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::courses::{courses, failed_starts};
+use crate::engine::Rehearsal;
+use crate::event::{Input, Outcome, Record, RunCourse, Said};
+use crate::ids::{JobId, Names, RunId};
+use crate::units::{Permille, SimDuration, SimTime};
+use crate::workload::{Arrival, Course, Ending, GpuUsage, Series, Shape, Usage};
+
+/// What is to be rehearsed again, and what of the recording it cannot say.
+pub struct Again {
+    pub rehearsal: Rehearsal,
+    pub not_taken: Vec<String>,
+}
+
+/// One reading of each GPU of a run, and how long after its start.
+type Readings = Vec<(SimDuration, Vec<Option<Permille>>)>;
+
+/// Of the scenario that the log's header holds, and the log's records.
+pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
+    let real = courses(records, names);
+    let mut not_taken = Vec::new();
+    let failed = failed_starts(records);
+    let readings = readings(records, &real, names);
+    let mut submitted: BTreeMap<JobId, SimTime> = BTreeMap::new();
+    let mut cancellations = Vec::new();
+    for record in records {
+        match &record.said {
+            Said::Input(Input::Submit { job, .. }) => {
+                submitted.insert(*job, record.at);
+            }
+            Said::Input(Input::Cancel { job }) => cancellations.push((record.at, *job)),
+            _ => {}
+        }
+    }
+    // What was never submitted is not rehearsed; ids are places in the list, and the last ones alone can be missing.
+    let arrivals = (scenario.arrivals.iter().enumerate())
+        .map_while(|(index, arrival)| {
+            let job = JobId::new(index);
+            let at = *submitted.get(&job)?;
+            let of_job: Vec<&RunCourse> = real.iter().filter(|run| run.job == arrival.spec.name).collect();
+            let course = course(&arrival.course, &of_job, &mut not_taken);
+            let usage = readings.get(&job).and_then(usage).or(course.usage.clone());
+            let failing_starts = failed.get(&job).copied().unwrap_or(0);
+            let course = Arc::new(Course { usage, failing_starts, ..course });
+            Some(Arrival { at, course, ..arrival.clone() })
+        })
+        .collect();
+    Again { rehearsal: Rehearsal { arrivals, cancellations, ..scenario }, not_taken }
+}
+
+/// As long as recorded, and ended as recorded.
+fn course(foretold: &Course, runs: &[&RunCourse], not_taken: &mut Vec<String>) -> Course {
+    let mut course = foretold.clone();
+    let length = |run: &RunCourse| Some(run.ended?.since(run.started?));
+    let by_itself = |run: &&&RunCourse| run.stopping.is_none() && length(run).is_some();
+    if let Some(first) = runs.iter().find(by_itself) {
+        course.run = length(first);
+        course.ending = if first.outcome == Some(Outcome::Completed) { Ending::Completed } else { Ending::Failed };
+        let others = runs.iter().filter(by_itself).filter(|run| length(run) != length(first)).count();
+        if others > 0 {
+            let job = &first.job;
+            not_taken.push(format!("the lengths of {others} attempts of {job} but the first: a job has one course"));
+        }
+    } else if let Some(stopped) = runs.iter().find(|run| run.stopping.is_some()) {
+        // How long it would have run on is not recorded: longer than it did.
+        let at_least = stopped.started.and_then(|started| stopped.ended.map(|ended| ended.since(started)));
+        course.run = course.run.map(|run| run.max(at_least.unwrap_or_default().saturating_mul(2)));
+    }
+    let stops = runs.iter().find_map(|run| Some(run.ended?.since(run.stopping?)));
+    course.stop = stops.unwrap_or(course.stop);
+    course
+}
+
+/// Of the first attempt of the first replica of each job.
+fn readings(records: &[Record], real: &[RunCourse], names: &Names) -> BTreeMap<JobId, Readings> {
+    let mut found: BTreeMap<JobId, Readings> = BTreeMap::new();
+    let started = |run: &RunId| {
+        let of = |course: &&RunCourse| *course.job == *names.job(run.job) && course.replica == 0 && course.attempt == 1;
+        real.iter().find(of).and_then(|course| course.started)
+    };
+    for record in records {
+        let Said::Input(Input::UsageSample { run, at, utilization, .. }) = &record.said else { continue };
+        if let (RunId { replica: 0, attempt: 1, .. }, Some(since)) =
+            (run, started(run).and_then(|started| at.checked_since(started)))
+        {
+            found.entry(run.job).or_default().push((since, utilization.to_vec()));
+        }
+    }
+    found
+}
+
+/// A reading is of the time before it, and the simulator reads what is there at the moment: so each holds from half-way
+/// to the one before it to half-way to the next.
+fn usage(readings: &Readings) -> Option<Arc<Usage>> {
+    let gpus = readings.first()?.1.len();
+    let mut before = SimDuration::ZERO;
+    let mut times = Vec::with_capacity(readings.len());
+    for (since, _) in readings {
+        let half = before.as_nanos() / 2 + since.as_nanos() / 2;
+        if times.last().is_some_and(|last: &SimDuration| last.as_nanos() >= half) {
+            return None;
+        }
+        times.push(SimDuration::from_nanos(half));
+        before = *since;
+    }
+    let gpu = |gpu: usize| {
+        let utilization = readings.iter().map(|(_, levels)| levels.get(gpu).copied().flatten()).collect();
+        let series = Series { times: times.clone(), utilization, memory: Vec::new() };
+        let shape = Shape::Recorded { series: Arc::new(series), from: SimDuration::ZERO };
+        GpuUsage { shape, noise: Permille::ZERO, memory: None }
+    };
+    (gpus > 0).then(|| Arc::new(Usage::new((0..gpus).map(gpu).collect())))
+}

@@ -1,0 +1,225 @@
+//! Two runs of one scenario, attempt by attempt.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::spread::Spread;
+use crate::event::RunCourse;
+use crate::units::{SimDuration, SimTime};
+
+/// One thing that was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// `chat`, or `chat replica 1, attempt 2` where it is not the first of each.
+    pub run: String,
+    /// `attempt`, `place`, `policy` or `end`.
+    pub what: &'static str,
+    pub foretold: String,
+    pub real: String,
+}
+
+impl Decision {
+    pub fn is_equal(&self) -> bool {
+        self.foretold == self.real
+    }
+}
+
+/// How much later than foretold something happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeError {
+    pub run: String,
+    /// In nanoseconds; negative where it was earlier.
+    pub by: i64,
+    /// What is allowed besides the tolerance: the sampling interval, where samples led to it.
+    pub allowed: SimDuration,
+}
+
+/// What came of a comparison. Every attempt of either run is in `decisions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Agreement {
+    pub decisions: Vec<Decision>,
+    pub starts: Vec<TimeError>,
+    pub ends: Vec<TimeError>,
+    /// When a utilization policy held first.
+    pub policies: Vec<TimeError>,
+    /// Pairs of attempts that were foretold to be placed one after the other, and those of them that were.
+    pub pairs: u64,
+    pub pairs_in_order: u64,
+    /// What could not be compared, and why.
+    pub not_compared: Vec<String>,
+}
+
+/// `interval` is how often the GPUs of a job are sampled, if they are.
+pub fn compare(
+    foretold: &[RunCourse],
+    real: &[RunCourse],
+    interval: impl Fn(&str) -> Option<SimDuration>,
+) -> Agreement {
+    let key = |run: &RunCourse| (Arc::clone(&run.job), run.replica, run.attempt);
+    let by_key =
+        |runs: &[RunCourse]| -> BTreeMap<_, RunCourse> { runs.iter().map(|run| (key(run), run.clone())).collect() };
+    let (foretold_by, real_by) = (by_key(foretold), by_key(real));
+    let mut agreement = Agreement::default();
+    let mut names: Vec<_> = foretold.iter().chain(real).map(key).collect();
+    names.sort();
+    names.dedup();
+    for name in names {
+        match (foretold_by.get(&name), real_by.get(&name)) {
+            (Some(one), Some(other)) => agreement.add(one, other, interval(&name.0)),
+            (one, other) => {
+                let word = |there: bool| if there { "is" } else { "is not" }.to_string();
+                let (foretold, real) = (word(one.is_some()), word(other.is_some()));
+                let run = title(one.or(other).expect("one of them has it"));
+                agreement.not_compared.push(format!("the times of {run}: only one of the two runs has this attempt"));
+                agreement.decisions.push(Decision { run, what: "attempt", foretold, real });
+            }
+        }
+    }
+    agreement.order(foretold, &real_by.into_values().collect::<Vec<_>>());
+    agreement
+}
+
+fn title(run: &RunCourse) -> String {
+    match (run.replica, run.attempt) {
+        (0, 1) => run.job.to_string(),
+        (replica, attempt) => format!("{} replica {replica}, attempt {attempt}", run.job),
+    }
+}
+
+impl Agreement {
+    fn add(&mut self, foretold: &RunCourse, real: &RunCourse, interval: Option<SimDuration>) {
+        let run = title(foretold);
+        let place = |course: &RunCourse| match course.placed {
+            Some(_) => course.on.join(" "),
+            None => "nowhere".to_string(),
+        };
+        let policy = |course: &RunCourse| if course.fired.is_some() { "holds" } else { "does not hold" }.to_string();
+        let end = |course: &RunCourse| match (course.outcome, course.because) {
+            (Some(outcome), Some(because)) => format!("{}: {because}", outcome.name()),
+            (None, Some(because)) => format!("tried again: {because}"),
+            _ => "goes on".to_string(),
+        };
+        for (what, of) in [("place", &place as &dyn Fn(&RunCourse) -> String), ("policy", &policy), ("end", &end)] {
+            self.decisions.push(Decision { run: run.clone(), what, foretold: of(foretold), real: of(real) });
+        }
+        let allowed = foretold.fired.or(real.fired).and(interval).unwrap_or_default();
+        let none = SimDuration::ZERO;
+        self.time(("start", &run), foretold.started, real.started, none, |it| &mut it.starts);
+        self.time(("end", &run), foretold.ended, real.ended, allowed, |it| &mut it.ends);
+        self.time(("moment its policy holds", &run), foretold.fired, real.fired, allowed, |it| &mut it.policies);
+    }
+
+    /// Adds an error of time to those that `of` gives, if both runs have it.
+    fn time(
+        &mut self,
+        (what, run): (&str, &str),
+        foretold: Option<SimTime>,
+        real: Option<SimTime>,
+        allowed: SimDuration,
+        of: impl Fn(&mut Agreement) -> &mut Vec<TimeError>,
+    ) {
+        match (foretold, real) {
+            (Some(foretold), Some(real)) => {
+                let by = i128::from(real.as_nanos()) - i128::from(foretold.as_nanos());
+                let by = i64::try_from(by).unwrap_or(if by > 0 { i64::MAX } else { i64::MIN });
+                of(self).push(TimeError { run: run.to_string(), by, allowed });
+            }
+            (None, None) => {}
+            (foretold, _) => {
+                let side = if foretold.is_some() { "foretold alone" } else { "real alone" };
+                self.not_compared.push(format!("the {what} of {run}: it is {side}"));
+            }
+        }
+    }
+
+    fn order(&mut self, foretold: &[RunCourse], real: &[RunCourse]) {
+        let placed = |runs: &[RunCourse]| -> BTreeMap<String, SimTime> {
+            runs.iter().filter_map(|run| Some((title(run), run.placed?))).collect()
+        };
+        let (foretold, real) = (placed(foretold), placed(real));
+        let both: Vec<(SimTime, SimTime)> =
+            foretold.iter().filter_map(|(run, at)| Some((*at, *real.get(run)?))).collect();
+        for (index, one) in both.iter().enumerate() {
+            for other in &both[index + 1..] {
+                if one.0 != other.0 {
+                    self.pairs += 1;
+                    self.pairs_in_order += u64::from((one.0 < other.0) == (one.1 < other.1) && one.1 != other.1);
+                }
+            }
+        }
+    }
+
+    pub fn equal_decisions(&self) -> usize {
+        self.decisions.iter().filter(|decision| decision.is_equal()).count()
+    }
+
+    /// Errors of time beyond the tolerance, each with what it is of.
+    pub fn beyond(&self, tolerance: SimDuration) -> Vec<(&'static str, &TimeError)> {
+        let all = [("start", &self.starts), ("end", &self.ends), ("policy", &self.policies)];
+        let is_beyond =
+            |error: &&TimeError| error.by.unsigned_abs() > tolerance.saturating_add(error.allowed).as_nanos();
+        all.into_iter()
+            .flat_map(|(what, errors)| errors.iter().filter(is_beyond).map(move |error| (what, error)))
+            .collect()
+    }
+
+    /// Every decision is the same, and every time within the tolerance.
+    pub fn holds(&self, tolerance: SimDuration) -> bool {
+        self.equal_decisions() == self.decisions.len() && self.beyond(tolerance).is_empty()
+    }
+
+    pub fn spread_of(errors: &[TimeError]) -> Option<Spread> {
+        Spread::of(errors.iter().map(|error| error.by))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Outcome, Reason};
+
+    fn course(job: &str, placed: u64, fired: Option<u64>, ended: u64) -> RunCourse {
+        RunCourse {
+            job: Arc::from(job),
+            replica: 0,
+            attempt: 1,
+            on: vec!["here/0".to_string()],
+            placed: Some(SimTime::from_secs(placed)),
+            started: Some(SimTime::from_secs(placed)),
+            fired: fired.map(SimTime::from_secs),
+            stopping: None,
+            ended: Some(SimTime::from_secs(ended)),
+            outcome: Some(Outcome::Completed),
+            because: Some(Reason::Completed),
+        }
+    }
+
+    #[test]
+    fn a_run_agrees_with_itself() {
+        let runs = [course("a", 0, None, 5), course("b", 5, Some(8), 9)];
+        let found = compare(&runs, &runs, |_| None);
+        assert!(found.holds(SimDuration::ZERO), "{found:?}");
+        assert_eq!((found.decisions.len(), found.pairs, found.pairs_in_order), (6, 1, 1));
+    }
+
+    #[test]
+    fn what_differs_is_found_and_named() {
+        let foretold = [course("a", 0, None, 5), course("b", 5, Some(8), 9), course("c", 7, None, 8)];
+        let mut real = vec![course("a", 6, None, 7), course("b", 5, Some(10), 10)];
+        real[0].on = vec!["here/1".to_string()];
+        let found = compare(&foretold, &real, |_| Some(SimDuration::from_secs(1)));
+        let unequal: Vec<(&str, &str)> =
+            found.decisions.iter().filter(|it| !it.is_equal()).map(|it| (it.run.as_str(), it.what)).collect();
+        assert_eq!(unequal, [("a", "place"), ("c", "attempt")]);
+        // a came 6 s and went 2 s later; b's policy held 2 s later, of which 1 s is the interval of its samples.
+        let beyond = |secs| -> Vec<(&str, i64)> {
+            let found = found.beyond(SimDuration::from_secs(secs));
+            found.iter().map(|(what, error)| (*what, error.by / 1_000_000_000)).collect()
+        };
+        assert_eq!(beyond(2), [("start", 6)]);
+        assert_eq!(beyond(1), [("start", 6), ("end", 2)]);
+        assert_eq!(beyond(0), [("start", 6), ("end", 2), ("policy", 2)]);
+        assert_eq!((found.pairs, found.pairs_in_order), (1, 0));
+        assert_eq!(found.not_compared.len(), 1);
+    }
+}

@@ -1,0 +1,130 @@
+//! The way of each attempt, folded from events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::event::{Event, Input, Lifecycle, Outcome, Phase, Reason, Record, RunCourse, Said, Sink};
+use crate::fleet::Placement;
+use crate::ids::{GpuId, Names, RunId};
+use crate::units::SimTime;
+
+/// Takes every record of a run; the names are those of all its nodes and jobs.
+pub struct Courses {
+    names: Names,
+    runs: BTreeMap<RunId, RunCourse>,
+}
+
+impl Courses {
+    pub fn new(names: Names) -> Courses {
+        Courses { names, runs: BTreeMap::new() }
+    }
+
+    /// In order of jobs, replicas and attempts.
+    pub fn finish(self) -> Vec<RunCourse> {
+        self.runs.into_values().collect()
+    }
+
+    fn run(&mut self, run: RunId) -> &mut RunCourse {
+        let names = &self.names;
+        self.runs.entry(run).or_insert_with(|| RunCourse {
+            job: Arc::from(names.job(run.job)),
+            replica: run.replica,
+            attempt: run.attempt,
+            on: Vec::new(),
+            placed: None,
+            started: None,
+            fired: None,
+            stopping: None,
+            ended: None,
+            outcome: None,
+            because: None,
+        })
+    }
+
+    fn place(&self, placement: &Placement) -> Vec<String> {
+        let of_claim = |claim: &crate::fleet::NodeClaim| -> Vec<String> {
+            match claim.gpus.is_empty() {
+                true => vec![self.names.node(claim.node).to_string()],
+                false => {
+                    let gpu = |index| self.names.gpu(GpuId { node: claim.node, index });
+                    claim.gpus.iter().map(|part| gpu(part.index)).collect()
+                }
+            }
+        };
+        placement.claims().iter().flat_map(of_claim).collect()
+    }
+
+    fn end(&mut self, run: RunId, at: SimTime, outcome: Option<Outcome>, because: Reason) {
+        let known = self.run(run);
+        (known.ended, known.because) = (Some(at), Some(because));
+        known.outcome = outcome;
+    }
+}
+
+impl Sink for Courses {
+    fn input(&mut self, _: u64, _: SimTime, _: &Input) {}
+
+    fn event(&mut self, _: u64, at: SimTime, event: &Event) {
+        match event {
+            Event::Placed { run, placement, .. } => {
+                let on = self.place(placement);
+                let known = self.run(*run);
+                (known.on, known.placed) = (on, Some(at));
+            }
+            Event::Moved { run, to: Phase::Running, .. } => self.run(*run).started = Some(at),
+            Event::Moved { run, to: Phase::Stopping, .. } => self.run(*run).stopping = Some(at),
+            Event::PolicyFired { run, .. } | Event::PolicyWarned { run, .. } => {
+                let known = self.run(*run);
+                known.fired = known.fired.or(Some(at));
+            }
+            Event::Ended { run, outcome, because, .. } => self.end(*run, at, Some(*outcome), *because),
+            // It is said of the attempt that begins; the one before it has ended for this.
+            Event::Retry { run, because, .. } if run.attempt > 1 => {
+                let before = RunId { attempt: run.attempt - 1, ..*run };
+                if self.runs.get(&before).is_some_and(|known| known.ended.is_none()) {
+                    self.end(before, at, None, *because);
+                }
+            }
+            Event::NodeChanged { .. }
+            | Event::GpuChanged { .. }
+            | Event::InstanceChanged { .. }
+            | Event::Held { .. }
+            | Event::CommitRefused { .. }
+            | Event::AnalysisStarted { .. }
+            | Event::Moved { .. }
+            | Event::ClaimFreed { .. }
+            | Event::Retry { .. }
+            | Event::DeadlineExpired { .. }
+            | Event::SafetyBroken { .. }
+            | Event::PolicyBound { .. }
+            | Event::SampleOdd { .. }
+            | Event::ReplicaAdded { .. }
+            | Event::JobEnded { .. }
+            | Event::Evaluated { .. } => {}
+        }
+    }
+}
+
+/// Of a whole log.
+pub fn courses(records: &[Record], names: &Names) -> Vec<RunCourse> {
+    let mut courses = Courses::new(names.clone());
+    for record in records {
+        match &record.said {
+            Said::Input(input) => courses.input(record.step, record.at, input),
+            Said::Event(event) => courses.event(record.step, record.at, event),
+        }
+    }
+    courses.finish()
+}
+
+/// How often each attempt's start failed, for what is rehearsed again.
+pub(super) fn failed_starts(records: &[Record]) -> BTreeMap<crate::ids::JobId, u32> {
+    let mut failed = BTreeMap::new();
+    for record in records {
+        if let Said::Input(Input::Run { run, fact: Lifecycle::StartFailed }) = &record.said {
+            let most: &mut u32 = failed.entry(run.job).or_default();
+            *most = (*most).max(run.attempt);
+        }
+    }
+    failed
+}

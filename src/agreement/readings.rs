@@ -1,0 +1,88 @@
+//! Readings of GPU usage: what was foretold of each sample, and what was read.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Event, Input, Phase, Record, Said};
+use crate::ids::RunId;
+use crate::units::{Permille, SimDuration, SimTime};
+
+/// Nobody works where at most this is read, and somebody does where at least that is.
+const IDLE: Permille = Permille::new(50);
+const BUSY: Permille = Permille::new(200);
+
+/// Of the samples for which one of the two was foretold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readings {
+    pub idle: u64,
+    /// At most 5 %.
+    pub idle_as_foretold: u64,
+    /// The largest of the idle ones.
+    pub worst_idle: Permille,
+    pub busy: u64,
+    /// At least 20 %.
+    pub busy_as_foretold: u64,
+    /// The least of the busy ones; nothing if there are none.
+    pub worst_busy: Option<Permille>,
+    /// Foretold and not read, or the other way round, or in between.
+    pub not_compared: u64,
+}
+
+/// Each sample by its run, its number by the clock of its interval, and its GPU.
+type Samples = BTreeMap<(RunId, u64, usize), Option<Permille>>;
+
+/// `interval` is that of the samples of a run.
+pub fn readings(foretold: &[Record], real: &[Record], interval: impl Fn(RunId) -> Option<SimDuration>) -> Readings {
+    let (foretold, mut real) = (samples(foretold, &interval), samples(real, &interval));
+    let mut found = Readings::default();
+    for (key, level) in foretold {
+        match (level, real.remove(&key).flatten()) {
+            (Some(level), Some(read)) if level <= IDLE => {
+                found.idle += 1;
+                found.idle_as_foretold += u64::from(read <= IDLE);
+                found.worst_idle = found.worst_idle.max(read);
+            }
+            (Some(level), Some(read)) if level >= BUSY => {
+                found.busy += 1;
+                found.busy_as_foretold += u64::from(read >= BUSY);
+                found.worst_busy = Some(found.worst_busy.map_or(read, |worst| worst.min(read)));
+            }
+            _ => found.not_compared += 1,
+        }
+    }
+    found.not_compared += real.len() as u64;
+    found
+}
+
+fn samples(records: &[Record], interval: &impl Fn(RunId) -> Option<SimDuration>) -> Samples {
+    let mut started: BTreeMap<RunId, SimTime> = BTreeMap::new();
+    let mut samples = Samples::new();
+    for record in records {
+        match &record.said {
+            Said::Event(Event::Moved { run, to: Phase::Running, .. }) => {
+                started.insert(*run, record.at);
+            }
+            Said::Input(Input::UsageSample { run, at, utilization, .. }) => {
+                let since = started.get(run).and_then(|started| at.checked_since(*started));
+                let Some((since, interval)) = since.zip(interval(*run)) else { continue };
+                let number = (since.as_nanos() + interval.as_nanos() / 2) / interval.as_nanos();
+                for (gpu, level) in utilization.iter().enumerate() {
+                    samples.insert((*run, number, gpu), *level);
+                }
+            }
+            _ => {}
+        }
+    }
+    samples
+}
+
+impl Readings {
+    pub fn add(&mut self, other: &Readings) {
+        self.idle += other.idle;
+        self.idle_as_foretold += other.idle_as_foretold;
+        self.worst_idle = self.worst_idle.max(other.worst_idle);
+        self.busy += other.busy;
+        self.busy_as_foretold += other.busy_as_foretold;
+        self.worst_busy = [self.worst_busy, other.worst_busy].into_iter().flatten().min();
+        self.not_compared += other.not_compared;
+    }
+}

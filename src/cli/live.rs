@@ -1,0 +1,168 @@
+//! `dryrack live`: a scenario's jobs as real processes on this machine, foretold before they begin.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::fault::fault_text;
+use super::guard::guarded;
+use super::output::{Format, WholeFile, say, say_json, warn};
+use super::run::Overrides;
+use super::validate::{agreement_json, agreement_text, interval_of};
+use crate::agreement::{Courses, compare};
+use crate::engine::{Progress, Rehearsal};
+use crate::event::{Foretold, LiveHeader, LogHeader, Sink};
+use crate::expect::{Expectation, Horizon, Judge, Verdict};
+use crate::live::clock::Clock;
+use crate::live::{LiveEnd, Shares, Work};
+use crate::rehearse::{header, names, rehearse};
+use crate::report::{LogWriter, RunAccount};
+use crate::scenario::load;
+use crate::scheduler::Caching;
+
+#[derive(Debug, Args)]
+pub struct LiveArgs {
+    /// A scenario file whose jobs have commands
+    file: PathBuf,
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Where the event log goes; the name of the file with `.live.jsonl` here, if not given
+    #[arg(long, value_name = "LOG")]
+    log: Option<PathBuf>,
+    /// Keep what the tasks say in this folder, a file for each
+    #[arg(long, value_name = "DIR")]
+    outputs: Option<PathBuf>,
+}
+
+pub fn live(args: &LiveArgs, format: Format) -> Done {
+    let loaded = load(&args.file, &args.overrides.lower(&args.file));
+    let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
+    warn(&loaded.warnings.to_string());
+    let (rehearsal, expectations) = (loaded.rehearsal, loaded.expectations);
+    let cores = crate::live::cores()?;
+    let work = work(&rehearsal, loaded.shares_of_cpu, args.outputs.as_deref());
+    refuse(&args.file, &rehearsal, &work, cores)?;
+    if let Some(folder) = &args.outputs {
+        std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, format!("cannot be made: {error}")))?;
+    }
+    let progress = Progress::default();
+    let command = args.overrides.repeat(&args.file, rehearsal.seed);
+    let fault = |message: String| Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command));
+    let foretold = guarded(|| foretell(&rehearsal, &progress)).map_err(fault)?;
+    let began = Clock::start().wall_at_start().to_string();
+    let live = LiveHeader { began, cores: cores as u32, foretold };
+    let header = LogHeader { live: Some(live), ..header(&rehearsal) };
+    let path = args.log.clone().unwrap_or_else(|| default_log(&args.file));
+    let unwritten = |error| Failure::file(&path, format!("cannot be written: {error}"));
+    let mut log = LogWriter::new(WholeFile::create(&path)?, &header).map_err(unwritten)?;
+    // On its way before anything begins.
+    log.keep().map_err(unwritten)?;
+    let mut told = Told::new(expectations, &rehearsal);
+    let run = || {
+        let mut sinks: Vec<&mut dyn Sink> = vec![&mut log, &mut told.courses, &mut told.judge, &mut told.accounts];
+        crate::live::run(&work, &mut sinks)
+    };
+    let end = guarded(run).map_err(fault)?.map_err(|error| Failure::Input(format!("error: the run ended: {error}")))?;
+    log.finish(end.at).map_err(unwritten)?.keep(Ok(()))?;
+    tell(&path, &rehearsal, &header, told, end, format)
+}
+
+/// What is kept of the run besides its log.
+struct Told {
+    courses: Courses,
+    judge: Judge,
+    accounts: RunAccount,
+}
+
+impl Told {
+    fn new(expectations: Vec<Expectation>, rehearsal: &Rehearsal) -> Told {
+        let judge = Judge::new(expectations, names(rehearsal));
+        Told { courses: Courses::new(names(rehearsal)), judge, accounts: RunAccount::default() }
+    }
+}
+
+fn work(rehearsal: &Rehearsal, shares: Shares, outputs: Option<&Path>) -> Work {
+    Work {
+        seed: rehearsal.seed,
+        profile: rehearsal.profile.clone(),
+        declarations: rehearsal.declarations(),
+        nodes: rehearsal.nodes.iter().map(|node| node.spec.clone()).collect(),
+        arrivals: rehearsal.arrivals.clone(),
+        cancellations: rehearsal.cancellations.clone(),
+        scalings: rehearsal.scalings.clone(),
+        evaluations: rehearsal.evaluations.clone(),
+        until: rehearsal.until,
+        shares,
+        outputs: outputs.map(Path::to_path_buf),
+    }
+}
+
+/// What cannot be run here is refused whole.
+fn refuse(file: &Path, rehearsal: &Rehearsal, work: &Work, cores: usize) -> Result<(), Failure> {
+    let mut faults = work.faults(cores);
+    if !rehearsal.faults.is_empty() {
+        faults.push("`faults` and `failures` are only rehearsed: what fails on a machine fails by itself".to_string());
+    }
+    let lines: Vec<String> = faults.iter().map(|fault| format!("error: {}: {fault}", file.display())).collect();
+    if lines.is_empty() { Ok(()) } else { Err(Failure::Input(lines.join("\n"))) }
+}
+
+fn foretell(rehearsal: &Rehearsal, progress: &Progress) -> Foretold {
+    let mut courses = Courses::new(names(rehearsal));
+    let rehearsed = rehearse(rehearsal, Vec::new(), progress, Caching::On, vec![&mut courses]);
+    Foretold {
+        digest: rehearsed.digest.to_string(),
+        records: rehearsed.accounts.records,
+        end: rehearsed.until,
+        runs: courses.finish(),
+    }
+}
+
+fn default_log(file: &Path) -> PathBuf {
+    let stem = file.file_stem().map_or("scenario".into(), |stem| stem.to_string_lossy().into_owned());
+    PathBuf::from(format!("{stem}.live.jsonl"))
+}
+
+fn tell(path: &Path, rehearsal: &Rehearsal, header: &LogHeader, mut told: Told, end: LiveEnd, format: Format) -> Done {
+    told.accounts.finish(end.at);
+    let whole = !end.interrupted && !end.cut_short;
+    let verdicts = if whole { told.judge.finish(Horizon::Everything, &told.accounts) } else { Vec::new() };
+    let foretold = &header.live.as_ref().expect("written above").foretold;
+    let blind = compare(&foretold.runs, &told.courses.finish(), |job| interval_of(rehearsal, job));
+    match format {
+        Format::Human => {
+            let mut text = format!("{}\n  log  {}\n", rehearsal.title, path.display());
+            if end.interrupted {
+                text.push_str("  interrupted: what was left was cancelled\n");
+            }
+            text.push_str(&agreement_text("blind", &blind, None));
+            text.extend(verdicts.iter().map(verdict_line));
+            say(&text)?;
+        }
+        Format::Json => {
+            let expectations: Vec<_> = (verdicts.iter())
+                .map(|verdict| json!({"name": verdict.name, "passed": verdict.passed, "why": verdict.why()}))
+                .collect();
+            say_json(&json!({
+                "scenario": rehearsal.title,
+                "log": path.display().to_string(),
+                "interrupted": end.interrupted,
+                "cut_short": end.cut_short,
+                "seconds": end.at.as_secs_f64(),
+                "steps": end.steps,
+                "blind": agreement_json(&blind),
+                "expectations": expectations,
+            }))?;
+        }
+    }
+    Ok(if end.interrupted || verdicts.iter().any(|verdict| !verdict.passed) { Exit::Failed } else { Exit::Fine })
+}
+
+fn verdict_line(verdict: &Verdict) -> String {
+    match verdict.passed {
+        true => format!("  passed  {}\n", verdict.name),
+        false => format!("  FAILED  {}: {}\n", verdict.name, verdict.why()),
+    }
+}

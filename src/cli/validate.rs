@@ -1,0 +1,280 @@
+//! `dryrack validate`: how far a run on a real machine and its rehearsal agree, in three grades.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::exit::{Done, Exit, Failure};
+use super::guard::guarded;
+use super::logs::{WholeLog, read_whole};
+use super::output::{Format, say, say_json};
+use super::replay::profile_of;
+use super::run::options;
+use crate::agreement::{Again, Agreement, Readings, Spread, TimeError, again, compare, courses, readings};
+use crate::engine::{Difference, Records, Rehearsal, RunOptions, replay, run};
+use crate::event::{Digester, LiveHeader, Record};
+use crate::ids::RunId;
+use crate::rehearse::names;
+use crate::scenario::{Options, load_text};
+use crate::units::SimDuration;
+
+#[derive(Debug, Args)]
+pub struct ValidateArgs {
+    /// Logs that `dryrack live` wrote
+    #[arg(required = true)]
+    logs: Vec<PathBuf>,
+    /// How far starts and ends may be from what was foretold; what follows from samples may be later by their interval
+    #[arg(long, default_value = "1s", value_name = "TIME")]
+    tolerance: SimDuration,
+}
+
+/// What came of one log.
+struct Grades {
+    title: String,
+    began: String,
+    /// Records that came again.
+    replayed: Result<u64, Difference>,
+    /// Rehearsing the log's source again gives the digest that was written before the run.
+    is_foretold: bool,
+    again: Agreement,
+    not_taken: Vec<String>,
+    blind: Agreement,
+    readings: Readings,
+}
+
+impl Grades {
+    fn exit(&self, tolerance: SimDuration) -> Exit {
+        match (self.replayed.is_ok() && self.is_foretold, self.blind.holds(tolerance) && self.again.holds(tolerance)) {
+            (false, _) => Exit::Failed,
+            (true, false) => Exit::Disagrees,
+            (true, true) => Exit::Fine,
+        }
+    }
+}
+
+/// 0 if all grades hold, 5 if a rehearsal is beyond the tolerance, 1 if a log is not what it says it is.
+pub fn validate(args: &ValidateArgs, format: Format) -> Done {
+    let mut all = Vec::new();
+    for path in &args.logs {
+        all.push((path, grades(path)?));
+    }
+    match format {
+        Format::Json => {
+            let logs: Vec<Value> = all.iter().map(|(path, grades)| grades_json(path, grades, args.tolerance)).collect();
+            say_json(&json!({"tolerance_seconds": args.tolerance.as_secs_f64(), "logs": logs}))?;
+        }
+        Format::Human => {
+            let is_one = all.len() == 1;
+            let mut text = String::new();
+            for (path, grades) in &all {
+                text.push_str(&grades_text(path, grades, args.tolerance));
+            }
+            if !is_one {
+                text.push_str(&total_text(&all, args.tolerance));
+            }
+            say(&text)?;
+        }
+    }
+    let exits = all.iter().map(|(_, grades)| grades.exit(args.tolerance));
+    // A log that is not what it says it is weighs more than one that is far from what was foretold.
+    Ok(exits
+        .min_by_key(|exit| match exit {
+            Exit::Failed => 0,
+            Exit::Disagrees => 1,
+            _ => 2,
+        })
+        .unwrap_or(Exit::Fine))
+}
+
+fn grades(path: &Path) -> Result<Grades, Failure> {
+    let log = read_whole(path)?;
+    let Some(live) = log.header.live.clone() else {
+        let why = "was not recorded on a machine; expected a log that `dryrack live` wrote";
+        return Err(Failure::file(path, why));
+    };
+    let profile = profile_of(path, &log.header)?;
+    let ours = |message: String| Failure::Ours(format!("our fault: {message}\n  in {}\n", path.display()));
+    let replayed = guarded(|| replay(profile, log.header.seed, log.records.iter().cloned())).map_err(ours)?;
+    let scenario = scenario(path, &log)?;
+    guarded(|| graded(scenario, &log, live, replayed)).map_err(ours)
+}
+
+/// The log's own source.
+fn scenario(path: &Path, log: &WholeLog) -> Result<Rehearsal, Failure> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let options = Options { seed: Some(log.header.seed.to_string()), ..options(path) };
+    let loaded = load_text(&path.display().to_string(), &log.header.source, folder, &options);
+    Ok(loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?.rehearsal)
+}
+
+fn graded(scenario: Rehearsal, log: &WholeLog, live: LiveHeader, replayed: Result<u64, Difference>) -> Grades {
+    let interval = |job: &str| interval_of(&scenario, job);
+    let (foretold, digest) = rehearsed(&scenario);
+    let real = courses(&log.records, &log.names);
+    let of_run = |run: RunId| scenario.arrivals.get(run.job.index()).and_then(|arrival| interval(&arrival.spec.name));
+    let readings = readings(&foretold, &log.records, of_run);
+    let blind = compare(&live.foretold.runs, &real, interval);
+    let Again { rehearsal, not_taken } = again(scenario.clone(), &log.records, &log.names);
+    let (records, _) = rehearsed(&rehearsal);
+    let again = compare(&courses(&records, &names(&rehearsal)), &real, interval);
+    Grades {
+        title: log.header.scenario.clone(),
+        began: live.began,
+        replayed,
+        is_foretold: digest == live.foretold.digest,
+        again,
+        not_taken,
+        blind,
+        readings,
+    }
+}
+
+/// All records of a rehearsal, and their digest.
+fn rehearsed(rehearsal: &Rehearsal) -> (Vec<Record>, String) {
+    let (mut records, mut digester) = (Records::default(), Digester::default());
+    run(rehearsal, RunOptions::default(), &mut [&mut records, &mut digester]);
+    (records.0, digester.finish().to_string())
+}
+
+/// How often the GPUs of a job are sampled, if a policy binds it.
+pub(super) fn interval_of(rehearsal: &Rehearsal, job: &str) -> Option<SimDuration> {
+    let arrival = rehearsal.arrivals.iter().find(|arrival| *arrival.spec.name == *job)?;
+    let policies = &rehearsal.profile.policies.utilization;
+    policies.bind(&arrival.spec.utilization).map(|(_, policy)| policy.interval)
+}
+
+fn grades_text(path: &Path, grades: &Grades, tolerance: SimDuration) -> String {
+    let mut text = format!("{}\n  log           {}, begun {}\n", grades.title, path.display(), grades.began);
+    match &grades.replayed {
+        Ok(records) => text.push_str(&format!("  replay        every event of {records} records came again\n")),
+        Err(difference) => text.push_str(&format!("  replay        DIFFERS: {difference}\n")),
+    }
+    text.push_str(&agreement_text("re-rehearsal", &grades.again, Some(tolerance)));
+    text.extend(grades.not_taken.iter().map(|what| format!("                not taken from the recording: {what}\n")));
+    if !grades.is_foretold {
+        text.push_str("  blind         NOT what a rehearsal of the log's source foretells\n");
+    }
+    text.push_str(&agreement_text("blind", &grades.blind, Some(tolerance)));
+    text + &readings_text(&grades.readings)
+}
+
+fn readings_text(found: &Readings) -> String {
+    let mut text = String::new();
+    if found.idle > 0 {
+        text.push_str(&format!(
+            "  idle          {} of {} readings at most 5 %, the largest {}\n",
+            found.idle_as_foretold, found.idle, found.worst_idle
+        ));
+    }
+    if let Some(worst) = found.worst_busy {
+        text.push_str(&format!(
+            "  busy          {} of {} readings at least 20 %, the least {worst}\n",
+            found.busy_as_foretold, found.busy
+        ));
+    }
+    if found.not_compared > 0 {
+        text.push_str(&format!(
+            "                {} readings not compared: one run alone has them\n",
+            found.not_compared
+        ));
+    }
+    text
+}
+
+/// A grade in lines; what differs, and beyond the tolerance what is late, each by itself.
+pub(super) fn agreement_text(grade: &str, found: &Agreement, tolerance: Option<SimDuration>) -> String {
+    let mut text = format!("  {grade:<12}  {} of {} decisions equal", found.equal_decisions(), found.decisions.len());
+    if found.pairs > 0 {
+        text.push_str(&format!(", {} of {} pairs placed in order", found.pairs_in_order, found.pairs));
+    }
+    text.push('\n');
+    for (what, errors) in [("starts", &found.starts), ("ends", &found.ends), ("policies", &found.policies)] {
+        if let Some(spread) = Agreement::spread_of(errors) {
+            text.push_str(&format!("    {what:<10}  {spread}\n"));
+        }
+    }
+    for decision in found.decisions.iter().filter(|decision| !decision.is_equal()) {
+        let (run, what) = (&decision.run, decision.what);
+        text.push_str(&format!(
+            "    DIFFERS     {run}, {what}: foretold {}, was {}\n",
+            decision.foretold, decision.real
+        ));
+    }
+    for (what, error) in tolerance.map_or(Vec::new(), |tolerance| found.beyond(tolerance)) {
+        text.push_str(&format!("    BEYOND      {}, {what}: {}\n", error.run, seconds(error.by)));
+    }
+    text.extend(found.not_compared.iter().map(|what| format!("    not compared  {what}\n")));
+    text
+}
+
+fn seconds(nanos: i64) -> String {
+    format!("{:+.3}s", nanos as f64 / 1e9)
+}
+
+fn total_text(all: &[(&PathBuf, Grades)], tolerance: SimDuration) -> String {
+    let replayed = all.iter().filter(|(_, grades)| grades.replayed.is_ok()).count();
+    let mut text = format!("all {} logs\n  replay        {replayed} of {}\n", all.len(), all.len());
+    for (grade, of) in [("re-rehearsal", 0), ("blind", 1)] {
+        let each: Vec<&Agreement> =
+            all.iter().map(|(_, grades)| if of == 0 { &grades.again } else { &grades.blind }).collect();
+        let equal: usize = each.iter().map(|found| found.equal_decisions()).sum();
+        let total: usize = each.iter().map(|found| found.decisions.len()).sum();
+        let share = if total == 0 { 100.0 } else { equal as f64 * 100.0 / total as f64 };
+        let holds = each.iter().filter(|found| found.holds(tolerance)).count();
+        text.push_str(&format!(
+            "  {grade:<12}  {equal} of {total} decisions equal ({share:.2} %), {holds} of {} logs within {tolerance}\n",
+            all.len()
+        ));
+        for (index, what) in ["starts", "ends", "policies"].into_iter().enumerate() {
+            let errors = each.iter().flat_map(|found| [&found.starts, &found.ends, &found.policies][index]);
+            let spread = Spread::of(errors.map(|error| error.by));
+            text.extend(spread.map(|spread| format!("    {what:<10}  {spread}\n")));
+        }
+    }
+    let mut sum = Readings::default();
+    all.iter().for_each(|(_, grades)| sum.add(&grades.readings));
+    text + &readings_text(&sum)
+}
+
+pub(super) fn agreement_json(found: &Agreement) -> Value {
+    let times = |errors: &[TimeError]| -> Vec<Value> {
+        errors.iter().map(|error| json!({"run": error.run, "later_by_ns": error.by})).collect()
+    };
+    let differing: Vec<Value> = (found.decisions.iter().filter(|decision| !decision.is_equal()))
+        .map(|it| json!({"run": it.run, "what": it.what, "foretold": it.foretold, "was": it.real}))
+        .collect();
+    json!({
+        "decisions": found.decisions.len(),
+        "equal": found.equal_decisions(),
+        "differing": differing,
+        "pairs": found.pairs,
+        "pairs_in_order": found.pairs_in_order,
+        "starts": times(&found.starts),
+        "ends": times(&found.ends),
+        "policies": times(&found.policies),
+        "not_compared": found.not_compared,
+    })
+}
+
+fn grades_json(path: &Path, grades: &Grades, tolerance: SimDuration) -> Value {
+    let read = &grades.readings;
+    json!({
+        "log": path.display().to_string(),
+        "scenario": grades.title,
+        "began": grades.began,
+        "replay": grades.replayed.as_ref().map_err(Difference::to_string).ok(),
+        "is_foretold": grades.is_foretold,
+        "re_rehearsal": agreement_json(&grades.again),
+        "re_rehearsal_not_taken": grades.not_taken,
+        "blind": agreement_json(&grades.blind),
+        "holds": grades.exit(tolerance) == Exit::Fine,
+        "readings": {
+            "idle": read.idle,
+            "idle_at_most_5_percent": read.idle_as_foretold,
+            "busy": read.busy,
+            "busy_at_least_20_percent": read.busy_as_foretold,
+            "not_compared": read.not_compared,
+        },
+    })
+}

@@ -1,0 +1,156 @@
+//! Real processes: started in groups of their own, found again wherever they went, measured, and ended to the last.
+
+pub mod cores;
+mod family;
+mod task;
+
+pub use task::TaskEnd;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, set_child_subreaper};
+
+use super::clock::{Deadline, pause};
+use super::procfs::{self, ProcessKey};
+use crate::units::SimDuration;
+use crate::workload::Launch;
+use task::Task;
+
+/// A task by the order in which it was started.
+pub type TaskId = u32;
+
+/// The variable by which a process is known that left its group and lost its parents.
+const TOKEN: &str = "DRYRACK_TOKEN";
+
+/// What a task is given besides its command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub environment: BTreeMap<String, String>,
+    /// Places among the cores that dryrack may use; any if empty.
+    pub cores: Vec<u16>,
+    /// Where what it says goes; nowhere if `None`.
+    pub output: Option<PathBuf>,
+}
+
+/// All tasks that were started. Dropping it kills what is left of them.
+pub struct Runner {
+    me: u32,
+    tasks: BTreeMap<TaskId, Task>,
+    started: TaskId,
+}
+
+impl Runner {
+    /// From now on this process is the parent of every process of a task that loses its own.
+    pub fn new() -> io::Result<Runner> {
+        let own = rustix::process::getpid();
+        set_child_subreaper(Some(own))?;
+        Ok(Runner { me: own.as_raw_nonzero().get().unsigned_abs(), tasks: BTreeMap::new(), started: 0 })
+    }
+
+    /// Fails where the program cannot be run, with the reason.
+    pub fn start(&mut self, launch: &Launch, place: &Place) -> io::Result<TaskId> {
+        let id = self.started;
+        let since = ProcessKey::of(self.me).map_or(0, |key| key.started);
+        let token = format!("{}-{since}-{id}", self.me);
+        let (program, arguments) = launch.arguments.split_first().expect("a command is never empty");
+        let mut command = Command::new(&**program);
+        command.args(arguments.iter().map(|argument| &**argument)).process_group(0).stdin(Stdio::null());
+        command.envs(&place.environment).envs(launch.environment.iter().map(|(key, value)| (&**key, &**value)));
+        command.env(TOKEN, &token);
+        match &place.output {
+            Some(path) => {
+                let file = File::create(path)?;
+                command.stdout(file.try_clone()?).stderr(file);
+            }
+            None => {
+                command.stdout(Stdio::null()).stderr(Stdio::null());
+            }
+        }
+        // It is reaped here and not through the handle, which would give its number away too early.
+        let child = cores::pinned(&place.cores, || command.spawn())?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        self.started += 1;
+        self.tasks.insert(id, Task::new(pid.ok_or_else(|| io::Error::other("a process without a number"))?, token));
+        Ok(id)
+    }
+
+    /// Takes a picture of all processes: who lives, who is to be reaped, how much CPU time was taken.
+    pub fn look(&mut self) {
+        if self.tasks.values().all(|task| task.end().is_some()) {
+            return;
+        }
+        let all = procfs::processes();
+        let me = self.me;
+        let is_known = |key| self.tasks.values().any(|task| task.knows(key));
+        let lost: Vec<ProcessKey> =
+            all.iter().filter(|stat| stat.parent == me && !is_known(stat.key)).map(|stat| stat.key).collect();
+        for key in lost {
+            let token = token_of(key);
+            let owner =
+                self.tasks.values_mut().find(|task| task.end().is_none() && token.as_deref() == Some(task.token()));
+            if let Some(task) = owner {
+                task.adopt(key);
+            }
+        }
+        for task in self.tasks.values_mut() {
+            task.look(&all, me);
+        }
+    }
+
+    pub fn end(&self, id: TaskId) -> Option<TaskEnd> {
+        self.tasks[&id].end()
+    }
+
+    /// As of the last look.
+    pub fn cpu(&self, id: TaskId) -> SimDuration {
+        self.tasks[&id].cpu()
+    }
+
+    /// Whether some of it has ended, and something is left.
+    pub fn is_draining(&self, ids: &[TaskId]) -> bool {
+        ids.iter().any(|id| self.tasks[id].is_draining())
+    }
+
+    pub fn terminate(&self, id: TaskId) {
+        self.tasks[&id].signal(Signal::TERM);
+    }
+
+    pub fn kill(&self, id: TaskId) {
+        self.tasks[&id].signal(Signal::KILL);
+    }
+
+    /// Whether every process of every task is gone.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.values().all(|task| task.end().is_some())
+    }
+
+    /// Kills whatever lives, again and again, until nothing does or the deadline has passed.
+    pub fn end_all(&mut self, deadline: Deadline) {
+        self.look();
+        while !self.is_empty() && !deadline.has_passed() {
+            self.tasks.keys().for_each(|id| self.kill(*id));
+            pause(std::time::Duration::from_millis(2));
+            self.look();
+        }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.end_all(Deadline::within(std::time::Duration::from_secs(10)));
+    }
+}
+
+/// What its environment says, if it may be read and is still there.
+fn token_of(key: ProcessKey) -> Option<String> {
+    let environment = fs::read(format!("/proc/{}/environ", key.pid)).ok()?;
+    let found = environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| String::from_utf8_lossy(entry).strip_prefix(TOKEN)?.strip_prefix('=').map(str::to_string));
+    found.filter(|_| key.is_alive())
+}

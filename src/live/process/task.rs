@@ -1,0 +1,148 @@
+//! One task: a process that leads a group, and all that come of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use rustix::process::{kill_process_group, pidfd_open, pidfd_send_signal, waitid};
+
+use super::super::procfs::{ProcessKey, ProcessStat};
+use super::family::members;
+use crate::units::SimDuration;
+
+/// How the leader ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskEnd {
+    Status(i32),
+    Signal(i32),
+}
+
+impl TaskEnd {
+    pub fn is_success(self) -> bool {
+        self == TaskEnd::Status(0)
+    }
+}
+
+/// Its leader is not reaped before all others are gone, so that neither its number nor its group's is given away while
+/// they may still be signalled.
+pub struct Task {
+    leader: Pid,
+    /// In the environment of each of its processes that did not clear it.
+    token: String,
+    known: BTreeSet<ProcessKey>,
+    /// Of those who are gone, and were not reaped within the family.
+    cpu_of_gone: SimDuration,
+    cpu: SimDuration,
+    is_leader_over: bool,
+    end: Option<TaskEnd>,
+}
+
+impl Task {
+    pub fn new(leader: Pid, token: String) -> Task {
+        Task {
+            leader,
+            token,
+            known: BTreeSet::new(),
+            cpu_of_gone: SimDuration::ZERO,
+            cpu: SimDuration::ZERO,
+            is_leader_over: false,
+            end: None,
+        }
+    }
+
+    /// How it ended, once none of its processes is left.
+    pub fn end(&self) -> Option<TaskEnd> {
+        self.end
+    }
+
+    /// CPU time of all its processes so far, the dead included; never falls.
+    pub fn cpu(&self) -> SimDuration {
+        self.cpu
+    }
+
+    /// Its leader has ended, and others are left.
+    pub fn is_draining(&self) -> bool {
+        self.end.is_none() && self.is_leader_over
+    }
+
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    fn leader_pid(&self) -> u32 {
+        self.leader.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Found by its token, not by its descent.
+    pub fn adopt(&mut self, key: ProcessKey) {
+        self.known.insert(key);
+    }
+
+    pub fn knows(&self, key: ProcessKey) -> bool {
+        self.known.contains(&key)
+    }
+
+    /// Looks for its processes in a picture of all; reaps those whose parent `me` has become. Where the leader has ended,
+    /// the others are killed, as a container's are.
+    pub fn look(&mut self, all: &[ProcessStat], me: u32) {
+        if self.end.is_some() {
+            return;
+        }
+        let family = members(all, self.leader_pid(), &self.known);
+        let total = |stat: &ProcessStat| stat.cpu.saturating_add(stat.cpu_of_reaped);
+        let living = family.values().map(total).fold(SimDuration::ZERO, SimDuration::saturating_add);
+        self.cpu = self.cpu.max(self.cpu_of_gone.saturating_add(living));
+        self.known = family.keys().copied().collect();
+        self.is_leader_over = family.values().any(|stat| stat.key.pid == self.leader_pid() && stat.is_zombie);
+        let orphans = |stat: &&ProcessStat| stat.key.pid != self.leader_pid() && stat.parent == me && stat.is_zombie;
+        let reaped: BTreeMap<ProcessKey, SimDuration> = family
+            .values()
+            .filter(orphans)
+            .filter(|stat| reap(stat.key.pid))
+            .map(|stat| (stat.key, total(stat)))
+            .collect();
+        for (key, cpu) in &reaped {
+            self.known.remove(key);
+            self.cpu_of_gone = self.cpu_of_gone.saturating_add(*cpu);
+        }
+        let others = family.keys().filter(|key| key.pid != self.leader_pid() && !reaped.contains_key(key));
+        let are_others_left = others.count() > 0;
+        match (self.is_leader_over, are_others_left) {
+            (true, true) => self.signal(Signal::KILL),
+            (true, false) => self.finish(),
+            (false, _) => {}
+        }
+    }
+
+    fn finish(&mut self) {
+        let status = waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        let Ok(Some(status)) = status else { return };
+        let code = status.exit_status().map(TaskEnd::Status);
+        self.end = code.or(status.terminating_signal().map(TaskEnd::Signal)).or(Some(TaskEnd::Status(-1)));
+    }
+
+    /// To the whole group, and to each of the others that are known.
+    pub fn signal(&self, signal: Signal) {
+        if self.end.is_some() {
+            return;
+        }
+        // Nobody there to hear it is what was wanted.
+        let _unheard = kill_process_group(self.leader, signal);
+        for key in self.known.iter().filter(|key| key.pid != self.leader_pid()) {
+            let _unheard = signal_one(*key, signal);
+        }
+    }
+}
+
+/// Through a handle that stays with its process, so that one that was given the number since is not hit.
+fn signal_one(key: ProcessKey, signal: Signal) -> Option<()> {
+    let handle = pidfd_open(Pid::from_raw(i32::try_from(key.pid).ok()?)?, PidfdFlags::empty()).ok()?;
+    key.is_alive().then_some(())?;
+    pidfd_send_signal(&handle, signal).ok()
+}
+
+fn reap(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| {
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG).is_ok_and(|status| status.is_some())
+    })
+}

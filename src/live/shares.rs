@@ -1,0 +1,42 @@
+//! CPU shares that stand for accelerators, where a machine has none or is not to use them.
+
+use std::collections::BTreeMap;
+
+use crate::ids::{GpuId, NodeId};
+use crate::units::MilliCpu;
+
+/// One accelerator of a node: so much CPU of these cores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Places among the cores that dryrack itself may use, lowest first; its processes are pinned to them. Never empty.
+    pub cores: Vec<u16>,
+    /// What 100 % utilization is: at most the cores, never nothing.
+    pub cpu: MilliCpu,
+}
+
+/// Of each node whose accelerators are CPU shares, one for each GPU that it declares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shares(BTreeMap<NodeId, Vec<Share>>);
+
+impl Shares {
+    pub fn set(&mut self, node: NodeId, shares: Vec<Share>) {
+        self.0.insert(node, shares);
+    }
+
+    pub fn has(&self, node: NodeId) -> bool {
+        self.0.contains_key(&node)
+    }
+
+    pub fn get(&self, gpu: GpuId) -> Option<&Share> {
+        self.0.get(&gpu.node)?.get(usize::from(gpu.index))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Share> {
+        self.0.values().flatten()
+    }
+
+    /// The highest core that is named.
+    pub fn last_core(&self) -> Option<u16> {
+        self.iter().flat_map(|share| share.cores.iter().copied()).max()
+    }
+}

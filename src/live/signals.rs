@@ -1,0 +1,76 @@
+//! What interrupts a wait: a child that changed, and a person or a system that wants us to end.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::{pipe, unregister};
+
+use crate::units::SimDuration;
+
+/// The longest wait at once, so that a word that was lost costs no more than this.
+const LONGEST_WAIT: SimDuration = SimDuration::from_millis(500);
+
+pub struct Signals {
+    children: UnixStream,
+    ends: UnixStream,
+    registered: Vec<signal_hook::SigId>,
+}
+
+/// What came since it was asked last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    pub child: bool,
+    /// SIGINT, SIGTERM or SIGHUP, so often.
+    pub ends: usize,
+}
+
+impl Signals {
+    pub fn new() -> io::Result<Signals> {
+        let (children, to_children) = UnixStream::pair()?;
+        let (ends, to_ends) = UnixStream::pair()?;
+        for stream in [&children, &to_children, &ends, &to_ends] {
+            stream.set_nonblocking(true)?;
+        }
+        let mut registered = vec![pipe::register(SIGCHLD, to_children)?];
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            registered.push(pipe::register(signal, to_ends.try_clone()?)?);
+        }
+        Ok(Signals { children, ends, registered })
+    }
+
+    /// Waits for so long at most.
+    pub fn wait(&mut self, length: SimDuration) -> io::Result<Heard> {
+        let nanos = length.min(LONGEST_WAIT).as_nanos();
+        let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+        let mut fds = [PollFd::new(&self.children, PollFlags::IN), PollFd::new(&self.ends, PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Heard { child: taken(&mut self.children)? > 0, ends: taken(&mut self.ends)? })
+    }
+}
+
+/// So many bytes lie there; they are taken.
+fn taken(stream: &mut UnixStream) -> io::Result<usize> {
+    let (mut bytes, mut count) = ([0; 64], 0);
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => return Ok(count),
+            Ok(read) => count += read,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for id in self.registered.drain(..) {
+            unregister(id);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What is run on this machine: a scenario's jobs with their commands, under its profile.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::shares::Shares;
+use crate::control::Profile;
+use crate::event::Input;
+use crate::fleet::NodeSpec;
+use crate::ids::{JobId, NodeId};
+use crate::units::SimTime;
+use crate::workload::Arrival;
+
+/// A run before it runs. Ids are places in these lists, as in a rehearsal.
+#[derive(Clone, Debug)]
+pub struct Work {
+    pub seed: u64,
+    pub profile: Arc<Profile>,
+    /// What the control plane is told before anything happens.
+    pub declarations: Vec<Input>,
+    pub nodes: Vec<NodeSpec>,
+    /// In order of time.
+    pub arrivals: Vec<Arrival>,
+    /// In order of time.
+    pub cancellations: Vec<(SimTime, JobId)>,
+    pub scalings: Vec<(SimTime, JobId, u32)>,
+    pub evaluations: Vec<(SimTime, JobId)>,
+    /// All that is left is ended then.
+    pub until: Option<SimTime>,
+    pub shares: Shares,
+    /// A folder for what the tasks say; it is lost if there is none.
+    pub outputs: Option<PathBuf>,
+}
+
+impl Work {
+    /// Why it cannot be run here, each in a sentence. `cores`: how many this process may use.
+    pub fn faults(&self, cores: usize) -> Vec<String> {
+        let mut faults = Vec::new();
+        for arrival in &self.arrivals {
+            let name = &arrival.spec.name;
+            if arrival.course.launch.is_none() {
+                faults.push(format!("job `{name}` has no `command`; add `command: [python3, train.py]`"));
+            }
+            if arrival.spec.analyse {
+                faults.push(format!("job `{name}` has an `analysis`, which only a rehearsal makes; leave it out"));
+            }
+        }
+        let is_cloud = |input: &&Input| matches!(input, Input::FleetDeclared { spec, .. } if spec.cloud.is_some());
+        if self.declarations.iter().any(|input| is_cloud(&input)) {
+            faults.push("a fleet makes instances in a cloud, which no run on this machine does".to_string());
+        }
+        if let Some(core) = self.shares.last_core().filter(|core| usize::from(*core) >= cores) {
+            faults.push(format!("a CPU share lies on core {core}, and this process may use {cores}, counted from 0"));
+        }
+        let mut real = self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(index, node)| !node.shape.gpus.is_empty() && !self.shares.has(NodeId::new(*index)));
+        if let (Some((_, one)), Some((_, two))) = (real.next(), real.next()) {
+            let (one, two) = (&one.name, &two.name);
+            faults.push(format!(
+                "nodes `{one}` and `{two}` both have GPUs of this machine; give all but one of them CPU shares (`live: \
+                 {{accelerators: ...}}`)"
+            ));
+        }
+        faults
+    }
+}

@@ -1,0 +1,308 @@
+//! The real world, as the control plane meets it: commands become processes and signals, and what becomes of these
+//! becomes inputs.
+//!
+//! | command | what is done | what is said |
+//! | --- | --- | --- |
+//! | `Start` | a process for each task, with its devices | `Started`, or `StartFailed` if one cannot be run |
+//! | `Prepare`, `Begin` | nothing, then as `Start` | `Prepared`, then as `Start` |
+//! | (it ends by itself) | when the first task fails, the others are ended | `Exited`, once nothing is left of it |
+//! | `Stop` | SIGTERM to all of it, SIGKILL after its `stop_duration` | `Stopped`, once nothing is left of it |
+//! | `Sample` | a look at its devices, at each multiple of the interval | `UsageSample` |
+
+mod devices;
+mod sampler;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clock::Deadline;
+use super::process::{Runner, TaskEnd, TaskId};
+use super::work::Work;
+use crate::event::{Command, Input, Lifecycle};
+use crate::fleet::Placement;
+use crate::ids::{JobId, RunId};
+use crate::units::{SimDuration, SimTime};
+use crate::workload::{Ending, Launch};
+use devices::{Devices, tasks_of};
+use sampler::Sampler;
+
+/// After an interruption nobody has longer than this between being told to stop and being killed.
+const GRACE_OF_THE_INTERRUPTED: SimDuration = SimDuration::from_secs(5);
+/// How often what should be gone is looked at, and killed again.
+const LOOK_AGAIN: SimDuration = SimDuration::from_millis(100);
+
+struct LiveRun {
+    placement: Placement,
+    launch: Arc<Launch>,
+    /// Empty while it waits for the word to begin.
+    tasks: Vec<TaskId>,
+    started: Option<SimTime>,
+    sampler: Option<Sampler>,
+    /// It was told to stop.
+    is_stopping: bool,
+    /// Whoever is left of it is killed then.
+    kill_at: Option<SimTime>,
+}
+
+pub struct World<'a> {
+    work: &'a Work,
+    runner: Runner,
+    devices: Devices,
+    runs: BTreeMap<RunId, LiveRun>,
+    /// Arrivals so far, and the like.
+    submitted: usize,
+    cancelled: usize,
+    scaled: usize,
+    evaluated: usize,
+    /// What is said in the next step.
+    facts: Vec<(RunId, Lifecycle)>,
+    /// Nothing new is begun.
+    is_closed: bool,
+    look_at: Option<SimTime>,
+}
+
+impl<'a> World<'a> {
+    pub fn new(work: &'a Work) -> io::Result<World<'a>> {
+        Ok(World {
+            work,
+            runner: Runner::new()?,
+            devices: Devices::default(),
+            runs: BTreeMap::new(),
+            submitted: 0,
+            cancelled: 0,
+            scaled: 0,
+            evaluated: 0,
+            facts: Vec::new(),
+            is_closed: false,
+            look_at: None,
+        })
+    }
+
+    /// Whether nothing runs, and nothing comes of itself any more.
+    pub fn is_over(&self) -> bool {
+        self.runs.is_empty() && self.facts.is_empty() && (self.is_closed || self.next_of_file().is_none())
+    }
+
+    /// What the file says comes next.
+    fn next_of_file(&self) -> Option<SimTime> {
+        let arrival = self.work.arrivals.get(self.submitted).map(|arrival| arrival.at);
+        let cancellation = self.work.cancellations.get(self.cancelled).map(|(at, _)| *at);
+        let scaling = self.work.scalings.get(self.scaled).map(|(at, ..)| *at);
+        let evaluation = self.work.evaluations.get(self.evaluated).map(|(at, _)| *at);
+        [arrival, cancellation, scaling, evaluation].into_iter().flatten().min()
+    }
+
+    /// When it is to be looked at next, though no child says anything.
+    pub fn next_time(&self) -> Option<SimTime> {
+        let of_file = self.next_of_file().filter(|_| !self.is_closed);
+        let of_runs = self.runs.values().flat_map(|run| [run.kill_at, run.sampler.as_ref().map(Sampler::due)]);
+        let at_once = (!self.facts.is_empty()).then_some(SimTime::ZERO);
+        of_runs.flatten().chain(of_file).chain(at_once).chain(self.look_at).min()
+    }
+
+    /// What happened until now; adds what the control plane hears of it, in order of classes.
+    pub fn happen(&mut self, now: SimTime, child_changed: bool, inputs: &mut Vec<Input>) {
+        self.of_file(now, inputs);
+        let is_sampled = self.runs.values().any(|run| run.sampler.as_ref().is_some_and(|it| it.due() <= now));
+        let is_due = self.look_at.is_some_and(|at| at <= now);
+        if child_changed || is_sampled || is_due {
+            self.look(now);
+        }
+        for (run, fact) in self.facts.drain(..) {
+            if let (Lifecycle::Started, Some(known)) = (fact, self.runs.get_mut(&run)) {
+                known.started = Some(now);
+            }
+            inputs.push(Input::Run { run, fact });
+        }
+        for (run, known) in &mut self.runs {
+            let Some(sampler) = known.sampler.as_mut().filter(|sampler| sampler.due() <= now) else { continue };
+            let utilization = sampler.take(now, &known.placement, &self.work.shares, &self.devices);
+            inputs.push(Input::UsageSample { run: *run, at: now, utilization, memory: Default::default() });
+        }
+        inputs.sort_by_key(Input::class);
+    }
+
+    /// Those before `now`, as late as it is by now.
+    fn of_file(&mut self, now: SimTime, inputs: &mut Vec<Input>) {
+        if self.is_closed {
+            return;
+        }
+        let work = self.work;
+        while let Some(arrival) = work.arrivals.get(self.submitted).filter(|arrival| arrival.at <= now) {
+            inputs.push(Input::Submit { job: JobId::new(self.submitted), spec: Arc::clone(&arrival.spec) });
+            self.submitted += 1;
+        }
+        // Of a job of this instant it would come too early: a cancellation is heard before an arrival.
+        let has_come = |job: &JobId, submitted: usize| job.index() < submitted && !inputs_submit(inputs, *job);
+        let mut later = Vec::new();
+        while let Some((_, job)) = work.cancellations.get(self.cancelled).filter(|(at, _)| *at <= now) {
+            if !has_come(job, self.submitted) {
+                break;
+            }
+            later.push(Input::Cancel { job: *job });
+            self.cancelled += 1;
+        }
+        while let Some((_, job, replicas)) = work.scalings.get(self.scaled).filter(|(at, ..)| *at <= now) {
+            if !has_come(job, self.submitted) {
+                break;
+            }
+            later.push(Input::Scale { job: *job, replicas: *replicas });
+            self.scaled += 1;
+        }
+        while let Some((_, job)) = work.evaluations.get(self.evaluated).filter(|(at, _)| *at <= now) {
+            let spec = &work.arrivals[job.index()].spec;
+            later.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: spec.demand.clone() });
+            self.evaluated += 1;
+        }
+        inputs.extend(later);
+    }
+
+    /// Nothing new begins, and all that was submitted is cancelled.
+    pub fn interrupt(&mut self, inputs: &mut Vec<Input>) {
+        self.is_closed = true;
+        inputs.extend((0..self.submitted).map(|job| Input::Cancel { job: JobId::new(job) }));
+    }
+
+    pub fn kill_all(&mut self) {
+        for id in self.runs.values().flat_map(|run| &run.tasks) {
+            self.runner.kill(*id);
+        }
+    }
+
+    /// Every process is gone when this returns; an error if that took too long.
+    pub fn end_all(&mut self) -> io::Result<()> {
+        self.runner.end_all(Deadline::within(Duration::from_secs(10)));
+        if self.runner.is_empty() { Ok(()) } else { Err(io::Error::other("a process does not die when it is killed")) }
+    }
+
+    pub fn obey(&mut self, now: SimTime, command: Command) {
+        match command {
+            Command::Start { run, placement } => {
+                self.enter(run, placement);
+                self.begin(run);
+            }
+            Command::Prepare { run, placement } => {
+                self.enter(run, placement);
+                self.facts.push((run, Lifecycle::Prepared));
+            }
+            Command::Begin { run } => self.begin(run),
+            Command::Stop { run } => self.stop(now, run),
+            Command::Sample { run, interval } => {
+                if let Some(known) = self.runs.get_mut(&run) {
+                    let started = known.started.unwrap_or(now);
+                    known.sampler = Some(Sampler::new(started, interval, &known.placement, &self.devices));
+                }
+            }
+            // Refused at the door.
+            Command::Analyse { .. }
+            | Command::AbandonAnalysis { .. }
+            | Command::Provision { .. }
+            | Command::Terminate { .. } => {}
+        }
+    }
+
+    fn enter(&mut self, run: RunId, placement: Placement) {
+        let launch = self.work.arrivals[run.job.index()].course.launch.clone().expect("checked at the door");
+        let known = LiveRun {
+            placement,
+            launch,
+            tasks: Vec::new(),
+            started: None,
+            sampler: None,
+            is_stopping: false,
+            kill_at: None,
+        };
+        self.runs.insert(run, known);
+    }
+
+    /// A process for each task. Where one cannot be started, those before it are killed.
+    fn begin(&mut self, run: RunId) {
+        let Some(known) = self.runs.get_mut(&run) else { return };
+        let mut tasks = Vec::new();
+        for task in tasks_of(self.work, run, &known.placement) {
+            match self.runner.start(&known.launch, &task.place) {
+                Ok(id) => {
+                    self.devices.enter(id, task.gpus);
+                    tasks.push(id);
+                }
+                Err(_) => {
+                    tasks.iter().for_each(|id| self.runner.kill(*id));
+                    self.runs.remove(&run);
+                    self.facts.push((run, Lifecycle::StartFailed));
+                    return;
+                }
+            }
+        }
+        known.tasks = tasks;
+        self.facts.push((run, Lifecycle::Started));
+    }
+
+    fn stop(&mut self, now: SimTime, run: RunId) {
+        // Otherwise it has ended in the meantime, and has said so.
+        let Some(known) = self.runs.get_mut(&run).filter(|known| !known.is_stopping) else { return };
+        known.is_stopping = true;
+        if known.tasks.is_empty() {
+            self.runs.remove(&run);
+            self.facts.push((run, Lifecycle::Stopped));
+            return;
+        }
+        // Whoever left its group since is to hear it too.
+        self.runner.look();
+        for id in &known.tasks {
+            self.runner.terminate(*id);
+        }
+        known.kill_at = deadline(now, &known.launch, self.is_closed);
+        self.look_at = Some(now);
+    }
+
+    /// Takes a picture of all processes, and says what has become of the runs.
+    fn look(&mut self, now: SimTime) {
+        self.runner.look();
+        self.devices.advance(|id| self.runner.cpu(id));
+        let mut over = Vec::new();
+        let mut is_anyone_awaited = false;
+        for (run, known) in self.runs.iter_mut().filter(|(_, known)| !known.tasks.is_empty()) {
+            let ends: Vec<Option<TaskEnd>> = known.tasks.iter().map(|id| self.runner.end(*id)).collect();
+            if ends.iter().all(Option::is_some) {
+                let fact = match ends.iter().flatten().all(|end| end.is_success()) {
+                    _ if known.is_stopping => Lifecycle::Stopped,
+                    true => Lifecycle::Exited(Ending::Completed),
+                    false => Lifecycle::Exited(Ending::Failed),
+                };
+                over.push((*run, fact));
+                continue;
+            }
+            let has_failed = ends.iter().flatten().any(|end| !end.is_success());
+            if has_failed && !known.is_stopping && known.kill_at.is_none() {
+                known.tasks.iter().for_each(|id| self.runner.terminate(*id));
+                known.kill_at = deadline(now, &known.launch, self.is_closed).or(Some(SimTime::MAX));
+            }
+            if known.kill_at.is_some_and(|at| at <= now) {
+                known.tasks.iter().for_each(|id| self.runner.kill(*id));
+                // Once more, as long as anything is left.
+                known.kill_at = Some(now.saturating_add(LOOK_AGAIN));
+            }
+            is_anyone_awaited |= known.kill_at.is_some() || known.is_stopping || self.runner.is_draining(&known.tasks);
+        }
+        for (run, fact) in over {
+            self.runs.remove(&run);
+            self.facts.push((run, fact));
+        }
+        self.look_at = is_anyone_awaited.then(|| now.saturating_add(LOOK_AGAIN));
+    }
+}
+
+fn inputs_submit(inputs: &[Input], job: JobId) -> bool {
+    inputs.iter().any(|input| matches!(input, Input::Submit { job: submitted, .. } if *submitted == job))
+}
+
+/// When what was told to stop is killed; never where its file says so and nobody has interrupted us.
+fn deadline(now: SimTime, launch: &Launch, is_interrupted: bool) -> Option<SimTime> {
+    let grace = match is_interrupted {
+        true => Some(launch.grace.unwrap_or(SimDuration::MAX).min(GRACE_OF_THE_INTERRUPTED)),
+        false => launch.grace,
+    };
+    grace.map(|grace| now.saturating_add(grace))
+}

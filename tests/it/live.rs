@@ -1,0 +1,244 @@
+//! Real processes under the real control plane: what is decided, and that nothing is left of them. Nothing here is held
+//! against the clock: the machine may be as loaded as it likes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::cli::dryrack;
+
+const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/live");
+
+/// Two accelerators that share the first core, so that it runs anywhere.
+const HERE: &str = "\
+live:
+  accelerators:
+    here: [{cores: [0], cpu: 500m}, {cores: [0], cpu: 500m}]
+nodes:
+  - {name: here, cpus: 2, ram: 1GiB, gpus: [{type: cpu-share, count: 2, memory: 1GiB}]}
+";
+
+/// A folder with a scenario in it; `sleep SLEEP` lasts longer than any test, and its argument is nobody else's.
+struct Stage {
+    dir: TempDir,
+    sleep: String,
+}
+
+impl Stage {
+    fn new(number: u32, jobs: &str) -> Stage {
+        let dir = TempDir::new().expect("a folder of our own");
+        let sleep = format!("{}.{number}", 4000 + std::process::id());
+        let jobs = jobs.replace("SLEEP", &sleep);
+        let text = format!("scenario: Real processes\nprofile: fifo\n{HERE}{jobs}");
+        fs::write(dir.path().join("it.yaml"), text).expect("a folder of our own");
+        Stage { dir, sleep }
+    }
+
+    /// Exit code, and what it says as JSON.
+    fn live(&self) -> (Option<i32>, Value) {
+        let output = dryrack(self.dir.path(), &["live", "it.yaml", "--log", "log.jsonl", "--format", "json"]).output();
+        let output = output.expect("it is built");
+        let said = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("{error}: {}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+        });
+        (output.status.code(), said)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join("log.jsonl")
+    }
+
+    /// Processes with our argument.
+    fn left(&self) -> Vec<String> {
+        let entries = fs::read_dir("/proc").expect("Linux").flatten();
+        let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        let texts = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+        texts.filter(|line| line.contains(&self.sleep)).collect()
+    }
+}
+
+/// Every event comes again of the recorded inputs, and what becomes of a job can be explained.
+fn comes_again(log: &Path, job: &str) {
+    let folder = log.parent().expect("in a folder");
+    let log = log.display().to_string();
+    let replayed = dryrack(folder, &["replay", &log]).output().expect("it is built");
+    assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stdout));
+    let explained = dryrack(folder, &["explain", &log, "--job", job]).output().expect("it is built");
+    assert!(explained.status.success(), "{}", String::from_utf8_lossy(&explained.stderr));
+}
+
+fn equal(said: &Value) -> (u64, u64) {
+    let number = |key: &str| said["blind"][key].as_u64().expect("a number");
+    (number("equal"), number("decisions"))
+}
+
+pub fn what_cannot_be_run_for_real_is_refused_whole() {
+    let rows = [
+        ("jobs: [{name: a, duration: 1s}]", "error: it.yaml: job `a` has no `command`"),
+        ("jobs: [{name: a, duration: 1s, command: []}]", "error: a command of nothing"),
+        ("jobs: [{name: a, duration: 1s, env: {A: b}}]", "error: `env` is of a command, and there is none"),
+        (
+            "jobs: [{name: a, duration: 1s, command: [true]}]\nfaults: [{at: 1s, node: here, becomes: crashed}]",
+            "error: it.yaml: `faults` and `failures` are only rehearsed",
+        ),
+    ];
+    for (jobs, wanted) in rows {
+        let stage = Stage::new(0, jobs);
+        let output = dryrack(stage.dir.path(), &["live", "it.yaml", "--log", "log.jsonl"]).output().expect("built");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{jobs}: {said}");
+        assert!(said.contains(wanted), "{jobs}: {said}");
+        assert!(!stage.log().exists(), "{jobs}");
+    }
+}
+
+pub fn shares_that_promise_too_much_are_told_what_to_state() {
+    let dir = TempDir::new().expect("a folder of our own");
+    let rows = [
+        (
+            "[{cores: [0], cpu: 1}, {cores: [0], cpu: 1}]",
+            "up to 200% of the cores that they lie on, and 100% is stated",
+        ),
+        // Both lie within two cores, and one of them on one of those: 1.5 of 2 is no more than there is.
+        ("[{cores: [0], cpu: 600m}, {cores: [0, 1], cpu: 900m}]", ""),
+        ("[{cores: [0], cpu: 2}, {cores: [1]}]", "a CPU share of 2 cores on 1"),
+        ("[{cores: [0]}]", "1 CPU shares for the 2 accelerators of `here`"),
+    ];
+    for (shares, wanted) in rows {
+        let text = format!(
+            "scenario: Shares\n{}jobs: [{{name: a, duration: 1s}}]\nexpect: [{{job: a, is: completed}}]\n",
+            HERE.replace("[{cores: [0], cpu: 500m}, {cores: [0], cpu: 500m}]", shares)
+        );
+        fs::write(dir.path().join("it.yaml"), text).expect("a folder of our own");
+        let output = dryrack(dir.path(), &["check", "it.yaml"]).output().expect("it is built");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.success(), wanted.is_empty(), "{shares}: {said}");
+        assert!(said.contains(wanted), "{shares}: {said}");
+    }
+}
+
+pub fn every_process_of_a_run_ends_with_it() {
+    // A child in a session of its own, one that lost its parent, one that does not listen; and a parent that fails.
+    let stage = Stage::new(
+        1,
+        "\
+jobs:
+  - {name: leaves, gpus: 1, duration: 1s, command: \"setsid sleep SLEEP & (setsid sleep SLEEP &) ; sleep 0.3\"}
+  - {name: fails, gpus: 1, duration: 1s, ends: failed, command: \"sleep SLEEP & sleep 0.3; exit 3\"}
+  - {name: typo, gpus: 1, duration: 1s, failing_starts: 1, retry: {limit: 0}, command: [no-such-program-anywhere]}
+  - name: deaf
+    gpus: 1
+    duration: 1h
+    cancel_at: 2s
+    stop: 1h
+    stop_duration: 200ms
+    command: \"trap '' TERM; setsid sleep SLEEP & while :; do sleep 0.1; done\"
+expect:
+  - {job: leaves, is: completed}
+  - {job: fails, is: failed}
+  - {job: typo, is: failed}
+  - {job: deaf, is: cancelled}
+",
+    );
+    let (code, said) = stage.live();
+    assert_eq!(code, Some(0), "{said:#}");
+    assert_eq!(equal(&said), (12, 12), "{said:#}");
+    assert_eq!(stage.left(), Vec::<String>::new());
+    comes_again(&stage.log(), "deaf");
+}
+
+pub fn control_c_ends_everything_and_leaves_a_whole_log() {
+    let stage = Stage::new(
+        2,
+        "\
+jobs:
+  - {name: one, gpus: 1, duration: 1h, command: \"setsid sleep SLEEP & sleep SLEEP\"}
+  - {name: deaf, gpus: 1, duration: 1h, stop_duration: off, command: \"trap '' TERM; sleep SLEEP & while :; do sleep 0.1; done\"}
+  - {name: waits, gpus: 1, duration: 1h, command: [sleep, SLEEP]}
+  - {name: later, at: 2h, gpus: 1, duration: 1h, command: [sleep, SLEEP]}
+",
+    );
+    let mut command = dryrack(stage.dir.path(), &["live", "it.yaml", "--log", "log.jsonl", "--format", "json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it is built");
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a number");
+    // Until both run, with three sleeps between them.
+    let deadline = dryrack::live::clock::Deadline::within(std::time::Duration::from_secs(60));
+    while stage.left().iter().filter(|line| line.starts_with("sleep")).count() < 3 {
+        assert!(!deadline.has_passed(), "they do not begin: {:?}", stage.left());
+        dryrack::live::clock::pause(std::time::Duration::from_millis(10));
+    }
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(said["interrupted"], true);
+    assert_eq!(stage.left(), Vec::<String>::new());
+    comes_again(&stage.log(), "one");
+}
+
+/// What was foretold stands in the log before anything else, and a log in which it was changed is found out.
+pub fn a_prediction_that_was_changed_afterwards_is_found_out() {
+    let stage = Stage::new(3, "jobs: [{name: a, gpus: 1, duration: 300ms, command: [sleep, \"0.3\"]}]\n");
+    assert_eq!(stage.live().0, Some(0));
+    let validated = |log: &str| {
+        let output = dryrack(stage.dir.path(), &["validate", log, "--tolerance", "1h", "--format", "json"]).output();
+        let output = output.expect("it is built");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned(), output.stdout)
+    };
+    let (code, said, out) = validated("log.jsonl");
+    assert_eq!(code, Some(0), "{said}");
+    let out: Value = serde_json::from_slice(&out).expect("JSON");
+    let log = &out["logs"][0];
+    assert_eq!((log["is_foretold"].as_bool(), log["holds"].as_bool()), (Some(true), Some(true)), "{log:#}");
+    assert_eq!((log["blind"]["equal"].as_u64(), log["re_rehearsal"]["equal"].as_u64()), (Some(3), Some(3)), "{log:#}");
+    let text = fs::read_to_string(stage.log()).expect("a log");
+    assert!(text.lines().next().expect("a header").contains("\"foretold\":{\"digest\":"));
+    fs::write(stage.dir.path().join("other.jsonl"), text.replacen("\"ended\":300000000", "\"ended\":310000000", 1))
+        .expect("a folder of our own");
+    let (code, said, _) = validated("other.jsonl");
+    assert_eq!(code, Some(2));
+    assert!(said.contains("was changed since it was recorded"), "{said}");
+    // An end so far from what was foretold is beyond any tolerance of milliseconds: nothing runs in no time.
+    let output = dryrack(stage.dir.path(), &["validate", "log.jsonl", "--tolerance", "1ns"]).output().expect("built");
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Whatever the load: every log replays, nothing is left, and what does not hang on the CPU that a process gets is
+/// decided as foretold.
+pub fn slow_every_committed_scenario_runs_for_real_and_its_log_replays() {
+    // Under load a busy process may get so little that its policy ends it.
+    let at_the_mercy = [
+        "busy-on-a-loaded-share",
+        "gang-on-shared-cores",
+        "bursty",
+        "fork-heavy",
+        "idle-from-the-start",
+        "idle-half-of-a-gang",
+        "crashing",
+        "backfill",
+    ];
+    let dir = TempDir::new().expect("a folder of our own");
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(SCENARIOS).expect("it is there").map(|it| it.expect("there").path()).collect();
+    files.sort();
+    assert!(files.len() >= 20, "{files:?}");
+    let run = |file: &PathBuf| {
+        let name = file.file_stem().expect("a file").to_string_lossy().into_owned();
+        let log = dir.path().join(format!("{name}.jsonl"));
+        let args = ["live", &file.display().to_string(), "--log", &log.display().to_string(), "--format", "json"];
+        let output = dryrack(dir.path(), &args).output().expect("it is built");
+        let said: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{name}: {error}: {}", String::from_utf8_lossy(&output.stderr)));
+        let replayed = dryrack(dir.path(), &["replay", &log.display().to_string()]).output().expect("it is built");
+        assert!(replayed.status.success(), "{name}: {}", String::from_utf8_lossy(&replayed.stdout));
+        let (equal, decisions) = equal(&said);
+        assert!(equal == decisions || at_the_mercy.contains(&name.as_str()), "{name}: {said:#}");
+    };
+    // Few at a time, so that they are not each other's load.
+    for files in files.chunks(4) {
+        std::thread::scope(|scope| files.iter().for_each(|file| drop(scope.spawn(|| run(file)))));
+    }
+}
