@@ -15,6 +15,7 @@ mod explain;
 mod fault;
 mod fit;
 mod guard;
+mod import;
 #[cfg(target_os = "linux")]
 mod live;
 mod log;
@@ -117,6 +118,9 @@ enum Command {
     Probe(probe::ProbeArgs),
     /// Record the usage of GPUs, in the form that scenarios and policies replay
     Record(record::RecordArgs),
+    /// Bring what a server's database holds, as a scenario and recordings
+    #[command(subcommand)]
+    Import(import::ImportCommand),
     /// Say when a utilization policy would fire on real usage, and do nothing
     Watch(watch::WatchArgs),
     /// Draw what runs left behind
@@ -185,6 +189,7 @@ impl Cli {
             Command::Swarm(args) => swarm::swarm(args, self.format.plain()?),
             Command::Bench(args) => bench::bench(args, self.format.plain()?),
             Command::Probe(args) => probe::probe(args, self.format.plain()?),
+            Command::Import(command) => import::import(command),
             Command::Record(args) => record::record(args, self.format.plain()?),
             Command::Watch(args) => watch::watch(args, self.format.plain()?),
             Command::Plot(command) => plot::plot(command),

@@ -48,7 +48,7 @@ fn comment(out: &mut String, indent: &str, text: &str) {
 }
 
 /// A name that a scenario takes, and no other node has.
-fn free_name(found: &str, taken: &mut BTreeSet<String>) -> String {
+pub(super) fn free_name(found: &str, taken: &mut BTreeSet<String>) -> String {
     let is_odd = |letter: char| letter.is_whitespace() || letter.is_control() || "/*?,[]{}\"'`".contains(letter);
     let mut name: String = found.chars().map(|letter| if is_odd(letter) { '-' } else { letter }).collect();
     if name.is_empty() {

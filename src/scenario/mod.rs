@@ -25,6 +25,7 @@ mod compose;
 mod demand;
 mod deployment;
 mod diagnostic;
+mod dstack_db;
 mod dstack_files;
 mod emit;
 mod endless;
@@ -74,6 +75,7 @@ mod tests;
 
 pub use compose::{Cell, Outline};
 pub use diagnostic::{COMMAND_LINE, Diagnostic, Diagnostics, Kind, Severity};
+pub use dstack_db::{ImportError, Imported, Names, import_dstack};
 pub use expectations::expectation_words;
 pub use fields::matches as matches_pattern;
 pub use found::{FoundOptions, nodes_text};

@@ -1,0 +1,463 @@
+//! The database that a dstack server keeps, as a scenario: its fleets' instances, its runs, and the GPU utilization that it
+//! recorded of every job, so that what happened can be replayed under another policy.
+//!
+//! The file is opened for reading alone. The tables are those of dstack 0.22.5 (server/models.py); columns that an older
+//! release has not are done without. What is not known is left out and counted: a run that never ran says nothing of how
+//! long it would have. Of a run of several nodes the usage is that of its first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+use serde_json::Value;
+use thiserror::Error;
+
+use super::emit::scalar;
+use super::found::free_name;
+use crate::units::SimDuration;
+
+#[derive(Debug, Error)]
+pub enum ImportError {
+    #[error("{0}")]
+    Database(#[from] rusqlite::Error),
+    #[error("it is no database of a dstack server: it has no table `{0}`")]
+    NoTable(&'static str),
+    #[error("{table}, row {row}: expected {expected}")]
+    Malformed { table: &'static str, row: String, expected: &'static str },
+}
+
+/// Files of a folder, and what was left out, one sentence each.
+#[derive(Debug, Default)]
+pub struct Imported {
+    pub scenario: String,
+    /// Recordings by the path that the scenario names.
+    pub recordings: Vec<(String, String)>,
+    pub notes: Vec<String>,
+}
+
+/// Whether runs, fleets and instances keep their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    Kept,
+    Numbered,
+}
+
+struct Instance {
+    fleet: String,
+    name: String,
+    offer: Value,
+    blocks: i64,
+}
+
+/// One submission of one job.
+struct Job {
+    id: String,
+    run: String,
+    run_id: String,
+    replica: i64,
+    number: i64,
+    submitted: i64,
+    running: Option<i64>,
+    processed: i64,
+    status: String,
+    spec: Value,
+}
+
+/// At a time in milliseconds, of each GPU: percent and bytes.
+type Points = Vec<(i64, Vec<Option<f64>>, Vec<Option<u64>>)>;
+
+const TABLES: [&str; 5] = ["instances", "fleets", "runs", "jobs", "job_metrics_points"];
+
+pub fn import_dstack(path: &Path, names: Names) -> Result<Imported, ImportError> {
+    let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    for table in TABLES {
+        if columns(&database, table)?.is_empty() {
+            return Err(ImportError::NoTable(table));
+        }
+    }
+    let instances = instances(&database)?;
+    let jobs = jobs(&database)?;
+    let mut points = BTreeMap::new();
+    for job in &jobs {
+        points.insert(job.id.clone(), self::points(&database, &job.id)?);
+    }
+    Ok(Writer::new(names).write(&instances, &jobs, &points))
+}
+
+fn columns(database: &Connection, table: &str) -> Result<BTreeSet<String>, ImportError> {
+    let mut statement = database.prepare("SELECT name FROM pragma_table_info(?1)")?;
+    let names = statement.query_map([table], |row| row.get(0))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// Milliseconds since 1970 of a column with a date.
+fn millis(column: &str) -> String {
+    format!(
+        "CAST(strftime('%s', {column}) AS INTEGER) * 1000 + CAST(substr(strftime('%f', {column}), 4, 3) AS INTEGER)"
+    )
+}
+
+fn json(table: &'static str, row: &str, text: Option<String>) -> Result<Value, ImportError> {
+    let Some(text) = text else { return Ok(Value::Null) };
+    let expected = "JSON";
+    serde_json::from_str(&text).map_err(|_| ImportError::Malformed { table, row: row.to_string(), expected })
+}
+
+fn instances(database: &Connection) -> Result<Vec<Instance>, ImportError> {
+    let has = columns(database, "instances")?;
+    let blocks = if has.contains("total_blocks") { "i.total_blocks" } else { "1" };
+    let mut statement = database.prepare(&format!(
+        "SELECT coalesce(f.name, 'fleet'), i.name, i.offer, coalesce({blocks}, 1) FROM instances i \
+         LEFT JOIN fleets f ON f.id = i.fleet_id ORDER BY f.name, i.instance_num, i.id"
+    ))?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(1)?;
+        let offer = json("instances", &name, row.get(2)?)?;
+        // One that never came to be has no offer.
+        if !offer.is_null() {
+            found.push(Instance { fleet: row.get(0)?, name, offer, blocks: row.get(3)? });
+        }
+    }
+    Ok(found)
+}
+
+fn jobs(database: &Connection) -> Result<Vec<Job>, ImportError> {
+    let running = match columns(database, "jobs")?.contains("running_at") {
+        true => format!("CASE WHEN j.running_at IS NULL THEN NULL ELSE {} END", millis("j.running_at")),
+        false => "NULL".to_string(),
+    };
+    let mut statement = database.prepare(&format!(
+        "SELECT j.id, j.run_name, j.run_id, j.replica_num, j.job_num, {}, {running}, {}, upper(j.status), \
+         j.job_spec_data FROM jobs j ORDER BY j.submitted_at, j.run_id, j.replica_num, j.job_num, j.submission_num, j.id",
+        millis("j.submitted_at"),
+        millis("j.last_processed_at"),
+    ))?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id: String = row.get(0)?;
+        let spec = json("jobs", &id, row.get(9)?)?;
+        found.push(Job {
+            run: row.get(1)?,
+            run_id: row.get(2)?,
+            replica: row.get(3)?,
+            number: row.get(4)?,
+            submitted: row.get(5)?,
+            running: row.get(6)?,
+            processed: row.get(7)?,
+            status: row.get(8)?,
+            spec,
+            id,
+        });
+    }
+    Ok(found)
+}
+
+fn points(database: &Connection, job: &str) -> Result<Points, ImportError> {
+    let mut statement = database.prepare(
+        "SELECT timestamp_micro / 1000, gpus_util_percent, gpus_memory_usage_bytes FROM job_metrics_points \
+         WHERE job_id = ?1 ORDER BY timestamp_micro, id",
+    )?;
+    let mut rows = statement.query([job])?;
+    let mut found = Points::new();
+    while let Some(row) = rows.next()? {
+        let list = |text: Option<String>| -> Result<Vec<Value>, ImportError> {
+            Ok(json("job_metrics_points", job, text)?.as_array().cloned().unwrap_or_default())
+        };
+        let at: i64 = row.get(0)?;
+        let used =
+            list(row.get(1)?)?.iter().map(|one| one.as_f64().filter(|one| (0.0..=100.0).contains(one))).collect();
+        let memory = list(row.get(2)?)?.iter().map(Value::as_u64).collect();
+        // Two of one millisecond are one.
+        if found.last().is_none_or(|(last, ..)| *last < at) {
+            found.push((at, used, memory));
+        }
+    }
+    Ok(found)
+}
+
+struct Writer {
+    names: Names,
+    runs: BTreeSet<String>,
+    hosts: BTreeSet<String>,
+    imported: Imported,
+    never_ran: u64,
+    still_run: u64,
+}
+
+impl Writer {
+    fn new(names: Names) -> Writer {
+        let (runs, hosts) = (BTreeSet::new(), BTreeSet::new());
+        Writer { names, runs, hosts, imported: Imported::default(), never_ran: 0, still_run: 0 }
+    }
+
+    fn write(mut self, instances: &[Instance], jobs: &[Job], points: &BTreeMap<String, Points>) -> Imported {
+        let mut text =
+            String::from("scenario: The runs of a dstack server, as its database has them\nprofile: dstack\n");
+        self.fleets(&mut text, instances);
+        self.jobs(&mut text, jobs, points);
+        self.imported.scenario = text;
+        for (count, what) in [
+            (self.never_ran, "never ran, so that nobody knows for how long they would have; they are left out"),
+            (self.still_run, "had not ended; they end where the database does"),
+        ] {
+            if count > 0 {
+                self.imported.notes.push(format!("{count} runs {what}"));
+            }
+        }
+        self.imported
+    }
+
+    fn fleets(&mut self, text: &mut String, instances: &[Instance]) {
+        let mut fleets: Vec<(&str, Vec<&Instance>)> = Vec::new();
+        for instance in instances {
+            match fleets.iter_mut().find(|(name, _)| *name == instance.fleet) {
+                Some((_, members)) => members.push(instance),
+                None => fleets.push((&instance.fleet, vec![instance])),
+            }
+        }
+        text.push_str(if fleets.is_empty() { "fleets: {}\n" } else { "fleets:\n" });
+        let mut taken = BTreeSet::new();
+        for (index, (fleet, members)) in fleets.into_iter().enumerate() {
+            let name = self.name(fleet, "fleet", index, &mut taken);
+            let _infallible = writeln!(text, "  {}:\n    hosts:", scalar(&name, true));
+            for member in members {
+                let mut hosts = std::mem::take(&mut self.hosts);
+                let name = self.name(&member.name, "host", hosts.len(), &mut hosts);
+                self.hosts = hosts;
+                let _infallible = writeln!(text, "      - {}", host(&name, member));
+            }
+        }
+    }
+
+    fn name(&self, name: &str, kind: &str, index: usize, taken: &mut BTreeSet<String>) -> String {
+        match self.names {
+            Names::Kept => free_name(name, taken),
+            Names::Numbered => free_name(&format!("{kind}-{}", index + 1), taken),
+        }
+    }
+
+    fn jobs(&mut self, text: &mut String, jobs: &[Job], points: &BTreeMap<String, Points>) {
+        let first = jobs.iter().map(|job| job.submitted).min().unwrap_or(0);
+        let end = jobs.iter().map(|job| job.processed).chain(points.values().filter_map(|all| Some(all.last()?.0)));
+        let end = end.max().unwrap_or(first);
+        // Each replica of a run is a job of its own: they come and go by themselves.
+        let mut seen: Vec<(&str, i64)> = Vec::new();
+        let mut entries = String::new();
+        for job in jobs {
+            let key = (job.run_id.as_str(), job.replica);
+            if seen.contains(&key) {
+                continue;
+            }
+            seen.push(key);
+            let own: Vec<&Job> = jobs.iter().filter(|other| (other.run_id.as_str(), other.replica) == key).collect();
+            self.entry(&mut entries, &own, first, end, points);
+        }
+        text.push_str(if entries.is_empty() { "jobs: []\n" } else { "jobs:\n" });
+        text.push_str(&entries);
+    }
+
+    /// Of all submissions of all jobs of one replica.
+    fn entry(&mut self, text: &mut String, own: &[&Job], first: i64, end: i64, points: &BTreeMap<String, Points>) {
+        let nodes = own.iter().map(|job| job.number).collect::<BTreeSet<_>>().len();
+        // Its last submission stands for it.
+        let Some(job) = own.iter().rfind(|job| job.number == 0) else { return };
+        let empty = Points::new();
+        let used = points.get(&job.id).unwrap_or(&empty);
+        let Some(start) = job.running.or_else(|| Some(used.first()?.0)) else {
+            self.never_ran += 1;
+            return;
+        };
+        let has_ended = matches!(job.status.as_str(), "TERMINATED" | "FAILED" | "DONE" | "ABORTED");
+        self.still_run += u64::from(!has_ended);
+        let length = if has_ended { job.processed } else { end }.saturating_sub(start).max(1);
+        let mut runs = std::mem::take(&mut self.runs);
+        let name = self.name(&job.run, "run", runs.len(), &mut runs);
+        self.runs = runs;
+        let at = own.iter().map(|job| job.submitted).min().unwrap_or(first) - first;
+        let _infallible =
+            write!(text, "  - {{name: {}, at: {}, duration: {}", scalar(&name, true), time(at), time(length));
+        if nodes > 1 {
+            let _infallible = write!(text, ", nodes: {nodes}");
+        }
+        let resources = without_nulls(&job.spec["requirements"]["resources"]);
+        if !resources.is_null() {
+            let _infallible = write!(text, ", resources: {resources}");
+        }
+        let policy = &job.spec["utilization_policy"];
+        if let (Some(minimum), Some(window)) = (policy["min_gpu_utilization"].as_u64(), policy["time_window"].as_u64())
+        {
+            let _infallible =
+                write!(text, ", utilization_policy: {{min_gpu_utilization: {minimum}%, time_window: {window}s}}");
+        }
+        if let Some(recording) = recording(used, start) {
+            let path = format!("usage/{name}.csv");
+            let _infallible = write!(text, ", usage: {{csv: {}}}", scalar(&path, false));
+            self.imported.recordings.push((path, recording));
+        }
+        text.push_str("}\n");
+    }
+}
+
+fn time(millis: i64) -> String {
+    SimDuration::from_millis(millis.max(0) as u64).to_string()
+}
+
+/// An offer says what the instance has, GPUs of mixed kinds too.
+fn host(name: &str, instance: &Instance) -> String {
+    let has = &instance.offer["instance"]["resources"];
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let mut groups: Vec<(String, u64)> = Vec::new();
+    for gpu in has["gpus"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        let kind = scalar(gpu["name"].as_str().unwrap_or("unsaid"), true);
+        let one = format!("type: {kind}, memory: {}MiB", number(&gpu["memory_mib"]));
+        match groups.last_mut() {
+            Some((last, count)) if *last == one => *count += 1,
+            _ => groups.push((one, 1)),
+        }
+    }
+    let gpus: Vec<String> = groups.iter().map(|(one, count)| format!("{{{one}, count: {count}}}")).collect();
+    let mut text = format!(
+        "{{name: {}, cpus: {}, ram: {}MiB",
+        scalar(name, true),
+        number(&has["cpus"]),
+        number(&has["memory_mib"])
+    );
+    let _infallible = write!(text, ", gpus: [{}], blocks: {}", gpus.join(", "), instance.blocks.max(1));
+    if let Some(disk) = has["disk"]["size_mib"].as_u64() {
+        let _infallible = write!(text, ", disk: {disk}MiB");
+    }
+    for key in ["backend", "region"] {
+        if let Some(word) = instance.offer[key].as_str() {
+            let _infallible = write!(text, ", {key}: {}", scalar(word, false));
+        }
+    }
+    if let Some(price) = instance.offer["price"].as_f64().filter(|price| *price > 0.0) {
+        let _infallible = write!(text, ", price_per_hour: {price}");
+    }
+    text + "}"
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// As `usage: {csv: ...}` reads it: from the start of the job, a column for each GPU; `None` of a job without GPUs.
+fn recording(points: &Points, start: i64) -> Option<String> {
+    let width = points.iter().map(|(_, used, _)| used.len()).max().filter(|width| *width > 0)?;
+    let names: Vec<String> = (0..width).map(|gpu| format!("gpu{gpu}")).collect();
+    let mut text = format!(
+        "time,{},{}\n",
+        names.join(","),
+        names.iter().map(|name| format!("{name}_memory")).collect::<Vec<_>>().join(",")
+    );
+    for (at, used, memory) in points.iter().filter(|(at, ..)| *at >= start) {
+        text.push_str(&SimDuration::from_millis((at - start) as u64).to_decimal_seconds());
+        for gpu in 0..width {
+            match used.get(gpu).copied().flatten() {
+                Some(percent) => {
+                    let _infallible = write!(text, ",{percent}");
+                }
+                None => text.push_str(",N/A"),
+            }
+        }
+        for gpu in 0..width {
+            match memory.get(gpu).copied().flatten() {
+                Some(bytes) => {
+                    let _infallible = write!(text, ",{bytes}");
+                }
+                None => text.push_str(",N/A"),
+            }
+        }
+        text.push('\n');
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    /// A database that the code of dstack 0.22.5 wrote: tests/data/probe/README.md.
+    fn imported(names: Names) -> Imported {
+        let packed: &[u8] = include_bytes!("../../tests/data/probe/dstack-0.22.5.sqlite.gz");
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).expect("it is whole");
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("sqlite.db");
+        std::fs::write(&path, bytes).expect("written");
+        import_dstack(&path, names).expect("it is read")
+    }
+
+    /// What the server was told: two hosts of two A100, a run with both GPUs and one with one or two under a policy of 30 %
+    /// over 10 minutes, both submitted in the same second; twelve points of each, 10 s apart, from 97 % and 50 % down.
+    #[test]
+    fn a_database_of_dstack_is_a_scenario_with_recordings() {
+        let imported = imported(Names::Kept);
+        let wanted = [
+            "  lab:\n    hosts:\n      - {name: lab-0, cpus: 16, ram: 131072MiB, gpus: [{type: A100, memory: 81920MiB, count: 2}], \
+             blocks: 1, disk: 66560MiB",
+            "  - {name: train, at: 0s, duration: 1m50s, resources: {",
+            "utilization_policy: {min_gpu_utilization: 30%, time_window: 600s}, usage: {csv: \"usage/chat.csv\"}}",
+        ];
+        for text in wanted {
+            assert!(imported.scenario.contains(text), "{text}\n{}", imported.scenario);
+        }
+        assert_eq!(imported.notes, ["2 runs had not ended; they end where the database does"]);
+        let chat = imported.recordings.iter().find(|(path, _)| path == "usage/chat.csv").expect("it has one");
+        let lines: Vec<&str> = chat.1.lines().collect();
+        assert_eq!(lines.len(), 13);
+        assert_eq!(lines[0], "time,gpu0,gpu1,gpu0_memory,gpu1_memory");
+        assert_eq!((lines[1], lines[12]), ("0,50,0,5368709120,5368709120", "110,0,0,5368709120,5368709120"));
+    }
+
+    #[test]
+    fn what_was_imported_is_a_valid_scenario() {
+        let imported = imported(Names::Kept);
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(dir.path().join("usage")).expect("made");
+        for (path, text) in &imported.recordings {
+            std::fs::write(dir.path().join(path), text).expect("written");
+        }
+        let path = dir.path().join("scenario.yaml");
+        std::fs::write(&path, &imported.scenario).expect("written");
+        let said = crate::scenario::check(&path, &crate::scenario::Options::default());
+        assert!(!said.has_errors(), "{said}\n{}", imported.scenario);
+    }
+
+    #[test]
+    fn names_can_be_left_behind() {
+        let imported = imported(Names::Numbered);
+        for name in ["train", "chat", "lab"] {
+            assert!(!imported.scenario.contains(name), "{name}\n{}", imported.scenario);
+        }
+        assert_eq!(
+            imported.recordings.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(),
+            ["usage/run-1.csv", "usage/run-2.csv"]
+        );
+    }
+
+    #[test]
+    fn what_is_no_database_of_dstack_is_told() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let rubbish = dir.path().join("rubbish.db");
+        std::fs::write(&rubbish, "not a database, but long enough to be taken for one".repeat(40)).expect("written");
+        let said = import_dstack(&rubbish, Names::Kept).map(|_| ()).unwrap_err().to_string();
+        assert!(said.contains("not a database"), "{said}");
+        let empty = dir.path().join("empty.db");
+        std::fs::write(&empty, "").expect("written");
+        let said = import_dstack(&empty, Names::Kept).map(|_| ()).unwrap_err().to_string();
+        assert!(said.contains("no table `instances`"), "{said}");
+    }
+}
