@@ -4,6 +4,7 @@
 //! names for people and tools, and the compact form that the digest is taken of. Must never have a variant nobody emits.
 
 mod codec;
+mod compact;
 mod foretold;
 mod input;
 mod log;
