@@ -248,6 +248,7 @@ impl Sink for Audit {
             | Input::CapacityReported { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
+            | Input::RequestsCounted { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }

@@ -20,7 +20,9 @@ mod selection;
 mod swarm;
 mod swarm_clouds;
 mod swarm_fleets;
+mod swarm_services;
 mod swarm_usage;
+mod traffic;
 mod world;
 
 pub use accounts::{Accounts, Standing};

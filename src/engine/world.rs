@@ -9,6 +9,7 @@ use super::downloads::Downloads;
 use super::queue::EventQueue;
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
+use super::traffic::{self, Traffic};
 use crate::event::{Command, Input, Lifecycle};
 use crate::fleet::{GpuState, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
@@ -52,6 +53,11 @@ pub enum Due {
     },
     /// The capacity of an offer changes, by its place in the list of changes.
     Capacity(u32),
+    /// What came to a service is counted, after so many counts.
+    Requests {
+        job: JobId,
+        counts: u64,
+    },
 }
 
 struct WorldNode {
@@ -126,6 +132,7 @@ pub struct World<'a> {
     /// Samples on their way, and the places among them that are free.
     samples: Vec<Option<Input>>,
     free_samples: Vec<u32>,
+    traffic: Traffic,
 }
 
 impl<'a> World<'a> {
@@ -167,6 +174,7 @@ impl<'a> World<'a> {
             heartbeat: rehearsal.profile.heartbeat.every,
             samples: Vec::new(),
             free_samples: Vec::new(),
+            traffic: Traffic::default(),
         }
     }
 
@@ -187,7 +195,9 @@ impl<'a> World<'a> {
             self.taken = taken;
         }
         while let Some(arrival) = self.rehearsal.arrivals.get(self.submitted).filter(|arrival| arrival.at == now) {
-            inputs.push(Input::Submit { job: JobId::new(self.submitted), spec: Arc::clone(&arrival.spec) });
+            let job = JobId::new(self.submitted);
+            inputs.push(Input::Submit { job, spec: Arc::clone(&arrival.spec) });
+            traffic::begin(&mut self.queue, arrival, job);
             self.submitted += 1;
         }
         if inputs.len() > 1 {
@@ -354,6 +364,10 @@ impl<'a> World<'a> {
                 self.queue.push(arrives.max(now), Due::Scale(job, replicas));
             }
             Due::Scale(job, replicas) => inputs.push(Input::Scale { job, replicas }),
+            Due::Requests { job, counts } => {
+                let arrival = &self.rehearsal.arrivals[job.index()];
+                inputs.extend(self.traffic.count(&mut self.queue, arrival, (job, counts), now));
+            }
             Due::Ack { run, fact } => inputs.push(Input::Run { run, fact }),
             Due::Sample { run, epoch } => self.sample(now, run, epoch, inputs),
             Due::SampleHeard(place) => {

@@ -81,6 +81,7 @@ fn learn(input: &Input, names: &mut Names) {
         | Input::CapacityReported { .. }
         | Input::Run { .. }
         | Input::UsageSample { .. }
+        | Input::RequestsCounted { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Evaluate { .. }
@@ -136,6 +137,7 @@ fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
         | Input::CapacityReported { .. }
         | Input::Run { .. }
         | Input::UsageSample { .. }
+        | Input::RequestsCounted { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Evaluate { .. }

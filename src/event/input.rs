@@ -138,6 +138,11 @@ pub enum Input {
     Cancel {
         job: JobId,
     },
+    /// So many requests came to a service within the window that its scaling counts them over.
+    RequestsCounted {
+        job: JobId,
+        requests: u64,
+    },
     /// A job is to have so many replicas from now on.
     Scale {
         job: JobId,
@@ -183,7 +188,7 @@ impl Input {
             | Input::ForeignUse { .. }
             | Input::CapacityReported { .. } => InputClass::FleetFact,
             Input::Run { .. } => InputClass::Exit,
-            Input::UsageSample { .. } => InputClass::Usage,
+            Input::UsageSample { .. } | Input::RequestsCounted { .. } => InputClass::Usage,
             Input::Cancel { .. } | Input::Scale { .. } => InputClass::Cancellation,
             Input::Submit { .. } => InputClass::Arrival,
             Input::Evaluate { .. } => InputClass::Question,

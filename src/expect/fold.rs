@@ -81,6 +81,7 @@ impl Fold {
             | Input::CapacityReported { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
+            | Input::RequestsCounted { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }

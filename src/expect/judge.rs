@@ -479,6 +479,7 @@ impl Sink for Judge {
             | Input::CapacityReported { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
+            | Input::RequestsCounted { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}

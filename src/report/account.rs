@@ -391,6 +391,7 @@ impl Sink for RunAccount {
             | Input::CapacityReported { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
+            | Input::RequestsCounted { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }

@@ -75,6 +75,10 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             let detail = format!("to {replicas} replicas");
             Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "scale", detail) })
         }
+        Input::RequestsCounted { job, requests } => {
+            let detail = format!("{requests} in its window");
+            Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "requests", detail) })
+        }
         Input::ForeignUse { gpu, foreign } => {
             let detail = format!("{} of it, {}", foreign.share, foreign.memory);
             Some(Parts { nodes: vec![gpu.node], ..plain(names.gpu(*gpu), "foreign use", detail) })

@@ -1,7 +1,7 @@
 //! What the schema says of fleets of instances and of the resources of their jobs.
 
 use super::schema::{Field, Kind, Shape};
-use super::schema_table::{ALSO_OF_MACHINES, ALSO_OF_NODES, LENGTH, MEMORY};
+use super::schema_table::{ALSO_OF_MACHINES, ALSO_OF_NODES, LENGTH, MEMORY, REQUESTS};
 use super::schema_usage::USAGE;
 
 const BLOCKS: Kind = Kind::Either(&[Kind::Amount("auto, or a number"), Kind::Map("gpu_parts")]);
@@ -93,7 +93,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("cancel_at", Kind::Amount("1h"), "When its user gives it up"),
             ("usage", USAGE, "What the GPUs of a run do while it runs"),
             ("sampling", Kind::Map("sampling"), "How samples of them are taken"),
+            ("requests", REQUESTS, "That come to a service, per second"),
+            ("project", Kind::Text, "Whose quota a run counts against"),
             ("machine", Kind::Text, "What the hosts of a fleet have, which its file does not say"),
+            ("offers", Kind::ListOf(&Kind::Map("offer")), "What the instances of a cloud's fleet are made of"),
+            ("price_per_hour", Kind::Amount("2.49"), "Of hosts and offers that do not say theirs"),
         ],
     },
     Shape {

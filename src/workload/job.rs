@@ -8,6 +8,7 @@ use super::demand::Demand;
 use super::launch::Launch;
 use super::mishap::Mishaps;
 use super::sampling::Sampling;
+use super::scaling::{Requests, Scaling};
 use super::terms::RunTerms;
 use super::usage::Usage;
 use super::utilization::UtilizationOverrides;
@@ -21,10 +22,16 @@ pub struct JobSpec {
     pub demand: Demand,
     /// Copies that are placed apart from each other and kept at this number.
     pub replicas: u32,
+    /// As many as the requests that come to it need; `replicas` is how many it begins with. Read where the profile has runs.
+    #[serde(default)]
+    pub scaling: Option<Scaling>,
     /// Higher goes first.
     pub priority: i32,
     pub queue: Option<Arc<str>>,
     pub user: Option<Arc<str>>,
+    /// Whose quota it counts against.
+    #[serde(default)]
+    pub project: Option<Arc<str>>,
     /// How long the user thinks it takes; a hint for planning, never enforced.
     pub estimate: Option<SimDuration>,
     /// A run longer than this is ended.
@@ -53,9 +60,11 @@ impl JobSpec {
             name,
             demand,
             replicas: 1,
+            scaling: None,
             priority: 0,
             queue: None,
             user: None,
+            project: None,
             estimate: None,
             time_limit: None,
             analyse: false,
@@ -131,6 +140,8 @@ pub struct Course {
     pub mishaps: Mishaps,
     /// What its GPUs do; without it they are never sampled.
     pub usage: Option<Arc<Usage>>,
+    /// That come to it as a service.
+    pub requests: Option<Arc<Requests>>,
     pub sampling: Arc<Sampling>,
     /// What runs where the world is a real machine; the rest is what is predicted of it then.
     pub launch: Option<Arc<Launch>>,
@@ -168,6 +179,7 @@ impl Default for Course {
             checkpoint: None,
             mishaps: Mishaps::default(),
             usage: None,
+            requests: None,
             sampling: Arc::default(),
             launch: None,
         }

@@ -20,6 +20,7 @@ mod oracle;
 mod plans;
 mod policy;
 mod policy_oracle;
+mod quotas;
 mod report;
 mod run_sequences;
 mod runner;
@@ -94,6 +95,7 @@ fn main() {
         }
         Nothing: sequences {
             every_recorded_sequence_is_met_by_the_profile_of_its_release,
+            every_recorded_service_has_as_many_replicas_as_its_release_gave_it,
             a_profile_without_the_faults_of_its_release_does_not_meet_them,
         }
         Nothing: offers {
@@ -166,6 +168,9 @@ fn main() {
         }
         Time: run_sequences {
             slow_an_idle_fleet_is_free_again_after_100_000_random_sequences,
+        }
+        Nothing: quotas {
+            each_job_begins_when_room_order_and_quotas_let_it,
         }
         Nothing: schema {
             the_committed_schema_is_the_one_that_is_printed,
