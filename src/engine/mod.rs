@@ -8,6 +8,7 @@ mod audit;
 mod checkpoints;
 mod clouds;
 mod downloads;
+mod due;
 mod explain;
 mod fitting;
 mod outages;

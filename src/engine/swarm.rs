@@ -364,6 +364,7 @@ fn draw_arrival(
     let endless = draws.chance(200);
     let mut course = Course {
         run: (!endless).then(|| SimDuration::from_secs(draws.between(0, 1800))),
+        master_run: None,
         ending: if features.failures && draws.chance(200) { Ending::Failed } else { Ending::Completed },
         prepare: SimDuration::from_secs(if draws.chance(300) { draws.between(1, 300) } else { 0 }),
         analysis: (!draws.chance(100)).then(|| SimDuration::from_secs(draws.between(0, 60))),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::checkpoints::Checkpoints;
 use super::clouds::{InstanceTurn, Places};
 use super::downloads::Downloads;
+pub use super::due::Due;
 use super::queue::EventQueue;
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
@@ -16,49 +17,6 @@ use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::rng::{Stream, entity};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Acks, Analyses, Course, Fate, Starts};
-
-/// Something that will happen. It is void if what it is about has changed since (`epoch`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    Fact {
-        run: RunId,
-        epoch: u32,
-        fact: Lifecycle,
-    },
-    HeartbeatMissed {
-        node: NodeId,
-        epoch: u32,
-        last: SimTime,
-    },
-    Fault(u32),
-    Cancel(JobId),
-    Scale(JobId, u32),
-    /// What was said of a run arrives.
-    Ack {
-        run: RunId,
-        fact: Lifecycle,
-    },
-    Evaluate(JobId),
-    /// The GPUs of a run are looked at.
-    Sample {
-        run: RunId,
-        epoch: u32,
-    },
-    /// A sample is heard, by its place among those on their way.
-    SampleHeard(u32),
-    Instance {
-        node: NodeId,
-        epoch: u32,
-        becomes: InstanceTurn,
-    },
-    /// The capacity of an offer changes, by its place in the list of changes.
-    Capacity(u32),
-    /// What came to a service is counted, after so many counts.
-    Requests {
-        job: JobId,
-        counts: u64,
-    },
-}
 
 struct WorldNode {
     reported: NodeState,
@@ -256,7 +214,7 @@ impl<'a> World<'a> {
     }
 
     fn course(&self, run: RunId) -> Arc<Course> {
-        Arc::clone(&self.rehearsal.arrivals[run.job.index()].course)
+        self.rehearsal.arrivals[run.job.index()].course_of(run.replica)
     }
 
     /// It says `up` once it is there.

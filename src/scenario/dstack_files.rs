@@ -14,12 +14,13 @@ use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 
 /// Beside a file's path.
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "file",
     "name",
     "profile",
     "at",
     "duration",
+    "master_duration",
     "ends",
     "prepare",
     "stop",
@@ -34,8 +35,19 @@ const FIELDS: [&str; 17] = [
     "project",
 ];
 /// Of these, what is said of a run.
-const OF_RUN: [&str; 10] =
-    ["at", "duration", "ends", "prepare", "stop", "cancel_at", "usage", "sampling", "requests", "project"];
+const OF_RUN: [&str; 11] = [
+    "at",
+    "duration",
+    "master_duration",
+    "ends",
+    "prepare",
+    "stop",
+    "cancel_at",
+    "usage",
+    "sampling",
+    "requests",
+    "project",
+];
 
 /// What a run's configuration and a profile both may say, and what a job of the scenario calls it.
 const PROFILE: [(&str, &str); 13] = [

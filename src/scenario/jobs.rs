@@ -7,7 +7,7 @@ use super::demand;
 use super::deployment;
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text, value};
-use super::lengths::lengths;
+use super::lengths::{lengths, positive};
 use super::live;
 use super::parse::parse;
 use super::policies;
@@ -35,7 +35,7 @@ const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), (
 const CHECKPOINT: [&str; 2] = ["every", "restart"];
 
 /// Fields of a job besides those of its demand.
-const FIELDS: [&str; 33] = [
+const FIELDS: [&str; 34] = [
     "name",
     "at",
     "count",
@@ -43,6 +43,7 @@ const FIELDS: [&str; 33] = [
     "arrivals",
     "until",
     "duration",
+    "master_duration",
     "ends",
     "cancel_at",
     "prepare",
@@ -390,6 +391,7 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
     }
     let mut course = Course {
         run,
+        master_run: master_run(fields, report),
         ending: fields.word("ends", "an ending", &ENDINGS, report).unwrap_or_default(),
         prepare: fields.value("prepare", report).unwrap_or_default(),
         failing_starts: fields.value("failing_starts", report).unwrap_or(0),
@@ -458,6 +460,16 @@ fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) 
         );
     }
     Some(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
+}
+
+/// Of a run of several nodes: how long its master takes, where that is not what its workers do.
+fn master_run(fields: &Fields<'_>, report: &mut Report) -> Option<SimDuration> {
+    let length = fields.get("master_duration").and_then(|tree| positive(tree, report))?;
+    if !fields.has("nodes") {
+        let help = "add `nodes: 2`, or write `duration`";
+        report.error_with_help(fields.key_span("master_duration"), "a job without nodes has no master", help);
+    }
+    Some(length)
 }
 
 /// How long stopping takes: what has not stopped by itself after `stop_duration` is killed.

@@ -87,6 +87,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("at", Kind::Amount("90s, 1h30m or 250ms"), "When a run comes"),
             ("count", Kind::Whole, "So many runs that are alike"),
             ("duration", Kind::Amount("1h"), "How long a run takes"),
+            ("master_duration", Kind::Amount("1h"), "How long its master runs, if not as long as its workers"),
             ("ends", Kind::Words(|| vec!["completed", "failed"]), "How a run ends by itself"),
             ("prepare", Kind::Amount("2m"), "How long a download or the like takes"),
             ("stop", Kind::Amount("30s"), "How long stopping takes"),

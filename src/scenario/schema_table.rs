@@ -216,6 +216,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("duration", LENGTH, "How long it runs; for ever if not given"),
             ("ends", Kind::Words(|| vec!["completed", "failed"]), "How it ends by itself"),
             ("cancel_at", TIME, "When its user gives it up"),
+            (
+                "master_duration",
+                TIME,
+                "Of a run of several nodes: how long its master runs, if not as long as its workers",
+            ),
             ("prepare", LENGTH, "How long a download or the like takes"),
             ("analysis", Kind::Text, "How long it is analysed before it is placed, `never` (it hangs) or `fails`"),
             ("failing_starts", Kind::Whole, "So many starts fail first"),

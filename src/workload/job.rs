@@ -124,6 +124,8 @@ pub struct Backoff {
 pub struct Course {
     /// `None`: runs until it is stopped.
     pub run: Option<SimDuration>,
+    /// Of the first node of each replica, if it is otherwise.
+    pub master_run: Option<SimDuration>,
     pub ending: Ending,
     /// From placement to start: pulling an image, loading weights.
     pub prepare: SimDuration,
@@ -170,6 +172,7 @@ impl Default for Course {
     fn default() -> Course {
         Course {
             run: None,
+            master_run: None,
             ending: Ending::Completed,
             prepare: SimDuration::ZERO,
             analysis: Some(SimDuration::ZERO),
@@ -194,4 +197,14 @@ pub struct Arrival {
     pub course: Arc<Course>,
     /// What the trace recorded, for comparison only.
     pub recorded_wait: Option<SimDuration>,
+}
+
+impl Arrival {
+    /// The course of one replica. The masters of the replicas that a job begins with come first.
+    pub fn course_of(&self, replica: u32) -> Arc<Course> {
+        match self.course.master_run.filter(|_| replica < self.spec.replicas) {
+            Some(length) => Arc::new(Course { run: Some(length), ..Course::clone(&self.course) }),
+            None => Arc::clone(&self.course),
+        }
+    }
 }
