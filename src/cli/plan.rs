@@ -15,7 +15,7 @@ use super::progress;
 use super::run::{Overrides, options};
 use crate::engine::Progress;
 use crate::plan::{
-    Alternative, Comparison, FleetSize, Found, Journal, JournalError, PlanHeader, Runs, Search, answer, compare,
+    PlanRun, Comparison, FleetSize, Found, Journal, JournalError, PlanHeader, Runs, Search, answer, compare,
     fleet_size, run_alternative,
 };
 use crate::report::{some, table};
@@ -111,7 +111,7 @@ impl Planning {
     }
 
     /// Runs one, unless an invariant breaks.
-    fn run(&self, cell: usize, seed: u64) -> Result<Alternative, Failure> {
+    fn run(&self, cell: usize, seed: u64) -> Result<PlanRun, Failure> {
         let progress = Progress::default();
         let command = Overrides::default().with_set(&self.plan.set(cell)).repeat(&self.plan.scenario, seed);
         match guarded(|| run_alternative(&self.plan, (cell, seed), &self.base, &progress)) {
@@ -155,12 +155,12 @@ impl Kept {
         Ok(Kept { journal: Some(journal), runs: Mutex::new(runs) })
     }
 
-    fn has(&self, key: (usize, u64)) -> Option<Alternative> {
+    fn has(&self, key: (usize, u64)) -> Option<PlanRun> {
         self.runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned()
     }
 
     /// Runs it, unless that has been done.
-    fn get(&self, planning: &Planning, key: (usize, u64)) -> Result<Alternative, Failure> {
+    fn get(&self, planning: &Planning, key: (usize, u64)) -> Result<PlanRun, Failure> {
         if let Some(known) = self.has(key) {
             return Ok(known);
         }
@@ -185,10 +185,14 @@ fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), F
     let limit = plan.runs.map_or(usize::MAX, |runs| usize::try_from(runs).unwrap_or(usize::MAX));
     let wanted: Vec<(usize, u64)> =
         all.take(limit).enumerate().filter(|(index, _)| is_ours(*index)).map(|(_, key)| key).collect();
-    progress::with_bar(wanted.len() as u64, |bar| {
+    let held = wanted.iter().filter(|key| kept.has(**key).is_some()).count();
+    progress::with_bar((wanted.len() as u64, "runs"), |bar| {
+        progress::begin_at(bar, held as u64);
         wanted.par_iter().try_for_each(|key| {
-            kept.get(planning, *key)?;
-            bar.inc(1);
+            if kept.has(*key).is_none() {
+                kept.get(planning, *key)?;
+                bar.inc(1);
+            }
             Ok(())
         })
     })
@@ -204,7 +208,7 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
     let sizes = sizes.map_err(|faults| Failure::Input(faults.to_string()))?;
     let mut search = Search::new(plan, sizes.iter().map(|size| size.of(objective)).collect());
     let mut left = plan.runs.unwrap_or(u64::MAX);
-    progress::with_bar(plan.cells() as u64, |bar| {
+    progress::with_bar((plan.cells() as u64, "alternatives settled"), |bar| {
         while let Some(cell) = search.ask() {
             let mut runs = Runs::new();
             let decided = loop {
@@ -218,13 +222,13 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
                     break None;
                 }
                 left -= next.len() as u64;
-                let done: Result<Vec<Alternative>, Failure> =
+                let done: Result<Vec<PlanRun>, Failure> =
                     next.par_iter().map(|seed| kept.get(planning, (cell, *seed))).collect();
                 runs.extend(done?.into_iter().map(|run| ((cell, run.seed), run)));
             };
             let Some(holds) = decided else { break };
             search.tell(cell, holds);
-            bar.inc(1);
+            bar.set_position(search.settled() as u64);
         }
         Ok(search.found())
     })
@@ -238,8 +242,7 @@ fn merged(args: &MergeArgs, format: Format) -> Done {
     let mut runs = Runs::new();
     for part in &args.parts {
         let path = part.join("runs.jsonl");
-        let (_, more) = Journal::read_only(&path, Some(&planning.header)).map_err(|error| told(&error))?;
-        runs.extend(more);
+        runs.extend(Journal::read_only(&path, &planning.header).map_err(|error| told(&error))?);
     }
     let plan = &planning.plan;
     let all = (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed)));
