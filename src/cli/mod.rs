@@ -21,6 +21,7 @@ mod logs;
 mod offers;
 mod output;
 mod plan;
+mod plan_submit;
 mod plot;
 mod policy;
 mod profile;

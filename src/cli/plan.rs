@@ -11,11 +11,12 @@ use super::exit::{Done, Exit, Failure};
 use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
+use super::plan_submit::{SubmitArgs, submit};
 use super::progress;
 use super::run::{Overrides, options};
 use crate::engine::Progress;
 use crate::plan::{
-    PlanRun, Comparison, FleetSize, Found, Journal, JournalError, PlanHeader, Runs, Search, answer, compare,
+    Comparison, FleetSize, Found, Journal, JournalError, PlanHeader, PlanRun, Runs, Search, answer, compare,
     fleet_size, run_alternative,
 };
 use crate::report::{some, table};
@@ -47,6 +48,8 @@ pub struct PlanArgs {
 enum PlanCommand {
     /// Put the parts that --shard has run together, as if one process had run all
     Merge(MergeArgs),
+    /// Have a sweep run in parts by a cluster: a Slurm job array, or a Kubernetes Indexed Job
+    Submit(SubmitArgs),
 }
 
 #[derive(Debug, Args)]
@@ -78,20 +81,21 @@ fn shard(text: &str) -> Result<Shard, String> {
 pub fn plan(args: &PlanArgs, format: Format) -> Done {
     match (&args.command, &args.file) {
         (Some(PlanCommand::Merge(merge)), _) => merged(merge, format),
+        (Some(PlanCommand::Submit(args)), _) => submit(args, format),
         (None, Some(file)) => planned(args, file, format),
         (None, None) => unreachable!("clap requires a file"),
     }
 }
 
 /// A plan that was read, and everything its runs need.
-struct Planning {
-    plan: PlanFile,
+pub(super) struct Planning {
+    pub plan: PlanFile,
     base: Options,
     header: PlanHeader,
 }
 
 impl Planning {
-    fn read(file: &Path) -> Result<Planning, Failure> {
+    pub fn read(file: &Path) -> Result<Planning, Failure> {
         let input = |faults: Diagnostics| Failure::Input(faults.to_string());
         let base = options(file);
         let (plan, warnings) = load_plan(file, &base).map_err(input)?;
@@ -133,6 +137,9 @@ fn planned(args: &PlanArgs, file: &Path, format: Format) -> Done {
         Method::Search => Some(pool.install(|| search(&planning, &kept))?),
     };
     let runs = kept.runs.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let (Some(shard), Some(dir)) = (args.shard, &args.out) {
+        return part_done(&planning, &runs, shard, dir, format);
+    }
     finish(&planning, &runs, found.as_ref(), args.out.as_deref(), format)
 }
 
@@ -177,14 +184,28 @@ fn told(error: &JournalError) -> Failure {
     Failure::Input(format!("error: {error}\n"))
 }
 
+/// A part answers nothing: it leaves its runs, to be put together with those of the others.
+fn part_done(planning: &Planning, runs: &Runs, shard: Shard, dir: &Path, format: Format) -> Done {
+    WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
+    match format {
+        Format::Human => say(&format!("part {}/{}: {}\n", shard.index, shard.of, some(runs.len(), "run")))?,
+        Format::Json => say_json(&json!({"part": shard.index, "of": shard.of, "runs": runs.len()}))?,
+    }
+    Ok(Exit::Fine)
+}
+
+/// All runs of a sweep, as far as its budget goes.
+pub(super) fn of_sweep(plan: &PlanFile) -> impl Iterator<Item = (usize, u64)> {
+    let limit = plan.runs.map_or(usize::MAX, |runs| usize::try_from(runs).unwrap_or(usize::MAX));
+    (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed))).take(limit)
+}
+
 /// Every alternative with every seed, or those of a part.
 fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), Failure> {
     let plan = &planning.plan;
-    let all = (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed)));
     let is_ours = |index: usize| shard.is_none_or(|shard| index % shard.of == shard.index);
-    let limit = plan.runs.map_or(usize::MAX, |runs| usize::try_from(runs).unwrap_or(usize::MAX));
     let wanted: Vec<(usize, u64)> =
-        all.take(limit).enumerate().filter(|(index, _)| is_ours(*index)).map(|(_, key)| key).collect();
+        of_sweep(plan).enumerate().filter(|(index, _)| is_ours(*index)).map(|(_, key)| key).collect();
     let held = wanted.iter().filter(|key| kept.has(**key).is_some()).count();
     progress::with_bar((wanted.len() as u64, "runs"), |bar| {
         progress::begin_at(bar, held as u64);
@@ -245,9 +266,8 @@ fn merged(args: &MergeArgs, format: Format) -> Done {
         runs.extend(Journal::read_only(&path, &planning.header).map_err(|error| told(&error))?);
     }
     let plan = &planning.plan;
-    let all = (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed)));
-    let missing: Vec<(usize, u64)> = all.filter(|key| !runs.contains_key(key)).collect();
-    if let Some((cell, seed)) = missing.first().filter(|_| plan.runs.is_none()) {
+    let missing: Vec<(usize, u64)> = of_sweep(plan).filter(|key| !runs.contains_key(key)).collect();
+    if let Some((cell, seed)) = missing.first() {
         let first = format!("{} with seed {seed}", plan.cell_name(*cell));
         let message = format!("error: {} are in none of the parts, the first of {first}\n", some(missing.len(), "run"));
         return Err(Failure::Input(message));

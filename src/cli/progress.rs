@@ -36,7 +36,7 @@ pub fn with_bar<T>((most, what): (u64, &str), work: impl FnOnce(&ProgressBar) ->
 
 /// The bar, how far it has come, how fast, and how long it will take if it goes on so.
 fn style(what: &str) -> ProgressStyle {
-    let template = format!("{{wide_bar}} {{pos}}/{{len}} {what}, {{per_sec:.1}}, {{eta}} left");
+    let template = format!("{{wide_bar}} {{pos}}/{{len}} {what}, {{per_sec}}, {{eta}} left");
     ProgressStyle::with_template(&template).expect("a valid template")
 }
 

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::engine::{Progress, Rehearsal};
-use crate::fleet::offer_of;
 use crate::expect::{Expectation, Verdict};
+use crate::fleet::offer_of;
 use crate::rehearse::rehearse;
 use crate::report::Metrics;
 use crate::scenario::{Diagnostics, Objective, Options, PlanFile, load};

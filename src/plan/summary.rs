@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::plan_run::{PlanRun, FleetSize};
 use super::interval::{Estimate, estimate};
 use super::journal::Runs;
+use super::plan_run::{FleetSize, PlanRun};
 use super::search::Found;
 use crate::expect::Share;
 use crate::report::{METRICS, some};

@@ -3,6 +3,7 @@
 
 mod cli;
 mod clouds;
+mod clusters;
 mod conform;
 mod deployments;
 mod determinism;
@@ -43,6 +44,8 @@ enum Needs {
     Time,
     /// The data and hours, in a set of its own that no other names.
     Hours,
+    /// Slurm and munge, as Debian packages them, and root.
+    Slurm,
     /// The checker of XML that libxml2 comes with.
     Xmllint,
 }
@@ -92,6 +95,13 @@ fn main() {
         }
         Nothing: clouds {
             random_worlds_take_every_edge_of_instances_for_every_reason_that_there_is,
+        }
+        Slurm: clusters {
+            a_slurm_job_array_leaves_what_one_process_leaves,
+        }
+        Nothing: clusters {
+            a_job_array_is_printed_before_it_is_submitted,
+            an_indexed_job_is_as_the_schema_of_kubernetes_has_it,
         }
         Nothing: sequences {
             every_recorded_sequence_is_met_by_the_profile_of_its_release,
@@ -269,6 +279,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::Data => data().is_some(),
         Needs::Time => is_wanted("slow"),
         Needs::Hours => is_wanted("literature_means") && data().is_some(),
+        Needs::Slurm => clusters::slurm_is_here(),
         Needs::Xmllint => runner::xmllint_is_here(),
     };
     // Where the data must be there, its absence is a failure rather than a gap nobody sees.
