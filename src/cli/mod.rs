@@ -13,6 +13,7 @@ mod exit;
 mod explain;
 mod fault;
 mod fit;
+mod futures;
 mod guard;
 #[cfg(target_os = "linux")]
 mod live;
@@ -21,6 +22,7 @@ mod logs;
 mod offers;
 mod output;
 mod plan;
+mod plan_pair;
 mod plan_submit;
 mod plot;
 mod policy;
@@ -37,6 +39,7 @@ mod test;
 mod trace;
 mod trace_file;
 mod validate;
+mod what_if;
 
 pub use exit::Exit;
 
@@ -105,6 +108,8 @@ enum Command {
     Swarm(swarm::SwarmArgs),
     /// Run many alternatives of a scenario, and find the cheapest that is good enough
     Plan(plan::PlanArgs),
+    /// Run a scenario as it is, and as it would go on from a time with another fleet, profile or policy
+    WhatIf(what_if::WhatIfArgs),
     /// Measure how long scenarios take to run
     Bench(bench::BenchArgs),
     /// Draw what runs left behind
@@ -151,6 +156,7 @@ impl Cli {
         match &self.command {
             Command::Run(args) => run::run(args, self.format.plain()?),
             Command::Plan(args) => plan::plan(args, self.format.plain()?),
+            Command::WhatIf(args) => what_if::what_if(args, self.format.plain()?),
             Command::Test(args) => test::test(args, self.format),
             Command::Check(args) => check::check(args, self.format.plain()?),
             Command::Log(args) => log::log(args, self.format.plain()?),

@@ -11,6 +11,7 @@ use super::exit::{Done, Exit, Failure};
 use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
+use super::plan_pair::{PairArgs, pair};
 use super::plan_submit::{SubmitArgs, submit};
 use super::progress;
 use super::run::{Overrides, options};
@@ -48,6 +49,8 @@ pub struct PlanArgs {
 enum PlanCommand {
     /// Put the parts that --shard has run together, as if one process had run all
     Merge(MergeArgs),
+    /// Hold two alternatives against each other, job by job
+    Pair(PairArgs),
     /// Have a sweep run in parts by a cluster: a Slurm job array, or a Kubernetes Indexed Job
     Submit(SubmitArgs),
 }
@@ -81,6 +84,7 @@ fn shard(text: &str) -> Result<Shard, String> {
 pub fn plan(args: &PlanArgs, format: Format) -> Done {
     match (&args.command, &args.file) {
         (Some(PlanCommand::Merge(merge)), _) => merged(merge, format),
+        (Some(PlanCommand::Pair(args)), _) => pair(args, format),
         (Some(PlanCommand::Submit(args)), _) => submit(args, format),
         (None, Some(file)) => planned(args, file, format),
         (None, None) => unreachable!("clap requires a file"),
@@ -90,7 +94,7 @@ pub fn plan(args: &PlanArgs, format: Format) -> Done {
 /// A plan that was read, and everything its runs need.
 pub(super) struct Planning {
     pub plan: PlanFile,
-    base: Options,
+    pub base: Options,
     header: PlanHeader,
 }
 

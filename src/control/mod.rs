@@ -18,6 +18,7 @@ mod policies;
 mod polled;
 mod preempting;
 mod profile;
+mod reconfigure;
 mod runs;
 mod safety;
 mod scaling;
@@ -39,6 +40,7 @@ pub use profile::{
     AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, Instant, PassOptions, Passes, Profile, ProfileError,
     RetryOptions, Trigger,
 };
+pub use reconfigure::can_become;
 pub use scan::{
     Created, DeadEntries, OwnClaim, PackedScaleDown, PausesFrom, Reads, RowIds, RowView, ScaleDown, ScanOptions,
     Unplaced, Writes,
@@ -121,6 +123,8 @@ pub struct Control {
     runs: Option<polled::Flow>,
     watch: Option<JobId>,
     watched: Option<Watched>,
+    /// When the profile last changed.
+    reconfigured: Option<SimTime>,
 }
 
 /// The last decision about a job that is being watched.
@@ -179,6 +183,7 @@ impl Control {
             outbox: VecDeque::new(),
             watch: None,
             watched: None,
+            reconfigured: None,
         }
     }
 
@@ -208,6 +213,10 @@ impl Control {
             Input::GpuReported { gpu, state } => self.gpu_reported(*gpu, *state),
             Input::ForeignUse { gpu, foreign } => self.fleet.set_foreign(*gpu, *foreign),
             Input::CapacityReported { fleet, offer, available } => self.fleet.set_capacity(*fleet, *offer, *available),
+            Input::Reconfigure { profile } => {
+                let profile = self.read_profile(profile).expect("it was checked");
+                self.reconfigure(profile);
+            }
             Input::Run { run, fact } => self.run_fact(*run, *fact),
             Input::UsageSample { run, at, utilization, memory } => {
                 self.usage_sample(*run, *at, utilization, memory.len());
@@ -248,6 +257,7 @@ impl Control {
                 Err("an offer that no fleet has")
             }
             Input::CapacityReported { .. } => Ok(()),
+            Input::Reconfigure { profile } => self.read_profile(profile).map(|_| ()),
             Input::HeartbeatMissed { last, .. } if *last > now => Err("a heartbeat from the future"),
             Input::HeartbeatMissed { node, .. } => known_node(*node),
             Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),

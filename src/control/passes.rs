@@ -25,6 +25,11 @@ impl PassState {
         PassState { options, seed, purpose, last: None, cut_short: false, interrupted_after: None }
     }
 
+    /// Goes on by another clock.
+    pub(super) fn follow(&mut self, options: PassOptions) {
+        self.options = options;
+    }
+
     /// The first tick at or after `now` that has not run: tick n is at n periods plus its jitter.
     pub(super) fn next_tick(&self, period: SimDuration, now: SimTime) -> SimTime {
         let reach = self.options.jitter.as_nanos() / period.as_nanos() + 1;

@@ -41,6 +41,9 @@ pub enum Due {
     },
     /// The capacity of an offer changes, by its place in the list of changes.
     Capacity(u32),
+    /// The run leaves the one that it was until now.
+    Branch,
+    Leave(NodeId),
     /// What came to a service is counted, after so many counts.
     Requests {
         job: JobId,

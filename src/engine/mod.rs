@@ -5,6 +5,7 @@
 
 mod accounts;
 mod audit;
+mod branch;
 mod checkpoints;
 mod clouds;
 mod downloads;
@@ -28,6 +29,7 @@ mod world;
 
 pub use accounts::{Accounts, Standing};
 pub use audit::Audit;
+pub use branch::{Branch, BranchError, branch};
 pub use clouds::{CloudModels, InstanceTurn, OfferModel};
 pub use explain::{Explanation, WhyHere, explain};
 pub use fitting::{Change, Fitting, Refused, fitting};

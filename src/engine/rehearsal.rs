@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::branch::Branch;
 use super::clouds::CloudModels;
 use crate::control::Profile;
 use crate::event::Input;
@@ -32,6 +33,8 @@ pub struct Rehearsal {
     pub evaluations: Vec<(SimTime, JobId)>,
     /// The run stops before the first instant after this; without it, when nothing is left to happen.
     pub until: Option<SimTime>,
+    /// What changes in its midst, of a run that leaves another.
+    pub branch: Option<Branch>,
 }
 
 impl Rehearsal {

@@ -1,6 +1,8 @@
 //! The simulated world: what nodes and runs really do, whether or not the control plane knows of it.
 
-use std::collections::HashMap;
+mod branching;
+
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::checkpoints::Checkpoints;
@@ -91,11 +93,17 @@ pub struct World<'a> {
     samples: Vec<Option<Input>>,
     free_samples: Vec<u32>,
     traffic: Traffic,
+    /// Drained for good, with something left to run there.
+    leaving: BTreeSet<NodeId>,
 }
 
 impl<'a> World<'a> {
     pub fn new(rehearsal: &'a Rehearsal) -> World<'a> {
         let mut queue = EventQueue::default();
+        if let Some(branch) = &rehearsal.branch {
+            // The first of its instant.
+            queue.push(branch.at, Due::Branch);
+        }
         for (index, (at, _)) in rehearsal.faults.iter().enumerate() {
             queue.push(*at, Due::Fault(index as u32));
         }
@@ -133,6 +141,7 @@ impl<'a> World<'a> {
             samples: Vec::new(),
             free_samples: Vec::new(),
             traffic: Traffic::default(),
+            leaving: BTreeSet::new(),
         }
     }
 
@@ -151,6 +160,9 @@ impl<'a> World<'a> {
                 self.happen_one(now, due, inputs);
             }
             self.taken = taken;
+        }
+        if !self.leaving.is_empty() {
+            self.let_go(now);
         }
         while let Some(arrival) = self.rehearsal.arrivals.get(self.submitted).filter(|arrival| arrival.at == now) {
             let job = JobId::new(self.submitted);
@@ -301,6 +313,8 @@ impl<'a> World<'a> {
                     inputs.push(Input::HeartbeatMissed { node, last });
                 }
             }
+            Due::Branch => self.branch(now, inputs),
+            Due::Leave(node) => self.turn(now, node, NodeTurn::Gone, inputs),
             Due::Fault(index) => self.fault(now, self.rehearsal.faults[index as usize].1, inputs),
             Due::Instance { node, epoch, becomes } => {
                 if self.places.is_current(node, epoch) {

@@ -79,6 +79,7 @@ fn learn(input: &Input, names: &mut Names) {
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
         | Input::CapacityReported { .. }
+        | Input::Reconfigure { .. }
         | Input::Run { .. }
         | Input::UsageSample { .. }
         | Input::RequestsCounted { .. }
@@ -135,6 +136,7 @@ fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
         | Input::CapacityReported { .. }
+        | Input::Reconfigure { .. }
         | Input::Run { .. }
         | Input::UsageSample { .. }
         | Input::RequestsCounted { .. }

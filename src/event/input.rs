@@ -161,6 +161,10 @@ pub enum Input {
         name: Arc<str>,
         demand: Demand,
     },
+    /// Another profile from now on, as JSON, its bases folded in. What was decided, bound or timed under the one before stays.
+    Reconfigure {
+        profile: Arc<str>,
+    },
 }
 
 /// The order in which the inputs of one instant are applied.
@@ -186,7 +190,8 @@ impl Input {
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
-            | Input::CapacityReported { .. } => InputClass::FleetFact,
+            | Input::CapacityReported { .. }
+            | Input::Reconfigure { .. } => InputClass::FleetFact,
             Input::Run { .. } => InputClass::Exit,
             Input::UsageSample { .. } | Input::RequestsCounted { .. } => InputClass::Usage,
             Input::Cancel { .. } | Input::Scale { .. } => InputClass::Cancellation,

@@ -27,6 +27,9 @@ pub struct LogHeader {
     pub profile: String,
     /// The whole profile as data, its bases folded in.
     pub profile_data: serde_json::Value,
+    /// Where it left another run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<BranchOf>,
     /// Of a run on a real machine alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveHeader>,
@@ -40,6 +43,18 @@ pub struct LiveHeader {
     /// Cores that dryrack might use.
     pub cores: u32,
     pub foretold: Foretold,
+}
+
+/// What a branch is a branch of: the same up to a time, and something else from then on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BranchOf {
+    /// The digest of the other run, to its own end.
+    pub parent: String,
+    /// From this instant on it is another run.
+    pub at: SimTime,
+    /// The scenario file of what follows, overrides applied.
+    pub source: String,
 }
 
 /// One line of the log.

@@ -477,6 +477,7 @@ impl Sink for Judge {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::CapacityReported { .. }
+            | Input::Reconfigure { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
             | Input::RequestsCounted { .. }

@@ -389,6 +389,7 @@ impl Sink for RunAccount {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::CapacityReported { .. }
+            | Input::Reconfigure { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
             | Input::RequestsCounted { .. }

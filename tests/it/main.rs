@@ -9,6 +9,7 @@ mod deployments;
 mod determinism;
 mod diagnostics;
 mod fit;
+mod futures;
 mod fuzzed;
 mod grammar;
 mod lists;
@@ -102,6 +103,15 @@ fn main() {
         Nothing: clusters {
             a_job_array_is_printed_before_it_is_submitted,
             an_indexed_job_is_as_the_schema_of_kubernetes_has_it,
+        }
+        Nothing: futures {
+            another_node_from_a_time_on_is_what_it_would_be_on_paper,
+            another_profile_judges_anew_who_waits,
+            a_node_that_leaves_ends_what_it_has_begun,
+            what_cannot_be_otherwise_is_told_so,
+            random_worlds_branch_and_replay,
+            two_alternatives_are_paired_by_seed_and_job,
+            an_alternative_that_the_plan_does_not_have_is_told,
         }
         Nothing: sequences {
             every_recorded_sequence_is_met_by_the_profile_of_its_release,

@@ -220,6 +220,7 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
         cancellations,
         scalings: Vec::new(),
         evaluations: Vec::new(),
+        branch: None,
         until: None,
     }
 }
