@@ -31,6 +31,7 @@ mod selection;
 mod sequences;
 mod small_world;
 mod swf_samples;
+mod theory;
 mod tidy;
 mod traced;
 
@@ -45,6 +46,8 @@ enum Needs {
     Time,
     /// The data and hours, in a set of its own that no other names.
     Hours,
+    /// Minutes, in a set of its own that no other names.
+    Coverage,
     /// Slurm and munge, as Debian packages them, and root.
     Slurm,
     /// The checker of XML that libxml2 comes with.
@@ -112,6 +115,13 @@ fn main() {
             random_worlds_branch_and_replay,
             two_alternatives_are_paired_by_seed_and_job,
             an_alternative_that_the_plan_does_not_have_is_told,
+        }
+        Nothing: theory {
+            the_formulas_are_those_of_the_textbook,
+            intervals_hold_the_mean_wait_of_theory,
+        }
+        Coverage: theory {
+            theory_coverage,
         }
         Nothing: sequences {
             every_recorded_sequence_is_met_by_the_profile_of_its_release,
@@ -289,6 +299,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::Data => data().is_some(),
         Needs::Time => is_wanted("slow"),
         Needs::Hours => is_wanted("literature_means") && data().is_some(),
+        Needs::Coverage => is_wanted("theory_coverage"),
         Needs::Slurm => clusters::slurm_is_here(),
         Needs::Xmllint => runner::xmllint_is_here(),
     };
