@@ -172,7 +172,7 @@ impl Control {
     }
 
     /// What the order of the queue looks at.
-    pub(super) fn entry(&self, index: ReplicaIndex) -> Entry {
+    fn entry(&self, index: ReplicaIndex) -> Entry {
         let replica = &self.replicas[index as usize];
         self.jobs[replica.job.index()].entry(replica.job, index, replica.wanted, replica.ran)
     }

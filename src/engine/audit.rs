@@ -3,7 +3,7 @@
 //! Shares no bookkeeping with the control plane: a ledger, the phases and the queue's accounts are kept anew from the
 //! records alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::accounts::{Accounts, Standing};

@@ -116,6 +116,9 @@ fn main() {
             two_alternatives_are_paired_by_seed_and_job,
             an_alternative_that_the_plan_does_not_have_is_told,
         }
+        Time: futures {
+            slow_many_random_worlds_branch_and_replay,
+        }
         Nothing: theory {
             the_formulas_are_those_of_the_textbook,
             intervals_hold_the_mean_wait_of_theory,
