@@ -16,6 +16,7 @@
 //!           └───────────┘   Command (please do)     └───────────┘
 //!  simulated: event queue, virtual clock               sans-IO: no clock, no thread, no file,
 //!  replayed:  the inputs of a recorded log             no random number of its own
+//!  live:      probes of real machines
 //! ```
 //!
 //! An *instant* is a time at which something happens. All inputs of an instant are applied in the order of their classes

@@ -12,6 +12,7 @@ mod dstack_gpu;
 mod kind;
 mod mig;
 mod model;
+mod reported;
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -26,6 +27,7 @@ pub use dstack_gpu::{DstackGpu, KnownGpus, dstack_gpu, dstack_gpu_memory, dstack
 pub use kind::{Category, ComputeCapability, CpuArch, KindError, Os, Server, Vendor};
 pub use mig::{MigProfile, mig_profile, mig_profiles};
 pub use model::{Model, Weights, model, models};
+pub use reported::gpu_reported;
 
 /// A kind of GPU, a row of `gpus.csv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

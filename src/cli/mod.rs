@@ -26,19 +26,23 @@ mod plan_pair;
 mod plan_submit;
 mod plot;
 mod policy;
+mod probe;
 mod profile;
 mod profile_text;
 mod progress;
+mod record;
 mod replay;
 mod run;
 mod schema;
 mod select;
 mod selection;
+mod source;
 mod swarm;
 mod test;
 mod trace;
 mod trace_file;
 mod validate;
+mod watch;
 mod what_if;
 
 pub use exit::Exit;
@@ -112,6 +116,12 @@ enum Command {
     WhatIf(what_if::WhatIfArgs),
     /// Measure how long scenarios take to run
     Bench(bench::BenchArgs),
+    /// Find out what machines there are, and write them as nodes of a scenario
+    Probe(probe::ProbeArgs),
+    /// Record the usage of GPUs, in the form that scenarios and policies replay
+    Record(record::RecordArgs),
+    /// Say when a utilization policy would fire on real usage, and do nothing
+    Watch(watch::WatchArgs),
     /// Draw what runs left behind
     #[command(subcommand)]
     Plot(plot::PlotCommand),
@@ -177,6 +187,9 @@ impl Cli {
             Command::Trace(command) => trace::trace(command, self.format.plain()?),
             Command::Swarm(args) => swarm::swarm(args, self.format.plain()?),
             Command::Bench(args) => bench::bench(args, self.format.plain()?),
+            Command::Probe(args) => probe::probe(args, self.format.plain()?),
+            Command::Record(args) => record::record(args, self.format.plain()?),
+            Command::Watch(args) => watch::watch(args, self.format.plain()?),
             Command::Plot(command) => plot::plot(command),
         }
     }

@@ -24,6 +24,12 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// Whole milliseconds after the start: what people and files are told, rather than what the machine could tell apart.
+    pub fn in_millis(self) -> Stamp {
+        const MILLI: u64 = 1_000_000;
+        Stamp { since_start: SimDuration::from_nanos(self.since_start.as_nanos() / MILLI * MILLI), ..self }
+    }
+
     /// The start of a clock is the beginning of simulated time.
     pub fn at(self) -> SimTime {
         SimTime::from_nanos(self.since_start.as_nanos())

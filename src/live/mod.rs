@@ -12,15 +12,19 @@
 //! ```
 
 pub mod clock;
+pub mod columns;
 pub mod probe;
 #[cfg(target_os = "linux")]
 mod process;
 pub mod procfs;
+pub mod recorder;
 #[cfg(target_os = "linux")]
 mod run;
 mod shares;
 #[cfg(target_os = "linux")]
 mod signals;
+pub mod stop;
+pub mod watch;
 mod work;
 #[cfg(target_os = "linux")]
 mod world;

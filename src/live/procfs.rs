@@ -113,6 +113,17 @@ pub fn descendants(pid: u32) -> Vec<ProcessKey> {
     found
 }
 
+/// Living processes started at that tick or later in whose environment is `entry`, `NAME=value`; but for one of them. Of a
+/// process of somebody else's the environment cannot be read, and it is not among them.
+pub fn marked(entry: &str, since: u64, but: u32) -> Vec<ProcessKey> {
+    let has = |pid: u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|found| found == entry.as_bytes())
+    };
+    let all = processes().into_iter().filter(|stat| stat.key.started >= since && !stat.is_zombie);
+    all.map(|stat| stat.key).filter(|key| key.pid != but && has(key.pid)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};

@@ -61,7 +61,7 @@ fn flow(tree: &Tree, out: &mut String) {
 }
 
 /// Plain where every YAML reader agrees that it is plain; in double quotes otherwise.
-fn scalar(text: &str, may_be_plain: bool) -> String {
+pub(super) fn scalar(text: &str, may_be_plain: bool) -> String {
     let inner = |letter: char| letter.is_alphanumeric() || "_-./ %*+()".contains(letter);
     let is_plain = text.starts_with(|letter: char| letter.is_alphanumeric())
         && !text.ends_with(' ')

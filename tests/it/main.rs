@@ -22,6 +22,7 @@ mod oracle;
 mod plans;
 mod policy;
 mod policy_oracle;
+mod probes;
 mod quotas;
 mod report;
 mod run_sequences;
@@ -65,6 +66,14 @@ macro_rules! trials {
 
 fn main() {
     let mut trials = trials! {
+        Nothing: probes {
+            what_is_found_is_ready_to_run_with_the_use_of_others,
+            what_is_not_there_is_said_by_name,
+            a_recording_goes_on_while_a_probe_hangs_and_gpus_vanish,
+            what_is_left_of_a_recording_that_was_killed_is_a_recording,
+            a_recording_that_finds_no_room_ends_whole,
+            a_policy_on_watch_says_when_it_would_fire_and_why,
+        }
         Nothing: cli {
             help_and_version_are_data,
             a_wrong_flag_and_a_wrong_file_are_bad_input,

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,8 +12,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 use super::missing::{Missing, shown};
-use crate::live::clock::{Deadline, pause, sim_duration};
-use crate::live::procfs::{ProcessKey, descendants};
+use crate::live::clock::{Deadline, pause};
+use crate::live::procfs::{self, marked};
+use crate::units::SimDuration;
 
 /// What a program is held to.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +38,16 @@ pub struct Command {
     program: OsString,
     args: Vec<OsString>,
     stdin: Vec<u8>,
+}
+
+/// A variable that all its processes inherit: the one thing that still tells them when they have left its group, its
+/// session and their parents.
+const MARK: &str = "DRYRACK_LOOK";
+
+/// Another one for each look of each process.
+fn mark() -> String {
+    static LOOKS: AtomicU64 = AtomicU64::new(0);
+    format!("{}.{}", std::process::id(), LOOKS.fetch_add(1, Ordering::Relaxed))
 }
 
 /// How often it is looked whether a program has ended whose pipes somebody else keeps open.
@@ -69,26 +81,27 @@ impl Command {
     /// What it says on stdout, if it ends by itself and well.
     pub fn output(&self, limits: Limits) -> Result<String, Missing> {
         let what = self.what();
-        let mut child = self.spawn()?;
+        let mark = mark();
+        let mut child = self.spawn(&mark)?;
         if let Some(mut stdin) = child.stdin.take() {
             // One that does not read goes its way without.
             let _unread = stdin.write_all(&self.stdin);
         }
         let heard = listen(&mut child, limits, &what);
         // Before it is reaped, so that its number is still its own.
-        let heard = match end(child, &what) {
+        let heard = match end(child, &what, &mark) {
             Some(status) => heard.and_then(|heard| judged(heard, status, &what)),
             None => Err(heard.err().unwrap_or(Missing::StillHangs { what: what.clone() })),
         }?;
         String::from_utf8(heard).map_err(|fault| Missing::NotText { what, at: fault.utf8_error().valid_up_to() })
     }
 
-    fn spawn(&self) -> Result<Child, Missing> {
+    fn spawn(&self, mark: &str) -> Result<Child, Missing> {
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.args).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if self.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
         // A word for a number is another word in another language.
-        command.env("LC_ALL", "C").process_group(0);
+        command.env("LC_ALL", "C").env(MARK, mark).process_group(0);
         command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Missing::NotInstalled { what: self.what() },
             std::io::ErrorKind::PermissionDenied => Missing::NotPermitted { what: self.what() },
@@ -113,7 +126,9 @@ fn listen(child: &mut Child, limits: Limits, what: &str) -> Result<Heard, Missin
     loop {
         let left = limits.deadline.left();
         if left.is_zero() && !has_ended {
-            return Err(Missing::TimedOut { what: what.to_string(), within: sim_duration(began) });
+            // Of a deadline somebody else set a moment ago the rest was ours: to the tenth of a second.
+            let tenths = began.as_millis().div_ceil(100) as u64;
+            return Err(Missing::TimedOut { what: what.to_string(), within: SimDuration::from_millis(100 * tenths) });
         }
         // What is in the pipes of a program that has ended is there at once.
         let wait = if has_ended { Duration::ZERO } else { left.min(TICK) };
@@ -173,15 +188,22 @@ fn read(pipe: &mut Option<impl Read>, into: &mut Vec<u8>) -> bool {
     false
 }
 
-/// Kills what is left of the program, its group and those that it started and that left the group, and reaps it.
-/// `None` if it hangs in the kernel: then it is left to a thread that waits for it.
-fn end(mut child: Child, what: &str) -> Option<ExitStatus> {
+/// Kills what is left of the program: its group, and all that it started and that left the group, which its mark tells.
+/// Then reaps it. `None` if it hangs in the kernel: then it is left to a thread that waits for it.
+fn end(mut child: Child, what: &str, mark: &str) -> Option<ExitStatus> {
     let pid = Pid::from_child(&child);
-    let strays: Vec<ProcessKey> = descendants(child.id());
+    let since = procfs::stat(child.id()).map_or(0, |stat| stat.key.started);
     let _none_left: Result<(), Errno> = kill_process_group(pid, Signal::KILL);
-    for stray in strays {
-        if let (true, Some(pid)) = (stray.is_alive(), Pid::from_raw(stray.pid as i32)) {
-            let _none_left: Result<(), Errno> = kill_process(pid, Signal::KILL);
+    // While some are being killed others may be started.
+    for _ in 0..3 {
+        let strays = marked(&format!("{MARK}={mark}"), since, child.id());
+        if strays.is_empty() {
+            break;
+        }
+        for stray in strays {
+            if let (true, Some(pid)) = (stray.is_alive(), Pid::from_raw(stray.pid as i32)) {
+                let _none_left: Result<(), Errno> = kill_process(pid, Signal::KILL);
+            }
         }
     }
     let deadline = Deadline::within(LAST_BREATH);

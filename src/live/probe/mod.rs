@@ -6,19 +6,53 @@
 //!
 //! | source | how |
 //! | --- | --- |
-//! | this machine | procfs and cgroups |
+//! | CPUs and memory of this machine | procfs and cgroups |
+//! | its GPUs | NVML, nvidia-smi, amd-smi, hl-smi, sysfs of amdgpu; on macOS ioreg and sysctl |
+//! | an address | the page of a Prometheus exporter, DCGM's above all |
+//! | GPUStack, dstack | their REST interfaces |
+//! | Kubernetes | `kubectl get nodes` and `pods` |
+//! | Slurm | `sinfo` and `squeue` |
 
+mod amd_sysfs;
+mod apple;
 mod command;
+mod dstack;
+mod exporter;
+#[cfg(test)]
+mod faults;
 mod found;
+mod gpustack;
 mod guarded;
+mod http;
+mod json;
+mod kubernetes;
+mod local;
 mod machine;
 mod missing;
+mod number;
+mod nvml;
+#[cfg(test)]
+mod recorded;
+mod slurm;
+mod smi;
 
+pub use amd_sysfs::AmdSysfs;
+pub use apple::Apple;
 pub use command::{Command, Limits};
+pub use dstack::Dstack;
+pub use exporter::Exporter;
 pub use found::{GpuFound, Look, NodeFound, Reading};
+pub use gpustack::Gpustack;
 pub use guarded::Guarded;
+pub use http::Page;
+pub use kubernetes::Kubernetes;
+pub use local::{GpuSource, ThisMachine};
 pub use machine::{Machine, Roots};
 pub use missing::{Missing, shown};
+pub use number::share;
+pub use nvml::Nvml;
+pub use slurm::{Completed, Slurm, completed, host_list};
+pub use smi::{Smi, SmiKind};
 
 use super::clock::{Clock, Deadline};
 

@@ -1,0 +1,161 @@
+//! `dryrack probe`: what machines there are and how they are used, as nodes of a scenario.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::exit::{Done, Exit, Failure};
+use super::output::{Format, WholeFile, say, say_json, warn};
+use super::source::SourceArgs;
+use crate::catalog;
+use crate::live::clock::{Clock, Stamp, std_duration};
+use crate::live::probe::{GpuFound, Look, NodeFound, Reading};
+use crate::report::{some, table};
+use crate::scenario::{FoundOptions, nodes_text};
+use crate::units::{Bytes, SimDuration};
+
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// The file of nodes to write; `include:` takes it into a scenario
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// What GPUs are of which the source does not say it, such as a100-80g
+    #[arg(long, value_name = "TYPE")]
+    gpu: Option<String>,
+    /// A GPU that does nothing and has no more memory in use than this is free
+    #[arg(long, value_name = "MEMORY", default_value = "64MiB")]
+    idle_up_to: Bytes,
+    /// Leave out what others use at the moment
+    #[arg(long)]
+    without_use: bool,
+}
+
+pub fn probe(args: &ProbeArgs, format: Format) -> Done {
+    let gpu = match &args.gpu {
+        None => None,
+        Some(typed) => Some(catalog::gpu(typed).ok_or_else(|| unknown_gpu(typed))?),
+    };
+    let clock = Arc::new(Clock::start());
+    let within = args.source.within(SimDuration::from_secs(30));
+    let mut probe = args.source.probe(&clock)?;
+    let looked = probe.look(std_duration(within));
+    let at = clock.now();
+    let look = looked.map_err(|missing| Failure::Input(format!("error: {} ({})", missing, missing.name())))?;
+    let options = FoundOptions { idle_up_to: args.idle_up_to, gpu, without_use: args.without_use };
+    if let Some(out) = &args.out {
+        WholeFile::write(out, nodes_text(&look.nodes, &about(args, &look, at), &options).as_bytes())?;
+    }
+    for note in &look.notes {
+        warn(&format!("note: {note}\n"));
+    }
+    match format {
+        Format::Json => say_json(&as_json(&look, at))?,
+        Format::Human => say(&human(&look))?,
+    }
+    if let Some(out) = &args.out {
+        let nodes = some(look.nodes.len(), "node");
+        warn(&format!("{nodes} in {}: `include: {}` takes them into a scenario\n", out.display(), out.display()));
+    }
+    Ok(if look.nodes.is_empty() { Exit::NothingSelected } else { Exit::Fine })
+}
+
+fn unknown_gpu(typed: &str) -> Failure {
+    let near = crate::nearest::nearest(typed, catalog::gpus().iter().map(|model| model.name));
+    let help = near.map_or("`dryrack catalog gpus` lists types".to_string(), |near| format!("did you mean `{near}`?"));
+    Failure::Input(format!("error: --gpu: no GPU type is named `{typed}`; {help}"))
+}
+
+fn about(args: &ProbeArgs, look: &Look, at: Stamp) -> Vec<String> {
+    let mut about = vec![format!("Found by `dryrack probe --from {}` at {}.", args.source.from(), at.wall)];
+    if !args.without_use {
+        about.push(format!(
+            "Foreign use is that of the moment; a GPU that does nothing with at most {} in use is free.",
+            args.idle_up_to
+        ));
+    }
+    about.extend(look.notes.iter().map(|note| format!("Note: {note}")));
+    about
+}
+
+fn shown<T: ToString>(reading: &Reading<T>) -> String {
+    reading.as_ref().map_or_else(|missing| format!("({})", missing.name()), T::to_string)
+}
+
+fn human(look: &Look) -> String {
+    let mut rows = Vec::new();
+    for node in &look.nodes {
+        let of = |used: String, all: String| format!("{used} of {all}");
+        rows.push(vec![
+            node.name.clone(),
+            format!("{:?}", node.state).to_ascii_lowercase(),
+            format!("{} CPUs", of(shown(&node.cpu_used), shown(&node.cpu))),
+            format!("{} RAM", of(shown(&node.ram_used), shown(&node.ram))),
+            String::new(),
+            String::new(),
+        ]);
+        for gpu in &node.gpus {
+            rows.push(vec![
+                format!("  gpu{}", gpu.index),
+                shown(&gpu.name),
+                format!("{} busy", shown(&gpu.utilization)),
+                format!("{} in use", of(shown(&gpu.memory_used), shown(&gpu.memory))),
+                gpu.holder.clone().map_or_else(String::new, |holder| format!("held by {holder}")),
+                gpu.uuid.clone().unwrap_or_default(),
+            ]);
+        }
+    }
+    table(&["node", "", "", "", "", ""], &rows)
+}
+
+fn as_json(look: &Look, at: Stamp) -> Value {
+    json!({
+        "at": stamp(at),
+        "nodes": look.nodes.iter().map(node_json).collect::<Vec<_>>(),
+        "notes": look.notes,
+    })
+}
+
+fn stamp(at: Stamp) -> Value {
+    json!({"monotonic_s": at.since_start.to_decimal_seconds(), "wall": at.wall.to_string()})
+}
+
+/// A number with its unit, or the reason why there is none.
+fn reading<T: Copy>(reading: &Reading<T>, unit: &str, number: impl Fn(T) -> u64) -> Value {
+    match reading {
+        Ok(value) => json!({"value": number(*value), "unit": unit}),
+        Err(missing) => json!({"missing": missing.name(), "said": missing.to_string()}),
+    }
+}
+
+fn node_json(node: &NodeFound) -> Value {
+    json!({
+        "name": node.name,
+        "at": stamp(node.at),
+        "state": node.state,
+        "os": node.os, "arch": node.arch, "driver": node.driver, "labels": node.labels,
+        "cpu": reading(&node.cpu, "millicores", |cpu| cpu.get()),
+        "cpu_used": reading(&node.cpu_used, "millicores", |cpu| cpu.get()),
+        "ram": reading(&node.ram, "bytes", Bytes::get),
+        "ram_used": reading(&node.ram_used, "bytes", Bytes::get),
+        "gpus": node.gpus.iter().map(gpu_json).collect::<Vec<_>>(),
+    })
+}
+
+fn gpu_json(gpu: &GpuFound) -> Value {
+    let name = match &gpu.name {
+        Ok(name) => json!({"value": name}),
+        Err(missing) => json!({"missing": missing.name(), "said": missing.to_string()}),
+    };
+    json!({
+        "index": gpu.index, "uuid": gpu.uuid, "at": stamp(gpu.at), "vendor": gpu.vendor, "name": name,
+        "memory": reading(&gpu.memory, "bytes", Bytes::get),
+        "memory_used": reading(&gpu.memory_used, "bytes", Bytes::get),
+        "utilization": reading(&gpu.utilization, "permille", |level| u64::from(level.get())),
+        "held": gpu.held.to_string(), "holder": gpu.holder, "unified": gpu.unified,
+        "compute_capability": gpu.compute_capability, "state": gpu.state,
+    })
+}

@@ -1,0 +1,86 @@
+//! `dryrack record`: usage over a while, in the form that the simulator replays.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::output::{Format, say, say_json, warn};
+use super::source::SourceArgs;
+use crate::live::clock::Clock;
+use crate::live::recorder::{Pace, Recorded, record as write, usual_within, why_path};
+use crate::live::stop::Stop;
+use crate::report::some;
+use crate::units::SimDuration;
+
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// For how long
+    #[arg(long = "for", value_name = "TIME", default_value = "10m")]
+    length: SimDuration,
+    /// How often
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    every: SimDuration,
+    /// The recording; why readings are missing is beside it, in FILE.why.csv
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+/// A look takes longer than this.
+pub const LEAST_EVERY: SimDuration = SimDuration::from_millis(100);
+
+pub fn record(args: &RecordArgs, format: Format) -> Done {
+    if args.every < LEAST_EVERY {
+        return Err(Failure::Input(format!("error: --every {}: the least is {LEAST_EVERY}", args.every)));
+    }
+    let stop = Stop::on_signals()?;
+    let clock = Arc::new(Clock::start());
+    let mut probe = args.source.probe(&clock)?;
+    let pace = Pace { length: args.length, every: args.every, within: args.source.within(usual_within(args.every)) };
+    let is_seen = std::io::stderr().is_terminal();
+    let mut told = |so_far: &Recorded, since: SimDuration| {
+        if is_seen {
+            warn(&format!("\r{}\x1b[K", line(so_far, since, args.length)));
+        }
+    };
+    let recorded = write(&mut probe, &clock, pace, &args.out, &stop, &mut told);
+    if is_seen {
+        warn("\r\x1b[K");
+    }
+    let recorded = recorded.map_err(|error| Failure::Input(format!("error: {error}")))?;
+    match format {
+        Format::Json => say_json(&json!({
+            "file": args.out, "reasons": why_path(&args.out), "columns": recorded.columns, "rows": recorded.rows,
+            "missing": recorded.missing, "stopped": recorded.was_stopped,
+        }))?,
+        Format::Human => {
+            let early = if recorded.was_stopped { ", ended before its time" } else { "" };
+            let columns = some(recorded.columns.len(), "column");
+            say(&format!(
+                "{}: {} of {columns}{early}; {}\n",
+                args.out.display(),
+                some(recorded.rows as usize, "row"),
+                missing(&recorded)
+            ))?;
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+fn line(so_far: &Recorded, since: SimDuration, length: SimDuration) -> String {
+    let whole = SimDuration::from_secs(since.as_nanos() / 1_000_000_000);
+    format!("{whole} of {length}: {}, {}", some(so_far.rows as usize, "row"), missing(so_far))
+}
+
+fn missing(recorded: &Recorded) -> String {
+    if recorded.missing.is_empty() {
+        return "nothing missing".to_string();
+    }
+    let each: Vec<String> = recorded.missing.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    format!("missing: {}", each.join(", "))
+}

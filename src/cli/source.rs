@@ -1,0 +1,120 @@
+//! `--from`: where readings come from, as it was typed, and the probe that is meant.
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+
+use super::exit::Failure;
+use crate::live::clock::Clock;
+use crate::live::probe::{
+    Dstack, Exporter, GpuSource, Gpustack, Guarded, Kubernetes, Probe, Roots, Slurm, ThisMachine,
+};
+use crate::units::SimDuration;
+
+#[derive(Debug, Args)]
+pub struct SourceArgs {
+    /// this-machine, slurm, kubernetes, gpustack, dstack, or the address of a Prometheus or DCGM exporter
+    #[arg(long, value_name = "SOURCE", default_value = "this-machine")]
+    from: String,
+    /// The address of the GPUStack or dstack server [default: $GPUSTACK_SERVER_URL, $DSTACK_URL]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// dstack's project [default: $DSTACK_PROJECT, or main]
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// The variable that holds the token [default: GPUSTACK_API_KEY, DSTACK_TOKEN]
+    #[arg(long, value_name = "VARIABLE")]
+    token_env: Option<String>,
+    /// Of this machine: how its GPUs are looked for
+    #[arg(long, value_name = "WAY", value_enum, default_value = "any")]
+    gpus: Way,
+    /// How long one look may take
+    #[arg(long, value_name = "TIME")]
+    within: Option<SimDuration>,
+}
+
+/// [`GpuSource`], as it is typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Way {
+    Any,
+    Nvml,
+    NvidiaSmi,
+    AmdSmi,
+    AmdSysfs,
+    HlSmi,
+    None,
+}
+
+const SOURCES: [&str; 5] = ["this-machine", "slurm", "kubernetes", "gpustack", "dstack"];
+
+impl SourceArgs {
+    pub fn within(&self, usual: SimDuration) -> SimDuration {
+        self.within.filter(|within| !within.is_zero()).unwrap_or(usual)
+    }
+
+    /// A probe on a thread of its own.
+    pub fn probe(&self, clock: &Arc<Clock>) -> Result<Guarded, Failure> {
+        Ok(Guarded::new(self.bare()?, Arc::clone(clock)))
+    }
+
+    fn bare(&self) -> Result<Box<dyn Probe>, Failure> {
+        let token = |usual: &str| std::env::var(self.token_env.as_deref().unwrap_or(usual)).ok();
+        Ok(match self.from.as_str() {
+            "this-machine" => Box::new(ThisMachine::new(Roots::default(), self.way())),
+            "slurm" => Box::new(Slurm::default()),
+            "kubernetes" => Box::new(Kubernetes::default()),
+            "gpustack" => {
+                let url = self.server("GPUSTACK_SERVER_URL")?;
+                Box::new(Gpustack::new(&url, token("GPUSTACK_API_KEY").as_deref()))
+            }
+            "dstack" => {
+                let url = self.server("DSTACK_URL")?;
+                let own = self.project.clone().or_else(|| std::env::var("DSTACK_PROJECT").ok());
+                let project = own.unwrap_or_else(|| "main".to_string());
+                if project.is_empty()
+                    || !project.chars().all(|letter| letter.is_alphanumeric() || "-_".contains(letter))
+                {
+                    return Err(Failure::Input(format!("error: --project: `{project}` is no name of a project")));
+                }
+                Box::new(Dstack::new(&url, &project, token("DSTACK_TOKEN").as_deref()))
+            }
+            url if url.starts_with("http://") || url.starts_with("https://") => {
+                let token = self.token_env.as_ref().and_then(|name| std::env::var(name).ok());
+                Box::new(Exporter::new(url, token.as_deref()))
+            }
+            other => {
+                let help = match crate::nearest::nearest(other, SOURCES) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => {
+                        format!("write {}, or an address such as http://localhost:9400/metrics", SOURCES.join(", "))
+                    }
+                };
+                return Err(Failure::Input(format!("error: --from: there is no source `{other}`; {help}")));
+            }
+        })
+    }
+
+    fn server(&self, variable: &str) -> Result<String, Failure> {
+        let url = self.url.clone().or_else(|| std::env::var(variable).ok());
+        url.ok_or_else(|| {
+            let from = &self.from;
+            Failure::Input(format!("error: --from {from}: where is the server? add --url, or set {variable}"))
+        })
+    }
+
+    fn way(&self) -> GpuSource {
+        match self.gpus {
+            Way::Any => GpuSource::Any,
+            Way::Nvml => GpuSource::Nvml,
+            Way::NvidiaSmi => GpuSource::NvidiaSmi,
+            Way::AmdSmi => GpuSource::AmdSmi,
+            Way::AmdSysfs => GpuSource::AmdSysfs,
+            Way::HlSmi => GpuSource::HlSmi,
+            Way::None => GpuSource::None,
+        }
+    }
+
+    pub fn from(&self) -> &str {
+        &self.from
+    }
+}

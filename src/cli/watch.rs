@@ -1,0 +1,135 @@
+//! `dryrack watch`: a utilization policy over real usage, acting on nothing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::output::{Format, say, warn};
+use super::record::LEAST_EVERY;
+use super::source::SourceArgs;
+use crate::live::clock::{Clock, std_duration};
+use crate::live::recorder::{usual_within, wait};
+use crate::live::stop::Stop;
+use crate::live::watch::{Fired, Together, Watch};
+use crate::report::{covered_text, idle_text, some};
+use crate::scenario::load_policy;
+use crate::units::SimDuration;
+use crate::workload::{PolicyMode, SampleFault, UtilizationPolicy};
+
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// A file with `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}`, and a `profile` if it has one
+    file: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
+    /// For how long [default: until Control-C]
+    #[arg(long = "for", value_name = "TIME")]
+    length: Option<SimDuration>,
+    /// How often
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    every: SimDuration,
+    /// Whose GPUs are judged together
+    #[arg(long, value_name = "WHOSE", value_enum, default_value_t)]
+    by: By,
+}
+
+/// [`Together`], as it is typed.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum By {
+    /// Each GPU by itself
+    #[default]
+    Gpu,
+    /// All GPUs of a node
+    Node,
+    /// All GPUs that one pod or job holds at the beginning
+    Holder,
+}
+
+pub fn watch(args: &WatchArgs, format: Format) -> Done {
+    if args.every < LEAST_EVERY {
+        return Err(Failure::Input(format!("error: --every {}: the least is {LEAST_EVERY}", args.every)));
+    }
+    let file = load_policy(&args.file, Some(args.every)).map_err(|faults| Failure::Input(faults.to_string()))?;
+    let stop = Stop::on_signals()?;
+    let clock = Arc::new(Clock::start());
+    let mut probe = args.source.probe(&clock)?;
+    let within = std_duration(args.source.within(usual_within(args.every)));
+    let together = match args.by {
+        By::Gpu => Together::Gpu,
+        By::Node => Together::Node,
+        By::Holder => Together::Holder,
+    };
+    let mut asked = clock.now().in_millis();
+    let began = asked;
+    let first =
+        probe.look(within).map_err(|missing| Failure::Input(format!("error: {missing} ({})", missing.name())))?;
+    let mut watch = Watch::begin(file.policy, together, &first, asked);
+    if watch.subjects() == 0 {
+        warn("nothing to watch there\n");
+        return Ok(Exit::NothingSelected);
+    }
+    warn(&format!("watching {}; nothing is done to anybody\n", some(watch.subjects(), "subject")));
+    let (mut look, mut ends) = (Ok(first), 0_usize);
+    for tick in 1_u64.. {
+        for fired in watch.hear(&look, asked, clock.now().in_millis()) {
+            ends += 1;
+            tell(&fired, &file.policy, format)?;
+        }
+        let since = clock.now().since_start - began.since_start;
+        let next = args.every.saturating_mul(tick.max(since.as_nanos() / args.every.as_nanos() + 1));
+        let is_over = args.length.is_some_and(|length| next > length);
+        if is_over || !wait(&clock, began.since_start.saturating_add(next), &stop) {
+            break;
+        }
+        asked = clock.now().in_millis();
+        look = probe.look(within);
+    }
+    let summary = summary(&watch, ends);
+    match format {
+        Format::Json => {
+            say(&format!("{}\n", json!({"fired": ends, "readings": watch.readings, "missing": watch.missing})))?
+        }
+        Format::Human => say(&summary)?,
+    }
+    Ok(Exit::Fine)
+}
+
+fn tell(fired: &Fired, policy: &UtilizationPolicy, format: Format) -> Result<(), Failure> {
+    let idle = idle_text(policy.min_gpu_utilization, policy.at_minimum);
+    let why = covered_text(&idle, policy.time_window, &fired.covered);
+    let what = match policy.mode {
+        PolicyMode::Enforce => "would have been ended",
+        PolicyMode::Warn => "would have been warned of",
+        PolicyMode::Observe => "would have been noted",
+    };
+    let names: Vec<&str> = fired.covered.gpus.iter().map(|gpu| fired.columns[usize::from(*gpu)].as_str()).collect();
+    let text = match format {
+        // A line for each, so that a reader need not wait for the end.
+        Format::Json => format!(
+            "{}\n",
+            json!({"at": fired.at.at().to_string(), "wall": fired.at.wall.to_string(), "subject": fired.subject,
+                   "gpus": names, "why": why, "samples": fired.covered.samples})
+        ),
+        Format::Human => {
+            let (at, wall) = (fired.at.at(), fired.at.wall);
+            format!("{at}  {wall}  {}: {what}: {} ({why})\n", fired.subject, names.join(", "))
+        }
+    };
+    Ok(say(&text)?)
+}
+
+fn summary(watch: &Watch, ends: usize) -> String {
+    let mut text = format!("{}, {}", some(ends, "firing"), some(watch.readings as usize, "reading"));
+    for (name, count) in &watch.missing {
+        text.push_str(&format!(", {count} {name}"));
+    }
+    for fault in SampleFault::ALL {
+        if watch.odd[fault as usize] > 0 {
+            text.push_str(&format!(", {} {}", watch.odd[fault as usize], fault.name()));
+        }
+    }
+    text + "\n"
+}

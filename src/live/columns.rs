@@ -1,0 +1,111 @@
+//! The GPUs of a look as columns that stay the same from look to look: by node and by what tells a GPU from others, its
+//! UUID where it has one, so that a GPU that vanishes does not give its column to the next.
+//!
+//! A machine without any GPU has its CPUs as one column for each node, and its RAM as that column's memory.
+
+use std::collections::BTreeSet;
+
+use super::probe::{GpuFound, Look, Missing, NodeFound, Reading};
+use crate::units::{Bytes, Permille};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// `gpu0`, or with several nodes `alpha/gpu0`; `cpu` for CPUs.
+    pub name: String,
+    pub node: String,
+    /// Who had it when it was first seen.
+    pub holder: Option<String>,
+    /// Of a GPU; `None` for the CPUs of the node.
+    key: Option<String>,
+}
+
+/// What one column reads in one look.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    pub utilization: Reading<Permille>,
+    pub memory: Reading<Bytes>,
+}
+
+impl Column {
+    /// Of the first look.
+    pub fn all(look: &Look) -> Vec<Column> {
+        let several = look.nodes.len() > 1;
+        let mut taken = BTreeSet::new();
+        let mut named = |node: &NodeFound, own: &str| {
+            let plain: String = node.name.chars().map(|letter| if is_plain(letter) { letter } else { '-' }).collect();
+            let name = if several { format!("{plain}/{own}") } else { own.to_string() };
+            let mut free = name.clone();
+            while !taken.insert(free.clone()) {
+                free.push('\'');
+            }
+            free
+        };
+        let mut columns = Vec::new();
+        for node in &look.nodes {
+            for gpu in &node.gpus {
+                columns.push(Column {
+                    name: named(node, &format!("gpu{}", gpu.index)),
+                    node: node.name.clone(),
+                    holder: gpu.holder.clone(),
+                    key: Some(gpu.key()),
+                });
+            }
+        }
+        if columns.is_empty() {
+            let cpu = |node: &NodeFound| Column {
+                name: named(node, "cpu"),
+                node: node.name.clone(),
+                holder: None,
+                key: None,
+            };
+            columns.extend(look.nodes.iter().map(cpu));
+        }
+        columns
+    }
+
+    pub fn read(&self, look: &Look) -> Cell {
+        let nodes: Vec<&NodeFound> = look.nodes.iter().filter(|node| node.name == self.node).collect();
+        let gone = || Cell { utilization: Err(Missing::Vanished), memory: Err(Missing::Vanished) };
+        match &self.key {
+            None => nodes
+                .first()
+                .map_or_else(gone, |node| Cell { utilization: cpu_utilization(node), memory: node.ram_used.clone() }),
+            Some(key) => {
+                let gpu = nodes.iter().flat_map(|node| &node.gpus).find(|gpu| gpu.key() == *key);
+                gpu.map_or_else(gone, |gpu| Cell {
+                    utilization: gpu.utilization.clone(),
+                    memory: gpu.memory_used.clone(),
+                })
+            }
+        }
+    }
+
+    fn is(&self, node: &str, gpu: &GpuFound) -> bool {
+        self.node == node && self.key.as_ref() == Some(&gpu.key())
+    }
+}
+
+fn is_plain(letter: char) -> bool {
+    !letter.is_control() && !letter.is_whitespace() && !",\"'".contains(letter)
+}
+
+fn cpu_utilization(node: &NodeFound) -> Reading<Permille> {
+    let (used, all) = (node.cpu_used.clone()?, node.cpu.clone()?);
+    if all.get() == 0 {
+        return Err(Missing::NotAvailable);
+    }
+    let part = u128::from(used.get()) * 1000 / u128::from(all.get());
+    Ok(Permille::new(part.min(1000) as u32))
+}
+
+/// GPUs of a look that have no column, since they were not there when the columns were made.
+pub fn strangers(columns: &[Column], look: &Look) -> Vec<String> {
+    let all = look.nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu)));
+    let new = all.filter(|(node, gpu)| !columns.iter().any(|column| column.is(&node.name, gpu)));
+    new.map(|(node, gpu)| format!("GPU {} of {}", gpu.index, node.name)).collect()
+}
+
+/// A look at nothing: each column has the same reason.
+pub fn nothing(why: &Missing) -> Cell {
+    Cell { utilization: Err(why.clone()), memory: Err(why.clone()) }
+}

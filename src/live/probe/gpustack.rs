@@ -1,0 +1,157 @@
+//! Workers of a GPUStack server, through its REST interface: `/v2/workers`, and `/v1/workers` of releases before 2.0.
+//!
+//! A worker says all of itself in `status` (gpustack 2.3.0, schemas/workers.py): memory in bytes, utilization in percent,
+//! `allocated` for what the server's own scheduler has promised. The larger of used and allocated is taken as used. What a
+//! worker reserves for itself (`system_reserved`) becomes memory that is used, too, since nobody else may have it.
+
+use serde_json::Value;
+
+use super::command::Limits;
+use super::found::{GpuFound, Look, NodeFound, Reading};
+use super::http::Page;
+use super::missing::Missing;
+use super::{Probe, json};
+use crate::catalog::{CpuArch, Os, Vendor};
+use crate::fleet::NodeState;
+use crate::live::clock::{Clock, Deadline, Stamp};
+use crate::units::{Bytes, MilliCpu};
+
+pub struct Gpustack {
+    url: String,
+    token: Option<String>,
+    /// The interface that answered last.
+    version: &'static str,
+}
+
+const PER_PAGE: u64 = 100;
+/// So many workers are ten thousand.
+const MOST_PAGES: u64 = 100;
+
+impl Gpustack {
+    /// A server's address, and an API key of it.
+    pub fn new(url: &str, token: Option<&str>) -> Gpustack {
+        Gpustack { url: url.trim_end_matches('/').to_string(), token: token.map(str::to_string), version: "v2" }
+    }
+
+    fn page(&self, page: u64, limits: Limits) -> Reading<Value> {
+        let url = format!("{}/{}/workers?page={page}&perPage={PER_PAGE}", self.url, self.version);
+        json::parse(&Page::new(&url).token(self.token.as_deref()).get(limits)?, &url)
+    }
+}
+
+impl Probe for Gpustack {
+    fn source(&self) -> String {
+        self.url.clone()
+    }
+
+    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
+        let limits = Limits::until(deadline);
+        let first = match self.page(1, limits) {
+            Err(Missing::Refused { status: 404, .. }) if self.version == "v2" => {
+                self.version = "v1";
+                self.page(1, limits)?
+            }
+            first => first?,
+        };
+        let what = self.source();
+        let mut look = read(&first, &what, clock.now())?;
+        let pages = json::figure(&first["pagination"], "totalPage", &what).unwrap_or(1.0) as u64;
+        for page in 2..=pages.min(MOST_PAGES) {
+            look.nodes.extend(read(&self.page(page, limits)?, &what, clock.now())?.nodes);
+        }
+        Ok(look)
+    }
+}
+
+/// One page of workers.
+pub fn read(page: &Value, what: &str, at: Stamp) -> Result<Look, Missing> {
+    let workers = json::list(page, "items", what)?;
+    let nodes = workers.iter().enumerate().map(|(index, worker)| node(worker, index, what, at));
+    Ok(Look { nodes: nodes.collect::<Result<_, _>>()?, notes: Vec::new() })
+}
+
+fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeFound, Missing> {
+    let name = json::text(worker, "name")
+        .ok_or_else(|| Missing::malformed(what, 1, "a worker with a name", &format!("worker {index}")))?;
+    let mut node = NodeFound::named(name, at, what);
+    node.state = match json::text(worker, "state") {
+        Some("ready") => NodeState::Ready,
+        Some("maintenance") => NodeState::Maintenance,
+        Some("unreachable") => NodeState::Unreachable,
+        Some("pending" | "provisioning" | "initializing") => NodeState::Joining,
+        Some("deleting" | "error" | "not_ready") | Some(_) | None => NodeState::NotReady,
+    };
+    let status = &worker["status"];
+    let label = |key: &str| json::text(&worker["labels"], key).map(str::to_ascii_lowercase);
+    node.os = label("os").and_then(|os| os.parse::<Os>().ok());
+    node.arch = label("arch").and_then(|arch| arch_of(&arch));
+    let cores = json::figure(&status["cpu"], "total", what);
+    let used = json::percent(&status["cpu"], "utilization_rate", what);
+    node.cpu = cores.map(|cores| MilliCpu::from_cores(cores.clamp(0.0, 1e9) as u64));
+    node.cpu_used = match (&node.cpu, used) {
+        (Ok(cpu), Ok(used)) => Ok(MilliCpu::new(cpu.get() * u64::from(used.get()) / 1000)),
+        (Err(missing), _) => Err(missing.clone()),
+        (_, Err(missing)) => Err(missing),
+    };
+    let memory = &status["memory"];
+    node.ram = json::bytes(memory, "total", what);
+    let reserved = |new: &str, old: &str| {
+        let all = &worker["system_reserved"];
+        json::bytes(all, new, what).or_else(|_| json::bytes(all, old, what)).unwrap_or(Bytes::ZERO)
+    };
+    node.ram_used = used_of(memory, &node.ram, reserved("ram", "memory"), what);
+    // Before 2.0 the driver was not said.
+    let devices = status.get("gpu_devices").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let vram = reserved("vram", "gpu_memory");
+    for (place, device) in devices.iter().enumerate() {
+        node.gpus.push(gpu(device, place, vram, what, at)?);
+        node.driver = node.driver.take().or_else(|| json::text(device, "driver_version").map(str::to_string));
+    }
+    node.gpus.sort_by_key(|gpu| gpu.index);
+    Ok(node)
+}
+
+/// What is in use or promised, whichever is more, and what is set aside, but no more than there is.
+fn used_of(memory: &Value, total: &Reading<Bytes>, reserved: Bytes, what: &str) -> Reading<Bytes> {
+    let used = json::bytes(memory, "used", what);
+    let allocated = json::bytes(memory, "allocated", what).unwrap_or(Bytes::ZERO);
+    let most = total.clone().unwrap_or(Bytes::new(u64::MAX));
+    let held = used.or_else(|missing| if allocated > Bytes::ZERO { Ok(allocated) } else { Err(missing) })?;
+    Ok(Bytes::new(held.max(allocated).get().saturating_add(reserved.get())).min(most))
+}
+
+fn gpu(device: &Value, place: usize, reserved: Bytes, what: &str, at: Stamp) -> Result<GpuFound, Missing> {
+    let index = json::figure(device, "index", what).unwrap_or(place as f64);
+    if !(0.0..1024.0).contains(&index) {
+        return Err(Missing::malformed(what, 1, "the index of a GPU", &format!("{index}")));
+    }
+    let mut gpu = GpuFound::numbered(index as u32, at, what);
+    gpu.uuid = json::text(device, "uuid").map(str::to_string);
+    gpu.name = json::text(device, "name").map(str::to_string).ok_or_else(|| Missing::unsaid(what));
+    gpu.vendor = json::text(device, "vendor").and_then(vendor);
+    let memory = &device["memory"];
+    gpu.unified = memory["is_unified_memory"] == Value::Bool(true);
+    gpu.memory = json::bytes(memory, "total", what);
+    // On a machine of unified memory what is set aside for the system is set aside once.
+    let reserved = if gpu.unified { Bytes::ZERO } else { reserved };
+    gpu.memory_used = used_of(memory, &gpu.memory, reserved, what);
+    gpu.utilization = json::percent(&device["core"], "utilization_rate", what);
+    gpu.compute_capability = json::text(device, "compute_capability").and_then(|text| text.parse().ok());
+    Ok(gpu)
+}
+
+pub(super) fn vendor(text: &str) -> Option<Vendor> {
+    match text.to_ascii_lowercase().as_str() {
+        "huawei" => Some(Vendor::Ascend),
+        "gaudi" => Some(Vendor::Intel),
+        other => other.parse().ok(),
+    }
+}
+
+pub(super) fn arch_of(text: &str) -> Option<CpuArch> {
+    match text {
+        "amd64" | "x86_64" | "x86" => Some(CpuArch::X86_64),
+        "arm64" | "aarch64" | "arm" => Some(CpuArch::Aarch64),
+        _ => None,
+    }
+}

@@ -1,0 +1,101 @@
+//! Pages over HTTP, through the system's `curl`: it knows the proxies and certificates of the machine, and like any other
+//! program it is held to a deadline and to a bound on what it may bring.
+
+use super::command::{Command, Limits};
+use super::missing::Missing;
+
+/// An address and who asks. What authorises is handed over on stdin: a command line can be read by everybody.
+#[derive(Clone)]
+pub struct Page {
+    url: String,
+    token: Option<String>,
+    body: Option<String>,
+}
+
+impl Page {
+    pub fn new(url: impl Into<String>) -> Page {
+        Page { url: url.into(), token: None, body: None }
+    }
+
+    /// With `Authorization: Bearer ...`, if there is a token.
+    pub fn token(self, token: Option<&str>) -> Page {
+        Page { token: token.map(str::to_string), ..self }
+    }
+
+    /// Asked with POST and this JSON.
+    pub fn post(self, body: &str) -> Page {
+        Page { body: Some(body.to_string()), ..self }
+    }
+
+    pub fn get(&self, limits: Limits) -> Result<String, Missing> {
+        if !self.url.starts_with("http://") && !self.url.starts_with("https://") {
+            let said = "it is no address of http or https".to_string();
+            return Err(Missing::Unreachable { what: self.url.clone(), said });
+        }
+        let mut config = format!("url = {}\n", quoted(&self.url));
+        if let Some(token) = &self.token {
+            config.push_str(&format!("header = {}\n", quoted(&format!("Authorization: Bearer {token}"))));
+        }
+        if let Some(body) = &self.body {
+            config.push_str(&format!("header = \"Content-Type: application/json\"\ndata = {}\n", quoted(body)));
+        }
+        if config.len() > 4096 {
+            return Err(Missing::Unreachable {
+                what: self.url.clone(),
+                said: "its address or token is too long".into(),
+            });
+        }
+        // `-q` first: nobody's own settings. The status comes last, on a line of its own.
+        let args = [
+            "-q",
+            "--silent",
+            "--show-error",
+            "--proto",
+            "=http,https",
+            "--location",
+            "--max-redirs",
+            "3",
+            "--write-out",
+            "\n%{http_code}",
+            "--config",
+            "-",
+        ];
+        let said = Command::new("curl").args(args).stdin(config.into_bytes()).output(limits);
+        let said = said.map_err(|missing| self.named(missing))?;
+        match said.rsplit_once('\n') {
+            Some((page, "200")) => Ok(page.to_string()),
+            Some((_, status)) => {
+                Err(Missing::Refused { what: self.url.clone(), status: status.trim().parse().unwrap_or(0) })
+            }
+            None => Err(Missing::Silent { what: self.url.clone() }),
+        }
+    }
+
+    /// Of the page rather than of curl.
+    fn named(&self, missing: Missing) -> Missing {
+        let what = self.url.clone();
+        match missing {
+            Missing::TimedOut { within, .. } => Missing::TimedOut { what, within },
+            Missing::TooMuch { most, .. } => Missing::TooMuch { what, most },
+            Missing::NotText { at, .. } => Missing::NotText { what, at },
+            Missing::Exited { said, .. } => Missing::Unreachable { what, said },
+            missing => missing,
+        }
+    }
+}
+
+/// As curl's configuration has it.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
+}

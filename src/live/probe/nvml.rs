@@ -1,0 +1,107 @@
+//! NVIDIA GPUs through NVML, the library that nvidia-smi itself uses: loaded when it is first asked, so that a machine
+//! without a driver needs nothing and says so.
+
+use nvml_wrapper::Nvml as Library;
+use nvml_wrapper::device::Device;
+use nvml_wrapper::error::NvmlError;
+
+use super::found::{GpuFound, Look, NodeFound};
+use super::missing::{Missing, shown};
+use super::{Probe, number};
+use crate::catalog::{ComputeCapability, Vendor};
+use crate::live::clock::{Clock, Deadline};
+use crate::units::Bytes;
+
+const WHAT: &str = "NVML";
+
+#[derive(Default)]
+pub struct Nvml {
+    library: Option<Library>,
+}
+
+impl Probe for Nvml {
+    fn source(&self) -> String {
+        WHAT.to_string()
+    }
+
+    /// What a driver that hangs does to it nobody can stop: see [`super::Guarded`].
+    fn look(&mut self, clock: &Clock, _: Deadline) -> Result<Look, Missing> {
+        if self.library.is_none() {
+            self.library = Some(Library::init().map_err(missing)?);
+        }
+        let Some(library) = &self.library else { return Err(Missing::NotInstalled { what: WHAT.to_string() }) };
+        let mut node = NodeFound::named("", clock.now(), WHAT);
+        node.driver = library.sys_driver_version().ok();
+        for index in 0..library.device_count().map_err(missing)? {
+            node.gpus.push(match library.device_by_index(index) {
+                Ok(device) => gpu(&device, index, clock),
+                Err(error) => lost(index, clock, missing(error)),
+            });
+        }
+        if node.gpus.is_empty() {
+            return Err(Missing::NoDriver { what: WHAT.to_string(), said: "it lists no GPU".to_string() });
+        }
+        Ok(Look { nodes: vec![node], notes: Vec::new() })
+    }
+}
+
+fn gpu(device: &Device<'_>, index: u32, clock: &Clock) -> GpuFound {
+    let mut gpu = GpuFound::numbered(index, clock.now(), WHAT);
+    gpu.vendor = Some(Vendor::Nvidia);
+    gpu.uuid = device.uuid().ok();
+    gpu.name = device.name().map_err(missing);
+    // In bytes. What the driver keeps for itself is told apart, and neither used nor free.
+    let memory = device.memory_info().map_err(missing);
+    gpu.memory = memory.clone().map(|memory| Bytes::new(memory.total));
+    gpu.memory_used = memory.map(|memory| Bytes::new(memory.used));
+    let rates = device.utilization_rates().map_err(missing);
+    gpu.utilization = rates.and_then(|rates| number::percent(f64::from(rates.gpu)));
+    gpu.compute_capability = device.cuda_compute_capability().ok().and_then(|found| {
+        Some(ComputeCapability { major: u8::try_from(found.major).ok()?, minor: u8::try_from(found.minor).ok()? })
+    });
+    gpu
+}
+
+/// One that was counted and does not answer: it has fallen off the bus, say.
+fn lost(index: u32, clock: &Clock, why: Missing) -> GpuFound {
+    let mut gpu = GpuFound::numbered(index, clock.now(), WHAT);
+    gpu.vendor = Some(Vendor::Nvidia);
+    gpu.state = crate::fleet::GpuState::Failed;
+    for missing in [&mut gpu.memory, &mut gpu.memory_used] {
+        *missing = Err(why.clone());
+    }
+    (gpu.name, gpu.utilization) = (Err(why.clone()), Err(why));
+    gpu
+}
+
+fn missing(error: NvmlError) -> Missing {
+    let what = WHAT.to_string();
+    match error {
+        NvmlError::LibloadingError(_) => Missing::NotInstalled { what: "NVML (libnvidia-ml.so.1)".to_string() },
+        NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch | NvmlError::LibraryNotFound => {
+            Missing::NoDriver { what, said: shown(&error.to_string()) }
+        }
+        NvmlError::NotSupported | NvmlError::FailedToLoadSymbol(_) => Missing::NotSupported,
+        NvmlError::NoPermission => Missing::NotPermitted { what },
+        NvmlError::GpuLost => Missing::Vanished,
+        NvmlError::Unknown | NvmlError::ResetRequired => Missing::UnknownError,
+        other => Missing::Unreadable { what, said: shown(&other.to_string()) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// On a machine with a driver there are GPUs, on any other a reason, and both are right; neither is a panic.
+    #[test]
+    fn a_machine_without_a_driver_says_so() {
+        let look = Nvml::default().look(&Clock::start(), Deadline::within(Duration::from_secs(5)));
+        match look {
+            Ok(look) => assert!(!look.nodes[0].gpus.is_empty()),
+            Err(missing) => assert!(matches!(missing.name(), "not_installed" | "no_driver"), "{missing}"),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Nodes and jobs of Slurm, from `sinfo --json` and `squeue --json`, and what has ended from its job completion file.
+//!
+//! Slurm 22.05 lists nodes in `sinfo --json`; later releases group them there, and list them in
+//! `scontrol show nodes --json`. Memory is in MiB. GPUs are `gres`: `gpu:2`, `gpu:a100:8(S:0-1)`; which of them a job has
+//! is in its `gres_detail`: `gpu:2(IDX:0-1)`, one entry for each of its nodes. Where that is not said, the first that
+//! `gres_used` counts are taken.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::command::{Command, Limits};
+use super::found::{GpuFound, Look, NodeFound};
+use super::missing::Missing;
+use super::{Probe, json, number};
+use crate::catalog::Os;
+use crate::fleet::NodeState;
+use crate::live::clock::{Clock, Deadline, Stamp};
+use crate::units::{GpuShare, MilliCpu};
+
+/// Asked through Slurm's own commands.
+#[derive(Clone, Debug, Default)]
+pub struct Slurm {
+    /// Where they are; anywhere on the path, if it is empty.
+    folder: PathBuf,
+}
+
+impl Slurm {
+    pub fn at(folder: impl Into<PathBuf>) -> Slurm {
+        Slurm { folder: folder.into() }
+    }
+}
+
+/// So many GPUs of a node are told apart.
+const MOST_GPUS: u64 = 1024;
+
+impl Probe for Slurm {
+    fn source(&self) -> String {
+        "slurm".to_string()
+    }
+
+    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
+        let limits = Limits { deadline, most_bytes: 64 << 20 };
+        let ask = |program: &str, args: &[&str]| {
+            json::parse(&Command::new(self.folder.join(program)).args(args.iter().copied()).output(limits)?, program)
+        };
+        let mut nodes = ask("sinfo", &["--json"])?;
+        if nodes.get("nodes").is_none() {
+            nodes = ask("scontrol", &["show", "nodes", "--json"])?;
+        }
+        let jobs = ask("squeue", &["--json"])?;
+        read(&nodes, &jobs, clock.now())
+    }
+}
+
+pub fn read(nodes: &Value, jobs: &Value, at: Stamp) -> Result<Look, Missing> {
+    let mut found = Vec::new();
+    for node in json::list(nodes, "nodes", "sinfo")? {
+        found.push(self::node(node, at)?);
+    }
+    let mut notes = Vec::new();
+    for job in json::list(jobs, "jobs", "squeue")? {
+        if words(job, "job_state").iter().any(|state| state == "RUNNING") {
+            hold(job, &mut found, &mut notes);
+        }
+    }
+    for (node, value) in found.iter_mut().zip(json::list(nodes, "nodes", "sinfo")?) {
+        hold_counted(node, json::text(value, "gres_used").unwrap_or_default());
+    }
+    Ok(Look { nodes: found, notes })
+}
+
+/// A word, or a list of words as newer releases write it.
+fn words(value: &Value, key: &str) -> Vec<String> {
+    let upper = |text: &str| text.to_ascii_uppercase();
+    match value.get(key) {
+        Some(Value::String(text)) => vec![upper(text)],
+        Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(upper).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn node(value: &Value, at: Stamp) -> Result<NodeFound, Missing> {
+    let what = "sinfo";
+    let name = json::text(value, "name")
+        .ok_or_else(|| Missing::malformed(what, 1, "a node with a name", &value.to_string()))?;
+    let mut node = NodeFound::named(name, at, what);
+    let mut states = words(value, "state");
+    states.extend(words(value, "state_flags"));
+    let is = |state: &str| states.iter().any(|found| found == state);
+    node.state = match () {
+        () if is("DOWN") || is("FAIL") || is("ERROR") || is("INVAL") => NodeState::NotReady,
+        () if is("NOT_RESPONDING") || is("UNKNOWN") => NodeState::Unreachable,
+        () if is("DRAIN") || is("DRAINING") || is("DRAINED") || is("MAINTENANCE") => NodeState::Maintenance,
+        () if is("FUTURE") || is("POWERED_DOWN") || is("POWERING_UP") => NodeState::Joining,
+        () => NodeState::Ready,
+    };
+    node.os = json::text(value, "operating_system").filter(|os| os.starts_with("Linux")).map(|_| Os::Linux);
+    node.arch = json::text(value, "architecture").and_then(super::gpustack::arch_of);
+    let cores = |key: &str| json::figure(value, key, what).map(|cores| cores.clamp(0.0, 1e9) as u64);
+    let mib = |key: &str| json::figure(value, key, what).and_then(|mib| number::memory(mib, 1 << 20));
+    node.cpu = cores("cpus").map(MilliCpu::from_cores);
+    node.cpu_used = cores("alloc_cpus").map(MilliCpu::from_cores);
+    node.ram = mib("real_memory");
+    node.ram_used = mib("alloc_memory");
+    for (model, count) in gpus(json::text(value, "gres").unwrap_or_default()) {
+        for _ in 0..count {
+            let mut gpu = GpuFound::numbered(node.gpus.len() as u32, at, what);
+            gpu.name = model.clone().ok_or_else(|| Missing::unsaid(what));
+            node.gpus.push(gpu);
+        }
+    }
+    Ok(node)
+}
+
+/// Types and counts of `gpu:2`, `gpu:a100:8(S:0-1)` or several of them, other resources left out.
+fn gpus(gres: &str) -> Vec<(Option<String>, u64)> {
+    let mut found = Vec::new();
+    for one in split_outside_brackets(gres) {
+        let plain = one.split('(').next().unwrap_or_default();
+        let parts: Vec<&str> = plain.split(':').collect();
+        let (model, count) = match parts[..] {
+            ["gpu"] => (None, Some(1)),
+            ["gpu", count] if count.starts_with(|first: char| first.is_ascii_digit()) => (None, count.parse().ok()),
+            ["gpu", model] => (Some(model.to_string()), Some(1)),
+            ["gpu", model, count] => (Some(model.to_string()), count.parse().ok()),
+            _ => continue,
+        };
+        found.extend(count.map(|count: u64| (model, count.min(MOST_GPUS))));
+    }
+    found
+}
+
+fn split_outside_brackets(text: &str) -> Vec<&str> {
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0_i32, 0);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// Marks the GPUs that a running job has, by its `gres_detail`.
+fn hold(job: &Value, nodes: &mut [NodeFound], notes: &mut Vec<String>) {
+    let hosts = host_list(json::text(job, "nodes").unwrap_or_default());
+    let id = json::figure(job, "job_id", "squeue").map(|id| format!("{id}")).unwrap_or_else(|_| "?".to_string());
+    let holder = match json::text(job, "name") {
+        Some(name) => format!("{id} {name}"),
+        None => id,
+    };
+    let detail = job["gres_detail"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for (host, detail) in hosts.iter().zip(detail) {
+        let Some(node) = nodes.iter_mut().find(|node| node.name == *host) else {
+            notes.push(format!("job {holder} runs on {host}, which is no node"));
+            continue;
+        };
+        for index in indices(detail.as_str().unwrap_or_default()) {
+            match node.gpus.iter_mut().find(|gpu| u64::from(gpu.index) == index) {
+                Some(gpu) => (gpu.held, gpu.holder) = (GpuShare::WHOLE, Some(holder.clone())),
+                None => notes.push(format!("job {holder} has GPU {index} of {host}, which is not there")),
+            }
+        }
+    }
+}
+
+/// Of `gpu:a100:3(IDX:0-1,4)`.
+fn indices(detail: &str) -> Vec<u64> {
+    let mut all = Vec::new();
+    for one in split_outside_brackets(detail).into_iter().filter(|one| one.starts_with("gpu")) {
+        let Some(inner) = one.split_once("(IDX:").and_then(|(_, rest)| rest.strip_suffix(')')) else { continue };
+        for range in inner.split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            if let (Ok(first), Ok(last)) = (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
+                all.extend(first..=last.min(MOST_GPUS));
+            }
+        }
+    }
+    all
+}
+
+/// Where jobs do not say which GPUs they have, as many as are counted.
+fn hold_counted(node: &mut NodeFound, gres_used: &str) {
+    let used: u64 = gpus(gres_used).iter().map(|(_, count)| count).sum();
+    let held = node.gpus.iter().filter(|gpu| gpu.held > GpuShare::ZERO).count() as u64;
+    let free = node.gpus.iter_mut().filter(|gpu| gpu.held == GpuShare::ZERO);
+    free.take(used.saturating_sub(held) as usize).for_each(|gpu| gpu.held = GpuShare::WHOLE);
+}
+
+/// `n[1-3,07],login` as the names it stands for; at most a hundred thousand.
+pub fn host_list(text: &str) -> Vec<String> {
+    let mut hosts = Vec::new();
+    for one in split_outside_brackets(text).into_iter().filter(|one| !one.is_empty()) {
+        let Some((before, rest)) = one.split_once('[') else {
+            hosts.push(one.to_string());
+            continue;
+        };
+        let (inner, after) = rest.split_once(']').unwrap_or((rest, ""));
+        for range in inner.split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            if let (Ok(from), Ok(to)) = (first.parse::<u64>(), last.parse::<u64>()) {
+                let width = first.len();
+                hosts.extend((from..=to.min(from + 100_000)).map(|number| format!("{before}{number:0width$}{after}")));
+            }
+        }
+    }
+    hosts
+}
+
+/// A job that has ended, as the plugin jobcomp/filetxt writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    pub id: u64,
+    pub name: String,
+    pub state: String,
+    pub hosts: Vec<String>,
+    /// Local time, as written: `2026-11-21T20:38:11`, or `Unknown`.
+    pub start: String,
+    pub end: String,
+    /// In minutes, `UNLIMITED` or a word.
+    pub time_limit: String,
+}
+
+/// Lines of `Key=Value` pairs. The last line may be half written, and is then left out.
+pub fn completed(text: &str, what: &str) -> Result<Vec<Completed>, Missing> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+    let mut jobs = Vec::new();
+    for (index, line) in whole.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let pairs: BTreeMap<&str, &str> =
+            line.split_ascii_whitespace().filter_map(|pair| pair.split_once('=')).collect();
+        let field = |key: &str| {
+            let found = pairs.get(key).map(|value| value.to_string());
+            found.ok_or_else(|| Missing::malformed(what, index + 1, &format!("`{key}=`"), line))
+        };
+        let id = field("JobId")?;
+        jobs.push(Completed {
+            id: id.parse().map_err(|_| Missing::malformed(what, index + 1, "the number of a job", &id))?,
+            name: field("Name")?,
+            state: field("JobState")?,
+            hosts: host_list(&field("NodeList")?),
+            start: field("StartTime")?,
+            end: field("EndTime")?,
+            time_limit: field("TimeLimit")?,
+        });
+    }
+    Ok(jobs)
+}

@@ -1,0 +1,220 @@
+//! Programs of the vendors that print a line of comma-separated values for each GPU: nvidia-smi, amd-smi and hl-smi.
+//!
+//! | program | asked for | columns |
+//! | --- | --- | --- |
+//! | nvidia-smi | `--query-gpu=... --format=csv,noheader,nounits` | those asked for, in that order; memory in MiB |
+//! | hl-smi | `--query-aip=... --format=csv,noheader,nounits` | likewise |
+//! | amd-smi | `monitor -vu --csv` | named by its first line, which differs between releases; memory in MB, which are MiB |
+//!
+//! A GPU of which one figure is missing keeps the others. A line of another number of columns than was asked for, or one
+//! that breaks off, makes the whole look worthless: whose figures they are is not known.
+
+use std::ffi::OsString;
+
+use super::command::{Command, Limits};
+use super::found::{GpuFound, Look, NodeFound};
+use super::missing::Missing;
+use super::{Probe, number};
+use crate::catalog::Vendor;
+use crate::live::clock::{Clock, Deadline, Stamp};
+
+/// Whose program it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SmiKind {
+    Nvidia,
+    Gaudi,
+    Amd,
+}
+
+/// GPUs of this machine, as a program of their vendor lists them.
+pub struct Smi {
+    kind: SmiKind,
+    program: OsString,
+}
+
+const NVIDIA: &str = "--query-gpu=index,uuid,name,memory.total,memory.used,utilization.gpu,driver_version";
+const GAUDI: &str = "--query-aip=index,uuid,name,memory.total,memory.used,utilization.aip,driver_version";
+const FORMAT: &str = "--format=csv,noheader,nounits";
+const MIB: u64 = 1 << 20;
+/// No machine has so many.
+const MOST_GPUS: u32 = 1024;
+
+impl Smi {
+    pub fn new(kind: SmiKind) -> Smi {
+        let program = match kind {
+            SmiKind::Nvidia => "nvidia-smi",
+            SmiKind::Gaudi => "hl-smi",
+            SmiKind::Amd => "amd-smi",
+        };
+        Smi::at(kind, program)
+    }
+
+    /// At another path.
+    pub fn at(kind: SmiKind, program: impl Into<OsString>) -> Smi {
+        Smi { kind, program: program.into() }
+    }
+
+    /// What it printed, and the number of columns that it was asked for.
+    fn said(&self, deadline: Deadline) -> Result<(String, usize), Missing> {
+        let limits = Limits::until(deadline);
+        let ask = |args: &[&str]| Command::new(&self.program).args(args.iter().copied()).output(limits);
+        match self.kind {
+            SmiKind::Gaudi => Ok((ask(&[GAUDI, FORMAT])?, 7)),
+            SmiKind::Amd => Ok((ask(&["monitor", "-vu", "--csv"])?, 0)),
+            SmiKind::Nvidia => match ask(&[&format!("{NVIDIA},compute_cap"), FORMAT]) {
+                // Drivers before 510 do not know the last column, and then refuse all.
+                Err(Missing::Exited { said, .. }) if said.contains("compute_cap") => Ok((ask(&[NVIDIA, FORMAT])?, 7)),
+                // It ends with 9 where no driver is loaded (`man nvidia-smi`, return value).
+                Err(Missing::Exited { what, code: 9, said }) => Err(Missing::NoDriver { what, said }),
+                said => Ok((said?, 8)),
+            },
+        }
+    }
+}
+
+impl Probe for Smi {
+    fn source(&self) -> String {
+        self.program.to_string_lossy().into_owned()
+    }
+
+    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
+        let (said, columns) = self.said(deadline)?;
+        let at = clock.now();
+        let mut node = NodeFound::named("", at, &self.source());
+        let what = self.source();
+        (node.driver, node.gpus) = match self.kind {
+            SmiKind::Nvidia => listed(&said, &what, Vendor::Nvidia, columns, at)?,
+            SmiKind::Gaudi => listed(&said, &what, Vendor::Intel, columns, at)?,
+            SmiKind::Amd => (None, monitored(&said, &what, at)?),
+        };
+        Ok(Look { nodes: vec![node], notes: Vec::new() })
+    }
+}
+
+type Listed = (Option<String>, Vec<GpuFound>);
+
+/// Lines that are whole, with their numbers.
+fn lines<'t>(said: &'t str, what: &str) -> Result<Vec<(usize, &'t str)>, Missing> {
+    if said.trim().is_empty() {
+        return Err(Missing::Silent { what: what.to_string() });
+    }
+    if !said.ends_with('\n') {
+        let found = said.lines().last().unwrap_or_default();
+        return Err(Missing::HalfLine {
+            what: what.to_string(),
+            line: said.lines().count(),
+            found: super::shown(found),
+        });
+    }
+    Ok(said.lines().enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim().is_empty()).collect())
+}
+
+/// index, uuid, name, memory.total, memory.used, utilization, driver_version and perhaps compute_cap.
+fn listed(said: &str, what: &str, vendor: Vendor, columns: usize, at: Stamp) -> Result<Listed, Missing> {
+    let (mut driver, mut gpus) = (None, Vec::new());
+    for (line, text) in lines(said, what)? {
+        // No name of a GPU has a comma in it.
+        let cells: Vec<&str> = text.split(',').map(str::trim).collect();
+        if cells.len() != columns {
+            // nvidia-smi says "No devices were found" and ends well.
+            if text.to_ascii_lowercase().contains("no devices") {
+                return Err(Missing::NoDriver { what: what.to_string(), said: super::shown(text) });
+            }
+            return Err(Missing::malformed(what, line, &format!("{columns} values"), text));
+        }
+        let mut gpu = GpuFound::numbered(index(cells[0], what, line)?, at, what);
+        gpu.vendor = Some(vendor);
+        gpu.uuid = number::sentinel(cells[1]).is_none().then(|| cells[1].to_string());
+        gpu.name = number::sentinel(cells[2]).map_or(Ok(cells[2].to_string()), Err);
+        gpu.memory = number::number(cells[3], what, line).and_then(|mib| number::memory(mib, MIB));
+        gpu.memory_used = number::number(cells[4], what, line).and_then(|mib| number::memory(mib, MIB));
+        gpu.utilization = number::number(cells[5], what, line).and_then(number::percent);
+        driver = driver.or_else(|| number::sentinel(cells[6]).is_none().then(|| cells[6].to_string()));
+        gpu.compute_capability = cells.get(7).and_then(|cell| cell.parse().ok());
+        gpus.push(gpu);
+    }
+    in_order(gpus, what).map(|gpus| (driver, gpus))
+}
+
+/// A first line with the names of columns, then one line for each GPU.
+fn monitored(said: &str, what: &str, at: Stamp) -> Result<Vec<GpuFound>, Missing> {
+    let all = lines(said, what)?;
+    // Warnings may stand before it.
+    let header = all.iter().position(|(_, text)| text.split(',').any(|name| name.trim() == "gpu"));
+    let Some(header) = header else {
+        return Err(Missing::malformed(what, 1, "names of columns, `gpu` among them", all[0].1));
+    };
+    let names: Vec<&str> = all[header].1.split(',').map(str::trim).collect();
+    let column = |name: &str| names.iter().position(|known| *known == name);
+    let mut gpus = Vec::new();
+    for (line, text) in &all[header + 1..] {
+        let cells: Vec<&str> = text.split(',').map(str::trim).collect();
+        if cells.len() != names.len() {
+            return Err(Missing::malformed(what, *line, &format!("{} values", names.len()), text));
+        }
+        let figure = |name: &str| match column(name) {
+            Some(at) => number::number(cells[at], what, *line),
+            None => Err(Missing::unsaid(what)),
+        };
+        let mut gpu = GpuFound::numbered(index(cells[column("gpu").unwrap_or(0)], what, *line)?, at, what);
+        gpu.vendor = Some(Vendor::Amd);
+        gpu.memory = figure("vram_total").and_then(|mib| number::memory(mib, MIB));
+        gpu.memory_used = figure("vram_used").and_then(|mib| number::memory(mib, MIB));
+        gpu.utilization = figure("gfx").and_then(number::percent);
+        gpus.push(gpu);
+    }
+    if gpus.is_empty() {
+        return Err(Missing::NoDriver { what: what.to_string(), said: "it lists no GPU".to_string() });
+    }
+    in_order(gpus, what)
+}
+
+fn index(text: &str, what: &str, line: usize) -> Result<u32, Missing> {
+    let index = text.parse::<u32>().ok().filter(|index| *index < MOST_GPUS);
+    index.ok_or_else(|| Missing::malformed(what, line, "the index of a GPU", text))
+}
+
+/// By index; a GPU that is listed twice is two that cannot be told apart.
+fn in_order(mut gpus: Vec<GpuFound>, what: &str) -> Result<Vec<GpuFound>, Missing> {
+    gpus.sort_by_key(|gpu| gpu.index);
+    match gpus.windows(2).find(|pair| pair[0].index == pair[1].index) {
+        Some(pair) => Err(Missing::malformed(what, 1, "each GPU once", &format!("GPU {} twice", pair[0].index))),
+        None => Ok(gpus),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Bytes, Permille};
+
+    /// Of amd-smi 24.7.1 with ROCm 6.3.1 and 25.3.0 with ROCm 6.4.0, as recorded in GitHub dstackai/dstack
+    /// runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b.
+    #[test]
+    fn both_forms_of_amd_smi_are_read_by_the_names_of_their_columns() {
+        let rows = [
+            ("gpu,gfx,gfx_clock,vram_used,vram_total\n0,10,132,283,196300\n", 196_300),
+            ("gpu,gfx_clk,gfx,vram_used,vram_free,vram_total,vram_percent\n0,132,10,283,196309,196592,0.0\n", 196_592),
+        ];
+        for (said, total) in rows {
+            let gpus = monitored(said, "amd-smi", Clock::start().now()).expect("it is read");
+            assert_eq!(gpus[0].utilization, Ok(Permille::new(100)));
+            assert_eq!(gpus[0].memory_used, Ok(Bytes::new(296_747_008)));
+            assert_eq!(gpus[0].memory, Ok(Bytes::from_mib(total)));
+        }
+        let none = "gpu,gfx,gfx_clock,vram_used,vram_total\n0,N/A,N/A,283,196300\n";
+        let gpus = monitored(none, "amd-smi", Clock::start().now()).expect("it is read");
+        assert_eq!(gpus[0].utilization, Err(Missing::NotAvailable));
+        assert_eq!(gpus[0].memory_used, Ok(Bytes::from_mib(283)));
+    }
+
+    #[test]
+    fn gpus_are_in_order_of_their_index_and_none_is_there_twice() {
+        let line = |index: u32| format!("{index}, GPU-{index}, NVIDIA L4, 23034, 1, 0, 550.54.15, 8.9\n");
+        let read = |text: &str| listed(text, "nvidia-smi", Vendor::Nvidia, 8, Clock::start().now());
+        let (driver, gpus) = read(&(line(1) + &line(0))).expect("two GPUs");
+        assert_eq!(gpus.iter().map(|gpu| gpu.index).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(driver.as_deref(), Some("550.54.15"));
+        assert_eq!(read(&(line(1) + &line(1))).unwrap_err().name(), "malformed");
+    }
+}

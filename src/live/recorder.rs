@@ -1,0 +1,354 @@
+//! A recording of usage in the form that the simulator replays, whole at every moment.
+//!
+//! A row is written with one call when it is whole, so that what a kill leaves is a valid recording; a row that the disk
+//! has no room for is taken back. There is a row for each interval, however the probe fares: what it cannot say is `N/A`
+//! there, and why is in a second file, `FILE.why.csv`, with a line whenever the reason of a column changes. The times are of
+//! the clock that never goes back; that the clock on the wall was set is a line of the second file.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::clock::{Clock, Stamp, std_duration};
+use super::columns::{Cell, Column, nothing, strangers};
+use super::probe::{Guarded, Look, Missing};
+use super::stop::Stop;
+use crate::units::SimDuration;
+
+/// How long, how often, and how long one look may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    pub length: SimDuration,
+    pub every: SimDuration,
+    pub within: SimDuration,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    pub columns: Vec<String>,
+    pub rows: u64,
+    /// Cells without a reading, by the name of the reason.
+    pub missing: BTreeMap<&'static str, u64>,
+    /// Somebody wanted it to end before its time.
+    pub was_stopped: bool,
+}
+
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// The first look says what there is to record, and it failed.
+    #[error("nothing to record: {0}")]
+    Nothing(Missing),
+    #[error("{path}: it is there already; a recording does not replace another")]
+    Exists { path: PathBuf },
+    #[error("{path}: cannot be written: {source}; {rows} rows are whole")]
+    Unwritten { path: PathBuf, source: io::Error, rows: u64 },
+}
+
+/// By how much the two clocks may part between two looks before it is told.
+const JUMP: i64 = 1_000_000_000;
+
+/// Records until the time is over or somebody wants an end; `told` hears of every row.
+pub fn record(
+    probe: &mut Guarded,
+    clock: &Clock,
+    pace: Pace,
+    out: &Path,
+    stop: &Stop,
+    told: &mut dyn FnMut(&Recorded, SimDuration),
+) -> Result<Recorded, RecordError> {
+    let began = clock.now().in_millis();
+    let first = probe.look(std_duration(pace.within)).map_err(RecordError::Nothing)?;
+    let columns = Column::all(&first);
+    if columns.is_empty() {
+        return Err(RecordError::Nothing(Missing::Silent { what: probe.source().to_string() }));
+    }
+    let mut recording = Recording::create(out, columns, began)?;
+    let mut look = Ok(first);
+    let (mut asked, mut checked) = (began, began);
+    for tick in 1_u64.. {
+        recording.row(clock, asked, &look)?;
+        checked = recording.check_clock(clock, checked)?;
+        let since = checked.since_start.saturating_sub(began.since_start);
+        told(&recording.so_far, since);
+        // What was missed is not caught up with: the next beat after now.
+        let next = tick.max(since.as_nanos() / pace.every.as_nanos().max(1) + 1);
+        let next = pace.every.saturating_mul(next);
+        if next > pace.length {
+            break;
+        }
+        if !wait(clock, began.since_start.saturating_add(next), stop) {
+            recording.so_far.was_stopped = true;
+            break;
+        }
+        asked = clock.now();
+        look = probe.look(std_duration(pace.within));
+    }
+    recording.finish()
+}
+
+/// Whether the time came; not, if somebody wants an end before.
+pub fn wait(clock: &Clock, until: SimDuration, stop: &Stop) -> bool {
+    const SLICE: SimDuration = SimDuration::from_millis(50);
+    loop {
+        let now = clock.now().since_start;
+        if stop.is_wanted() {
+            return false;
+        }
+        if now >= until {
+            return true;
+        }
+        clock.wait_until(until.min(now.saturating_add(SLICE)));
+    }
+}
+
+struct Recording {
+    columns: Vec<Column>,
+    began: Stamp,
+    rows: WholeLines,
+    why: WholeLines,
+    /// The reason of each column that was told last, and of the look as a whole.
+    told: Vec<Option<Missing>>,
+    notes: Vec<String>,
+    so_far: Recorded,
+}
+
+impl Recording {
+    fn create(out: &Path, columns: Vec<Column>, began: Stamp) -> Result<Recording, RecordError> {
+        let mut rows = WholeLines::create(out)?;
+        let mut why = WholeLines::create(&why_path(out))?;
+        let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        let memory: Vec<String> = names.iter().map(|name| format!("{name}_memory")).collect();
+        rows.line(&format!("time,{},{}", names.join(","), memory.join(",")), 0)?;
+        why.line("time,wall,column,reason,said", 0)?;
+        let so_far = Recorded { columns: names, ..Recorded::default() };
+        let told = vec![None; columns.len()];
+        let mut recording = Recording { columns, began, rows, why, told, notes: Vec::new(), so_far };
+        recording.tell(began, "*", "began", "")?;
+        Ok(recording)
+    }
+
+    /// One row, of the moment at which the look was asked for.
+    fn row(&mut self, clock: &Clock, at: Stamp, look: &Result<Look, Missing>) -> Result<(), RecordError> {
+        let now = clock.now();
+        let cells: Vec<Cell> = match look {
+            Ok(look) => self.columns.iter().map(|column| column.read(look)).collect(),
+            Err(why) => self.columns.iter().map(|_| nothing(why)).collect(),
+        };
+        let mut line = since(self.began, at).to_decimal_seconds();
+        for cell in &cells {
+            line.push(',');
+            match &cell.utilization {
+                Ok(level) => line.push_str(level.to_string().trim_end_matches('%')),
+                Err(_) => line.push_str("N/A"),
+            }
+        }
+        for cell in &cells {
+            line.push(',');
+            match &cell.memory {
+                Ok(bytes) => line.push_str(&bytes.get().to_string()),
+                Err(_) => line.push_str("N/A"),
+            }
+        }
+        self.rows.line(&line, self.so_far.rows)?;
+        self.so_far.rows += 1;
+        self.reasons(now, &cells)?;
+        let notes = look.as_ref().map(|look| self.notes_of(look)).unwrap_or_default();
+        for note in notes.iter().filter(|note| !self.notes.contains(note)) {
+            self.why.line(&why_line(self.began, now, "*", "note", note), self.so_far.rows)?;
+        }
+        self.notes = notes;
+        Ok(())
+    }
+
+    fn notes_of(&self, look: &Look) -> Vec<String> {
+        let mut notes = look.notes.clone();
+        let found = look.nodes.iter().map(|node| node.gpus.len()).sum();
+        let expected = self.columns.len();
+        let has_gpus = found > 0 || self.columns.iter().any(|column| !column.name.ends_with("cpu"));
+        if has_gpus && found != expected {
+            notes.push(Missing::GpuCount { expected, found }.to_string());
+        }
+        notes.extend(strangers(&self.columns, look).into_iter().map(|gpu| format!("{gpu} is new, and has no column")));
+        notes
+    }
+
+    fn reasons(&mut self, now: Stamp, cells: &[Cell]) -> Result<(), RecordError> {
+        for (index, cell) in cells.iter().enumerate() {
+            let why = cell.utilization.as_ref().err();
+            if let Some(why) = why {
+                *self.so_far.missing.entry(why.name()).or_default() += 1;
+            }
+            if why == self.told[index].as_ref() {
+                continue;
+            }
+            let (name, said) = why.map_or(("read", String::new()), |why| (why.name(), why.to_string()));
+            let column = self.columns[index].name.clone();
+            self.tell(now, &column, name, &said)?;
+            self.told[index] = why.cloned();
+        }
+        Ok(())
+    }
+
+    /// Tells it if somebody has set the clock on the wall since.
+    fn check_clock(&mut self, clock: &Clock, since: Stamp) -> Result<Stamp, RecordError> {
+        let now = clock.now();
+        let jump = clock.jump(since, now);
+        if jump.unsigned_abs() > JUMP.unsigned_abs() {
+            let way = if jump > 0 { "ahead" } else { "back" };
+            let by = SimDuration::from_secs((jump.unsigned_abs() + 500_000_000) / 1_000_000_000);
+            self.tell(now, "*", "clock_set", &format!("the clock on the wall was set {way} by {by}"))?;
+        }
+        Ok(now)
+    }
+
+    fn tell(&mut self, at: Stamp, column: &str, name: &str, said: &str) -> Result<(), RecordError> {
+        self.why.line(&why_line(self.began, at, column, name, said), self.so_far.rows)
+    }
+
+    fn finish(self) -> Result<Recorded, RecordError> {
+        let rows = self.so_far.rows;
+        self.rows.finish(rows)?;
+        self.why.finish(rows)?;
+        Ok(self.so_far)
+    }
+}
+
+fn since(began: Stamp, at: Stamp) -> SimDuration {
+    at.in_millis().since_start.saturating_sub(began.since_start)
+}
+
+fn why_line(began: Stamp, at: Stamp, column: &str, name: &str, said: &str) -> String {
+    let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
+    let said: String = said.replace('"', "\"\"").chars().map(plain).collect();
+    format!("{},{},{column},{name},\"{said}\"", since(began, at).to_decimal_seconds(), at.wall)
+}
+
+/// Where the reasons are.
+pub fn why_path(out: &Path) -> PathBuf {
+    let mut name = out.as_os_str().to_os_string();
+    name.push(".why.csv");
+    PathBuf::from(name)
+}
+
+/// A file that ends with a whole line at every moment.
+struct WholeLines {
+    path: PathBuf,
+    file: File,
+    /// In bytes.
+    whole: u64,
+}
+
+impl WholeLines {
+    fn create(path: &Path) -> Result<WholeLines, RecordError> {
+        // Appended to, so that nothing is overwritten if somebody else writes, too.
+        let file = OpenOptions::new().append(true).create_new(true).open(path);
+        let path = path.to_path_buf();
+        match file {
+            Ok(file) => Ok(WholeLines { path, file, whole: 0 }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(RecordError::Exists { path }),
+            Err(source) => Err(RecordError::Unwritten { path, source, rows: 0 }),
+        }
+    }
+
+    fn line(&mut self, text: &str, rows: u64) -> Result<(), RecordError> {
+        let line = format!("{text}\n");
+        match self.file.write_all(line.as_bytes()) {
+            Ok(()) => {
+                self.whole += line.len() as u64;
+                Ok(())
+            }
+            Err(source) => {
+                // A part of it may be there. Making a file shorter needs no room.
+                let _as_it_is = self.file.set_len(self.whole);
+                Err(RecordError::Unwritten { path: self.path.clone(), source, rows })
+            }
+        }
+    }
+
+    fn finish(self, rows: u64) -> Result<(), RecordError> {
+        self.file.sync_all().map_err(|source| RecordError::Unwritten { path: self.path, source, rows })
+    }
+}
+
+/// How long one look may take, where nobody says: no longer than to the next one, but not less than a second, and ten at
+/// most.
+pub fn usual_within(every: SimDuration) -> SimDuration {
+    let (least, most) = (Duration::from_secs(1), Duration::from_secs(10));
+    super::clock::sim_duration(std_duration(every).clamp(least, most))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use super::*;
+    use crate::live::clock::{Deadline, Wall};
+    use crate::live::probe::{GpuFound, NodeFound, Probe};
+    use crate::units::Permille;
+
+    const HOUR: i64 = 3_600_000_000_000;
+
+    /// One GPU at 42 %, whose machine is set by an hour at its third look and back at its fifth.
+    struct Jumping {
+        looks: u32,
+        wall: Arc<AtomicI64>,
+    }
+
+    impl Probe for Jumping {
+        fn source(&self) -> String {
+            "jumping".to_string()
+        }
+
+        fn look(&mut self, clock: &Clock, _: Deadline) -> Result<Look, Missing> {
+            self.looks += 1;
+            match self.looks {
+                3 => self.wall.store(HOUR, Ordering::Relaxed),
+                5 => self.wall.store(-HOUR, Ordering::Relaxed),
+                _ => {}
+            }
+            let mut node = NodeFound::named("a", clock.now(), "jumping");
+            let mut gpu = GpuFound::numbered(0, clock.now(), "jumping");
+            gpu.utilization = Ok(Permille::new(420));
+            node.gpus.push(gpu);
+            Ok(Look { nodes: vec![node], notes: Vec::new() })
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_an_hour_either_way_moves_no_row_and_is_told() {
+        let wall = Arc::new(AtomicI64::new(0));
+        let set = Arc::clone(&wall);
+        let machine = Clock::start();
+        let source = Box::new(move || Wall(machine.now().since_start.as_nanos() as i64 + set.load(Ordering::Relaxed)));
+        let clock = Arc::new(Clock::with_wall(source));
+        let mut probe = Guarded::new(Box::new(Jumping { looks: 0, wall }), Arc::clone(&clock));
+        let dir = tempfile::tempdir().expect("a folder");
+        let out = dir.path().join("usage.csv");
+        let millis = SimDuration::from_millis;
+        let pace = Pace { length: millis(700), every: millis(100), within: SimDuration::from_secs(5) };
+        let mut heard = 0;
+        let recorded =
+            record(&mut probe, &clock, pace, &out, &Stop::default(), &mut |_, _| heard += 1).expect("recorded");
+        assert_eq!(
+            (recorded.rows, recorded.columns.clone(), recorded.missing.len()),
+            (heard, vec!["gpu0".to_string()], 0)
+        );
+        let text = std::fs::read_to_string(&out).expect("it is there");
+        let times: Vec<f64> =
+            text.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+        assert!(times.windows(2).all(|pair| pair[0] < pair[1]) && *times.last().unwrap() < 60.0, "{times:?}");
+        assert!(text.lines().skip(1).all(|line| line.contains(",42,")), "{text}");
+        let why = std::fs::read_to_string(why_path(&out)).expect("it is there");
+        let set: Vec<&str> = why.lines().filter(|line| line.contains("clock_set")).collect();
+        // An hour ahead, then two back.
+        assert!(set.len() == 2 && set[0].contains("ahead by 1h") && set[1].contains("back by 2h"), "{why}");
+        let again = record(&mut probe, &clock, pace, &out, &Stop::default(), &mut |_, _| {});
+        assert!(matches!(again, Err(RecordError::Exists { .. })));
+    }
+}

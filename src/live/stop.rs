@@ -1,0 +1,30 @@
+//! When somebody wants the program to end: Control-C and its kin set a flag, and whoever works looks at it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+
+/// Set once, by a signal.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Control-C, the end of the terminal and a polite end by others. A second Control-C ends the program at once.
+    pub fn on_signals() -> io::Result<Stop> {
+        let stop = Stop::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // In this order: at the first signal the flag is not set yet.
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop.0))?;
+            signal_hook::flag::register(signal, Arc::clone(&stop.0))?;
+        }
+        // A file that may not grow any more is an error of the write then, and no death.
+        signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+        Ok(stop)
+    }
+
+    pub fn is_wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,111 @@
+//! A utilization policy over real usage, acting on nothing: when it would have fired, and what covered its window.
+
+use std::collections::BTreeMap;
+
+use super::clock::Stamp;
+use super::columns::{Cell, Column, nothing};
+use super::probe::{Look, Missing};
+use crate::policy::{Sample, UtilizationMonitor};
+use crate::units::{Permille, SimTime};
+use crate::workload::{Coverage, SampleFault, UtilizationPolicy};
+
+/// Whose GPUs are judged together, as those of one run would be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Together {
+    /// Each by itself.
+    Gpu,
+    /// All of a node.
+    Node,
+    /// All that one pod or job held when they were first seen; one that nobody held by itself.
+    Holder,
+}
+
+/// It would have fired.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fired {
+    pub subject: String,
+    /// The columns of the subject, by the numbers that the coverage uses.
+    pub columns: Vec<String>,
+    pub covered: Coverage,
+    pub at: Stamp,
+}
+
+struct Subject {
+    name: String,
+    columns: Vec<usize>,
+    monitor: UtilizationMonitor,
+}
+
+pub struct Watch {
+    columns: Vec<Column>,
+    subjects: Vec<Subject>,
+    /// Readings there were not, by the name of the reason.
+    pub missing: BTreeMap<&'static str, u64>,
+    pub odd: [u64; SampleFault::ALL.len()],
+    pub readings: u64,
+}
+
+impl Watch {
+    /// From the first look on.
+    pub fn begin(policy: UtilizationPolicy, together: Together, look: &Look, at: Stamp) -> Watch {
+        let columns = Column::all(look);
+        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+        for (index, column) in columns.iter().enumerate() {
+            let name = match together {
+                Together::Gpu => column.name.clone(),
+                Together::Node => column.node.clone(),
+                Together::Holder => column.holder.clone().unwrap_or_else(|| column.name.clone()),
+            };
+            match groups.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, members)) => members.push(index),
+                None => groups.push((name, vec![index])),
+            }
+        }
+        let subject = |(name, columns): (String, Vec<usize>)| {
+            let width = u16::try_from(columns.len()).unwrap_or(u16::MAX);
+            Subject { name, monitor: UtilizationMonitor::bind(policy, width, at.at()), columns }
+        };
+        let subjects = groups.into_iter().map(subject).collect();
+        Watch { columns, subjects, missing: BTreeMap::new(), odd: [0; SampleFault::ALL.len()], readings: 0 }
+    }
+
+    pub fn subjects(&self) -> usize {
+        self.subjects.len()
+    }
+
+    /// A look that was asked for at `asked` and heard at `now`: what would have fired by now.
+    pub fn hear(&mut self, look: &Result<Look, Missing>, asked: Stamp, now: Stamp) -> Vec<Fired> {
+        let cells: Vec<Cell> = match look {
+            Ok(look) => self.columns.iter().map(|column| column.read(look)).collect(),
+            Err(why) => self.columns.iter().map(|_| nothing(why)).collect(),
+        };
+        for cell in &cells {
+            match &cell.utilization {
+                Ok(_) => self.readings += 1,
+                Err(why) => *self.missing.entry(why.name()).or_default() += 1,
+            }
+        }
+        let mut fired = Vec::new();
+        for subject in &mut self.subjects {
+            // A rule may look between samples.
+            let before = subject.monitor.next(now.at()).filter(|due| *due < asked.at());
+            let early = before.and_then(|due| subject.monitor.fire(due));
+            let utilization: Vec<Option<Permille>> =
+                subject.columns.iter().map(|index| cells[*index].utilization.clone().ok()).collect();
+            let memory_entries = utilization.len();
+            let sample = Sample { at: asked.at(), utilization: &utilization, memory_entries };
+            let heard: SimTime = now.at();
+            if let Some(fault) = subject.monitor.observe(heard, &sample) {
+                self.odd[fault as usize] += 1;
+            }
+            let covered = early.or_else(|| subject.monitor.fire(heard));
+            fired.extend(covered.map(|covered| Fired {
+                subject: subject.name.clone(),
+                columns: subject.columns.iter().map(|index| self.columns[*index].name.clone()).collect(),
+                covered,
+                at: now,
+            }));
+        }
+        fired
+    }
+}

@@ -1,0 +1,155 @@
+//! `dryrack probe`, `record` and `watch` as they are typed, over real processes that answer, hang and vanish.
+//!
+//! The figures that nvidia-smi prints here are those of a GeForce RTX 2080 with driver 440.64, as it printed them in GitHub
+//! Ricks-Lab/gpu-utils#83.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use dryrack::live::clock::pause;
+
+use crate::cli::{dryrack, empty};
+
+const LINE: &str = "0, GPU-22b2c6ac-2d49-4863-197c-9c469071178a, GeForce RTX 2080, 7979, 1000, 86, 440.64, 7.5";
+
+/// A folder with an nvidia-smi of that text, to be found before any other.
+fn with_smi(body: &str) -> tempfile::TempDir {
+    let dir = empty();
+    let path = dir.path().join("nvidia-smi");
+    fs::write(&path, format!("#!/bin/bash\nLINE='{LINE}'\n{body}\n")).expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("made a program");
+    dir
+}
+
+fn typed(dir: &Path, args: &[&str]) -> Command {
+    let mut command = dryrack(dir, args);
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", dir.display()));
+    command
+}
+
+fn run(dir: &Path, args: &[&str], code: i32) -> (String, String) {
+    let Output { status, stdout, stderr } = typed(dir, args).output().expect("it runs");
+    let (out, err) = (String::from_utf8_lossy(&stdout).into_owned(), String::from_utf8_lossy(&stderr).into_owned());
+    assert_eq!(status.code(), Some(code), "{args:?}\n{out}\n{err}");
+    (out, err)
+}
+
+/// Rows of a recording that the reader of recordings takes, by its own word.
+fn rows(dir: &Path, file: &str) -> usize {
+    let recording = dryrack::trace::read_usage_csv(&dir.join(file)).expect("it is a recording");
+    assert_eq!(recording.first_out_of_order(), None);
+    recording.rows.len()
+}
+
+pub fn what_is_found_is_ready_to_run_with_the_use_of_others() {
+    let dir = with_smi("echo \"$LINE\"");
+    let (out, _) = run(dir.path(), &["probe", "--gpus", "nvidia-smi", "--out", "nodes.part.yaml"], 0);
+    assert!(out.contains("GeForce RTX 2080") && out.contains("86% busy"), "{out}");
+    let nodes = fs::read_to_string(dir.path().join("nodes.part.yaml")).expect("it was written");
+    let wanted = [
+        "gpus: [{type: geforce-rtx-2080, memory: 7979MiB, vendor: nvidia, compute_capability: \"7.5\"}]",
+        "foreign: {0: {memory: 1000MiB, share: 0.86}}",
+        "driver: \"440.64\"",
+    ];
+    for line in wanted {
+        assert!(nodes.contains(line), "{line}\n{nodes}");
+    }
+    let scenario = "scenario: What was found\ninclude: nodes.part.yaml\njobs:\n  - {name: whole, gpus: 1, duration: 1m}\n  \
+                    - {name: part, at: 1s, gpus: 0.1, duration: 1m}\nuntil: 5m\nexpect:\n  - {name: busy, job: whole, \
+                    never: placed}\n  - {name: why, job: whole, is: pending, at: 1m, because: gpu_busy_elsewhere}\n  \
+                    - {name: fits, job: part, is: completed}\n";
+    fs::write(dir.path().join("found.yaml"), scenario).expect("written");
+    run(dir.path(), &["check", "found.yaml"], 0);
+    run(dir.path(), &["test", "found.yaml"], 0);
+    run(dir.path(), &["probe", "--gpus", "nvidia-smi", "--without-use", "--out", "free.part.yaml"], 0);
+    let free = fs::read_to_string(dir.path().join("free.part.yaml")).expect("it was written");
+    assert!(!free.contains("foreign:") && !free.contains("reserved:"), "{free}");
+}
+
+pub fn what_is_not_there_is_said_by_name() {
+    let dir = empty();
+    let (_, err) = run(dir.path(), &["probe", "--from", "slrum"], 2);
+    assert!(err.contains("did you mean `slurm`?"), "{err}");
+    let (_, err) = run(dir.path(), &["probe", "--from", "gpustack"], 2);
+    assert!(err.contains("GPUSTACK_SERVER_URL"), "{err}");
+    let (_, err) = run(dir.path(), &["probe", "--from", "http://127.0.0.1:1"], 2);
+    assert!(err.contains("(unreachable)"), "{err}");
+    let (_, err) = run(dir.path(), &["probe", "--gpu", "a100-81g"], 2);
+    assert!(err.contains("did you mean `a100-80g`?"), "{err}");
+    let broken = with_smi("exit 9");
+    let (_, err) = run(broken.path(), &["probe", "--gpus", "nvidia-smi"], 0);
+    assert!(err.contains("no driver answers nvidia-smi"), "{err}");
+}
+
+/// The second look hangs, at the third the GPU is gone, then it is back.
+pub fn a_recording_goes_on_while_a_probe_hangs_and_gpus_vanish() {
+    let dir = with_smi(
+        "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n\ncase $n in 1) sleep 300;; 2) echo \"1${LINE:1}\" | sed \
+         s/GPU-22b2/GPU-33c3/;; *) echo \"$LINE\";; esac",
+    );
+    let args =
+        ["record", "--gpus", "nvidia-smi", "--for", "12s", "--every", "3s", "--within", "2500ms", "--out", "u.csv"];
+    run(dir.path(), &args, 0);
+    assert_eq!(rows(dir.path(), "u.csv"), 5);
+    let text = fs::read_to_string(dir.path().join("u.csv")).expect("it is there");
+    let cells: Vec<&str> = text.lines().map(|line| line.split(',').nth(1).expect("a column")).collect();
+    assert_eq!(cells, ["gpu0", "86", "N/A", "N/A", "86", "86"]);
+    let why = fs::read_to_string(dir.path().join("u.csv.why.csv")).expect("it is there");
+    let reasons: Vec<&str> = why
+        .lines()
+        .filter(|line| line.contains(",gpu0,"))
+        .map(|line| line.split(',').nth(3).expect("a reason"))
+        .collect();
+    assert_eq!(reasons, ["timed_out", "vanished", "read"], "{why}");
+    // Not over another.
+    let (_, err) = run(dir.path(), &args, 2);
+    assert!(err.contains("is there already"), "{err}");
+}
+
+pub fn what_is_left_of_a_recording_that_was_killed_is_a_recording() {
+    for millis in [500, 900, 1300] {
+        let dir = empty();
+        let args = ["record", "--gpus", "none", "--for", "1h", "--every", "100ms", "--out", "u.csv"];
+        let mut child =
+            typed(dir.path(), &args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        let file = dir.path().join("u.csv");
+        // However slow the machine is: first some rows.
+        while fs::read_to_string(&file).map_or(0, |text| text.lines().count()) < 4 {
+            pause(Duration::from_millis(20));
+        }
+        pause(Duration::from_millis(millis));
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+        assert!(rows(dir.path(), "u.csv") >= 3);
+        assert!(fs::read_to_string(&file).expect("there").ends_with('\n'));
+    }
+}
+
+/// The file may not grow beyond a kilobyte, as on a full disk.
+pub fn a_recording_that_finds_no_room_ends_whole() {
+    let dir = empty();
+    let exe = env!("CARGO_BIN_EXE_dryrack");
+    let script = format!("ulimit -f 1; exec {exe} record --gpus none --for 1h --every 100ms --out u.csv");
+    let output = Command::new("bash").args(["-c", &script]).current_dir(dir.path()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let whole = rows(dir.path(), "u.csv");
+    assert!(said.contains("cannot be written") && said.contains(&format!("{whole} rows are whole")), "{said}");
+    assert!(fs::metadata(dir.path().join("u.csv")).expect("there").len() <= 1024);
+}
+
+pub fn a_policy_on_watch_says_when_it_would_fire_and_why() {
+    let dir = with_smi("echo \"${LINE/ 86,/ 3,}\"");
+    let policy = "utilization_policy: {min_gpu_utilization: 30%, time_window: 3s}\n";
+    fs::write(dir.path().join("policy.yaml"), policy).expect("written");
+    let args = ["watch", "policy.yaml", "--gpus", "nvidia-smi", "--for", "8s", "--every", "1s", "--within", "1s"];
+    let (out, err) = run(dir.path(), &args, 0);
+    assert!(err.contains("nothing is done to anybody"), "{err}");
+    let fired: Vec<&str> = out.lines().filter(|line| line.contains("would have been ended")).collect();
+    assert!(fired.len() == 1 && fired[0].contains("GPU 0 below 30% for 3s"), "{out}");
+    assert!(out.contains("1 firing"), "{out}");
+}
