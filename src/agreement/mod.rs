@@ -12,12 +12,14 @@
 //! | blind | nothing: what was foretold before it began | the rehearsal knew what would happen |
 
 mod again;
+mod calibrate;
 mod compare;
 mod courses;
 mod readings;
 mod spread;
 
 pub use again::{Again, again};
+pub use calibrate::{Delays, Recording, calibrate, exactness};
 pub use compare::{Agreement, Decision, TimeError, compare};
 pub use courses::{Courses, courses};
 pub use readings::{Readings, readings};

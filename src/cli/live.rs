@@ -62,7 +62,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let mut told = Told::new(expectations, &rehearsal);
     let run = || {
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut log, &mut told.courses, &mut told.judge, &mut told.accounts];
-        crate::live::run(&work, &mut sinks)
+        crate::live::run(&work, None, &mut sinks)
     };
     let end = guarded(run).map_err(fault)?.map_err(|error| Failure::Input(format!("error: the run ended: {error}")))?;
     log.finish(end.at).map_err(unwritten)?.keep(Ok(()))?;

@@ -4,6 +4,7 @@
 //! and is, with `live`, the only room that reads a clock: for how long a command took, never for what it decides.
 
 mod bench;
+mod calibrate;
 mod catalog;
 mod causes;
 mod check;
@@ -91,6 +92,8 @@ enum Command {
     Live(live::LiveArgs),
     /// Say how far runs on a real machine and their rehearsals agree
     Validate(validate::ValidateArgs),
+    /// Fit a machine's delays on recordings of it, as settings of a rehearsal
+    Calibrate(calibrate::CalibrateArgs),
     /// Find the first record in which two logs differ
     Diff(diff::DiffArgs),
     /// Rehearse a utilization policy on recordings of GPU usage alone
@@ -178,6 +181,7 @@ impl Cli {
             #[cfg(target_os = "linux")]
             Command::Live(args) => live::live(args, self.format.plain()?),
             Command::Validate(args) => validate::validate(args, self.format.plain()?),
+            Command::Calibrate(args) => calibrate::calibrate(args, self.format.plain()?),
             Command::Diff(args) => diff::diff(args, self.format.plain()?),
             Command::Policy(args) => policy::policy(args, self.format.plain()?),
             Command::Conform(args) => conform::conform(args, self.format.plain()?),

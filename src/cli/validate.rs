@@ -88,11 +88,7 @@ pub fn validate(args: &ValidateArgs, format: Format) -> Done {
 }
 
 fn grades(path: &Path) -> Result<Grades, Failure> {
-    let log = read_whole(path)?;
-    let Some(live) = log.header.live.clone() else {
-        let why = "was not recorded on a machine; expected a log that `dryrack live` wrote";
-        return Err(Failure::file(path, why));
-    };
+    let (log, live) = live_log(path)?;
     let profile = profile_of(path, &log.header)?;
     let ours = |message: String| Failure::Ours(format!("our fault: {message}\n  in {}\n", path.display()));
     let replayed = guarded(|| replay(profile, log.header.seed, log.records.iter().cloned())).map_err(ours)?;
@@ -100,8 +96,15 @@ fn grades(path: &Path) -> Result<Grades, Failure> {
     guarded(|| graded(scenario, &log, live, replayed)).map_err(ours)
 }
 
+pub(super) fn live_log(path: &Path) -> Result<(WholeLog, LiveHeader), Failure> {
+    let log = read_whole(path)?;
+    let why = "was not recorded on a machine; expected a log that `dryrack live` wrote";
+    let live = log.header.live.clone().ok_or_else(|| Failure::file(path, why))?;
+    Ok((log, live))
+}
+
 /// The log's own source.
-fn scenario(path: &Path, log: &WholeLog) -> Result<Rehearsal, Failure> {
+pub(super) fn scenario(path: &Path, log: &WholeLog) -> Result<Rehearsal, Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let options = Options { seed: Some(log.header.seed.to_string()), ..options(path) };
     let loaded = load_text(&path.display().to_string(), &log.header.source, folder, &options);
@@ -131,7 +134,7 @@ fn graded(scenario: Rehearsal, log: &WholeLog, live: LiveHeader, replayed: Resul
 }
 
 /// All records of a rehearsal, and their digest.
-fn rehearsed(rehearsal: &Rehearsal) -> (Vec<Record>, String) {
+pub(super) fn rehearsed(rehearsal: &Rehearsal) -> (Vec<Record>, String) {
     let (mut records, mut digester) = (Records::default(), Digester::default());
     run(rehearsal, RunOptions::default(), &mut [&mut records, &mut digester]);
     (records.0, digester.finish().to_string())

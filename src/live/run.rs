@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::clock::Clock;
+use super::probe::Guarded;
 use super::signals::Signals;
 use super::work::Work;
 use super::world::World;
@@ -26,11 +27,11 @@ pub struct LiveEnd {
 const PATIENCE: SimDuration = SimDuration::from_secs(30);
 
 /// Runs it to its end. Every sink reads every record, and keeps it after each step; where one cannot, the run is ended.
-/// No process that it started is left, however it ends.
-pub fn run(work: &Work, sinks: &mut [&mut dyn Sink]) -> io::Result<LiveEnd> {
+/// No process that it started is left, however it ends. `gpus` reads those that are no CPU shares.
+pub fn run(work: &Work, gpus: Option<Guarded>, sinks: &mut [&mut dyn Sink]) -> io::Result<LiveEnd> {
     let mut signals = Signals::new()?;
     let mut control = Control::new(Arc::clone(&work.profile), work.seed);
-    let mut world = World::new(work)?;
+    let mut world = World::new(work, gpus)?;
     let clock = Clock::start();
     let mut inputs = work.declarations.clone();
     let mut end = LiveEnd { at: SimTime::ZERO, steps: 0, interrupted: false, cut_short: false };

@@ -33,6 +33,13 @@ pub struct Work {
 }
 
 impl Work {
+    /// Whether a node has GPUs of this machine.
+    pub fn has_real_gpus(&self) -> bool {
+        let is_real =
+            |(index, node): (usize, &NodeSpec)| !node.shape.gpus.is_empty() && !self.shares.has(NodeId::new(index));
+        self.nodes.iter().enumerate().any(is_real)
+    }
+
     /// Why it cannot be run here, each in a sentence. `cores`: how many this process may use.
     pub fn faults(&self, cores: usize) -> Vec<String> {
         let mut faults = Vec::new();

@@ -121,18 +121,18 @@ pub fn shares_that_promise_too_much_are_told_what_to_state() {
 }
 
 pub fn every_process_of_a_run_ends_with_it() {
-    // A child in a session of its own, one that lost its parent, one that does not listen; and a parent that fails.
+    // Far enough apart that it is the same one who makes room. A child in a session of its own, one that lost its parent, one that does not listen; and a parent that fails.
     let stage = Stage::new(
         1,
         "\
 jobs:
-  - {name: leaves, gpus: 1, duration: 1s, command: \"setsid sleep SLEEP & (setsid sleep SLEEP &) ; sleep 0.3\"}
-  - {name: fails, gpus: 1, duration: 1s, ends: failed, command: \"sleep SLEEP & sleep 0.3; exit 3\"}
+  - {name: leaves, gpus: 1, duration: 300ms, command: \"setsid sleep SLEEP & (setsid sleep SLEEP &) ; sleep 0.3\"}
+  - {name: fails, gpus: 1, duration: 2s, ends: failed, command: \"sleep SLEEP & sleep 2; exit 3\"}
   - {name: typo, gpus: 1, duration: 1s, failing_starts: 1, retry: {limit: 0}, command: [no-such-program-anywhere]}
   - name: deaf
     gpus: 1
     duration: 1h
-    cancel_at: 2s
+    cancel_at: 4s
     stop: 1h
     stop_duration: 200ms
     command: \"trap '' TERM; setsid sleep SLEEP & while :; do sleep 0.1; done\"
@@ -204,6 +204,22 @@ pub fn a_prediction_that_was_changed_afterwards_is_found_out() {
     // An end so far from what was foretold is beyond any tolerance of milliseconds: nothing runs in no time.
     let output = dryrack(stage.dir.path(), &["validate", "log.jsonl", "--tolerance", "1ns"]).output().expect("built");
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Of one run, the medians are its own delays: a rehearsal with them says when it began and ended to the nanosecond.
+pub fn delays_that_are_fitted_on_a_recording_explain_it() {
+    let stage = Stage::new(4, "jobs: [{name: a, gpus: 1, duration: 200ms, command: [sleep, \"0.2\"]}]\n");
+    let (code, said) = stage.live();
+    assert_eq!(code, Some(0));
+    let later = |what: &str| said["blind"][what][0]["later_by_ns"].as_u64().expect("later, and not earlier");
+    let args = ["calibrate", "log.jsonl", "--held-out", "log.jsonl", "--format", "json"];
+    let output = dryrack(stage.dir.path(), &args).output().expect("it is built");
+    let fitted: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    // It was foretold to start where it was placed, at 0, and to run for as long as it sleeps.
+    assert_eq!(fitted["prepare_ns"].as_u64(), Some(later("starts")), "{fitted:#}");
+    assert_eq!(fitted["duration_more_ns"].as_u64(), Some(later("ends") - later("starts")), "{fitted:#}");
+    assert_eq!(fitted["median_error_of_starts_ns"], serde_json::json!([later("starts"), 0]), "{fitted:#}");
+    assert_eq!(fitted["median_error_of_ends_ns"], serde_json::json!([later("ends"), 0]), "{fitted:#}");
 }
 
 /// Whatever the load: every log replays, nothing is left, and what does not hang on the CPU that a process gets is

@@ -159,6 +159,7 @@ fn main() {
             every_process_of_a_run_ends_with_it,
             control_c_ends_everything_and_leaves_a_whole_log,
             a_prediction_that_was_changed_afterwards_is_found_out,
+            delays_that_are_fitted_on_a_recording_explain_it,
         }
         Time: live {
             slow_every_committed_scenario_runs_for_real_and_its_log_replays,

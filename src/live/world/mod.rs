@@ -18,18 +18,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::Deadline;
+use super::probe::Guarded;
 use super::process::{Runner, TaskEnd, TaskId};
 use super::work::Work;
 use crate::event::{Command, Input, Lifecycle};
 use crate::fleet::Placement;
 use crate::ids::{JobId, RunId};
-use crate::units::{SimDuration, SimTime};
+use crate::units::{Permille, SimDuration, SimTime};
 use crate::workload::{Ending, Launch};
 use devices::{Devices, tasks_of};
 use sampler::Sampler;
 
 /// After an interruption nobody has longer than this between being told to stop and being killed.
 const GRACE_OF_THE_INTERRUPTED: SimDuration = SimDuration::from_secs(5);
+/// A GPU that does not say within so long what it does has no reading.
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// How often what should be gone is looked at, and killed again.
 const LOOK_AGAIN: SimDuration = SimDuration::from_millis(100);
 
@@ -50,6 +53,8 @@ pub struct World<'a> {
     work: &'a Work,
     runner: Runner,
     devices: Devices,
+    /// Reads GPUs that are no CPU shares.
+    gpus: Option<Guarded>,
     runs: BTreeMap<RunId, LiveRun>,
     /// Arrivals so far, and the like.
     submitted: usize,
@@ -64,11 +69,12 @@ pub struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub fn new(work: &'a Work) -> io::Result<World<'a>> {
+    pub fn new(work: &'a Work, gpus: Option<Guarded>) -> io::Result<World<'a>> {
         Ok(World {
             work,
             runner: Runner::new()?,
             devices: Devices::default(),
+            gpus,
             runs: BTreeMap::new(),
             submitted: 0,
             cancelled: 0,
@@ -116,12 +122,20 @@ impl<'a> World<'a> {
             }
             inputs.push(Input::Run { run, fact });
         }
+        let levels = if is_sampled { self.levels() } else { BTreeMap::new() };
         for (run, known) in &mut self.runs {
             let Some(sampler) = known.sampler.as_mut().filter(|sampler| sampler.due() <= now) else { continue };
-            let utilization = sampler.take(now, &known.placement, &self.work.shares, &self.devices);
+            let utilization = sampler.take(now, &known.placement, &self.work.shares, &self.devices, &levels);
             inputs.push(Input::UsageSample { run: *run, at: now, utilization, memory: Default::default() });
         }
         inputs.sort_by_key(Input::class);
+    }
+
+    /// What each GPU of this machine does, by its index; nothing of one that cannot be read.
+    fn levels(&mut self) -> BTreeMap<u16, Permille> {
+        let looked = self.gpus.as_mut().and_then(|gpus| gpus.look(LONGEST_LOOK).ok());
+        let found = looked.into_iter().flat_map(|look| look.nodes).flat_map(|node| node.gpus);
+        found.filter_map(|gpu| Some((u16::try_from(gpu.index).ok()?, gpu.utilization.ok()?))).collect()
     }
 
     /// Those before `now`, as late as it is by now.

@@ -1,5 +1,7 @@
 //! Looks at the devices of one run at each multiple of an interval since it started.
 
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 
 use super::super::shares::Shares;
@@ -33,19 +35,24 @@ impl Sampler {
     }
 
     /// Of each device, how much of it was used since the last look: one reading, however late. What was missed is not
-    /// made up for.
+    /// made up for. Of a GPU of this machine it is what its driver says now, in `levels` by index.
     pub fn take(
         &mut self,
         now: SimTime,
         placement: &Placement,
         shares: &Shares,
         devices: &Devices,
+        levels: &BTreeMap<u16, Permille>,
     ) -> SmallVec<[Option<Permille>; 8]> {
         let length = now.since(self.last);
         let read = |(gpu, before): (GpuId, &mut SimDuration)| {
             let used = devices.used(gpu);
             let more = used.saturating_sub(std::mem::replace(before, used));
-            shares.get(gpu).and_then(|share| utilization(more, length, share.cpu))
+            match shares.get(gpu) {
+                Some(share) => utilization(more, length, share.cpu),
+                None if shares.has(gpu.node) => None,
+                None => levels.get(&gpu.index).copied(),
+            }
         };
         let found = gpus(placement).zip(&mut self.used).map(read).collect();
         self.last = now;

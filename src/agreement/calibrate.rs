@@ -1,0 +1,122 @@
+//! What recordings say of a machine's delays, as settings of a rehearsal.
+
+use std::sync::Arc;
+
+use super::compare::Agreement;
+use super::courses::courses;
+use crate::engine::Rehearsal;
+use crate::event::{Event, Input, Phase, Record, RunCourse, Said};
+use crate::ids::{Names, RunId};
+use crate::units::{SimDuration, SimTime};
+use crate::workload::{Arrival, Course};
+
+/// Delays of a machine. Each is a median of what was recorded, so it is one that occurred.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// From placement to start: `prepare`.
+    pub start: SimDuration,
+    /// How much longer a run lasts than what it does: in `duration`.
+    pub length: SimDuration,
+    /// From the word to stop to the end, where the process listens: `stop`.
+    pub stop: SimDuration,
+    /// Samples are up to so much late: `sampling.jitter`, of which the median of a draw is half.
+    pub jitter: SimDuration,
+    /// How many values each is of, in this order.
+    pub counts: [usize; 4],
+}
+
+/// One recording and the rehearsal that foretold it.
+pub struct Recording<'r> {
+    pub rehearsal: &'r Rehearsal,
+    pub records: &'r [Record],
+    pub names: &'r Names,
+}
+
+/// Fitted on all of these together.
+pub fn calibrate(recordings: &[Recording<'_>], interval: impl Fn(&Rehearsal, RunId) -> Option<SimDuration>) -> Delays {
+    let (mut starts, mut lengths, mut stops, mut lates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for recording in recordings {
+        for run in courses(recording.records, recording.names) {
+            let arrival = recording.rehearsal.arrivals.iter().find(|arrival| arrival.spec.name == run.job);
+            let Some(arrival) = arrival else { continue };
+            starts.extend(between(run.placed, run.started).map(|it| it.saturating_sub(arrival.course.prepare)));
+            match run.stopping {
+                None => lengths.extend(more_than_foretold(&run, &arrival.course)),
+                Some(_) => {
+                    stops.extend(between(run.stopping, run.ended).map(|it| it.saturating_sub(arrival.course.stop)))
+                }
+            }
+        }
+        lates.extend(lateness(recording, &interval));
+    }
+    let counts = [starts.len(), lengths.len(), stops.len(), lates.len()];
+    Delays {
+        start: median(starts),
+        length: median(lengths),
+        stop: median(stops),
+        jitter: median(lates).saturating_mul(2),
+        counts,
+    }
+}
+
+fn between(from: Option<SimTime>, to: Option<SimTime>) -> Option<SimDuration> {
+    to?.checked_since(from?)
+}
+
+fn more_than_foretold(run: &RunCourse, course: &Course) -> Option<SimDuration> {
+    Some(between(run.started, run.ended)?.saturating_sub(course.run?))
+}
+
+/// How late each sample was, against the multiples of its interval since the start.
+fn lateness(
+    recording: &Recording<'_>,
+    interval: &impl Fn(&Rehearsal, RunId) -> Option<SimDuration>,
+) -> Vec<SimDuration> {
+    let mut started = std::collections::BTreeMap::new();
+    let mut late = Vec::new();
+    for record in recording.records {
+        match &record.said {
+            Said::Event(Event::Moved { run, to: Phase::Running, .. }) => {
+                started.insert(*run, record.at);
+            }
+            Said::Input(Input::UsageSample { run, at, .. }) => {
+                let since = between(started.get(run).copied(), Some(*at));
+                let Some((since, interval)) = since.zip(interval(recording.rehearsal, *run)) else { continue };
+                late.push(SimDuration::from_nanos(since.as_nanos() % interval.as_nanos()));
+            }
+            _ => {}
+        }
+    }
+    late
+}
+
+/// The lower of the two in the middle; nothing for none.
+fn median(mut values: Vec<SimDuration>) -> SimDuration {
+    values.sort_unstable();
+    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+}
+
+impl Delays {
+    /// The same scenario on a machine with these delays.
+    pub fn apply(&self, rehearsal: &Rehearsal) -> Rehearsal {
+        let arrival = |arrival: &Arrival| {
+            let course = &arrival.course;
+            let mut sampling = (*course.sampling).clone();
+            sampling.jitter = sampling.jitter.saturating_add(self.jitter);
+            let course = Course {
+                prepare: course.prepare.saturating_add(self.start),
+                run: course.run.map(|run| run.saturating_add(self.length)),
+                stop: course.stop.saturating_add(self.stop),
+                sampling: Arc::new(sampling),
+                ..(**course).clone()
+            };
+            Arrival { course: Arc::new(course), ..arrival.clone() }
+        };
+        Rehearsal { arrivals: rehearsal.arrivals.iter().map(arrival).collect(), ..rehearsal.clone() }
+    }
+}
+
+/// How far starts and ends were from what was foretold, in nanoseconds, whatever the sign.
+pub fn exactness(found: &Agreement) -> [Vec<u64>; 2] {
+    [&found.starts, &found.ends].map(|errors| errors.iter().map(|error| error.by.unsigned_abs()).collect())
+}

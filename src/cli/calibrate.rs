@@ -1,0 +1,111 @@
+//! `dryrack calibrate`: a machine's delays out of recordings, as settings, and what they gain on others.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::{Done, Exit, Failure};
+use super::logs::WholeLog;
+use super::output::{Format, say, say_json};
+use super::validate::{interval_of, live_log, rehearsed, scenario};
+use crate::agreement::{Delays, Recording, calibrate as fitted, compare, courses, exactness};
+use crate::engine::Rehearsal;
+use crate::ids::RunId;
+use crate::rehearse::names;
+use crate::units::SimDuration;
+
+#[derive(Debug, Args)]
+pub struct CalibrateArgs {
+    /// Logs that `dryrack live` wrote, to fit the delays on
+    #[arg(required = true)]
+    logs: Vec<PathBuf>,
+    /// Another such log, on which nothing is fitted: shows the gain; may be given again
+    #[arg(long, value_name = "LOG")]
+    held_out: Vec<PathBuf>,
+}
+
+struct Read {
+    log: WholeLog,
+    rehearsal: Rehearsal,
+}
+
+pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
+    let seen = args.logs.iter().map(|path| read(path)).collect::<Result<Vec<Read>, Failure>>()?;
+    let held_out = args.held_out.iter().map(|path| read(path)).collect::<Result<Vec<Read>, Failure>>()?;
+    let recordings: Vec<Recording<'_>> = (seen.iter())
+        .map(|read| Recording { rehearsal: &read.rehearsal, records: &read.log.records, names: &read.log.names })
+        .collect();
+    let delays = fitted(&recordings, interval_of_run);
+    let gain = [false, true].map(|is_fitted| errors(&held_out, &delays, is_fitted));
+    match format {
+        Format::Human => say(&text(&delays, &gain, held_out.len()))?,
+        Format::Json => say_json(&json!({
+            "prepare_ns": delays.start.as_nanos(),
+            "duration_more_ns": delays.length.as_nanos(),
+            "stop_ns": delays.stop.as_nanos(),
+            "sampling_jitter_ns": delays.jitter.as_nanos(),
+            "fitted_on": delays.counts,
+            "held_out": held_out.len(),
+            "median_error_of_starts_ns": gain.each_ref().map(|[starts, _]| middle(starts)),
+            "median_error_of_ends_ns": gain.each_ref().map(|[_, ends]| middle(ends)),
+        }))?,
+    }
+    Ok(Exit::Fine)
+}
+
+fn read(path: &Path) -> Result<Read, Failure> {
+    let (log, _) = live_log(path)?;
+    let rehearsal = scenario(path, &log)?;
+    Ok(Read { log, rehearsal })
+}
+
+fn interval_of_run(rehearsal: &Rehearsal, run: RunId) -> Option<SimDuration> {
+    let arrival = rehearsal.arrivals.get(run.job.index())?;
+    interval_of(rehearsal, &arrival.spec.name)
+}
+
+/// How far starts and ends were from a rehearsal, with the delays or without.
+fn errors(held_out: &[Read], delays: &Delays, is_fitted: bool) -> [Vec<u64>; 2] {
+    let mut all = [Vec::new(), Vec::new()];
+    for read in held_out {
+        let rehearsal = if is_fitted { delays.apply(&read.rehearsal) } else { read.rehearsal.clone() };
+        let (records, _) = rehearsed(&rehearsal);
+        let real = courses(&read.log.records, &read.log.names);
+        let found = compare(&courses(&records, &names(&rehearsal)), &real, |job| interval_of(&rehearsal, job));
+        all.iter_mut().zip(exactness(&found)).for_each(|(all, found)| all.extend(found));
+    }
+    all
+}
+
+fn middle(errors: &[u64]) -> Option<u64> {
+    let mut errors = errors.to_vec();
+    errors.sort_unstable();
+    errors.get(errors.len().checked_sub(1)? / 2).copied()
+}
+
+fn text(delays: &Delays, gain: &[[Vec<u64>; 2]; 2], held_out: usize) -> String {
+    let [starts, lengths, stops, samples] = delays.counts;
+    let mut text = format!(
+        "# medians of {starts} starts, {lengths} lengths, {stops} stops and {samples} samples\n\
+         sampling: {{jitter: {}}}\n\
+         # of each job:\n\
+         prepare: {}\n\
+         stop: {}\n\
+         # and its `duration` longer by {}\n",
+        delays.jitter, delays.start, delays.stop, delays.length
+    );
+    let seconds =
+        |errors: &[u64]| middle(errors).map_or("none".to_string(), |nanos| format!("{:.3}s", nanos as f64 / 1e9));
+    if held_out > 0 {
+        let [before, after] = gain;
+        text.push_str(&format!(
+            "# {held_out} logs held out: median error of starts {} without, {} with; of ends {} without, {} with\n",
+            seconds(&before[0]),
+            seconds(&after[0]),
+            seconds(&before[1]),
+            seconds(&after[1]),
+        ));
+    }
+    text
+}
