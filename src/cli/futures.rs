@@ -156,7 +156,7 @@ impl Futures<'_> {
             .map(|metric| {
                 let cell = |found: Option<Estimate>| found.map_or("undefined".to_string(), |found| with(&found));
                 let mut row = vec![metric.name.to_string()];
-                row.extend(metric.sides.map(|mean| mean.map_or("undefined".to_string(), |mean| plain(mean))));
+                row.extend(metric.sides.map(|mean| mean.map_or("undefined".to_string(), plain)));
                 row.push(cell(metric.difference));
                 row
             })
