@@ -147,6 +147,7 @@ fn main() -> ExitCode {
         scalings: Vec::new(),
         faults: Vec::new(),
         evaluations: Vec::new(),
+        branch: None,
         until: None,
     };
     let (mut digester, mut ended) = (Digester::default(), Ended::default());

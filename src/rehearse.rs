@@ -76,5 +76,6 @@ pub fn header(rehearsal: &Rehearsal) -> LogHeader {
         profile: rehearsal.profile.name.clone(),
         profile_data: serde_json::to_value(&*rehearsal.profile).expect("a profile has a JSON form"),
         live: None,
+        branch: None,
     }
 }

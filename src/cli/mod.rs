@@ -14,6 +14,7 @@ mod exit;
 mod explain;
 mod fault;
 mod fit;
+mod futures;
 mod guard;
 mod import;
 #[cfg(target_os = "linux")]
@@ -23,6 +24,8 @@ mod logs;
 mod offers;
 mod output;
 mod plan;
+mod plan_pair;
+mod plan_submit;
 mod plot;
 mod policy;
 mod probe;
@@ -42,6 +45,7 @@ mod trace;
 mod trace_file;
 mod validate;
 mod watch;
+mod what_if;
 
 pub use exit::Exit;
 
@@ -112,6 +116,8 @@ enum Command {
     Swarm(swarm::SwarmArgs),
     /// Run many alternatives of a scenario, and find the cheapest that is good enough
     Plan(plan::PlanArgs),
+    /// Run a scenario as it is, and as it would go on from a time with another fleet, profile or policy
+    WhatIf(what_if::WhatIfArgs),
     /// Measure how long scenarios take to run
     Bench(bench::BenchArgs),
     /// Find out what machines there are, and write them as nodes of a scenario
@@ -167,6 +173,7 @@ impl Cli {
         match &self.command {
             Command::Run(args) => run::run(args, self.format.plain()?),
             Command::Plan(args) => plan::plan(args, self.format.plain()?),
+            Command::WhatIf(args) => what_if::what_if(args, self.format.plain()?),
             Command::Test(args) => test::test(args, self.format),
             Command::Check(args) => check::check(args, self.format.plain()?),
             Command::Log(args) => log::log(args, self.format.plain()?),

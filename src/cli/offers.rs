@@ -49,7 +49,7 @@ struct Found {
 
 fn asked(options: &SchedulerOptions, demand: &Demand, at: Selection) -> Found {
     let Some(requirements) = demand.requirements.as_deref() else { panic!("checked before it was asked") };
-    let ask = Ask { requirements, nodes: demand.tasks, fleet: None, master: None };
+    let ask = Ask { requirements, nodes: demand.tasks, room_for: demand.tasks, fleet: None, master: None };
     let plan = plan(&options.offers, &ask, &at.fleet);
     let decision = match decide(options, demand, &at.fleet, Grouping::EachNode, 1) {
         Decision::Place(candidates) => {

@@ -11,11 +11,13 @@ use super::exit::{Done, Exit, Failure};
 use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
+use super::plan_pair::{PairArgs, pair};
+use super::plan_submit::{SubmitArgs, submit};
 use super::progress;
 use super::run::{Overrides, options};
 use crate::engine::Progress;
 use crate::plan::{
-    Alternative, Comparison, FleetSize, Found, Journal, JournalError, PlanHeader, Runs, Search, answer, compare,
+    Comparison, FleetSize, Found, Journal, JournalError, PlanHeader, PlanRun, Runs, Search, answer, compare,
     fleet_size, run_alternative,
 };
 use crate::report::{some, table};
@@ -47,6 +49,10 @@ pub struct PlanArgs {
 enum PlanCommand {
     /// Put the parts that --shard has run together, as if one process had run all
     Merge(MergeArgs),
+    /// Hold two alternatives against each other, job by job
+    Pair(PairArgs),
+    /// Have a sweep run in parts by a cluster: a Slurm job array, or a Kubernetes Indexed Job
+    Submit(SubmitArgs),
 }
 
 #[derive(Debug, Args)]
@@ -78,20 +84,22 @@ fn shard(text: &str) -> Result<Shard, String> {
 pub fn plan(args: &PlanArgs, format: Format) -> Done {
     match (&args.command, &args.file) {
         (Some(PlanCommand::Merge(merge)), _) => merged(merge, format),
+        (Some(PlanCommand::Pair(args)), _) => pair(args, format),
+        (Some(PlanCommand::Submit(args)), _) => submit(args, format),
         (None, Some(file)) => planned(args, file, format),
         (None, None) => unreachable!("clap requires a file"),
     }
 }
 
 /// A plan that was read, and everything its runs need.
-struct Planning {
-    plan: PlanFile,
-    base: Options,
+pub(super) struct Planning {
+    pub plan: PlanFile,
+    pub base: Options,
     header: PlanHeader,
 }
 
 impl Planning {
-    fn read(file: &Path) -> Result<Planning, Failure> {
+    pub fn read(file: &Path) -> Result<Planning, Failure> {
         let input = |faults: Diagnostics| Failure::Input(faults.to_string());
         let base = options(file);
         let (plan, warnings) = load_plan(file, &base).map_err(input)?;
@@ -111,7 +119,7 @@ impl Planning {
     }
 
     /// Runs one, unless an invariant breaks.
-    fn run(&self, cell: usize, seed: u64) -> Result<Alternative, Failure> {
+    fn run(&self, cell: usize, seed: u64) -> Result<PlanRun, Failure> {
         let progress = Progress::default();
         let command = Overrides::default().with_set(&self.plan.set(cell)).repeat(&self.plan.scenario, seed);
         match guarded(|| run_alternative(&self.plan, (cell, seed), &self.base, &progress)) {
@@ -133,6 +141,9 @@ fn planned(args: &PlanArgs, file: &Path, format: Format) -> Done {
         Method::Search => Some(pool.install(|| search(&planning, &kept))?),
     };
     let runs = kept.runs.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let (Some(shard), Some(dir)) = (args.shard, &args.out) {
+        return part_done(&planning, &runs, shard, dir, format);
+    }
     finish(&planning, &runs, found.as_ref(), args.out.as_deref(), format)
 }
 
@@ -155,12 +166,12 @@ impl Kept {
         Ok(Kept { journal: Some(journal), runs: Mutex::new(runs) })
     }
 
-    fn has(&self, key: (usize, u64)) -> Option<Alternative> {
+    fn has(&self, key: (usize, u64)) -> Option<PlanRun> {
         self.runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned()
     }
 
     /// Runs it, unless that has been done.
-    fn get(&self, planning: &Planning, key: (usize, u64)) -> Result<Alternative, Failure> {
+    fn get(&self, planning: &Planning, key: (usize, u64)) -> Result<PlanRun, Failure> {
         if let Some(known) = self.has(key) {
             return Ok(known);
         }
@@ -177,18 +188,36 @@ fn told(error: &JournalError) -> Failure {
     Failure::Input(format!("error: {error}\n"))
 }
 
+/// A part answers nothing: it leaves its runs, to be put together with those of the others.
+fn part_done(planning: &Planning, runs: &Runs, shard: Shard, dir: &Path, format: Format) -> Done {
+    WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
+    match format {
+        Format::Human => say(&format!("part {}/{}: {}\n", shard.index, shard.of, some(runs.len(), "run")))?,
+        Format::Json => say_json(&json!({"part": shard.index, "of": shard.of, "runs": runs.len()}))?,
+    }
+    Ok(Exit::Fine)
+}
+
+/// All runs of a sweep, as far as its budget goes.
+pub(super) fn of_sweep(plan: &PlanFile) -> impl Iterator<Item = (usize, u64)> {
+    let limit = plan.runs.map_or(usize::MAX, |runs| usize::try_from(runs).unwrap_or(usize::MAX));
+    (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed))).take(limit)
+}
+
 /// Every alternative with every seed, or those of a part.
 fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), Failure> {
     let plan = &planning.plan;
-    let all = (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed)));
     let is_ours = |index: usize| shard.is_none_or(|shard| index % shard.of == shard.index);
-    let limit = plan.runs.map_or(usize::MAX, |runs| usize::try_from(runs).unwrap_or(usize::MAX));
     let wanted: Vec<(usize, u64)> =
-        all.take(limit).enumerate().filter(|(index, _)| is_ours(*index)).map(|(_, key)| key).collect();
-    progress::with_bar(wanted.len() as u64, |bar| {
+        of_sweep(plan).enumerate().filter(|(index, _)| is_ours(*index)).map(|(_, key)| key).collect();
+    let held = wanted.iter().filter(|key| kept.has(**key).is_some()).count();
+    progress::with_bar((wanted.len() as u64, "runs"), |bar| {
+        progress::begin_at(bar, held as u64);
         wanted.par_iter().try_for_each(|key| {
-            kept.get(planning, *key)?;
-            bar.inc(1);
+            if kept.has(*key).is_none() {
+                kept.get(planning, *key)?;
+                bar.inc(1);
+            }
             Ok(())
         })
     })
@@ -204,7 +233,7 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
     let sizes = sizes.map_err(|faults| Failure::Input(faults.to_string()))?;
     let mut search = Search::new(plan, sizes.iter().map(|size| size.of(objective)).collect());
     let mut left = plan.runs.unwrap_or(u64::MAX);
-    progress::with_bar(plan.cells() as u64, |bar| {
+    progress::with_bar((plan.cells() as u64, "alternatives settled"), |bar| {
         while let Some(cell) = search.ask() {
             let mut runs = Runs::new();
             let decided = loop {
@@ -218,13 +247,13 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
                     break None;
                 }
                 left -= next.len() as u64;
-                let done: Result<Vec<Alternative>, Failure> =
+                let done: Result<Vec<PlanRun>, Failure> =
                     next.par_iter().map(|seed| kept.get(planning, (cell, *seed))).collect();
                 runs.extend(done?.into_iter().map(|run| ((cell, run.seed), run)));
             };
             let Some(holds) = decided else { break };
             search.tell(cell, holds);
-            bar.inc(1);
+            bar.set_position(search.settled() as u64);
         }
         Ok(search.found())
     })
@@ -238,13 +267,11 @@ fn merged(args: &MergeArgs, format: Format) -> Done {
     let mut runs = Runs::new();
     for part in &args.parts {
         let path = part.join("runs.jsonl");
-        let (_, more) = Journal::read_only(&path, Some(&planning.header)).map_err(|error| told(&error))?;
-        runs.extend(more);
+        runs.extend(Journal::read_only(&path, &planning.header).map_err(|error| told(&error))?);
     }
     let plan = &planning.plan;
-    let all = (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed)));
-    let missing: Vec<(usize, u64)> = all.filter(|key| !runs.contains_key(key)).collect();
-    if let Some((cell, seed)) = missing.first().filter(|_| plan.runs.is_none()) {
+    let missing: Vec<(usize, u64)> = of_sweep(plan).filter(|key| !runs.contains_key(key)).collect();
+    if let Some((cell, seed)) = missing.first() {
         let first = format!("{} with seed {seed}", plan.cell_name(*cell));
         let message = format!("error: {} are in none of the parts, the first of {first}\n", some(missing.len(), "run"));
         return Err(Failure::Input(message));

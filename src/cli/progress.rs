@@ -9,14 +9,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// After this a bar is shown.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Does `work`, which counts its `runs` on the bar that it is handed.
-pub fn with_bar<T>(runs: u64, work: impl FnOnce(&ProgressBar) -> T) -> T {
-    let bar = ProgressBar::with_draw_target(Some(runs), ProgressDrawTarget::hidden());
+/// Does `work`, which counts on the bar that it is handed, up to so many of what is named.
+pub fn with_bar<T>((most, what): (u64, &str), work: impl FnOnce(&ProgressBar) -> T) -> T {
+    let bar = ProgressBar::with_draw_target(Some(most), ProgressDrawTarget::hidden());
     if !std::io::stderr().is_terminal() {
         return work(&bar);
     }
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} runs").expect("a valid template");
-    bar.set_style(style);
+    bar.set_style(style(what));
     let (done, is_done) = mpsc::channel::<()>();
     let result = std::thread::scope(|scope| {
         let bar = &bar;
@@ -33,4 +32,16 @@ pub fn with_bar<T>(runs: u64, work: impl FnOnce(&ProgressBar) -> T) -> T {
     });
     bar.finish_and_clear();
     result
+}
+
+/// The bar, how far it has come, how fast, and how long it will take if it goes on so.
+fn style(what: &str) -> ProgressStyle {
+    let template = format!("{{wide_bar}} {{pos}}/{{len}} {what}, {{per_sec}}, {{eta}} left");
+    ProgressStyle::with_template(&template).expect("a valid template")
+}
+
+/// So many were done before: they count for how far it has come, and not for how fast.
+pub fn begin_at(bar: &ProgressBar, done: u64) {
+    bar.set_position(done);
+    bar.reset_eta();
 }

@@ -137,7 +137,7 @@ pub fn options(file: &Path) -> Options {
 }
 
 /// In single quotes where a shell would read more into it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "/._-=:%+,".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_string(),

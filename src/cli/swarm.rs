@@ -33,7 +33,7 @@ pub struct SwarmArgs {
 /// Seeds of one swarm, so that they can be counted.
 const MAX_SEEDS: u64 = 1_000_000_000;
 
-fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
+pub fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
     let expected = "expected two numbers such as 1..2000, the first not the larger, or one";
     let (from, to) = text.split_once("..").unwrap_or((text, text));
     let number = |part: &str| part.trim().parse::<u64>().map_err(|_| expected.to_string());

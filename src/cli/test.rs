@@ -129,7 +129,7 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
     let context = case::Context { overrides: &overrides, keeps_decisions: args.baseline.is_some() };
     let pool = pool(args.threads)?;
     // Collected in the order of the files, whichever ends first.
-    let tested: Vec<Tested> = progress::with_bar(selection.runs(), |bar| {
+    let tested: Vec<Tested> = progress::with_bar((selection.runs(), "runs"), |bar| {
         pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context, bar)).collect())
     });
     let is_whole = args.tag.is_empty() && args.filter.is_empty() && args.profile.is_none() && args.set.is_empty();

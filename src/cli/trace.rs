@@ -7,7 +7,10 @@ use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json};
-use super::trace_file::{CheckArgs, ConvertArgs, InfoArgs, SampleArgs, ScaleArgs, check, convert, info, sample, scale};
+use super::trace_file::{
+    CheckArgs, ConvertArgs, InfoArgs, LublinArgs, ResampleArgs, SampleArgs, ScaleArgs, check, convert, info, lublin,
+    resample, sample, scale,
+};
 use crate::trace::{Checked, FileState, Index, Roots, TraceError, get, list, verify};
 
 #[derive(Debug, Subcommand)]
@@ -37,6 +40,10 @@ pub enum TraceCommand {
     Sample(SampleArgs),
     /// The same tasks, submitted closer together or further apart
     Scale(ScaleArgs),
+    /// As many tasks as wanted, like those of a list: its tasks and its gaps drawn anew, by the hours of its day
+    Resample(ResampleArgs),
+    /// Jobs of a parallel machine by the model of Lublin and Feitelson
+    Lublin(LublinArgs),
 }
 
 /// Where traces are looked for: a `traces/` of ours beside the scenario file or in a folder above it, or else where we
@@ -63,6 +70,8 @@ pub fn trace(command: &TraceCommand, format: Format) -> Done {
         TraceCommand::Convert(args) => convert(args),
         TraceCommand::Sample(args) => sample(args),
         TraceCommand::Scale(args) => scale(args),
+        TraceCommand::Resample(args) => resample(args),
+        TraceCommand::Lublin(args) => lublin(args),
         TraceCommand::List => {
             let listed = list(&index, &roots);
             match format {

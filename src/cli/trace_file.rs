@@ -1,4 +1,5 @@
-//! `dryrack trace info|check|convert|sample|scale FILE`: lists of tasks, read a task at a time.
+//! `dryrack trace info|check|convert|sample|scale|resample FILE` and `trace lublin`: lists of tasks, read a task at a time
+//! where that will do, and lists that are drawn.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -12,8 +13,8 @@ use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json, warn};
 use crate::report::some;
 use crate::trace::{
-    self, Census, Demands, Facts, Impossible, Processors, Sample, Scale, Supply, TaskStream, TaskWriter, TraceError,
-    TraceTask, WriteError, Written,
+    self, Census, Demands, Facts, Impossible, Kinds, Processors, Recorded, Sample, Scale, Supply, SwfHeader,
+    TaskStream, TaskWriter, TraceError, TraceTask, WriteError, Written,
 };
 use crate::units::{Permille, SimTime};
 
@@ -111,6 +112,38 @@ pub struct ScaleArgs {
     /// The offered load becomes this part of what it was: 200% halves the gaps
     #[arg(long, value_name = "PERCENT", value_parser = part)]
     load: Option<Permille>,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Args)]
+pub struct ResampleArgs {
+    #[command(flatten)]
+    source: Source,
+    /// So many tasks; as many as there are if not given
+    #[arg(long, value_name = "N")]
+    jobs: Option<u64>,
+    /// Of the draws
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Args)]
+pub struct LublinArgs {
+    /// Of the machine: 32 or more; the model was fitted to 128
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(trace::LEAST_PROCESSORS as i64..))]
+    size: u32,
+    /// So many jobs
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    jobs: u64,
+    /// Interactive jobs and batch jobs, each with parameters and arrivals of their own, in queues 0 and 1
+    #[arg(long)]
+    two_kinds: bool,
+    /// Of the draws
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     #[command(flatten)]
     target: Target,
 }
@@ -264,19 +297,69 @@ pub fn scale(args: &ScaleArgs) -> Done {
     })
 }
 
+pub fn resample(args: &ResampleArgs) -> Done {
+    let (file, mut tasks) = (&args.source.file, Vec::new());
+    let mut stream = args.source.open()?;
+    stream.each(file, |task| -> Result<(), Failure> {
+        tasks.push(task);
+        Ok(())
+    })?;
+    let count = args.jobs.unwrap_or(tasks.len() as u64);
+    let Some(recorded) = Recorded::new(tasks) else { return Ok(Exit::NothingSelected) };
+    put(&args.target, file, stream.rows.header(), |write| {
+        recorded.draw(count, args.seed).try_for_each(write)?;
+        Ok(stream.rows.tally().lines())
+    })
+}
+
+pub fn lublin(args: &LublinArgs) -> Done {
+    let kinds = if args.two_kinds { Kinds::InteractiveAndBatch } else { Kinds::One };
+    let about = |key: &str, value: String| (key.to_owned(), value);
+    let header = SwfHeader {
+        max_nodes: Some(args.size),
+        max_procs: Some(args.size),
+        about: vec![
+            about("Version", "2.2".to_owned()),
+            about("Note", format!("the model of Lublin and Feitelson, drawn by dryrack with the seed {}", args.seed)),
+        ],
+        ..SwfHeader::default()
+    };
+    put(&args.target, Path::new("the model"), Some(&header), |write| {
+        trace::lublin(kinds, args.size, args.jobs, args.seed).try_for_each(write)?;
+        Ok(Vec::new())
+    })
+}
+
 /// Reads the list and writes what `change` makes of it, whole or not at all.
-fn pass(source: &Source, target: &Target, change: impl FnMut(TraceTask) -> Result<Option<TraceTask>, Failure>) -> Done {
-    let stream = source.open()?;
-    let (form, file) = (target.written(), &source.file);
+fn pass(
+    source: &Source,
+    target: &Target,
+    mut change: impl FnMut(TraceTask) -> Result<Option<TraceTask>, Failure>,
+) -> Done {
+    let mut stream = source.open()?;
+    let header = stream.rows.header().cloned();
+    put(target, &source.file, header.as_ref(), |write| {
+        stream.each(&source.file, |task| change(task)?.map_or(Ok(()), &mut *write))?;
+        Ok(stream.rows.tally().lines())
+    })
+}
+
+/// Writes the tasks that `feed` hands on, whole or not at all; it gives back what else is to be said. `file` is what they are
+/// read of, for messages.
+fn put<F>(target: &Target, file: &Path, header: Option<&SwfHeader>, feed: F) -> Done
+where
+    F: FnOnce(&mut dyn FnMut(TraceTask) -> Result<(), Failure>) -> Result<Vec<String>, Failure>,
+{
+    let form = target.written();
     let tasks = match &target.out {
         None => {
-            let (mut out, tasks) = write(stream, file, form, BufWriter::new(io::stdout().lock()), change)?;
+            let (mut out, tasks) = write(BufWriter::new(io::stdout().lock()), file, form, header, feed)?;
             out.flush()?;
             tasks
         }
         Some(path) if path.extension().is_some_and(|ending| ending == "gz") => {
             let out = GzEncoder::new(WholeFile::create(path)?, Compression::default());
-            let (out, tasks) = write(stream, file, form, out, change)?;
+            let (out, tasks) = write(out, file, form, header, feed)?;
             let out = out.finish().map_err(|error| Failure::file(path, format!("cannot be written: {error}")))?;
             out.keep(Ok(()))?;
             tasks
@@ -285,12 +368,12 @@ fn pass(source: &Source, target: &Target, change: impl FnMut(TraceTask) -> Resul
             let unwritten = |error: io::Error| Failure::file(path, format!("cannot be written: {error}"));
             // As the program zstd does where it is not told another level.
             let out = zstd::stream::write::Encoder::new(WholeFile::create(path)?, 0).map_err(unwritten)?;
-            let (out, tasks) = write(stream, file, form, out, change)?;
+            let (out, tasks) = write(out, file, form, header, feed)?;
             out.finish().map_err(unwritten)?.keep(Ok(()))?;
             tasks
         }
         Some(path) => {
-            let (out, tasks) = write(stream, file, form, WholeFile::create(path)?, change)?;
+            let (out, tasks) = write(WholeFile::create(path)?, file, form, header, feed)?;
             out.keep(Ok(()))?;
             tasks
         }
@@ -299,22 +382,20 @@ fn pass(source: &Source, target: &Target, change: impl FnMut(TraceTask) -> Resul
 }
 
 fn write<W: Write>(
-    mut stream: TaskStream,
+    out: W,
     file: &Path,
     form: Written,
-    out: W,
-    mut change: impl FnMut(TraceTask) -> Result<Option<TraceTask>, Failure>,
+    header: Option<&SwfHeader>,
+    feed: impl FnOnce(&mut dyn FnMut(TraceTask) -> Result<(), Failure>) -> Result<Vec<String>, Failure>,
 ) -> Result<(W, u64), Failure> {
-    let mut writer = TaskWriter::new(out, form, stream.rows.header())?;
-    stream.each(file, |task| -> Result<(), Failure> {
-        let Some(task) = change(task)? else { return Ok(()) };
+    let mut writer = TaskWriter::new(out, form, header)?;
+    let mut lines = feed(&mut |task| {
         writer.write(&task).map_err(|error| match error {
             WriteError::Io(error) => Failure::from(error),
             told @ (WriteError::NotPlain { .. } | WriteError::NoProcessors { .. }) => Failure::file(file, told),
         })
     })?;
     let (out, tasks, lost) = writer.finish();
-    let mut lines = stream.rows.tally().lines();
     lines.extend(lost.iter().map(|(what, count)| format!("not written of {}: {what}", some(*count as usize, "task"))));
     lines.iter().for_each(|line| warn(&format!("{line}\n")));
     Ok((out, tasks))

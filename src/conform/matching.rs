@@ -155,7 +155,7 @@ fn ask_again(
     let mut fleet = world(record, profile)?;
     let mut differences = Vec::new();
     differences.extend(compare("instances", &recorded.instances, &instances(&fleet)));
-    let ask = Ask { requirements, nodes: record.run.nodes, fleet: None, master: None };
+    let ask = Ask { requirements, nodes: record.run.nodes, room_for: record.run.nodes, fleet: None, master: None };
     let offers = plan(options, &ask, &fleet).offers;
     let seen: Vec<OfferSeen> = offers.iter().map(|offer| offer_seen(&fleet, offer)).collect();
     differences.extend(compare("plan", &recorded.plan_offers, &seen));

@@ -17,8 +17,8 @@ use crate::event::{Command, Event, Input, Lifecycle, Outcome, Output, Reason};
 use crate::fleet::{Blocks, FleetKind, FleetPlacement, FleetSpec, NodeSpec, NodeState, Placement};
 use crate::ids::{FleetId, JobId, NodeId, RunId};
 use crate::lifecycle::{MemberState, WholeState};
-use crate::units::{MilliCpu, SimDuration, SimTime};
-use crate::workload::{Demand, Ending, EventRetry, JobSpec, Requirements, RetryEvent, RunTerms, TaskDemand};
+use crate::units::{MilliCpu, RequestRate, SimDuration, SimTime};
+use crate::workload::{Demand, Ending, EventRetry, JobSpec, Requirements, RetryEvent, RunTerms, Scaling, TaskDemand};
 
 pub struct RunStates;
 
@@ -53,8 +53,65 @@ struct FleetOf {
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Step {
-    Submit { round: usize, name: String, nodes: u32, priority: i32, retry_no_capacity: bool, resources: Value },
-    Finish { round: usize, name: String },
+    Submit {
+        round: usize,
+        name: String,
+        nodes: u32,
+        priority: i32,
+        retry_no_capacity: bool,
+        resources: Value,
+        service: Option<Service>,
+    },
+    /// So many came within the window of a service; from now on.
+    Requests {
+        round: usize,
+        name: String,
+        count: u64,
+    },
+    Finish {
+        round: usize,
+        name: String,
+    },
+}
+
+/// A service that scales.
+#[derive(Deserialize)]
+struct Service {
+    replicas: ReplicaRange,
+    scaling: RecordedScaling,
+}
+
+#[derive(Deserialize)]
+struct ReplicaRange {
+    min: u32,
+    max: u32,
+}
+
+#[derive(Deserialize)]
+struct RecordedScaling {
+    target: serde_json::Number,
+    window: u64,
+    scale_up_delay: u64,
+    scale_down_delay: u64,
+}
+
+impl Service {
+    fn scaling(&self) -> Result<Scaling, String> {
+        let RecordedScaling { target, window, scale_up_delay, scale_down_delay } = &self.scaling;
+        let ReplicaRange { min, max } = self.replicas;
+        let target = target.to_string().parse::<RequestRate>().map_err(|fault| fault.to_string())?;
+        if min > max || max > 10_000 || target == RequestRate::ZERO || !(1..1 << 32).contains(window) {
+            return Err("a service of other bounds than any record has".to_string());
+        }
+        Ok(Scaling {
+            min,
+            max,
+            target,
+            window: SimDuration::from_secs(*window),
+            scale_up_delay: SimDuration::from_secs((*scale_up_delay).min(1 << 32)),
+            scale_down_delay: SimDuration::from_secs((*scale_down_delay).min(1 << 32)),
+        })
+    }
 }
 
 type Decision = (usize, String, u32, String, Option<String>, Option<u32>);
@@ -63,6 +120,9 @@ type Decision = (usize, String, u32, String, Option<String>, Option<u32>);
 struct Answer {
     decisions: Vec<Decision>,
     run_status_changes: Vec<(usize, String, String)>,
+    /// Round, service, and how many replicas it is to have from then on; of records that have services.
+    #[serde(default)]
+    desired: Vec<(usize, String, u32)>,
     #[serde(rename = "final")]
     last: Last,
 }
@@ -108,6 +168,7 @@ struct Asked {
     hosts: Vec<Told>,
     /// In order of submission.
     requirements: Vec<Arc<Requirements>>,
+    scaling: Vec<Option<Scaling>>,
 }
 
 /// What each host has besides what the record says: no run asks for more, nor which GPUs they are.
@@ -117,10 +178,10 @@ const GPU: (&str, u64) = ("A100", 81_920);
 impl Asked {
     fn of(record: &Record) -> Result<Asked, String> {
         let mut names: Vec<&str> = Vec::new();
-        let mut requirements = Vec::new();
+        let (mut requirements, mut scaling) = (Vec::new(), Vec::new());
         for step in &record.events {
             let (round, name) = match step {
-                Step::Submit { round, name, nodes, resources, .. } => {
+                Step::Submit { round, name, nodes, resources, service, .. } => {
                     if names.contains(&name.as_str()) {
                         return Err(format!("`{name}` is submitted twice"));
                     }
@@ -132,9 +193,10 @@ impl Asked {
                         fleets: None,
                     };
                     requirements.push(Arc::new(run.requirements()?));
+                    scaling.push(service.as_ref().map(Service::scaling).transpose()?);
                     (round, name)
                 }
-                Step::Finish { round, name } => (round, name),
+                Step::Finish { round, name } | Step::Requests { round, name, .. } => (round, name),
             };
             if !names.contains(&name.as_str()) {
                 return Err(format!("`{name}` finishes and was not submitted"));
@@ -165,7 +227,7 @@ impl Asked {
         };
         let hosts: Vec<Told> = (0..fleet.hosts).map(host).collect();
         hosts.first().map(|host| host.shape(KnownGpus::Gpuhunt0134)).transpose()?;
-        Ok(Asked { hosts, requirements })
+        Ok(Asked { hosts, requirements, scaling })
     }
 }
 
@@ -189,6 +251,7 @@ struct Stage {
     answers: Vec<(RunId, Lifecycle)>,
     placements: BTreeMap<RunId, Placement>,
     statuses: Vec<&'static str>,
+    desired: BTreeMap<JobId, u32>,
     said: Answer,
 }
 
@@ -197,7 +260,12 @@ impl Stage {
         let known = profile.scheduler.offers.known_gpus;
         let mut control = Control::new(profile, 0);
         control.look_in_rounds();
-        let said = Answer { decisions: Vec::new(), run_status_changes: Vec::new(), last: Last::default() };
+        let said = Answer {
+            decisions: Vec::new(),
+            run_status_changes: Vec::new(),
+            desired: Vec::new(),
+            last: Last::default(),
+        };
         let mut stage = Stage {
             control,
             now: SimTime::ZERO,
@@ -206,6 +274,7 @@ impl Stage {
             answers: Vec::new(),
             placements: BTreeMap::new(),
             statuses: Vec::new(),
+            desired: BTreeMap::new(),
             said,
         };
         let spec = FleetSpec {
@@ -246,7 +315,10 @@ impl Stage {
                     let terms = RunTerms { retry: retry_no_capacity.then_some(retry), ..RunTerms::default() };
                     let number = self.names.len();
                     let requirements = Arc::clone(&asked.requirements[number]);
-                    let spec = Arc::new(job_spec(name, *nodes, requirements, *priority, terms));
+                    let spec = job_spec(name, *nodes, requirements, *priority, terms);
+                    let scaling = asked.scaling[number];
+                    let replicas = scaling.map_or(1, |scaling| scaling.min);
+                    let spec = Arc::new(JobSpec { replicas, scaling, ..spec });
                     self.tell(Input::Submit { job: JobId::new(number), spec });
                     self.names.push(name.clone());
                 }
@@ -257,7 +329,11 @@ impl Stage {
                         self.tell(Input::Run { run: run_of(&member), fact });
                     }
                 }
-                Step::Submit { .. } | Step::Finish { .. } => {}
+                Step::Requests { round, name, count } if *round == self.round => {
+                    let job = self.names.iter().position(|known| known == name).expect("checked");
+                    self.tell(Input::RequestsCounted { job: JobId::new(job), requests: *count });
+                }
+                Step::Submit { .. } | Step::Finish { .. } | Step::Requests { .. } => {}
             }
         }
     }
@@ -333,6 +409,11 @@ impl Stage {
         for run in self.control.runs() {
             let status = run_status(&run);
             let index = run.job.index();
+            // Nobody has looked at a run that is still as it was submitted.
+            if let Some(desired) = run.desired.filter(|desired| self.desired.get(&run.job) != Some(desired)) {
+                self.desired.insert(run.job, desired);
+                self.said.desired.push((self.round, self.names[index].clone(), desired));
+            }
             if self.statuses.get(index) != Some(&status) {
                 self.said.run_status_changes.push((self.round, self.names[index].clone(), status.to_string()));
             }
@@ -425,6 +506,7 @@ fn differences(recorded: &Answer, found: &Answer) -> Vec<Difference> {
     let mut differences = Vec::new();
     first_difference("decision", &recorded.decisions, &found.decisions, &mut differences);
     first_difference("run status", &recorded.run_status_changes, &found.run_status_changes, &mut differences);
+    first_difference("replicas wanted", &recorded.desired, &found.desired, &mut differences);
     first_difference("host at the end", &recorded.last.instances, &found.last.instances, &mut differences);
     first_difference("node at the end", &recorded.last.placed, &found.last.placed, &mut differences);
     first_difference("run at the end", &recorded.last.runs, &found.last.runs, &mut differences);

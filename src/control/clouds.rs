@@ -10,9 +10,10 @@ use crate::event::{Command, Event, Reason};
 use crate::fleet::{FleetPlacement, FleetSpec, Instance, InstanceState, NodeSpec, NodeState, Placement};
 use crate::ids::{FleetId, NodeId};
 use crate::lifecycle::is_instance_edge;
-use crate::policy::{Consolidation, MadeFor, longest_idle, may_give_back};
+use crate::policy::{Consolidation, MadeFor, idle_rule, longest_idle, may_give_back};
 use crate::scheduler::offers::NewInstances;
 use crate::units::{Money, SimDuration, SimTime};
+use crate::workload::IdleLimit;
 
 /// An instance that is not up by then is given up.
 ///
@@ -43,6 +44,8 @@ pub(super) struct InstanceRecord {
     fleet: FleetId,
     state: InstanceState,
     made_for: MadeFor,
+    /// What the run says of it that it was made for.
+    of_run: Option<IdleLimit>,
     /// When it came into its state.
     since: SimTime,
     /// When it was asked for.
@@ -62,8 +65,15 @@ impl Control {
             return;
         }
         let state = InstanceState::of(state);
-        let record =
-            InstanceRecord { fleet, state, made_for: MadeFor::Fleet, since: self.now, asked: self.now, epoch: 0 };
+        let record = InstanceRecord {
+            fleet,
+            state,
+            made_for: MadeFor::Fleet,
+            of_run: None,
+            since: self.now,
+            asked: self.now,
+            epoch: 0,
+        };
         self.instances.insert(node, record);
         self.time_instance(node);
     }
@@ -100,7 +110,7 @@ impl Control {
 
     /// What ends a state of its own accord.
     fn time_instance(&mut self, node: NodeId) {
-        let InstanceRecord { fleet, state, made_for, since, epoch, .. } = self.instances[&node];
+        let InstanceRecord { fleet, state, made_for, of_run, since, epoch, .. } = self.instances[&node];
         match state {
             InstanceState::Pending => {
                 let at = since.saturating_add(LONGEST_PROVISIONING);
@@ -108,7 +118,7 @@ impl Control {
             }
             InstanceState::Idle => {
                 let cloud = self.fleet.fleet(fleet).cloud.as_ref().expect("its fleet is a cloud's");
-                if let Some(longest) = longest_idle(cloud.idle_duration, made_for) {
+                if let Some(longest) = longest_idle(idle_rule(cloud.idle_duration, of_run), made_for) {
                     self.timers.set(since.saturating_add(longest), Timer::IdleTooLong { node, epoch });
                 }
             }
@@ -120,17 +130,17 @@ impl Control {
     }
 
     /// Asks for what a placement needs that is not there.
-    pub(super) fn make_for(&mut self, placement: &Placement) {
+    pub(super) fn make_for(&mut self, placement: &Placement, of_run: Option<IdleLimit>) {
         for claim in placement.claims() {
             if self.fleet.is_unmade(claim.node) {
-                self.make(claim.node, MadeFor::Run, Reason::InstanceWanted);
+                self.make(claim.node, (MadeFor::Run, of_run), Reason::InstanceWanted);
             }
         }
     }
 
-    fn make(&mut self, node: NodeId, made_for: MadeFor, because: Reason) {
+    fn make(&mut self, node: NodeId, (made_for, of_run): (MadeFor, Option<IdleLimit>), because: Reason) {
         let record = self.instances.get_mut(&node).expect("only a cloud makes instances");
-        (record.made_for, record.asked) = (made_for, self.now);
+        (record.made_for, record.of_run, record.asked) = (made_for, of_run, self.now);
         let fleet = record.fleet;
         self.set_reported(node, NodeState::Joining, because);
         self.change_instance(node, InstanceState::Pending, because);
@@ -320,7 +330,7 @@ impl Control {
     fn make_missing(&mut self, fleet: FleetId, wanted: u32) {
         while self.makes_instances() && self.staying(fleet) < wanted && self.fleet.instances_left(fleet) > 0 {
             let Some(node) = self.cheapest(fleet) else { return };
-            self.make(node, MadeFor::Fleet, Reason::FleetMinimum);
+            self.make(node, (MadeFor::Fleet, None), Reason::FleetMinimum);
         }
     }
 

@@ -18,6 +18,7 @@ mod policies;
 mod polled;
 mod preempting;
 mod profile;
+mod reconfigure;
 mod runs;
 mod safety;
 mod scaling;
@@ -32,12 +33,14 @@ pub use drive::{arrange, step, together};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
     Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PlacelessRule, PolledLoops,
-    ReleaseRule, Rounds, RunStanding, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop,
+    ReleaseRule, ReplicaRetryRule, Rounds, RunStanding, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop,
+    TerminatingLoop, UncountedRule,
 };
 pub use profile::{
     AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, Instant, PassOptions, Passes, Profile, ProfileError,
     RetryOptions, Trigger,
 };
+pub use reconfigure::can_become;
 pub use scan::{
     Created, DeadEntries, OwnClaim, PackedScaleDown, PausesFrom, Reads, RowIds, RowView, ScaleDown, ScanOptions,
     Unplaced, Writes,
@@ -49,11 +52,12 @@ use std::sync::Arc;
 use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
 use crate::fleet::{Fleet, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::policy::Quotas;
 use crate::scheduler::{
     Caching, Decision, Discipline, Examination, Grouping, OrderKey, Rankings, WaitQueue, decide, examine,
 };
 use crate::units::SimTime;
-use crate::workload::Demand;
+use crate::workload::{Demand, JobSpec};
 use clouds::{CloudRecord, InstanceRecord};
 use nodes::NodeRecord;
 use passes::PassState;
@@ -107,6 +111,7 @@ pub struct Control {
     flaps: VecDeque<(SimTime, NodeId)>,
     /// Sampled in this instant.
     to_judge: BTreeSet<ReplicaIndex>,
+    quotas: Quotas,
     /// By fleet: those whose instances are made.
     clouds: Vec<Option<CloudRecord>>,
     /// The instances of those, and the places of instances that are not there.
@@ -118,6 +123,8 @@ pub struct Control {
     runs: Option<polled::Flow>,
     watch: Option<JobId>,
     watched: Option<Watched>,
+    /// When the profile last changed.
+    reconfigured: Option<SimTime>,
 }
 
 /// The last decision about a job that is being watched.
@@ -146,6 +153,7 @@ impl Control {
             place_pass: PassState::new(profile.passes.place, seed, "place pass"),
             runs: profile.runs.as_ref().map(|options| polled::Flow::new(options, seed)),
             scan: profile.scan.as_ref().map(ScanState::new),
+            quotas: Quotas::new(&profile.policies.quotas),
             profile,
             grouping,
             caching: Caching::On,
@@ -175,6 +183,7 @@ impl Control {
             outbox: VecDeque::new(),
             watch: None,
             watched: None,
+            reconfigured: None,
         }
     }
 
@@ -204,10 +213,15 @@ impl Control {
             Input::GpuReported { gpu, state } => self.gpu_reported(*gpu, *state),
             Input::ForeignUse { gpu, foreign } => self.fleet.set_foreign(*gpu, *foreign),
             Input::CapacityReported { fleet, offer, available } => self.fleet.set_capacity(*fleet, *offer, *available),
+            Input::Reconfigure { profile } => {
+                let profile = self.read_profile(profile).expect("it was checked");
+                self.reconfigure(profile);
+            }
             Input::Run { run, fact } => self.run_fact(*run, *fact),
             Input::UsageSample { run, at, utilization, memory } => {
                 self.usage_sample(*run, *at, utilization, memory.len());
             }
+            Input::RequestsCounted { job, requests } => self.requests_counted(*job, *requests),
             Input::Cancel { job } => self.cancel(*job),
             Input::Scale { job, replicas } => self.scale(*job, *replicas),
             Input::Submit { job, spec } => self.submit(*job, spec),
@@ -243,6 +257,7 @@ impl Control {
                 Err("an offer that no fleet has")
             }
             Input::CapacityReported { .. } => Ok(()),
+            Input::Reconfigure { profile } => self.read_profile(profile).map(|_| ()),
             Input::HeartbeatMissed { last, .. } if *last > now => Err("a heartbeat from the future"),
             Input::HeartbeatMissed { node, .. } => known_node(*node),
             Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
@@ -254,6 +269,7 @@ impl Control {
             }
             Input::UsageSample { utilization, memory, .. } => check_sample(utilization, memory.len()),
             Input::Run { .. } => Ok(()),
+            Input::RequestsCounted { job, .. } => known_job(*job).map(|_| ()),
             Input::Cancel { job } => known_job(*job).map(|_| ()),
             Input::Scale { replicas: 0, .. } if self.scan.is_none() => Err("a job scaled to nothing"),
             Input::Scale { job, .. } => known_job(*job).map(|_| ()),
@@ -261,16 +277,30 @@ impl Control {
             Input::Submit { spec, .. } if spec.replicas.max(spec.demand.tasks) > MOST_COPIES => {
                 Err("a job of more replicas or tasks than any")
             }
-            Input::Submit { spec, .. } if spec.replicas == 0 || spec.demand.tasks == 0 => Err("a job of nothing"),
-            Input::Submit { spec, .. } if !self.profile.policies.utilization.can_bind(&spec.utilization) => {
-                Err("a utilization policy of no time, or of more samples than are kept")
-            }
-            Input::Submit { .. } => Ok(()),
+            Input::Submit { spec, .. } if spec.demand.tasks == 0 => Err("a job of nothing"),
+            Input::Submit { spec, .. } => self.check_submission(spec),
             Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job of nothing"),
             Input::Evaluate { demand: Demand { pick: Some(pick), .. }, .. } => {
                 pick.nodes().into_iter().try_for_each(known_node)
             }
             Input::Evaluate { .. } => Ok(()),
+        }
+    }
+
+    fn check_submission(&self, spec: &JobSpec) -> Result<(), &'static str> {
+        let scales = self.runs.is_some().then_some(spec.scaling).flatten();
+        if spec.replicas == 0 && scales.is_none_or(|scaling| scaling.min > 0) {
+            return Err("a job of nothing");
+        }
+        if scales.is_some_and(|scaling| scaling.target.get() == 0 || scaling.window.is_zero()) {
+            return Err("a service of which a replica serves nothing");
+        }
+        if scales.is_some_and(|scaling| scaling.max > MOST_COPIES) {
+            return Err("a service of more replicas than any");
+        }
+        match self.profile.policies.utilization.can_bind(&spec.utilization) {
+            true => Ok(()),
+            false => Err("a utilization policy of no time, or of more samples than are kept"),
         }
     }
 
@@ -352,6 +382,7 @@ impl Control {
         self.assert_rows();
         self.assert_monitors();
         self.assert_instances();
+        self.assert_quotas();
     }
 
     /// What is kept twice for speed says the same twice; and cancelled means no more work.

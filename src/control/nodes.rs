@@ -221,7 +221,7 @@ impl Control {
         let Some(kept) = self.kept_claims.remove(&run) else { return };
         let (free, remains) = kept.split(is_free);
         for claim in free.claims() {
-            self.fleet.release_of(run, claim);
+            self.release_claim(run, claim);
             self.say(Event::ClaimFreed { run, node: claim.node });
             self.instance_released(claim.node);
         }

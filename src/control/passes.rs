@@ -3,8 +3,6 @@
 use super::Control;
 use super::profile::{PassOptions, Trigger};
 use super::store::{ReplicaIndex, Wait};
-use smallvec::SmallVec;
-
 use crate::event::{Command, Event, Histogram, Phase, Reason, Refusal};
 use crate::rng::Stream;
 use crate::scheduler::{Discipline, QueueKey};
@@ -25,6 +23,11 @@ pub struct PassState {
 impl PassState {
     pub fn new(options: PassOptions, seed: u64, purpose: &'static str) -> PassState {
         PassState { options, seed, purpose, last: None, cut_short: false, interrupted_after: None }
+    }
+
+    /// Goes on by another clock.
+    pub(super) fn follow(&mut self, options: PassOptions) {
+        self.options = options;
     }
 
     /// The first tick at or after `now` that has not run: tick n is at n periods plus its jitter.
@@ -262,8 +265,7 @@ impl Control {
             self.hold(index, held);
         }
         // Whoever has become the head of a strict line without being judged waits for its own reasons now.
-        let heads: SmallVec<[(QueueKey, u32); 1]> = self.queue.heads(self.now).collect();
-        for (head, demand) in heads {
+        for (head, demand) in self.queue.restless_heads(self.now) {
             if self.queue.is_refused(demand, self.fleet.growth())
                 && let Some(held) = self.demands[demand as usize].held.clone()
             {

@@ -8,8 +8,9 @@ use super::safety;
 use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
-use crate::fleet::{Hosting, Placement};
+use crate::fleet::{Hosting, NodeClaim, Placement};
 use crate::ids::{NodeId, RunId};
+use crate::policy::Holding;
 use crate::scheduler::deployment::{Evaluation, evaluate_deployment};
 use crate::scheduler::offers::GangRule;
 use crate::scheduler::{
@@ -220,6 +221,37 @@ impl Control {
         self.fleet.host(run, placement, &hosting);
     }
 
+    /// Whether its project may take so much more.
+    pub(super) fn is_within_quota(&self, index: ReplicaIndex, wanted: Holding) -> bool {
+        let job = &self.jobs[self.replicas[index as usize].job.index()];
+        self.quotas.admits(job.spec.project.as_deref(), wanted)
+    }
+
+    /// What a placement takes, as quotas count it.
+    pub(super) fn holding(&self, placement: &Placement) -> Holding {
+        let each = placement.claims().iter().map(|claim| Holding::of(self.fleet.node(claim.node), claim));
+        each.fold(Holding::default(), Holding::and)
+    }
+
+    /// What a run held of a node is free.
+    pub(super) fn release_claim(&mut self, run: RunId, claim: &NodeClaim) {
+        self.fleet.release_of(run, claim);
+        let project = self.jobs[run.job.index()].spec.project.as_deref();
+        self.quotas.give_back(project, Holding::of(self.fleet.node(claim.node), claim));
+    }
+
+    /// What projects are said to hold is what their runs hold.
+    pub(super) fn assert_quotas(&self) {
+        let live = self.replicas.iter().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
+        let kept = self.kept_claims.iter().map(|(run, placement)| (run.job, placement));
+        let all: Vec<_> = live.chain(kept).collect();
+        for (project, said) in self.quotas.held() {
+            let own = all.iter().filter(|(job, _)| self.jobs[job.index()].spec.project.as_deref() == Some(project));
+            let held = own.fold(Holding::default(), |sum, (_, placement)| sum.and(self.holding(placement)));
+            assert_eq!(said, held, "{project} holds something else than is counted");
+        }
+    }
+
     /// What it takes is taken.
     pub(super) fn enter_ledger(&mut self, index: ReplicaIndex, placement: &Placement) {
         let replica = &self.replicas[index as usize];
@@ -232,6 +264,8 @@ impl Control {
         if let Some(shares) = &mut self.shares {
             shares.take(self.jobs[run.job.index()].user, self.now, placement);
         }
+        let taken = self.holding(placement);
+        self.quotas.take(self.jobs[run.job.index()].spec.project.as_deref(), taken);
         for claim in placement.claims() {
             self.nodes[claim.node.index()].runs.insert(index);
         }

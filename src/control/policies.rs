@@ -1,18 +1,23 @@
-//! Which policies bind a run: what a profile says, and what the run's configuration says over it.
+//! Which policies bind a run, and how much the runs of a project hold: what a profile says, and what the run's configuration says over it.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::profile::ProfileError;
-use crate::policy::{MOST_SAMPLES, ring_samples};
+use crate::policy::{MOST_SAMPLES, Quota, ring_samples};
 use crate::units::{Permille, SimDuration, text_form};
 use crate::workload::{
     AtMinimum, Gaps, IdleGpus, PolicyMode, PolicySource, UtilizationOverrides, UtilizationPolicy, UtilizationRule,
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyOptions {
     pub utilization: UtilizationOptions,
+    /// By project; read where the profile has runs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub quotas: BTreeMap<String, Quota>,
 }
 
 /// The utilization policy of a profile. It binds a run that has, from here or from its own configuration, a minimum and

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::policies::PolicyOptions;
-use super::polled::RunsOptions;
+use super::polled::{GangRule, RunsOptions};
 use super::scan::ScanOptions;
 use crate::fleet::NodeState;
 use crate::scheduler::offers::NewInstances;
@@ -189,6 +189,8 @@ pub enum ProfileError {
     Empty(&'static str),
     #[error("has `scheduler.offers.new_instances` and no `runs`, which alone wait for instances")]
     InstancesWithoutRuns,
+    #[error("has `policies.quotas`, which a profile reads that has `runs` of which each gets all its places or none")]
+    QuotasUnread,
     #[error("has `{0}: {1}`; only a profile marked `historic: true` may")]
     HistoricOnly(&'static str, &'static str),
     #[error("a back-off factor below 100% would shrink the pause")]
@@ -240,6 +242,8 @@ impl Profile {
         let makes = self.scheduler.offers.new_instances != NewInstances::Never;
         faults.extend((makes && self.runs.is_none()).then_some(ProfileError::InstancesWithoutRuns));
         faults.extend(self.faulty_preemption());
+        let places_whole = self.runs.as_ref().is_some_and(|runs| runs.gang == GangRule::Whole);
+        faults.extend((!self.policies.quotas.is_empty() && !places_whole).then_some(ProfileError::QuotasUnread));
         faults.extend(self.faulty_numbers());
         faults.extend(self.runs.iter().flat_map(|runs| runs.faults(self.historic)));
         faults.extend(self.scan.iter().flat_map(|scan| scan.faults(self.historic)));

@@ -441,7 +441,7 @@ impl Control {
         for claim in placement.claims() {
             self.nodes[claim.node.index()].runs.remove(&index);
             if !kept.touches(claim.node) {
-                self.fleet.release_of(run, claim);
+                self.release_claim(run, claim);
             }
         }
         let kept_on = kept.claims().iter().map(|claim| claim.node).collect();

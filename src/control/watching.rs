@@ -112,9 +112,14 @@ impl Control {
         self.judge_usage(index);
     }
 
-    /// A running job with an effective policy has exactly one monitor, and nobody else has any.
+    /// A running job with an effective policy has exactly one monitor, and nobody else has any. What began to run under
+    /// another profile keeps what that bound.
     pub(super) fn assert_monitors(&self) {
+        let of_this_profile = |since: SimTime| self.reconfigured.is_none_or(|at| since >= at);
         for (index, replica) in self.replicas.iter().enumerate() {
+            if replica.phase == Phase::Running && !of_this_profile(replica.since) {
+                continue;
+            }
             let effective = self.effective_policy(index as ReplicaIndex).map(|(_, values)| values);
             let wanted = effective.filter(|_| replica.phase == Phase::Running);
             let bound = replica.watch.as_ref().map(|watch| *watch.monitor.policy());

@@ -3,7 +3,7 @@
 //! Shares no bookkeeping with the control plane: a ledger, the phases and the queue's accounts are kept anew from the
 //! records alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::accounts::{Accounts, Standing};
@@ -37,6 +37,8 @@ pub struct Audit {
     unsafe_runs: Vec<RunId>,
     /// Of instances that clouds make: since they first changed.
     instances: BTreeMap<NodeId, InstanceState>,
+    /// Running when the profile changed: bound by the one before.
+    bound_before: BTreeSet<RunId>,
     /// What the profile says of utilization policies.
     utilization: Option<UtilizationOptions>,
     /// Who runs under a utilization policy.
@@ -61,6 +63,19 @@ impl Audit {
             shares_hosts: profile.scheduler.offers.multinode_takes == MultinodeTakes::Blocks,
             ..Audit::default()
         }
+    }
+
+    /// From now on by another profile; what was broken before was broken under the one before.
+    fn follow(&mut self, profile: &Profile) {
+        let Audit { historic, utilization, shares_hosts, .. } = Audit::new(profile);
+        (self.historic, self.utilization, self.shares_hosts) = (self.historic || historic, utilization, shares_hosts);
+        let at_work = self.phases.iter().filter(|(_, (_, phase))| *phase == Phase::Running);
+        let run = |((job, replica), (attempt, _)): (&(JobId, u32), &(u32, Phase))| RunId {
+            job: *job,
+            replica: *replica,
+            attempt: *attempt,
+        };
+        self.bound_before.extend(at_work.map(run));
     }
 
     /// The accounts at the end; panics if anything that was submitted is nowhere.
@@ -207,6 +222,9 @@ impl Audit {
 
     /// What runs under an effective policy was bound when it started, by just that policy, and nothing else was.
     fn is_watched(&self, run: RunId) {
+        if self.bound_before.contains(&run) {
+            return;
+        }
         let over = &self.jobs[run.job.index()].spec.utilization;
         let has_gpus = self.claims.get(&run).is_some_and(|own| own.claims().iter().any(|claim| !claim.gpus.is_empty()));
         let effective = self.utilization.and_then(|options| options.bind(over)).map(|(_, values)| values);
@@ -229,6 +247,10 @@ impl Sink for Audit {
         assert!(at >= self.at && step >= self.step, "time or steps fell");
         (self.at, self.step) = (at, step);
         match input {
+            Input::Reconfigure { profile } => {
+                let profile = serde_json::from_str(profile).expect("the control plane has read it");
+                self.follow(&profile);
+            }
             Input::NodeDeclared { state, spec, .. } => self.nodes.push((Arc::clone(&spec.shape), *state)),
             Input::GpuReported { gpu, state } => {
                 self.gpus.insert(*gpu, *state);
@@ -248,6 +270,7 @@ impl Sink for Audit {
             | Input::CapacityReported { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
+            | Input::RequestsCounted { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }

@@ -14,7 +14,7 @@ use crate::units::{Permille, SimDuration, SimTime};
 use super::rehearsal::{InitialNode, Rehearsal};
 
 /// The clouds of all fleets.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CloudModels {
     /// By fleet, then by offer; empty for a fleet that makes no instances.
     pub offers: Vec<Vec<OfferModel>>,
@@ -23,7 +23,7 @@ pub struct CloudModels {
 }
 
 /// One offer of a cloud.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfferModel {
     /// From the request until an instance is up.
     pub provisioning: Lengths,

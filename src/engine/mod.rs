@@ -5,9 +5,11 @@
 
 mod accounts;
 mod audit;
+mod branch;
 mod checkpoints;
 mod clouds;
 mod downloads;
+mod due;
 mod explain;
 mod fitting;
 mod outages;
@@ -20,11 +22,14 @@ mod selection;
 mod swarm;
 mod swarm_clouds;
 mod swarm_fleets;
+mod swarm_services;
 mod swarm_usage;
+mod traffic;
 mod world;
 
 pub use accounts::{Accounts, Standing};
 pub use audit::Audit;
+pub use branch::{Branch, BranchError, branch};
 pub use clouds::{CloudModels, InstanceTurn, OfferModel};
 pub use explain::{Explanation, WhyHere, explain};
 pub use fitting::{Change, Fitting, Refused, fitting};

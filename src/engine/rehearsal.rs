@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::branch::Branch;
 use super::clouds::CloudModels;
 use crate::control::Profile;
 use crate::event::Input;
@@ -32,6 +33,8 @@ pub struct Rehearsal {
     pub evaluations: Vec<(SimTime, JobId)>,
     /// The run stops before the first instant after this; without it, when nothing is left to happen.
     pub until: Option<SimTime>,
+    /// What changes in its midst, of a run that leaves another.
+    pub branch: Option<Branch>,
 }
 
 impl Rehearsal {
@@ -41,20 +44,24 @@ impl Rehearsal {
         for (index, spec) in self.fleets.iter().enumerate() {
             inputs.push(Input::FleetDeclared { fleet: FleetId::new(index), spec: Arc::clone(spec) });
         }
-        for (index, initial) in self.nodes.iter().enumerate() {
-            let node = NodeId::new(index);
-            inputs.push(Input::NodeDeclared { node, state: initial.state, spec: initial.spec.clone() });
-            for (index, state, foreign) in &initial.gpus {
-                let gpu = GpuId { node, index: *index };
-                if *state != GpuState::Ready {
-                    inputs.push(Input::GpuReported { gpu, state: *state });
-                }
-                if !foreign.is_none() {
-                    inputs.push(Input::ForeignUse { gpu, foreign: *foreign });
-                }
+        let later = self.branch.as_ref().map_or(self.nodes.len(), |branch| branch.joining.index());
+        (0..later).for_each(|index| self.declare(NodeId::new(index), &mut inputs));
+        inputs
+    }
+
+    /// What the control plane is told of a node when it comes.
+    pub fn declare(&self, node: NodeId, inputs: &mut Vec<Input>) {
+        let initial = &self.nodes[node.index()];
+        inputs.push(Input::NodeDeclared { node, state: initial.state, spec: initial.spec.clone() });
+        for (index, state, foreign) in &initial.gpus {
+            let gpu = GpuId { node, index: *index };
+            if *state != GpuState::Ready {
+                inputs.push(Input::GpuReported { gpu, state: *state });
+            }
+            if !foreign.is_none() {
+                inputs.push(Input::ForeignUse { gpu, foreign: *foreign });
             }
         }
-        inputs
     }
 }
 

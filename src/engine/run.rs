@@ -86,7 +86,9 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
         if inputs.is_empty() && control.next_wakeup().is_some_and(|(at, _)| at <= now) {
             inputs.push(Input::Wakeup);
         }
-        arrange(&mut inputs, rehearsal.profile.instant);
+        // A step that changes the profile changes this from the next instant on.
+        let instant = control.profile().instant;
+        arrange(&mut inputs, instant);
         // What happened may have gone unheard: then this is not a step.
         while !inputs.is_empty() {
             end = RunEnd { at: now, steps: end.steps + 1, cut_short: false };
@@ -94,7 +96,7 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
                 progress.step.store(end.steps, Ordering::Relaxed);
                 progress.at.store(now.as_nanos(), Ordering::Relaxed);
             }
-            let inputs = inputs.drain(..together(&inputs, rehearsal.profile.instant));
+            let inputs = inputs.drain(..together(&inputs, instant));
             step(&mut control, (end.steps, now), inputs, sinks, &mut |now, command| world.obey(now, command));
             if options.checks == Checks::EveryStep {
                 control.assert_integrity();

@@ -11,6 +11,7 @@ use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run};
 use super::swarm_fleets::add_fleets;
+use super::swarm_services::add_services;
 use super::swarm_usage::{draw_options, draw_overrides, draw_usage};
 use crate::catalog::{CpuArch, Os};
 use crate::control::{Assignment, BeginRule, GangRule, Loops, NoCapacityRule, Profile, RunsOptions, Trigger};
@@ -154,8 +155,10 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         evaluations,
         // What is scanned, or tried again, for ever, as releases do, is watched for a while.
         until: (features.until || goes_on).then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
+        branch: None,
     };
     add_fleets(seed, &mut rehearsal);
+    add_services(seed, &mut rehearsal);
     rehearsal
 }
 
@@ -362,6 +365,7 @@ fn draw_arrival(
     let endless = draws.chance(200);
     let mut course = Course {
         run: (!endless).then(|| SimDuration::from_secs(draws.between(0, 1800))),
+        master_run: None,
         ending: if features.failures && draws.chance(200) { Ending::Failed } else { Ending::Completed },
         prepare: SimDuration::from_secs(if draws.chance(300) { draws.between(1, 300) } else { 0 }),
         analysis: (!draws.chance(100)).then(|| SimDuration::from_secs(draws.between(0, 60))),
@@ -371,6 +375,7 @@ fn draw_arrival(
         checkpoint: None,
         mishaps: draw_mishaps(draws, features),
         usage: None,
+        requests: None,
         sampling: Arc::default(),
         launch: None,
     };
@@ -405,7 +410,7 @@ fn draw_terms(draws: &mut Stream) -> RunTerms {
         EventRetry { on, duration: SimDuration::from_secs(draws.between(0, 7200)) }
     });
     let startup = *draws.pick(&[StartupOrder::Any, StartupOrder::MasterFirst, StartupOrder::WorkersFirst]);
-    RunTerms { retry, startup, stop: *draws.pick(&[StopCriteria::AllDone, StopCriteria::MasterDone]) }
+    RunTerms { retry, startup, stop: *draws.pick(&[StopCriteria::AllDone, StopCriteria::MasterDone]), idle: None }
 }
 
 fn draw_mishaps(draws: &mut Stream, features: &Features) -> Mishaps {

@@ -1,58 +1,24 @@
 //! The simulated world: what nodes and runs really do, whether or not the control plane knows of it.
 
-use std::collections::HashMap;
+mod branching;
+
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::checkpoints::Checkpoints;
 use super::clouds::{InstanceTurn, Places};
 use super::downloads::Downloads;
+pub use super::due::Due;
 use super::queue::EventQueue;
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
+use super::traffic::{self, Traffic};
 use crate::event::{Command, Input, Lifecycle};
 use crate::fleet::{GpuState, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::rng::{Stream, entity};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Acks, Analyses, Course, Fate, Starts};
-
-/// Something that will happen. It is void if what it is about has changed since (`epoch`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    Fact {
-        run: RunId,
-        epoch: u32,
-        fact: Lifecycle,
-    },
-    HeartbeatMissed {
-        node: NodeId,
-        epoch: u32,
-        last: SimTime,
-    },
-    Fault(u32),
-    Cancel(JobId),
-    Scale(JobId, u32),
-    /// What was said of a run arrives.
-    Ack {
-        run: RunId,
-        fact: Lifecycle,
-    },
-    Evaluate(JobId),
-    /// The GPUs of a run are looked at.
-    Sample {
-        run: RunId,
-        epoch: u32,
-    },
-    /// A sample is heard, by its place among those on their way.
-    SampleHeard(u32),
-    Instance {
-        node: NodeId,
-        epoch: u32,
-        becomes: InstanceTurn,
-    },
-    /// The capacity of an offer changes, by its place in the list of changes.
-    Capacity(u32),
-}
 
 struct WorldNode {
     reported: NodeState,
@@ -126,11 +92,18 @@ pub struct World<'a> {
     /// Samples on their way, and the places among them that are free.
     samples: Vec<Option<Input>>,
     free_samples: Vec<u32>,
+    traffic: Traffic,
+    /// Drained for good, with something left to run there.
+    leaving: BTreeSet<NodeId>,
 }
 
 impl<'a> World<'a> {
     pub fn new(rehearsal: &'a Rehearsal) -> World<'a> {
         let mut queue = EventQueue::default();
+        if let Some(branch) = &rehearsal.branch {
+            // The first of its instant.
+            queue.push(branch.at, Due::Branch);
+        }
         for (index, (at, _)) in rehearsal.faults.iter().enumerate() {
             queue.push(*at, Due::Fault(index as u32));
         }
@@ -167,6 +140,8 @@ impl<'a> World<'a> {
             heartbeat: rehearsal.profile.heartbeat.every,
             samples: Vec::new(),
             free_samples: Vec::new(),
+            traffic: Traffic::default(),
+            leaving: BTreeSet::new(),
         }
     }
 
@@ -186,8 +161,13 @@ impl<'a> World<'a> {
             }
             self.taken = taken;
         }
+        if !self.leaving.is_empty() {
+            self.let_go(now);
+        }
         while let Some(arrival) = self.rehearsal.arrivals.get(self.submitted).filter(|arrival| arrival.at == now) {
-            inputs.push(Input::Submit { job: JobId::new(self.submitted), spec: Arc::clone(&arrival.spec) });
+            let job = JobId::new(self.submitted);
+            inputs.push(Input::Submit { job, spec: Arc::clone(&arrival.spec) });
+            traffic::begin(&mut self.queue, arrival, job);
             self.submitted += 1;
         }
         if inputs.len() > 1 {
@@ -246,7 +226,7 @@ impl<'a> World<'a> {
     }
 
     fn course(&self, run: RunId) -> Arc<Course> {
-        Arc::clone(&self.rehearsal.arrivals[run.job.index()].course)
+        self.rehearsal.arrivals[run.job.index()].course_of(run.replica)
     }
 
     /// It says `up` once it is there.
@@ -333,6 +313,8 @@ impl<'a> World<'a> {
                     inputs.push(Input::HeartbeatMissed { node, last });
                 }
             }
+            Due::Branch => self.branch(now, inputs),
+            Due::Leave(node) => self.turn(now, node, NodeTurn::Gone, inputs),
             Due::Fault(index) => self.fault(now, self.rehearsal.faults[index as usize].1, inputs),
             Due::Instance { node, epoch, becomes } => {
                 if self.places.is_current(node, epoch) {
@@ -354,6 +336,10 @@ impl<'a> World<'a> {
                 self.queue.push(arrives.max(now), Due::Scale(job, replicas));
             }
             Due::Scale(job, replicas) => inputs.push(Input::Scale { job, replicas }),
+            Due::Requests { job, counts } => {
+                let arrival = &self.rehearsal.arrivals[job.index()];
+                inputs.extend(self.traffic.count(&mut self.queue, arrival, (job, counts), now));
+            }
             Due::Ack { run, fact } => inputs.push(Input::Run { run, fact }),
             Due::Sample { run, epoch } => self.sample(now, run, epoch, inputs),
             Due::SampleHeard(place) => {

@@ -79,8 +79,10 @@ fn learn(input: &Input, names: &mut Names) {
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
         | Input::CapacityReported { .. }
+        | Input::Reconfigure { .. }
         | Input::Run { .. }
         | Input::UsageSample { .. }
+        | Input::RequestsCounted { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Evaluate { .. }
@@ -134,8 +136,10 @@ fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
         | Input::GpuReported { .. }
         | Input::ForeignUse { .. }
         | Input::CapacityReported { .. }
+        | Input::Reconfigure { .. }
         | Input::Run { .. }
         | Input::UsageSample { .. }
+        | Input::RequestsCounted { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Evaluate { .. }

@@ -138,6 +138,11 @@ pub enum Input {
     Cancel {
         job: JobId,
     },
+    /// So many requests came to a service within the window that its scaling counts them over.
+    RequestsCounted {
+        job: JobId,
+        requests: u64,
+    },
     /// A job is to have so many replicas from now on.
     Scale {
         job: JobId,
@@ -155,6 +160,10 @@ pub enum Input {
     Evaluate {
         name: Arc<str>,
         demand: Demand,
+    },
+    /// Another profile from now on, as JSON, its bases folded in. What was decided, bound or timed under the one before stays.
+    Reconfigure {
+        profile: Arc<str>,
     },
 }
 
@@ -181,9 +190,10 @@ impl Input {
             | Input::HeartbeatMissed { .. }
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
-            | Input::CapacityReported { .. } => InputClass::FleetFact,
+            | Input::CapacityReported { .. }
+            | Input::Reconfigure { .. } => InputClass::FleetFact,
             Input::Run { .. } => InputClass::Exit,
-            Input::UsageSample { .. } => InputClass::Usage,
+            Input::UsageSample { .. } | Input::RequestsCounted { .. } => InputClass::Usage,
             Input::Cancel { .. } | Input::Scale { .. } => InputClass::Cancellation,
             Input::Submit { .. } => InputClass::Arrival,
             Input::Evaluate { .. } => InputClass::Question,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::compact::Compact;
 use super::foretold::Foretold;
 use super::input::Input;
 use super::output::Event;
@@ -26,6 +27,9 @@ pub struct LogHeader {
     pub profile: String,
     /// The whole profile as data, its bases folded in.
     pub profile_data: serde_json::Value,
+    /// Where it left another run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<BranchOf>,
     /// Of a run on a real machine alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveHeader>,
@@ -39,6 +43,18 @@ pub struct LiveHeader {
     /// Cores that dryrack might use.
     pub cores: u32,
     pub foretold: Foretold,
+}
+
+/// What a branch is a branch of: the same up to a time, and something else from then on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BranchOf {
+    /// The digest of the other run, to its own end.
+    pub parent: String,
+    /// From this instant on it is another run.
+    pub at: SimTime,
+    /// The scenario file of what follows, overrides applied.
+    pub source: String,
 }
 
 /// One line of the log.
@@ -109,32 +125,6 @@ impl Sink for Digester {
     }
 }
 
-/// The end of a buffer, where the bytes of a record go.
-struct Compact<'a>(&'a mut Vec<u8>);
-
-impl postcard::ser_flavors::Flavor for Compact<'_> {
-    type Output = ();
-
-    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-        self.0.push(byte);
-        Ok(())
-    }
-
-    /// Most of what is written is a number of a few bytes, for which a call of `memcpy` is long.
-    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        match bytes {
-            [byte] => self.0.push(*byte),
-            [first, second] => self.0.extend([*first, *second]),
-            _ => self.0.extend_from_slice(bytes),
-        }
-        Ok(())
-    }
-
-    fn finalize(self) -> postcard::Result<()> {
-        Ok(())
-    }
-}
-
 impl Digester {
     pub fn record(&mut self, record: &Record) {
         match &record.said {
@@ -154,7 +144,7 @@ impl Digester {
     }
 
     fn add<T: Serialize>(&mut self, parts: &T) {
-        if let Err(error) = postcard::serialize_with_flavor(parts, Compact(&mut self.buffer)) {
+        if let Err(error) = parts.serialize(&mut Compact(&mut self.buffer)) {
             panic!("a record has no compact form: {error}");
         }
         self.records += 1;

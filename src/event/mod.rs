@@ -4,6 +4,7 @@
 //! names for people and tools, and the compact form that the digest is taken of. Must never have a variant nobody emits.
 
 mod codec;
+mod compact;
 mod foretold;
 mod input;
 mod log;
@@ -13,6 +14,6 @@ mod reason;
 pub use codec::{CodecError, decode_line, encode_event, encode_input, encode_line};
 pub use foretold::{Foretold, RunCourse};
 pub use input::{Input, InputClass, Lifecycle, Phase};
-pub use log::{Digest, Digester, FORMAT_VERSION, LiveHeader, LogHeader, Record, Said, Sink};
+pub use log::{BranchOf, Digest, Digester, FORMAT_VERSION, LiveHeader, LogHeader, Record, Said, Sink};
 pub use output::{Command, Event, Outcome, Output, Refusal, Safety};
 pub use reason::{Histogram, Reason};

@@ -110,6 +110,7 @@ reasons! {
     UpstreamTypeError => "upstream_type_error", "the upstream program ends this decision with a TypeError";
     // A job waits because …
     QueueOrder => "queue_order", "waits behind the head of the queue";
+    QuotaExceeded => "quota_exceeded", "would hold more than its project may";
     BackingOff => "backing_off", "waits before the next attempt";
     // A commit was refused because …
     StaleRead => "stale_read", "the fleet changed after it was read";
@@ -125,6 +126,7 @@ reasons! {
     GpuLost => "gpu_lost", "its GPU failed";
     NotPickedUp => "not_picked_up", "its node did not take it up, and it is analysed again";
     WrittenOver => "written_over", "another decision was written over it";
+    ScaledUp => "scaled_up", "its job needs more replicas";
     ScaledDown => "scaled_down", "its job needs fewer replicas";
     NoRoom => "no_room", "fitted nowhere when it was looked at, and does not wait";
     PickRefused => "pick_refused", "what it picks could not be selected when it was submitted";

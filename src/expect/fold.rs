@@ -79,8 +79,10 @@ impl Fold {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::CapacityReported { .. }
+            | Input::Reconfigure { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
+            | Input::RequestsCounted { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }

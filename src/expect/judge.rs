@@ -477,8 +477,10 @@ impl Sink for Judge {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::CapacityReported { .. }
+            | Input::Reconfigure { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
+            | Input::RequestsCounted { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}

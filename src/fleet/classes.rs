@@ -15,10 +15,6 @@ use crate::ids::NodeId;
 pub struct ClassId(u32);
 
 impl ClassId {
-    pub fn new(index: usize) -> ClassId {
-        ClassId(u32::try_from(index).expect("fewer classes than nodes"))
-    }
-
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -35,6 +31,9 @@ pub struct Class {
     hash: u64,
     /// The number of the last change of its shape that was of this class.
     changed: u64,
+    /// Its neighbours among the classes of its shape, in order of their last changes.
+    before: Option<ClassId>,
+    after: Option<ClassId>,
     members: BTreeSet<NodeId>,
 }
 
@@ -81,35 +80,14 @@ pub struct ShapeGroup {
     pub count: u32,
 }
 
-/// The classes of one shape whose members changed, in order: what is kept of a class can follow from there. Of the
-/// oldest changes only the number is kept.
+/// The classes of one shape in order of their last changes, linked, so that whoever has read so many changes finds what
+/// has changed since, each class once.
 #[derive(Clone, Debug, Default)]
-struct Journal {
-    dropped: u64,
-    changed: Vec<ClassId>,
-}
-
-/// So many changes of one shape are kept.
-const JOURNAL_LENGTH: usize = 1 << 14;
-
-impl Journal {
-    /// The number of the change.
-    fn note(&mut self, class: ClassId) -> u64 {
-        if self.changed.len() >= JOURNAL_LENGTH {
-            self.changed.drain(..JOURNAL_LENGTH / 2);
-            self.dropped += JOURNAL_LENGTH as u64 / 2;
-        }
-        self.changed.push(class);
-        self.end() - 1
-    }
-
-    fn since(&self, read: u64) -> Option<&[ClassId]> {
-        self.changed.get(usize::try_from(read.checked_sub(self.dropped)?).ok()?..)
-    }
-
-    fn end(&self) -> u64 {
-        self.dropped + self.changed.len() as u64
-    }
+struct Changes {
+    count: u64,
+    newest: Option<ClassId>,
+    /// Slots of this shape whose class is empty: a slot never changes its shape.
+    vacant: Vec<ClassId>,
 }
 
 /// The hash of a shape and a status, by which a class is found. Of the GPUs it takes in what scheduling changes; classes
@@ -132,12 +110,11 @@ fn hash_of(shape_index: u32, status: &NodeStatus) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Classes {
     slots: Vec<Class>,
-    vacant: Vec<ClassId>,
     /// Classes that have members, by their hash.
     by_hash: HashMap<u64, SmallVec<[ClassId; 2]>, foldhash::fast::FixedState>,
     shape_index: HashMap<Arc<NodeShape>, u32, foldhash::fast::FixedState>,
     shapes: Vec<ShapeGroup>,
-    journals: Vec<Journal>,
+    changes: Vec<Changes>,
     of_node: Vec<ClassId>,
 }
 
@@ -150,7 +127,7 @@ impl Classes {
                 let index = self.shapes.len() as u32;
                 self.shape_index.insert(Arc::clone(shape), index);
                 let idle = NodeStatus::idle(NodeState::Ready, shape);
-                self.journals.push(Journal::default());
+                self.changes.push(Changes::default());
                 self.shapes.push(ShapeGroup { shape: Arc::clone(shape), idle, first: node, count: 0 });
                 index
             }
@@ -159,7 +136,7 @@ impl Classes {
         let class = self.find_or_open(shape_index, status);
         self.slots[class.index()].members.insert(node);
         self.of_node.push(class);
-        self.slots[class.index()].changed = self.journals[shape_index as usize].note(class);
+        self.note_change(class);
     }
 
     pub fn update(&mut self, node: NodeId, status: &NodeStatus) {
@@ -177,14 +154,37 @@ impl Classes {
                     same.remove();
                 }
             }
-            self.vacant.push(old_id);
+            self.changes[shape_index as usize].vacant.push(old_id);
         }
         let new_id = self.find_or_open(shape_index, status);
         self.slots[new_id.index()].members.insert(node);
         self.of_node[node.index()] = new_id;
-        let journal = &mut self.journals[shape_index as usize];
-        self.slots[old_id.index()].changed = journal.note(old_id);
-        self.slots[new_id.index()].changed = journal.note(new_id);
+        self.note_change(old_id);
+        self.note_change(new_id);
+    }
+
+    /// It is the one of its shape that changed last.
+    fn note_change(&mut self, id: ClassId) {
+        let shape = self.slots[id.index()].shape_index as usize;
+        let number = self.changes[shape].count;
+        self.changes[shape].count += 1;
+        self.slots[id.index()].changed = number;
+        if self.changes[shape].newest == Some(id) {
+            return;
+        }
+        let Class { before, after, .. } = self.slots[id.index()];
+        // It has a successor unless it is new.
+        if let Some(after) = after {
+            self.slots[after.index()].before = before;
+            if let Some(before) = before {
+                self.slots[before.index()].after = Some(after);
+            }
+        }
+        let newest = self.changes[shape].newest.replace(id);
+        if let Some(newest) = newest {
+            self.slots[newest.index()].after = Some(id);
+        }
+        (self.slots[id.index()].before, self.slots[id.index()].after) = (newest, None);
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (ClassId, &Class)> {
@@ -192,26 +192,17 @@ impl Classes {
         listed.map(|(index, class)| (ClassId(index as u32), class))
     }
 
-    /// The classes of a shape that changed since so many of its changes were read, each once; `None` where they are no
-    /// longer known.
-    pub fn changes(&self, shape: usize, read: u64) -> Option<impl Iterator<Item = ClassId> + '_> {
-        let changed = self.journals[shape].since(read)?;
-        // A slot that now holds a class of another shape had its last change here under another number.
-        let is_last = move |(number, class): &(u64, ClassId)| {
-            let slot = &self.slots[class.index()];
-            slot.changed == *number || slot.shape_index as usize != shape
-        };
-        Some((read..).zip(changed.iter().copied()).filter(is_last).map(|(_, class)| class))
+    /// The classes of a shape that changed since so many of its changes were read, each once, the last first; some may be
+    /// empty.
+    pub fn changes(&self, shape: usize, read: u64) -> impl Iterator<Item = ClassId> + '_ {
+        let slot = |id: ClassId| &self.slots[id.index()];
+        let by_change = std::iter::successors(self.changes[shape].newest, move |id| slot(*id).before);
+        by_change.take_while(move |id| slot(*id).changed >= read)
     }
 
     /// How many changes of a shape there have been.
     pub fn change_count(&self, shape: usize) -> u64 {
-        self.journals[shape].end()
-    }
-
-    /// Slots that were ever in use.
-    pub fn slots(&self) -> usize {
-        self.slots.len()
+        self.changes[shape].count
     }
 
     pub fn shapes(&self) -> &[ShapeGroup] {
@@ -239,14 +230,11 @@ impl Classes {
         if let Some(class) = same.iter().find(is_it) {
             return *class;
         }
-        let id = match self.vacant.pop() {
+        let id = match self.changes[shape_index as usize].vacant.pop() {
             Some(id) => {
                 let class = &mut self.slots[id.index()];
-                if class.shape_index != shape_index {
-                    class.shape = Arc::clone(&self.shapes[shape_index as usize].shape);
-                }
                 class.status.clone_from(status);
-                (class.shape_index, class.hash) = (shape_index, hash);
+                class.hash = hash;
                 class.generation += 1;
                 id
             }
@@ -261,6 +249,8 @@ impl Classes {
                     generation: 0,
                     hash,
                     changed: 0,
+                    before: None,
+                    after: None,
                     members,
                 });
                 ClassId((self.slots.len() - 1) as u32)

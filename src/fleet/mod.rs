@@ -169,14 +169,9 @@ impl Fleet {
         self.classes.shapes()
     }
 
-    /// Slots that classes were ever in: a bound on the index of a [`ClassId`].
-    pub fn class_slots(&self) -> usize {
-        self.classes.slots()
-    }
-
-    /// The classes of a shape whose members changed since so many of its changes were read; some may be empty by now, and
-    /// some of another shape. `None` where they are no longer known.
-    pub fn class_changes(&self, shape: usize, read: u64) -> Option<impl Iterator<Item = ClassId> + '_> {
+    /// The classes of a shape whose members changed since so many of its changes were read, each once; some may be empty by
+    /// now.
+    pub fn class_changes(&self, shape: usize, read: u64) -> impl Iterator<Item = ClassId> + '_ {
         self.classes.changes(shape, read)
     }
 

@@ -13,10 +13,10 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::alternative::Alternative;
+use super::plan_run::PlanRun;
 
 /// Runs by alternative and seed.
-pub type Runs = BTreeMap<(usize, u64), Alternative>;
+pub type Runs = BTreeMap<(usize, u64), PlanRun>;
 
 /// Of which plan a journal is: of the same bytes, under the same version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ impl Journal {
     }
 
     /// Adds a run; it is kept whatever becomes of the process.
-    pub fn add(&self, run: &Alternative) -> Result<(), JournalError> {
+    pub fn add(&self, run: &PlanRun) -> Result<(), JournalError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(&line(run)).map_err(|source| JournalError::Io { path: self.path.clone(), source })
     }
@@ -81,14 +81,11 @@ impl Journal {
         bytes
     }
 
-    /// What another journal holds, to be merged.
-    pub fn read_only(path: &Path, header: Option<&PlanHeader>) -> Result<(PlanHeader, Runs), JournalError> {
+    /// What another journal of the same plan holds, to be merged.
+    pub fn read_only(path: &Path, header: &PlanHeader) -> Result<Runs, JournalError> {
         let bytes = std::fs::read(path).map_err(|source| JournalError::Io { path: path.to_path_buf(), source })?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or(&[]);
-        let own: PlanHeader = serde_json::from_slice(first).map_err(|error| no_run(path, 1, &error))?;
-        let held = read(path, &bytes[..whole], header.unwrap_or(&own))?;
-        Ok((own, held))
+        read(path, &bytes[..whole], header)
     }
 }
 
@@ -111,7 +108,7 @@ fn read(path: &Path, bytes: &[u8], header: &PlanHeader) -> Result<Runs, JournalE
     }
     let mut held = BTreeMap::new();
     for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
-        let run: Alternative = serde_json::from_slice(line).map_err(|error| no_run(path, number + 1, &error))?;
+        let run: PlanRun = serde_json::from_slice(line).map_err(|error| no_run(path, number + 1, &error))?;
         held.insert((run.cell, run.seed), run);
     }
     Ok(held)

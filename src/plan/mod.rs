@@ -7,22 +7,25 @@
 //!
 //! | module | does |
 //! | --- | --- |
-//! | `alternative` | runs one alternative with one seed |
+//! | `plan_run` | runs one alternative with one seed |
 //! | `journal` | keeps what has been run, so that a killed plan goes on |
 //! | `interval` | the mean of several runs, and how sure it is |
+//! | `paired` | two alternatives job by job, and how sure their difference is |
 //! | `search` | which runs show the cheapest alternative, and what was shown |
 //! | `summary` | the alternatives side by side, and the answer |
 //!
 //! Must never draw, and never speak of an alternative that was not run as if it had been.
 
-mod alternative;
 mod interval;
 mod journal;
+mod paired;
+mod plan_run;
 mod search;
 mod summary;
 
-pub use alternative::{Alternative, FleetSize, Kept, fleet_size, run_alternative};
 pub use interval::{Estimate, estimate};
 pub use journal::{Journal, JournalError, PlanHeader, Runs};
-pub use search::{Found, Search, Standing};
+pub use paired::{Difference, PairedJob, PairedSeed, Waited, difference, most_changed, pair};
+pub use plan_run::{FleetSize, Kept, PlanRun, fleet_size, run_alternative};
+pub use search::{Found, Search};
 pub use summary::{Comparison, Row, answer, compare};

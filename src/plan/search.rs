@@ -13,7 +13,7 @@ use crate::scenario::PlanFile;
 
 /// How an alternative stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+enum Standing {
     /// It was run, and keeps every constraint.
     Holds,
     /// It was run, and does not.
@@ -109,8 +109,9 @@ impl Search {
         self.presume();
     }
 
-    pub fn standing(&self, cell: usize) -> Standing {
-        self.standing[cell]
+    /// How many alternatives nothing is left to be asked of: run, presumed, or no cheaper than one that holds.
+    pub fn settled(&self) -> usize {
+        self.standing.len() - self.cheaper(|standing| standing == Standing::Unknown).len()
     }
 
     pub fn found(&self) -> Found {
@@ -227,7 +228,7 @@ mod tests {
         let objective: Vec<u64> = (0..plan.cells()).map(|cell| cost(&plan.places(cell))).collect();
         let mut search = Search::new(&plan, objective.clone());
         while let Some(cell) = search.ask() {
-            assert!(!matches!(search.standing(cell), Standing::Holds | Standing::Fails), "run twice");
+            assert!(!matches!(search.standing[cell], Standing::Holds | Standing::Fails), "run twice");
             search.tell(cell, holds(&plan.places(cell)));
         }
         let all = (0..plan.cells()).filter(|cell| holds(&plan.places(*cell)));

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::alternative::{Alternative, FleetSize};
 use super::interval::{Estimate, estimate};
 use super::journal::Runs;
+use super::plan_run::{FleetSize, PlanRun};
 use super::search::Found;
 use crate::expect::Share;
 use crate::report::{METRICS, some};
@@ -39,12 +39,12 @@ pub struct Row {
 
 /// Puts the runs of each alternative together.
 pub fn compare(plan: &PlanFile, runs: &Runs) -> Comparison {
-    let all: Vec<&Alternative> = runs.values().collect();
+    let all: Vec<&PlanRun> = runs.values().collect();
     let rows = all.chunk_by(|one, other| one.cell == other.cell).map(|runs| row(plan, runs)).collect();
     Comparison { rows }
 }
 
-fn row(plan: &PlanFile, runs: &[&Alternative]) -> Row {
+fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
     let held: Vec<usize> = (0..plan.asked.len())
         .map(|constraint| runs.iter().filter(|run| run.constraints[constraint].held).count())
         .collect();

@@ -2,6 +2,7 @@
 
 use crate::fleet::{FleetNodes, IdleDuration};
 use crate::units::SimDuration;
+use crate::workload::IdleLimit;
 
 /// For whose sake an instance was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,20 @@ pub fn longest_idle(rule: IdleDuration, made_for: MadeFor) -> Option<SimDuration
         (IdleDuration::After(length), _) => Some(length),
         (IdleDuration::Usual, MadeFor::Run) => Some(SimDuration::from_secs(5 * 60)),
         (IdleDuration::Usual, MadeFor::Fleet) => Some(SimDuration::from_secs(72 * 3600)),
+    }
+}
+
+/// What holds of an instance that is made for a run, of what its fleet and the run say: the shorter, whatever it is that
+/// has no end.
+///
+/// Source: dstack 0.22.5, how the profiles of fleets and runs are combined.
+pub fn idle_rule(of_fleet: IdleDuration, of_run: Option<IdleLimit>) -> IdleDuration {
+    match (of_fleet, of_run) {
+        (of_fleet, None) => of_fleet,
+        (IdleDuration::After(one), Some(IdleLimit::After(other))) => IdleDuration::After(one.min(other)),
+        (IdleDuration::Usual | IdleDuration::Off, Some(IdleLimit::After(other))) => IdleDuration::After(other),
+        (IdleDuration::Usual, Some(IdleLimit::Off)) => IdleDuration::Off,
+        (IdleDuration::After(_) | IdleDuration::Off, Some(IdleLimit::Off)) => of_fleet,
     }
 }
 
@@ -79,6 +94,25 @@ mod tests {
         assert_eq!(minutes, [1, 2, 5, 10, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30]);
         consolidation.found_whole();
         assert_eq!(consolidation.pause(), SimDuration::from_secs(60));
+    }
+
+    #[test]
+    fn of_two_idle_durations_the_shorter_holds_and_off_is_the_longest() {
+        let (short, long) = (SimDuration::from_secs(60), SimDuration::from_secs(600));
+        let rows = [
+            (IdleDuration::Usual, None, IdleDuration::Usual),
+            (IdleDuration::Usual, Some(IdleLimit::Off), IdleDuration::Off),
+            (IdleDuration::Usual, Some(IdleLimit::After(long)), IdleDuration::After(long)),
+            (IdleDuration::After(short), None, IdleDuration::After(short)),
+            (IdleDuration::After(short), Some(IdleLimit::After(long)), IdleDuration::After(short)),
+            (IdleDuration::After(long), Some(IdleLimit::After(short)), IdleDuration::After(short)),
+            (IdleDuration::After(long), Some(IdleLimit::Off), IdleDuration::After(long)),
+            (IdleDuration::Off, Some(IdleLimit::After(long)), IdleDuration::After(long)),
+            (IdleDuration::Off, Some(IdleLimit::Off), IdleDuration::Off),
+        ];
+        for (of_fleet, of_run, wanted) in rows {
+            assert_eq!(idle_rule(of_fleet, of_run), wanted, "{of_fleet:?} and {of_run:?}");
+        }
     }
 
     #[test]

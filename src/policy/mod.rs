@@ -1,13 +1,16 @@
 //! Floor 3. Policies: small machines over facts and timers that say what should follow.
 //!
-//! Owns when a failed attempt is followed by another, when GPUs have been idle for too long, and when a fleet gives
-//! instances back or asks for more. Must never read a clock,
-//! and acts on nothing itself: what drives it, simulated or live, tells it what was seen and when.
+//! Owns when a failed attempt is followed by another, when GPUs have been idle for too long, how many replicas a service
+//! has, how much the runs of a project hold at most, and when a fleet gives instances back or asks for more. Must never read a clock, and acts on nothing itself: what drives it, simulated or live, tells it what was seen and when.
 
+mod autoscaler;
 mod instances;
+mod quota;
 mod retry;
 mod utilization;
 
-pub use instances::{Consolidation, MadeFor, longest_idle, may_give_back};
+pub use autoscaler::{Scaled, autoscale};
+pub use instances::{Consolidation, MadeFor, idle_rule, longest_idle, may_give_back};
+pub use quota::{Holding, Quota, Quotas};
 pub use retry::{Next, RetryState};
 pub use utilization::{GpuTime, Judged, MOST_SAMPLES, Sample, UtilizationMonitor, judge_recording, ring_samples};

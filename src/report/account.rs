@@ -389,8 +389,10 @@ impl Sink for RunAccount {
             | Input::GpuReported { .. }
             | Input::ForeignUse { .. }
             | Input::CapacityReported { .. }
+            | Input::Reconfigure { .. }
             | Input::Run { .. }
             | Input::UsageSample { .. }
+            | Input::RequestsCounted { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Evaluate { .. }

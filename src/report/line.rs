@@ -64,6 +64,11 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             let detail = format!("for {available} of offer {offer}");
             Some(plain(names.fleet(*fleet).into(), "capacity", detail))
         }
+        Input::Reconfigure { profile } => {
+            let read: Option<serde_json::Value> = serde_json::from_str(profile).ok();
+            let name = read.as_ref().and_then(|profile| profile["name"].as_str());
+            Some(plain("profile".into(), "changes", format!("to {}", name.unwrap_or("one without a name"))))
+        }
         Input::Submit { job, spec } => {
             let detail = if spec.replicas == 1 { String::new() } else { format!("{} replicas", spec.replicas) };
             Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "submitted", detail) })
@@ -74,6 +79,10 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
         Input::Scale { job, replicas } => {
             let detail = format!("to {replicas} replicas");
             Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "scale", detail) })
+        }
+        Input::RequestsCounted { job, requests } => {
+            let detail = format!("{requests} in its window");
+            Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "requests", detail) })
         }
         Input::ForeignUse { gpu, foreign } => {
             let detail = format!("{} of it, {}", foreign.share, foreign.memory);

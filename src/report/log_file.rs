@@ -271,6 +271,7 @@ mod tests {
             profile: "first-fit".into(),
             profile_data: serde_json::Value::Null,
             live: None,
+            branch: None,
         }
     }
 

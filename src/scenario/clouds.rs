@@ -8,6 +8,7 @@ use super::instances::{self, Common, HOST_FIELDS};
 use super::lengths::{lengths, positive};
 use super::machines;
 use super::nodes::Base;
+use super::terms::idle_limit;
 use super::world::{World, copies};
 use crate::control::LONGEST_PROVISIONING;
 use crate::control::Profile;
@@ -15,7 +16,8 @@ use crate::engine::{InitialNode, ModelFiles, OfferModel};
 use crate::fleet::{Cloud, FleetNodes, IdleDuration, NodeSpec, NodeState};
 use crate::rng::Lengths;
 use crate::scheduler::offers::NewInstances;
-use crate::units::{Permille, SimDuration, SimTime};
+use crate::units::{Permille, SimTime};
+use crate::workload::IdleLimit;
 
 /// Fields of an offer besides those of a host.
 const OFFER_FIELDS: [&str; 7] =
@@ -48,10 +50,10 @@ pub(super) fn read(fields: &Fields<'_>, nodes: Option<FleetNodes>, report: &mut 
 }
 
 fn idle_duration(fields: &Fields<'_>, report: &mut Report) -> IdleDuration {
-    let Some(tree) = fields.get("idle_duration") else { return IdleDuration::Usual };
-    match tree.scalar() {
-        Some("off" | "-1" | "false") => IdleDuration::Off,
-        _ => value::<SimDuration>(tree, report).map_or(IdleDuration::Usual, IdleDuration::After),
+    match fields.get("idle_duration").and_then(|tree| idle_limit(tree, report)) {
+        None => IdleDuration::Usual,
+        Some(IdleLimit::Off) => IdleDuration::Off,
+        Some(IdleLimit::After(length)) => IdleDuration::After(length),
     }
 }
 

@@ -7,32 +7,50 @@
 use std::path::Path;
 
 use super::diagnostic::{Report, Span};
+use super::dstack_fleets;
 use super::fields::{Fields, text};
 use super::parse::parse;
 use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 
 /// Beside a file's path.
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 18] = [
     "file",
     "name",
     "profile",
     "at",
     "duration",
+    "master_duration",
     "ends",
     "prepare",
     "stop",
     "cancel_at",
     "machine",
+    "offers",
+    "price_per_hour",
     "count",
     "usage",
     "sampling",
+    "requests",
+    "project",
 ];
 /// Of these, what is said of a run.
-const OF_RUN: [&str; 8] = ["at", "duration", "ends", "prepare", "stop", "cancel_at", "usage", "sampling"];
+const OF_RUN: [&str; 11] = [
+    "at",
+    "duration",
+    "master_duration",
+    "ends",
+    "prepare",
+    "stop",
+    "cancel_at",
+    "usage",
+    "sampling",
+    "requests",
+    "project",
+];
 
 /// What a run's configuration and a profile both may say, and what a job of the scenario calls it.
-const PROFILE: [(&str, &str); 12] = [
+const PROFILE: [(&str, &str); 13] = [
     ("max_price", "max_price"),
     ("spot_policy", "spot_policy"),
     ("backends", "backends"),
@@ -45,22 +63,20 @@ const PROFILE: [(&str, &str); 12] = [
     ("utilization_policy", "utilization_policy"),
     ("startup_order", "startup_order"),
     ("stop_criteria", "stop_criteria"),
+    ("idle_duration", "idle_duration"),
 ];
 /// The same, of which nothing is rehearsed.
-const PROFILE_MEANINGLESS: [&str; 8] = [
-    "instance_types",
-    "reservation",
-    "availability_zones",
-    "idle_duration",
-    "schedule",
-    "tags",
-    "instances",
-    "backend_options",
-];
+const PROFILE_MEANINGLESS: [&str; 7] =
+    ["instance_types", "reservation", "availability_zones", "schedule", "tags", "instances", "backend_options"];
 /// What a run's configuration alone says.
-const RUN: [(&str, &str); 4] =
-    [("resources", "resources"), ("nodes", "nodes"), ("priority", "priority"), ("replicas", "replicas")];
-const RUN_MEANINGLESS: [&str; 38] = [
+const RUN: [(&str, &str); 5] = [
+    ("resources", "resources"),
+    ("nodes", "nodes"),
+    ("priority", "priority"),
+    ("replicas", "replicas"),
+    ("scaling", "scaling"),
+];
+const RUN_MEANINGLESS: [&str; 37] = [
     "image",
     "commands",
     "python",
@@ -89,7 +105,6 @@ const RUN_MEANINGLESS: [&str; 38] = [
     "model",
     "https",
     "auth",
-    "scaling",
     "rate_limits",
     "probes",
     "strip_prefix",
@@ -100,28 +115,6 @@ const RUN_MEANINGLESS: [&str; 38] = [
     "cors",
     "description",
 ];
-/// What a fleet's configuration says, and what a fleet of the scenario calls it.
-const FLEET: [(&str, &str); 3] = [("placement", "placement"), ("blocks", "blocks"), ("nodes", "nodes")];
-const FLEET_MEANINGLESS: [&str; 17] = [
-    "env",
-    "resources",
-    "backends",
-    "regions",
-    "availability_zones",
-    "instance_types",
-    "reservation",
-    "spot_policy",
-    "retry",
-    "max_price",
-    "idle_duration",
-    "tags",
-    "volumes",
-    "backend_options",
-    "cpu_options",
-    "description",
-    "network",
-];
-
 const RUN_TYPES: [&str; 3] = ["task", "service", "dev-environment"];
 
 /// Profiles that were read, by name; the default one first.
@@ -243,7 +236,7 @@ fn lower(
     };
     match text(kind, "a type of configuration", report) {
         None => {}
-        Some("fleet") => fleets.extend(fleet(file, beside, report)),
+        Some("fleet") => fleets.extend(dstack_fleets::fleet(file, beside, report)),
         Some(typed) if RUN_TYPES.contains(&typed) => jobs.extend(run(file, beside, profiles, report)),
         Some(typed @ ("gateway" | "volume")) => {
             let help = "leave the file out";
@@ -263,7 +256,12 @@ fn run(file: &Tree, beside: Option<&Tree>, profiles: &Profiles, report: &mut Rep
     warn_of_meaningless(file, &PROFILE_MEANINGLESS, report);
     let mut entries = vec![name(&fields, beside, report)?];
     for (theirs, ours) in RUN {
-        entries.extend(taken(file, theirs, ours).map(|entry| if ours == "replicas" { fewest(entry) } else { entry }));
+        entries.extend(taken(file, theirs, ours).map(|mut entry| {
+            if let ("scaling", Node::Map(parts)) = (ours, &mut entry.value.node) {
+                parts.iter_mut().filter(|part| part.key != "target").for_each(|part| in_seconds(&mut part.value));
+            }
+            entry
+        }));
     }
     if !fields.has("resources") {
         let span = fields.place();
@@ -283,80 +281,15 @@ fn run(file: &Tree, beside: Option<&Tree>, profiles: &Profiles, report: &mut Rep
     Some(Tree { span: file.span, node: Node::Map(entries) })
 }
 
-fn fleet(file: &Tree, beside: Option<&Tree>, report: &mut Report) -> Option<Entry> {
-    let mut known = vec!["type", "name", "ssh_config"];
-    known.extend(FLEET.iter().map(|(key, _)| *key));
-    known.extend(FLEET_MEANINGLESS);
-    let fields = Fields::read(file, "a fleet of dstack", &known, report)?;
-    warn_of_meaningless(file, &FLEET_MEANINGLESS, report);
-    let name = name(&fields, beside, report)?;
-    let named = name.value.scalar().unwrap_or("").to_string();
-    let mut entries: Vec<Entry> = FLEET.iter().filter_map(|(theirs, ours)| taken(file, theirs, ours)).collect();
-    let machine = beside.and_then(|beside| taken(beside, "machine", "machine"));
-    if machine.is_none() {
-        let message = format!("it is not said what the hosts of `{named}` have, which a file of dstack never says");
-        report.error_with_help(fields.place(), message, "write `{file: …, machine: a100-80g-x8}` in the scenario");
-        return None;
-    }
-    entries.extend(machine);
-    let hosts = match fields.get("ssh_config") {
-        Some(ssh) => ssh_hosts(ssh, report)?,
-        None => cloud_hosts(file, &name.value),
-    };
-    let key_span = name.value.span;
-    let list = Tree { span: key_span, node: Node::List(hosts) };
-    entries.push(Entry { key: "hosts".to_string(), key_span, value: list });
-    Some(Entry { key: named, key_span, value: Tree { span: file.span, node: Node::Map(entries) } })
-}
-
-/// `hosts` of `ssh_config`: names, or maps with a name and `blocks`.
-fn ssh_hosts(ssh: &Tree, report: &mut Report) -> Option<Vec<Tree>> {
-    let known = ["user", "port", "identity_file", "ssh_key", "proxy_jump", "hosts", "network"];
-    let fields = Fields::read(ssh, "a configuration of SSH", &known, report)?;
-    let mut hosts = Vec::new();
-    for item in fields.list("hosts", report) {
-        if item.scalar().is_some() {
-            let entry = Entry { key: "name".to_string(), key_span: item.span, value: item.clone() };
-            hosts.push(Tree { span: item.span, node: Node::Map(vec![entry]) });
-            continue;
-        }
-        let known = ["hostname", "port", "user", "identity_file", "ssh_key", "proxy_jump", "internal_ip", "blocks"];
-        let fields = Fields::read(item, "a host reached by SSH", &known, report)?;
-        fields.require("hostname", "10.0.0.1", report)?;
-        let entries = [("hostname", "name"), ("blocks", "blocks")];
-        let entries = entries.iter().filter_map(|(theirs, ours)| taken(item, theirs, ours)).collect();
-        hosts.push(Tree { span: item.span, node: Node::Map(entries) });
-    }
-    Some(hosts)
-}
-
-/// As many as the fleet is to have at first.
-fn cloud_hosts(file: &Tree, name: &Tree) -> Vec<Tree> {
-    let nodes = file.get("nodes");
-    let target = nodes.and_then(|nodes| nodes.get("target").or_else(|| nodes.get("min")).or(Some(nodes)));
-    let count = target.and_then(Tree::scalar).map(|typed| typed.split("..").next().unwrap_or("0"));
-    let count = count.and_then(|typed| typed.parse::<u32>().ok()).unwrap_or(0);
-    if count == 0 {
-        return Vec::new();
-    }
-    let span = nodes.map_or(name.span, |nodes| nodes.span);
-    let number = Tree { span, node: Node::Scalar { text: count.to_string(), quoted: false } };
-    let entries = vec![
-        Entry { key: "name".to_string(), key_span: span, value: name.clone() },
-        Entry { key: "count".to_string(), key_span: span, value: number },
-    ];
-    vec![Tree { span, node: Node::Map(entries) }]
-}
-
 /// The name that stands beside the path, or else the file's own.
-fn name(fields: &Fields<'_>, beside: Option<&Tree>, report: &mut Report) -> Option<Entry> {
+pub(super) fn name(fields: &Fields<'_>, beside: Option<&Tree>, report: &mut Report) -> Option<Entry> {
     let beside = beside.and_then(|beside| beside.get("name"));
     let value = beside.or_else(|| fields.require("name", "train", report))?;
     Some(Entry { key: "name".to_string(), key_span: value.span, value: value.clone() })
 }
 
 /// What `tree` says of one thing, under another name; nothing is nothing said.
-fn taken(tree: &Tree, theirs: &str, ours: &str) -> Option<Entry> {
+pub(super) fn taken(tree: &Tree, theirs: &str, ours: &str) -> Option<Entry> {
     let Node::Map(entries) = &tree.node else { return None };
     let entry = entries.iter().find(|entry| entry.key == theirs && !entry.value.is_nothing())?;
     Some(Entry { key: ours.to_string(), key_span: entry.key_span, value: entry.value.clone() })
@@ -374,6 +307,9 @@ fn of_profile(mut entry: Entry) -> Entry {
 
 /// What a job of the scenario says otherwise; nothing where dstack's word is that there is none.
 fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
+    if matches!(entry.key.as_str(), "time_limit" | "stop_duration" | "idle_duration") {
+        in_seconds(&mut entry.value);
+    }
     match entry.key.as_str() {
         "time_limit" | "utilization_policy" | "retry" if matches!(entry.value.scalar(), Some("off" | "false")) => {
             return None;
@@ -382,6 +318,8 @@ fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
         "retry" => entry.value = retry(&entry.value, report)?,
         "utilization_policy" => {
             if let Node::Map(fields) = &mut entry.value.node {
+                let window = fields.iter_mut().find(|field| field.key == "time_window");
+                window.into_iter().for_each(|window| in_seconds(&mut window.value));
                 let minimum = fields.iter_mut().find(|field| field.key == "min_gpu_utilization");
                 if let Some(Tree { node: Node::Scalar { text, .. }, .. }) = minimum.map(|field| &mut field.value)
                     && text.bytes().all(|byte| byte.is_ascii_digit())
@@ -403,7 +341,8 @@ fn retry(tree: &Tree, report: &mut Report) -> Option<Tree> {
     if tree.scalar() != Some("true") {
         let fields = Fields::read(tree, "a retry policy of dstack", &["on_events", "duration"], report)?;
         let taken = |theirs, ours| taken(tree, theirs, ours);
-        if let Some(duration) = fields.get("duration").and(taken("duration", "for")) {
+        if let Some(mut duration) = fields.get("duration").and(taken("duration", "for")) {
+            in_seconds(&mut duration.value);
             entries[0] = duration;
         }
         if let Some(mut on) = taken("on_events", "on") {
@@ -416,6 +355,18 @@ fn retry(tree: &Tree, report: &mut Report) -> Option<Tree> {
     Some(Tree { span, node: Node::Map(entries) })
 }
 
+/// A time of dstack's: a number without a unit is in seconds, and there are weeks.
+pub(super) fn in_seconds(tree: &mut Tree) {
+    let Node::Scalar { text, .. } = &mut tree.node else { return };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if digits(text) {
+        text.push('s');
+    } else if let Some(weeks) = text.strip_suffix('w').filter(|weeks| digits(weeks)).and_then(|w| w.parse::<u64>().ok())
+    {
+        *text = format!("{}d", weeks.saturating_mul(7));
+    }
+}
+
 /// `master-first` is `master_first`.
 fn underscored(tree: &mut Tree) {
     if let Node::Scalar { text, .. } = &mut tree.node {
@@ -423,21 +374,7 @@ fn underscored(tree: &mut Tree) {
     }
 }
 
-/// A service that scales begins with the fewest replicas.
-fn fewest(mut entry: Entry) -> Entry {
-    let range = entry.value.get("min").cloned();
-    if let Some(min) = range {
-        entry.value = min;
-    }
-    if let Node::Scalar { text, .. } = &mut entry.value.node
-        && let Some((low, _)) = text.split_once("..")
-    {
-        *text = if low.is_empty() { "1".to_string() } else { low.to_string() };
-    }
-    entry
-}
-
-fn warn_of_meaningless(tree: &Tree, keys: &[&str], report: &mut Report) {
+pub(super) fn warn_of_meaningless(tree: &Tree, keys: &[&str], report: &mut Report) {
     let Node::Map(entries) = &tree.node else { return };
     for entry in entries.iter().filter(|entry| keys.contains(&entry.key.as_str())) {
         let message = format!("`{}` has no meaning in a rehearsal", entry.key);

@@ -139,6 +139,11 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     };
     let starts = (course.failing_starts > 0).then_some(starts);
     let Some(length) = course.run else { return starts };
+    // A service is to have so many replicas, and one that has ended is none.
+    if spec.scaling.is_some() {
+        let cycle = course.prepare.saturating_add(length);
+        return Some(Again { how: "is begun again", restarts: true, cycle, most: None });
+    }
     // Whoever comes to its time limit has expired, and that is the end.
     if spec.time_limit.is_some_and(|limit| length > limit) {
         return starts;

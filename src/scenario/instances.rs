@@ -227,8 +227,9 @@ pub(super) fn instance(
     };
     let shape = corrected(shape, profile.scheduler.offers.known_gpus);
     let mut split = own.as_ref().and_then(|(_, own)| own.clone()).unwrap_or_else(|| common.blocks.clone());
+    let span = own.as_ref().map_or(fields.place(), |(tree, _)| tree.span);
     if let Blocks::Parts(parts) = &mut split {
-        fit_parts(parts, &shape, fields, report);
+        fit_parts(parts, &shape, span, report);
     }
     let offers = &profile.scheduler.offers;
     if offer.is_some() && offers.new_instances == NewInstances::Whole {
@@ -250,7 +251,6 @@ pub(super) fn instance(
     let price_per_hour = shape.price_per_hour.or(common.price);
     let shape = NodeShape { price_per_hour, ..shape }.into_instance(instance);
     let shape = Arc::new(shape);
-    let span = own.map_or(fields.place(), |(tree, _)| tree.span);
     warn_of_blocks(&shape, span, report);
     world.hosts.push((Arc::clone(&shape), span));
     shape
@@ -294,9 +294,9 @@ fn corrected(mut shape: NodeShape, known: KnownGpus) -> NodeShape {
     shape
 }
 
-fn fit_parts(parts: &mut GpuParts, shape: &NodeShape, fields: &Fields<'_>, report: &mut Report) {
+fn fit_parts(parts: &mut GpuParts, shape: &NodeShape, span: Span, report: &mut Report) {
     let Some(gpu) = shape.gpus.first() else {
-        report.error_with_help(fields.place(), "it has no GPUs to be divided into parts", "write `blocks: auto`");
+        report.error_with_help(span, "it has no GPUs to be divided into parts", "write `blocks: auto`");
         return;
     };
     if parts.memory == Bytes::ZERO {
@@ -315,7 +315,7 @@ fn fit_parts(parts: &mut GpuParts, shape: &NodeShape, fields: &Fields<'_>, repor
             true => "no MIG profile is so small; write `blocks: auto`, or `{time_slices: 2}`".to_string(),
             false => format!("of this size are {}", names.join(", ")),
         };
-        report.error_with_help(fields.place(), message, help);
+        report.error_with_help(span, message, help);
     }
     // So that all parts of a GPU together never exceed it.
     parts.memory = Bytes::new(parts.memory.get().min(gpu.memory.get() / u64::from(parts.per_gpu)));

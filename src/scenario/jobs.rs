@@ -7,11 +7,12 @@ use super::demand;
 use super::deployment;
 use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text, value};
-use super::lengths::lengths;
+use super::lengths::{lengths, positive};
 use super::live;
 use super::parse::parse;
 use super::policies;
 use super::requirements;
+use super::services;
 use super::terms;
 use super::tree::{Node, Tree};
 use super::usage::{Places, Sampled, sampling, usage};
@@ -34,7 +35,7 @@ const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), (
 const CHECKPOINT: [&str; 2] = ["every", "restart"];
 
 /// Fields of a job besides those of its demand.
-const FIELDS: [&str; 29] = [
+const FIELDS: [&str; 34] = [
     "name",
     "at",
     "count",
@@ -42,6 +43,7 @@ const FIELDS: [&str; 29] = [
     "arrivals",
     "until",
     "duration",
+    "master_duration",
     "ends",
     "cancel_at",
     "prepare",
@@ -53,14 +55,18 @@ const FIELDS: [&str; 29] = [
     "priority",
     "queue",
     "user",
+    "project",
     "estimate",
     "time_limit",
     "restart",
     "retry",
     "replicas",
+    "scaling",
+    "requests",
     "unselectable",
     "startup_order",
     "stop_criteria",
+    "idle_duration",
     "usage",
     "sampling",
     "utilization_policy",
@@ -133,7 +139,7 @@ pub(super) fn arrange(
         match world.job_names.add(Arc::clone(&spec.name)) {
             Ok(index) => {
                 cancellations.extend(draft.cancel_at.map(|at| (at, JobId::new(index))));
-                world.replicas.push(spec.replicas);
+                world.replicas.push(spec.scaling.map_or(spec.replicas, |scaling| scaling.max.max(spec.replicas)));
                 world.job_spans.push(draft.span);
                 arrivals.push(draft.arrival);
             }
@@ -176,6 +182,7 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
     if let Some(grace) = course.launch.as_ref().and_then(|launch| launch.grace) {
         course.stop = course.stop.min(grace);
     }
+    course.requests = services::requests(&fields, spec.scaling.is_some(), report).map(Arc::new);
     warn_of_policies(&fields, &spec, &course, setting.profile, report);
     let cancel_at = fields.value::<SimTime>("cancel_at", report);
     let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));
@@ -308,8 +315,9 @@ fn generated(
 
 /// All but the name.
 fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
-    let replicas = fields.count("replicas", 1, report).unwrap_or(1);
-    for (key, count) in [("replicas", replicas), ("tasks", demand.tasks)] {
+    let (replicas, scaling) = services::replicas(fields, profile, report);
+    let most = scaling.map_or(replicas, |scaling| scaling.max);
+    for (key, count) in [("replicas", most), ("tasks", demand.tasks)] {
         if count > MAX_REPLICAS {
             let message = format!("{count} {key} of one job; at most {MAX_REPLICAS} are understood");
             report.error_with_help(fields.key_span(key), message, "use `count:` for jobs of their own");
@@ -332,9 +340,11 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         name: Arc::from(""),
         demand,
         replicas,
+        scaling,
         priority: fields.value("priority", report).unwrap_or(0),
         queue: fields.text("queue", "the name of a queue", report).map(Arc::from),
         user: fields.text("user", "the name of a user", report).map(Arc::from),
+        project: project(fields, profile, report),
         estimate: fields.value("estimate", report),
         time_limit,
         analyse: fields.has("analysis"),
@@ -347,6 +357,20 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
             .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
             .unwrap_or_default(),
     }
+}
+
+/// A project that has a quota, if any has one.
+fn project(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> Option<Arc<str>> {
+    let typed = fields.text("project", "the name of a project", report)?;
+    let (quotas, span) = (&profile.policies.quotas, fields.get("project").map_or(fields.place(), |tree| tree.span));
+    if quotas.is_empty() {
+        let help = format!("add `policies: {{quotas: {{{typed}: {{gpus: 8}}}}}}`, or leave it out");
+        report.warning(span, "no project has a quota, so it does not matter of which a job is", help);
+    } else if !quotas.contains_key(typed) {
+        let message = format!("no quota is of a project named `{typed}`");
+        report.unknown(span, message, typed, quotas.keys().map(String::as_str));
+    }
+    Some(Arc::from(typed))
 }
 
 /// `run` as it is where nothing is drawn.
@@ -367,6 +391,7 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
     }
     let mut course = Course {
         run,
+        master_run: master_run(fields, report),
         ending: fields.word("ends", "an ending", &ENDINGS, report).unwrap_or_default(),
         prepare: fields.value("prepare", report).unwrap_or_default(),
         failing_starts: fields.value("failing_starts", report).unwrap_or(0),
@@ -435,6 +460,16 @@ fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) 
         );
     }
     Some(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
+}
+
+/// Of a run of several nodes: how long its master takes, where that is not what its workers do.
+fn master_run(fields: &Fields<'_>, report: &mut Report) -> Option<SimDuration> {
+    let length = fields.get("master_duration").and_then(|tree| positive(tree, report))?;
+    if !fields.has("nodes") {
+        let help = "add `nodes: 2`, or write `duration`";
+        report.error_with_help(fields.key_span("master_duration"), "a job without nodes has no master", help);
+    }
+    Some(length)
 }
 
 /// How long stopping takes: what has not stopped by itself after `stop_duration` is killed.

@@ -302,6 +302,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         faults,
         evaluations,
         until: head.until,
+        branch: None,
     };
     Some(Loaded {
         rehearsal,

@@ -286,6 +286,8 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
             architecture,
             ..GpuShape::of(name, memory)
         }),
+        // What it is was to be said, and what is wrong with that is told already.
+        (None, None) if fields.is_some_and(|fields| fields.has("memory")) => None,
         (None, None) => {
             let names: Vec<&str> = catalog::gpus().iter().map(|model| model.name).collect();
             let message = format!("no GPU type is named `{name}`");

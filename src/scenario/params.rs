@@ -61,7 +61,7 @@ pub(super) fn axes(tree: &Tree, report: &mut Report) -> Vec<Axis> {
                 false => values.push(item.clone()),
             }
         }
-        if is_name(&entry.key, entry.key_span, report) && !values.is_empty() {
+        if check_name(&entry.key, entry.key_span, report) && !values.is_empty() {
             axes.push(Axis { name: entry.key.clone(), span: entry.key_span, values });
         }
     }
@@ -93,8 +93,13 @@ pub(super) fn as_override(name: &str, value: &Tree) -> String {
     format!("matrix.{name}={}", emit::emit(value).trim_end())
 }
 
-fn is_name(name: &str, span: Span, report: &mut Report) -> bool {
-    let is_fine = !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-".contains(letter));
+/// Whether it can name a parameter, or what sets one.
+pub(super) fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-".contains(letter))
+}
+
+fn check_name(name: &str, span: Span, report: &mut Report) -> bool {
+    let is_fine = is_name(name);
     if !is_fine {
         let help = "use letters, digits, `_` and `-`, as in `gpus_per_job`";
         report.error_with_help(span, format!("`{name}` cannot be the name of a parameter"), help);
@@ -126,7 +131,7 @@ impl Params {
     }
 
     fn add(&mut self, entry: &Entry, report: &mut Report) {
-        if !is_name(&entry.key, entry.key_span, report) {
+        if !check_name(&entry.key, entry.key_span, report) {
             return;
         }
         if let Some(inner) = find_reference(&entry.value) {

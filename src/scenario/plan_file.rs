@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::diagnostic::{Diagnostics, Report, Span};
 use super::fields::{Fields, text, value};
 use super::load::{Options, load};
+use super::params::is_name;
 use super::parse::parse;
 use super::seeds;
 use super::source::read_text;
@@ -242,8 +243,7 @@ fn factors(tree: &Tree, report: &mut Report) -> Vec<Factor> {
 
 /// `workers: [4, 8]`, `workers: 4..64 by 4`, or `workers: {set: nodes.0.count, values: [4, 8]}`
 fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) -> Option<Factor> {
-    let is_name = !key.is_empty() && key.chars().all(|letter| letter.is_alphanumeric() || "_-".contains(letter));
-    if !is_name {
+    if !is_name(key) {
         let help = "use letters, digits, `_` and `-`, and say what it sets: `{set: nodes.alpha.count, values: [1, 2]}`";
         report.error_with_help(*key_span, format!("`{key}` cannot be the name of a factor"), help);
         return None;

@@ -1,7 +1,7 @@
 //! What the schema says of fleets of instances and of the resources of their jobs.
 
 use super::schema::{Field, Kind, Shape};
-use super::schema_table::{ALSO_OF_MACHINES, ALSO_OF_NODES, LENGTH, MEMORY};
+use super::schema_table::{ALSO_OF_MACHINES, ALSO_OF_NODES, LENGTH, MEMORY, REQUESTS};
 use super::schema_usage::USAGE;
 
 const BLOCKS: Kind = Kind::Either(&[Kind::Amount("auto, or a number"), Kind::Map("gpu_parts")]);
@@ -87,13 +87,18 @@ pub(super) const SHAPES: &[Shape] = &[
             ("at", Kind::Amount("90s, 1h30m or 250ms"), "When a run comes"),
             ("count", Kind::Whole, "So many runs that are alike"),
             ("duration", Kind::Amount("1h"), "How long a run takes"),
+            ("master_duration", Kind::Amount("1h"), "How long its master runs, if not as long as its workers"),
             ("ends", Kind::Words(|| vec!["completed", "failed"]), "How a run ends by itself"),
             ("prepare", Kind::Amount("2m"), "How long a download or the like takes"),
             ("stop", Kind::Amount("30s"), "How long stopping takes"),
             ("cancel_at", Kind::Amount("1h"), "When its user gives it up"),
             ("usage", USAGE, "What the GPUs of a run do while it runs"),
             ("sampling", Kind::Map("sampling"), "How samples of them are taken"),
+            ("requests", REQUESTS, "That come to a service, per second"),
+            ("project", Kind::Text, "Whose quota a run counts against"),
             ("machine", Kind::Text, "What the hosts of a fleet have, which its file does not say"),
+            ("offers", Kind::ListOf(&Kind::Map("offer")), "What the instances of a cloud's fleet are made of"),
+            ("price_per_hour", Kind::Amount("2.49"), "Of hosts and offers that do not say theirs"),
         ],
     },
     Shape {

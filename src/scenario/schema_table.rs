@@ -34,6 +34,8 @@ const GPU_GROUP: Kind = Kind::Either(&[Kind::Text, Kind::Map("gpu_group")]);
 const GPUS_OF_JOB: Kind = Kind::Either(&[Kind::Amount("2, 0.5 or 50%"), Kind::ListOf(&Kind::Text)]);
 const FOREIGN: Kind = Kind::Either(&[Kind::Words(|| vec!["none"]), Kind::Map("foreign_use")]);
 const COMPARED: Kind = Kind::Either(&[Kind::Amount("\">= 2\", or a state"), Kind::Offered(states)]);
+const REPLICAS: Kind = Kind::Either(&[Kind::Whole, Kind::Text, Kind::Map("replica_range")]);
+pub(super) const REQUESTS: Kind = Kind::Either(&[Kind::Amount("20 or 0.5"), Kind::ListOf(&Kind::Map("requests"))]);
 const TURNS: Kind = Kind::Words(|| both(NODE_TURNS.map(|(name, _)| name), GPU_STATES.map(|(name, _)| name)));
 
 fn both(one: impl IntoIterator<Item = &'static str>, two: impl IntoIterator<Item = &'static str>) -> Vec<&'static str> {
@@ -214,6 +216,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("duration", LENGTH, "How long it runs; for ever if not given"),
             ("ends", Kind::Words(|| vec!["completed", "failed"]), "How it ends by itself"),
             ("cancel_at", TIME, "When its user gives it up"),
+            (
+                "master_duration",
+                TIME,
+                "Of a run of several nodes: how long its master runs, if not as long as its workers",
+            ),
             ("prepare", LENGTH, "How long a download or the like takes"),
             ("analysis", Kind::Text, "How long it is analysed before it is placed, `never` (it hangs) or `fails`"),
             ("failing_starts", Kind::Whole, "So many starts fail first"),
@@ -225,11 +232,14 @@ pub(super) const SHAPES: &[Shape] = &[
             ("priority", Kind::Whole, "The larger goes first, where the profile looks at it"),
             ("queue", Kind::Text, "Name of its queue"),
             ("user", Kind::Text, "Whose it is"),
+            ("project", Kind::Text, "Whose quota (`policies.quotas`) it counts against"),
             ("estimate", TIME, "What its user says it will take"),
             ("time_limit", TIME, "It is ended after so long"),
             ("restart", Kind::Words(|| vec!["never", "on_failure", "always"]), "What happens when it ends"),
             ("retry", Kind::Map("retry"), "Pauses between attempts"),
-            ("replicas", Kind::Whole, "So many runs at a time"),
+            ("replicas", REPLICAS, "So many runs at a time; a range such as 1..4 of a service that scales"),
+            ("scaling", Kind::Map("scaling"), "What the replicas of a service go by"),
+            ("requests", REQUESTS, "That come to it, per second"),
             (
                 "unselectable",
                 Kind::Words(|| vec!["wait", "refuse"]),
@@ -245,6 +255,7 @@ pub(super) const SHAPES: &[Shape] = &[
                 Kind::Words(|| vec!["all_done", "master_done"]),
                 "When a run of several nodes is done, where the profile has runs",
             ),
+            ("idle_duration", Kind::Amount("10m or off"), "Of an instance that is made for it"),
             ("usage", super::schema_usage::USAGE, "What its GPUs do while it runs, or one entry for each of them"),
             ("sampling", Kind::Map("sampling"), "How samples of its GPU usage are taken"),
             ("utilization_policy", Kind::Map("utilization_policy"), "What is said over the profile's policy"),

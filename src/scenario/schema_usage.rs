@@ -92,7 +92,46 @@ pub(super) const SHAPES: &[Shape] = &[
         name: "policies",
         called: &[],
         required: &[],
-        fields: &[("utilization", Kind::Map("utilization_options"), "When a job whose GPUs are idle is ended")],
+        fields: &[
+            ("utilization", Kind::Map("utilization_options"), "When a job whose GPUs are idle is ended"),
+            ("quotas", Kind::Named(&Kind::Map("quota")), "By project: how much its runs hold at most"),
+        ],
+    },
+    Shape {
+        name: "replica_range",
+        called: &["a range of replicas"],
+        required: &["max"],
+        fields: &[("min", Kind::Whole, "None if not given"), ("max", Kind::Whole, "At most")],
+    },
+    Shape {
+        name: "scaling",
+        called: &["a scaling"],
+        required: &["metric", "target"],
+        fields: &[
+            ("metric", Kind::Words(|| vec!["rps"]), "What replicas go by: requests per second"),
+            ("target", Kind::Amount("10 or 0.5"), "So many for each replica"),
+            ("window", TIME, "Counted over so long; a minute if not given"),
+            ("scale_up_delay", TIME, "From one change until there may be more; five minutes if not given"),
+            ("scale_down_delay", TIME, "And until there may be fewer; ten minutes if not given"),
+        ],
+    },
+    Shape {
+        name: "requests",
+        called: &["a number of requests"],
+        required: &["at", "rps"],
+        fields: &[
+            ("at", TIME, "Since the job was submitted"),
+            ("rps", Kind::Amount("20 or 0.5"), "So many per second from then on"),
+        ],
+    },
+    Shape {
+        name: "quota",
+        called: &[],
+        required: &[],
+        fields: &[
+            ("gpus", Kind::Whole, "GPUs at a time; of one that is shared, the part that is taken"),
+            ("price_per_hour", Kind::Amount("2.49"), "Of the parts of hosts that are taken"),
+        ],
     },
     Shape {
         name: "utilization_options",

@@ -2,11 +2,11 @@
 //! `retry: {on: ...}`.
 
 use super::diagnostic::Report;
-use super::fields::{Fields, text};
+use super::fields::{Fields, text, value};
 use super::jobs::RETRY_FIELDS;
 use super::tree::{Node, Tree};
 use crate::units::SimDuration;
-use crate::workload::{EventRetry, RetryEvent, RunTerms, StartupOrder, StopCriteria};
+use crate::workload::{EventRetry, IdleLimit, RetryEvent, RunTerms, StartupOrder, StopCriteria};
 
 const STARTUP_ORDERS: [(&str, StartupOrder); 3] = [
     ("any", StartupOrder::Any),
@@ -24,6 +24,15 @@ pub(super) fn read(fields: &Fields<'_>, report: &mut Report) -> RunTerms {
         retry: fields.get("retry").and_then(|tree| retry(tree, report)),
         startup: fields.word("startup_order", "a startup order", &STARTUP_ORDERS, report).unwrap_or_default(),
         stop: fields.word("stop_criteria", "stop criteria", &STOP_CRITERIA, report).unwrap_or_default(),
+        idle: fields.get("idle_duration").and_then(|tree| idle_limit(tree, report)),
+    }
+}
+
+/// `10m`, or `off`.
+pub(super) fn idle_limit(tree: &Tree, report: &mut Report) -> Option<IdleLimit> {
+    match tree.scalar() {
+        Some("off" | "-1" | "false") => Some(IdleLimit::Off),
+        _ => value::<SimDuration>(tree, report).map(IdleLimit::After),
     }
 }
 

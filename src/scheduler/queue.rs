@@ -7,6 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use smallvec::SmallVec;
+
 use super::options::{Discipline, OrderKey};
 use crate::units::{SimDuration, SimTime};
 
@@ -124,87 +126,140 @@ fn ascending(value: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
+/// Entries of one demand.
 #[derive(Clone, Debug, Default)]
 struct Group {
+    count: u32,
+    /// The same in order: kept where who does not fit is passed over.
     waiting: BTreeSet<QueueKey>,
-    /// The fleet's growth when its head was last refused.
+    /// The lines whose head is one of them: kept where nobody passes the head of one, and heads change only when somebody
+    /// comes or goes.
+    leads: SmallVec<[u32; 2]>,
+    /// The fleet's growth when one of them was last refused.
     refused_at: Option<u64>,
+}
+
+/// Entries that wait in one line, whose head nobody passes.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    waiting: BTreeSet<(QueueKey, u32)>,
+    /// Who stays its head until it fits.
+    committed: Option<(QueueKey, u32)>,
+    /// Its head, where the order does not move.
+    head: Option<(QueueKey, u32)>,
 }
 
 /// Entries that wait, by place and by demand.
 #[derive(Clone, Debug)]
 pub struct WaitQueue {
     discipline: Discipline,
+    len: usize,
+    /// Everyone, where there are no lines.
     all: BTreeSet<(QueueKey, u32)>,
-    /// The same, line by line: kept where nobody passes the head of one.
-    lines: BTreeMap<u32, BTreeSet<(QueueKey, u32)>>,
-    /// Of each line, who stays its head until it fits.
-    committed: BTreeMap<u32, (QueueKey, u32)>,
+    /// By the number of the line, where nobody passes the head of one.
+    lines: Vec<Line>,
+    /// Lines whose head is another, or was refused, since this was last asked.
+    restless: Vec<u32>,
     /// The key by which those that wait may change places, and what it looks at.
     moving: Option<OrderKey>,
     entries: BTreeMap<u32, Entry>,
     /// Of each account, what counts against its user.
     charged: Vec<f64>,
-    groups: BTreeMap<u32, Group>,
-    /// Heads of the groups that may be judged.
+    /// By the number of the demand.
+    groups: Vec<Group>,
+    /// Who may be judged: heads of groups, or of lines, that were not refused since the fleet last grew. Not kept where
+    /// the order moves.
     open: BTreeSet<(QueueKey, u32)>,
     /// Groups refused since the fleet last grew.
     refused: Vec<u32>,
+    /// The growth of the fleet for which that was last seen to, and whether somebody was refused for another since.
+    reopened_at: u64,
+    is_stale: bool,
 }
 
 impl WaitQueue {
     pub fn new(discipline: Discipline, order: &[OrderKey]) -> WaitQueue {
         WaitQueue {
             discipline,
+            len: 0,
             all: BTreeSet::new(),
-            lines: BTreeMap::new(),
-            committed: BTreeMap::new(),
+            lines: Vec::new(),
+            restless: Vec::new(),
             moving: order.iter().copied().find(|key| key.moves()),
             entries: BTreeMap::new(),
             charged: Vec::new(),
-            groups: BTreeMap::new(),
+            groups: Vec::new(),
             open: BTreeSet::new(),
             refused: Vec::new(),
+            reopened_at: 0,
+            is_stale: false,
         }
     }
 
     pub fn len(&self) -> usize {
-        self.all.len()
+        self.len
     }
 
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.len == 0
+    }
+
+    fn has_lines(&self) -> bool {
+        self.discipline != Discipline::Skipping
     }
 
     /// Everyone who waits, in order.
-    pub fn iter(&self) -> impl Iterator<Item = QueueKey> + '_ {
-        self.all.iter().map(|(key, _)| *key)
+    pub fn iter(&self) -> Box<dyn Iterator<Item = QueueKey> + '_> {
+        match self.lines.as_slice() {
+            [] => Box::new(self.all.iter().map(|(key, _)| *key)),
+            [line] => Box::new(line.waiting.iter().map(|(key, _)| *key)),
+            lines => {
+                let mut keys: Vec<QueueKey> =
+                    lines.iter().flat_map(|line| &line.waiting).map(|(key, _)| *key).collect();
+                keys.sort_unstable();
+                Box::new(keys.into_iter())
+            }
+        }
     }
 
     /// The head of each line now, in order of the lines.
     pub fn heads(&self, now: SimTime) -> impl Iterator<Item = (QueueKey, u32)> + '_ {
-        self.lines.keys().filter_map(move |line| self.head_of(*line, now))
+        self.lines.iter().filter_map(move |line| self.head_of(line, now))
     }
 
-    fn head_of(&self, line: u32, now: SimTime) -> Option<(QueueKey, u32)> {
-        if let Some(head) = self.committed.get(&line) {
-            return Some(*head);
+    /// Likewise, of the lines in which that may be news: whose head is another, or was refused, since this was last asked.
+    pub fn restless_heads(&mut self, now: SimTime) -> SmallVec<[(QueueKey, u32); 4]> {
+        if self.moving.is_some() {
+            return self.heads(now).collect();
         }
-        let waiting = self.lines.get(&line)?;
+        let mut lines = std::mem::take(&mut self.restless);
+        lines.sort_unstable();
+        lines.dedup();
+        let heads = lines.iter().filter_map(|line| self.lines[*line as usize].head).collect();
+        lines.clear();
+        self.restless = lines;
+        heads
+    }
+
+    fn head_of(&self, line: &Line, now: SimTime) -> Option<(QueueKey, u32)> {
+        if let Some(head) = line.committed {
+            return Some(head);
+        }
         match self.moving {
-            None => waiting.first().copied(),
+            None => line.head,
             Some(key) => {
                 let rank = |entry: &&(QueueKey, u32)| {
                     (entry.0.priority, moving_rank(key, &self.entries[&entry.0.replica], now, &self.charged), entry.0)
                 };
-                waiting.iter().min_by_key(rank).copied()
+                line.waiting.iter().min_by_key(rank).copied()
             }
         }
     }
 
     /// Whether somebody is before it in its line.
     pub fn is_behind(&self, key: QueueKey, now: SimTime) -> bool {
-        self.head_of(key.line, now).is_none_or(|(head, _)| head != key)
+        let line = self.lines.get(key.line as usize);
+        line.and_then(|line| self.head_of(line, now)).is_none_or(|(head, _)| head != key)
     }
 
     /// What counts against users from now on, by the number of the account.
@@ -215,13 +270,14 @@ impl WaitQueue {
     /// It stays the head of its line, where the discipline is that.
     pub fn commit(&mut self, key: QueueKey, demand: u32) {
         if self.discipline == Discipline::Committed {
-            self.committed.insert(key.line, (key, demand));
+            self.lines[key.line as usize].committed = Some((key, demand));
+            self.settle_head(key.line);
         }
     }
 
-    /// Everyone of this demand, in order.
+    /// Everyone of this demand, in order, where who does not fit is passed over.
     pub fn of_demand(&self, demand: u32) -> impl Iterator<Item = QueueKey> + '_ {
-        self.groups.get(&demand).into_iter().flat_map(|group| group.waiting.iter().copied())
+        self.groups.get(demand as usize).into_iter().flat_map(|group| group.waiting.iter().copied())
     }
 
     /// `entry` is what the key was made of.
@@ -233,11 +289,21 @@ impl WaitQueue {
     }
 
     fn insert(&mut self, key: QueueKey, demand: u32) {
-        self.all.insert((key, demand));
-        if self.discipline != Discipline::Skipping {
-            self.lines.entry(key.line).or_default().insert((key, demand));
+        self.len += 1;
+        if self.groups.len() <= demand as usize {
+            self.groups.resize_with(demand as usize + 1, Group::default);
         }
-        let group = self.groups.entry(demand).or_default();
+        self.groups[demand as usize].count += 1;
+        if self.has_lines() {
+            let line = key.line as usize;
+            if self.lines.len() <= line {
+                self.lines.resize_with(line + 1, Line::default);
+            }
+            self.lines[line].waiting.insert((key, demand));
+            return self.settle_head(key.line);
+        }
+        self.all.insert((key, demand));
+        let group = &mut self.groups[demand as usize];
         let old_head = group.waiting.first().copied();
         group.waiting.insert(key);
         if group.refused_at.is_none() && old_head.is_none_or(|head| key < head) {
@@ -247,75 +313,115 @@ impl WaitQueue {
     }
 
     pub fn remove(&mut self, key: QueueKey, demand: u32) {
-        self.all.remove(&(key, demand));
+        let group = &mut self.groups[demand as usize];
+        if self.discipline == Discipline::Skipping {
+            if !self.all.remove(&(key, demand)) {
+                return;
+            }
+            let was_head = group.waiting.first() == Some(&key);
+            group.waiting.remove(&key);
+            if was_head && group.refused_at.is_none() {
+                self.open.remove(&(key, demand));
+                if let Some(head) = group.waiting.first() {
+                    self.open.insert((*head, demand));
+                }
+            }
+        } else {
+            let line = &mut self.lines[key.line as usize];
+            if !line.waiting.remove(&(key, demand)) {
+                return;
+            }
+            line.committed = line.committed.filter(|(head, _)| *head != key);
+            self.settle_head(key.line);
+        }
+        self.len -= 1;
         self.entries.remove(&key.replica);
-        if self.committed.get(&key.line).is_some_and(|(head, _)| *head == key) {
-            self.committed.remove(&key.line);
+        let group = &mut self.groups[demand as usize];
+        group.count -= 1;
+        if group.count == 0 && group.refused_at.take().is_some() {
+            self.refused.retain(|other| *other != demand);
         }
-        if let Some(line) = self.lines.get_mut(&key.line) {
-            line.remove(&(key, demand));
-            if line.is_empty() {
-                self.lines.remove(&key.line);
+    }
+
+    /// Somebody came to a line or left it.
+    fn settle_head(&mut self, number: u32) {
+        if self.moving.is_some() {
+            return;
+        }
+        let line = &mut self.lines[number as usize];
+        let head = line.committed.or_else(|| line.waiting.first().copied());
+        let before = std::mem::replace(&mut line.head, head);
+        if before == head {
+            return;
+        }
+        if let Some((key, demand)) = before {
+            let group = &mut self.groups[demand as usize];
+            group.leads.retain(|line| *line != number);
+            if group.refused_at.is_none() {
+                self.open.remove(&(key, demand));
             }
         }
-        let Some(group) = self.groups.get_mut(&demand) else { return };
-        let was_head = group.waiting.first() == Some(&key);
-        group.waiting.remove(&key);
-        if was_head && group.refused_at.is_none() {
-            self.open.remove(&(key, demand));
-            if let Some(head) = group.waiting.first() {
-                self.open.insert((*head, demand));
+        if let Some((key, demand)) = head {
+            let group = &mut self.groups[demand as usize];
+            group.leads.push(number);
+            if group.refused_at.is_none() {
+                self.open.insert((key, demand));
             }
         }
-        if group.waiting.is_empty() {
-            if group.refused_at.is_some() {
-                self.refused.retain(|other| *other != demand);
-            }
-            self.groups.remove(&demand);
-        }
+        self.restless.push(number);
     }
 
     /// The next entry to judge now, with its demand, given how far the fleet has grown.
     pub fn next(&mut self, growth: u64, now: SimTime) -> Option<(QueueKey, u32)> {
         self.reopen(growth);
-        match self.discipline {
-            Discipline::Skipping => self.open.first().copied(),
-            Discipline::Strict | Discipline::Committed => {
-                let heads = self.lines.keys().filter_map(|line| self.head_of(*line, now));
-                heads.filter(|(_, demand)| self.groups[demand].refused_at.is_none()).min()
+        match (self.has_lines(), self.moving) {
+            (true, Some(_)) => {
+                self.heads(now).filter(|(_, demand)| self.groups[*demand as usize].refused_at.is_none()).min()
             }
+            (true, None) | (false, _) => self.open.first().copied(),
         }
     }
 
     /// The group's head does not fit while the fleet has grown no further than this.
     pub fn refuse(&mut self, demand: u32, growth: u64) {
-        let Some(group) = self.groups.get_mut(&demand) else { return };
+        let Some(group) = self.groups.get_mut(demand as usize).filter(|group| group.count > 0) else { return };
         if group.refused_at.is_none() {
+            for line in &group.leads {
+                let head = self.lines[*line as usize].head.expect("it leads the line");
+                self.open.remove(&head);
+            }
             if let Some(head) = group.waiting.first() {
                 self.open.remove(&(*head, demand));
             }
             self.refused.push(demand);
         }
+        self.restless.extend(&group.leads);
         group.refused_at = Some(growth);
+        self.is_stale |= growth != self.reopened_at;
     }
 
     /// Whether this demand was refused since the fleet last grew.
     pub fn is_refused(&self, demand: u32, growth: u64) -> bool {
-        self.groups.get(&demand).is_some_and(|group| group.refused_at == Some(growth))
+        self.groups.get(demand as usize).is_some_and(|group| group.refused_at == Some(growth))
     }
 
     fn reopen(&mut self, growth: u64) {
-        let mut still_refused = Vec::new();
-        for demand in std::mem::take(&mut self.refused) {
-            let group = self.groups.get_mut(&demand).expect("a refused group has members");
+        if growth == self.reopened_at && !self.is_stale {
+            return;
+        }
+        (self.reopened_at, self.is_stale) = (growth, false);
+        let mut refused = std::mem::take(&mut self.refused);
+        refused.retain(|demand| {
+            let group = &mut self.groups[*demand as usize];
             if group.refused_at == Some(growth) {
-                still_refused.push(demand);
-                continue;
+                return true;
             }
             group.refused_at = None;
-            let head = group.waiting.first().expect("a group has members");
-            self.open.insert((*head, demand));
-        }
-        self.refused = still_refused;
+            let led = group.leads.iter().map(|line| self.lines[*line as usize].head.expect("it leads the line"));
+            self.open.extend(led);
+            self.open.extend(group.waiting.first().map(|head| (*head, *demand)));
+            false
+        });
+        self.refused = refused;
     }
 }

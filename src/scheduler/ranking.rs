@@ -196,14 +196,7 @@ impl Ranking {
                 continue;
             }
             let read = std::mem::replace(&mut part.read, end);
-            match fleet.class_changes(index, read) {
-                Some(changed) => changed.for_each(|class| self.take_in(options, demand, fleet, class, memo)),
-                None => {
-                    let all = (0..fleet.class_slots()).map(ClassId::new);
-                    all.filter(|class| fleet.class(*class).shape_index() == index)
-                        .for_each(|class| self.take_in(options, demand, fleet, class, memo));
-                }
-            }
+            fleet.class_changes(index, read).for_each(|class| self.take_in(options, demand, fleet, class, memo));
         }
         if self.best.len() > STALE_FACTOR * self.slots.len() + STALE_LEAST {
             let slots = &self.slots;
@@ -241,7 +234,7 @@ impl Ranking {
                 GangPlaces::Consolidate => consolidate::whole_node(demand, options.gpus, &row),
             };
             let uniform = Uniform::of(demand, row.shape);
-            self.shapes.push(ShapePart { read: u64::MAX, never, fixed, whole, uniform });
+            self.shapes.push(ShapePart { read: 0, never, fixed, whole, uniform });
         }
     }
 
@@ -262,8 +255,7 @@ impl Ranking {
             Standing::No(reason) => self.refused[reason as usize] -= slot.count,
         }
         let class = fleet.class(id);
-        // A slot may be used again, by a shape that is counted as a whole.
-        if class.is_empty() || self.shapes[class.shape_index()].never.is_some() {
+        if class.is_empty() {
             *slot = Slot::default();
             return;
         }

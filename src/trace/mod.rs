@@ -1,11 +1,12 @@
 //! Floor 6. Public traces: what they recorded, where they are, and how they are brought here.
 //!
 //! Owns the readers of trace formats ([`swf`], [`openb`], [`helios`], [`tiresias`], Alibaba's DLRM list and GenAI pods,
-//! Gavel, Pollux and Sia, Slurm's accounting, and dryrack's own CSV and JSON lines), the rows they yield ([`TraceTask`], [`TraceNode`]), the writers of lists ([`TaskWriter`]), what can
-//! be counted of a list and held against a cluster ([`Census`], [`Demands`]), the
-//! [`Tally`] of what was odd in them, the [`Index`] of known traces, the places where their files are looked for and
-//! the bringing of a file from its public address. Knows nothing of the simulator: a row says what was recorded, and
-//! what becomes of it is decided by whoever reads it.
+//! Gavel, Pollux and Sia, Slurm's accounting, and dryrack's own CSV and JSON lines), the rows they yield ([`TraceTask`],
+//! [`TraceNode`]), the writers of lists ([`TaskWriter`]), what can be counted of a list and held against a cluster
+//! ([`Census`], [`Demands`]), the [`Tally`] of what was odd in them, lists like a recorded one or of a model
+//! ([`Recorded`], [`lublin()`]), the [`Index`] of known traces, the places where their files are looked for and the
+//! bringing of a file from its public address. Knows nothing of the simulator: a row says what was recorded, and what
+//! becomes of it is decided by whoever reads it.
 //!
 //! Must never invent what a trace does not say (it is `None`), drop a row without counting it, hand out a named trace
 //! whose checksum is not the index's, or leave a half-written file where a whole one is looked for. Reads no clock.
@@ -20,6 +21,7 @@
 
 mod alter;
 mod census;
+mod daily;
 mod date;
 mod decimal;
 mod dlrm;
@@ -31,9 +33,11 @@ pub mod helios;
 mod index;
 mod load;
 mod locate;
+mod lublin;
 pub mod openb;
 mod own;
 mod pollux;
+mod resample;
 mod row;
 mod rows;
 mod slurm;
@@ -56,6 +60,8 @@ pub use fetch::{Got, GotFile, How, get};
 pub use index::{Format, Holds, Index, TraceEntry, TraceFile};
 pub use load::{load_nodes, load_tasks, load_usage, open_file, read_nodes, read_tasks};
 pub use locate::{Checked, FileCheck, FileState, Listed, Located, Roots, list, locate, verify};
+pub use lublin::{Kinds, LEAST_PROCESSORS, lublin};
+pub use resample::Recorded;
 pub use row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
 pub use rows::Rows;
 pub use stream::TaskStream;

@@ -87,6 +87,11 @@ quantity! {
     Money(u64)
 }
 
+quantity! {
+    /// Requests per second, in thousandths.
+    RequestRate(u64)
+}
+
 impl GpuShare {
     pub const WHOLE: GpuShare = GpuShare(1000);
 
@@ -187,6 +192,15 @@ impl FromStr for GpuShare {
     }
 }
 
+impl FromStr for RequestRate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<RequestRate, UnitError> {
+        let expected = "a number of requests per second such as 10 or 0.5";
+        let amount = parse_scaled_sum(&format!("{}u", text.trim()), &[("u", 1000)], expected);
+        amount.map(RequestRate).map_err(|error| error.of(text))
+    }
+}
+
 impl FromStr for Money {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Money, UnitError> {
@@ -217,6 +231,12 @@ fn decimal(amount: u64, per_unit: u64, digits: usize) -> String {
 }
 
 impl fmt::Display for MilliCpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&decimal(self.0, 1000, 3))
+    }
+}
+
+impl fmt::Display for RequestRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&decimal(self.0, 1000, 3))
     }

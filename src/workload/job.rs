@@ -8,6 +8,7 @@ use super::demand::Demand;
 use super::launch::Launch;
 use super::mishap::Mishaps;
 use super::sampling::Sampling;
+use super::scaling::{Requests, Scaling};
 use super::terms::RunTerms;
 use super::usage::Usage;
 use super::utilization::UtilizationOverrides;
@@ -21,10 +22,16 @@ pub struct JobSpec {
     pub demand: Demand,
     /// Copies that are placed apart from each other and kept at this number.
     pub replicas: u32,
+    /// As many as the requests that come to it need; `replicas` is how many it begins with. Read where the profile has runs.
+    #[serde(default)]
+    pub scaling: Option<Scaling>,
     /// Higher goes first.
     pub priority: i32,
     pub queue: Option<Arc<str>>,
     pub user: Option<Arc<str>>,
+    /// Whose quota it counts against.
+    #[serde(default)]
+    pub project: Option<Arc<str>>,
     /// How long the user thinks it takes; a hint for planning, never enforced.
     pub estimate: Option<SimDuration>,
     /// A run longer than this is ended.
@@ -53,9 +60,11 @@ impl JobSpec {
             name,
             demand,
             replicas: 1,
+            scaling: None,
             priority: 0,
             queue: None,
             user: None,
+            project: None,
             estimate: None,
             time_limit: None,
             analyse: false,
@@ -115,6 +124,8 @@ pub struct Backoff {
 pub struct Course {
     /// `None`: runs until it is stopped.
     pub run: Option<SimDuration>,
+    /// Of the first node of each replica, if it is otherwise.
+    pub master_run: Option<SimDuration>,
     pub ending: Ending,
     /// From placement to start: pulling an image, loading weights.
     pub prepare: SimDuration,
@@ -131,6 +142,8 @@ pub struct Course {
     pub mishaps: Mishaps,
     /// What its GPUs do; without it they are never sampled.
     pub usage: Option<Arc<Usage>>,
+    /// That come to it as a service.
+    pub requests: Option<Arc<Requests>>,
     pub sampling: Arc<Sampling>,
     /// What runs where the world is a real machine; the rest is what is predicted of it then.
     pub launch: Option<Arc<Launch>>,
@@ -159,6 +172,7 @@ impl Default for Course {
     fn default() -> Course {
         Course {
             run: None,
+            master_run: None,
             ending: Ending::Completed,
             prepare: SimDuration::ZERO,
             analysis: Some(SimDuration::ZERO),
@@ -168,6 +182,7 @@ impl Default for Course {
             checkpoint: None,
             mishaps: Mishaps::default(),
             usage: None,
+            requests: None,
             sampling: Arc::default(),
             launch: None,
         }
@@ -182,4 +197,14 @@ pub struct Arrival {
     pub course: Arc<Course>,
     /// What the trace recorded, for comparison only.
     pub recorded_wait: Option<SimDuration>,
+}
+
+impl Arrival {
+    /// The course of one replica. The masters of the replicas that a job begins with come first.
+    pub fn course_of(&self, replica: u32) -> Arc<Course> {
+        match self.course.master_run.filter(|_| replica < self.spec.replicas) {
+            Some(length) => Arc::new(Course { run: Some(length), ..Course::clone(&self.course) }),
+            None => Arc::clone(&self.course),
+        }
+    }
 }

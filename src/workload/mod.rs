@@ -13,6 +13,7 @@ mod mishap;
 mod range_text;
 mod requirements;
 mod sampling;
+mod scaling;
 mod terms;
 mod usage;
 mod utilization;
@@ -28,7 +29,8 @@ pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};
 pub use range_text::{Bound, RangeError, check_range, parse_range};
 pub use requirements::{Bounds, CreationPolicy, GpuRequirements, Requirements, SpotPolicy};
 pub use sampling::{ProbeFate, SampleFate, Sampling};
-pub use terms::{EventRetry, RetryEvent, RunTerms, StartupOrder, StopCriteria};
+pub use scaling::{COUNTED_EVERY, Requests, Scaling, next_count};
+pub use terms::{EventRetry, IdleLimit, RetryEvent, RunTerms, StartupOrder, StopCriteria};
 pub use usage::{
     GpuUsage, Phase as UsagePhase, Phases, Reading, Series, Shape, Usage, UsageRow, utilization_of_percent,
 };

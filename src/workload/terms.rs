@@ -16,6 +16,18 @@ pub struct RunTerms {
     pub startup: StartupOrder,
     #[serde(default)]
     pub stop: StopCriteria,
+    /// For how long an instance that is made for it may be idle; `None`: as its fleet says.
+    #[serde(default)]
+    pub idle: Option<IdleLimit>,
+}
+
+/// How long an instance may be idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdleLimit {
+    After(SimDuration),
+    /// For ever.
+    Off,
 }
 
 /// All nodes are started again when one of them meets such an event.

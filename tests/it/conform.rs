@@ -4,6 +4,7 @@ use assert_cmd::Command;
 
 const RECORDS: &str = "tests/data/dstack/utilization.jsonl.gz";
 const RUN_STATES: &str = "tests/data/dstack/sequences.jsonl.gz";
+const SERVICES: &str = "tests/data/dstack/services.jsonl.gz";
 
 fn conform(args: &[&str]) -> (i32, String, String) {
     let mut command = Command::cargo_bin("dryrack").expect("it is built");
@@ -102,9 +103,12 @@ pub fn a_recorded_decision_tells_an_option_apart() {
     assert!(test(&[]).contains(untold));
     assert!(!test(&["--records", RECORDS]).contains(untold));
     let is_of_runs = |line: &&str| line.contains("tells runs.") && line.contains(" of dstack-0.22.5 apart");
-    // In what is recorded every node is prepared by the next look, so when nodes begin is told by a scenario.
+    // In what is recorded every node is prepared by the next look, so when nodes begin is told by a scenario; and services are
+    // recorded apart.
     let of_runs = |said: &str| said.lines().filter(is_of_runs).count();
-    assert_eq!((of_runs(&test(&[])), of_runs(&test(&["--records", RUN_STATES]))), (3, 1));
+    let untold = |records: &[&str]| of_runs(&test(records));
+    assert_eq!((untold(&[]), untold(&["--records", RUN_STATES])), (5, 3));
+    assert_eq!(untold(&["--records", RUN_STATES, "--records", SERVICES]), 1);
 }
 
 pub fn a_wrong_record_is_told_with_its_line_and_nothing_is_counted() {

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use assert_cmd::assert::OutputAssertExt;
 use dryrack::trace::{
-    Demands, Format, Impossible, Supply, TaskStream, TaskWriter, TraceError, TraceTask, Written, open_file, read_nodes,
+    Demands, Format, Impossible, Kinds, Recorded, Supply, TaskStream, TaskWriter, TraceError, TraceTask, Written,
+    lublin, open_file, read_nodes,
 };
 
 use crate::cli::dryrack;
@@ -14,10 +15,11 @@ use crate::cli::dryrack;
 /// A test on the folder of data; `Err` says what is wrong.
 type Test = fn(&Path) -> Result<(), String>;
 
-pub const ALL: [(&str, Test); 3] = [
+pub const ALL: [(&str, Test); 4] = [
     ("lists_in_archives_are_read_whole", lists_in_archives_are_read_whole),
     ("lists_are_the_same_after_they_were_converted", lists_are_the_same_after_they_were_converted),
     ("lists_are_held_against_their_clusters", lists_are_held_against_their_clusters),
+    ("lists_of_a_model_are_like_those_of_its_program", lists_of_a_model_are_like_those_of_its_program),
 ];
 
 /// File, format as its first line shows, rows by its source (and by `wc`), and rows that are kept.
@@ -166,6 +168,48 @@ pub fn a_log_is_the_same_after_it_was_converted_twice() {
     }
 }
 
+/// The greatest difference of the parts that lie at or below a value (Kolmogorov and Smirnov).
+fn distance(mut a: Vec<u64>, mut b: Vec<u64>) -> f64 {
+    a.sort_unstable();
+    b.sort_unstable();
+    let below = |list: &[u64], value: u64| list.partition_point(|other| *other <= value) as f64 / list.len() as f64;
+    a.iter().chain(&b).map(|value| (below(&a, *value) - below(&b, *value)).abs()).fold(0.0, f64::max)
+}
+
+/// The list of RLScheduler's authors is of the program of Lublin and Feitelson, with one kind of jobs and 256 processors. Two
+/// samples of one distribution are further apart than this once in a thousand times.
+fn lists_of_a_model_are_like_those_of_its_program(data: &Path) -> Result<(), String> {
+    let (_, theirs) = tasks(&data.join("traces/swf-lublin/lublin_256.swf")).map_err(|fault| fault.to_string())?;
+    let model: Vec<TraceTask> = lublin(Kinds::One, 256, 10_000, 1).collect();
+    let recorded = Recorded::new(theirs.clone()).ok_or("an empty list")?;
+    let resampled: Vec<TraceTask> = recorded.draw(10_000, 1).collect();
+    let is_serial = |task: &&TraceTask| task.processors == Some(1);
+    let widths = |tasks: &[TraceTask]| tasks.iter().map(|task| task.processors.unwrap_or(0).into()).collect();
+    let lengths = |tasks: &[TraceTask]| tasks.iter().filter(is_serial).map(|task| task.run.as_nanos()).collect();
+    let gaps = |tasks: &[TraceTask]| {
+        let gap =
+            |pair: &[TraceTask]| pair[1].submit.as_nanos() / 1_000_000_000 - pair[0].submit.as_nanos() / 1_000_000_000;
+        tasks.windows(2).map(gap).collect()
+    };
+    let hours =
+        |tasks: &[TraceTask]| tasks.iter().map(|task| task.submit.as_nanos() / 3_600_000_000_000 % 24).collect();
+    type Of<'f> = &'f dyn Fn(&[TraceTask]) -> Vec<u64>;
+    let measures: [(&str, Of, f64); 4] =
+        // Submissions come in bursts, so their hours say as little as a tenth of as many would.
+        [("widths", &widths, 1.0), ("lengths", &lengths, 1.0), ("gaps", &gaps, 1.0), ("hours", &hours, 0.1)];
+    for (name, of, worth) in measures {
+        for (whose, tasks) in [("the model", &model), ("resampled", &resampled)] {
+            let (ours, theirs) = (of(tasks), of(&theirs));
+            let (n, m) = (ours.len() as f64 * worth, theirs.len() as f64 * worth);
+            let (apart, most) = (distance(ours, theirs), 1.949 * ((n + m) / (n * m)).sqrt());
+            if apart > most {
+                return Err(format!("{name} of {whose} are {apart} apart, more than {most}"));
+            }
+        }
+    }
+    Ok(())
+}
+
 pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jobs.swf"), JOBS).unwrap();
@@ -178,6 +222,10 @@ pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
     assert_eq!(submits(&["scale", "jobs.swf", "--load", "200%"]), ["100", "105", "120"]);
     assert_eq!(submits(&["scale", "jobs.swf", "--load", "150%"]), ["100", "106.666666666", "126.666666666"]);
     assert_eq!(submits(&["sample", "jobs.swf", "--part", "100%"]), ["100", "110", "140"]);
+    assert_eq!(submits(&["resample", "jobs.swf", "--jobs", "500"]).len(), 500);
+    assert_eq!(submits(&["resample", "jobs.swf"])[0], "100");
+    assert_eq!(submits(&["lublin", "--jobs", "40", "--two-kinds"]).len(), 40);
+    dryrack(folder.path(), &["trace", "lublin", "--size", "31"]).assert().code(2);
     dryrack(folder.path(), &["trace", "sample", "jobs.swf", "--part", "101%"]).assert().code(2);
     dryrack(folder.path(), &["trace", "scale", "jobs.swf", "--load", "0%"]).assert().code(2);
 }

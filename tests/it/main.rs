@@ -3,11 +3,13 @@
 
 mod cli;
 mod clouds;
+mod clusters;
 mod conform;
 mod deployments;
 mod determinism;
 mod diagnostics;
 mod fit;
+mod futures;
 mod fuzzed;
 mod grammar;
 mod lists;
@@ -21,6 +23,7 @@ mod plans;
 mod policy;
 mod policy_oracle;
 mod probes;
+mod quotas;
 mod report;
 mod run_sequences;
 mod runner;
@@ -29,6 +32,7 @@ mod selection;
 mod sequences;
 mod small_world;
 mod swf_samples;
+mod theory;
 mod tidy;
 mod traced;
 
@@ -43,6 +47,10 @@ enum Needs {
     Time,
     /// The data and hours, in a set of its own that no other names.
     Hours,
+    /// Minutes, in a set of its own that no other names.
+    Coverage,
+    /// Slurm and munge, as Debian packages them, and root.
+    Slurm,
     /// The checker of XML that libxml2 comes with.
     Xmllint,
 }
@@ -101,8 +109,35 @@ fn main() {
         Nothing: clouds {
             random_worlds_take_every_edge_of_instances_for_every_reason_that_there_is,
         }
+        Slurm: clusters {
+            a_slurm_job_array_leaves_what_one_process_leaves,
+        }
+        Nothing: clusters {
+            a_job_array_is_printed_before_it_is_submitted,
+            an_indexed_job_is_as_the_schema_of_kubernetes_has_it,
+        }
+        Nothing: futures {
+            another_node_from_a_time_on_is_what_it_would_be_on_paper,
+            another_profile_judges_anew_who_waits,
+            a_node_that_leaves_ends_what_it_has_begun,
+            what_cannot_be_otherwise_is_told_so,
+            random_worlds_branch_and_replay,
+            two_alternatives_are_paired_by_seed_and_job,
+            an_alternative_that_the_plan_does_not_have_is_told,
+        }
+        Time: futures {
+            slow_many_random_worlds_branch_and_replay,
+        }
+        Nothing: theory {
+            the_formulas_are_those_of_the_textbook,
+            intervals_hold_the_mean_wait_of_theory,
+        }
+        Coverage: theory {
+            theory_coverage,
+        }
         Nothing: sequences {
             every_recorded_sequence_is_met_by_the_profile_of_its_release,
+            every_recorded_service_has_as_many_replicas_as_its_release_gave_it,
             a_profile_without_the_faults_of_its_release_does_not_meet_them,
         }
         Nothing: offers {
@@ -176,6 +211,9 @@ fn main() {
         }
         Time: run_sequences {
             slow_an_idle_fleet_is_free_again_after_100_000_random_sequences,
+        }
+        Nothing: quotas {
+            each_job_begins_when_room_order_and_quotas_let_it,
         }
         Nothing: schema {
             the_committed_schema_is_the_one_that_is_printed,
@@ -274,6 +312,8 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::Data => data().is_some(),
         Needs::Time => is_wanted("slow"),
         Needs::Hours => is_wanted("literature_means") && data().is_some(),
+        Needs::Coverage => is_wanted("theory_coverage"),
+        Needs::Slurm => clusters::slurm_is_here(),
         Needs::Xmllint => runner::xmllint_is_here(),
     };
     // Where the data must be there, its absence is a failure rather than a gap nobody sees.

@@ -23,7 +23,7 @@ expect:
   - jobs_submitted >= 1
 ";
 
-const PLAN: &str = "\
+pub const PLAN: &str = "\
 plan: How few workers keep the waiting short?
 scenario: base.yaml
 factors:
@@ -36,7 +36,7 @@ constraints:
   - {metric: gpu_allocated >= 10%, in: \">= 50%\"}
 ";
 
-fn planned(plan: &str) -> TempDir {
+pub fn planned(plan: &str) -> TempDir {
     let dir = empty();
     for (name, text) in [("base.yaml", SCENARIO), ("plan.yaml", plan)] {
         std::fs::write(dir.path().join(name), text).expect("a folder of our own");
@@ -45,7 +45,7 @@ fn planned(plan: &str) -> TempDir {
 }
 
 /// All files of a folder, by name.
-fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+pub fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found: Vec<(String, Vec<u8>)> = std::fs::read_dir(dir)
         .expect("it was made")
         .map(|entry| entry.expect("an entry"))

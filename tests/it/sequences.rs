@@ -1,4 +1,5 @@
-//! State sequences of the released GPUStack scheduler, recorded with its own store, are met state by state.
+//! State sequences of the released GPUStack scheduler, recorded with its own store, and of released dstack services are met
+//! state by state.
 
 use std::path::Path;
 
@@ -19,6 +20,22 @@ pub fn every_recorded_sequence_is_met_by_the_profile_of_its_release() {
         account.differences.iter().map(|one| format!("{} {}: {}", one.version, one.id, one.text)).collect();
     assert!(told.is_empty(), "{} of {} differ:\n{}", told.len(), account.all.asked, told.join("\n"));
     assert_eq!((account.records, account.all.asked), (153, 153), "all that was recorded was asked");
+}
+
+pub fn every_recorded_service_has_as_many_replicas_as_its_release_gave_it() {
+    let file = format!("{}/tests/data/dstack/services.jsonl.gz", env!("CARGO_MANIFEST_DIR"));
+    let held = |profiles: &mut Profiles| {
+        let mut account = Account::default();
+        conform(Path::new(&file), profiles, &mut account).expect("a file of records");
+        account
+    };
+    let account = held(&mut Profiles::default());
+    let told: Vec<&str> = account.differences.iter().map(|one| one.text.as_str()).collect();
+    assert!(told.is_empty(), "{}", told.join("\n"));
+    assert_eq!((account.records, account.all.asked), (24, 24), "all that was recorded was asked");
+    let mended = dryrack::scenario::load_profile("dstack", Path::new("")).expect("a profile of ours");
+    let mended = held(&mut Profiles::fixed(mended));
+    assert!(mended.all.identical < mended.all.asked / 2, "{:?}", mended.all);
 }
 
 pub fn a_profile_without_the_faults_of_its_release_does_not_meet_them() {

@@ -44,6 +44,7 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         scalings: Vec::new(),
         faults: Vec::new(),
         evaluations: Vec::new(),
+        branch: None,
         until: None,
     }
 }
@@ -60,6 +61,7 @@ pub fn write(dir: &Path, late_run: u64) {
         profile: rehearsal.profile.name.clone(),
         profile_data: serde_json::to_value(&*rehearsal.profile).expect("a profile is data"),
         live: None,
+        branch: None,
     };
     let mut log = LogWriter::new(Vec::new(), &header).expect("a Vec takes everything");
     let mut accounts = RunAccount::default();

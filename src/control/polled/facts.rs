@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::options::UncountedRule;
 use super::rows::{Group, Member, RunRow};
 use crate::control::Control;
 use crate::control::store::ReplicaIndex;
@@ -19,6 +20,10 @@ impl Control {
         refused: Option<(Refusal, Histogram)>,
     ) {
         let retry = spec.terms.retry.as_ref().filter(|retry| retry.on.contains(&RetryEvent::NoCapacity));
+        let desired = match self.flow().options.uncounted {
+            UncountedRule::Fewest => spec.replicas,
+            UncountedRule::One => 1,
+        };
         let run = RunRow {
             job,
             state: WholeState::Submitted,
@@ -35,6 +40,10 @@ impl Control {
             groups: Vec::new(),
             settled: false,
             fleet: None,
+            desired,
+            requests: None,
+            scale_at: None,
+            unasked: false,
             due: None,
         };
         self.flow().runs.push(run);
@@ -215,24 +224,34 @@ impl Control {
         let groups = &self.flow().run(job).groups;
         let counted: Vec<u32> = (0..groups.len() as u32).filter(|group| !groups[*group as usize].dismissed).collect();
         for group in counted.iter().skip(wanted as usize) {
-            self.flow().run(job).groups[*group as usize].dismissed = true;
-            for index in self.flow().run(job).groups[*group as usize].members.clone() {
-                self.replicas[index as usize].dismissed = true;
-                if self.flow().member(index).state.is_live() {
-                    self.terminate(index, Outcome::Cancelled, Reason::ScaledDown);
-                    self.flag(index);
-                }
+            for index in self.dismiss(job, *group) {
+                self.flag(index);
             }
         }
         self.stir(job);
-        for _ in counted.len()..wanted as usize {
-            let master = self.add_to_job(job);
-            let run = self.flow().run(job);
-            run.groups.push(Group { members: vec![master], dismissed: false, announced: false });
-            let group = run.groups.len() as u32 - 1;
-            self.add_member(job, group);
-            self.add_workers(job, group);
+        (counted.len()..wanted as usize).for_each(|_| self.add_group(job));
+    }
+
+    /// A replica is not wanted any more. Gives the nodes of it that begin to terminate.
+    pub(super) fn dismiss(&mut self, job: JobId, group: u32) -> Vec<ReplicaIndex> {
+        self.flow().run(job).groups[group as usize].dismissed = true;
+        let mut stopped = self.flow().run(job).groups[group as usize].members.clone();
+        for index in &stopped {
+            self.replicas[*index as usize].dismissed = true;
         }
+        stopped.retain(|index| self.flow().member(*index).state.is_live());
+        stopped.iter().for_each(|index| self.terminate(*index, Outcome::Cancelled, Reason::ScaledDown));
+        stopped
+    }
+
+    /// A replica more than there ever were.
+    pub(super) fn add_group(&mut self, job: JobId) {
+        let master = self.add_to_job(job);
+        let run = self.flow().run(job);
+        run.groups.push(Group { members: vec![master], dismissed: false, announced: false });
+        let group = run.groups.len() as u32 - 1;
+        self.add_member(job, group);
+        self.add_workers(job, group);
     }
 
     /// Its last edge was taken.

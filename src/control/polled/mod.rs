@@ -14,13 +14,14 @@ mod options;
 mod rows;
 mod running;
 mod runs;
+mod services;
 mod submitted;
 mod terminating;
 mod view;
 
 pub use options::{
-    Assignment, BeginRule, GangRule, Loops, NoCapacityRule, Pause, PlacelessRule, PolledLoops, ReleaseRule, Rounds,
-    RunningLoop, RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop,
+    Assignment, BeginRule, GangRule, Loops, NoCapacityRule, Pause, PlacelessRule, PolledLoops, ReleaseRule,
+    ReplicaRetryRule, Rounds, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop, UncountedRule,
 };
 pub(super) use rows::Flow;
 pub use view::{MemberStanding, RunStanding};
@@ -164,11 +165,28 @@ impl Control {
         run.changed = true;
         run.flagged |= ideal && run.state != WholeState::Ended;
         flow.index_run(job);
-        for index in flow.members_of(job) {
-            let member = flow.member(index);
-            if matches!(member.state, MemberState::Pulling | MemberState::Submitted) {
-                member.flagged |= ideal && member.state == MemberState::Pulling;
-                flow.index_member(index);
+        for group in 0..flow.run(job).groups.len() {
+            let members = flow.run(job).groups[group].members.clone();
+            // Nobody begins before all can, and who is due already stays so: each change is seen once by each, and not
+            // once by each for each.
+            let all_can = flow.are_ready(&members) || flow.options.placeless == PlacelessRule::Raises;
+            for index in members {
+                let member = flow.member(index);
+                match member.state {
+                    MemberState::Pulling if all_can && (member.due.is_none() || (ideal && !member.flagged)) => {
+                        member.flagged |= ideal;
+                        flow.index_member(index);
+                    }
+                    MemberState::Submitted => flow.index_member(index),
+                    MemberState::Waiting
+                    | MemberState::Assigned
+                    | MemberState::Provisioning
+                    | MemberState::Pulling
+                    | MemberState::Running
+                    | MemberState::Terminating
+                    | MemberState::Draining
+                    | MemberState::Ended => {}
+                }
             }
         }
     }
@@ -204,7 +222,7 @@ impl Control {
         assert!(member.state.is_live(), "what is not live is terminating already");
         member.ending = Some((outcome, because));
         member.parked = None;
-        self.flow().parked.remove(&index);
+        self.flow().unlist(index);
         if self.replicas[index as usize].placement.is_some() {
             self.replicas[index as usize].stopping = Some((outcome, because));
         }

@@ -18,6 +18,8 @@ pub struct RunsOptions {
     /// Before the first, second, ... submission after the one that failed; the last one repeats.
     pub pauses: Vec<Pause>,
     pub release: ReleaseRule,
+    pub uncounted: UncountedRule,
+    pub replica_retry: ReplicaRetryRule,
 }
 
 /// When records are looked at.
@@ -158,6 +160,28 @@ pub enum ReleaseRule {
     LastOfRound,
 }
 
+/// When a replica is submitted again that is tried again by itself, while others of its run go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplicaRetryRule {
+    /// Once its nodes have ended and the first pause is over.
+    FirstPause,
+    /// In the look at its run that sees that it failed, if it holds nothing, and else once it does not: as often as its run
+    /// is looked at, for as long as it finds no capacity (dstack to 0.22.5). Without loops, as above.
+    AtOnce,
+}
+
+/// How many replicas a service is to have that scales, until its requests were counted for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UncountedRule {
+    /// As few as it may have.
+    Fewest,
+    /// One, whatever its bounds: what began with more is scaled down, and what may have none begins one (dstack to
+    /// 0.22.5, where the number of a run of which nothing is known is one). Only a historic profile may.
+    One,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pause(#[serde(with = "text_form")] pub SimDuration);
@@ -186,6 +210,9 @@ impl RunsOptions {
             faults.extend(
                 (self.release == ReleaseRule::LastOfRound)
                     .then_some(ProfileError::HistoricOnly("runs.release", "last_of_round")),
+            );
+            faults.extend(
+                (self.uncounted == UncountedRule::One).then_some(ProfileError::HistoricOnly("runs.uncounted", "one")),
             );
         }
         let Loops::Polled(loops) = &self.loops else { return faults };

@@ -1,14 +1,15 @@
 //! The records of runs and of their nodes, and where each stands in the loop that looks at it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::options::{BeginRule, Loops, PlacelessRule, RunsOptions};
+use super::options::{BeginRule, Loops, PlacelessRule, ReplicaRetryRule, RunsOptions};
 use crate::control::passes::PassState;
 use crate::control::profile::{PassOptions, Trigger};
 use crate::control::store::ReplicaIndex;
 use crate::event::{Outcome, Reason};
 use crate::ids::{FleetId, JobId};
 use crate::lifecycle::{MemberState, WholeState};
+use crate::policy::Holding;
 use crate::units::{SimDuration, SimTime};
 use crate::workload::StartupOrder;
 
@@ -61,6 +62,14 @@ pub(super) struct RunRow {
     pub settled: bool,
     /// The fleet of that place.
     pub fleet: Option<FleetId>,
+    /// Of a service that scales: how many replicas it is to have, by the last look at it.
+    pub desired: u32,
+    /// And how many requests were last counted.
+    pub requests: Option<u64>,
+    /// And when it may have more or fewer, if that is not yet.
+    pub scale_at: Option<SimTime>,
+    /// It pauses, and by what was last counted it is to have no replica.
+    pub unasked: bool,
     pub due: Option<SimTime>,
 }
 
@@ -71,7 +80,8 @@ impl RunRow {
             let group = &self.groups[*group as usize];
             group.announced && !group.dismissed
         };
-        (0..self.groups.len() as u32).filter(is_due)
+        let groups = if self.unasked { 0 } else { self.groups.len() as u32 };
+        (0..groups).filter(is_due)
     }
 }
 
@@ -92,6 +102,8 @@ pub(super) struct Member {
     /// Its number among the nodes of its group; 0 is the master.
     pub node: u32,
     pub state: MemberState,
+    /// Of this submission.
+    pub submitted: SimTime,
     /// When it, or its run, was last looked at.
     pub processed: SimTime,
     /// Counts looks: of two at the same instant, the earlier comes first again.
@@ -132,6 +144,7 @@ impl Member {
             group,
             node,
             state: if node == 0 { MemberState::Submitted } else { MemberState::Waiting },
+            submitted: now,
             processed: now,
             turn,
             fresh: true,
@@ -229,6 +242,8 @@ pub(in crate::control) struct Flow {
     pub(super) turns: u64,
     /// Refused, and waiting where they are.
     pub(super) parked: BTreeSet<ReplicaIndex>,
+    /// Of these, those whose projects have not enough left, and how much that would be.
+    pub(super) over_quota: BTreeMap<ReplicaIndex, Holding>,
     /// How far the fleet had grown when those were last put in order.
     pub(super) growth: u64,
     /// Of the last input or settling.
@@ -250,6 +265,7 @@ impl Flow {
             created: 0,
             turns: 0,
             parked: BTreeSet::new(),
+            over_quota: BTreeMap::new(),
             growth: 0,
             now: SimTime::ZERO,
             in_rounds: false,
@@ -267,6 +283,12 @@ impl Flow {
 
     pub(super) fn member(&mut self, index: ReplicaIndex) -> &mut Member {
         &mut self.members[index as usize]
+    }
+
+    /// It does not wait where it is any more.
+    pub fn unlist(&mut self, index: ReplicaIndex) {
+        self.parked.remove(&index);
+        self.over_quota.remove(&index);
     }
 
     /// Of the next submission.
@@ -347,7 +369,8 @@ impl Flow {
 
     fn is_run_quiet(&self, job: JobId) -> bool {
         let run = &self.runs[job.index()];
-        !self.in_rounds && !run.flagged && !run.fresh && !run.changed && run.announced().next().is_none()
+        let awaits_time = run.scale_at.is_some() || run.announced().next().is_some();
+        !self.in_rounds && !run.flagged && !run.fresh && !run.changed && !awaits_time
     }
 
     /// What was not looked at while nothing could come of it keeps its turn: it counts as looked at when it would have
@@ -412,19 +435,27 @@ impl Flow {
     pub fn may_begin(&self, index: ReplicaIndex) -> bool {
         let siblings = self.siblings(index);
         let member = |index: ReplicaIndex| &self.members[index as usize];
-        // One that has begun before it, and is done already, is not waited for.
-        let is_ready = |other: &ReplicaIndex| match self.options.begin {
-            _ if member(*other).began => true,
-            BeginRule::AllPlaced => member(*other).had_place && member(*other).state.is_live(),
-            BeginRule::AllPrepared => member(*other).prepared && member(*other).state.is_live(),
-        };
         let has_begun = |other: &ReplicaIndex| member(*other).began;
         let in_order = match self.runs[member(index).run.index()].startup {
             StartupOrder::Any => true,
             StartupOrder::MasterFirst => index == siblings[0] || has_begun(&siblings[0]),
             StartupOrder::WorkersFirst => index != siblings[0] || siblings[1..].iter().all(has_begun),
         };
-        member(index).prepared && siblings.iter().all(is_ready) && in_order
+        member(index).prepared && in_order && self.are_ready(siblings)
+    }
+
+    /// Each of the nodes of a replica has what the others wait for. One that has begun, and may be done already, is not
+    /// waited for.
+    pub fn are_ready(&self, siblings: &[ReplicaIndex]) -> bool {
+        let is_ready = |index: &ReplicaIndex| {
+            let member = &self.members[*index as usize];
+            match self.options.begin {
+                _ if member.began => true,
+                BeginRule::AllPlaced => member.had_place && member.state.is_live(),
+                BeginRule::AllPrepared => member.prepared && member.state.is_live(),
+            }
+        };
+        siblings.iter().all(is_ready)
     }
 
     /// A node of it that is to begin fails to be looked at, because one beside it ended without ever having had a place;
@@ -461,6 +492,8 @@ impl Flow {
         }
         let interval = self.interval(member.state, look);
         match (member.parked.filter(|_| member.news.is_none()), interval) {
+            // No time to be tried again is over meanwhile: capacity is not what it lacks.
+            (Some(growth), _) if growth == self.growth && self.over_quota.contains_key(&index) => None,
             (Some(growth), interval) if growth == self.growth => {
                 let over = self.retry_over_at(index)?;
                 Some((look, over.max(member.processed.saturating_add(interval.unwrap_or_default()))))
@@ -483,9 +516,12 @@ impl Flow {
             Loops::Ideal => match run.state {
                 // Until all have ended, an end that comes is what it waits for.
                 WholeState::Pending if !self.is_over(job) => None,
-                WholeState::Pending => run.announced().next().map(|_| self.next_submission(job)),
+                WholeState::Pending => {
+                    let announced = run.announced().next().map(|_| self.next_submission(job));
+                    announced.into_iter().chain(run.scale_at).min()
+                }
                 WholeState::Submitted | WholeState::Provisioning | WholeState::Running => {
-                    run.announced().map(|group| self.next_of_group(job, group)).min()
+                    run.announced().map(|group| self.next_of_group(job, group)).chain(run.scale_at).min()
                 }
                 // What was announced does not come any more.
                 WholeState::Terminating | WholeState::Ended => None,
@@ -497,16 +533,27 @@ impl Flow {
     /// When a run that pauses may be submitted again: so long after the last look at any of its nodes.
     pub fn next_submission(&self, job: JobId) -> SimTime {
         let run = &self.runs[job.index()];
-        let members = run.groups.iter().filter(|group| !group.dismissed).flat_map(|group| &group.members);
-        let last = members.map(|index| self.members[*index as usize].processed).max().unwrap_or(run.processed);
-        last.saturating_add(self.options.pause(run.attempt))
+        let is_wanted = |group: &&Group| !group.dismissed;
+        // A service without replicas had some, or is new.
+        let any = run.groups.iter().any(|group| is_wanted(&group));
+        let members = run.groups.iter().filter(|group| !any || is_wanted(group)).flat_map(|group| &group.members);
+        let last = members.map(|index| self.members[*index as usize].processed).max();
+        last.map_or(SimTime::ZERO, |last| last.saturating_add(self.options.pause(run.attempt)))
     }
 
-    /// When a replica that is tried again by itself may be submitted again: after the first pause.
+    /// A replica that is tried again by itself does not pause. Without loops it would be tried for ever in one instant.
+    pub fn retries_at_once(&self) -> bool {
+        self.options.replica_retry == ReplicaRetryRule::AtOnce && !self.is_ideal()
+    }
+
+    /// When a replica that is tried again by itself may be submitted again.
     pub fn next_of_group(&self, job: JobId, group: u32) -> SimTime {
         let members = &self.runs[job.index()].groups[group as usize].members;
         let last = members.iter().map(|index| self.members[*index as usize].processed).max().unwrap_or(self.now);
-        last.saturating_add(self.options.pause(1))
+        match self.retries_at_once() {
+            true => last,
+            false => last.saturating_add(self.options.pause(1)),
+        }
     }
 
     /// When a node that waits for capacity has waited for too long, if it may be tried again at all; the first instant

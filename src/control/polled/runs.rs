@@ -27,7 +27,8 @@ enum Reading {
 impl Control {
     pub(super) fn look_at_run(&mut self, job: JobId) {
         let is_locked = self.flow().is_locked(job);
-        self.flow().run(job).changed = is_locked;
+        let run = self.flow().run(job);
+        (run.changed, run.scale_at) = (is_locked, None);
         match self.flow().run(job).state {
             _ if is_locked => {}
             WholeState::Submitted | WholeState::Provisioning | WholeState::Running => self.look_at_active(job),
@@ -50,6 +51,14 @@ impl Control {
                 let fleet = self.fleet.node(place.claims()[0].node).shape.instance.as_ref().map(|own| own.fleet);
                 let run = self.flow().run(job);
                 (run.settled, run.fleet) = (true, fleet);
+                // Without loops, who has waited for this is looked at now.
+                if self.flow().is_ideal() {
+                    for index in members {
+                        if self.flow().member(index).state == MemberState::Submitted {
+                            self.flag(index);
+                        }
+                    }
+                }
             }
         }
         let groups: Vec<(bool, Vec<ReplicaIndex>)> =
@@ -100,7 +109,9 @@ impl Control {
         // A replica is tried again by itself while others of its run go on.
         let others_go_on = retried.len() < self.live_groups(job)
             && (is(Reading::Running) || is(Reading::Provisioning) || is(Reading::Submitted));
-        let to = if !retried.is_empty() && !others_go_on {
+        let scales = self.jobs[job.index()].spec.scaling.is_some();
+        let has_none = scales && readings.is_empty() && retried.is_empty();
+        let to = if (!retried.is_empty() && !others_go_on) || has_none {
             WholeState::Pending
         } else if is(Reading::Running) {
             WholeState::Running
@@ -132,7 +143,12 @@ impl Control {
             | WholeState::Provisioning
             | WholeState::Running
             | WholeState::Terminating
-            | WholeState::Ended => retried.iter().for_each(|group| self.retry_group(job, *group)),
+            | WholeState::Ended => {
+                retried.iter().for_each(|group| self.retry_group(job, *group));
+                if scales && retried.is_empty() {
+                    self.scale_service(job);
+                }
+            }
         }
     }
 
@@ -192,6 +208,9 @@ impl Control {
 
     fn look_at_pending(&mut self, job: JobId) {
         let now = self.now;
+        if self.jobs[job.index()].spec.scaling.is_some() {
+            return self.look_at_pending_service(job);
+        }
         let flow = self.flow();
         if !flow.is_over(job) || now < flow.next_submission(job) {
             return;
@@ -208,6 +227,14 @@ impl Control {
     fn retry_group(&mut self, job: JobId, group: u32) {
         self.stop_members(job, |other| other == group, (Outcome::Cancelled, Reason::RunOver));
         let members = self.flow().run(job).groups[group as usize].members.clone();
+        if self.flow().retries_at_once() {
+            for index in &members {
+                let holds = self.replicas[*index as usize].placement.is_some();
+                if self.flow().member(*index).state == MemberState::Terminating && !holds {
+                    self.give_back(*index);
+                }
+            }
+        }
         if members.iter().all(|index| self.flow().member(*index).state == MemberState::Ended) {
             self.announce(job, group);
             if self.flow().next_of_group(job, group) <= self.now {
@@ -263,7 +290,7 @@ impl Control {
     }
 
     /// The next submission of a replica that was announced.
-    fn resubmit(&mut self, job: JobId, group: u32) {
+    pub(super) fn resubmit(&mut self, job: JobId, group: u32) {
         let now = self.now;
         let flow = self.flow();
         let members = flow.run(job).groups[group as usize].members.clone();

@@ -11,6 +11,7 @@ use crate::event::{Event, Histogram, Outcome, Output, Phase, Reason, Refusal, Sa
 use crate::fleet::Placement;
 use crate::ids::NodeId;
 use crate::lifecycle::MemberState;
+use crate::policy::Holding;
 use crate::scheduler::offers::{Ask, Assigned, assign};
 use crate::scheduler::{Candidate, Decision, decide, decide_for, examine};
 use crate::units::Score;
@@ -45,15 +46,35 @@ impl Control {
         if index != master && self.replicas[master as usize].placement.is_none() {
             return;
         }
+        if self.awaits_fleet(index) {
+            return;
+        }
+        if let Some(wanted) = self.flow().over_quota.get(&index).copied()
+            && !self.is_within_quota(index, wanted)
+        {
+            return self.over_quota(&siblings, wanted);
+        }
         let whole = self.flow().options.gang == GangRule::Whole;
         let seekers = if whole { &siblings[..] } else { std::slice::from_ref(&index) };
         match self.seek(index, &siblings, whole) {
+            Ok(candidate) if !self.is_within_quota(index, self.holding(&candidate.placement)) => {
+                self.over_quota(&siblings, self.holding(&candidate.placement));
+            }
             Ok(candidate) => {
                 let torn = !whole && siblings.len() > 1;
                 self.seat_all(seekers, candidate, torn);
             }
             Err(held) => self.refused(index, held),
         }
+    }
+
+    /// Where nodes are placed one by one, the first node of the first replica finds the run its fleet, and the others wait
+    /// for it.
+    fn awaits_fleet(&mut self, index: ReplicaIndex) -> bool {
+        let by_offers = self.jobs[self.replicas[index as usize].job.index()].spec.demand.requirements.is_some();
+        let flow = self.flow();
+        let (one_by_one, member) = (flow.options.gang == GangRule::OneByOne, &flow.members[index as usize]);
+        one_by_one && by_offers && member.group > 0 && !flow.runs[member.run.index()].settled
     }
 
     /// Decides for all nodes together, or for one of them.
@@ -119,7 +140,12 @@ impl Control {
         let demand = Arc::clone(&self.demands[replica.demand as usize].demand);
         let requirements = demand.requirements.as_deref().expect("only what requires is offered");
         let fleet = self.runs.as_ref().and_then(|flow| flow.runs[replica.job.index()].fleet);
-        let ask = Ask { requirements, nodes: demand.tasks, fleet, master };
+        let spec = &self.jobs[replica.job.index()].spec;
+        let room_for = match demand.tasks {
+            1 => spec.scaling.map_or(spec.replicas, |scaling| scaling.min),
+            nodes => nodes,
+        };
+        let ask = Ask { requirements, nodes: demand.tasks, room_for, fleet, master };
         let options = &self.profile.scheduler;
         match assign(&options.offers, &ask, &self.fleet, self.grouping) {
             Ok(Assigned { claim, .. }) => {
@@ -181,7 +207,8 @@ impl Control {
             true => Demand { tasks: 1, gang: Gang::Anywhere, ..(**group).clone() },
             false => (**group).clone(),
         };
-        self.make_for(&placement);
+        let idle = self.jobs[run.job.index()].spec.terms.idle;
+        self.make_for(&placement, idle);
         let awaits = placement.claims().iter().any(|claim| self.is_coming(claim.node));
         self.flow().member(index).awaits = awaits;
         let mut broken = safety::broken_by(&self.fleet, &demand, &placement);
@@ -204,7 +231,7 @@ impl Control {
         self.enter_silently(index, Phase::Scheduled);
         let member = self.flow().member(index);
         (member.had_place, member.flagged, member.parked) = (true, true, None);
-        self.flow().parked.remove(&index);
+        self.flow().unlist(index);
         self.advance(index, MemberState::Assigned, None);
         self.processed(index);
         if self.passes() == Assignment::OnePass {
@@ -239,6 +266,7 @@ impl Control {
         // Who gets a place together waits for it together.
         let waiting = if whole { self.flow().siblings(index).to_vec() } else { vec![index] };
         waiting.into_iter().for_each(|waiting| self.hold(waiting, held.clone()));
+        self.flow().over_quota.remove(&index);
         let growth = self.fleet.growth();
         let (keeps_turn, over) = (
             self.flow().options.no_capacity == NoCapacityRule::KeepsTurn && self.flow().siblings(index)[0] == index,
@@ -251,5 +279,15 @@ impl Control {
             }
             false => self.terminate(index, Outcome::Failed, Reason::NoCapacity),
         }
+    }
+
+    /// Its project has not so much left: it waits until it has, whatever it does for want of capacity.
+    fn over_quota(&mut self, siblings: &[ReplicaIndex], wanted: Holding) {
+        let held = (Refusal::Unfit, Histogram::of(Reason::QuotaExceeded, self.fleet.len() as u32));
+        siblings.iter().for_each(|waiting| self.hold(*waiting, held.clone()));
+        let growth = self.fleet.growth();
+        self.flow().member(siblings[0]).parked = Some(growth);
+        self.flow().parked.insert(siblings[0]);
+        self.flow().over_quota.insert(siblings[0], wanted);
     }
 }

@@ -47,7 +47,7 @@ impl Control {
     }
 
     /// Ends a node. What it began on a host that cannot be heard stays taken until that is known to be over.
-    fn give_back(&mut self, index: ReplicaIndex) {
+    pub(super) fn give_back(&mut self, index: ReplicaIndex) {
         let member = self.flow().member(index);
         let (outcome, because) = member.ending.expect("what terminates does so for a reason");
         let keeps = member.asked && !member.over && member.lost;

@@ -13,6 +13,8 @@ use crate::scheduler::{Decision, Grouping, decide};
 pub struct RunStanding {
     pub job: JobId,
     pub state: WholeState,
+    /// Replicas that it is to have, if it is a service that scales.
+    pub desired: Option<u32>,
     /// Once it terminates.
     pub ending: Option<(Outcome, Reason)>,
 }
@@ -34,7 +36,11 @@ impl Control {
     /// Every run, in order of submission; empty where the profile has none.
     pub fn runs(&self) -> Vec<RunStanding> {
         let runs = self.runs.iter().flat_map(|flow| &flow.runs);
-        runs.map(|run| RunStanding { job: run.job, state: run.state, ending: run.ending }).collect()
+        let standing = |run: &super::rows::RunRow| {
+            let scales = self.jobs[run.job.index()].spec.scaling.is_some();
+            RunStanding { job: run.job, state: run.state, desired: scales.then_some(run.desired), ending: run.ending }
+        };
+        runs.map(standing).collect()
     }
 
     /// Every node of every run, in order of declaration.
@@ -59,11 +65,15 @@ impl Control {
 
     /// Nobody waits where it is whom the fleet would hold.
     pub(in crate::control) fn assert_no_run_waits_in_vain(&self) {
-        for index in self.runs.iter().flat_map(|flow| &flow.parked) {
+        let Some(flow) = &self.runs else { return };
+        for index in &flow.parked {
             let replica = &self.replicas[*index as usize];
             let demand = &self.demands[replica.demand as usize].demand;
             let decision = decide(&self.profile.scheduler, demand, &self.fleet, Grouping::EachNode, 1);
-            assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
+            let wanted = flow.over_quota.get(index);
+            let is_over_quota = wanted.is_some_and(|wanted| !self.is_within_quota(*index, *wanted));
+            let waits = is_over_quota || matches!(decision, Decision::Refuse { .. });
+            assert!(waits, "{} waits, but would fit", replica.run());
         }
     }
 

@@ -32,7 +32,7 @@ pub fn why_not(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row
         return Some(Reason::FleetNotCluster);
     }
     match options.fit_test {
-        FitTest::NodesOrBlocks if !has_room(fleet, rows, id, ask.nodes) => Some(Reason::FleetTooSmall),
+        FitTest::NodesOrBlocks if !has_room(fleet, rows, id, ask.room_for) => Some(Reason::FleetTooSmall),
         FitTest::NodesOrBlocks | FitTest::None => None,
     }
 }
@@ -80,7 +80,7 @@ pub fn ranked(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&RowOffer<'_, '_>
     let key = |id: &FleetId| {
         let idle = || offers.iter().filter(|offer| offer.fleet == *id && offer.is_idle());
         let count: u64 = idle().map(|offer| u64::from(offer.row.count)).sum();
-        let enough = count > 0 && count >= u64::from(ask.nodes);
+        let enough = count > 0 && count >= u64::from(ask.room_for);
         let dearest = Money::new(u64::MAX);
         let cheapest = idle().map(|offer| offer.price).min().unwrap_or(dearest);
         let new = offers.iter().filter(|offer| offer.fleet == *id && offer.availability == Availability::New);

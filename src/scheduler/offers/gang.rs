@@ -18,7 +18,7 @@ use crate::workload::{CreationPolicy, Demand, Requirements};
 /// Decides for a job that requires instances; `keep` is how many candidates are wanted. A job of several nodes has one.
 pub fn decide(options: &OfferOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {
     let Some(requirements) = demand.requirements.as_deref() else { panic!("a demand without requirements") };
-    let ask = Ask { requirements, nodes: demand.tasks, fleet: None, master: None };
+    let ask = Ask { requirements, nodes: demand.tasks, room_for: demand.tasks, fleet: None, master: None };
     let rows = rows(fleet, demand, grouping);
     let offers = row_offers(options, &ask, fleet, &rows);
     let found: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
@@ -42,7 +42,7 @@ pub fn decide(options: &OfferOptions, demand: &Demand, fleet: &Fleet, grouping: 
 /// Each node's answer alone: whether it could take one node of the job.
 pub fn judge(options: &OfferOptions, demand: &Demand, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<Verdict> {
     let Some(requirements) = demand.requirements.as_deref() else { panic!("a demand without requirements") };
-    let ask = Ask { requirements, nodes: demand.tasks, fleet: None, master: None };
+    let ask = Ask { requirements, nodes: demand.tasks, room_for: demand.tasks, fleet: None, master: None };
     let offers = row_offers(options, &ask, fleet, rows);
     verdicts(options, &ask, fleet, rows, &offers)
 }
@@ -74,7 +74,7 @@ fn verdicts(
 /// Whether the job would fit if every instance were ready and idle, what could be made among them.
 pub fn ever_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet) -> bool {
     let Some(requirements) = demand.requirements.as_deref() else { panic!("a demand without requirements") };
-    let ask = Ask { requirements, nodes: demand.tasks, fleet: None, master: None };
+    let ask = Ask { requirements, nodes: demand.tasks, room_for: demand.tasks, fleet: None, master: None };
     if may_grow(options, &ask, fleet) {
         return true;
     }

@@ -35,6 +35,8 @@ pub struct Ask<'a> {
     pub requirements: &'a Requirements,
     /// Of the whole job.
     pub nodes: u32,
+    /// How many nodes a fleet is to have room for: those, or of a service one for each replica that it has at least.
+    pub room_for: u32,
     /// The fleet the job has, once it has one.
     pub fleet: Option<FleetId>,
     /// Where its first node is, for the later ones.

@@ -231,4 +231,5 @@ async def main():
         print(json.dumps(record), file=OUT, flush=True)
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

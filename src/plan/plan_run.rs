@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::engine::{Progress, Rehearsal};
 use crate::expect::{Expectation, Verdict};
+use crate::fleet::offer_of;
 use crate::rehearse::rehearse;
 use crate::report::Metrics;
 use crate::scenario::{Diagnostics, Objective, Options, PlanFile, load};
@@ -13,7 +14,7 @@ use crate::scheduler::Caching;
 /// What one run came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Alternative {
+pub struct PlanRun {
     /// Its number: the last factor varies the fastest.
     pub cell: usize,
     pub seed: u64,
@@ -26,7 +27,8 @@ pub struct Alternative {
     pub metrics: Map<String, Value>,
 }
 
-/// What is known of a fleet before anything runs on it.
+/// What is known of a fleet before anything runs on it. Instances that a cloud makes when they are wanted are not counted:
+/// how many there will be is what a run shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetSize {
@@ -62,10 +64,10 @@ pub fn fleet_size(plan: &PlanFile, cell: usize, base: &Options) -> Result<FleetS
 }
 
 fn size_of(rehearsal: &Rehearsal) -> FleetSize {
-    let shapes = || rehearsal.nodes.iter().map(|node| &node.spec.shape);
+    let shapes = || rehearsal.nodes.iter().map(|node| &node.spec.shape).filter(|shape| offer_of(shape).is_none());
     FleetSize {
         gpus: shapes().map(|shape| shape.gpus.len() as u64).sum(),
-        nodes: rehearsal.nodes.len() as u64,
+        nodes: shapes().count() as u64,
         price_per_hour_millionths: shapes().filter_map(|shape| shape.price_per_hour).map(|price| price.get()).sum(),
     }
 }
@@ -76,7 +78,7 @@ pub fn run_alternative(
     (cell, seed): (usize, u64),
     base: &Options,
     progress: &Progress,
-) -> Result<Alternative, Diagnostics> {
+) -> Result<PlanRun, Diagnostics> {
     let loaded = load(&plan.scenario, &plan.options(cell, Some(seed), base))?;
     let entries = loaded.constraints.clone();
     let rehearsed = rehearse(&loaded.rehearsal, loaded.constraints, progress, Caching::On, Vec::new());
@@ -88,7 +90,7 @@ pub fn run_alternative(
     });
     let metrics = serde_json::to_value(Metrics::of(&rehearsed.accounts)).expect("metrics have a JSON form");
     let Value::Object(metrics) = metrics else { unreachable!("metrics are a map") };
-    Ok(Alternative {
+    Ok(PlanRun {
         cell,
         seed,
         digest: rehearsed.digest.to_string(),

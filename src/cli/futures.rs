@@ -1,0 +1,366 @@
+//! Two runs side by side, seed by seed: what `plan pair` and `what-if` say of them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::exit::{Done, Exit, Failure};
+use super::explain::brief;
+use super::fault::fault_text;
+use super::guard::guarded;
+use super::output::{Format, WholeFile, say, say_json};
+use crate::engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
+use crate::ids::JobId;
+use crate::plan::{Difference, Estimate, PairedJob, PairedSeed, difference, estimate, most_changed, pair};
+use crate::rehearse::{Rehearsed, names, rehearse};
+use crate::report::{METRICS, Metrics, RunAccount, some, table};
+use crate::scheduler::Caching;
+use crate::units::{SimDuration, SimTime};
+
+/// Two runs that are held against each other, with each of some seeds.
+pub struct Futures<'a> {
+    pub title: &'a str,
+    /// What the one and the other are called, in a word and in full.
+    pub words: [&'a str; 2],
+    pub names: [String; 2],
+    /// Who had a place before this is left out.
+    pub from: SimTime,
+    pub seeds: &'a [u64],
+    /// Both runs with a seed.
+    pub load: &'a (dyn Fn(u64) -> Result<[Rehearsal; 2], Failure> + Sync),
+    /// What runs the one or the other again.
+    pub repeat: &'a (dyn Fn(u64, usize) -> String + Sync),
+}
+
+/// What came of one seed.
+struct Seeded {
+    paired: PairedSeed,
+    metrics: [Map<String, Value>; 2],
+    digests: [String; 2],
+    course: Vec<Moment>,
+}
+
+/// How both stand at a moment: replicas that wait, and GPUs taken in thousandths.
+struct Moment {
+    at: SimTime,
+    waiting: [u64; 2],
+    gpus: [u64; 2],
+}
+
+/// Jobs that are explained.
+const EXPLAINED: usize = 5;
+/// Moments at which both are shown.
+const MOMENTS: u64 = 8;
+
+impl Futures<'_> {
+    /// Runs both with every seed, says and writes what they show. With seeds in their order, whatever the threads do.
+    pub fn compare(&self, out: Option<&Path>, format: Format) -> Done {
+        let seeded: Result<Vec<Seeded>, Failure> = self.seeds.par_iter().map(|seed| self.run(*seed)).collect();
+        let seeded = seeded?;
+        let paired: Vec<PairedSeed> = seeded.iter().map(|seed| seed.paired.clone()).collect();
+        let found = difference(&paired);
+        let changed = most_changed(&paired, EXPLAINED);
+        let reasons = self.reasons(&changed)?;
+        let metrics = differences(&seeded);
+        let whole = self.json(&seeded, &found, &metrics, (&changed, &reasons));
+        if let Some(dir) = out {
+            let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
+            json.push('\n');
+            std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
+            WholeFile::write(&dir.join("pair.json"), json.as_bytes())?;
+            WholeFile::write(&dir.join("jobs.csv"), &jobs_csv(&paired, self.words))?;
+        }
+        match format {
+            Format::Human => say(&self.human(&seeded, &found, &metrics, (&changed, &reasons)))?,
+            Format::Json => say_json(&whole)?,
+        }
+        Ok(Exit::Fine)
+    }
+
+    fn run(&self, seed: u64) -> Result<Seeded, Failure> {
+        let both = (self.load)(seed)?;
+        let one = |side: usize| -> Result<Rehearsed, Failure> {
+            let progress = Progress::default();
+            let work = || rehearse(&both[side], Vec::new(), &progress, Caching::On, Vec::new());
+            guarded(work)
+                .map_err(|message| Failure::Ours(fault_text(&message, seed, &progress, &(self.repeat)(seed, side))))
+        };
+        let runs = [one(0)?, one(1)?];
+        let accounts = [&runs[0].accounts, &runs[1].accounts];
+        let metrics = accounts.map(|accounts| match serde_json::to_value(Metrics::of(accounts)) {
+            Ok(Value::Object(metrics)) => metrics,
+            other => unreachable!("metrics are a map, not {other:?}"),
+        });
+        Ok(Seeded {
+            paired: pair(seed, accounts[0], accounts[1], self.from),
+            metrics,
+            digests: [runs[0].digest.to_string(), runs[1].digest.to_string()],
+            course: course(accounts, self.from),
+        })
+    }
+
+    /// Why each of these jobs had to wait where it waits longer, at the moment when the other had a place for it. Both are
+    /// run once more for that, and kept, which is cheaper than to keep every run.
+    fn reasons(&self, changed: &[&PairedJob]) -> Result<Vec<Vec<String>>, Failure> {
+        let mut reasons = vec![Vec::new(); changed.len()];
+        for seed in self.seeds {
+            let of_seed = || changed.iter().enumerate().filter(|(_, job)| job.seed == *seed);
+            if of_seed().next().is_none() {
+                continue;
+            }
+            let both = (self.load)(*seed)?;
+            for (side, rehearsal) in both.iter().enumerate() {
+                let waits = |job: &PairedJob| usize::from(job.second.wait > job.first.wait) == side;
+                let asked: Vec<(usize, &PairedJob)> =
+                    of_seed().filter(|(_, job)| waits(job)).map(|(index, job)| (index, *job)).collect();
+                if asked.is_empty() {
+                    continue;
+                }
+                let mut records = Records::default();
+                run(rehearsal, RunOptions::default(), &mut [&mut records]);
+                let names = names(rehearsal);
+                for (index, job) in asked {
+                    let (longer, shorter) = if side == 0 { (job.first, job.second) } else { (job.second, job.first) };
+                    let at = longer.submitted.saturating_add(shorter.wait);
+                    let id = names.jobs.find(&job.name).map(JobId::new);
+                    let known = id.and_then(|id| Some((id, &rehearsal.arrivals.get(id.index())?.spec.demand)));
+                    let Some((id, demand)) = known else { continue };
+                    let log = records.0.iter().cloned();
+                    let explained = explain(Arc::clone(&rehearsal.profile), *seed, log, id, Some(at));
+                    let explained = explained.map_err(|error| Failure::Ours(format!("our fault: {error}\n")))?;
+                    reasons[index] = brief(&explained, demand, Some(at), &names);
+                }
+            }
+        }
+        Ok(reasons)
+    }
+
+    fn human(
+        &self,
+        seeded: &[Seeded],
+        found: &Difference,
+        metrics: &[MetricPair],
+        (changed, reasons): (&[&PairedJob], &[Vec<String>]),
+    ) -> String {
+        let bold = anstyle::Style::new().bold();
+        let [one, other] = self.words;
+        let mut text = format!("{bold}{}{bold:#}\n", self.title);
+        for (word, name) in self.words.iter().zip(&self.names) {
+            text.push_str(&format!("  {word}: {name}\n"));
+        }
+        text.push_str(&format!("\n{}\n\n", self.sentence(found)));
+        let rows: Vec<Vec<String>> = (metrics.iter())
+            .filter(|metric| metric.difference.is_some_and(|found| found.mean.abs() > 0.0))
+            .map(|metric| {
+                let cell = |found: Option<Estimate>| found.map_or("undefined".to_string(), |found| with(&found));
+                let mut row = vec![metric.name.to_string()];
+                row.extend(metric.sides.map(|mean| mean.map_or("undefined".to_string(), plain)));
+                row.push(cell(metric.difference));
+                row
+            })
+            .collect();
+        match rows.is_empty() {
+            true => text.push_str("No metric differs.\n"),
+            false => text.push_str(&table(&["metric, if it differs", one, other, "difference"], &rows)),
+        }
+        if let Some(first) = seeded.first().filter(|seed| !seed.course.is_empty()) {
+            let rows: Vec<Vec<String>> = (first.course.iter())
+                .map(|moment| {
+                    let gpus = moment.gpus.map(|taken| plain(taken as f64 / 1000.0));
+                    let [waits, others] = moment.waiting.map(|waiting| waiting.to_string());
+                    let [taken, taken_by_other] = gpus;
+                    vec![moment.at.to_string(), waits, others, taken, taken_by_other]
+                })
+                .collect();
+            let header = ["waiting", "GPUs taken"].map(|what| self.words.map(|word| format!("{what}, {word}")));
+            let header: Vec<&str> = header.iter().flatten().map(String::as_str).collect();
+            text.push_str(&format!("\nwith seed {}\n", self.seeds[0]));
+            text.push_str(&table(&[&["at"], header.as_slice()].concat(), &rows));
+        }
+        for (job, lines) in changed.iter().zip(reasons) {
+            let waits = [job.first, job.second].map(|waited| told(waited.wait, waited.placed));
+            text.push_str(&format!("\n{} (seed {}): {one} {}, {other} {}\n", job.name, job.seed, waits[0], waits[1]));
+            let waiting = if job.second.wait > job.first.wait { other } else { one };
+            lines.iter().for_each(|line| text.push_str(&format!("  {waiting}: {line}\n")));
+        }
+        text
+    }
+
+    /// Who waits longer, who less, and how sure that is.
+    fn sentence(&self, found: &Difference) -> String {
+        let [one, other] = self.words;
+        let both = found.longer + found.less + found.same;
+        let mut text = format!(
+            "Of {} placed with both, {} longer with {other}, {} less, {} as long.",
+            some(both, "job"),
+            waits(found.longer),
+            found.less,
+            found.same,
+        );
+        match found.mean {
+            None => {}
+            Some(Estimate { mean, half_width: Some(half_width), runs }) => text.push_str(&format!(
+                " The mean wait with {other} less that with {one}: {mean:.1} ± {half_width:.1} s (95 %, Student's t over {runs} \
+                 seeds); longer in {} of them, less in {}.",
+                found.seeds_longer, found.seeds_less
+            )),
+            Some(Estimate { mean, half_width: None, .. }) => {
+                text.push_str(&format!(" The mean wait with {other} less that with {one}: {mean:.1} s, of a single seed."));
+            }
+        }
+        for (count, what) in [
+            (found.placed_by_first, format!("placed with {one} alone")),
+            (found.placed_by_second, format!("placed with {other} alone")),
+            (found.placed_by_neither, "placed with neither".to_string()),
+            (found.only_first, format!("submitted with {one} alone")),
+            (found.only_second, format!("submitted with {other} alone")),
+        ] {
+            if count > 0 {
+                text.push_str(&format!(" {} {what}.", some(count, "job")));
+            }
+        }
+        text
+    }
+
+    fn json(
+        &self,
+        seeded: &[Seeded],
+        found: &Difference,
+        metrics: &[MetricPair],
+        (changed, reasons): (&[&PairedJob], &[Vec<String>]),
+    ) -> Value {
+        let [one, other] = self.words;
+        let both = |[first, second]: [Value; 2]| json!({one: first, other: second});
+        let written = |found: &Estimate| json!({"mean": found.mean, "half_width": found.half_width});
+        let metrics: Map<String, Value> = (metrics.iter())
+            .map(|metric| {
+                let mut sides = both(metric.sides.map(|mean| json!(mean)));
+                sides["difference"] = json!(metric.difference.as_ref().map(written));
+                (metric.name.to_string(), sides)
+            })
+            .collect();
+        let changed: Vec<Value> = (changed.iter().zip(reasons))
+            .map(|(job, lines)| {
+                let sides = [job.first, job.second]
+                    .map(|waited| json!({"wait_seconds": waited.wait.as_secs_f64(), "placed": waited.placed}));
+                let mut value = both(sides);
+                (value["job"], value["seed"], value["because"]) = (json!(*job.name), json!(job.seed), json!(lines));
+                value
+            })
+            .collect();
+        let digests: Vec<Value> = (self.seeds.iter().zip(seeded))
+            .map(|(seed, seeded)| {
+                let mut value = both(seeded.digests.clone().map(Value::from));
+                value["seed"] = json!(seed);
+                value
+            })
+            .collect();
+        json!({
+            "title": self.title, "names": both(self.names.clone().map(Value::from)), "seeds": self.seeds,
+            "from_seconds": self.from.as_secs_f64(), "answer": self.sentence(found),
+            "queue_wait": {
+                "longer": found.longer, "less": found.less, "same": found.same,
+                "placed": {one: found.placed_by_first, other: found.placed_by_second, "neither": found.placed_by_neither},
+                "submitted": {one: found.only_first, other: found.only_second},
+                "difference_seconds": found.mean.as_ref().map(written),
+                "seeds_longer": found.seeds_longer, "seeds_less": found.seeds_less,
+            },
+            "metrics": metrics, "changed_most": changed, "digests": digests,
+        })
+    }
+}
+
+/// A metric with both, as means over the seeds, and the mean of what it differs by with each.
+struct MetricPair {
+    name: &'static str,
+    sides: [Option<f64>; 2],
+    difference: Option<Estimate>,
+}
+
+/// Of each metric that is defined with every seed.
+fn differences(seeded: &[Seeded]) -> Vec<MetricPair> {
+    let of = |name: &str, side: usize| -> Option<Vec<f64>> {
+        seeded.iter().map(|seed| seed.metrics[side].get(name).and_then(Value::as_f64)).collect()
+    };
+    (METRICS.iter())
+        .map(|definition| {
+            let sides = [of(definition.name, 0), of(definition.name, 1)];
+            let difference = match &sides {
+                [Some(first), Some(second)] => {
+                    let less: Vec<f64> = first.iter().zip(second).map(|(first, second)| second - first).collect();
+                    estimate(&less)
+                }
+                _ => None,
+            };
+            let mean = |values: &Option<Vec<f64>>| Some(estimate(values.as_ref()?)?.mean);
+            MetricPair { name: definition.name, sides: [mean(&sides[0]), mean(&sides[1])], difference }
+        })
+        .collect()
+}
+
+/// Both at even moments, from `from` on to the end of the longer one; nothing of a comparison of whole runs.
+fn course(accounts: [&RunAccount; 2], from: SimTime) -> Vec<Moment> {
+    let end = accounts[0].now.max(accounts[1].now);
+    if from == SimTime::ZERO || end <= from {
+        return Vec::new();
+    }
+    let part = end.since(from).as_nanos() / MOMENTS;
+    // In whole seconds, where there are enough of them.
+    let part = if part > 10_000_000_000 { part / 1_000_000_000 * 1_000_000_000 } else { part };
+    let at = |number: u64| from.saturating_add(SimDuration::from_nanos(part.saturating_mul(number)));
+    let moment = |at: SimTime| {
+        let standing = accounts.map(|account| {
+            let after = account.samples.partition_point(|sample| sample.at <= at);
+            after.checked_sub(1).map_or((0, 0), |last| (account.samples[last].waiting, account.samples[last].gpu_taken))
+        });
+        Moment { at, waiting: standing.map(|(waiting, _)| waiting), gpus: standing.map(|(_, taken)| taken) }
+    };
+    (0..=MOMENTS).map(at).map(moment).collect()
+}
+
+/// A row for each job of each seed.
+fn jobs_csv(seeds: &[PairedSeed], words: [&str; 2]) -> Vec<u8> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut header = vec!["seed".to_string(), "job".to_string()];
+    for word in words {
+        header.extend([format!("{word}_wait_seconds"), format!("{word}_placed")]);
+    }
+    header.push("difference_seconds".to_string());
+    writer.write_record(&header).expect("written into memory");
+    for job in seeds.iter().flat_map(|seed| &seed.jobs) {
+        let mut cells = vec![job.seed.to_string(), job.name.to_string()];
+        for waited in [job.first, job.second] {
+            cells.extend([waited.wait.as_secs_f64().to_string(), waited.placed.to_string()]);
+        }
+        cells.push(job.seconds().to_string());
+        writer.write_record(&cells).expect("written into memory");
+    }
+    writer.into_inner().expect("written into memory")
+}
+
+/// `1 waits`, `3 wait`
+fn waits(count: usize) -> String {
+    if count == 1 { "1 waits".to_string() } else { format!("{count} wait") }
+}
+
+/// In whole seconds, of waits that have some.
+fn told(wait: SimDuration, placed: bool) -> String {
+    let seconds = wait.as_nanos() / 1_000_000_000;
+    let wait = if seconds > 0 { SimDuration::from_secs(seconds) } else { wait };
+    if placed { format!("waits {wait}") } else { format!("is not placed in {wait}") }
+}
+
+/// With as many digits as a reader wants.
+fn plain(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+fn with(found: &Estimate) -> String {
+    match found.half_width {
+        Some(half_width) => format!("{} ± {}", plain(found.mean), plain(half_width)),
+        None => plain(found.mean),
+    }
+}

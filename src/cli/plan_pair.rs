@@ -1,0 +1,81 @@
+//! `dryrack plan pair`: two alternatives of a plan, job by job.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::exit::{Done, Failure};
+use super::futures::Futures;
+use super::output::Format;
+use super::plan::Planning;
+use super::run::Overrides;
+use crate::nearest::hint;
+use crate::scenario::{PlanFile, load};
+use crate::units::SimTime;
+
+#[derive(Debug, Args)]
+pub struct PairArgs {
+    /// The plan file
+    file: PathBuf,
+    /// One alternative of it: `workers=4,profile=fifo`. A factor that has one value need not be named
+    first: String,
+    /// The other
+    second: String,
+    /// Write pair.json and jobs.csv there
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Threads to run on; as many as there are cores if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+}
+
+pub fn pair(args: &PairArgs, format: Format) -> Done {
+    let planning = Planning::read(&args.file)?;
+    let plan = &planning.plan;
+    let cells = [cell(plan, &args.first)?, cell(plan, &args.second)?];
+    let load = |seed: u64| {
+        let one = |cell: usize| {
+            let loaded = load(&plan.scenario, &plan.options(cell, Some(seed), &planning.base));
+            loaded.map(|loaded| loaded.rehearsal).map_err(|faults| Failure::Input(faults.to_string()))
+        };
+        Ok([one(cells[0])?, one(cells[1])?])
+    };
+    let futures = Futures {
+        title: &plan.title,
+        words: ["A", "B"],
+        names: cells.map(|cell| plan.cell_name(cell)),
+        from: SimTime::ZERO,
+        seeds: &plan.seeds,
+        load: &load,
+        repeat: &|seed, side| Overrides::default().with_set(&plan.set(cells[side])).repeat(&plan.scenario, seed),
+    };
+    super::test::pool(args.threads)?.install(|| futures.compare(args.out.as_deref(), format))
+}
+
+/// The alternative that is meant: a value of each factor.
+fn cell(plan: &PlanFile, typed: &str) -> Result<usize, Failure> {
+    let wrong = |why: String| Failure::Input(format!("error: `{typed}` is no alternative of the plan: {why}\n"));
+    let mut places: Vec<Option<usize>> =
+        plan.factors.iter().map(|factor| (factor.values.len() == 1).then_some(0)).collect();
+    for part in typed.split(',') {
+        let Some((name, value)) = part.split_once('=').map(|(name, value)| (name.trim(), value.trim())) else {
+            return Err(wrong(format!("`{part}` is no `factor=value`")));
+        };
+        let Some(index) = plan.factors.iter().position(|factor| *factor.name == *name) else {
+            let near = hint(name, plan.factors.iter().map(|factor| &*factor.name)).unwrap_or_default();
+            return Err(wrong(format!("it has no factor `{name}`; {near}")));
+        };
+        let values = &plan.factors[index].values;
+        let Some(place) = values.iter().position(|known| **known == *value) else {
+            let near = hint(value, values.iter().map(|value| &**value)).unwrap_or_default();
+            return Err(wrong(format!("`{name}` is never `{value}`; {near}")));
+        };
+        places[index] = Some(place);
+    }
+    let mut cell = 0;
+    for (factor, place) in plan.factors.iter().zip(places) {
+        let Some(place) = place else { return Err(wrong(format!("it does not say what `{}` is", factor.name))) };
+        cell = cell * factor.values.len() + place;
+    }
+    Ok(cell)
+}

@@ -1,0 +1,258 @@
+//! `dryrack plan submit`: a sweep in parts, run by a cluster that is there: a Slurm job array or a Kubernetes Indexed Job.
+//!
+//! Each part is `dryrack plan FILE --shard INDEX/PARTS --resume` with the index from its environment, and a folder of its
+//! own. So whatever the cluster does to a part, ends it, requeues it, runs it on another node, the part goes on where it was.
+
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::exit::{Done, Exit, Failure};
+use super::output::{Format, say, say_json, warn};
+use super::plan::{Planning, of_sweep};
+use super::run::quoted;
+use crate::report::some;
+use crate::scenario::Method;
+
+#[derive(Debug, Args)]
+pub struct SubmitArgs {
+    /// The plan file, on a file system that all nodes share
+    file: PathBuf,
+    /// What runs the parts
+    #[arg(long, value_enum, value_name = "CLUSTER")]
+    on: Cluster,
+    /// Where the parts leave their runs, in folders part-0 and so on; on a file system that all nodes share
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Into how many parts
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    shards: u16,
+    /// Cores, and threads, of each part
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    cores: u16,
+    /// Print what would be submitted, and leave it at that
+    #[arg(long)]
+    dry_run: bool,
+    /// Where dryrack is on the nodes or in the image; this program, or `dryrack` in an image, if not given
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+    /// Kubernetes: an image that has dryrack
+    #[arg(long, value_name = "IMAGE", required_if_eq("on", "kubernetes"))]
+    image: Option<String>,
+    /// Kubernetes: a persistent volume claim that has the plan and takes what is run; mounted at /work, in which FILE and
+    /// DIR are looked for
+    #[arg(long, value_name = "NAME", required_if_eq("on", "kubernetes"))]
+    claim: Option<String>,
+    /// Handed to sbatch or kubectl as it is, such as --partition=main or --namespace=plans
+    #[arg(last = true, value_name = "OPTION")]
+    more: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Cluster {
+    Slurm,
+    Kubernetes,
+}
+
+/// A sweep as it is handed over.
+struct Submission<'a> {
+    args: &'a SubmitArgs,
+    title: &'a str,
+    parts: usize,
+    runs: usize,
+}
+
+pub fn submit(args: &SubmitArgs, format: Format) -> Done {
+    let planning = Planning::read(&args.file)?;
+    if planning.plan.method == Method::Search {
+        let why = "error: only a sweep is run in parts; a search decides what to run next\n";
+        return Err(Failure::Input(why.to_string()));
+    }
+    let runs = of_sweep(&planning.plan).count();
+    // A part without a run would be started for nothing.
+    let parts = usize::from(args.shards).min(runs);
+    let submission = Submission { args, title: &planning.plan.title, parts, runs };
+    let (text, program) = match args.on {
+        Cluster::Slurm => (submission.slurm()?, "sbatch"),
+        Cluster::Kubernetes => (pretty(&submission.kubernetes()?), "kubectl"),
+    };
+    if format == Format::Human {
+        say(&text)?;
+    }
+    let job = match args.dry_run {
+        true => None,
+        false => Some(submission.hand_over(program, &text)?),
+    };
+    let merge = submission.merge();
+    match (format, &job) {
+        (Format::Json, job) => {
+            say_json(&json!({"parts": parts, "runs": runs, "text": text, "job": job, "merge": merge}))?;
+        }
+        (Format::Human, Some(job)) => warn(&format!(
+            "submitted as {job}: {} in {}; when it is over:\n  {merge}\n",
+            some(runs, "run"),
+            some(parts, "part")
+        )),
+        (Format::Human, None) => {}
+    }
+    Ok(Exit::Fine)
+}
+
+fn pretty(manifest: &Value) -> String {
+    serde_json::to_string_pretty(manifest).expect("it has a JSON form") + "\n"
+}
+
+impl Submission<'_> {
+    /// `dryrack-morning`: letters, digits and `-`, and short enough for the name of a pod with its index and a suffix
+    /// (RFC 1123: 63 characters).
+    fn name(&self) -> String {
+        let stem = self.args.file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().to_lowercase());
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+        let name: String = stem.chars().map(plain).take(40).collect();
+        format!("dryrack-{}", name.trim_matches('-')).trim_end_matches('-').to_string()
+    }
+
+    /// What one part runs, given how its index is written there.
+    fn command(&self, program: &str, file: &str, out: &str, index: &str) -> Vec<String> {
+        let part = format!("{}/part-{index}", out.trim_end_matches('/'));
+        let shard = format!("{index}/{}", self.parts);
+        let cores = self.args.cores.to_string();
+        [program, "plan", file, "--out", &part, "--resume", "--shard", &shard, "--threads", &cores]
+            .map(str::to_string)
+            .to_vec()
+    }
+
+    /// The script of a job array, each task of which is a part. A task that is requeued goes on (`--requeue`, and the log
+    /// of what it said before stays).
+    fn slurm(&self) -> Result<String, Failure> {
+        let here = std::env::current_dir()?;
+        let program = match &self.args.program {
+            Some(program) => program.clone(),
+            None => std::env::current_exe()?,
+        };
+        let (file, out) = (one_line(&self.args.file)?, one_line(&self.args.out)?);
+        let log = here.join(&self.args.out).join("part-%a.log");
+        // The shell puts the index in: it must stand outside of the quotes.
+        let words = self.command(&one_line(&program)?, &file, &out, INDEX);
+        let words: Vec<String> = words.iter().map(|word| with_index(word)).collect();
+        let title = self.title.replace(['\n', '\r'], " ");
+        Ok(format!(
+            "#!/bin/bash\n# {title}: {} in {}\n\
+             #SBATCH --job-name={}\n#SBATCH --array=0-{}\n#SBATCH --cpus-per-task={}\n#SBATCH --requeue\n\
+             #SBATCH --open-mode=append\n#SBATCH --output={}\n#SBATCH --chdir={}\n\
+             exec {}\n",
+            some(self.runs, "run"),
+            some(self.parts, "part"),
+            self.name(),
+            self.parts - 1,
+            self.args.cores,
+            quoted(&one_line(&log)?),
+            quoted(&one_line(&here)?),
+            words.join(" "),
+        ))
+    }
+
+    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later: `backoffLimitPerIndex`). A pod that is lost is
+    /// made again for its index, and goes on from what the claim keeps.
+    fn kubernetes(&self) -> Result<Value, Failure> {
+        let (file, out) = (within(&self.args.file)?, within(&self.args.out)?);
+        let program = self.args.program.as_deref().map_or_else(|| Ok("dryrack".to_string()), one_line)?;
+        // Put in by Kubernetes, from the environment of the container.
+        let words = self.command(&program, &file, &out, "$(JOB_COMPLETION_INDEX)");
+        Ok(json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "generateName": format!("{}-", self.name()),
+                "annotations": {"dryrack/plan": self.title},
+            },
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": self.parts,
+                "parallelism": self.parts,
+                "backoffLimitPerIndex": TRIES_AGAIN,
+                "template": {"spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{
+                        "name": "dryrack",
+                        "image": self.args.image,
+                        "command": words,
+                        "workingDir": MOUNT,
+                        "resources": {"requests": {"cpu": self.args.cores.to_string()}},
+                        "volumeMounts": [{"name": "work", "mountPath": MOUNT}],
+                    }],
+                    "volumes": [{"name": "work", "persistentVolumeClaim": {"claimName": self.args.claim}}],
+                }},
+            },
+        }))
+    }
+
+    /// Gives it to the program that submits; what that says of the job, on one line.
+    fn hand_over(&self, program: &str, text: &str) -> Result<String, Failure> {
+        let mut command = Command::new(program);
+        match self.args.on {
+            Cluster::Slurm => {
+                let out = &self.args.out;
+                // Slurm opens the logs of the tasks there before any of them runs.
+                std::fs::create_dir_all(out).map_err(|error| Failure::file(out, format!("cannot be made: {error}")))?;
+                command.arg("--parsable").args(&self.args.more);
+            }
+            Cluster::Kubernetes => {
+                command.args(["create", "--filename=-", "--output=name"]).args(&self.args.more);
+            }
+        }
+        let failed =
+            |why: String| Failure::Input(format!("error: {program} {why}; --dry-run prints what it is given\n"));
+        let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = started.map_err(|error| failed(format!("cannot be run: {error}")))?;
+        let written = child.stdin.take().expect("it was asked for").write_all(text.as_bytes());
+        let ended = child.wait_with_output()?;
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().replace('\n', "; ");
+        match (ended.status.success(), written) {
+            (true, Ok(())) => Ok(said(&ended.stdout)),
+            _ => Err(failed(format!("refused it ({}): {}", ended.status, said(&ended.stderr)))),
+        }
+    }
+
+    /// What puts the parts together.
+    fn merge(&self) -> String {
+        let out = self.args.out.display().to_string();
+        let (file, out) = (quoted(&self.args.file.display().to_string()), quoted(out.trim_end_matches('/')));
+        format!("dryrack plan merge {file} {out}/part-*/ --out {out}")
+    }
+}
+
+/// Stands for the index until the rest is quoted.
+const INDEX: &str = "\u{1}";
+/// A word of a script, with the index where it is meant.
+fn with_index(word: &str) -> String {
+    let quote = |part: &str| if part.is_empty() { String::new() } else { quoted(part) };
+    let parts: Vec<String> = word.split(INDEX).map(quote).collect();
+    if parts.len() == 1 { quoted(word) } else { parts.join("\"$SLURM_ARRAY_TASK_ID\"") }
+}
+
+/// Where the claim is mounted.
+const MOUNT: &str = "/work";
+/// How often a part that fails is tried again.
+const TRIES_AGAIN: u32 = 3;
+
+/// A path as one line of text, which is all that a script can name.
+fn one_line(path: &Path) -> Result<String, Failure> {
+    match path.to_str() {
+        Some(text) if !text.contains(['\n', '\r', '\u{1}']) => Ok(text.to_string()),
+        _ => Err(Failure::file(path, "cannot be written in a script: it is not plain text on one line")),
+    }
+}
+
+/// A path within the claim: as it is from here, so it is from where the claim is mounted.
+fn within(path: &Path) -> Result<String, Failure> {
+    let inside = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    // What looks like a variable would be put in.
+    match one_line(path)? {
+        text if inside && !text.contains("$(") => Ok(text),
+        _ => Err(Failure::file(path, "is not a path within the claim: write it as seen from its top, without `..`")),
+    }
+}

@@ -1,0 +1,128 @@
+//! `dryrack what-if`: a run as it is, and as it would go on from a time with another fleet, profile or policy.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::exit::{Done, Exit, Failure};
+use super::fault::fault_text;
+use super::futures::Futures;
+use super::guard::guarded;
+use super::output::{Format, WholeFile, warn};
+use super::run::Overrides;
+use super::swarm::seeds;
+use crate::engine::{Progress, Rehearsal, branch};
+use crate::event::BranchOf;
+use crate::rehearse::{header, rehearse};
+use crate::report::LogWriter;
+use crate::scenario::{Options, load};
+use crate::scheduler::Caching;
+use crate::units::SimTime;
+
+#[derive(Debug, Args)]
+pub struct WhatIfArgs {
+    /// A scenario file: what is run up to the time, and one of the two futures
+    file: PathBuf,
+    /// From this time on it is as the flags say, such as 1h30m
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    at: SimTime,
+    /// Under this profile from then on
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// With this from then on: params.workers=8; may be given again
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// With these seeds, both included, and not that of the file: 1..20
+    #[arg(long, value_name = "FROM..TO", value_parser = seeds)]
+    seeds: Option<std::ops::RangeInclusive<u64>>,
+    /// Stop both before the first instant after this, such as 2h
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    until: Option<String>,
+    /// Write both logs of the first seed, base.jsonl and branch.jsonl, and pair.json and jobs.csv there
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Threads to run on; as many as there are cores if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+}
+
+pub fn what_if(args: &WhatIfArgs, format: Format) -> Done {
+    if args.profile.is_none() && args.set.is_empty() {
+        let why = "error: nothing would be otherwise: give --profile or --set\n";
+        return Err(Failure::Input(why.to_string()));
+    }
+    let read = |options: Options| load(&args.file, &options).map_err(|faults| Failure::Input(faults.to_string()));
+    let plain = read(args.options(None, false))?;
+    warn(&plain.warnings.to_string());
+    warn(&read(args.options(None, true))?.warnings.to_string());
+    let seeds: Vec<u64> = args.seeds.clone().map_or_else(|| vec![plain.rehearsal.seed], Iterator::collect);
+    let load = |seed: u64| {
+        let base = read(args.options(Some(seed), false))?.rehearsal;
+        let other = read(args.options(Some(seed), true))?.rehearsal;
+        let branch = branch(&base, &other, args.at)
+            .map_err(|error| Failure::file(&args.file, format!("cannot be otherwise from {} on: {error}", args.at)))?;
+        Ok([base, branch])
+    };
+    let command = |seed: u64, side: usize| match side {
+        0 => args.overrides(false).repeat(&args.file, seed),
+        _ => format!("{} from {} on", args.overrides(true).repeat(&args.file, seed), args.at),
+    };
+    let changed: Vec<&str> = args.profile.iter().chain(&args.set).map(String::as_str).collect();
+    let futures = Futures {
+        title: &plain.rehearsal.title,
+        words: ["base", "branch"],
+        names: ["as the file has it".to_string(), format!("{} from {} on", changed.join(", "), args.at)],
+        from: args.at,
+        seeds: &seeds,
+        load: &load,
+        repeat: &command,
+    };
+    let done = super::test::pool(args.threads)?.install(|| futures.compare(args.out.as_deref(), format))?;
+    match &args.out {
+        Some(dir) => args.write_logs(dir, load(seeds[0])?, &command),
+        None => Ok(done),
+    }
+}
+
+impl WhatIfArgs {
+    fn overrides(&self, is_branch: bool) -> Overrides {
+        match is_branch {
+            true => Overrides::under(self.profile.clone()).with_set(&self.set),
+            false => Overrides::default(),
+        }
+    }
+
+    fn options(&self, seed: Option<u64>, is_branch: bool) -> Options {
+        let overrides = self.overrides(is_branch).lower(&self.file);
+        Options { seed: seed.map(|seed| seed.to_string()), until: self.until.clone(), ..overrides }
+    }
+
+    /// The logs of both, of which the branch names its parent: each replays alone.
+    fn write_logs(&self, dir: &Path, both: [Rehearsal; 2], command: &dyn Fn(u64, usize) -> String) -> Done {
+        let mut files = Vec::new();
+        let mut parent = None;
+        for (side, (rehearsal, name)) in both.iter().zip(["base.jsonl", "branch.jsonl"]).enumerate() {
+            let mut header = header(rehearsal);
+            header.branch = match parent.take() {
+                Some(parent) => {
+                    let source = load(&self.file, &self.options(Some(rehearsal.seed), true));
+                    let source = source.map_err(|faults| Failure::Input(faults.to_string()))?.rehearsal.source;
+                    Some(BranchOf { parent, at: self.at, source })
+                }
+                None => None,
+            };
+            let path = dir.join(name);
+            let mut log = LogWriter::new(WholeFile::create(&path)?, &header)?;
+            let progress = Progress::default();
+            let work = || rehearse(rehearsal, Vec::new(), &progress, Caching::On, vec![&mut log]);
+            let rehearsed = guarded(work).map_err(|message| {
+                Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command(rehearsal.seed, side)))
+            })?;
+            let written = log.finish(rehearsed.until);
+            files.push((written.map_err(|error| Failure::file(&path, format!("cannot be written: {error}")))?, Ok(())));
+            parent = Some(rehearsed.digest.to_string());
+        }
+        WholeFile::keep_all(files)?;
+        Ok(Exit::Fine)
+    }
+}

@@ -1,0 +1,162 @@
+//! Services that have more or fewer replicas as more or fewer requests come.
+
+use std::cmp::Reverse;
+
+use crate::control::Control;
+use crate::event::{Event, Phase, Reason};
+use crate::ids::JobId;
+use crate::lifecycle::{MemberState, WholeState};
+use crate::policy::{Scaled, autoscale};
+use crate::units::SimTime;
+use crate::workload::Scaling;
+
+/// How much a replica is worth keeping; one that has begun to terminate is none any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    Inactive,
+    Submitted,
+    Starting,
+    Serving,
+}
+
+impl Control {
+    /// What was counted is seen when the run is looked at next.
+    pub(in crate::control) fn requests_counted(&mut self, job: JobId, requests: u64) {
+        if self.runs.is_none() || self.jobs[job.index()].spec.scaling.is_none() {
+            return;
+        }
+        let ideal = self.flow().is_ideal();
+        let run = self.flow().run(job);
+        run.requests = Some(requests);
+        run.unasked = false;
+        run.changed = true;
+        run.flagged |= ideal && (run.state.is_active() || run.state == WholeState::Pending);
+        self.flow().index_run(job);
+    }
+
+    fn scaling(&self, job: JobId) -> Scaling {
+        self.jobs[job.index()].spec.scaling.expect("only what scales comes here")
+    }
+
+    /// A look at a service that is active, and of which no replica is to be tried again.
+    pub(super) fn scale_service(&mut self, job: JobId) {
+        let scaling = self.scaling(job);
+        let last = self.last_scaled(job);
+        let since = last.map(|last| self.now.since(last));
+        let run = self.flow().run(job);
+        match autoscale(&scaling, run.desired, run.requests, since) {
+            Scaled::To(desired) => run.desired = desired,
+            Scaled::NotBefore(delay) => run.scale_at = last.map(|last| last.saturating_add(delay)),
+        }
+        let desired = run.desired as usize;
+        let mut active = self.groups_that(job, |worth| worth > Worth::Inactive);
+        active.sort_by_key(|group| (Reverse(self.worth(job, *group)), *group));
+        if active.len() < desired {
+            self.bring_up(job, desired - active.len());
+        }
+        let mut surplus = active.split_off(desired.min(active.len()));
+        surplus.reverse();
+        for group in surplus {
+            self.dismiss(job, group);
+        }
+    }
+
+    /// A look at a service that pauses, or has no replicas: its requests are seen without any delay.
+    pub(super) fn look_at_pending_service(&mut self, job: JobId) {
+        let scaling = self.scaling(job);
+        let now = self.now;
+        let flow = self.flow();
+        let at = flow.next_submission(job);
+        if !flow.is_over(job) || now < at {
+            // Of one that is not over, an end that comes is what it waits for.
+            flow.run(job).scale_at = Some(at).filter(|at| *at > now);
+            return;
+        }
+        let run = self.flow().run(job);
+        let Scaled::To(desired) = autoscale(&scaling, run.desired, run.requests, None) else {
+            panic!("without a last change there is no delay");
+        };
+        run.unasked = desired == 0;
+        if run.unasked {
+            return;
+        }
+        run.desired = desired;
+        self.advance_run(job, WholeState::Submitted);
+        self.bring_up(job, desired as usize);
+    }
+
+    /// So many replicas more: first those that have ended, in order of their numbers, then new ones.
+    fn bring_up(&mut self, job: JobId, more: usize) {
+        let mut ended = self.groups_that(job, |worth| worth == Worth::Inactive);
+        ended.retain(|group| {
+            let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
+            let members = &flow.runs[job.index()].groups[*group as usize].members;
+            members.iter().all(|index| flow.members[*index as usize].state == MemberState::Ended)
+        });
+        ended.truncate(more);
+        let new = more - ended.len();
+        ended.into_iter().for_each(|group| self.revive(job, group));
+        (0..new).for_each(|_| self.add_group(job));
+        self.stir(job);
+    }
+
+    /// A replica that has ended is submitted again, for it is wanted again.
+    fn revive(&mut self, job: JobId, group: u32) {
+        let now = self.now;
+        let run = self.flow().run(job);
+        let is_announced = run.groups[group as usize].announced;
+        run.groups[group as usize].dismissed = false;
+        for index in run.groups[group as usize].members.clone() {
+            let replica = &mut self.replicas[index as usize];
+            replica.dismissed = false;
+            if is_announced {
+                continue;
+            }
+            replica.attempt += 1;
+            replica.phase = Phase::Pending;
+            replica.since = now;
+            replica.version += 1;
+            let run = replica.run();
+            self.say(Event::Retry { run, at: now, because: Reason::ScaledUp });
+            self.set_deadline(index);
+        }
+        self.resubmit(job, group);
+    }
+
+    fn groups_that(&self, job: JobId, is_meant: impl Fn(Worth) -> bool) -> Vec<u32> {
+        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
+        let groups = 0..flow.runs[job.index()].groups.len() as u32;
+        groups.filter(|group| is_meant(self.worth(job, *group))).collect()
+    }
+
+    /// As much as that of its nodes that is the least far.
+    fn worth(&self, job: JobId, group: u32) -> Worth {
+        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
+        let members = &flow.runs[job.index()].groups[group as usize].members;
+        let worth_of = |state| match state {
+            MemberState::Terminating | MemberState::Draining | MemberState::Ended => Worth::Inactive,
+            MemberState::Waiting | MemberState::Submitted | MemberState::Assigned => Worth::Submitted,
+            MemberState::Provisioning | MemberState::Pulling => Worth::Starting,
+            MemberState::Running => Worth::Serving,
+        };
+        let all = members.iter().map(|index| worth_of(flow.members[*index as usize].state));
+        all.min().unwrap_or(Worth::Inactive)
+    }
+
+    /// When the number of its replicas last changed, as far as they show it: by the submission of one that is active, or by
+    /// the last look at one that is not.
+    ///
+    /// Source: dstack 0.22.5, where a replica that is tried again counts as a change too.
+    fn last_scaled(&self, job: JobId) -> Option<SimTime> {
+        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
+        let run = &flow.runs[job.index()];
+        let changed = |group: u32| {
+            let members = run.groups[group as usize].members.iter().map(|index| &flow.members[*index as usize]);
+            match self.worth(job, group) {
+                Worth::Inactive => members.map(|member| member.processed).max(),
+                Worth::Submitted | Worth::Starting | Worth::Serving => members.map(|member| member.submitted).min(),
+            }
+        };
+        (0..run.groups.len() as u32).filter_map(changed).max()
+    }
+}

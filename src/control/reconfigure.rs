@@ -1,0 +1,93 @@
+//! Another profile in the midst of a run.
+//!
+//! What waits is put in the order of the new one and judged anew. What has been begun under the old one goes on as it
+//! began: a decision that is being made, a deadline or a pause that runs, a policy that was bound to a run.
+
+use std::sync::Arc;
+
+use super::Control;
+use super::profile::Profile;
+use super::sharing::Shares;
+use super::store::ReplicaIndex;
+use crate::event::Phase;
+use crate::scheduler::{OrderKey, Rankings, WaitQueue};
+use crate::workload::JobSpec;
+
+/// Why a run cannot go on under another profile, if it cannot.
+pub fn can_become(from: &Profile, to: &Profile) -> Result<(), &'static str> {
+    if from.scan != to.scan || from.runs != to.runs {
+        return Err("its loops are others, and what one has begun in its rows the other could not go on with");
+    }
+    if to.scheduler.needs_kinds() && !from.scheduler.needs_kinds() {
+        return Err("it tells kinds of tasks apart, and of what runs already nobody has noted its kind");
+    }
+    Ok(())
+}
+
+impl Control {
+    /// The profile of an input that changes it, if it can be gone on with.
+    pub(super) fn read_profile(&self, text: &str) -> Result<Profile, &'static str> {
+        let profile: Profile = serde_json::from_str(text).map_err(|_| "a profile that cannot be read")?;
+        if !profile.faults().is_empty() {
+            return Err("a profile that cannot be run");
+        }
+        let binds = |spec: &JobSpec| profile.policies.utilization.can_bind(&spec.utilization);
+        if self.jobs.iter().any(|job| job.live > 0 && !binds(&job.spec)) {
+            return Err("a profile with a utilization policy of no time, or of more samples than are kept");
+        }
+        can_become(&self.profile, &profile).map(|()| profile)
+    }
+
+    pub(super) fn reconfigure(&mut self, profile: Profile) {
+        let waiting: Vec<ReplicaIndex> = self.queue.iter().map(|key| key.replica()).collect();
+        self.rankings = Rankings::new(&profile.scheduler);
+        self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);
+        self.analyse_pass.follow(profile.passes.analyse);
+        self.place_pass.follow(profile.passes.place);
+        let before = std::mem::replace(&mut self.profile, Arc::new(profile));
+        self.reconfigured = Some(self.now);
+        self.reservation = None;
+        self.lines.clear();
+        for job in 0..self.jobs.len() {
+            let queue = self.jobs[job].spec.queue.clone();
+            self.jobs[job].line = self.line_of(queue.as_ref());
+        }
+        for demand in &mut self.demands {
+            (demand.held, demand.refused_at) = (None, None);
+        }
+        self.promises.clear();
+        self.fleet.ask_again();
+        self.follow_shares(&before);
+        for index in 0..self.replicas.len() {
+            if self.replicas[index].phase != Phase::Ended {
+                self.replicas[index].key = self.key_of(index as ReplicaIndex);
+            }
+        }
+        for index in waiting {
+            self.forget_fresh(index);
+            self.enter_queue(index);
+        }
+    }
+
+    /// Where users' shares count from now on, and did not so before, nobody has had anything yet but holds what it holds.
+    fn follow_shares(&mut self, before: &Profile) {
+        let options = &self.profile.scheduler;
+        let is_fair = options.order.contains(&OrderKey::FairShare);
+        if is_fair && self.shares.is_some() && before.scheduler.fair_share == options.fair_share {
+            return;
+        }
+        let Some(mut shares) = is_fair.then(|| Shares::new(&options.fair_share)) else {
+            self.shares = None;
+            return;
+        };
+        for job in &mut self.jobs {
+            job.user = shares.number(job.spec.user.as_ref(), &options.fair_share, self.now);
+        }
+        for replica in &self.replicas {
+            if let Some(placement) = &replica.placement {
+                shares.take(self.jobs[replica.job.index()].user, self.now, placement);
+            }
+        }
+        self.shares = Some(shares);
+    }
+}

@@ -1,0 +1,37 @@
+//! What changes where a run leaves another.
+
+use super::{Due, World};
+use crate::engine::rehearsal::NodeTurn;
+use crate::event::Input;
+use crate::fleet::NodeState;
+use crate::ids::NodeId;
+use crate::units::SimTime;
+
+impl World<'_> {
+    /// The profile changes, nodes join, others are drained.
+    pub(super) fn branch(&mut self, now: SimTime, inputs: &mut Vec<Input>) {
+        let rehearsal = self.rehearsal;
+        let branch = rehearsal.branch.as_ref().expect("it was asked for");
+        if let Some(profile) = &branch.profile {
+            self.heartbeat = profile.heartbeat.every;
+            let profile = serde_json::to_string(&**profile).expect("a profile has a JSON form");
+            inputs.push(Input::Reconfigure { profile: profile.into() });
+        }
+        (branch.joining.index()..self.nodes.len()).for_each(|index| rehearsal.declare(NodeId::new(index), inputs));
+        for node in &branch.leaving {
+            if self.nodes[node.index()].reported != NodeState::Gone {
+                self.turn(now, *node, NodeTurn::Maintenance, inputs);
+                self.leaving.insert(*node);
+            }
+        }
+    }
+
+    /// What leaves and has nothing left to run goes: once what ended there last has been heard of.
+    pub(super) fn let_go(&mut self, now: SimTime) {
+        let done: Vec<NodeId> = self.leaving.iter().copied().filter(|node| self.runs_on(*node).is_empty()).collect();
+        for node in done {
+            self.leaving.remove(&node);
+            self.queue.push(now, Due::Leave(node));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! How many replicas a service is to have.
+
+use crate::units::SimDuration;
+use crate::workload::Scaling;
+
+/// What a look at a service comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scaled {
+    /// So many replicas from now on; often as many as before.
+    To(u32),
+    /// More or fewer, but not before so long after the last change.
+    NotBefore(SimDuration),
+}
+
+/// As many replicas as bring each to its target at most, within the bounds. More come only once `scale_up_delay` has gone
+/// by since the last change, fewer once `scale_down_delay` has; from none to some there is no delay. Nothing changes of a
+/// service whose requests were never counted.
+///
+/// Source: dstack 0.18.44 to 0.22.5, its scaler by requests per second. There the part of requests and target is a
+/// quotient of doubles; here it is exact.
+pub fn autoscale(scaling: &Scaling, current: u32, requests: Option<u64>, since: Option<SimDuration>) -> Scaled {
+    let Some(requests) = requests else { return Scaled::To(current) };
+    let wanted = wanted(scaling, requests);
+    let delay = match wanted.cmp(&current) {
+        std::cmp::Ordering::Equal => return Scaled::To(current),
+        std::cmp::Ordering::Greater if current == 0 => return Scaled::To(wanted),
+        std::cmp::Ordering::Greater => scaling.scale_up_delay,
+        std::cmp::Ordering::Less => scaling.scale_down_delay,
+    };
+    match since {
+        Some(since) if since < delay => Scaled::NotBefore(delay),
+        Some(_) | None => Scaled::To(wanted),
+    }
+}
+
+/// Requests in the window, by those that one replica is to have in it; rounded up.
+fn wanted(scaling: &Scaling, requests: u64) -> u32 {
+    // Both in thousandths of requests, a thousand million times.
+    let requests = u128::from(requests) * 1_000_000_000_000;
+    let of_one = u128::from(scaling.target.get()) * u128::from(scaling.window.as_nanos());
+    let wanted = requests.div_ceil(of_one.max(1));
+    u32::try_from(wanted).unwrap_or(u32::MAX).clamp(scaling.min, scaling.max.max(scaling.min))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::RequestRate;
+
+    fn scaling(min: u32) -> Scaling {
+        let secs = SimDuration::from_secs;
+        Scaling {
+            min,
+            max: 4,
+            target: RequestRate::new(2500),
+            window: secs(60),
+            scale_up_delay: secs(300),
+            scale_down_delay: secs(600),
+        }
+    }
+
+    /// A replica is to have 150 requests in its minute.
+    #[test]
+    fn each_replica_has_its_target_at_most() {
+        let rows = [(0, 1), (1, 1), (150, 1), (151, 2), (450, 3), (451, 4), (100_000, 4)];
+        for (requests, wanted) in rows {
+            assert_eq!(autoscale(&scaling(1), 2, Some(requests), None), Scaled::To(wanted), "{requests} requests");
+        }
+    }
+
+    #[test]
+    fn more_come_after_one_delay_and_fewer_after_another() {
+        let secs = |secs| Some(SimDuration::from_secs(secs));
+        let rows = [
+            ("too early for more", 2, 451, 299, None),
+            ("time for more", 2, 451, 300, Some(4)),
+            ("too early for fewer", 2, 0, 599, None),
+            ("time for fewer", 2, 0, 600, Some(0)),
+            ("nothing to do is no matter of time", 2, 300, 0, Some(2)),
+            ("from none at once", 0, 151, 0, Some(2)),
+        ];
+        for (sentence, current, requests, since, wanted) in rows {
+            let found = autoscale(&scaling(0), current, Some(requests), secs(since));
+            match wanted {
+                Some(wanted) => assert_eq!(found, Scaled::To(wanted), "{sentence}"),
+                None => assert!(matches!(found, Scaled::NotBefore(_)), "{sentence}"),
+            }
+        }
+    }
+
+    #[test]
+    fn who_was_never_counted_stays_as_it_is() {
+        assert_eq!(autoscale(&scaling(1), 3, None, None), Scaled::To(3));
+    }
+}

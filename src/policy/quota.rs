@@ -1,0 +1,145 @@
+//! Quotas between projects: how much of a fleet the runs of one project hold at most, all together.
+//!
+//! A place is chosen first, and then held against what its project may still take. What would be too much is not taken,
+//! and waits in its turn until something is given back; it stands in nobody's way meanwhile.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::{Node, NodeClaim};
+use crate::units::{GpuShare, Money, text_form};
+
+/// What one project may hold at a time; without a limit where nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// GPUs; of one that is shared, the part that is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
+    /// What the parts of hosts cost that are taken.
+    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    pub price_per_hour: Option<Money>,
+}
+
+/// What is taken of nodes, as quotas count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// Thousandths of GPUs.
+    gpus: u64,
+    /// Millionths, as [`Money`].
+    price_per_hour: u64,
+}
+
+impl Holding {
+    /// What a claim takes of its node. Of the price of an instance it is the part of its blocks, of that of another node
+    /// the part of its GPUs, of one without GPUs the part of its CPUs; rounded down to a millionth.
+    pub fn of(node: &Node, claim: &NodeClaim) -> Holding {
+        let gpus: u64 = claim.gpus.iter().map(|part| u64::from(part.share.get())).sum();
+        let shape = &node.shape;
+        let total_blocks = shape.instance.as_ref().and_then(|instance| instance.total_blocks);
+        let all_gpus = shape.gpus.len() as u64 * u64::from(GpuShare::WHOLE.get());
+        let (part, whole) = match total_blocks {
+            Some(total) => (claim.blocks.len() as u64, u64::from(total)),
+            None if all_gpus > 0 => (gpus, all_gpus),
+            None => (claim.cpu.get(), shape.cpu.get()),
+        };
+        let price = shape.price_per_hour.unwrap_or(Money::ZERO).get();
+        let price = u128::from(price) * u128::from(part) / u128::from(whole.max(1));
+        Holding { gpus, price_per_hour: u64::try_from(price).expect("a part is not more than the whole") }
+    }
+
+    pub fn and(self, other: Holding) -> Holding {
+        let sum = |one: u64, other: u64| one.checked_add(other).expect("a fleet costs less than 18 trillion an hour");
+        Holding { gpus: sum(self.gpus, other.gpus), price_per_hour: sum(self.price_per_hour, other.price_per_hour) }
+    }
+
+    fn without(self, other: Holding) -> Holding {
+        let rest = |one: u64, other: u64| one.checked_sub(other).expect("what is given back was taken");
+        Holding { gpus: rest(self.gpus, other.gpus), price_per_hour: rest(self.price_per_hour, other.price_per_hour) }
+    }
+}
+
+impl Quota {
+    fn admits(self, holding: Holding) -> bool {
+        let most_gpus = self.gpus.map(|gpus| u64::from(gpus) * u64::from(GpuShare::WHOLE.get()));
+        most_gpus.is_none_or(|most| holding.gpus <= most)
+            && self.price_per_hour.is_none_or(|most| holding.price_per_hour <= most.get())
+    }
+}
+
+/// The quotas of all projects, and what each holds.
+#[derive(Clone, Debug, Default)]
+pub struct Quotas {
+    projects: BTreeMap<String, (Quota, Holding)>,
+}
+
+impl Quotas {
+    pub fn new(quotas: &BTreeMap<String, Quota>) -> Quotas {
+        let unused = |(name, quota): (&String, &Quota)| (name.clone(), (*quota, Holding::default()));
+        Quotas { projects: quotas.iter().map(unused).collect() }
+    }
+
+    /// Whether a project may take so much more. One without a quota may take anything.
+    pub fn admits(&self, project: Option<&str>, more: Holding) -> bool {
+        let known = project.and_then(|project| self.projects.get(project));
+        known.is_none_or(|(quota, held)| quota.admits(held.and(more)))
+    }
+
+    pub fn take(&mut self, project: Option<&str>, more: Holding) {
+        if let Some((_, held)) = project.and_then(|project| self.projects.get_mut(project)) {
+            *held = held.and(more);
+        }
+    }
+
+    pub fn give_back(&mut self, project: Option<&str>, less: Holding) {
+        if let Some((_, held)) = project.and_then(|project| self.projects.get_mut(project)) {
+            *held = held.without(less);
+        }
+    }
+
+    /// What each project with a quota holds.
+    pub fn held(&self) -> impl Iterator<Item = (&str, Holding)> {
+        self.projects.iter().map(|(name, (_, held))| (name.as_str(), *held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quotas(gpus: Option<u32>, price: Option<u64>) -> Quotas {
+        let quota = Quota { gpus, price_per_hour: price.map(Money::new) };
+        Quotas::new(&BTreeMap::from([("lab".to_string(), quota)]))
+    }
+
+    fn holding(gpus: u64, price_per_hour: u64) -> Holding {
+        Holding { gpus, price_per_hour }
+    }
+
+    #[test]
+    fn a_project_takes_up_to_its_quota_and_no_further() {
+        let mut quotas = quotas(Some(2), None);
+        quotas.take(Some("lab"), holding(1500, 9));
+        assert!(quotas.admits(Some("lab"), holding(500, 9)));
+        assert!(!quotas.admits(Some("lab"), holding(501, 0)));
+        quotas.give_back(Some("lab"), holding(1500, 9));
+        assert!(quotas.admits(Some("lab"), holding(2000, 0)));
+    }
+
+    #[test]
+    fn a_quota_of_price_counts_no_gpus() {
+        let mut quotas = quotas(None, Some(1_000_000));
+        quotas.take(Some("lab"), holding(64_000, 999_999));
+        assert!(quotas.admits(Some("lab"), holding(64_000, 1)));
+        assert!(!quotas.admits(Some("lab"), holding(0, 2)));
+    }
+
+    #[test]
+    fn who_is_of_no_project_or_of_one_without_a_quota_takes_anything() {
+        let quotas = quotas(Some(0), None);
+        assert!(quotas.admits(None, holding(8000, 0)));
+        assert!(quotas.admits(Some("other"), holding(8000, 0)));
+        assert!(!quotas.admits(Some("lab"), holding(1, 0)));
+    }
+}

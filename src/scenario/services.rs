@@ -1,0 +1,135 @@
+//! Services that scale: from `replicas: 1..4`, `scaling:` and `requests:` to what the control plane and the world know.
+
+use super::diagnostic::Report;
+use super::fields::{Fields, value};
+use super::lengths::positive;
+use super::tree::{Node, Tree};
+use crate::control::Profile;
+use crate::units::{RequestRate, SimDuration};
+use crate::workload::{Bounds, Requests, Scaling, parse_range};
+
+/// Of `scaling:`, as dstack has them.
+const SCALING_FIELDS: [&str; 5] = ["metric", "target", "window", "scale_up_delay", "scale_down_delay"];
+const METRICS: [(&str, ()); 1] = [("rps", ())];
+
+/// What is meant if nothing is said.
+///
+/// Source: dstack 0.22.5, the defaults of a service's scaling.
+const WINDOW: SimDuration = SimDuration::from_secs(60);
+const SCALE_UP_DELAY: SimDuration = SimDuration::from_secs(300);
+const SCALE_DOWN_DELAY: SimDuration = SimDuration::from_secs(600);
+
+/// With how many replicas a job begins, and how they become more and fewer, if they do.
+pub(super) fn replicas(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> (u32, Option<Scaling>) {
+    let is_range = fields.get("replicas").is_some_and(|tree| {
+        matches!(tree.node, Node::Map(_)) || tree.scalar().is_some_and(|typed| typed.contains(".."))
+    });
+    if !is_range {
+        if fields.has("scaling") {
+            let help = "write `replicas: 1..4`, or leave `scaling` out";
+            report.error_with_help(fields.key_span("scaling"), "a fixed number of replicas does not scale", help);
+        }
+        return (fields.count("replicas", 1, report).unwrap_or(1), None);
+    }
+    let Some((min, max)) = fields.get("replicas").and_then(|tree| range(tree, report)) else { return (1, None) };
+    if min == max && !fields.has("scaling") {
+        return (min, None);
+    }
+    if profile.runs.is_none() {
+        let message = format!("the profile `{}` does not scale services", profile.name);
+        report.error_with_help(fields.key_span("replicas"), message, "write `profile: dstack`, or a number");
+        return (1, None);
+    }
+    if min == max {
+        let help = "write `replicas: 1..4`, or leave `scaling` out";
+        report.error_with_help(fields.key_span("scaling"), "a fixed number of replicas does not scale", help);
+        return (min, None);
+    }
+    let scaling = match fields.get("scaling") {
+        Some(tree) => scaling(tree, (min, max), report),
+        None => {
+            let help = "add `scaling: {metric: rps, target: 10}`";
+            report.error_with_help(fields.key_span("replicas"), "it is not said what the replicas go by", help);
+            None
+        }
+    };
+    (min, scaling)
+}
+
+/// `1..4`, or `{min: 1, max: 4}`.
+fn range(tree: &Tree, report: &mut Report) -> Option<(u32, u32)> {
+    let bounds = match &tree.node {
+        Node::Map(_) => {
+            let fields = Fields::read(tree, "a range of replicas", &["min", "max"], report)?;
+            Bounds { min: fields.value::<u32>("min", report), max: fields.value::<u32>("max", report) }
+        }
+        _ => match parse_range::<u32>(tree.scalar()?) {
+            Ok(bounds) => bounds,
+            Err(error) => {
+                report.error_with_help(tree.span, error.to_string(), "write `1..4`");
+                return None;
+            }
+        },
+    };
+    let (Some(max), min) = (bounds.max, bounds.min.unwrap_or(0)) else {
+        report.error_with_help(tree.span, "it is not said how many replicas there may be", "write `1..4`");
+        return None;
+    };
+    if min > max || max == 0 {
+        let message = if max == 0 { "a service of no replica" } else { "fewer replicas at most than at least" };
+        report.error_with_help(tree.span, message, "write `1..4`");
+        return None;
+    }
+    Some((min, max))
+}
+
+fn scaling(tree: &Tree, (min, max): (u32, u32), report: &mut Report) -> Option<Scaling> {
+    let fields = Fields::read(tree, "a scaling", &SCALING_FIELDS, report)?;
+    fields.require("metric", "rps", report);
+    fields.word("metric", "a metric", &METRICS, report);
+    let target = fields.require("target", "10", report).and_then(|tree| value::<RequestRate>(tree, report))?;
+    if target == RequestRate::ZERO {
+        let help = "write `target: 10`";
+        report.error_with_help(fields.key_span("target"), "a replica that is to serve nothing", help);
+        return None;
+    }
+    let window = fields.get("window").map_or(Some(WINDOW), |tree| positive(tree, report))?;
+    let delay = |key: &str, usual, report: &mut Report| fields.value(key, report).unwrap_or(usual);
+    let scale_up_delay = delay("scale_up_delay", SCALE_UP_DELAY, report);
+    let scale_down_delay = delay("scale_down_delay", SCALE_DOWN_DELAY, report);
+    Some(Scaling { min, max, target, window, scale_up_delay, scale_down_delay })
+}
+
+/// `20`, or `[{at: 10m, rps: 20}, ...]`; times are since the job was submitted.
+pub(super) fn requests(fields: &Fields<'_>, scales: bool, report: &mut Report) -> Option<Requests> {
+    let Some(tree) = fields.get("requests") else {
+        if scales {
+            let message = "nothing is known of the requests that come to this service: it stays as it is";
+            report.warning(fields.key_span("scaling"), message, "add `requests: [{at: 0s, rps: 20}]`");
+        }
+        return None;
+    };
+    if !scales && !report.has_errors() {
+        let help = "add `replicas: 1..4` and `scaling: {metric: rps, target: 10}`";
+        report.warning(fields.key_span("requests"), "requests to a job that does not scale", help);
+    }
+    let Node::List(steps) = &tree.node else {
+        return value::<RequestRate>(tree, report).map(|rate| Requests(vec![(SimDuration::ZERO, rate)]));
+    };
+    let step = |step: &Tree, report: &mut Report| {
+        let fields = Fields::read(step, "a number of requests", &["at", "rps"], report)?;
+        let at = fields.require("at", "10m", report).and_then(|tree| value::<SimDuration>(tree, report));
+        let rate = fields.require("rps", "20", report).and_then(|tree| value::<RequestRate>(tree, report));
+        Some((at?, rate?))
+    };
+    let read: Vec<(SimDuration, RequestRate)> = steps.iter().filter_map(|tree| step(tree, report)).collect();
+    if read.len() < steps.len() {
+        return None;
+    }
+    let requests = Requests(read);
+    if !requests.is_in_order() {
+        report.error_with_help(tree.span, "requests that come before those above", "put the earlier ones first");
+        return None;
+    }
+    Some(requests)
+}

@@ -1,0 +1,295 @@
+//! Jobs of a parallel machine that nobody has submitted: the model of Lublin and Feitelson.
+//!
+//! *The Workload on Parallel Supercomputers: Modeling the Characteristics of Rigid Jobs*, Journal of Parallel and
+//! Distributed Computing 63, 2003; parameters, cuts and the share of each half hour as in their program `lublin99`
+//! (Parallel Workloads Archive). The draws are dryrack's own, so a list is like theirs and not theirs.
+//!
+//! - *Width.* A part of the jobs takes one processor. Of the others the binary logarithm is uniform in one of two
+//!   intervals; a part of them is rounded to a power of two.
+//! - *Length.* Its natural logarithm is of one of two gamma distributions, the second, of long jobs, the more often the
+//!   wider the job. What is longer than e^12 s, not quite two days, is drawn again.
+//! - *Arrival.* The natural logarithm of a gap is gamma, drawn again above 13; a gap is of *points*, of which each half hour
+//!   of the day is worth as many as its part of a gamma distribution over the day says, a mean half hour 1,800.
+
+use crate::rng::Stream;
+use crate::units::{SimDuration, SimTime};
+
+use super::daily::{Clock, Daily, HALF_HOUR, HALF_HOURS};
+use super::row::TraceTask;
+
+/// A gamma distribution by shape and scale.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gamma {
+    pub shape: f64,
+    pub scale: f64,
+}
+
+/// What sets the jobs of one kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Kind {
+    /// The part that takes one processor, and the part that takes a power of two.
+    serial: f64,
+    powers: f64,
+    /// Binary logarithms of the narrowest, of where the two intervals meet, and of the widest; the part in the first.
+    widths: [f64; 3],
+    narrow: f64,
+    short: Gamma,
+    long: Gamma,
+    /// The part of short jobs among those of no width, and how it falls with each processor.
+    shorts: (f64, f64),
+    gap: Gamma,
+    /// When in a day that begins at 5 o'clock, in half hours from midnight.
+    day: Gamma,
+}
+
+/// Whether jobs come as one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// With the parameters of all jobs together.
+    One,
+    /// Interactive and batch jobs, each with parameters and arrivals of their own.
+    InteractiveAndBatch,
+}
+
+/// The day begins with this half hour, the one from 5 o'clock on.
+const FIRST_HALF_HOUR: usize = 10;
+/// Natural logarithms of seconds.
+const LONGEST_RUN: f64 = 12.0;
+const LONGEST_GAP: f64 = 13.0;
+
+const fn gamma(shape: f64, scale: f64) -> Gamma {
+    Gamma { shape, scale }
+}
+
+impl Kind {
+    /// For a machine of so many processors. The program has 128, and says that the intervals meet 2.5 below the widest.
+    fn all(processors: u32) -> Kind {
+        let widest = libm::log2(f64::from(processors));
+        Kind {
+            serial: 0.244,
+            powers: 0.576,
+            widths: [0.8, widest - 2.5, widest],
+            narrow: 0.86,
+            short: gamma(4.2, 0.94),
+            long: gamma(312.0, 0.03),
+            shorts: (0.78, -0.0054),
+            gap: gamma(10.2303 * 1.0225, 0.4871),
+            day: gamma(8.1737, 3.9631),
+        }
+    }
+
+    /// They meet 2 below there.
+    fn batch(processors: u32) -> Kind {
+        let widest = libm::log2(f64::from(processors));
+        Kind {
+            serial: 0.2927,
+            powers: 0.6686,
+            widths: [1.2, widest - 2.0, widest],
+            narrow: 0.875,
+            short: gamma(6.57, 0.823),
+            long: gamma(639.1, 0.0156),
+            shorts: (0.6986, -0.003),
+            gap: gamma(6.0415 * 1.0519, 0.8531),
+            day: gamma(6.1271, 5.2740),
+        }
+    }
+
+    /// The widest are 1.5 narrower than the machine there.
+    fn interactive(processors: u32) -> Kind {
+        let widest = libm::log2(f64::from(processors)) - 1.5;
+        Kind {
+            serial: 0.1541,
+            powers: 0.625,
+            widths: [1.0, widest - 2.5, widest],
+            narrow: 0.705,
+            short: gamma(3.8351, 0.6605),
+            long: gamma(7.073, 0.6856),
+            shorts: (0.9156, -0.0118),
+            gap: gamma(6.5510 * 0.9797, 0.6621),
+            day: gamma(8.9186, 3.6680),
+        }
+    }
+
+    fn daily(&self) -> Daily {
+        let until = |half_hours: f64| gamma_part(self.day.shape, half_hours / self.day.scale);
+        let mut parts = [0.0; HALF_HOURS];
+        for number in FIRST_HALF_HOUR + 1..=FIRST_HALF_HOUR + HALF_HOURS {
+            parts[(number - 1) % HALF_HOURS] = until(number as f64 + 0.5) - until(number as f64 - 0.5);
+        }
+        Daily::of(parts)
+    }
+
+    fn width(&self, draws: &mut Stream, processors: u32) -> u32 {
+        let which = draws.unit();
+        if which <= self.serial {
+            return 1;
+        }
+        let [low, middle, high] = self.widths;
+        let (from, to) = if draws.unit() <= self.narrow { (low, middle) } else { (middle, high) };
+        let drawn = from + (to - from) * draws.unit();
+        let logarithm = if which <= self.serial + self.powers { libm::floor(drawn + 0.5) } else { drawn };
+        // A machine that is no power of two may be narrower than what was rounded up.
+        ((libm::exp2(logarithm) + 0.5) as u32).clamp(1, processors)
+    }
+
+    fn length(&self, draws: &mut Stream, width: u32) -> SimDuration {
+        let (most, slope) = self.shorts;
+        let shorts = (most + slope * f64::from(width)).clamp(0.0, 1.0);
+        loop {
+            let of = if draws.unit() <= shorts { self.short } else { self.long };
+            let logarithm = draws.gamma(of.shape, of.scale);
+            if logarithm <= LONGEST_RUN {
+                // Whole seconds, as a log of a machine has them.
+                return SimDuration::from_secs(libm::exp(logarithm) as u64);
+            }
+        }
+    }
+}
+
+/// The arrivals of one kind, from midnight.
+struct Arrivals {
+    kind: Kind,
+    clock: Clock,
+}
+
+impl Arrivals {
+    fn new(kind: Kind) -> Arrivals {
+        Arrivals { kind, clock: Clock::new(kind.daily()) }
+    }
+
+    /// When the next one comes; `None` beyond the end of time.
+    fn next(&mut self, draws: &mut Stream) -> Option<SimTime> {
+        loop {
+            let logarithm = draws.gamma(self.kind.gap.shape, self.kind.gap.scale);
+            if logarithm <= LONGEST_GAP {
+                return self.clock.forward(libm::exp(logarithm) / HALF_HOUR.as_secs_f64());
+            }
+        }
+    }
+}
+
+/// The narrowest machine for which the intervals of interactive jobs' widths have room.
+pub const LEAST_PROCESSORS: u32 = 32;
+
+/// The first `count` jobs from midnight on, in order of submission; fewer where time ends. Interactive ones, or all, are of
+/// queue 0, batch jobs of queue 1. Panics if the machine has fewer than [`LEAST_PROCESSORS`].
+pub fn lublin(kinds: Kinds, processors: u32, count: u64, seed: u64) -> impl Iterator<Item = TraceTask> {
+    assert!(processors >= LEAST_PROCESSORS, "a machine of {processors} processors");
+    let kinds = match kinds {
+        Kinds::One => vec![Kind::all(processors)],
+        Kinds::InteractiveAndBatch => vec![Kind::interactive(processors), Kind::batch(processors)],
+    };
+    // Each kind has streams of its own, so that one moves no draw of the other.
+    let source = |(kind, number): (Kind, u64)| {
+        let (mut gaps, jobs) = (Stream::new(seed, "model arrivals", number), Stream::new(seed, "model jobs", number));
+        let mut arrivals = Arrivals::new(kind);
+        let first = arrivals.next(&mut gaps);
+        (arrivals, gaps, jobs, first)
+    };
+    let mut sources: Vec<(Arrivals, Stream, Stream, Option<SimTime>)> =
+        kinds.into_iter().zip(0..).map(source).collect();
+    (1..=count).map_while(move |number| {
+        let at = |index: usize| sources[index].3.unwrap_or(SimTime::MAX);
+        let next = (0..sources.len()).min_by_key(|index| (at(*index), *index))?;
+        let (arrivals, gaps, jobs, at) = &mut sources[next];
+        // Whole seconds, as a log of a machine has them.
+        let submit = SimTime::from_secs(std::mem::replace(at, arrivals.next(gaps))?.as_nanos() / 1_000_000_000);
+        let width = arrivals.kind.width(jobs, processors);
+        let task = TraceTask::new(number.to_string(), number, submit, arrivals.kind.length(jobs, width));
+        Some(TraceTask { processors: Some(width), queue: Some(next as u32), ..task })
+    })
+}
+
+/// The part of a gamma distribution of scale 1 that lies below `x`: the regularized lower incomplete gamma function, by
+/// its series x^a e^-x / Gamma(a + 1) (1 + x / (a + 1) + x^2 / ((a + 1)(a + 2)) + …) (Abramowitz and Stegun, 6.5.29).
+fn gamma_part(shape: f64, x: f64) -> f64 {
+    if x <= 0.0 {
+        return 0.0;
+    }
+    let (mut term, mut sum, mut number) = (1.0, 1.0, shape);
+    // Terms fall once their number is beyond x.
+    while term > sum * 1e-16 {
+        number += 1.0;
+        term = term * x / number;
+        sum += term;
+    }
+    sum * libm::exp(shape * libm::log(x) - x - libm::lgamma(shape + 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gamma_distribution_is_the_tables() {
+        // Of shape 1, 1 - e^-x; of shape 2, 1 - (1 + x) e^-x.
+        for x in [0.1, 1.0, 5.0, 30.0] {
+            assert!((gamma_part(1.0, x) - (1.0 - libm::exp(-x))).abs() < 1e-14);
+            assert!((gamma_part(2.0, x) - (1.0 - (1.0 + x) * libm::exp(-x))).abs() < 1e-14);
+        }
+        // The median of chi squared with 16 degrees of freedom, of shape 8 and scale 2, is 15.33850.
+        assert!((gamma_part(8.0, 15.33850 / 2.0) - 0.5).abs() < 1e-6);
+    }
+
+    /// Each part lies within four standard errors of what the program's parameters say.
+    #[test]
+    fn widths_are_serial_powers_of_two_and_others() {
+        let count = 50_000;
+        let jobs: Vec<u32> = lublin(Kinds::One, 128, count, 1).map(|job| job.processors.unwrap()).collect();
+        let near = |width: u32, expected: f64| {
+            let found = jobs.iter().filter(|job| **job == width).count() as f64 / count as f64;
+            let error = (expected * (1.0 - expected) / count as f64).sqrt();
+            assert!((found - expected).abs() < 4.0 * error, "{width}: {found} and not {expected}");
+        };
+        near(1, 0.244);
+        // Rounded to 2^1 is what lies from 0.8 to 1.5 of the 3.7 to 4.5, with 86 %; of the others, what is below log2(2.5),
+        // which is 1.321928.
+        near(2, 0.86 * (0.576 * 0.7 + 0.18 * 0.521928) / 3.7);
+        // To 2^7, what lies from 6.5 on of the 2.5 from 4.5 to 7, with 14 %; of the others, from log2(127.5), 6.994353.
+        near(128, 0.14 * (0.576 * 0.5 + 0.18 * 0.005647) / 2.5);
+        assert!(jobs.iter().all(|width| (1..=128).contains(width)));
+    }
+
+    /// The logarithm of a serial job's length has the mean p a1 b1 + (1 - p) a2 b2 with p = 0.78 - 0.0054, which is 5.1676,
+    /// and a deviation of about 2.8; the few that are cut above 12, and whole seconds, move it by less than a hundredth.
+    #[test]
+    fn lengths_are_hyper_gamma() {
+        let (mut draws, kind, count) = (Stream::new(3, "test", 0), Kind::all(128), 50_000);
+        let logarithm = |length: SimDuration| libm::log(length.as_secs_f64() + 0.5);
+        let sum: f64 = (0..count).map(|_| logarithm(kind.length(&mut draws, 1))).sum();
+        let mean = sum / f64::from(count);
+        assert!((mean - 5.1676).abs() < 0.06, "{mean}");
+    }
+
+    #[test]
+    fn arrivals_follow_the_hours_of_the_day() {
+        let worth = *Kind::all(128).daily().worth();
+        // The mode of the gamma is (8.1737 - 1) * 3.9631 = 28.43, so the busiest is the half hour around 28: 13:30 to 14:00.
+        let busiest = (0..HALF_HOURS).max_by(|a, b| worth[*a].total_cmp(&worth[*b])).unwrap();
+        assert_eq!(busiest, 27);
+        let mut found = [0.0; HALF_HOURS];
+        let jobs = 200_000;
+        for job in lublin(Kinds::One, 128, jobs, 1) {
+            found[(job.submit.as_nanos() / HALF_HOUR.as_nanos()) as usize % HALF_HOURS] += 1.0;
+        }
+        for half_hour in 0..HALF_HOURS {
+            let expected = worth[half_hour] * jobs as f64 / HALF_HOURS as f64;
+            // Gaps are of very different lengths, so counts differ by more than their root.
+            let error = (16.0 * expected).sqrt();
+            assert!(
+                (found[half_hour] - expected).abs() < 4.0 * error,
+                "{half_hour}: {} of {expected}",
+                found[half_hour]
+            );
+        }
+    }
+
+    #[test]
+    fn two_kinds_come_each_in_their_own_way() {
+        let jobs: Vec<TraceTask> = lublin(Kinds::InteractiveAndBatch, 128, 20_000, 1).collect();
+        assert!(jobs.is_sorted_by_key(|job| job.submit));
+        // The widest interactive jobs are of less than 2^5.5 processors, 45.25, which no power of two but 32 is rounded from.
+        let widest = |queue| jobs.iter().filter(|job| job.queue == Some(queue)).filter_map(|job| job.processors).max();
+        assert_eq!((widest(0), widest(1)), (Some(45), Some(128)));
+    }
+}

@@ -1,0 +1,113 @@
+//! A list of tasks like another: drawn from what was recorded.
+//!
+//! The daily cycle is fitted, the share of submissions in each half hour of the day, and gaps are measured by it: in an
+//! hour in which twice as many come as in the mean, a gap counts twice. Each new task is one of the recorded ones, whole,
+//! and each new gap one of the recorded ones, drawn with replacement and apart (the bootstrap of Efron, *Bootstrap
+//! Methods: Another Look at the Jackknife*, Annals of Statistics 7, 1979). So widths keep their lengths, users their
+//! widths, and the hours their load, in the mean; what is lost is what one submission says of the next, and the week. Of a
+//! list of less than two days no cycle can be told, and every hour is worth the same.
+
+use crate::rng::Stream;
+use crate::units::{SimDuration, SimTime};
+
+use super::daily::{Clock, Daily, HALF_HOUR, HALF_HOURS};
+use super::row::TraceTask;
+
+/// So long a list must be for its days to be told.
+const TWO_DAYS: SimDuration = SimDuration::from_secs(2 * 86_400);
+
+/// What was recorded, ready to be drawn from.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    tasks: Vec<TraceTask>,
+    daily: Daily,
+    first: SimTime,
+    /// Between submissions, by the day's worth.
+    gaps: Vec<f64>,
+}
+
+impl Recorded {
+    /// `None` of an empty list. Tasks may come in any order; times are counted from midnight, as the trace has it.
+    pub fn new(mut tasks: Vec<TraceTask>) -> Option<Recorded> {
+        tasks.sort_by_key(|task| (task.submit, task.line));
+        let (first, last) = (tasks.first()?.submit, tasks.last()?.submit);
+        let daily = if last.since(first) < TWO_DAYS { Daily::even() } else { fitted(&tasks) };
+        let worth: Vec<f64> = tasks.iter().map(|task| daily.worth_until(task.submit)).collect();
+        let gaps = worth.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        Some(Recorded { tasks, daily, first, gaps })
+    }
+
+    /// So many tasks, in order of submission, the first of them when the first was recorded; fewer where time ends.
+    /// A name is its number, and its line its place.
+    pub fn draw(&self, count: u64, seed: u64) -> impl Iterator<Item = TraceTask> {
+        let (mut bodies, mut gaps) = (Stream::new(seed, "resampled tasks", 0), Stream::new(seed, "resampled gaps", 0));
+        let mut clock = Clock::new(self.daily.clone());
+        (1..=count).map_while(move |number| {
+            let gap = match number {
+                1 => self.daily.worth_until(self.first),
+                // One recorded task says nothing of gaps: all come at once.
+                _ if self.gaps.is_empty() => 0.0,
+                _ => *gaps.pick(&self.gaps),
+            };
+            let submit = clock.forward(gap)?;
+            let submit = if number == 1 { self.first } else { submit };
+            let task = bodies.pick(&self.tasks).clone();
+            Some(TraceTask { name: number.to_string(), line: number, submit, recorded_wait: None, ..task })
+        })
+    }
+}
+
+fn fitted(tasks: &[TraceTask]) -> Daily {
+    let mut parts = [0.0; HALF_HOURS];
+    for task in tasks {
+        parts[(task.submit.as_nanos() / HALF_HOUR.as_nanos() % HALF_HOURS as u64) as usize] += 1.0;
+    }
+    Daily::of(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(line: u64, at: u64, run: u64) -> TraceTask {
+        let task = TraceTask::new(format!("j{line}"), line, SimTime::from_secs(at), SimDuration::from_secs(run));
+        TraceTask { processors: Some(run as u32), ..task }
+    }
+
+    #[test]
+    fn of_equal_gaps_and_tasks_the_same_list_is_drawn() {
+        let recorded = Recorded::new((0..10).map(|number| task(number, 100 + 60 * number, 5)).collect()).unwrap();
+        let drawn: Vec<TraceTask> = recorded.draw(10, 3).collect();
+        for (number, drawn) in (0..10).zip(&drawn) {
+            // A gap is a difference of doubles, to within a microsecond.
+            let expected = SimTime::from_secs(100 + 60 * number).as_nanos();
+            assert!(drawn.submit.as_nanos().abs_diff(expected) < 1000, "{:?}", drawn.submit);
+            assert_eq!((drawn.run, drawn.processors), (SimDuration::from_secs(5), Some(5)));
+        }
+        assert!(Recorded::new(Vec::new()).is_none());
+    }
+
+    /// Three days, in which all come between noon and one, every half minute: widths stay with their lengths, each of the
+    /// three about as often as recorded, all between noon and one, 120 a day.
+    #[test]
+    fn hours_and_what_belongs_together_are_kept() {
+        let at = |day: u64, number: u64| 86_400 * day + 43_200 + 30 * number;
+        let list = (0..3)
+            .flat_map(|day| (0..120).map(move |number| task(day * 120 + number, at(day, number), 1 + number % 3)));
+        let recorded = Recorded::new(list.collect()).unwrap();
+        let drawn: Vec<TraceTask> = recorded.draw(12_000, 9).collect();
+        assert_eq!(drawn.len(), 12_000);
+        let mut of_length = [0u32; 3];
+        for task in &drawn {
+            let hour = task.submit.as_nanos() / 3_600_000_000_000 % 24;
+            assert_eq!(hour, 12, "{:?}", task.submit);
+            let run = task.run.as_nanos() / 1_000_000_000;
+            assert_eq!(task.processors, Some(run as u32));
+            of_length[run as usize - 1] += 1;
+        }
+        // 4,000 are expected of each, with a deviation of the root of 12,000 * 1/3 * 2/3, which is 52.
+        assert!(of_length.iter().all(|count| count.abs_diff(4_000) < 208), "{of_length:?}");
+        let days = drawn.last().unwrap().submit.as_secs_f64() / 86_400.0;
+        assert!((98.0..=102.0).contains(&days), "{days}");
+    }
+}

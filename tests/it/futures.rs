@@ -1,0 +1,313 @@
+//! What would have been: a run that leaves another at a time, and two alternatives job by job.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use assert_cmd::assert::OutputAssertExt;
+use dryrack::control::{Profile, can_become};
+use dryrack::engine::{Audit, Checks, Records, Rehearsal, RunOptions, branch, draw_world, replay, run};
+use dryrack::event::{Digester, Record};
+use dryrack::rng::Stream;
+use dryrack::scenario::{load_profile, profile_names};
+use dryrack::scheduler::{Caching, Grouping};
+use dryrack::units::SimTime;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::cli::{dryrack, empty, stderr, stdout};
+
+/// `long` has one of two GPUs for an hour, `wide` wants both, and `small` waits behind it: 59 and 68 minutes.
+const SCENARIO: &str = "\
+scenario: Three jobs and too few GPUs
+profile: fifo
+params: {workers: 2}
+until: 3h
+nodes:
+  - {name: worker, count: \"${workers}\", cpus: 8, gpus: 1, gpu: l4}
+jobs:
+  - {name: long, at: 0s, gpus: 1, duration: 1h}
+  - {name: wide, at: 1m, gpus: 1, tasks: 2, gang: spread, duration: 10m}
+  - {name: small, at: 2m, gpus: 1, duration: 5m}
+expect:
+  - jobs_submitted >= 1
+";
+
+fn folder(text: &str) -> TempDir {
+    let dir = empty();
+    std::fs::write(dir.path().join("base.yaml"), text).expect("a folder of our own");
+    dir
+}
+
+fn json(dir: &Path, args: &[&str]) -> Value {
+    let output = dryrack(dir, args).args(["--format", "json"]).assert().code(0).get_output().clone();
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn records_of(log: &str) -> Vec<&str> {
+    log.lines().filter(|line| line.contains("\"at_ns\":")).collect()
+}
+
+fn at_of(line: &str) -> u64 {
+    let value: Value = serde_json::from_str(line).expect("JSON");
+    value["at_ns"].as_u64().expect("a time")
+}
+
+/// On paper: with a third node from 30m on, `wide` is placed at that moment, and `small` when it ends at 40m.
+pub fn another_node_from_a_time_on_is_what_it_would_be_on_paper() {
+    let dir = folder(SCENARIO);
+    let args = ["what-if", "base.yaml", "--at", "30m", "--set", "params.workers=3", "--out", "out"];
+    let said = json(dir.path(), &args);
+    let changed = said["changed_most"].as_array().expect("a list");
+    for (name, base, branch) in [("wide", 59.0, 29.0), ("small", 68.0, 38.0)] {
+        let job = changed.iter().find(|job| job["job"] == name).expect("it changed");
+        let wait = |side: &str| job[side]["wait_seconds"].as_f64().expect("a number") / 60.0;
+        assert!((wait("base") - base).abs() < 1e-9 && (wait("branch") - branch).abs() < 1e-9, "{job:#}");
+        assert!(job["because"][0].as_str().expect("a line").starts_with("why not   at "), "{job:#}");
+    }
+    assert_eq!(changed.len(), 2);
+    assert_eq!((&said["queue_wait"]["less"], &said["queue_wait"]["same"]), (&2.into(), &0.into()), "{said:#}");
+
+    // The branch is a log like any other, names what it left, and is that up to the moment.
+    for log in ["out/base.jsonl", "out/branch.jsonl"] {
+        assert_eq!(stdout(dir.path(), &["replay", log], 0), "");
+    }
+    let read = |name: &str| std::fs::read_to_string(dir.path().join("out").join(name)).expect("it was written");
+    let (base, branch) = (read("base.jsonl"), read("branch.jsonl"));
+    let header: Value = serde_json::from_str(branch.lines().next().expect("a header")).expect("JSON");
+    let text = header.to_string();
+    let parent = said["digests"][0]["base"].as_str().expect("a digest");
+    assert!(text.contains(&format!("\"parent\":\"{parent}\"")), "{text}");
+    let half_past = 30 * 60 * 1_000_000_000;
+    let before = |log: &str| -> Vec<String> {
+        records_of(log).into_iter().filter(|line| at_of(line) < half_past).map(str::to_string).collect()
+    };
+    assert!(before(&base).len() > 5);
+    assert_eq!(before(&base), before(&branch));
+    assert!(records_of(&branch).iter().any(|line| at_of(line) == half_past && line.contains("node_declared")));
+    // Run by itself, the base is the scenario.
+    let own = json(dir.path(), &["run", "base.yaml"]);
+    assert_eq!(own["digest"], parent);
+}
+
+/// On paper: with the queue skipped from 30m on, `small` is placed at that moment, 28m after it came; `wide` as before.
+pub fn another_profile_judges_anew_who_waits() {
+    let dir = folder(SCENARIO);
+    let args = ["what-if", "base.yaml", "--at", "30m", "--profile", "fifo-skipping", "--out", "out"];
+    let said = json(dir.path(), &args);
+    let changed = said["changed_most"].as_array().expect("a list");
+    assert_eq!(changed.len(), 1, "{said:#}");
+    assert_eq!((&changed[0]["job"], &changed[0]["branch"]["wait_seconds"]), (&"small".into(), &1680.0.into()));
+    assert_eq!(stdout(dir.path(), &["replay", "out/branch.jsonl"], 0), "");
+    let log = stdout(dir.path(), &["log", "out/branch.jsonl"], 0);
+    assert!(log.contains("profile              changes        to fifo-skipping"), "{log}");
+}
+
+/// On paper: of two nodes the one that leaves at 10m still has `long`, which ends at 1h; then it goes. `other` waits for
+/// the node that stays, which is free at 2h.
+pub fn a_node_that_leaves_ends_what_it_has_begun() {
+    let dir = folder(
+        "scenario: Two nodes, of which one is taken away\nprofile: first-fit\nparams: {workers: 2}\nuntil: 4h\n\
+         nodes: [{name: worker, count: \"${workers}\", cpus: 8, gpus: 1, gpu: l4}]\n\
+         jobs:\n  - {name: first, at: 0s, gpus: 1, duration: 2h}\n  - {name: long, at: 1m, gpus: 1, duration: 1h}\n  \
+         - {name: other, at: 20m, gpus: 1, duration: 5m}\nexpect: [jobs_submitted >= 1]\n",
+    );
+    let args = ["what-if", "base.yaml", "--at", "10m", "--set", "params.workers=1", "--out", "out"];
+    let said = json(dir.path(), &args);
+    let changed = said["changed_most"].as_array().expect("a list");
+    assert_eq!(changed.len(), 1, "{said:#}");
+    // 1h01m less 20m as it is, 2h less 20m in the branch.
+    let waits = |side: &str| changed[0][side]["wait_seconds"].as_f64().expect("a number");
+    assert_eq!(changed[0]["job"], "other");
+    assert!((waits("base") - 41.0 * 60.0).abs() < 1e-9 && (waits("branch") - 100.0 * 60.0).abs() < 1e-9, "{said:#}");
+    let log = stdout(dir.path(), &["log", "out/branch.jsonl", "--node", "worker-1"], 0);
+    let last = log.lines().last().expect("it speaks of the node");
+    assert!(last.trim_start().starts_with("1h1m") && last.contains("gone"), "{log}");
+    assert_eq!(stdout(dir.path(), &["replay", "out/branch.jsonl"], 0), "");
+}
+
+pub fn what_cannot_be_otherwise_is_told_so() {
+    let dir = folder(SCENARIO);
+    for (args, wanted) in [
+        (&["--at", "1h"][..], "nothing would be otherwise: give --profile or --set"),
+        (
+            &["--at", "1h", "--profile", "gpustack-2.3.0"],
+            "the profile `gpustack-2.3.0` cannot take over: its loops are others",
+        ),
+        (&["--at", "1h", "--profile", "fifo-skiping"], "did you mean `fifo-skipping`?"),
+        (&["--at", "1h", "--set", "nodes.worker.cpus=4"], "the node `worker-0` is another machine in the two"),
+        (&["--at", "1x", "--profile", "fifo"], "invalid value '1x' for '--at <TIME>'"),
+    ] {
+        let args: Vec<&str> = ["what-if", "base.yaml"].iter().chain(args).copied().collect();
+        let said = stderr(dir.path(), &args, 2);
+        assert!(said.contains(wanted), "{args:?}: {wanted:?} in\n{said}");
+    }
+}
+
+/// Random worlds go on under another profile, with a node more or less: every invariant holds after every step, the branch
+/// is its base up to the moment, and its log replays.
+pub fn random_worlds_branch_and_replay() {
+    branch_worlds(20);
+}
+
+pub fn slow_many_random_worlds_branch_and_replay() {
+    branch_worlds(600);
+}
+
+fn branch_worlds(worlds: u64) {
+    let load = |name| load_profile(name, Path::new("")).unwrap_or_else(|faults| panic!("{faults}"));
+    let all: Vec<Arc<Profile>> = profile_names().map(load).collect();
+    let queued: Vec<Arc<Profile>> =
+        all.into_iter().filter(|profile| profile.scan.is_none() && profile.runs.is_none()).collect();
+    let (mut changed, mut joined, mut left) = (0u64, 0u64, 0u64);
+    for seed in 1..=worlds {
+        let base = draw_world(seed, &queued);
+        let mut draws = Stream::new(seed, "branch test", 0);
+        let mut other = base.clone();
+        let profile = &queued[draws.index(queued.len())];
+        if can_become(&base.profile, profile).is_ok() {
+            changed += u64::from(base.profile.name != profile.name);
+            other.profile = Arc::clone(profile);
+        }
+        let is_instance = base.nodes.iter().any(|node| node.spec.shape.instance.is_some());
+        if draws.chance(500) && !is_instance {
+            let mut node = base.nodes[draws.index(base.nodes.len())].clone();
+            node.spec.name = "one-more".into();
+            other.nodes.push(node);
+            joined += 1;
+        }
+        if draws.chance(300) && other.nodes.len() > 1 && !is_instance {
+            let node = other.nodes.len() - 2;
+            let name = other.nodes[node].spec.name.clone();
+            // What is said of the node leaves with it.
+            let faults = other.faults.iter().filter(|(_, fault)| base.nodes[of(fault)].spec.name != name).copied();
+            other.faults = faults.map(|(at, fault)| (at, fault)).collect();
+            other.nodes.remove(node);
+            left += 1;
+            // Places in the list have moved.
+            if node < base.nodes.len() - 1 {
+                other.faults.clear();
+            }
+        }
+        let at = SimTime::from_secs(draws.between(0, 5400));
+        check(seed, &base, &other, at);
+    }
+    let enough = [(changed, 3), (joined, 4), (left, 8)].map(|(count, one_in)| count * one_in >= worlds);
+    assert_eq!(enough, [true; 3], "{changed} profiles changed, {joined} joined, {left} left");
+}
+
+fn of(fault: &dryrack::engine::Fault) -> usize {
+    use dryrack::engine::Fault;
+    match fault {
+        Fault::Node { node, .. } => node.index(),
+        Fault::Gpu { gpu, .. } | Fault::Foreign { gpu, .. } => gpu.node.index(),
+    }
+}
+
+fn check(seed: u64, base: &Rehearsal, other: &Rehearsal, at: SimTime) {
+    let branched = branch(base, other, at).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    let of_run = |rehearsal: &Rehearsal, grouping, caching| {
+        let (mut digester, mut audit, mut records) =
+            (Digester::default(), Audit::new(&rehearsal.profile), Records::default());
+        let options = RunOptions { grouping, caching, checks: Checks::EveryStep, progress: None };
+        run(rehearsal, options, &mut [&mut digester, &mut audit, &mut records]);
+        audit.finish();
+        (digester.finish(), records.0)
+    };
+    let (_, own) = of_run(base, Grouping::Classes, Caching::On);
+    let (digest, records) = of_run(&branched, Grouping::Classes, Caching::Paranoid);
+    let (plain, _) = of_run(&branched, Grouping::EachNode, Caching::Off);
+    assert_eq!(digest, plain, "seed {seed}");
+    let before = |records: &[Record]| records.iter().filter(|record| record.at < at).cloned().collect::<Vec<_>>();
+    // One of the two may have been stopped before.
+    let end = [base, other].iter().filter_map(|rehearsal| rehearsal.until).min().unwrap_or(SimTime::MAX);
+    if end >= at {
+        assert_eq!(before(&own), before(&records), "seed {seed}");
+    }
+    if let Err(difference) = replay(Arc::clone(&base.profile), seed, records) {
+        panic!("seed {seed}: the replay differs: {difference:?}");
+    }
+}
+
+const PLAN: &str = "\
+plan: Does it help to let small jobs pass?
+scenario: load.yaml
+factors:
+  workers: [4, 6]
+  profile: [fifo, fifo-skipping]
+seeds: 1..8
+";
+
+const LOAD: &str = "\
+scenario: A morning
+params: {workers: 4}
+until: 4h
+nodes: [{name: worker, count: \"${workers}\", machine: a100-80g-x8}]
+jobs:
+  - {name: train, gpus: 8, duration: {exponential: 1h}, arrivals: {poisson: 3/h}}
+  - {name: small, gpus: 1, duration: {exponential: 30m}, arrivals: {poisson: 20/h}}
+expect: [jobs_submitted >= 1]
+";
+
+fn paired() -> TempDir {
+    let dir = empty();
+    std::fs::write(dir.path().join("load.yaml"), LOAD).expect("a folder of our own");
+    std::fs::write(dir.path().join("plan.yaml"), PLAN).expect("a folder of our own");
+    dir
+}
+
+/// The mean and its interval, from the table of all jobs that the command leaves: t(7) = 2.365 (NIST).
+pub fn two_alternatives_are_paired_by_seed_and_job() {
+    let dir = paired();
+    let (one, other) = ("workers=4, profile=fifo", "profile=fifo-skipping,workers=4");
+    let args = ["plan", "pair", "plan.yaml", one, other, "--out", "out"];
+    let said = json(dir.path(), &args);
+    let mut reader = csv::Reader::from_path(dir.path().join("out/jobs.csv")).expect("it was written");
+    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
+    let (mut means, mut counts) = (Vec::new(), [0u64; 3]);
+    for seed in 1..=8 {
+        let mut differences = Vec::new();
+        for row in rows.iter().filter(|row| row[0] == *seed.to_string() && &row[3] == "true" && &row[5] == "true") {
+            let [first, second]: [f64; 2] = [2, 4].map(|column| row[column].parse().expect("a number"));
+            counts[if second > first { 0 } else { 1 + usize::from(first <= second) }] += 1;
+            differences.push(second - first);
+        }
+        means.push(differences.iter().sum::<f64>() / differences.len() as f64);
+    }
+    let mean = means.iter().sum::<f64>() / 8.0;
+    let variance = means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 7.0;
+    let half_width = 2.365 * (variance / 8.0).sqrt();
+    let found = &said["queue_wait"];
+    let number = |name: &str| found["difference_seconds"][name].as_f64().expect("a number");
+    assert!((number("mean") - mean).abs() < 1e-6, "{mean}: {found:#}");
+    assert!((number("half_width") - half_width).abs() < 1e-6, "{half_width}: {found:#}");
+    let counted = ["longer", "less", "same"].map(|name| found[name].as_u64().expect("a count"));
+    assert_eq!(counted, counts);
+    assert!(counts[1] > 0, "passing helps somebody: {counts:?}");
+    // Each of the jobs that changed most says why it had to wait.
+    let changed = said["changed_most"].as_array().expect("a list");
+    assert_eq!(changed.len(), 5);
+    for job in changed {
+        assert!(job["because"][0].as_str().is_some_and(|line| line.contains("why not")), "{job:#}");
+    }
+    // The other way round it is the same, with the other sign.
+    let turned = json(dir.path(), &["plan", "pair", "plan.yaml", other, one]);
+    let turned = turned["queue_wait"]["difference_seconds"]["mean"].as_f64().expect("a number");
+    assert!((turned + mean).abs() < 1e-6);
+    let alone = stdout(dir.path(), &["plan", "pair", "plan.yaml", one, one], 0);
+    assert!(alone.contains("0 wait longer with B, 0 less,") && alone.contains("No metric differs."), "{alone}");
+    let one_thread = stdout(dir.path(), &["plan", "pair", "plan.yaml", one, other, "--threads", "1"], 0);
+    assert_eq!(stdout(dir.path(), &["plan", "pair", "plan.yaml", one, other, "--threads", "3"], 0), one_thread);
+}
+
+pub fn an_alternative_that_the_plan_does_not_have_is_told() {
+    let dir = paired();
+    for (typed, wanted) in [
+        ("workers=5,profile=fifo", "`workers` is never `5`"),
+        ("wrokers=4,profile=fifo", "it has no factor `wrokers`; did you mean `workers`?"),
+        ("workers=4", "it does not say what `profile` is"),
+        ("four", "`four` is no `factor=value`"),
+    ] {
+        let said = stderr(dir.path(), &["plan", "pair", "plan.yaml", typed, "workers=4,profile=fifo"], 2);
+        assert!(said.contains(wanted), "{typed}: {wanted:?} in\n{said}");
+    }
+}
