@@ -1,6 +1,7 @@
 //! `dryrack live`: a scenario's jobs as real processes on this machine, foretold before they begin.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
@@ -16,6 +17,7 @@ use crate::engine::{Progress, Rehearsal};
 use crate::event::{Foretold, LiveHeader, LogHeader, Sink};
 use crate::expect::{Expectation, Horizon, Judge, Verdict};
 use crate::live::clock::Clock;
+use crate::live::probe::{GpuSource, Guarded, Roots, ThisMachine};
 use crate::live::{LiveEnd, Shares, Work};
 use crate::rehearse::{header, names, rehearse};
 use crate::report::{LogWriter, RunAccount};
@@ -60,13 +62,19 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     // On its way before anything begins.
     log.keep().map_err(unwritten)?;
     let mut told = Told::new(expectations, &rehearsal);
+    let gpus = work.has_real_gpus().then(gpus);
     let run = || {
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut log, &mut told.courses, &mut told.judge, &mut told.accounts];
-        crate::live::run(&work, None, &mut sinks)
+        crate::live::run(&work, gpus, &mut sinks)
     };
     let end = guarded(run).map_err(fault)?.map_err(|error| Failure::Input(format!("error: the run ended: {error}")))?;
     log.finish(end.at).map_err(unwritten)?.keep(Ok(()))?;
     tell(&path, &rehearsal, &header, told, end, format)
+}
+
+/// Whoever answers for the GPUs of this machine.
+fn gpus() -> Guarded {
+    Guarded::new(Box::new(ThisMachine::new(Roots::default(), GpuSource::Any)), Arc::new(Clock::start()))
 }
 
 /// What is kept of the run besides its log.

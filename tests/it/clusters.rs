@@ -63,6 +63,7 @@ fn free_ports(count: u16) -> u16 {
 
 /// Looks until it is so, for at most five minutes.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    #[expect(clippy::disallowed_methods, reason = "another program is waited for, and no run depends on it")]
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(300), "not within five minutes: {what}");

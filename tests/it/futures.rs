@@ -180,7 +180,7 @@ fn branch_worlds(worlds: u64) {
             let name = other.nodes[node].spec.name.clone();
             // What is said of the node leaves with it.
             let faults = other.faults.iter().filter(|(_, fault)| base.nodes[of(fault)].spec.name != name).copied();
-            other.faults = faults.map(|(at, fault)| (at, fault)).collect();
+            other.faults = faults.collect();
             other.nodes.remove(node);
             left += 1;
             // Places in the list have moved.
@@ -274,7 +274,7 @@ pub fn two_alternatives_are_paired_by_seed_and_job() {
         means.push(differences.iter().sum::<f64>() / differences.len() as f64);
     }
     let mean = means.iter().sum::<f64>() / 8.0;
-    let variance = means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 7.0;
+    let variance = means.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / 7.0;
     let half_width = 2.365 * (variance / 8.0).sqrt();
     let found = &said["queue_wait"];
     let number = |name: &str| found["difference_seconds"][name].as_f64().expect("a number");
