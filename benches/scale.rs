@@ -149,6 +149,7 @@ fn main() -> ExitCode {
         evaluations: Vec::new(),
         branch: None,
         until: None,
+        warm_up: None,
     };
     let (mut digester, mut ended) = (Digester::default(), Ended::default());
     let begun = Instant::now();

@@ -30,7 +30,7 @@ pub fn rehearse(
     mut more: Vec<&mut dyn Sink>,
 ) -> Rehearsed {
     let mut judge = Judge::new(expectations, names(rehearsal));
-    let mut accounts = RunAccount::default();
+    let mut accounts = RunAccount::of(rehearsal);
     let mut digester = Digester::default();
     let options = RunOptions { progress: Some(progress), caching, ..RunOptions::default() };
     let end = {

@@ -18,7 +18,7 @@ use super::run::{Overrides, options};
 use crate::engine::Progress;
 use crate::plan::{
     Comparison, FleetSize, Found, Journal, JournalError, PlanHeader, PlanRun, Runs, Search, answer, compare,
-    fleet_size, run_alternative,
+    fleet_size, page, run_alternative,
 };
 use crate::report::{some, table};
 use crate::scenario::{Diagnostics, Method, Objective, Options, PlanFile, load, load_plan};
@@ -31,7 +31,7 @@ pub struct PlanArgs {
     /// A plan file
     #[arg(required = true)]
     file: Option<PathBuf>,
-    /// Write runs.jsonl, alternatives.csv and plan.json there; what has been run is kept there at once
+    /// Write report.html, plan.json, alternatives.csv and runs.jsonl there; what has been run is kept there at once
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Go on where an earlier process stopped; nothing is run twice
@@ -296,6 +296,8 @@ fn finish(planning: &Planning, runs: &Runs, found: Option<&Found>, out: Option<&
         WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
         WholeFile::write(&dir.join("alternatives.csv"), &comparison.csv(plan))?;
         WholeFile::write(&dir.join("plan.json"), json.as_bytes())?;
+        let html = page(plan, &planning.header, &comparison, runs, &answer);
+        WholeFile::write(&dir.join("report.html"), html.as_bytes())?;
     }
     match format {
         Format::Human => say(&human(plan, &comparison, &answer))?,

@@ -10,8 +10,11 @@ use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
 use crate::engine::{Progress, Rehearsal};
+use crate::event::Sink;
 use crate::rehearse::{Rehearsed, header, rehearse};
-use crate::report::{Heading, LogWriter, Metrics, summary, write_jobs_csv, write_nodes_csv};
+use crate::report::{
+    Heading, LogWriter, Metrics, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto,
+};
 use crate::scenario::{Loaded, Options, TraceUse, load};
 use crate::scheduler::Caching;
 
@@ -24,6 +27,12 @@ pub struct RunArgs {
     /// Write events.jsonl, jobs.csv, nodes.csv and metrics.json there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write report.html there, and all that is in it as CSV and JSON
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Write a trace that ui.perfetto.dev opens: what ran where, the queue, what was allocated
+    #[arg(long, value_name = "FILE.json")]
+    timeline: Option<PathBuf>,
     /// Compute each decision a second time from nothing, and compare: slow
     #[arg(long, conflicts_with = "plain")]
     paranoid: bool,
@@ -156,16 +165,24 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
     let mut log_file = None;
     #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
     let begun = std::time::Instant::now();
+    let mut spans = Spans::default();
+    let mut sinks: Vec<&mut dyn Sink> = Vec::new();
+    if args.report.is_some() || args.timeline.is_some() {
+        sinks.push(&mut spans);
+    }
     let rehearsed = match &args.out {
         None => {
-            let work = || rehearse(&rehearsal, expectations, &progress, args.caching(), Vec::new());
+            let work = || rehearse(&rehearsal, expectations, &progress, args.caching(), sinks);
             guarded(work).map_err(fault)?
         }
         Some(dir) => {
             std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
             let path = dir.join("events.jsonl");
             let mut log = LogWriter::new(WholeFile::create(&path)?, &header(&rehearsal))?;
-            let work = || rehearse(&rehearsal, expectations, &progress, args.caching(), vec![&mut log]);
+            let work = || {
+                sinks.push(&mut log);
+                rehearse(&rehearsal, expectations, &progress, args.caching(), sinks)
+            };
             let rehearsed = guarded(work).map_err(fault)?;
             let written = log.finish(rehearsed.until);
             let file = written.map_err(|error| Failure::file(&path, format!("cannot be written: {error}")))?;
@@ -180,7 +197,16 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
         files.extend(tables(dir, &rehearsal, &rehearsed, &metrics)?);
         WholeFile::keep_all(files)?;
     }
-    report(&rehearsal, trace.as_ref(), (&rehearsed, wall), &metrics, format)?;
+    let shown = Shown { rehearsal: &rehearsal, rehearsed: &rehearsed, metrics: &metrics, trace: trace.as_ref() };
+    if let Some(dir) = &args.report {
+        guarded(|| shown.write_report(dir, &spans, &command)).map_err(fault)??;
+    }
+    if let Some(file) = &args.timeline {
+        let mut out = WholeFile::create(file)?;
+        let written = write_perfetto(&mut out, &rehearsed.accounts, &spans);
+        out.keep(written)?;
+    }
+    report(&shown, wall, format)?;
     let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     Ok(if failed { Exit::Failed } else { Exit::Fine })
 }
@@ -204,13 +230,46 @@ fn tables(
     Ok(vec![(jobs, jobs_written), (nodes, nodes_written), (figures, figures_written)])
 }
 
-fn report(
-    rehearsal: &Rehearsal,
-    trace: Option<&TraceUse>,
-    (rehearsed, wall): (&Rehearsed, std::time::Duration),
-    metrics: &Metrics,
-    format: Format,
-) -> Result<(), Failure> {
+/// What is known of a run that is over.
+struct Shown<'a> {
+    rehearsal: &'a Rehearsal,
+    rehearsed: &'a Rehearsed,
+    metrics: &'a Metrics,
+    trace: Option<&'a TraceUse>,
+}
+
+impl Shown<'_> {
+    /// All files of a report together.
+    fn write_report(&self, dir: &Path, spans: &Spans, command: &str) -> Result<(), Failure> {
+        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
+        let report = RunReport {
+            rehearsal: self.rehearsal,
+            accounts: &self.rehearsed.accounts,
+            metrics: self.metrics,
+            spans,
+            verdicts: &self.rehearsed.verdicts,
+            trace: &self.trace.map_or(Vec::new(), TraceUse::lines),
+            digest: &self.rehearsed.digest.to_string(),
+            // The folder is the reader's choice, and no part of what was found.
+            command: &format!("{command} --report DIR"),
+        };
+        write_all(dir, report.files())
+    }
+}
+
+/// Puts files into a folder once all of them are whole.
+pub fn write_all(dir: &Path, files: crate::report::Files) -> Result<(), Failure> {
+    let mut kept = Vec::new();
+    for (name, bytes) in files {
+        let mut file = WholeFile::create(&dir.join(name))?;
+        let written = std::io::Write::write_all(&mut file, &bytes);
+        kept.push((file, written));
+    }
+    WholeFile::keep_all(kept)
+}
+
+fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Result<(), Failure> {
+    let Shown { rehearsal, rehearsed, metrics, trace } = *shown;
     let digest = rehearsed.digest.to_string();
     match format {
         Format::Human => {

@@ -35,6 +35,8 @@ pub struct Rehearsal {
     pub until: Option<SimTime>,
     /// What changes in its midst, of a run that leaves another.
     pub branch: Option<Branch>,
+    /// No metric takes account of what was before this, nor of jobs that came before it.
+    pub warm_up: Option<SimTime>,
 }
 
 impl Rehearsal {

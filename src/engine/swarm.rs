@@ -156,6 +156,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         // What is scanned, or tried again, for ever, as releases do, is watched for a while.
         until: (features.until || goes_on).then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
         branch: None,
+        warm_up: None,
     };
     add_fleets(seed, &mut rehearsal);
     add_services(seed, &mut rehearsal);

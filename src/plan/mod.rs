@@ -13,11 +13,13 @@
 //! | `paired` | two alternatives job by job, and how sure their difference is |
 //! | `search` | which runs show the cheapest alternative, and what was shown |
 //! | `summary` | the alternatives side by side, and the answer |
+//! | `page` | what a report of them shows |
 //!
 //! Must never draw, and never speak of an alternative that was not run as if it had been.
 
 mod interval;
 mod journal;
+mod page;
 mod paired;
 mod plan_run;
 mod search;
@@ -25,6 +27,7 @@ mod summary;
 
 pub use interval::{Estimate, estimate};
 pub use journal::{Journal, JournalError, PlanHeader, Runs};
+pub use page::page;
 pub use paired::{Difference, PairedJob, PairedSeed, Waited, difference, most_changed, pair};
 pub use plan_run::{FleetSize, Kept, PlanRun, fleet_size, run_alternative};
 pub use search::{Found, Search};

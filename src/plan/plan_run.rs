@@ -7,7 +7,9 @@ use crate::engine::{Progress, Rehearsal};
 use crate::expect::{Expectation, Verdict};
 use crate::fleet::offer_of;
 use crate::rehearse::rehearse;
-use crate::report::Metrics;
+#[cfg(doc)]
+use crate::report::WAIT_PERCENTS;
+use crate::report::{Metrics, wait_quantiles};
 use crate::scenario::{Diagnostics, Objective, Options, PlanFile, load};
 use crate::scheduler::Caching;
 
@@ -25,6 +27,8 @@ pub struct PlanRun {
     pub constraints: Vec<Kept>,
     /// By name, as `dryrack run --out` writes them.
     pub metrics: Map<String, Value>,
+    /// Seconds that were waited, at the percentiles of [`WAIT_PERCENTS`]; nothing where so many never had a place.
+    pub waits: Vec<Option<f64>>,
 }
 
 /// What is known of a fleet before anything runs on it. Instances that a cloud makes when they are wanted are not counted:
@@ -97,5 +101,6 @@ pub fn run_alternative(
         fleet: size_of(&loaded.rehearsal),
         constraints: kept.collect(),
         metrics,
+        waits: wait_quantiles(&rehearsed.accounts),
     })
 }

@@ -3,19 +3,21 @@
 //! What is taken is entered at `Placed` and taken out at `Ended` or `ClaimFreed`: the same sums that the ledger keeps,
 //! reached from the log alone, so a release too many or an edge from the wrong phase ends the fold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::fragment_account::FragmentAccount;
 use super::load::LoadAccount;
 use super::node_account::{NodeAccount, Rates};
-use crate::engine::Standing;
+use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
+use crate::engine::{Rehearsal, Standing};
 use crate::event::{Event, Input, Outcome, Phase, Reason, Sink};
 use crate::fleet::{InstanceState, Placement};
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
 use crate::units::SimTime;
-use crate::workload::JobSpec;
+use crate::workload::{Course, JobSpec, UtilizationPolicy};
 
 /// Fleets up to this size keep what ran where, for a timeline of each GPU.
 const STINT_NODES: usize = 12;
@@ -37,6 +39,22 @@ pub struct RunAccount {
     pub instances_made: u64,
     /// That were up, and were taken away.
     pub instances_taken: u64,
+    /// Attempts that were stopped for another job, or ended with an instance that its cloud took away.
+    pub preemptions: u64,
+    /// Nothing before this counts in a metric, nor do jobs that came before it.
+    pub warm_up: SimTime,
+    pub usage: UsageAccount,
+    pub saved: SavedAccount,
+    pub fragments: FragmentAccount,
+    /// Replicas that were turned away or fit nowhere, by the reason that led when they were last judged.
+    pub turned_away: BTreeMap<(Outcome, Reason), u64>,
+    /// Of each job, where it is known.
+    courses: Vec<Arc<Course>>,
+    /// Of runs that a utilization policy binds.
+    policies: BTreeMap<RunId, UtilizationPolicy>,
+    /// Instances that were taken away, and of which it is not known yet whether another is in their place.
+    taken: BTreeSet<NodeId>,
+    is_warm: bool,
     /// By fleet: its instances are made when they are wanted.
     clouds: Vec<bool>,
     pub records: u64,
@@ -64,6 +82,8 @@ pub struct JobAccount {
     pub replicas: SmallVec<[ReplicaAccount; 1]>,
     /// Once it has ended for good.
     pub outcome: Option<Outcome>,
+    /// Attempts of its replicas that failed or were lost, since the warm-up was over.
+    pub failures: u64,
 }
 
 pub struct ReplicaAccount {
@@ -90,12 +110,14 @@ pub struct ReplicaAccount {
 }
 
 /// Totals over the fleet after an instant, in thousandths of a GPU or core.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     pub at: SimTime,
     pub waiting: u64,
     pub gpu_taken: u64,
     pub cpu_taken: u64,
+    /// Of ready nodes, in a usable state.
+    pub gpu_ready: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,6 +125,7 @@ struct Current {
     waiting: u64,
     gpu_taken: u64,
     cpu_taken: u64,
+    gpu_ready: u64,
 }
 
 /// One run on one GPU, or on a node without any.
@@ -127,13 +150,31 @@ impl JobAccount {
 }
 
 impl RunAccount {
+    /// With what is known of the world besides its records: what the GPUs of runs really do, how long runs would have
+    /// been, what comes, and from when on it counts.
+    pub fn of(rehearsal: &Rehearsal) -> RunAccount {
+        RunAccount {
+            courses: rehearsal.arrivals.iter().map(|arrival| Arc::clone(&arrival.course)).collect(),
+            fragments: FragmentAccount::of(rehearsal),
+            warm_up: rehearsal.warm_up.unwrap_or(SimTime::ZERO),
+            ..RunAccount::default()
+        }
+    }
+
     /// The end of the run: what is still held is held until then.
     pub fn finish(&mut self, end: SimTime) {
-        self.sample();
-        self.load.settle(self.current.gpu_taken);
-        self.now = self.now.max(end);
+        self.settle(self.now.max(end));
         for node in &mut self.nodes {
             node.settle(self.now);
+        }
+        let still_held: Vec<(RunId, Placement, SimTime)> = (self.replicas())
+            .filter(|(_, _, replica)| replica.holding)
+            .filter_map(|(run, _, replica)| Some((run, replica.placement.clone()?, replica.placed_last)))
+            .chain(self.kept.iter().map(|(run, (placement, since))| (*run, placement.clone(), *since)))
+            .collect();
+        for (run, placement, since) in &still_held {
+            let ended = self.replica(*run).ended;
+            self.spend(*run, placement, *since, ended);
         }
         for (run, (placement, since)) in &self.kept {
             note_stints(&mut self.stints, self.nodes.len(), *run, placement, *since, None);
@@ -182,20 +223,102 @@ impl RunAccount {
 
     fn arrive(&mut self, at: SimTime) {
         self.records += 1;
+        if !self.is_warm && self.warm_up == SimTime::ZERO {
+            self.is_warm = true;
+        }
         if at > self.now {
-            self.sample();
-            self.load.settle(self.current.gpu_taken);
-            self.now = at;
+            self.settle(at);
         }
     }
 
+    /// An instant is over, and the next is this.
+    fn settle(&mut self, at: SimTime) {
+        self.sample();
+        self.load.settle(self.current.gpu_taken);
+        self.fragments.settle(&self.nodes);
+        if !self.is_warm && at >= self.warm_up {
+            self.begin();
+        }
+        self.fragments.pass(at);
+        self.now = at;
+    }
+
+    /// The warm-up is over: what was before is of no account.
+    fn begin(&mut self) {
+        self.is_warm = true;
+        let at = self.warm_up;
+        for node in &mut self.nodes {
+            node.settle(at);
+            node.forget();
+        }
+        self.fragments.pass(at);
+        self.fragments.forget();
+        (self.retries, self.commits_refused, self.deadlines_expired, self.safety_broken) = (0, 0, 0, 0);
+        (self.policies_fired, self.policies_warned) = (0, 0);
+        (self.instances_made, self.instances_taken, self.preemptions) = (0, 0, 0);
+        self.usage = UsageAccount::default();
+        self.saved = SavedAccount::default();
+        self.turned_away.clear();
+        self.waited.fill(0);
+        self.waited_unexplained = 0;
+        for job in &mut self.jobs {
+            job.failures = 0;
+            job.replicas.iter_mut().for_each(|replica| replica.waiting_since = replica.waiting_since.max(at));
+        }
+    }
+
+    /// Of all replicas, those whose jobs came when the warm-up was over.
+    pub fn counted(&self) -> impl Iterator<Item = (RunId, &JobAccount, &ReplicaAccount)> {
+        self.replicas().filter(|(_, job, _)| self.counts(job))
+    }
+
+    pub fn counts(&self, job: &JobAccount) -> bool {
+        job.submitted >= self.warm_up
+    }
+
+    /// What a run did with what it held of GPUs, up to now.
+    fn spend(&mut self, run: RunId, placement: &Placement, since: SimTime, ended: Option<SimTime>) {
+        let Some(course) = self.courses.get(run.job.index()).filter(|course| course.usage.is_some()) else { return };
+        let replica = &self.jobs[run.job.index()].replicas[run.replica as usize];
+        let from = since.max(self.warm_up);
+        let started = replica.last_started.filter(|started| *started >= since);
+        let ran = started.map(|started| (started, ended.unwrap_or(self.now)));
+        let mut gpus_before = 0;
+        // Of the whole placement, as a part of it may be given back: GPUs are counted through all of it.
+        let whole = replica.placement.as_ref().unwrap_or(placement);
+        for claim in whole.claims() {
+            if placement.touches(claim.node) && from < self.now {
+                let shape = &self.nodes[claim.node.index()].spec.shape;
+                let held = Held { claim, shape, gpus_before, from, to: self.now, ran };
+                self.usage.add(course, &held);
+            }
+            gpus_before += claim.gpus.len();
+        }
+    }
+
+    /// A utilization policy has ended a run.
+    fn save(&mut self, run: RunId) {
+        // How far one that goes on from a checkpoint has come is not in the records.
+        let course = self.courses.get(run.job.index()).filter(|course| run.attempt == 1 || course.checkpoint.is_none());
+        let (Some(course), Some(policy)) = (course, self.policies.get(&run)) else {
+            self.saved.ended += 1;
+            self.saved.unknown += 1;
+            return;
+        };
+        let replica = &self.jobs[run.job.index()].replicas[run.replica as usize];
+        let claims = replica.placement.as_ref().map_or(&[][..], |placement| placement.claims());
+        let of = |claim: &crate::fleet::NodeClaim| {
+            gpu_parts(claim, &self.nodes[claim.node.index()].spec.shape).collect::<Vec<u64>>()
+        };
+        let parts: Vec<u64> = claims.iter().flat_map(of).collect();
+        let after = replica.last_started.map_or(crate::units::SimDuration::ZERO, |started| self.now.since(started));
+        self.saved.add(course, policy, &parts, after);
+    }
+
     fn sample(&mut self) {
-        let Current { waiting, gpu_taken, cpu_taken } = self.current;
-        let sample = Sample { at: self.now, waiting, gpu_taken, cpu_taken };
-        let changed = self
-            .samples
-            .last()
-            .is_none_or(|last| (last.waiting, last.gpu_taken, last.cpu_taken) != (waiting, gpu_taken, cpu_taken));
+        let Current { waiting, gpu_taken, cpu_taken, gpu_ready } = self.current;
+        let sample = Sample { at: self.now, waiting, gpu_taken, cpu_taken, gpu_ready };
+        let changed = self.samples.last().is_none_or(|last| Sample { at: self.now, ..*last } != sample);
         if changed {
             self.samples.push(sample);
         }
@@ -208,6 +331,7 @@ impl RunAccount {
     }
 
     fn on_node(&mut self, node: NodeId, change: impl FnOnce(&mut NodeAccount)) {
+        self.fragments.touch(node);
         let node = &mut self.nodes[node.index()];
         let before = node.current();
         change(node);
@@ -223,6 +347,8 @@ impl RunAccount {
 
     fn release(&mut self, run: RunId, placement: &Placement, since: SimTime) {
         let now = self.now;
+        let ended = self.replica(run).ended;
+        self.spend(run, placement, since, ended);
         for claim in placement.claims() {
             self.on_node(claim.node, |node| node.release(now, claim));
         }
@@ -251,7 +377,13 @@ impl RunAccount {
         let replicas = (0..spec.replicas).map(|_| ReplicaAccount::new(self.now)).collect();
         self.current.waiting += u64::from(spec.replicas);
         self.load.ask(&spec.demand, spec.replicas);
-        self.jobs.push(JobAccount { spec: Arc::clone(spec), submitted: self.now, replicas, outcome: None });
+        self.jobs.push(JobAccount {
+            spec: Arc::clone(spec),
+            submitted: self.now,
+            replicas,
+            outcome: None,
+            failures: 0,
+        });
     }
 
     fn place(&mut self, run: RunId, placement: &Placement) {
@@ -275,7 +407,20 @@ impl RunAccount {
             self.charge_wait(run);
         }
         self.enter(run, Phase::Ended);
-        let replica = self.replica(run);
+        if matches!(outcome, Outcome::NeverFits | Outcome::Refused) {
+            let led = self.replica(run).reason.unwrap_or(because);
+            *self.turned_away.entry((outcome, led)).or_default() += 1;
+        }
+        self.jobs[run.job.index()].failures += u64::from(is_failure(outcome, because));
+        if because == Reason::UtilizationPolicy {
+            self.save(run);
+        }
+        self.policies.remove(&run);
+        let placement = self.jobs[run.job.index()].replicas[run.replica as usize].placement.as_ref();
+        let is_taken = placement.is_some_and(|placement| self.taken.iter().any(|node| placement.touches(*node)));
+        let is_preempted = because == Reason::Preempted || (outcome == Outcome::Lost && is_taken);
+        self.preemptions += u64::from(is_preempted);
+        let replica = &mut self.jobs[run.job.index()].replicas[run.replica as usize];
         replica.ended = Some(now);
         replica.outcome = Some(outcome);
         replica.reason = Some(because);
@@ -332,6 +477,7 @@ impl Current {
     fn follow(&mut self, before: Rates, after: Rates) {
         self.gpu_taken = self.gpu_taken - before.gpu_taken + after.gpu_taken;
         self.cpu_taken = self.cpu_taken - before.cpu_taken + after.cpu_taken;
+        self.gpu_ready = self.gpu_ready - before.gpu_ready + after.gpu_ready;
     }
 }
 
@@ -378,6 +524,8 @@ impl Sink for RunAccount {
                 self.names.nodes.add(Arc::clone(&spec.name)).expect("a node is declared once");
                 self.load.add_gpus(spec.shape.gpus.len());
                 self.nodes.push(NodeAccount::new(spec, *state, at));
+                self.current.follow(Rates::default(), self.nodes[node.index()].current());
+                self.fragments.touch(*node);
             }
             Input::FleetDeclared { spec, .. } => {
                 self.clouds.push(spec.cloud.is_some());
@@ -405,8 +553,12 @@ impl Sink for RunAccount {
         self.events += 1;
         match event {
             Event::NodeChanged { node, to, .. } => self.on_node(*node, |account| account.set_state(at, *to)),
-            Event::InstanceChanged { from, to, .. } => {
+            Event::InstanceChanged { node, from, to, .. } => {
                 self.instances_made += u64::from(*to == InstanceState::Pending);
+                match from.is_up() && *to == InstanceState::Terminated {
+                    true => self.taken.insert(*node),
+                    false => self.taken.remove(node),
+                };
                 self.instances_taken += u64::from(from.is_up() && *to == InstanceState::Terminated);
             }
             Event::GpuChanged { gpu: GpuId { node, index }, to, .. } => {
@@ -446,10 +598,10 @@ impl Sink for RunAccount {
                 self.jobs[run.job.index()].replicas.push(ReplicaAccount::new(at));
                 self.current.waiting += 1;
             }
-            Event::Evaluated { .. }
-            | Event::AnalysisStarted { .. }
-            | Event::PolicyBound { .. }
-            | Event::SampleOdd { .. } => {}
+            Event::PolicyBound { run, values, .. } => {
+                self.policies.insert(*run, *values);
+            }
+            Event::Evaluated { .. } | Event::AnalysisStarted { .. } | Event::SampleOdd { .. } => {}
             Event::PolicyFired { .. } => self.policies_fired += 1,
             Event::PolicyWarned { .. } => self.policies_warned += 1,
             Event::DeadlineExpired { .. } => self.deadlines_expired += 1,

@@ -3,10 +3,14 @@
 //! Quantiles are by nearest rank: the smallest value that at least p of all do not exceed (definition 1 of Hyndman and
 //! Fan, Sample Quantiles in Statistical Packages, The American Statistician 50(4), 1996), so each is a value that occurred.
 
+use std::collections::BTreeMap;
+
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::account::RunAccount;
-use crate::engine::Accounts;
+use super::page::WAIT_PERCENTS;
+use super::series::Function;
+use crate::engine::{Accounts, Standing};
 use crate::event::Outcome;
 use crate::units::{Money, SimDuration};
 
@@ -14,47 +18,67 @@ use crate::units::{Money, SimDuration};
 #[derive(Debug, PartialEq, Eq)]
 pub struct Definition {
     pub name: &'static str,
+    /// What it counts in: `count`, `s`, `h`, `part` of 1, `ratio`, or `price`, which is in the currency of the file.
+    pub counts_in: &'static str,
     pub meaning: &'static str,
+    /// Where the definition was taken from; empty where it is plain, or our own.
+    pub source: &'static str,
 }
 
 macro_rules! metrics {
-    ($($name:literal: $meaning:literal;)*) => {
+    ($($name:literal, $counts_in:literal: $meaning:literal, $source:literal;)*) => {
         /// All metrics, in the order in which they are written.
-        pub const METRICS: &[Definition] = &[$(Definition { name: $name, meaning: $meaning },)*];
+        pub const METRICS: &[Definition] = &[$(
+            Definition { name: $name, counts_in: $counts_in, meaning: $meaning, source: $source },
+        )*];
     };
 }
 
 metrics! {
-    "jobs_submitted": "jobs submitted";
-    "jobs_completed": "jobs that ended for good by running to their end";
-    "jobs_failed": "jobs that ended for good by failing";
-    "jobs_cancelled": "jobs that were cancelled";
-    "jobs_lost": "jobs that ended for good because a node or GPU was lost";
-    "jobs_never_fits": "jobs ended because they fit no node of the fleet, however empty";
-    "jobs_expired": "jobs ended by a limit: of time, of retries, of patience";
-    "jobs_refused": "jobs turned away, because what they picked could not be selected or because they fitted nowhere and do not wait";
-    "jobs_running": "jobs of which a replica had a place when the run ended";
-    "jobs_waiting": "jobs of which no replica had a place when the run ended";
-    "queue_wait_mean_seconds": "mean time from a job's submission (or its scaling up) to the first placement of each of its replicas that had one";
-    "queue_wait_p50_seconds": "median of the same";
-    "queue_wait_p95_seconds": "95th percentile of the same";
-    "queue_wait_max_seconds": "longest of the same";
-    "placed": "part of all replicas that had a place at least once; waits are of these alone";
-    "bounded_slowdown_mean": "mean over completed replicas of max(1, (end - submission) / max(run of the last attempt, 10 s)) (Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001)";
-    "makespan_seconds": "from the first submission to the last end of a replica";
-    "gpu_allocated": "part of the ready GPU time that was taken: the integral of what was taken of usable GPUs on ready nodes, over the integral of all of them; foreign use is capacity not taken";
-    "cpu_allocated": "the same for the CPU of ready nodes";
-    "rlscheduler_utilization": "the CPU time of all completed runs over that of all nodes from the first submission to the last start; what runs beyond the last start counts too, so it may exceed the whole (as RLScheduler, cd433e3, has it)";
-    "retries": "attempts after a replica's first";
-    "commits_refused": "placements that were chosen and could not be committed";
-    "deadlines_expired": "states that lasted longer than their deadline";
-    "safety_broken": "commits that broke safety, under a profile that does not prevent it";
-    "policies_fired": "utilization policies that held, and ended a run or were only observed";
-    "policies_warned": "utilization policies that held, and warned";
-    "instances_made": "instances that were asked of clouds";
-    "instances_taken": "instances that were up and that their clouds took away, or that were lost";
-    "instance_hours": "hours for which instances of fleets whose cloud makes them were there or on their way, all together";
-    "cost": "price per hour of each node that has one, times the hours for which it was not gone";
+    "jobs_submitted", "count": "jobs submitted", "";
+    "jobs_completed", "count": "jobs that ended for good by running to their end", "";
+    "jobs_failed", "count": "jobs that ended for good by failing", "";
+    "jobs_cancelled", "count": "jobs that were cancelled", "";
+    "jobs_lost", "count": "jobs that ended for good because a node or GPU was lost", "";
+    "jobs_never_fits", "count": "jobs ended because they fit no node of the fleet, however empty", "";
+    "jobs_expired", "count": "jobs ended by a limit: of time, of retries, of patience", "";
+    "jobs_refused", "count": "jobs turned away, because what they picked could not be selected or because they fitted nowhere and do not wait", "";
+    "jobs_running", "count": "jobs of which a replica had a place when the run ended", "";
+    "jobs_waiting", "count": "jobs of which no replica had a place when the run ended", "";
+    "queue_wait_mean_seconds", "s": "mean time from a job's submission (or its scaling up) to the first placement of each of its replicas that had one", "";
+    "queue_wait_p50_seconds", "s": "median of the same", "quantiles by nearest rank: Hyndman and Fan, The American Statistician 50(4), 1996, definition 1";
+    "queue_wait_p95_seconds", "s": "95th percentile of the same", "quantiles by nearest rank: Hyndman and Fan, The American Statistician 50(4), 1996, definition 1";
+    "queue_wait_max_seconds", "s": "longest of the same", "";
+    "placed", "part": "part of all replicas that had a place at least once; waits are of these alone", "";
+    "bounded_slowdown_mean", "ratio": "mean over completed replicas of max(1, (end - submission) / max(run of the last attempt, 10 s))", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
+    "makespan_seconds", "s": "from the first submission to the last end of a replica", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
+    "gpu_allocated", "part": "part of the ready GPU time that was taken: the integral of what was taken of usable GPUs on ready nodes, over the integral of all of them; foreign use is capacity not taken", "";
+    "cpu_allocated", "part": "the same for the CPU of ready nodes", "";
+    "rlscheduler_utilization", "part": "the CPU time of all completed runs over that of all nodes from the first submission to the last start; what runs beyond the last start counts too, so it may exceed the whole", "RLScheduler, cd433e3";
+    "retries", "count": "attempts after a replica's first", "";
+    "commits_refused", "count": "placements that were chosen and could not be committed", "";
+    "deadlines_expired", "count": "states that lasted longer than their deadline", "";
+    "safety_broken", "count": "commits that broke safety, under a profile that does not prevent it", "";
+    "policies_fired", "count": "utilization policies that held, and ended a run or were only observed", "";
+    "policies_warned", "count": "utilization policies that held, and warned", "";
+    "instances_made", "count": "instances that were asked of clouds", "";
+    "instances_taken", "count": "instances that were up and that their clouds took away, or that were lost", "";
+    "instance_hours", "h": "hours for which instances of fleets whose cloud makes them were there or on their way, all together", "";
+    "cost", "price": "price per hour of each node that has one, times the hours for which it was not gone", "";
+    "turnaround_mean_seconds", "s": "mean time from a job's submission (or its scaling up) to the end of each of its replicas that completed", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
+    "turnaround_p95_seconds", "s": "95th percentile of the same", "";
+    "bounded_slowdown_p95", "ratio": "95th percentile over completed replicas of what bounded_slowdown_mean is the mean of", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
+    "fairness", "part": "Jain's index over users of the mean bounded slowdown of each user's completed replicas: 1 if all users are slowed alike, 1/n if one of n is slowed and the others are not", "Jain, Chiu and Hawe, DEC-TR-301, 1984";
+    "gpu_hours", "h": "hours of GPUs taken, ready or not", "";
+    "gpu_utilization", "part": "of the GPU time taken by runs whose usage is stated and known, the part that was really used; a shared GPU counts by the part taken of it", "";
+    "gpu_idle_hours", "h": "hours of GPUs taken by such runs that did nothing at all: at a utilization of 0%, before the run started, or while it stopped", "Jeon and others, Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads, USENIX ATC 2019, section 3.1, tells allocated from used GPUs";
+    "gpu_idle_cost", "price": "the price of these: of each node its price per hour by its GPUs", "";
+    "fragmentation", "part": "of the GPU time that was free on ready nodes, the part that the target workload (that of the profile, or all tasks of the run) could not use, in the mean over its shapes", "Weng and others, Beware of Fragmentation, USENIX ATC 2023, section 4.2";
+    "preemptions", "count": "attempts that were stopped for another job, or that ended because the cloud took their instance away", "";
+    "failures_survived", "count": "attempts that failed or were lost, but for those stopped for another job, of jobs that completed all the same or had a place when the run ended", "";
+    "policies_ended", "count": "runs that a utilization policy ended", "";
+    "policy_saved_hours", "h": "GPU hours that these would have held longer, at levels that the policy takes as idle; of those that would have ended by themselves and whose usage is stated", "dryrack policy counts alike";
+    "policy_lost_hours", "h": "the same at all other levels: work that was cut off", "";
 }
 
 /// Runs shorter than this count as this long in a slowdown (Feitelson 2001 uses the same 10 s).
@@ -79,7 +103,7 @@ impl Metrics {
     pub fn of(accounts: &RunAccount) -> Metrics {
         let standings = count_standings(accounts);
         let waits = Waits::of(accounts);
-        let placed = ratio(waits.0.len() as u128, accounts.replicas().count() as u128);
+        let placed = ratio(waits.0.len() as u128, accounts.counted().count() as u128);
         let values =
             [standings.as_slice(), &waits.values(), &[placed, slowdown(accounts), makespan(accounts)]].concat();
         let sum = |part: fn(&super::NodeAccount) -> u128| accounts.nodes.iter().map(part).sum::<u128>();
@@ -98,6 +122,7 @@ impl Metrics {
             instance_hours(accounts),
             cost(accounts),
         ];
+        let rest = [rest.as_slice(), &of_jobs_and_users(accounts), &of_gpus(accounts), &of_mishaps(accounts)].concat();
         let metrics = Metrics([values.as_slice(), &rest].concat());
         assert_eq!(metrics.0.len(), METRICS.len(), "a value for each metric");
         metrics
@@ -121,10 +146,14 @@ impl Metrics {
 
 /// Submitted, ended by each outcome, running, waiting; submitted is the sum of the others.
 fn count_standings(accounts: &RunAccount) -> [Value; 10] {
-    let mut counted = Accounts { submitted: accounts.jobs.len() as u64, ..Accounts::default() };
-    accounts.jobs.iter().for_each(|job| counted.add(job.standing()));
-    let Accounts { submitted, outcomes, running, waiting } = counted.checked();
-    assert_eq!(outcomes, accounts.ended, "each ended job has one record of its end");
+    let standing = |is_counted: &dyn Fn(&super::JobAccount) -> bool| {
+        let jobs = || accounts.jobs.iter().filter(|job| is_counted(job));
+        let mut counted = Accounts { submitted: jobs().count() as u64, ..Accounts::default() };
+        jobs().for_each(|job| counted.add(job.standing()));
+        counted.checked()
+    };
+    assert_eq!(standing(&|_| true).outcomes, accounts.ended, "each ended job has one record of its end");
+    let Accounts { submitted, outcomes, running, waiting } = standing(&|job| accounts.counts(job));
     let [completed, failed, cancelled, lost, never_fits, expired, refused] = outcomes;
     [submitted, completed, failed, cancelled, lost, never_fits, expired, refused, running, waiting].map(Value::Count)
 }
@@ -135,7 +164,7 @@ struct Waits(Vec<SimDuration>);
 impl Waits {
     fn of(accounts: &RunAccount) -> Waits {
         let wait = |replica: &super::ReplicaAccount| replica.placed.map(|at| at.since(replica.wanted));
-        let mut waits: Vec<SimDuration> = accounts.replicas().filter_map(|(_, _, replica)| wait(replica)).collect();
+        let mut waits: Vec<SimDuration> = accounts.counted().filter_map(|(_, _, replica)| wait(replica)).collect();
         waits.sort_unstable();
         Waits(waits)
     }
@@ -154,33 +183,118 @@ pub(super) fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration
     ascending[rank - 1]
 }
 
+/// Of one replica that completed.
+fn slowdown_of(replica: &super::ReplicaAccount) -> Option<f64> {
+    let (Some(Outcome::Completed), Some(started), Some(ended)) = (replica.outcome, replica.last_started, replica.ended)
+    else {
+        return None;
+    };
+    let run = ended.since(started).max(SLOWDOWN_BOUND);
+    Some((ended.since(replica.wanted).as_secs_f64() / run.as_secs_f64()).max(1.0))
+}
+
+/// Seconds that were waited at the percentiles of [`WAIT_PERCENTS`]; those never placed are later than all others, and
+/// have none.
+pub fn wait_quantiles(accounts: &RunAccount) -> Vec<Option<f64>> {
+    let mut waits = Waits::of(accounts).0;
+    waits.resize(accounts.counted().count(), SimDuration::MAX);
+    let at = |percent: &u8| match quantile(&waits, usize::from(*percent)) {
+        SimDuration::MAX => None,
+        wait => Some(wait.as_secs_f64()),
+    };
+    if waits.is_empty() { vec![None; WAIT_PERCENTS.len()] } else { WAIT_PERCENTS.iter().map(at).collect() }
+}
+
 fn slowdown(accounts: &RunAccount) -> Value {
     let (mut sum, mut count) = (0.0, 0u64);
-    for (_, _, replica) in accounts.replicas() {
-        let (Some(Outcome::Completed), Some(started), Some(ended)) =
-            (replica.outcome, replica.last_started, replica.ended)
-        else {
-            continue;
-        };
-        let run = ended.since(started).max(SLOWDOWN_BOUND);
-        sum += (ended.since(replica.wanted).as_secs_f64() / run.as_secs_f64()).max(1.0);
+    for slowdown in accounts.counted().filter_map(|(_, _, replica)| slowdown_of(replica)) {
+        sum += slowdown;
         count += 1;
     }
     if count == 0 { Value::Undefined } else { Value::Ratio(sum / count as f64) }
 }
 
+/// Turnaround, the long end of the slowdown, and how alike users fare.
+fn of_jobs_and_users(accounts: &RunAccount) -> [Value; 4] {
+    let completed = accounts.counted().filter(|(_, _, replica)| replica.outcome == Some(Outcome::Completed));
+    let turnaround = |replica: &super::ReplicaAccount| replica.ended.map(|ended| ended.since(replica.wanted));
+    let turnarounds: Vec<Value> =
+        completed.filter_map(|(_, _, replica)| turnaround(replica).map(Value::Time)).collect();
+    let slowdowns: Vec<Value> =
+        accounts.counted().filter_map(|(_, _, replica)| slowdown_of(replica).map(Value::Ratio)).collect();
+    [
+        Function::Mean.of(&turnarounds),
+        Function::Quantile(950).of(&turnarounds),
+        Function::Quantile(950).of(&slowdowns),
+        fairness(accounts),
+    ]
+}
+
+/// (Σx)² / (n Σx²) over the users' means; jobs of which no user is stated do not count.
+fn fairness(accounts: &RunAccount) -> Value {
+    let mut users: BTreeMap<&str, (f64, u64)> = BTreeMap::new();
+    for (_, job, replica) in accounts.counted() {
+        if let (Some(user), Some(slowdown)) = (job.spec.user.as_deref(), slowdown_of(replica)) {
+            let (sum, count) = users.entry(user).or_default();
+            *sum += slowdown;
+            *count += 1;
+        }
+    }
+    let means: Vec<f64> = users.values().map(|(sum, count)| sum / *count as f64).collect();
+    let (sum, squares) = (means.iter().sum::<f64>(), means.iter().map(|mean| mean * mean).sum::<f64>());
+    if means.is_empty() { Value::Undefined } else { Value::Ratio(sum * sum / (means.len() as f64 * squares)) }
+}
+
+/// Hours, use and idleness of GPUs, and what was free and of no use.
+fn of_gpus(accounts: &RunAccount) -> [Value; 5] {
+    let taken: u128 = accounts.nodes.iter().map(|node| node.gpu_taken).sum();
+    let has_gpus = accounts.nodes.iter().any(|node| node.gpu_count() > 0);
+    let usage = &accounts.usage;
+    let price = usage.idle_price().map(|price| price / (NANOS_PER_HOUR * 1000));
+    let price = price.map(|price| Value::Money(Money::new(u64::try_from(price).unwrap_or(u64::MAX))));
+    [
+        if has_gpus { ratio(taken, NANOS_PER_HOUR * 1000) } else { Value::Undefined },
+        ratio(usage.used, usage.known * 1000),
+        if usage.known == 0 { Value::Undefined } else { ratio(usage.idle, NANOS_PER_HOUR * 1000) },
+        price.unwrap_or(Value::Undefined),
+        accounts.fragmentation().map_or(Value::Undefined, |(useless, free)| ratio(useless, free)),
+    ]
+}
+
+/// What was taken away, what failed and was got over, and what policies did.
+fn of_mishaps(accounts: &RunAccount) -> [Value; 5] {
+    let survives = |job: &&super::JobAccount| match job.standing() {
+        Standing::Ended(outcome) => outcome == Outcome::Completed,
+        Standing::Running => true,
+        Standing::Waiting => false,
+    };
+    let jobs = accounts.jobs.iter().filter(|job| accounts.counts(job)).filter(survives);
+    let saved = &accounts.saved;
+    let hours = |time: u128| match saved.ended == saved.unknown {
+        true => Value::Undefined,
+        false => ratio(time, NANOS_PER_HOUR * 1000),
+    };
+    [
+        Value::Count(accounts.preemptions),
+        Value::Count(jobs.map(|job| job.failures).sum()),
+        Value::Count(saved.ended),
+        hours(saved.idle),
+        hours(saved.busy),
+    ]
+}
+
 fn makespan(accounts: &RunAccount) -> Value {
-    let first = accounts.jobs.iter().map(|job| job.submitted).min();
-    let last = accounts.replicas().filter_map(|(_, _, replica)| replica.ended).max();
+    let first = accounts.counted().map(|(_, job, _)| job.submitted).min();
+    let last = accounts.counted().filter_map(|(_, _, replica)| replica.ended).max();
     first.zip(last).map_or(Value::Undefined, |(first, last)| Value::Time(last.since(first)))
 }
 
 fn rlscheduler_utilization(accounts: &RunAccount) -> Value {
-    let first = accounts.jobs.iter().map(|job| job.submitted).min();
-    let last = accounts.replicas().filter_map(|(_, _, replica)| replica.last_started).max();
+    let first = accounts.counted().map(|(_, job, _)| job.submitted).min();
+    let last = accounts.counted().filter_map(|(_, _, replica)| replica.last_started).max();
     let Some((first, last)) = first.zip(last) else { return Value::Undefined };
     let mut work = 0;
-    for (_, job, replica) in accounts.replicas() {
+    for (_, job, replica) in accounts.counted() {
         let (Some(Outcome::Completed), Some(started), Some(ended)) =
             (replica.outcome, replica.last_started, replica.ended)
         else {

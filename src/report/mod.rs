@@ -5,6 +5,8 @@
 //! what is written is written beside and renamed.
 
 mod account;
+mod bins;
+mod fragment_account;
 mod jobs_csv;
 mod line;
 mod load;
@@ -12,26 +14,35 @@ mod log_file;
 mod metrics;
 mod node_account;
 mod nodes_csv;
+mod page;
+mod perfetto;
 mod policy_line;
 mod series;
+mod spans;
 mod summary;
 mod sweep;
 mod table;
 mod timeline;
+mod usage_account;
 mod waits;
 
 pub use account::{JobAccount, ReplicaAccount, RunAccount};
+pub use fragment_account::FragmentAccount;
 pub use jobs_csv::{JobRow, read_jobs_csv, write_jobs_csv};
 pub use line::{Filter, record_line};
 pub use load::LoadAccount;
 pub use log_file::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
-pub use metrics::{Definition, METRICS, Metrics, Value};
+pub use metrics::{Definition, METRICS, Metrics, Value, wait_quantiles};
 pub use node_account::NodeAccount;
 pub use nodes_csv::write_nodes_csv;
+pub use page::{Files, PlanReport, PlanRow, RunReport, WAIT_PERCENTS};
+pub use perfetto::write_perfetto;
 pub use policy_line::{covered_text, idle_text};
 pub use series::{Function, Series, Unit};
+pub use spans::{Span, Spans};
 pub use summary::{Heading, some, summary};
 pub use sweep::{SweepPlot, SweepPoint};
 pub use table::table;
 pub use timeline::timeline;
+pub use usage_account::{SavedAccount, UsageAccount};
 pub use waits::{Curve, Panel, WaitsPlot};

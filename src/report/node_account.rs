@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::fleet::{GpuState, NodeClaim, NodeSpec, NodeState};
+use crate::scheduler::Free;
 use crate::units::{Bytes, GpuShare, MilliCpu, SimTime};
 
 /// Integrals are whole numbers of nanoseconds times thousandths (of a GPU, of a core).
@@ -100,6 +101,24 @@ impl NodeAccount {
             self.cpu_ready += length * u128::from(self.spec.shape.cpu_capacity().get());
             self.cpu_taken_ready += length * u128::from(self.now.cpu_taken);
         }
+    }
+
+    /// The integrals begin anew.
+    pub(super) fn forget(&mut self) {
+        (self.ready_ns, self.there_ns, self.placed) = (0, 0, 0);
+        (self.gpu_ready, self.cpu_ready, self.gpu_taken_ready, self.cpu_taken_ready) = (0, 0, 0, 0);
+        (self.gpu_taken, self.cpu_taken_total) = (0, 0);
+    }
+
+    /// What is free of it; of GPUs that are not ready nothing is.
+    pub(super) fn free(&self) -> Free {
+        let whole = u32::from(u16::try_from(GpuShare::WHOLE.get()).expect("a thousand"));
+        let left = |index: usize| match self.is_ready() && self.gpus[index].state.is_usable() {
+            true => whole - u32::try_from(self.gpu_part(index)).expect("at most the whole"),
+            false => 0,
+        };
+        let cpu = self.spec.shape.cpu_capacity().saturating_sub(self.cpu_taken);
+        Free { cpu, gpus: (0..self.gpus.len()).map(left).collect() }
     }
 
     pub(super) fn set_state(&mut self, at: SimTime, state: NodeState) {

@@ -94,7 +94,7 @@ impl Series {
     /// The values of the jobs that `wanted` takes, and how many of their replicas have none.
     pub fn values(self, accounts: &RunAccount, wanted: impl Fn(JobId, &JobAccount) -> bool) -> (Vec<Value>, usize) {
         let (mut values, mut without) = (Vec::new(), 0);
-        for (_, job, replica) in accounts.replicas().filter(|(run, job, _)| wanted(run.job, job)) {
+        for (_, job, replica) in accounts.counted().filter(|(run, job, _)| wanted(run.job, job)) {
             match self.of(job, replica) {
                 Some(value) => values.push(value),
                 None => without += 1,
@@ -193,13 +193,14 @@ fn rank(count: usize, permille: u16) -> usize {
 }
 
 impl Definition {
-    /// What it counts in; its name ends in the unit where it has one.
+    /// What it counts in.
     pub fn unit(&self) -> Unit {
-        match self.name {
-            name if name.ends_with("_seconds") => Unit::Time,
-            name if name.ends_with("_allocated") || name.ends_with("_utilization") || name == "placed" => Unit::Part,
-            name if name.ends_with("_mean") || name.ends_with("_hours") || name == "cost" => Unit::Number,
-            _ => Unit::Count,
+        match self.counts_in {
+            "s" => Unit::Time,
+            "part" => Unit::Part,
+            "h" | "ratio" | "price" => Unit::Number,
+            "count" => Unit::Count,
+            other => panic!("{} counts in {other}, which is no unit", self.name),
         }
     }
 

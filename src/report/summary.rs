@@ -141,7 +141,7 @@ fn still_waiting(accounts: &RunAccount) -> String {
     text
 }
 
-fn replica_name(run: RunId, job: &str) -> String {
+pub(super) fn replica_name(run: RunId, job: &str) -> String {
     if run.replica == 0 { job.to_string() } else { format!("{job}[{}]", run.replica) }
 }
 

@@ -70,7 +70,7 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 25] = [
+pub(super) const FIELDS: [&str; 26] = [
     "scenario",
     "report",
     "seed",
@@ -79,6 +79,7 @@ pub(super) const FIELDS: [&str; 25] = [
     "policies",
     "sampling",
     "until",
+    "warm_up",
     "tags",
     "include",
     "params",
@@ -172,6 +173,7 @@ struct Head {
     seed: u64,
     profile: Option<Arc<Profile>>,
     until: Option<SimTime>,
+    warm_up: Option<SimTime>,
     tags: Vec<String>,
 }
 
@@ -303,6 +305,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         evaluations,
         until: head.until,
         branch: None,
+        warm_up: head.warm_up,
     };
     Some(Loaded {
         rehearsal,
@@ -368,6 +371,20 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
         seed: file.value("seed", report).unwrap_or(1),
         profile: profile.map(Arc::new),
         until: file.value("until", report),
+        warm_up: warm_up(file, report),
         tags: tags.into_iter().map(|(tag, _)| tag.to_string()).collect(),
     }
+}
+
+/// Behind the end there would be nothing to be measured.
+fn warm_up(file: &Fields<'_>, report: &mut Report) -> Option<SimTime> {
+    let mut quiet = Report::default();
+    let (warm_up, until) = (file.value("warm_up", report)?, file.value::<SimTime>("until", &mut quiet));
+    if let (Some(until), Some(tree)) = (until, file.get("warm_up"))
+        && warm_up >= until
+    {
+        let help = format!("write less than {until}");
+        report.error_with_help(tree.span, format!("the run stops at {until}, when the warm-up is not over"), help);
+    }
+    Some(warm_up)
 }

@@ -29,6 +29,7 @@ pub use deployment::{Asking, DeploymentOptions};
 pub use draw::Draw;
 pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
+pub use fragment::{Free, fragment};
 pub use options::{
     Backfill, Discipline, Exemption, FairShare, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits,
     OrderKey, Preempt, SchedulerOptions, ScorerName, Ties, Unfit, WeightedScorer,

@@ -32,7 +32,7 @@ pub use sampling::{ProbeFate, SampleFate, Sampling};
 pub use scaling::{COUNTED_EVERY, Requests, Scaling, next_count};
 pub use terms::{EventRetry, IdleLimit, RetryEvent, RunTerms, StartupOrder, StopCriteria};
 pub use usage::{
-    GpuUsage, Phase as UsagePhase, Phases, Reading, Series, Shape, Usage, UsageRow, utilization_of_percent,
+    GpuUsage, Phase as UsagePhase, Phases, Reading, Series, Shape, Spent, Usage, UsageRow, utilization_of_percent,
 };
 pub use utilization::{
     AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, PolicySource, SampleFault, UtilizationOverrides,

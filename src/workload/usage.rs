@@ -109,6 +109,16 @@ pub fn utilization_of_percent(percent: f64) -> Result<Permille, UnitError> {
     Ok(Permille::new((percent * 10.0).round() as u32))
 }
 
+/// What a GPU did over some time, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Times the thousandths of the GPU that were in use.
+    pub used: u128,
+    pub idle: u128,
+    /// In which nobody knows what it did.
+    pub unknown: u128,
+}
+
 impl Usage {
     /// Every GPU does what was recorded of one, from the beginning of the recording.
     pub fn of_one(series: &Series) -> Usage {
@@ -135,6 +145,20 @@ impl Usage {
         Reading { utilization: utilization.map(noisy), memory: memory.or(usage.memory) }
     }
 
+    /// What the n-th GPU of a run does from one time since its start to another: without the noise, which is that of who
+    /// looks and not of the GPU.
+    pub fn between(&self, gpu: usize, from: SimDuration, to: SimDuration, is_idle: impl Fn(Permille) -> bool) -> Spent {
+        let mut spent = Spent::default();
+        self.gpus[gpu.min(self.gpus.len() - 1)].shape.pieces(from, to, &mut |length, level| match level {
+            None => spent.unknown += length,
+            Some(level) => {
+                spent.used += length * u128::from(level.get());
+                spent.idle += if is_idle(level) { length } else { 0 };
+            }
+        });
+        spent
+    }
+
     /// How many GPUs it speaks of by themselves.
     pub fn gpus(&self) -> &[GpuUsage] {
         &self.gpus
@@ -157,6 +181,87 @@ impl Shape {
             Shape::Recorded { series, from } => return series.at(from.saturating_add(since)),
         };
         Reading { utilization, memory: None }
+    }
+
+    /// Tells each level between two times with how long it was, in nanoseconds; a level may be told more than once.
+    fn pieces(&self, from: SimDuration, to: SimDuration, tell: &mut impl FnMut(u128, Option<Permille>)) {
+        let nanos = |time: SimDuration| u128::from(time.as_nanos());
+        match self {
+            _ if to <= from => {}
+            Shape::Constant(level) => tell(nanos(to - from), Some(*level)),
+            Shape::Steps(steps) => {
+                let known = steps.iter().map(|(at, level)| (*at, Some(*level)));
+                let all = std::iter::once((SimDuration::ZERO, Some(Permille::ZERO))).chain(known);
+                told_in_turn(all, (from, to), tell);
+            }
+            Shape::Phases(Phases { phases, repeat: false }) => {
+                let mut begins = SimDuration::ZERO;
+                let each = phases.iter().map(|(_, length, level)| {
+                    let at = begins;
+                    begins = begins.saturating_add(*length);
+                    (at, Some(*level))
+                });
+                told_in_turn(each.collect::<Vec<_>>().into_iter(), (from, to), tell);
+            }
+            Shape::Phases(Phases { phases, repeat: true }) => {
+                let parts: Vec<(u64, Permille)> =
+                    phases.iter().map(|(_, length, level)| (length.as_nanos(), *level)).collect();
+                told_again_and_again(&parts, (from, to), tell);
+            }
+            Shape::Periodic { period, high_for, high, low } => {
+                let high_for = (*high_for).min(*period);
+                let parts = [(high_for.as_nanos(), *high), ((*period - high_for).as_nanos(), *low)];
+                told_again_and_again(&parts, (from, to), tell);
+            }
+            Shape::Recorded { series, from: begins } => {
+                let (from, to) = (begins.saturating_add(from), begins.saturating_add(to));
+                let end = if series.times.len() > 1 { series.length() } else { SimDuration::MAX };
+                let known = series.times.iter().copied().zip(series.utilization.iter().copied());
+                let all = std::iter::once((SimDuration::ZERO, None)).chain(known).chain([(end, None)]);
+                told_in_turn(all, (from, to), tell);
+            }
+        }
+    }
+}
+
+/// Levels that hold from each of these times on, which ascend.
+fn told_in_turn(
+    levels: impl Iterator<Item = (SimDuration, Option<Permille>)>,
+    (from, to): (SimDuration, SimDuration),
+    tell: &mut impl FnMut(u128, Option<Permille>),
+) {
+    let mut levels = levels.peekable();
+    while let Some((at, level)) = levels.next() {
+        let ends = levels.peek().map_or(to, |(next, _)| (*next).min(to));
+        let begins = at.max(from);
+        if begins < ends {
+            tell(u128::from((ends - begins).as_nanos()), level);
+        }
+        if ends == to {
+            return;
+        }
+    }
+}
+
+/// Parts that follow each other without end.
+fn told_again_and_again(
+    parts: &[(u64, Permille)],
+    (from, to): (SimDuration, SimDuration),
+    tell: &mut impl FnMut(u128, Option<Permille>),
+) {
+    let whole: u64 = parts.iter().map(|(length, _)| *length).fold(0, u64::saturating_add);
+    let mut before = 0;
+    for (length, level) in parts {
+        // Of this part, up to a time: all of each whole round, and what of the last one is over.
+        let up_to = |time: SimDuration| {
+            let (rounds, into) = (time.as_nanos() / whole, time.as_nanos() % whole);
+            u128::from(rounds) * u128::from(*length) + u128::from(into.saturating_sub(before).min(*length))
+        };
+        let told = up_to(to) - up_to(from);
+        if told > 0 {
+            tell(told, Some(*level));
+        }
+        before += length;
     }
 }
 
@@ -249,6 +354,46 @@ mod tests {
         let found: Vec<Option<u32>> =
             [0, 1, 2, 3, 4, 5, 6].map(|at| series.at(minutes(at)).utilization.map(Permille::get)).into();
         assert_eq!(found, [None, Some(10), None, None, Some(30), Some(30), None]);
+    }
+
+    /// Each minute of a shape, read one by one, is what it is said to be over all of them.
+    #[test]
+    fn what_is_spent_is_the_sum_of_what_is_read() {
+        let level = Permille::new;
+        let series = Series {
+            times: vec![minutes(1), minutes(2), minutes(4)],
+            utilization: vec![Some(level(10)), None, Some(level(0))],
+            memory: Vec::new(),
+        };
+        let phases = |repeat| {
+            let phases = vec![(Phase::Load, minutes(2), level(0)), (Phase::Train, minutes(3), level(900))];
+            Shape::Phases(Phases { phases, repeat })
+        };
+        let shapes = [
+            Shape::Constant(level(400)),
+            Shape::Steps(vec![(minutes(1), level(300)), (minutes(3), level(0)), (minutes(7), level(1000))]),
+            phases(false),
+            phases(true),
+            Shape::Periodic { period: minutes(7), high_for: minutes(3), high: level(800), low: level(0) },
+            Shape::Recorded { series: Arc::new(series), from: minutes(1) },
+        ];
+        for shape in shapes {
+            for (from, to) in [(0, 1), (0, 30), (2, 2), (3, 17), (4, 6), (29, 30)] {
+                let mut read = Spent::default();
+                for minute in from..to {
+                    match shape.at(minutes(minute)).utilization {
+                        None => read.unknown += u128::from(minutes(1).as_nanos()),
+                        Some(now) => {
+                            read.used += u128::from(minutes(1).as_nanos()) * u128::from(now.get());
+                            read.idle += if now == level(0) { u128::from(minutes(1).as_nanos()) } else { 0 };
+                        }
+                    }
+                }
+                let gpu = GpuUsage { shape: shape.clone(), noise: Permille::ZERO, memory: None };
+                let told = Usage::new(vec![gpu]).between(0, minutes(from), minutes(to), |now| now == level(0));
+                assert_eq!(told, read, "{shape:?} from {from} to {to}");
+            }
+        }
     }
 
     #[test]

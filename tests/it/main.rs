@@ -1,6 +1,7 @@
 //! The one integration crate. Its own harness, because a trial whose data is not here must be reported as not run, which
 //! libtest cannot say.
 
+mod browser;
 mod cli;
 mod clouds;
 mod clusters;
@@ -53,6 +54,8 @@ enum Needs {
     Slurm,
     /// The checker of XML that libxml2 comes with.
     Xmllint,
+    /// A browser.
+    Chromium,
 }
 
 /// Trials named by module and function.
@@ -240,6 +243,11 @@ fn main() {
             a_plan_that_is_wrong_is_told_where,
             slow_fifty_kills_change_nothing,
         }
+        Chromium: browser {
+            a_report_of_a_run_is_whole_and_its_timeline_zooms,
+            a_report_of_a_plan_is_whole,
+            a_report_without_its_script_stands_there_whole,
+        }
         Xmllint: runner {
             junit_is_accepted_by_the_schema_of_jenkins,
         }
@@ -275,6 +283,12 @@ fn main() {
         }
         Nothing: report {
             metrics_are_what_arithmetic_on_paper_gives,
+            what_gpus_really_did_is_what_arithmetic_on_paper_gives,
+            fragmentation_is_what_arithmetic_on_paper_gives,
+            what_was_before_the_warm_up_counts_nowhere,
+            the_page_of_metrics_defines_each,
+            a_timeline_is_a_trace_of_what_ran_where,
+            the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice,
             tables_are_what_arithmetic_on_paper_gives,
             a_summary_of_a_small_fleet_shows_each_gpu,
             a_summary_of_a_large_fleet_shows_how_full_it_was,
@@ -315,6 +329,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::Coverage => is_wanted("theory_coverage"),
         Needs::Slurm => clusters::slurm_is_here(),
         Needs::Xmllint => runner::xmllint_is_here(),
+        Needs::Chromium => browser::chromium_is_here(),
     };
     // Where the data must be there, its absence is a failure rather than a gap nobody sees.
     let is_required =

@@ -61,7 +61,7 @@ pub fn a_sweep_is_the_same_however_it_was_run() {
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
     let whole = files(&dir.path().join("whole"));
     let names: Vec<&str> = whole.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["alternatives.csv", "plan.json", "runs.jsonl"]);
+    assert_eq!(names, ["alternatives.csv", "plan.json", "report.html", "runs.jsonl"]);
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "one", "--threads", "1"], 0);
     assert_eq!(whole, files(&dir.path().join("one")));
     // What is there is not run over, but gone on with.

@@ -1,13 +1,20 @@
 //! What a run amounted to, against arithmetic on paper.
 
+use std::sync::Arc;
+
 use dryrack::engine::{Rehearsal, RunOptions, run};
-use dryrack::report::{Heading, Metrics, RunAccount, Value, summary, write_jobs_csv, write_nodes_csv};
-use dryrack::units::{SimDuration, SimTime};
+use dryrack::report::{
+    Heading, METRICS, Metrics, RunAccount, RunReport, Series, Spans, Value, summary, write_jobs_csv, write_nodes_csv,
+    write_perfetto,
+};
+use dryrack::units::{GpuShare, Money, Permille, SimDuration, SimTime};
+use dryrack::workload::{GpuTake, GpuUsage, Shape, Usage};
+use serde_json::json;
 
 use crate::small_world::{arrival, node, rehearsal};
 
 fn accounts(rehearsal: &Rehearsal, end: Option<SimTime>) -> RunAccount {
-    let mut accounts = RunAccount::default();
+    let mut accounts = RunAccount::of(rehearsal);
     let ended = run(rehearsal, RunOptions::default(), &mut [&mut accounts]);
     accounts.finish(end.unwrap_or(ended.at));
     accounts
@@ -53,6 +60,224 @@ pub fn metrics_are_what_arithmetic_on_paper_gives() {
         assert_eq!(metrics.get(name), Some(value), "{name}");
     }
     assert_eq!(metrics.get("queue_wait"), None);
+}
+
+fn held(metrics: &Metrics, rows: &[(&str, Value)]) {
+    for (name, value) in rows {
+        match (metrics.get(name), value) {
+            (Some(Value::Ratio(found)), Value::Ratio(wanted)) => {
+                assert!((found - wanted).abs() < 1e-12, "{name} is {found}, not {wanted}");
+            }
+            (found, value) => assert_eq!(found, Some(*value), "{name}"),
+        }
+    }
+}
+
+/// chat prepares from 10 s, runs from 20 s to 80 s and uses half; late runs from 80 s to 140 s, and after 30 s uses all. The
+/// GPU is held for 130 s, and used for 30 s and 30 s; it is idle while chat prepares and while late does nothing.
+pub fn what_gpus_really_did_is_what_arithmetic_on_paper_gives() {
+    let mut rehearsal = rehearsal(60);
+    let shape = Arc::make_mut(&mut rehearsal.nodes[0].spec.shape);
+    shape.price_per_hour = Some(Money::new(12_000_000));
+    let usage = |shape| GpuUsage { shape, noise: Permille::ZERO, memory: None };
+    let steps = vec![(SimDuration::from_secs(30), Permille::new(1000))];
+    let shapes = [Shape::Constant(Permille::new(500)), Shape::Steps(steps)];
+    for ((arrival, shape), prepare) in rehearsal.arrivals.iter_mut().zip(shapes).zip([10, 0]) {
+        let course = Arc::make_mut(&mut arrival.course);
+        course.usage = Some(Arc::new(Usage::new(vec![usage(shape)])));
+        course.prepare = SimDuration::from_secs(prepare);
+    }
+    for (arrival, user) in rehearsal.arrivals.iter_mut().zip(["ann", "bob"]) {
+        Arc::make_mut(&mut arrival.spec).user = Some(user.into());
+    }
+    let metrics = Metrics::of(&accounts(&rehearsal, None));
+    let seconds = |seconds| Value::Time(SimDuration::from_secs(seconds));
+    held(
+        &metrics,
+        &[
+            ("gpu_hours", Value::Ratio(130.0 / 3600.0)),
+            ("gpu_utilization", Value::Ratio(60.0 / 130.0)),
+            ("gpu_idle_hours", Value::Ratio(40.0 / 3600.0)),
+            // Twelve an hour for 40 s, rounded down to a millionth.
+            ("gpu_idle_cost", Value::Money(Money::new(133_333))),
+            // 70 s and 120 s.
+            ("turnaround_mean_seconds", seconds(95)),
+            ("turnaround_p95_seconds", seconds(120)),
+            ("bounded_slowdown_p95", Value::Ratio(2.0)),
+            // Users' means are 7/6 and 2.
+            ("fairness", Value::Ratio((19.0 / 6.0) * (19.0 / 6.0) / (2.0 * (49.0 / 36.0 + 4.0)))),
+            // Whole GPUs alone are asked for, and whole GPUs alone are free.
+            ("fragmentation", Value::Ratio(0.0)),
+        ],
+    );
+    // Cut at 100 s, late has done nothing for 20 s, and is still there.
+    let cut = Rehearsal { until: Some(SimTime::from_secs(100)), ..rehearsal };
+    let metrics = Metrics::of(&accounts(&cut, cut.until));
+    held(&metrics, &[("gpu_utilization", Value::Ratio(30.0 / 90.0)), ("gpu_idle_hours", Value::Ratio(30.0 / 3600.0))]);
+}
+
+/// half takes half of the GPU for 100 s; chat and late, which want all of it, come after that. Two of three tasks can do
+/// nothing with the other half.
+pub fn fragmentation_is_what_arithmetic_on_paper_gives() {
+    let mut half = arrival("half", 0, 100);
+    let gpus = Arc::make_mut(&mut half.spec).demand.task.gpus.as_mut().expect("it asks for one");
+    gpus.take = GpuTake::Share(GpuShare::new(500));
+    let arrivals = vec![half, arrival("chat", 100, 50), arrival("late", 150, 50)];
+    let metrics = Metrics::of(&accounts(&Rehearsal { arrivals, ..rehearsal(60) }, None));
+    // 50 GPU seconds were free, and of each millionth 2/3 rounded down were useless.
+    held(&metrics, &[("fragmentation", Value::Ratio(333_333.0 / 500_000.0)), ("gpu_allocated", Value::Ratio(0.75))]);
+}
+
+/// chat: 10 s to 70 s; late: submitted at 20 s, 70 s to 130 s.
+pub fn what_was_before_the_warm_up_counts_nowhere() {
+    let of = |warm_up| Rehearsal { warm_up: Some(SimTime::from_secs(warm_up)), ..rehearsal(60) };
+    let after_chat_came = Metrics::of(&accounts(&of(15), None));
+    held(
+        &after_chat_came,
+        &[
+            ("jobs_submitted", Value::Count(1)),
+            ("queue_wait_mean_seconds", Value::Time(SimDuration::from_secs(50))),
+            ("makespan_seconds", Value::Time(SimDuration::from_secs(110))),
+            ("gpu_allocated", Value::Ratio(1.0)),
+            ("cpu_allocated", Value::Ratio(115.0 / 920.0)),
+            ("gpu_hours", Value::Ratio(115.0 / 3600.0)),
+        ],
+    );
+    let after_both_came = Metrics::of(&accounts(&of(100), None));
+    held(
+        &after_both_came,
+        &[
+            ("jobs_submitted", Value::Count(0)),
+            ("queue_wait_mean_seconds", Value::Undefined),
+            ("gpu_hours", Value::Ratio(30.0 / 3600.0)),
+        ],
+    );
+    // At the very end there is nothing left to be measured.
+    let after_all = Metrics::of(&accounts(&of(130), None));
+    held(&after_all, &[("jobs_submitted", Value::Count(0)), ("gpu_allocated", Value::Undefined)]);
+}
+
+pub fn the_page_of_metrics_defines_each() {
+    const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/METRICS.md"));
+    let rows: String = (METRICS.iter())
+        .map(|known| {
+            let name = known.short_name();
+            format!("| `{name}` | {} | {} | {} |\n", known.counts_in, known.meaning, known.source)
+        })
+        .collect();
+    assert!(PAGE.contains(&rows), "the table of scenarios/METRICS.md is to be:\n{rows}");
+    for (_, name, meaning) in Series::ALL {
+        assert!(PAGE.contains(&format!("| `{name}` | {meaning} |")), "{name}");
+    }
+}
+
+/// Everything that is shown of a run: its books and what ran where.
+fn shown(rehearsal: &Rehearsal) -> (RunAccount, Spans) {
+    let (mut accounts, mut spans) = (RunAccount::of(rehearsal), Spans::default());
+    let ended = run(rehearsal, RunOptions::default(), &mut [&mut accounts, &mut spans]);
+    accounts.finish(ended.at);
+    (accounts, spans)
+}
+
+/// Microseconds of chat and late, which follow each other on the one GPU: process 1, and the first thread behind it.
+pub fn a_timeline_is_a_trace_of_what_ran_where() {
+    let (accounts, spans) = shown(&rehearsal(60));
+    let mut trace = Vec::new();
+    write_perfetto(&mut trace, &accounts, &spans).expect("a Vec takes everything");
+    let trace: serde_json::Value = serde_json::from_slice(&trace).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).cloned().collect::<Vec<_>>();
+    let slices: Vec<_> = of("X")
+        .iter()
+        .map(|event| json!([event["name"], event["pid"], event["tid"], event["ts"], event["dur"]]))
+        .collect();
+    assert_eq!(slices, [json!(["chat", 1, 2, 10_000_000, 60_000_000]), json!(["late", 1, 2, 70_000_000, 60_000_000])]);
+    let names: Vec<_> = of("M")
+        .iter()
+        .filter(|event| event["name"] != "thread_sort_index")
+        .map(|event| json!([event["name"], event["pid"], event["tid"], event["args"]["name"]]))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            json!(["process_name", 0, 0, "cluster"]),
+            json!(["process_name", 1, 0, "alpha"]),
+            json!(["thread_name", 1, 2, "GPU 0"]),
+        ]
+    );
+    let counted = |name: &str, what: &str| {
+        of("C")
+            .iter()
+            .filter(|event| event["name"] == name)
+            .map(|event| json!([event["ts"], event["args"][what]]))
+            .collect::<Vec<_>>()
+    };
+    // late waits from 20 s to 70 s; the GPU is taken from 10 s to 130 s.
+    let waiting = [
+        json!([0, 0]),
+        json!([10_000_000, 0]),
+        json!([20_000_000, 1]),
+        json!([70_000_000, 0]),
+        json!([130_000_000, 0]),
+    ];
+    assert_eq!(counted("queue", "waiting"), waiting);
+    let taken = [
+        json!([0, 0.0]),
+        json!([10_000_000, 1.0]),
+        json!([20_000_000, 1.0]),
+        json!([70_000_000, 1.0]),
+        json!([130_000_000, 0.0]),
+    ];
+    assert_eq!(counted("allocated GPUs", "GPUs"), taken);
+}
+
+pub fn the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice() {
+    let rehearsal = rehearsal(60);
+    let (accounts, spans) = shown(&rehearsal);
+    let metrics = Metrics::of(&accounts);
+    let trace = Vec::new();
+    let report = RunReport {
+        rehearsal: &rehearsal,
+        accounts: &accounts,
+        metrics: &metrics,
+        spans: &spans,
+        verdicts: &[],
+        trace: &trace,
+        digest: "0123",
+        command: "dryrack run two.yaml",
+    };
+    assert_eq!(
+        report.answer(),
+        "2 of 2 jobs completed within 2m10s, 95% of those that had a place waited 50s or less, 92.3% of the ready GPU time \
+         was taken; nothing was expected of it."
+    );
+    let files = report.files();
+    assert_eq!(files, report.files());
+    let text = |wanted: &str| {
+        let (_, bytes) = files.iter().find(|(name, _)| *name == wanted).expect("it is there");
+        String::from_utf8(bytes.clone()).expect("text")
+    };
+    assert_eq!(text("waits.csv"), "queue,wait,replicas,no_longer,of\ndefault,0,1,1,2\ndefault,50,1,2,2\n");
+    // Pieces of 0.65 s: chat comes within the sixteenth, at 10 s, 0.25 s before its end.
+    let series = text("series.csv");
+    let rows: Vec<&str> = series.lines().collect();
+    assert_eq!(rows.len(), 201);
+    assert_eq!(rows[16], "9.75,10.4,0,0,1,0.615,,0.615");
+    assert_eq!(rows[200], "129.35,130,0,0,1,1,,1");
+    let stays = "run,wanted,placed,started,freed,places,outcome,reason,story
+chat,10,10,10,70,alpha/0,completed,completed,\"chat: asked for at 10s, placed at once; on alpha/0; ran from 10s for 1m00s; completed\"
+late,20,70,70,130,alpha/0,completed,completed,\"late: asked for at 20s, waited 50s (1 insufficient_gpus); on alpha/0; ran from 1m10s for 1m00s; completed\"
+";
+    assert_eq!(text("spans.csv"), stays);
+    let json: serde_json::Value = serde_json::from_str(&text("report.json")).expect("JSON");
+    assert_eq!(json["wait_quantiles_seconds"]["default"]["p50"], json!(0.0));
+    assert_eq!(json["wait_quantiles_seconds"]["default"]["p95"], json!(50.0));
+    assert_eq!(json["waited_seconds_by_reason"], json!({"insufficient_gpus": 50.0}));
+    let html = text("report.html");
+    assert!(!html.replace("http://www.w3.org/2000/svg", "").contains("://"), "it names no address");
+    for told in ["queue_wait_p95", "dryrack run two.yaml", "0123", "What is assumed", "Two jobs want one GPU"] {
+        assert!(html.contains(told), "{told}");
+    }
 }
 
 pub fn tables_are_what_arithmetic_on_paper_gives() {

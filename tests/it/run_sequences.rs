@@ -222,6 +222,7 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
         evaluations: Vec::new(),
         branch: None,
         until: None,
+        warm_up: None,
     }
 }
 

@@ -46,6 +46,7 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         evaluations: Vec::new(),
         branch: None,
         until: None,
+        warm_up: None,
     }
 }
 

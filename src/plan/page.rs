@@ -1,0 +1,110 @@
+//! What a report of a plan shows.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::journal::{PlanHeader, Runs};
+use super::summary::{Comparison, Row};
+use crate::report::{PlanReport, PlanRow, WAIT_PERCENTS, some};
+use crate::scenario::{Method, Objective, PlanFile};
+
+/// `report.html` of what was run.
+pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs: &Runs, answer: &str) -> String {
+    let objective = plan.minimize.unwrap_or_else(|| cost_of(comparison));
+    let row = |row: &Row| PlanRow {
+        name: row.name.clone(),
+        values: plan.values(row.cell).map(|(_, value)| value.to_string()).collect(),
+        cost: match objective {
+            Objective::PricePerHour => row.fleet.price_per_hour_millionths as f64 / 1e6,
+            Objective::Gpus | Objective::Nodes => row.fleet.of(objective) as f64,
+        },
+        runs: row.runs,
+        keeps: row.keeps,
+        broken: row.broken.as_ref().map(|(seed, name, _)| format!("{name}, seed {seed}")),
+        metrics: row.metrics.iter().map(|(name, found)| (*name, (found.mean, found.half_width))).collect(),
+        waits: waits(runs, row.cell),
+    };
+    let best = plan.minimize.and_then(|objective| comparison.best(objective));
+    let constraints: BTreeMap<usize, &str> = runs
+        .values()
+        .next()
+        .map_or(BTreeMap::new(), |run| run.constraints.iter().map(|kept| kept.name.as_str()).enumerate().collect());
+    let report = PlanReport {
+        title: plan.title.clone(),
+        answer: answer.to_string(),
+        objective: match objective {
+            Objective::Gpus => "GPUs",
+            Objective::Nodes => "nodes",
+            Objective::PricePerHour => "price per hour",
+        },
+        factors: plan.factors.iter().map(|factor| factor.name.to_string()).collect(),
+        constraints: constraints.into_values().map(str::to_string).collect(),
+        rows: comparison.rows.iter().map(row).collect(),
+        best: best.and_then(|best| comparison.rows.iter().position(|row| row.cell == best.cell)),
+        assumptions: assumptions(plan),
+        provenance: vec![
+            ("Command", format!("dryrack plan {} --out DIR", file_name(Path::new(&*plan.name)))),
+            ("Input", format!("{} (BLAKE3 of the plan and of its scenario)", header.input)),
+            ("Version", format!("dryrack {}", header.dryrack)),
+            (
+                "Beside this",
+                "plan.json, alternatives.csv and runs.jsonl, which names the digest of each run".to_string(),
+            ),
+        ],
+        source: plan.text.to_string(),
+    };
+    report.html()
+}
+
+/// Without the folder, which is another where the parts of a plan are put together.
+fn file_name(path: &Path) -> String {
+    path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
+}
+
+/// What cost is where the plan does not say it: the price, where there is any.
+fn cost_of(comparison: &Comparison) -> Objective {
+    match comparison.rows.iter().any(|row| row.fleet.price_per_hour_millionths > 0) {
+        true => Objective::PricePerHour,
+        false => Objective::Gpus,
+    }
+}
+
+/// Of each percentile the mean over the seeds.
+fn waits(runs: &Runs, cell: usize) -> Vec<Option<f64>> {
+    let all: Vec<&[Option<f64>]> =
+        runs.range((cell, 0)..=(cell, u64::MAX)).map(|(_, run)| run.waits.as_slice()).collect();
+    let mean = |at: usize| {
+        let known: Option<Vec<f64>> = all.iter().map(|waits| waits.get(at).copied().flatten()).collect();
+        known.filter(|known| !known.is_empty()).map(|known| known.iter().sum::<f64>() / known.len() as f64)
+    };
+    (0..WAIT_PERCENTS.len()).map(mean).collect()
+}
+
+fn assumptions(plan: &PlanFile) -> Vec<String> {
+    let seeds = match plan.seeds.as_slice() {
+        [one] => format!("Each alternative was run with one seed, {one}: nothing is said of how sure its figures are."),
+        seeds => format!(
+            "Each alternative was run with the same seeds, {} at most: what is drawn is drawn for all of them alike.",
+            seeds.len()
+        ),
+    };
+    let mut all = vec![
+        format!(
+            "The scenario is {}, with the factors set as each alternative has them; what it states of jobs, nodes and \
+                 failures is taken as it stands.",
+            file_name(&plan.scenario)
+        ),
+        seeds,
+        "A job runs as long as the scenario or the trace says, wherever it is placed.".to_string(),
+    ];
+    if plan.method == Method::Search {
+        all.push(
+            "The search ran as few alternatives as decide; what was not run is said in the answer, and is not shown."
+                .into(),
+        );
+    }
+    if let Some(runs) = plan.runs {
+        all.push(format!("At most {} were to be made.", some(runs as usize, "run")));
+    }
+    all
+}

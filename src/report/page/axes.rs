@@ -1,0 +1,170 @@
+//! Ticks: where they are, and what stands there.
+
+use super::chart::Axis;
+use crate::units::SimDuration;
+
+/// Steps between ticks of time, in seconds, and how a whole number of them is written: the unit's length and letter.
+const STEPS: [(u64, u64, &str); 21] = [
+    (1, 1, "s"),
+    (5, 1, "s"),
+    (10, 1, "s"),
+    (30, 1, "s"),
+    (60, 60, "m"),
+    (120, 60, "m"),
+    (300, 60, "m"),
+    (600, 60, "m"),
+    (1800, 60, "m"),
+    (3600, 3600, "h"),
+    (7200, 3600, "h"),
+    (14_400, 3600, "h"),
+    (21_600, 3600, "h"),
+    (43_200, 3600, "h"),
+    (86_400, 86_400, "d"),
+    (172_800, 86_400, "d"),
+    (432_000, 86_400, "d"),
+    (864_000, 86_400, "d"),
+    (1_728_000, 86_400, "d"),
+    (2_592_000, 86_400, "d"),
+    (7_776_000, 86_400, "d"),
+];
+/// More do not stand beside each other.
+const TICKS: u64 = 6;
+
+/// From zero to the end of a run.
+pub fn of_time(label: &str, end: SimDuration) -> Axis {
+    let nanos = end.as_nanos().max(1);
+    let seconds = nanos.div_ceil(1_000_000_000);
+    let long = seconds.div_ceil(TICKS * 86_400) * 86_400;
+    let (step, unit, letter) =
+        STEPS.into_iter().find(|(step, ..)| seconds / step <= TICKS).unwrap_or((long, 86_400, "d"));
+    let count = nanos / (step * 1_000_000_000);
+    let tick = |index: u64| {
+        let place = (index * step) as f64 * 1e9 / nanos as f64;
+        (place, format!("{}{letter}", index * step / unit))
+    };
+    let ticks = (0..=count).map(tick);
+    Axis {
+        label: label.to_string(),
+        ticks: ticks.map(|(place, text)| (place, if text.starts_with('0') { "0".into() } else { text })).collect(),
+    }
+}
+
+/// From zero to a round number that is no less than `most`; gives that number too.
+pub fn of_numbers(label: &str, most: f64) -> (Axis, f64) {
+    with_step(label, most, round_step(most))
+}
+
+/// Likewise, of what is counted: there is no half.
+pub fn of_counts(label: &str, most: u64) -> (Axis, f64) {
+    let (step, decimals) = round_step(most.max(1) as f64);
+    with_step(label, most.max(1) as f64, if step < 1.0 { (1.0, 0) } else { (step, decimals) })
+}
+
+fn with_step(label: &str, most: f64, (step, decimals): (f64, usize)) -> (Axis, f64) {
+    let count = libm::ceil(most / step - 1e-9).max(1.0);
+    let top = count * step;
+    let tick = |index: usize| {
+        let value = index as f64 * step;
+        (value / top, short(value, decimals))
+    };
+    (Axis { label: label.to_string(), ticks: (0..=count as usize).map(tick).collect() }, top)
+}
+
+/// 1, 2 or 5 times a power of ten, of which at most five make `most`; and the decimals that it needs.
+fn round_step(most: f64) -> (f64, usize) {
+    if !(most > 0.0 && most.is_finite()) {
+        return (1.0, 0);
+    }
+    let mut power = -6i32;
+    loop {
+        for times in [1.0, 2.0, 5.0] {
+            let step = if power < 0 { times / ten(-power) } else { times * ten(power) };
+            if most / step <= 5.0 + 1e-9 {
+                return (step, usize::try_from(-power).unwrap_or(0));
+            }
+        }
+        power += 1;
+    }
+}
+
+fn ten(power: i32) -> f64 {
+    (0..power).fold(1.0, |ten, _| ten * 10.0)
+}
+
+/// `1500` is `1.5k`: four letters do.
+fn short(value: f64, decimals: usize) -> String {
+    let with = |value: f64, letter: &str| {
+        let text = format!("{value:.1}");
+        format!("{}{letter}", text.strip_suffix(".0").unwrap_or(&text))
+    };
+    match value {
+        value if value >= 10e9 => format!("{value:.0e}"),
+        value if value >= 1e6 => with(value / 1e6, "M"),
+        value if value >= 1e4 => with(value / 1e3, "k"),
+        value => format!("{value:.decimals$}"),
+    }
+}
+
+/// From nothing to all.
+pub fn of_parts(label: &str) -> Axis {
+    let tick = |percent: u32| (f64::from(percent) / 100.0, format!("{percent}%"));
+    Axis { label: label.to_string(), ticks: [0, 25, 50, 75, 100].map(tick).to_vec() }
+}
+
+/// Where a wait lies along an axis of waits: log10(1 + t / 1 s), so that a wait of zero has a place too.
+pub fn wait_place(seconds: f64) -> f64 {
+    libm::log10(1.0 + seconds)
+}
+
+/// Of waits up to this many seconds; gives the place of the longest too.
+pub fn of_waits(label: &str, longest: f64) -> (Axis, f64) {
+    const MARKS: [(u64, &str); 9] = [
+        (0, "0"),
+        (10, "10s"),
+        (60, "1m"),
+        (600, "10m"),
+        (3600, "1h"),
+        (21_600, "6h"),
+        (86_400, "1d"),
+        (604_800, "1w"),
+        (2_592_000, "30d"),
+    ];
+    let end = wait_place(longest.max(60.0));
+    let known = MARKS.iter().map(|(seconds, text)| (wait_place(*seconds as f64) / end, *text));
+    let ticks = known.filter(|(place, _)| *place <= 1.0).map(|(place, text)| (place, text.to_string())).collect();
+    (Axis { label: format!("{label} (log scale)"), ticks }, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        let texts = |axis: &Axis| axis.ticks.iter().map(|(_, text)| text.clone()).collect::<Vec<_>>().join(" ");
+        for (seconds, wanted) in [
+            (1, "0 1s"),
+            (95, "0 30s 60s 90s"),
+            (3600, "0 10m 20m 30m 40m 50m 60m"),
+            (86_400, "0 4h 8h 12h 16h 20h 24h"),
+            (8_000_000, "0 20d 40d 60d 80d"),
+            (100_000_000, "0 193d 386d 579d 772d 965d"),
+        ] {
+            assert_eq!(texts(&of_time("", SimDuration::from_secs(seconds))), wanted);
+        }
+        for (most, wanted, top) in [
+            (0.0, "0 1", 1.0),
+            (0.03, "0.00 0.01 0.02 0.03", 0.03),
+            (7.0, "0 2 4 6 8", 8.0),
+            (2004.0, "0 500 1000 1500 2000 2500", 2500.0),
+            (48_000.0, "0 10k 20k 30k 40k 50k", 50_000.0),
+        ] {
+            let (axis, found) = of_numbers("", most);
+            assert_eq!(
+                (texts(&axis), libm::round(found * 100.0)),
+                (wanted.to_string(), libm::round(top * 100.0)),
+                "{most}"
+            );
+        }
+    }
+}

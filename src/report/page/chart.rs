@@ -1,0 +1,280 @@
+//! A plot of a page: lines over two axes, as SVG.
+//!
+//! Drawn with plotters in whole pixels, without measuring a font, so the file is the same on every machine. Each colour
+//! that is drawn is one that the page's style sheet names, which draws it in the colours of the reader's choice; the
+//! numbers drawn are those of a bright page, so that the plot alone is right too. Lines are told apart by their dashes as
+//! well as by their colours.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::html::escape;
+
+/// Of Okabe and Ito, Color Universal Design (2008): told apart under every common colour vision.
+pub const PALETTE: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+];
+const GRID: RGBColor = RGBColor(226, 226, 226);
+const INK: RGBColor = RGBColor(60, 60, 60);
+/// Pixels of a dash and of the gap after it, of the n-th line; the first is whole.
+const DASHES: [(i32, i32); 6] = [(1, 0), (9, 4), (3, 3), (14, 3), (6, 6), (2, 6)];
+
+const WIDTH: i32 = 560;
+const HEIGHT: i32 = 330;
+/// Left, top, right and bottom of the axes.
+const FRAME: (i32, i32, i32, i32) = (66, 14, 542, 270);
+const TEXT: i32 = 19;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+/// Places on both axes are from 0, left and below, to 1.
+pub struct Chart {
+    /// The names that a reader who does not see it is told.
+    pub title: String,
+    pub description: String,
+    pub x: Axis,
+    pub y: Axis,
+    pub lines: Vec<Line>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Axis {
+    pub label: String,
+    pub ticks: Vec<(f64, String)>,
+}
+
+pub struct Line {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+    pub kind: Kind,
+    /// Which colour and dash of those there are.
+    pub look: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// From point to point.
+    Line,
+    /// Each point holds until the next.
+    Steps,
+    /// Filled circles, on their own.
+    Dots,
+    /// Crosses, on their own.
+    Crosses,
+    /// Pairs of points, joined, with a bar at each end: an interval.
+    Whiskers,
+}
+
+impl Chart {
+    /// The plot as SVG that fills the width it is given.
+    pub fn svg(&self) -> String {
+        let mut svg = String::new();
+        {
+            let area = SVGBackend::with_string(&mut svg, (WIDTH as u32, HEIGHT as u32)).into_drawing_area();
+            // A string takes everything.
+            self.draw(&area).expect("drawing into a string cannot fail");
+            area.present().expect("drawing into a string cannot fail");
+        }
+        let (_, body) = svg.split_once('>').expect("plotters opens with the element");
+        let (title, description) = (escape(&self.title), escape(&self.description));
+        format!(
+            "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" \
+             aria-label=\"{title}. {description}\">\n<title>{title}</title>\n<desc>{description}</desc>{body}"
+        )
+    }
+
+    /// Names of lines, each with its mark, as they stand below the plot.
+    pub fn legend(&self) -> String {
+        let named: Vec<&Line> = self.lines.iter().filter(|line| !line.name.is_empty()).collect();
+        if named.is_empty() {
+            return String::new();
+        }
+        let mark = |line: &Line| {
+            let (ink, dash) = (line.look % PALETTE.len(), DASHES[line.look % DASHES.len()]);
+            let dash = if dash.1 == 0 { String::new() } else { format!(" stroke-dasharray=\"{} {}\"", dash.0, dash.1) };
+            match line.kind {
+                Kind::Dots => format!("<circle cx=\"14\" cy=\"6\" r=\"4\" fill=\"{}\"/>", hex(PALETTE[ink])),
+                Kind::Crosses => {
+                    format!("<path d=\"M10 2l8 8m0-8l-8 8\" stroke-width=\"2\" stroke=\"{}\"/>", hex(PALETTE[ink]))
+                }
+                Kind::Line | Kind::Steps | Kind::Whiskers => {
+                    format!("<path d=\"M0 6h28\" stroke-width=\"3\" stroke=\"{}\"{dash}/>", hex(PALETTE[ink]))
+                }
+            }
+        };
+        let item = |line: &&Line| {
+            format!(
+                "<li><svg class=\"plot mark\" width=\"28\" height=\"12\" aria-hidden=\"true\">{}</svg> {}</li>",
+                mark(line),
+                escape(&line.name)
+            )
+        };
+        format!("<ul class=\"legend\">{}</ul>\n", named.iter().map(item).collect::<String>())
+    }
+
+    /// The plot with its caption and legend.
+    pub fn figure(&self) -> String {
+        let caption = escape(&self.title);
+        let note = escape(&self.description);
+        format!(
+            "<figure>\n<figcaption>{caption}</figcaption>\n{}{}<p class=\"note\">{note}</p>\n</figure>\n",
+            self.svg(),
+            self.legend()
+        )
+    }
+
+    fn draw(&self, area: &Area) -> Drawn {
+        let (left, top, right, bottom) = FRAME;
+        for (place, label) in &self.y.ticks {
+            let y = at(*place).1;
+            area.draw(&PathElement::new(vec![(left, y), (right, y)], GRID))?;
+            write(area, label, (left - 8, y), HPos::Right, VPos::Center)?;
+        }
+        for (place, label) in &self.x.ticks {
+            let x = at_x(*place);
+            area.draw(&PathElement::new(vec![(x, top), (x, bottom + 4)], GRID))?;
+            write(area, label, (x, bottom + 8), HPos::Center, VPos::Top)?;
+        }
+        area.draw(&PathElement::new(vec![(left, top), (left, bottom), (right, bottom)], INK))?;
+        write(area, &self.x.label, ((left + right) / 2, HEIGHT - 27), HPos::Center, VPos::Top)?;
+        if !self.y.label.is_empty() {
+            let style = ("sans-serif", TEXT).into_font().transform(FontTransform::Rotate270).color(&INK);
+            let style = style.pos(Pos::new(HPos::Center, VPos::Center));
+            area.draw(&Text::new(self.y.label.clone(), (12, (top + bottom) / 2), style))?;
+        }
+        self.lines.iter().try_for_each(|line| draw_line(area, line))
+    }
+}
+
+/// `#0072B2`, as plotters writes it.
+pub fn hex(ink: RGBColor) -> String {
+    format!("#{:02X}{:02X}{:02X}", ink.0, ink.1, ink.2)
+}
+
+fn at_x(place: f64) -> i32 {
+    FRAME.0 + libm::round(place.clamp(0.0, 1.0) * f64::from(FRAME.2 - FRAME.0)) as i32
+}
+
+/// The pixel of a height; across, that of zero.
+fn at(place: f64) -> (i32, i32) {
+    (FRAME.0, FRAME.3 - libm::round(place.clamp(0.0, 1.0) * f64::from(FRAME.3 - FRAME.1)) as i32)
+}
+
+fn draw_line(area: &Area, line: &Line) -> Drawn {
+    let ink = PALETTE[line.look % PALETTE.len()];
+    let dash = DASHES[line.look % DASHES.len()];
+    let points: Vec<(i32, i32)> = line.points.iter().map(|(x, y)| (at_x(*x), at(*y).1)).collect();
+    match line.kind {
+        Kind::Line => stroke(area, &points, ink, dash),
+        Kind::Steps => {
+            let mut steps: Vec<(i32, i32)> = Vec::new();
+            for point in points {
+                if let Some(last) = steps.last().copied().filter(|last| last.1 != point.1) {
+                    steps.push((point.0, last.1));
+                }
+                steps.push(point);
+            }
+            stroke(area, &steps, ink, dash)
+        }
+        Kind::Dots => points.iter().try_for_each(|point| Ok(area.draw(&Circle::new(*point, 5, ink.filled()))?)),
+        Kind::Crosses => {
+            points.iter().try_for_each(|point| Ok(area.draw(&Cross::new(*point, 5, ink.stroke_width(2)))?))
+        }
+        Kind::Whiskers => points.chunks_exact(2).try_for_each(|pair| {
+            let (one, other) = (pair[0], pair[1]);
+            // The bars stand across the interval.
+            let bar = |at: (i32, i32)| match one.0 == other.0 {
+                true => vec![(at.0 - 4, at.1), (at.0 + 4, at.1)],
+                false => vec![(at.0, at.1 - 4), (at.0, at.1 + 4)],
+            };
+            for piece in [vec![one, other], bar(one), bar(other)] {
+                area.draw(&PathElement::new(piece, ink.stroke_width(2)))?;
+            }
+            Ok(())
+        }),
+    }
+}
+
+/// Pieces as long as the dash, cut where the line is that long; whole pixels of the length of its steps.
+fn stroke(area: &Area, points: &[(i32, i32)], ink: RGBColor, (on, off): (i32, i32)) -> Drawn {
+    let style = ink.stroke_width(2);
+    if off == 0 {
+        area.draw(&PathElement::new(thinned(points), style))?;
+        return Ok(());
+    }
+    let (mut along, mut dash) = (0, Vec::new());
+    for pair in points.windows(2) {
+        let ((from_x, from_y), (to_x, to_y)) = (pair[0], pair[1]);
+        let steps = (to_x - from_x).abs().max((to_y - from_y).abs());
+        for step in 0..steps {
+            let place = (from_x + (to_x - from_x) * step / steps, from_y + (to_y - from_y) * step / steps);
+            if along % (on + off) < on {
+                dash.push(place);
+            } else if !dash.is_empty() {
+                dash.push(place);
+                area.draw(&PathElement::new(thinned(&std::mem::take(&mut dash)), style))?;
+            }
+            along += 1;
+        }
+    }
+    if dash.len() > 1 {
+        area.draw(&PathElement::new(thinned(&dash), style))?;
+    }
+    Ok(())
+}
+
+/// Without the points within a straight piece along an axis.
+fn thinned(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
+    let mut kept: Vec<(i32, i32)> = Vec::new();
+    for point in points {
+        let straight = match kept.as_slice() {
+            [.., a, b] => (a.0 == b.0 && b.0 == point.0) || (a.1 == b.1 && b.1 == point.1),
+            _ => false,
+        };
+        if straight {
+            kept.pop();
+        }
+        if kept.last() != Some(point) {
+            kept.push(*point);
+        }
+    }
+    kept
+}
+
+fn write(area: &Area, text: &str, place: (i32, i32), across: HPos, up: VPos) -> Drawn {
+    let style = ("sans-serif", TEXT).into_font().color(&INK).pos(Pos::new(across, up));
+    area.draw(&Text::new(text.to_string(), place, style))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plot_says_what_it_shows_and_is_the_same_twice() {
+        let line = |kind, look| Line { name: "a <b>".into(), points: vec![(0.0, 0.0), (1.0, 1.0)], kind, look };
+        let kinds = [Kind::Line, Kind::Steps, Kind::Dots, Kind::Crosses, Kind::Whiskers];
+        let chart = Chart {
+            title: "Jobs & time".into(),
+            description: "\"All\" of them.".into(),
+            x: Axis { label: "time".into(), ticks: vec![(0.0, "0".into()), (1.0, "2h".into())] },
+            y: Axis::default(),
+            lines: kinds.into_iter().enumerate().map(|(look, kind)| line(kind, look)).collect(),
+        };
+        let svg = chart.figure();
+        assert_eq!(svg, chart.figure());
+        for part in ["role=\"img\"", "<title>Jobs &amp; time</title>", "&quot;All&quot;", "a &lt;b&gt;", ">\n2h\n<"] {
+            assert!(svg.contains(part), "{part} is in\n{svg}");
+        }
+        // The corners of the frame: (66, 270) and (542, 14).
+        assert!(svg.contains("66,270") && svg.contains("542,14"), "{svg}");
+        assert!(!svg.contains("<b>"), "what a user writes is no markup");
+    }
+}

@@ -1,0 +1,134 @@
+//! GPUs and jobs over time: bars that a script of the page zooms, and that stand there whole without it.
+//!
+//! The bars are stretched to the width there is and hold no text; names of lanes, jobs and times are text beside and over
+//! them, in the size of the page.
+
+use super::super::account::RunAccount;
+use super::super::spans::{Lane, Spans, run_name};
+use super::super::timeline::about;
+use super::html::escape;
+use crate::event::Outcome;
+use crate::ids::GpuId;
+use crate::units::{SimDuration, SimTime};
+
+/// Bars of a page; a browser draws them without delay, and nobody reads more.
+const BARS: usize = 2000;
+const LANES: usize = 64;
+/// Across: a million is the whole run. Down: pixels.
+const WHOLE: u64 = 1_000_000;
+const PITCH: usize = 20;
+/// The narrowest strip for which names of jobs are written where no script runs, and the width of a letter, in pixels.
+const NARROW: u64 = 240;
+const LETTER: u64 = 8;
+const TICKS: u64 = 4;
+
+/// The figure; empty for a run of no length.
+pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
+    let end = accounts.now;
+    let all = spans.lanes(end);
+    if end == SimTime::ZERO || spans.spans.is_empty() {
+        return String::new();
+    }
+    let lanes = shown(&all);
+    let height = lanes.len() * PITCH;
+    let (mut bars, mut labels, mut names) = (String::new(), String::new(), String::new());
+    for (index, lane) in lanes.iter().enumerate() {
+        names.push_str(&format!("<div>{}</div>", escape(&lane_name(lane, accounts))));
+        let top = index * PITCH;
+        bars.push_str(&format!(
+            "<rect class=\"rule\" x=\"0\" y=\"{}\" width=\"{WHOLE}\" height=\"1\"/>\n",
+            top + PITCH - 1
+        ));
+        for bar in &lane.bars {
+            let span = &spans.spans[bar.span];
+            let (from, to) = (place(bar.from, end), place(bar.to, end));
+            let look = span.run.job.index() % 6;
+            // In tenths of a pixel: jobs that share a lane share its height.
+            let (row_top, row_height) = (bar.row * 190 / lane.rows, (190 / lane.rows).max(5));
+            let name = run_name(span.run, accounts);
+            let cut = match span.ended {
+                None | Some((Outcome::Completed, _)) => "",
+                Some(_) => " cut",
+            };
+            bars.push_str(&format!(
+                "<rect class=\"j{look}{cut}\" x=\"{from}\" y=\"{}.{}\" width=\"{}\" height=\"{}.{}\" data-n=\"{}\">\
+                 <title>{}</title></rect>\n",
+                top + row_top / 10,
+                row_top % 10,
+                (to - from).max(1),
+                row_height / 10,
+                row_height % 10,
+                escape(&name),
+                escape(&span.story(accounts)),
+            ));
+            let room = (to - from) * NARROW / WHOLE;
+            if lane.rows == 1 && room >= name.chars().count() as u64 * LETTER + 8 {
+                labels.push_str(&format!(
+                    "<text class=\"on{look}\" x=\"{}.{}%\" y=\"{}\" dx=\"4\">{}</text>",
+                    from / 10_000,
+                    from / 1000 % 10,
+                    top + PITCH / 2,
+                    escape(&name)
+                ));
+            }
+        }
+    }
+    let ticks: String = (0..=TICKS)
+        .map(|tick| {
+            let at =
+                SimDuration::from_nanos((u128::from(end.as_nanos()) * u128::from(tick) / u128::from(TICKS)) as u64);
+            format!("<span style=\"left:{}%\">{}</span>", tick * 100 / TICKS, about(at))
+        })
+        .collect();
+    let seconds = end.since(SimTime::ZERO).as_secs_f64();
+    let told = told(&all, &lanes, accounts);
+    format!(
+        "<figure class=\"broad timeline\" data-seconds=\"{seconds}\">\n<figcaption>What ran where</figcaption>\n\
+         <div class=\"controls\" hidden><button type=\"button\" data-act=\"in\" aria-label=\"Zoom in\">+</button>\
+         <button type=\"button\" data-act=\"out\" aria-label=\"Zoom out\">−</button>\
+         <button type=\"button\" data-act=\"left\" aria-label=\"Earlier\">◀</button>\
+         <button type=\"button\" data-act=\"right\" aria-label=\"Later\">▶</button>\
+         <button type=\"button\" data-act=\"whole\">all of it</button></div>\n\
+         <div class=\"lanes\"><div class=\"names\" aria-hidden=\"true\">{names}</div>\n\
+         <div class=\"strip\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline; plus and minus zoom, arrows move\">\
+         <svg class=\"bars\" height=\"{height}\" viewBox=\"0 0 {WHOLE} {height}\" preserveAspectRatio=\"none\" \
+         xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"What ran where. {told}\">\n<desc>{told}</desc>\n{bars}</svg>\
+         <svg class=\"labels\" height=\"{height}\" xmlns=\"http://www.w3.org/2000/svg\" aria-hidden=\"true\">{labels}</svg>\
+         <div class=\"axis\" aria-hidden=\"true\">{ticks}</div></div></div>\n\
+         <p class=\"story\" aria-live=\"polite\"></p>\n<p class=\"note\">{told}</p>\n</figure>\n"
+    )
+}
+
+/// Whole lanes from the first on: as many as can be drawn and read, and at least one.
+fn shown(all: &[Lane]) -> Vec<&Lane> {
+    let mut bars = 0;
+    let is_shown = |(index, lane): &(usize, &Lane)| {
+        bars += lane.bars.len();
+        *index == 0 || (*index < LANES && bars <= BARS)
+    };
+    all.iter().enumerate().take_while(is_shown).map(|(_, lane)| lane).collect()
+}
+
+fn told(all: &[Lane], lanes: &[&Lane], accounts: &RunAccount) -> String {
+    let what = if accounts.nodes.iter().any(|node| node.gpu_count() > 0) { "GPUs" } else { "nodes" };
+    let bars: usize = lanes.iter().map(|lane| lane.bars.len()).sum();
+    let part = match lanes.len() == all.len() {
+        true => format!("All {} {what}", all.len()),
+        false => format!("The first {} of {} {what}", lanes.len(), all.len()),
+    };
+    format!(
+        "{part}, with {bars} stays of jobs on them. A broken outline: it did not run to its end. A click, or the title of a \
+         bar, says why it was there; spans.csv has all."
+    )
+}
+
+pub(super) fn lane_name(lane: &Lane, accounts: &RunAccount) -> String {
+    match lane.gpu {
+        Some(index) => accounts.names.gpu(GpuId { node: lane.node, index }),
+        None => accounts.names.node(lane.node).to_string(),
+    }
+}
+
+fn place(at: SimTime, end: SimTime) -> u64 {
+    (u128::from(at.min(end).as_nanos()) * u128::from(WHOLE) / u128::from(end.as_nanos().max(1))) as u64
+}

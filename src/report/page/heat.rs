@@ -1,0 +1,103 @@
+//! Nodes over time, each cell as dark as it was full.
+
+use super::super::account::RunAccount;
+use super::super::bins::heat;
+use super::super::spans::Spans;
+use super::super::timeline::about;
+use super::html::escape;
+use crate::units::{SimDuration, SimTime};
+
+const COLUMNS: usize = 96;
+/// Rows of a page: more nodes share them, neighbours together.
+const ROWS: usize = 40;
+const PITCH: usize = 20;
+/// Steps of the scale: none, then sevenths. The colours are of cividis (Nuñez, Anderton and Renslow, PLOS ONE 13(7),
+/// 2018), which is the same to those who do not tell red from green.
+const STEPS: u64 = 7;
+
+/// What of each row was taken in each column, in thousandths; nothing where it was not ready.
+pub struct HeatMap {
+    pub rows: Vec<(String, Vec<Option<u64>>)>,
+    end: SimTime,
+    nodes: usize,
+    has_gpus: bool,
+}
+
+impl HeatMap {
+    pub fn of(accounts: &RunAccount, spans: &Spans) -> HeatMap {
+        let cells = if accounts.now == SimTime::ZERO { Vec::new() } else { heat(accounts, spans, COLUMNS) };
+        let each = cells.len().div_ceil(ROWS).max(1);
+        let name = |index: usize| accounts.nodes[index].spec.name.to_string();
+        let rows = cells.chunks(each).enumerate().map(|(row, nodes)| {
+            let (first, last) = (row * each, row * each + nodes.len() - 1);
+            let name = if first == last { name(first) } else { format!("{} … {}", name(first), name(last)) };
+            let column = |at: usize| {
+                let known: Vec<u64> = nodes.iter().filter_map(|node| node[at]).collect();
+                (!known.is_empty()).then(|| known.iter().sum::<u64>() / known.len() as u64)
+            };
+            (name, (0..COLUMNS).map(column).collect())
+        });
+        HeatMap {
+            rows: rows.collect(),
+            end: accounts.now,
+            nodes: cells.len(),
+            has_gpus: accounts.nodes.iter().any(|node| node.gpu_count() > 0),
+        }
+    }
+
+    pub fn figure(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let height = self.rows.len() * PITCH;
+        let (mut cells, mut names) = (String::new(), String::new());
+        for (row, (name, values)) in self.rows.iter().enumerate() {
+            names.push_str(&format!("<div>{}</div>", escape(name)));
+            let mut at = 0;
+            // Cells that look alike are one.
+            while at < values.len() {
+                let alike = values[at..].iter().take_while(|value| step(**value) == step(values[at])).count();
+                let class = step(values[at]).map_or("down".to_string(), |step| format!("h{step}"));
+                let top = row * PITCH + 1;
+                cells.push_str(&format!(
+                    "<rect class=\"{class}\" x=\"{at}\" y=\"{top}\" width=\"{alike}\" height=\"{}\"/>\n",
+                    PITCH - 2
+                ));
+                at += alike;
+            }
+        }
+        let ticks: String = (0..=4u64)
+            .map(|tick| {
+                let nanos = u128::from(self.end.as_nanos()) * u128::from(tick) / 4;
+                format!("<span style=\"left:{}%\">{}</span>", tick * 25, about(SimDuration::from_nanos(nanos as u64)))
+            })
+            .collect();
+        let what = if self.has_gpus { "GPUs (of its cores where a node has none)" } else { "cores" };
+        let shared = match self.nodes == self.rows.len() {
+            true => String::new(),
+            false => format!(" {} nodes share {} rows, neighbours together.", self.nodes, self.rows.len()),
+        };
+        let told = format!("How much of each node's {what} was taken over time.{shared} An outline alone: not ready.");
+        let scale: String = (0..=STEPS)
+            .map(|step| {
+                let text = if step == 0 { "none".to_string() } else { format!("to {}%", (step * 1000 / STEPS).div_ceil(10)) };
+                let swatch = format!("<svg class=\"swatch\" viewBox=\"0 0 1 1\" aria-hidden=\"true\"><rect class=\"h{step}\" width=\"1\" height=\"1\"/></svg>");
+                format!("<li>{swatch} {text}</li>")
+            })
+            .collect();
+        let told = escape(&told);
+        format!(
+            "<figure class=\"broad\">\n<figcaption>Nodes over time</figcaption>\n<div class=\"heat\">\
+             <div class=\"names\" aria-hidden=\"true\">{names}</div>\n<div class=\"strip\">\
+             <svg height=\"{height}\" viewBox=\"0 0 {COLUMNS} {height}\" preserveAspectRatio=\"none\" \
+             shape-rendering=\"crispEdges\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"{told}\">\n\
+             <title>Nodes over time</title><desc>{told}</desc>\n{cells}</svg>\
+             <div class=\"axis\" aria-hidden=\"true\">{ticks}</div></div></div>\n<ul class=\"legend\">{scale}</ul>\n\
+             <p class=\"note\">{told}</p>\n</figure>\n"
+        )
+    }
+}
+
+fn step(value: Option<u64>) -> Option<u64> {
+    value.map(|value| (value * STEPS).div_ceil(1000).min(STEPS))
+}

@@ -1,0 +1,106 @@
+//! The frame of a page: what every report has, and how text gets into it.
+
+/// The style sheet and the script travel in the page: it needs nothing else.
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// What anybody may have written, as text.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // Not allowed in a document, however written.
+            letter if letter.is_control() && letter != '\n' && letter != '\t' => escaped.push('\u{fffd}'),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// A whole page. `body` is markup; all else is text.
+pub fn page(title: &str, answer: &str, body: &str) -> String {
+    let (title, answer) = (escape(title), escape(answer));
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'unsafe-inline'; img-src data:\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n\
+         <p class=\"answer\">{answer}</p>\n</header>\n{body}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+}
+
+/// A part of the page under its heading; nothing where there is nothing.
+pub fn section(heading: &str, body: &str) -> String {
+    match body.is_empty() {
+        true => String::new(),
+        false => format!("<section>\n<h2>{}</h2>\n{body}</section>\n", escape(heading)),
+    }
+}
+
+/// Letters of a number at most.
+const NUMBER: usize = 16;
+
+/// Columns of text under their headings; those of numbers stand to the right. It scrolls by itself where it is too wide.
+pub fn table(caption: &str, header: &[&str], rows: &[Vec<String>]) -> String {
+    let is_number = |column: usize| {
+        let number = |cell: &String| {
+            cell.is_empty()
+                || (cell.starts_with(|first: char| first.is_ascii_digit()) && cell.chars().count() <= NUMBER)
+        };
+        !rows.is_empty() && rows.iter().all(|row| number(&row[column]))
+    };
+    let class = |column: usize| if is_number(column) { " class=\"number\"" } else { "" };
+    let head: String =
+        header.iter().enumerate().map(|(at, cell)| format!("<th{}>{}</th>", class(at), escape(cell))).collect();
+    // What stands above a cell stands before it where the rows are stacked.
+    let before = |column: usize| format!("{} data-h=\"{}\"", class(column), escape(header[column]));
+    let classes: Vec<String> = (0..header.len()).map(before).collect();
+    let mut text = format!(
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>\n<caption>{0}</caption>\n\
+         <thead><tr>{head}</tr></thead>\n<tbody>\n",
+        escape(caption)
+    );
+    for row in rows {
+        let cells: String =
+            row.iter().zip(&classes).map(|(cell, class)| format!("<td{class}>{}</td>", escape(cell))).collect();
+        text.push_str(&format!("<tr>{cells}</tr>\n"));
+    }
+    text.push_str("</tbody></table></div>\n");
+    text
+}
+
+/// Names and what they are.
+pub fn facts(rows: &[(&str, String)]) -> String {
+    let rows: String =
+        rows.iter().map(|(name, fact)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(fact))).collect();
+    format!("<dl>\n{rows}</dl>\n")
+}
+
+pub fn list(items: &[String]) -> String {
+    let items: String = items.iter().map(|item| format!("<li>{}</li>\n", escape(item))).collect();
+    if items.is_empty() { items } else { format!("<ul>\n{items}</ul>\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_user_writes_is_no_markup() {
+        let nasty = "</title><script>alert('x')</script> & \"so\" \u{7}";
+        let page = page(
+            nasty,
+            nasty,
+            &(section(nasty, &list(&[nasty.into()])) + &table(nasty, &[nasty], &[vec![nasty.into()]])),
+        );
+        assert_eq!(page.matches("<script>").count(), 1, "our own alone");
+        assert!(!page.contains("alert('") && page.contains("&lt;/title&gt;") && !page.contains('\u{7}'));
+    }
+}

@@ -1,0 +1,299 @@
+//! The report of a plan: which alternative is enough, what it costs, and what the others do.
+
+use std::collections::BTreeMap;
+
+use super::super::summary::some;
+use super::super::timeline::about;
+use super::axes::{of_numbers, of_parts, of_waits, wait_place};
+use super::chart::{Chart, Kind, Line};
+use super::html::{escape, facts, list, page, section, table};
+use crate::units::SimDuration;
+
+/// All that the page is made of.
+pub struct PlanReport {
+    /// The plan's question, and the answer to it.
+    pub title: String,
+    pub answer: String,
+    /// What cost is: `GPUs`, `nodes` or `price per hour`.
+    pub objective: &'static str,
+    pub factors: Vec<String>,
+    pub constraints: Vec<String>,
+    pub rows: Vec<PlanRow>,
+    /// Of the rows.
+    pub best: Option<usize>,
+    pub assumptions: Vec<String>,
+    /// Names and what they are: command, hash, version.
+    pub provenance: Vec<(&'static str, String)>,
+    /// The plan's own text.
+    pub source: String,
+}
+
+/// An alternative that was run.
+pub struct PlanRow {
+    pub name: String,
+    /// Of each factor.
+    pub values: Vec<String>,
+    /// In what the objective counts.
+    pub cost: f64,
+    pub runs: usize,
+    pub keeps: Option<bool>,
+    /// The constraint that does not hold, and with which seed.
+    pub broken: Option<String>,
+    /// Means over the seeds, and half the width of the 95 % interval where there are several.
+    pub metrics: BTreeMap<&'static str, (f64, Option<f64>)>,
+    /// Seconds at [`WAIT_PERCENTS`], in the mean over the seeds; nothing where so many had no place with some seed.
+    pub waits: Vec<Option<f64>>,
+}
+
+/// Percentiles of waits that are kept of each run.
+pub const WAIT_PERCENTS: [u8; 14] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 100];
+
+/// Alternatives with a curve of their own, and rows of the table.
+const CURVES: usize = 5;
+const ROWS: usize = 200;
+const WAIT: &str = "queue_wait_p95_seconds";
+
+impl PlanReport {
+    pub fn html(&self) -> String {
+        let plots: String = [self.frontier_plot(), self.waits_plot()].iter().flatten().map(Chart::figure).collect();
+        let body = [
+            section("What is asked", &self.asked()),
+            section("Cost against waiting", &format!("<div class=\"plots\">\n{plots}</div>\n")),
+            section("The alternatives", &self.alternatives()),
+            section("What is assumed", &list(&self.assumptions)),
+            section("How to make it again", &self.made()),
+        ];
+        page(&self.title, &self.answer, &body.concat())
+    }
+
+    fn asked(&self) -> String {
+        let mut text = format!("<p>As little as can be of: {}.</p>\n", escape(self.objective));
+        if !self.constraints.is_empty() {
+            text.push_str("<p>It must keep:</p>\n");
+            text.push_str(&list(&self.constraints));
+        }
+        text
+    }
+
+    fn made(&self) -> String {
+        facts(&self.provenance) + &format!("<h3>The plan</h3>\n<pre>{}</pre>\n", escape(&self.source))
+    }
+
+    /// Alternatives that no other beats in both cost and waiting, cheapest first.
+    fn frontier(&self) -> Vec<usize> {
+        let mut known: Vec<usize> = (0..self.rows.len()).filter(|row| self.wait(*row).is_some()).collect();
+        let wait = |row: usize| self.wait(row).expect("only those that have one").0;
+        known.sort_by(|one, other| {
+            let by_cost = self.rows[*one].cost.total_cmp(&self.rows[*other].cost);
+            by_cost.then(wait(*one).total_cmp(&wait(*other))).then(one.cmp(other))
+        });
+        let mut least = f64::INFINITY;
+        known.retain(|row| {
+            let is_better = wait(*row) < least;
+            least = least.min(wait(*row));
+            is_better
+        });
+        known
+    }
+
+    fn wait(&self, row: usize) -> Option<(f64, Option<f64>)> {
+        self.rows[row].metrics.get(WAIT).copied()
+    }
+
+    fn frontier_plot(&self) -> Option<Chart> {
+        let known: Vec<usize> = (0..self.rows.len()).filter(|row| self.wait(*row).is_some()).collect();
+        let high = |row: &usize| self.wait(*row).map_or(0.0, |(mean, half)| mean + half.unwrap_or(0.0));
+        let longest = known.iter().map(high).max_by(f64::total_cmp)?;
+        let dearest = self.rows.iter().map(|row| row.cost).max_by(f64::total_cmp)?;
+        let (x, top) = of_numbers(self.objective, dearest);
+        let (y, end) = of_waits("95% waited no longer", longest);
+        let at = |row: usize, seconds: f64| (self.rows[row].cost / top, wait_place(seconds.max(0.0)) / end);
+        let group = |keeps: Option<bool>| -> Vec<(f64, f64)> {
+            let rows = known.iter().filter(|row| self.rows[**row].keeps == keeps);
+            rows.map(|row| at(*row, self.wait(*row).expect("known").0)).collect()
+        };
+        let whiskers: Vec<(f64, f64)> = (known.iter())
+            .filter_map(|row| {
+                self.wait(*row).and_then(|(mean, half)| Some((*row, mean, half.filter(|half| *half > 0.0)?)))
+            })
+            .flat_map(|(row, mean, half)| [at(row, mean - half), at(row, mean + half)])
+            .collect();
+        let frontier: Vec<(f64, f64)> =
+            self.frontier().iter().map(|row| at(*row, self.wait(*row).expect("known").0)).collect();
+        let line = |name: &str, points, kind, look| Line { name: name.to_string(), points, kind, look };
+        let lines = vec![
+            line("95% interval", whiskers, Kind::Whiskers, 4),
+            line("the frontier: none is cheaper and faster", frontier, Kind::Steps, 2),
+            line("keeps all constraints", group(Some(true)), Kind::Dots, 0),
+            line("does not", group(Some(false)), Kind::Crosses, 1),
+            line("not known", group(None), Kind::Dots, 5),
+        ];
+        let best = match self.best {
+            Some(best) => format!("The answer: {}, {}.", self.rows[best].name, amount(self.rows[best].cost)),
+            None => "None keeps all constraints.".to_string(),
+        };
+        Some(Chart {
+            title: "What it costs, and how long is waited".into(),
+            description: format!(
+                "Each of {} that were run: its cost, and the wait that 95% of its replicas did not exceed, in the mean over \
+                 its seeds. {best}",
+                some(self.rows.len(), "alternative")
+            ),
+            x,
+            y,
+            lines: lines.into_iter().filter(|line| !line.points.is_empty()).collect(),
+        })
+    }
+
+    /// The answer, and what of the frontier is around it.
+    fn shown(&self) -> Vec<usize> {
+        let mut shown: Vec<usize> = self.best.into_iter().collect();
+        let frontier = self.frontier();
+        let cost = self.best.map_or(f64::NEG_INFINITY, |best| self.rows[best].cost);
+        let split = frontier.partition_point(|row| self.rows[*row].cost < cost);
+        let (cheaper, dearer) = frontier.split_at(split);
+        let (mut before, mut after) = (cheaper.iter().rev(), dearer.iter());
+        while shown.len() < CURVES {
+            let more: Vec<usize> = before.next().into_iter().chain(after.next()).copied().collect();
+            if more.is_empty() {
+                break;
+            }
+            shown.extend(more.into_iter().filter(|row| Some(*row) != self.best));
+        }
+        shown.truncate(CURVES);
+        shown.sort_by(|one, other| self.rows[*one].cost.total_cmp(&self.rows[*other].cost).then(one.cmp(other)));
+        shown
+    }
+
+    fn waits_plot(&self) -> Option<Chart> {
+        let shown = self.shown();
+        let longest =
+            shown.iter().flat_map(|row| self.rows[*row].waits.iter().flatten()).copied().max_by(f64::total_cmp)?;
+        let (x, end) = of_waits("time waited", longest);
+        let lines = shown.iter().enumerate().map(|(look, row)| {
+            let row = &self.rows[*row];
+            let point = |(percent, wait): (&u8, &Option<f64>)| {
+                wait.map(|wait| (wait_place(wait) / end, f64::from(*percent) / 100.0))
+            };
+            let points: Vec<(f64, f64)> = WAIT_PERCENTS.iter().zip(&row.waits).filter_map(point).collect();
+            let keeps = match row.keeps {
+                Some(true) => "",
+                Some(false) => ", does not keep all",
+                None => ", not known",
+            };
+            Line { name: format!("{} ({}{keeps})", row.name, amount(row.cost)), points, kind: Kind::Line, look }
+        });
+        Some(Chart {
+            title: "How long was waited".into(),
+            description: "The part of all replicas that had a place within so long, with the answer and with what of the \
+                          frontier is around it; each percentile is the mean over the seeds. A curve ends where the others \
+                          had no place at all."
+                .into(),
+            x,
+            y: of_parts("had a place"),
+            lines: lines.collect(),
+        })
+    }
+
+    fn alternatives(&self) -> String {
+        let mut header: Vec<&str> = self.factors.iter().map(String::as_str).collect();
+        header.extend([
+            self.objective,
+            "seeds",
+            "keeps all",
+            "wait, mean",
+            "wait, 95%",
+            "slowdown",
+            "taken",
+            "cost of the run",
+        ]);
+        let rows: Vec<Vec<String>> = (self.rows.iter().take(ROWS))
+            .map(|row| {
+                let mut cells = row.values.clone();
+                let keeps = match (row.keeps, &row.broken) {
+                    (Some(true), _) => "yes".to_string(),
+                    (Some(false), Some(broken)) => format!("no: {broken}"),
+                    (Some(false), None) => "no".to_string(),
+                    (None, _) => "not known".to_string(),
+                };
+                cells.extend([amount(row.cost), row.runs.to_string(), keeps]);
+                cells.push(row.with("queue_wait_mean_seconds", seconds));
+                cells.push(row.with(WAIT, seconds));
+                cells.push(row.with("bounded_slowdown_mean", |value| format!("{value:.2}")));
+                let taken = if row.metrics.contains_key("gpu_allocated") { "gpu_allocated" } else { "cpu_allocated" };
+                cells.push(row.with(taken, |value| format!("{:.1}%", value * 100.0)));
+                cells.push(row.with("cost", |value| format!("{value:.2}")));
+                cells
+            })
+            .collect();
+        let more = self.rows.len().saturating_sub(ROWS);
+        let rest = match more {
+            0 => String::new(),
+            more => format!("<p class=\"note\">{} more are in alternatives.csv.</p>\n", more),
+        };
+        let note = "<p class=\"note\">Means over the seeds, ± half the width of the 95% interval (Student's t) where there \
+                    are several; alternatives.csv has every metric.</p>\n";
+        table("Each alternative that was run", &header, &rows) + note + &rest
+    }
+}
+
+impl PlanRow {
+    /// `12m ± 30s`
+    fn with(&self, metric: &str, write: impl Fn(f64) -> String) -> String {
+        match self.metrics.get(metric) {
+            None => String::new(),
+            Some((mean, None)) => write(*mean),
+            Some((mean, Some(half))) => format!("{} ± {}", write(*mean), write(*half)),
+        }
+    }
+}
+
+fn seconds(seconds: f64) -> String {
+    about(SimDuration::from_nanos((seconds * 1e9) as u64))
+}
+
+/// Without decimals where there are none.
+fn amount(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.strip_suffix(".00").unwrap_or(&text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(rows: &[(f64, f64, bool)], best: Option<usize>) -> PlanReport {
+        let row = |(index, (cost, wait, keeps)): (usize, &(f64, f64, bool))| PlanRow {
+            name: format!("workers={index}"),
+            values: vec![index.to_string()],
+            cost: *cost,
+            runs: 1,
+            keeps: Some(*keeps),
+            broken: None,
+            metrics: BTreeMap::from([(WAIT, (*wait, None))]),
+            waits: vec![Some(0.0), Some(*wait)],
+        };
+        PlanReport {
+            title: "Which?".into(),
+            answer: "This.".into(),
+            objective: "GPUs",
+            factors: vec!["workers".into()],
+            constraints: Vec::new(),
+            rows: rows.iter().enumerate().map(row).collect(),
+            best,
+            assumptions: Vec::new(),
+            provenance: Vec::new(),
+            source: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_frontier_has_those_that_none_beats_in_both() {
+        // By cost: 1 waits 90, 2 waits 100 and is beaten, 3 waits 50, another 3 waits 40, 4 waits 40 and is beaten.
+        let rows = [(3.0, 50.0, false), (1.0, 90.0, false), (2.0, 100.0, false), (3.0, 40.0, true), (4.0, 40.0, true)];
+        let found = report(&rows, Some(3));
+        assert_eq!(found.frontier(), [1, 3]);
+        assert_eq!(found.shown(), [1, 3], "in the order of their cost");
+        assert!(found.html().contains("The answer: workers=3, 3."));
+    }
+}

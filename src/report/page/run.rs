@@ -1,0 +1,469 @@
+//! The report of one run.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::account::RunAccount;
+use super::super::bins::Bins;
+use super::super::metrics::{Metrics, Value, quantile};
+use super::super::series::Unit;
+use super::super::spans::Spans;
+use super::super::summary::{replica_name, some};
+use super::super::timeline::about;
+use super::axes::{of_counts, of_numbers, of_parts, of_time, of_waits, wait_place};
+use super::chart::{Axis, Chart, Kind, Line};
+use super::gantt::gantt;
+use super::heat::HeatMap;
+use super::html::{facts, list, page, section, table};
+use crate::engine::{Rehearsal, Standing};
+use crate::expect::Verdict;
+use crate::units::{SimDuration, SimTime};
+
+/// All that a report is made of.
+pub struct RunReport<'a> {
+    pub rehearsal: &'a Rehearsal,
+    pub accounts: &'a RunAccount,
+    pub metrics: &'a Metrics,
+    pub spans: &'a Spans,
+    pub verdicts: &'a [Verdict],
+    /// What the trace that it uses says of itself.
+    pub trace: &'a [String],
+    pub digest: &'a str,
+    /// What makes the report again.
+    pub command: &'a str,
+}
+
+/// The files of a report, each by its name. All of them are the same bytes every time.
+pub type Files = Vec<(&'static str, Vec<u8>)>;
+
+/// Queues with a curve of their own.
+const QUEUES: usize = 5;
+/// Rows of jobs that were not placed.
+const UNPLACED: usize = 40;
+/// Lines of a scenario that are printed whole.
+const SOURCE_LINES: usize = 120;
+
+impl RunReport<'_> {
+    /// `report.html`, and all that is in it as CSV and JSON.
+    pub fn files(&self) -> Files {
+        let bins = Bins::of(self.accounts, self.spans, self.rehearsal);
+        let heat = HeatMap::of(self.accounts, self.spans);
+        let json = self.json(&bins, &heat);
+        let mut text = serde_json::to_string_pretty(&json).expect("it has a JSON form");
+        text.push('\n');
+        vec![
+            ("report.html", self.html(&bins, &heat).into_bytes()),
+            ("report.json", text.into_bytes()),
+            ("metrics.csv", super::data::metrics_csv(self.metrics)),
+            ("series.csv", super::data::series_csv(&bins)),
+            ("waits.csv", super::data::waits_csv(&self.waits())),
+            ("heat.csv", super::data::heat_csv(&heat.rows)),
+            ("spans.csv", super::data::spans_csv(self.accounts, self.spans)),
+        ]
+    }
+
+    fn html(&self, bins: &Bins, heat: &HeatMap) -> String {
+        let plots = [self.waits_plot(), queue_plot(bins), self.allocation_plot(bins)];
+        let plots: String = plots.iter().flatten().map(Chart::figure).collect();
+        let over_time = heat.figure() + &gantt(self.accounts, self.spans);
+        let body = [
+            self.tiles(),
+            section("What was expected", &self.expectations()),
+            section("Waiting and use", &format!("<div class=\"plots\">\n{plots}</div>\n")),
+            section("Nodes and jobs over time", &over_time),
+            section("Why it was turned away, and why it waited", &self.reasons()),
+            section("All figures", &self.figures()),
+            section("What is assumed", &list(&self.assumptions())),
+            section("How to make it again", &self.provenance()),
+        ];
+        page(&self.rehearsal.title, &self.answer(), &body.concat())
+    }
+
+    /// What came of it, in one sentence.
+    pub fn answer(&self) -> String {
+        let count = |name| self.metrics.count(name);
+        let (jobs, completed) = (count("jobs_submitted"), count("jobs_completed"));
+        let end = about(self.accounts.now.since(SimTime::ZERO));
+        let mut text = format!("{completed} of {} completed within {end}", some(jobs as usize, "job"));
+        if let Some(Value::Time(wait)) = self.metrics.get("queue_wait_p95_seconds") {
+            text.push_str(&format!(", 95% of those that had a place waited {} or less", about(wait)));
+        }
+        let (what, name) = if self.has_gpus() { ("GPU", "gpu_allocated") } else { ("CPU", "cpu_allocated") };
+        if let Some(Value::Ratio(part)) = self.metrics.get(name) {
+            text.push_str(&format!(", {:.1}% of the ready {what} time was taken", part * 100.0));
+        }
+        let failed = self.verdicts.iter().filter(|verdict| !verdict.passed).count();
+        text.push_str(&match (self.verdicts.len(), failed) {
+            (0, _) => "; nothing was expected of it.".to_string(),
+            (1, 0) => "; what was expected of it holds.".to_string(),
+            (all, 0) => format!("; all {all} expectations hold."),
+            (all, failed) => format!("; {failed} of {} failed.", some(all, "expectation")),
+        });
+        text
+    }
+
+    fn has_gpus(&self) -> bool {
+        self.accounts.nodes.iter().any(|node| node.gpu_count() > 0)
+    }
+
+    fn tiles(&self) -> String {
+        const SHOWN: [(&str, &str); 10] = [
+            ("queue_wait_mean_seconds", "waited in the mean"),
+            ("queue_wait_p95_seconds", "waited by 95% at most"),
+            ("bounded_slowdown_mean", "slowdown, in the mean"),
+            ("gpu_allocated", "of ready GPU time taken"),
+            ("gpu_utilization", "of that really used"),
+            ("gpu_idle_hours", "GPU hours taken and idle"),
+            ("gpu_idle_cost", "price of these"),
+            ("fragmentation", "of free GPU time of no use"),
+            ("cost", "cost"),
+            ("fairness", "fairness between users"),
+        ];
+        let tile = |(name, said): &(&str, &str)| {
+            let value = self.metrics.get(name).filter(|value| *value != Value::Undefined)?;
+            Some(format!("<div><b>{}</b><span>{said}</span></div>", for_people(value, name)))
+        };
+        format!("<div class=\"tiles\">{}</div>\n", SHOWN.iter().filter_map(tile).collect::<String>())
+    }
+
+    fn expectations(&self) -> String {
+        let rows: Vec<Vec<String>> = (self.verdicts.iter())
+            .map(|verdict| {
+                let mark = if verdict.passed { "✓ holds" } else { "✗ fails" };
+                vec![mark.into(), verdict.name.to_string(), verdict.expected.clone(), verdict.happened.clone()]
+            })
+            .collect();
+        if rows.is_empty() {
+            String::new()
+        } else {
+            table("Expectations", &["", "name", "expected", "happened"], &rows)
+        }
+    }
+
+    /// Waits of each queue, shortest first, and how many of it were never placed.
+    fn waits(&self) -> Vec<(String, Vec<SimDuration>, usize)> {
+        let mut queues: BTreeMap<&str, (Vec<SimDuration>, usize)> = BTreeMap::new();
+        for (_, job, replica) in self.accounts.counted() {
+            let (waits, never) = queues.entry(job.spec.queue.as_deref().unwrap_or_default()).or_default();
+            match replica.placed {
+                Some(placed) => waits.push(placed.since(replica.wanted)),
+                None => *never += 1,
+            }
+        }
+        queues
+            .into_iter()
+            .map(|(queue, (mut waits, never))| {
+                waits.sort_unstable();
+                (if queue.is_empty() { "all jobs" } else { queue }.to_string(), waits, never)
+            })
+            .collect()
+    }
+
+    fn waits_plot(&self) -> Option<Chart> {
+        let mut queues = self.waits();
+        // The largest, in the order of their names.
+        let mut sizes: Vec<usize> = queues.iter().map(|(_, waits, never)| waits.len() + never).collect();
+        sizes.sort_unstable_by(|one, other| other.cmp(one));
+        let least = sizes.get(QUEUES - 1).copied().unwrap_or(0);
+        let left_out = queues.len().saturating_sub(QUEUES);
+        queues.retain(|(_, waits, never)| waits.len() + never >= least);
+        queues.truncate(QUEUES);
+        let longest = queues.iter().filter_map(|(_, waits, _)| waits.last()).max()?.as_secs_f64();
+        let (x, end) = of_waits("time waited", longest);
+        let lines = queues.iter().enumerate().map(|(look, (queue, waits, never))| {
+            let all = (waits.len() + never) as f64;
+            let name = format!("{queue} ({} replicas)", waits.len() + never);
+            Line { name, points: cdf(waits, all, end), kind: Kind::Steps, look }
+        });
+        let rest =
+            if left_out == 0 { String::new() } else { format!(" {left_out} smaller queues are in waits.csv alone.") };
+        let never: usize = queues.iter().map(|(_, _, never)| never).sum();
+        let never = match never {
+            0 => "All had one.".to_string(),
+            never => format!("{never} never had one: their curves end below 100%."),
+        };
+        Some(Chart {
+            title: "How long was waited".into(),
+            description: format!("The part of all replicas that had their first place within so long. {never}{rest}"),
+            x,
+            y: of_parts("had a place"),
+            lines: lines.collect(),
+        })
+    }
+
+    fn allocation_plot(&self, bins: &Bins) -> Option<Chart> {
+        if self.has_gpus() {
+            let most = bins.gpu_ready.iter().chain(&bins.gpu_taken).max().copied().unwrap_or(0) as f64 / 1000.0;
+            let (y, top) = of_numbers("GPUs", most);
+            let line = |name: &str, values: &[u64], look| Line {
+                name: name.into(),
+                points: over_time(values, top * 1000.0),
+                kind: Kind::Steps,
+                look,
+            };
+            let mut lines = vec![line("ready", &bins.gpu_ready, 5), line("taken", &bins.gpu_taken, 0)];
+            let unknown = match &bins.gpu_used {
+                Some(used) => {
+                    lines.push(line("really used", used, 2));
+                    ""
+                }
+                None => " What was really used is not stated of every job.",
+            };
+            let description = format!(
+                "GPUs that were ready and those that were taken, in the mean over each piece of time.{unknown}"
+            );
+            return Some(Chart {
+                title: "GPUs taken".into(),
+                description,
+                x: of_time("time", bins.end.since(SimTime::ZERO)),
+                y,
+                lines,
+            });
+        }
+        let cores: u64 = self.accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
+        let (y, top) = of_numbers("cores", cores as f64 / 1000.0);
+        let points = over_time(&bins.cpu_taken, top * 1000.0);
+        let line = Line { name: "taken".into(), points, kind: Kind::Steps, look: 0 };
+        let capacity = cores as f64 / 1000.0 / top;
+        let all = Line {
+            name: "there are".into(),
+            points: vec![(0.0, capacity), (1.0, capacity)],
+            kind: Kind::Steps,
+            look: 5,
+        };
+        let description = "Cores that were taken, in the mean over each piece of time.".to_string();
+        Some(Chart {
+            title: "Cores taken".into(),
+            description,
+            x: of_time("time", bins.end.since(SimTime::ZERO)),
+            y,
+            lines: vec![all, line],
+        })
+    }
+
+    fn reasons(&self) -> String {
+        let mut text = String::new();
+        let turned: Vec<Vec<String>> = (self.accounts.turned_away.iter())
+            .map(|((outcome, reason), count)| {
+                vec![outcome.name().replace('_', " "), reason.name().into(), reason.text().into(), count.to_string()]
+            })
+            .collect();
+        if !turned.is_empty() {
+            text.push_str(&table("Turned away, by reason", &["how", "reason", "that is", "replicas"], &turned));
+        }
+        let waits = self.accounts.waits_by_reason();
+        let total: u128 = waits.iter().map(|(_, waited)| waited).sum::<u128>().max(1);
+        let rows: Vec<Vec<String>> = waits
+            .iter()
+            .map(|(reason, waited)| {
+                let permille = waited * 1000 / total;
+                let hours = *waited as f64 / 3.6e12;
+                vec![
+                    reason.name().into(),
+                    reason.text().into(),
+                    format!("{hours:.2}"),
+                    format!("{}.{}%", permille / 10, permille % 10),
+                ]
+            })
+            .collect();
+        if !rows.is_empty() {
+            let header = ["reason", "that is", "hours waited", "part"];
+            text.push_str(&table("Waited, by the reason that led", &header, &rows));
+        }
+        text + &self.unplaced()
+    }
+
+    /// Who has no place at the end.
+    fn unplaced(&self) -> String {
+        let waiting = self
+            .accounts
+            .counted()
+            .filter(|(_, job, replica)| job.standing() == Standing::Waiting && replica.outcome.is_none());
+        let all: Vec<Vec<String>> = waiting
+            .map(|(run, job, replica)| {
+                let since = about(self.accounts.now.since(replica.wanted));
+                let why = replica.reason.map_or("nothing was said of it", |reason| reason.text());
+                vec![replica_name(run, &job.spec.name), since, why.to_string()]
+            })
+            .collect();
+        if all.is_empty() {
+            return String::new();
+        }
+        let caption = match all.len() > UNPLACED {
+            true => format!("Still waiting: the first {UNPLACED} of {}", all.len()),
+            false => "Still waiting".to_string(),
+        };
+        table(&caption, &["job", "for", "because"], &all[..all.len().min(UNPLACED)])
+    }
+
+    fn figures(&self) -> String {
+        let known = self.metrics.iter().filter(|(_, value)| *value != Value::Undefined);
+        let rows: Vec<Vec<String>> = known
+            .map(|(definition, value)| {
+                vec![definition.short_name().into(), for_people(value, definition.name), definition.meaning.into()]
+            })
+            .collect();
+        let without: Vec<&str> = (self.metrics.iter())
+            .filter(|(_, value)| *value == Value::Undefined)
+            .map(|(definition, _)| definition.short_name())
+            .collect();
+        let rest = match without.is_empty() {
+            true => String::new(),
+            false => format!("<p class=\"note\">Nothing to take it of: {}.</p>\n", without.join(", ")),
+        };
+        table("Figures of the whole run", &["figure", "value", "meaning"], &rows) + &rest
+    }
+
+    /// What a reader must know before believing it.
+    fn assumptions(&self) -> Vec<String> {
+        let rehearsal = self.rehearsal;
+        let profile = &rehearsal.profile;
+        let gpus: usize = self.accounts.nodes.iter().map(|node| node.gpu_count()).sum();
+        let mut all = vec![
+            format!("Profile {}: {}.", profile.name, profile.title.trim_end_matches('.')),
+            format!("Fleet: {} with {}.", some(self.accounts.nodes.len(), "node"), some(gpus, "GPU")),
+            "A job runs as long as the file or the trace says, wherever it is placed; nothing makes it faster or slower.".into(),
+            "What is not in the file did not happen: failures, strangers on GPUs, slow starts and lost words are those that it states.".into(),
+        ];
+        match self.rehearsal.faults.len() {
+            0 => all.push("No node or GPU fails.".into()),
+            faults => all.push(format!("{} of nodes and GPUs, stated or drawn.", some(faults, "change"))),
+        }
+        if self.accounts.usage.known == 0 && gpus > 0 {
+            all.push(
+                "What the GPUs of jobs really do is not stated: nothing is said of their use, only of who has them."
+                    .into(),
+            );
+        }
+        if self.accounts.nodes.iter().all(|node| node.spec.shape.price_per_hour.is_none()) {
+            all.push("No node has a price: nothing is said of cost.".into());
+        }
+        if let Some(warm_up) = rehearsal.warm_up {
+            all.push(format!("Warm-up: what was before {warm_up}, and jobs that came before it, count in no figure; plots over time show all."));
+        }
+        if let Some(until) = rehearsal.until {
+            all.push(format!("The run stops at {until}; what would have been after that counts nowhere."));
+        }
+        all.extend(self.trace.iter().map(|line| format!("Trace {line}")));
+        all
+    }
+
+    fn provenance(&self) -> String {
+        let rehearsal = self.rehearsal;
+        let rows = [
+            ("Command", self.command.to_string()),
+            ("Input", format!("{} (BLAKE3 of the file as it was run)", self.input())),
+            ("Digest", format!("{} (of the event log)", self.digest)),
+            ("Seed", rehearsal.seed.to_string()),
+            ("Version", format!("dryrack {}", env!("CARGO_PKG_VERSION"))),
+            ("Beside this", "report.json, metrics.csv, series.csv, waits.csv, heat.csv and spans.csv".to_string()),
+        ];
+        let lines = rehearsal.source.lines().count();
+        let source: Vec<&str> = rehearsal.source.lines().take(SOURCE_LINES).collect();
+        let rest = match lines.saturating_sub(SOURCE_LINES) {
+            0 => String::new(),
+            more => format!("\n… and {} more", some(more, "line")),
+        };
+        let source = super::html::escape(&(source.join("\n") + &rest));
+        facts(&rows) + &format!("<h3>The file as it was run</h3>\n<pre>{source}</pre>\n")
+    }
+
+    fn input(&self) -> String {
+        blake3::hash(self.rehearsal.source.as_bytes()).to_hex().to_string()
+    }
+
+    fn json(&self, bins: &Bins, heat: &HeatMap) -> Json {
+        let expectations: Vec<Json> = (self.verdicts.iter())
+            .map(|verdict| {
+                json!({"name": verdict.name, "passed": verdict.passed, "expected": verdict.expected,
+                       "happened": verdict.happened})
+            })
+            .collect();
+        let turned: Vec<Json> = (self.accounts.turned_away.iter())
+            .map(|((outcome, reason), count)| json!({"outcome": outcome.name(), "reason": reason.name(), "replicas": count}))
+            .collect();
+        let waited: Map<String, Json> = (self.accounts.waits_by_reason().iter())
+            .map(|(reason, waited)| (reason.name().to_string(), json!(*waited as f64 / 1e9)))
+            .collect();
+        let waits: Map<String, Json> =
+            self.waits().iter().map(|(queue, waits, never)| (queue.clone(), quantiles(waits, *never))).collect();
+        let rows: Map<String, Json> = heat.rows.iter().map(|(name, cells)| (name.clone(), json!(cells))).collect();
+        json!({
+            "scenario": self.rehearsal.title, "answer": self.answer(), "command": self.command, "input": self.input(),
+            "digest": self.digest, "seed": self.rehearsal.seed, "dryrack": env!("CARGO_PKG_VERSION"),
+            "profile": self.rehearsal.profile.name, "assumptions": self.assumptions(), "expectations": expectations,
+            "metrics": self.metrics, "turned_away": turned, "waited_seconds_by_reason": waited,
+            "wait_quantiles_seconds": waits, "series": super::data::series_json(bins), "taken_permille_by_node": rows,
+        })
+    }
+}
+
+/// Of waits, shortest first: each tenth, and the long end; those never placed are later than all others.
+fn quantiles(waits: &[SimDuration], never: usize) -> Json {
+    let mut all = waits.to_vec();
+    all.resize(waits.len() + never, SimDuration::MAX);
+    let at = |percent: usize| match quantile(&all, percent) {
+        SimDuration::MAX => Json::Null,
+        wait => json!(wait.as_secs_f64()),
+    };
+    let percents = (0..=10).map(|tenth| tenth * 10).chain([95, 99]);
+    Json::Object(percents.filter(|_| !all.is_empty()).map(|percent| (format!("p{percent}"), at(percent))).collect())
+}
+
+/// Steps of the part that waited no longer, thinned to those that a plot can show.
+fn cdf(waits: &[SimDuration], all: f64, end: f64) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = vec![(0.0, 0.0)];
+    for (index, wait) in waits.iter().enumerate() {
+        let point = (wait_place(wait.as_secs_f64()) / end, (index + 1) as f64 / all);
+        match points.last_mut() {
+            // Within half a pixel of the one before.
+            Some(last) if point.0 - last.0 < 0.001 => last.1 = point.1,
+            _ => points.push(point),
+        }
+    }
+    if let Some(last) = points.last().copied() {
+        points.push((1.0, last.1));
+    }
+    points
+}
+
+fn queue_plot(bins: &Bins) -> Option<Chart> {
+    let most = bins.waiting_max.iter().max().copied().unwrap_or(0);
+    let (y, top) = of_counts("waiting", most);
+    let line = |name: &str, values: &[u64], full: f64, look| Line {
+        name: name.into(),
+        points: over_time(values, full),
+        kind: Kind::Steps,
+        look,
+    };
+    let lines = vec![line("at most", &bins.waiting_max, top, 4), line("in the mean", &bins.waiting, top * 1000.0, 0)];
+    Some(Chart {
+        title: "Length of the queue".into(),
+        description: "Replicas that waited for a place, at most and in the mean over each piece of time.".into(),
+        x: Axis { ..of_time("time", bins.end.since(SimTime::ZERO)) },
+        y,
+        lines,
+    })
+}
+
+fn over_time(values: &[u64], full: f64) -> Vec<(f64, f64)> {
+    let count = values.len().max(1) as f64;
+    let points = values.iter().enumerate().map(|(at, value)| (at as f64 / count, *value as f64 / full));
+    points.chain(values.last().map(|last| (1.0, *last as f64 / full))).collect()
+}
+
+/// `12m`, `83.1%`, `1,234`.
+pub(super) fn for_people(value: Value, name: &str) -> String {
+    let definition = super::super::METRICS.iter().find(|definition| definition.name == name);
+    match value {
+        Value::Count(count) => count.to_string(),
+        Value::Time(time) => about(time),
+        Value::Money(money) => money.to_string(),
+        Value::Ratio(ratio) if definition.is_some_and(|known| known.unit() == Unit::Part && name != "fairness") => {
+            format!("{:.1}%", ratio * 100.0)
+        }
+        Value::Ratio(ratio) => format!("{ratio:.2}"),
+        Value::Undefined => String::new(),
+    }
+}

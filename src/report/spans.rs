@@ -1,0 +1,289 @@
+//! What ran where, from when to when, and why it waited before: what a timeline shows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::account::RunAccount;
+use super::timeline::about;
+use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Sink};
+use crate::fleet::{NodeShape, NodeState, Placement};
+use crate::ids::{GpuId, NodeId, RunId};
+use crate::units::{Score, SimDuration, SimTime};
+
+/// Takes the records of a run.
+#[derive(Default)]
+pub struct Spans {
+    /// In the order in which they were placed.
+    pub spans: Vec<Span>,
+    /// Of each node, the times in which it was not ready; the last may have no end.
+    pub down: Vec<Vec<(SimTime, Option<SimTime>)>>,
+    shapes: Vec<Arc<NodeShape>>,
+    /// Spans that hold something, or of which a part is kept.
+    open: BTreeMap<RunId, usize>,
+    waiting: BTreeMap<RunId, (SimTime, Option<Histogram>)>,
+}
+
+/// One attempt of one replica in its place.
+#[derive(Clone, Debug)]
+pub struct Span {
+    pub run: RunId,
+    pub placement: Placement,
+    /// Since when it was to be placed.
+    pub wanted: SimTime,
+    /// Why it was not placed sooner, as was said last.
+    pub held: Option<Histogram>,
+    pub placed: SimTime,
+    pub score: Score,
+    pub started: Option<SimTime>,
+    /// When its claim was given back, but on nodes of `kept`; none: it was still there when the run ended.
+    pub freed: Option<SimTime>,
+    /// Claims that were kept beyond that, and when they were given back.
+    pub kept: SmallVec<[(NodeId, Option<SimTime>); 1]>,
+    pub ended: Option<(Outcome, Reason)>,
+}
+
+impl Span {
+    /// When its claim on a node was given back.
+    pub fn freed_on(&self, node: NodeId) -> Option<SimTime> {
+        match self.kept.iter().find(|(kept, _)| *kept == node) {
+            Some((_, freed)) => *freed,
+            None => self.freed,
+        }
+    }
+
+    /// Its whole story in a sentence or two, for people.
+    pub fn story(&self, accounts: &RunAccount) -> String {
+        let since = |at: SimTime| about(at.since(SimTime::ZERO));
+        let job = &accounts.jobs[self.run.job.index()];
+        let waited = self.placed.since(self.wanted);
+        let mut text = format!("{}: asked for at {}", run_name(self.run, accounts), since(self.wanted));
+        match &self.held {
+            _ if waited == SimDuration::ZERO => text.push_str(", placed at once"),
+            None => text.push_str(&format!(", placed {} later", about(waited))),
+            Some(held) => {
+                let reasons: Vec<String> = held.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+                text.push_str(&format!(", waited {} ({})", about(waited), reasons.join(", ")));
+            }
+        }
+        text.push_str(&format!("; on {}", self.places(accounts)));
+        if self.score != Score::ZERO {
+            text.push_str(&format!(", with a score of {}", self.score));
+        }
+        match (self.started, self.freed) {
+            (Some(started), Some(freed)) => {
+                text.push_str(&format!("; ran from {} for {}", since(started), about(freed.since(started))));
+            }
+            (Some(started), None) => text.push_str(&format!("; runs since {}", since(started))),
+            (None, Some(freed)) => text.push_str(&format!("; left it at {} without having run", since(freed))),
+            (None, None) => text.push_str("; has not started"),
+        }
+        match self.ended {
+            Some((Outcome::Completed, _)) => text.push_str("; completed"),
+            Some((outcome, reason)) => {
+                text.push_str(&format!("; {}: {}", outcome.name().replace('_', " "), reason.text()));
+            }
+            None if self.freed.is_some() => text.push_str("; is to be placed again"),
+            None => {}
+        }
+        if let Some(user) = &job.spec.user {
+            text.push_str(&format!("; of {user}"));
+        }
+        text
+    }
+
+    /// `alpha/0 alpha/1`, or the nodes where no GPU is held.
+    pub fn places(&self, accounts: &RunAccount) -> String {
+        let names = &accounts.names;
+        let of = |claim: &crate::fleet::NodeClaim| match claim.gpus.is_empty() {
+            true => vec![names.node(claim.node).to_string()],
+            false => claim
+                .gpus
+                .iter()
+                .map(|part| names.gpu(GpuId { node: claim.node, index: part.index }))
+                .collect::<Vec<_>>(),
+        };
+        self.placement.claims().iter().flat_map(of).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// `chat`, or `chat[2]` of a job with replicas; the attempt where it is not the first.
+pub(super) fn run_name(run: RunId, accounts: &RunAccount) -> String {
+    let job = &accounts.jobs[run.job.index()];
+    let mut name = accounts.names.job(run.job).to_string();
+    if job.replicas.len() > 1 {
+        name.push_str(&format!("[{}]", run.replica));
+    }
+    if run.attempt > 1 {
+        name.push_str(&format!(", attempt {}", run.attempt));
+    }
+    name
+}
+
+/// One GPU, or one node where no GPU is held, with what was on it.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    pub node: NodeId,
+    pub gpu: Option<u16>,
+    /// In order of time.
+    pub bars: Vec<Bar>,
+    /// How many at most are there at a time.
+    pub rows: usize,
+}
+
+/// A span on a lane; bars that overlap are in different rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bar {
+    /// Its place in [`Spans::spans`].
+    pub span: usize,
+    pub row: usize,
+    pub from: SimTime,
+    pub to: SimTime,
+}
+
+impl Spans {
+    /// Every GPU of every node, and each node that has none or on which something runs without, in order; what is still
+    /// there lasts to the end.
+    pub fn lanes(&self, end: SimTime) -> Vec<Lane> {
+        let mut bars: BTreeMap<(NodeId, Option<u16>), Vec<Bar>> = BTreeMap::new();
+        for (index, shape) in self.shapes.iter().enumerate() {
+            let gpus = (0..shape.gpus.len()).map(|gpu| Some(gpu as u16));
+            let all = gpus.chain(shape.gpus.is_empty().then_some(None));
+            all.for_each(|gpu| drop(bars.insert((NodeId::new(index), gpu), Vec::new())));
+        }
+        for (index, span) in self.spans.iter().enumerate() {
+            for claim in span.placement.claims() {
+                let to = span.freed_on(claim.node).unwrap_or(end).max(span.placed);
+                let bar = Bar { span: index, row: 0, from: span.placed, to };
+                let gpus = claim.gpus.iter().map(|part| Some(part.index));
+                for gpu in gpus.chain(claim.gpus.is_empty().then_some(None)) {
+                    bars.entry((claim.node, gpu)).or_default().push(bar);
+                }
+            }
+        }
+        bars.into_iter().map(|((node, gpu), bars)| lane(node, gpu, bars)).collect()
+    }
+
+    fn enter(&mut self, run: RunId, at: SimTime) {
+        self.waiting.insert(run, (at, None));
+    }
+
+    fn set_state(&mut self, node: NodeId, at: SimTime, state: NodeState) {
+        let down = &mut self.down[node.index()];
+        match (down.last_mut(), state == NodeState::Ready) {
+            (Some((_, end @ None)), true) => *end = Some(at),
+            (Some((_, None)), false) | (_, true) => {}
+            (_, false) => down.push((at, None)),
+        }
+    }
+
+    fn left(&mut self, run: RunId, at: SimTime, kept: &[NodeId]) {
+        let Some(index) = self.open.get(&run).copied() else { return };
+        let span = &mut self.spans[index];
+        span.freed = Some(at);
+        span.kept = kept.iter().map(|node| (*node, None)).collect();
+        if kept.is_empty() {
+            self.open.remove(&run);
+        }
+    }
+}
+
+/// Each bar in the first row that is free by then.
+fn lane(node: NodeId, gpu: Option<u16>, mut bars: Vec<Bar>) -> Lane {
+    bars.sort_by_key(|bar| (bar.from, bar.span));
+    let mut ends: Vec<SimTime> = Vec::new();
+    for bar in &mut bars {
+        bar.row = ends.iter().position(|end| *end <= bar.from).unwrap_or(ends.len());
+        match ends.get_mut(bar.row) {
+            Some(end) => *end = bar.to,
+            None => ends.push(bar.to),
+        }
+    }
+    Lane { node, gpu, bars, rows: ends.len().max(1) }
+}
+
+impl Sink for Spans {
+    fn input(&mut self, _step: u64, at: SimTime, input: &Input) {
+        match input {
+            Input::NodeDeclared { node, state, spec } => {
+                self.shapes.push(Arc::clone(&spec.shape));
+                self.down.push(Vec::new());
+                self.set_state(*node, at, *state);
+            }
+            Input::Submit { job, spec } => {
+                (0..spec.replicas).for_each(|replica| self.enter(RunId { job: *job, replica, attempt: 1 }, at));
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, _step: u64, at: SimTime, event: &Event) {
+        match event {
+            Event::NodeChanged { node, to, .. } => self.set_state(*node, at, *to),
+            Event::Held { run, reasons, .. } => {
+                if let Some((_, held)) = self.waiting.get_mut(run) {
+                    *held = Some(reasons.clone());
+                }
+            }
+            Event::Placed { run, score, placement } => {
+                let (wanted, held) = self.waiting.remove(run).unwrap_or((at, None));
+                self.open.insert(*run, self.spans.len());
+                self.spans.push(Span {
+                    run: *run,
+                    placement: placement.clone(),
+                    wanted,
+                    held,
+                    placed: at,
+                    score: *score,
+                    started: None,
+                    freed: None,
+                    kept: SmallVec::new(),
+                    ended: None,
+                });
+            }
+            Event::Moved { run, to, .. } => {
+                if *to == Phase::Running
+                    && let Some(index) = self.open.get(run)
+                {
+                    self.spans[*index].started.get_or_insert(at);
+                }
+                if !to.holds_claim() && self.open.contains_key(run) {
+                    self.left(*run, at, &[]);
+                    self.enter(*run, at);
+                }
+            }
+            Event::Ended { run, outcome, because, kept, .. } => {
+                self.waiting.remove(run);
+                if let Some(index) = self.open.get(run) {
+                    self.spans[*index].ended = Some((*outcome, *because));
+                }
+                self.left(*run, at, kept);
+            }
+            Event::ClaimFreed { run, node } => {
+                let Some(index) = self.open.get(run).copied() else { return };
+                let kept = &mut self.spans[index].kept;
+                kept.iter_mut().filter(|(known, _)| known == node).for_each(|(_, freed)| *freed = Some(at));
+                if kept.iter().all(|(_, freed)| freed.is_some()) {
+                    self.open.remove(run);
+                }
+            }
+            Event::Retry { run, .. } | Event::ReplicaAdded { run } => self.enter(*run, at),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_that_overlap_are_in_different_rows() {
+        let bar = |span, from, to| Bar { span, row: 0, from: SimTime::from_secs(from), to: SimTime::from_secs(to) };
+        let found = lane(NodeId::new(0), Some(0), vec![bar(0, 0, 10), bar(1, 5, 8), bar(2, 8, 12), bar(3, 12, 13)]);
+        let rows: Vec<usize> = found.bars.iter().map(|bar| bar.row).collect();
+        // The second begins within the first; the third where the second ends; by the fourth all is free.
+        assert_eq!((rows, found.rows), (vec![0, 1, 1, 0], 2));
+    }
+}
