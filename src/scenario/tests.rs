@@ -113,6 +113,7 @@ jobs:
   - {name: d, gpus: 1, duration: {lognormal: {median: 1h, sigma: 1}}}
   - {name: e, gpus: 1, count: 2, until: 1d, arrivals: {bursty: {quiet: 1/h, quiet_for: 1h, busy: 2/h, busy_for: 1h}}}
   - {name: f, gpus: 1, count: 2, arrivals: {every: 1h, batch: {uniform: {from: 1, to: 2}}}}
+  - {name: g, gpus: 1, replicas: {min: 1, max: 2}, scaling: {metric: rps, target: 10}, requests: [{at: 0s, rps: 8}]}
 changes: [{at: 1h, job: d, replicas: 2}]
 ";
 
