@@ -267,8 +267,8 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let (trace, traced, target) = traced.map(parts).unwrap_or_default();
     let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
     let places = Places { folder, roots: &options.roots };
-    let until = head.until;
-    let setting = jobs::Setting { profile: &profile, seed: head.seed, until, sampled: &sampled, places: &places };
+    let (seed, until) = (head.seed, head.until);
+    let setting = jobs::Setting { profile: &profile, seed, until, sampled: &sampled, places: &places };
     let mut drafts = jobs::read(&file, &mut world, &setting, report);
     deployment::check_cached(&world, report);
     drafts.extend(traced);
@@ -281,15 +281,14 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let (mut arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
     let profile = with_target(profile, target, &arrivals);
     let scalings = changes::read(&file, &mut world, &arrivals, report);
-    let setting = failures::Setting { world: &world, seed: head.seed, until: head.until };
-    let faults = all_faults(&file, &setting, &mut arrivals, report);
+    let faults = all_faults(&file, &failures::Setting { world: &world, seed, until }, &mut arrivals, report);
     // After the failures, which say what never starts.
     endless::refuse(&arrivals, &world, &cancellations, (&profile, head.until), report);
     let setting = Setting { world: &world, arrivals: &arrivals, until: head.until, folder };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
     let constraints = options.plan.as_ref().map(|plan| expectations::constraints(plan, &setting, report));
-    let constraints = constraints.unwrap_or_default();
-    let evaluations = expectations::evaluations(expectations.iter().chain(&constraints), &reproductions);
+    let judged = expectations.iter().chain(constraints.iter().flatten());
+    let evaluations = expectations::evaluations(judged, &reproductions);
     let rehearsal = Rehearsal {
         title: head.title,
         source: effective,
@@ -310,7 +309,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     Some(Loaded {
         rehearsal,
         expectations,
-        constraints,
+        constraints: constraints.unwrap_or_default(),
         reproductions,
         asked,
         report: head.report,
