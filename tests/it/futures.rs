@@ -150,7 +150,7 @@ pub fn random_worlds_branch_and_replay() {
 }
 
 pub fn slow_many_random_worlds_branch_and_replay() {
-    branch_worlds(600);
+    branch_worlds(100);
 }
 
 fn branch_worlds(worlds: u64) {

@@ -48,6 +48,8 @@ enum Needs {
     Time,
     /// The data and hours, in a set of its own that no other names.
     Hours,
+    /// A machine with little else to do, in a set of its own that no other names.
+    RealTime,
     /// Minutes, in a set of its own that no other names.
     Coverage,
     /// Slurm and munge, as Debian packages them, and root.
@@ -164,8 +166,8 @@ fn main() {
             a_prediction_that_was_changed_afterwards_is_found_out,
             delays_that_are_fitted_on_a_recording_explain_it,
         }
-        Time: live {
-            slow_every_committed_scenario_runs_for_real_and_its_log_replays,
+        RealTime: live {
+            live_for_real_every_committed_scenario_runs_and_its_log_replays,
         }
         Nothing: fit {
             where_a_model_fits_and_with_what_memory_is_as_computed_on_paper,
@@ -326,6 +328,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::Data => data().is_some(),
         Needs::Time => is_wanted("slow"),
         Needs::Hours => is_wanted("literature_means") && data().is_some(),
+        Needs::RealTime => is_wanted("live_for_real"),
         Needs::Coverage => is_wanted("theory_coverage"),
         Needs::Slurm => clusters::slurm_is_here(),
         Needs::Xmllint => runner::xmllint_is_here(),
