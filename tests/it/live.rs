@@ -222,9 +222,20 @@ pub fn delays_that_are_fitted_on_a_recording_explain_it() {
     assert_eq!(fitted["median_error_of_ends_ns"], serde_json::json!([later("ends"), 0]), "{fitted:#}");
 }
 
-/// Whatever the load, every log replays. How much was decided as foretold hangs on the CPU that processes get: `.ci/live`
-/// measures it.
+/// Every log replays, nothing is left, and what does not hang on the CPU that a process gets is decided as foretold. How
+/// close it came is measured by `.ci/live`.
 pub fn live_for_real_every_committed_scenario_runs_and_its_log_replays() {
+    // On a machine that others load, a busy process may get so little that its policy ends it.
+    let at_the_mercy = [
+        "busy-on-a-loaded-share",
+        "gang-on-shared-cores",
+        "bursty",
+        "fork-heavy",
+        "idle-from-the-start",
+        "idle-half-of-a-gang",
+        "crashing",
+        "backfill",
+    ];
     let dir = TempDir::new().expect("a folder of our own");
     let mut files: Vec<PathBuf> =
         fs::read_dir(SCENARIOS).expect("it is there").map(|it| it.expect("there").path()).collect();
@@ -239,11 +250,9 @@ pub fn live_for_real_every_committed_scenario_runs_and_its_log_replays() {
             .unwrap_or_else(|error| panic!("{name}: {error}: {}", String::from_utf8_lossy(&output.stderr)));
         let replayed = dryrack(dir.path(), &["replay", &log.display().to_string()]).output().expect("it is built");
         assert!(replayed.status.success(), "{name}: {}", String::from_utf8_lossy(&replayed.stdout));
-        let (_, decisions) = equal(&said);
-        assert!(decisions > 0, "{name}: {said:#}");
+        let (equal, decisions) = equal(&said);
+        assert!(equal == decisions || at_the_mercy.contains(&name.as_str()), "{name}: {said:#}");
     };
-    // Few at a time, so that they are not each other's load.
-    for files in files.chunks(4) {
-        std::thread::scope(|scope| files.iter().for_each(|file| drop(scope.spawn(|| run(file)))));
-    }
+    // One after the other: they are pinned to the same cores, and would be each other's load.
+    files.iter().for_each(run);
 }
