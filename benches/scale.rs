@@ -3,7 +3,8 @@
 //! `cargo bench --bench scale -- fifo 10000 1000000` runs a million jobs on 10,000 nodes of 8 GPUs at 90 % load, first come
 //! first served, best fit; `fgd` in place of `fifo` places by fragmentation; `unequal` behind gives every node another
 //! amount of RAM, so that no two are ever in equal state. `hosts 10000 100000` puts 100,000 machines of one core on
-//! 10,000 hosts of twelve, as DSLab's iaas-benchmark does. The digest is on, and every job must be accounted for.
+//! 10,000 hosts of twelve, as DSLab's iaas-benchmark does. The digest is on, and every job must be accounted for. Jobs are
+//! made while the run goes on, within the time that is measured; `listed` behind makes all of them before.
 //! `benches/README.md` says what came out; under `valgrind --tool=callgrind`, runs of two lengths give instructions a job.
 
 use std::path::Path;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dryrack::control::Profile;
-use dryrack::engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run};
+use dryrack::engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run, run_streamed};
 use dryrack::event::{Digester, Event, Input, Sink};
 use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
 use dryrack::rng::Stream;
@@ -87,7 +88,7 @@ fn course(run: SimDuration) -> Arc<Course> {
 }
 
 /// At 90 % load, in the mean.
-fn load(nodes: u64, jobs: u64) -> Vec<Arrival> {
+fn load(nodes: u64, jobs: u64) -> Box<dyn Iterator<Item = Arrival>> {
     let mut draws = Stream::new(1, "scale bench", 0);
     let kinds: Vec<(u64, Arc<JobSpec>)> =
         MIX.iter().map(|(part, gpus, take)| (*part, job(demand(*gpus, *take)))).collect();
@@ -100,7 +101,7 @@ fn load(nodes: u64, jobs: u64) -> Vec<Arrival> {
     let asked: u64 = MIX.iter().map(thousandths).sum();
     let gap = MEAN.as_nanos() / 1000 * asked / (nodes * GPUS_PER_NODE * 900);
     let mut at = SimTime::ZERO;
-    let arrival = |_| {
+    let arrival = move |_| {
         at = at.saturating_add(draws.exponential(SimDuration::from_nanos(gap)));
         let mut left = draws.between(0, 999);
         let kind = kinds.iter().find(|(part, _)| {
@@ -111,16 +112,27 @@ fn load(nodes: u64, jobs: u64) -> Vec<Arrival> {
         let (spec, course) = (Arc::clone(&kind.expect("parts make up all").1), Arc::clone(draws.pick(&courses)));
         Arrival { at, spec, course, recorded_wait: None }
     };
-    (0..jobs).map(arrival).collect()
+    Box::new((0..jobs).map(arrival))
 }
 
 /// A machine each millisecond, all of them there at the end.
-fn machines(count: u64) -> Vec<Arrival> {
+fn machines(count: u64) -> Box<dyn Iterator<Item = Arrival>> {
     let (spec, course) = (job(Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1)))), course(MEAN));
     let at = |index: u64| SimTime::from_nanos(index * 1_000_000);
-    let arrival =
-        |index| Arrival { at: at(index), spec: Arc::clone(&spec), course: Arc::clone(&course), recorded_wait: None };
-    (0..count).map(arrival).collect()
+    let arrival = move |index| Arrival {
+        at: at(index),
+        spec: Arc::clone(&spec),
+        course: Arc::clone(&course),
+        recorded_wait: None,
+    };
+    Box::new((0..count).map(arrival))
+}
+
+/// The most memory that the process has had, in MiB, where the system says it.
+fn peak_mib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib / 1024)
 }
 
 #[expect(clippy::disallowed_methods, reason = "what is measured is how long it takes")]
@@ -129,8 +141,9 @@ fn main() -> ExitCode {
     let number = |place: usize, default: u64| words.get(place).and_then(|word| word.parse().ok()).unwrap_or(default);
     let kind = words.first().map_or("fifo", String::as_str);
     let (nodes, jobs) = (number(1, 1000), number(2, 20_000));
-    let unequal = words.iter().any(|word| word == "unequal");
-    let (arrivals, cores, gpus) = match kind {
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    let (unequal, listed) = (has("unequal"), has("listed"));
+    let (mut arrivals, cores, gpus) = match kind {
         "hosts" => (machines(jobs), 12, 0),
         _ => (load(nodes, jobs), 96, GPUS_PER_NODE),
     };
@@ -142,7 +155,7 @@ fn main() -> ExitCode {
         fleets: Vec::new(),
         clouds: Default::default(),
         nodes: (0..nodes as usize).map(|index| node(index, cores, gpus, unequal)).collect(),
-        arrivals,
+        arrivals: if listed { arrivals.by_ref().collect() } else { Vec::new() },
         cancellations: Vec::new(),
         scalings: Vec::new(),
         faults: Vec::new(),
@@ -153,12 +166,17 @@ fn main() -> ExitCode {
     };
     let (mut digester, mut ended) = (Digester::default(), Ended::default());
     let begun = Instant::now();
-    run(&rehearsal, RunOptions::default(), &mut [&mut digester, &mut ended]);
+    let sinks: &mut [&mut dyn Sink] = &mut [&mut digester, &mut ended];
+    match listed {
+        true => run(&rehearsal, RunOptions::default(), sinks),
+        false => run_streamed(&rehearsal, &mut arrivals, RunOptions::default(), sinks),
+    };
     let seconds = begun.elapsed().as_secs_f64();
     let state = if unequal { "unequal nodes" } else { "nodes" };
     println!(
-        "{kind}: {jobs} jobs on {nodes} {state}, {seconds:.2} s, {:.0} jobs a second, digest {}",
+        "{kind}: {jobs} jobs on {nodes} {state}, {seconds:.2} s, {:.0} jobs a second, at most {} MiB, digest {}",
         jobs as f64 / seconds,
+        peak_mib().map_or("?".to_string(), |mib| mib.to_string()),
         &digester.finish().to_string()[..16]
     );
     if ended.0 == jobs {

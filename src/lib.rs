@@ -16,13 +16,14 @@
 //!           └───────────┘   Command (please do)     └───────────┘
 //!  simulated: event queue, virtual clock               sans-IO: no clock, no thread, no file,
 //!  replayed:  the inputs of a recorded log             no random number of its own
-//!  live:      probes of real machines
+//!  live:      probes of real machines, their processes,
+//!             or a Slurm, whose decisions are inputs
 //! ```
 //!
 //! An *instant* is a time at which something happens. All inputs of an instant are applied in the order of their classes
-//! (fleet facts, facts about runs, cancellations, arrivals), then the control plane settles: timers that are due fire,
-//! passes run. What the world answers at once makes another *step* of the same instant. The log holds the inputs and the
-//! events; a log's inputs, replayed, give the same events byte for byte.
+//! (fleet facts, facts about runs, cancellations, arrivals, decisions of a scheduler outside), then the control plane
+//! settles: timers that are due fire, passes run. What the world answers at once makes another *step* of the same instant.
+//! The log holds the inputs and the events; a log's inputs, replayed, give the same events byte for byte.
 //!
 //! # The rooms
 //!

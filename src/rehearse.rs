@@ -3,13 +3,14 @@
 //! Owns how far the records of a run speak, which is asked of every run in the same way. Must never read a clock, and
 //! never decide what a run is of.
 
-use crate::engine::{Progress, Rehearsal, RunEnd, RunOptions, run};
+use crate::engine::{Progress, Rehearsal, RunEnd, RunOptions, run, run_streamed};
 use crate::event::{Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
 use crate::expect::{Expectation, Horizon, Judge, Verdict};
 use crate::ids::Names;
 use crate::report::RunAccount;
 use crate::scheduler::Caching;
 use crate::units::SimTime;
+use crate::workload::Arrival;
 
 pub struct Rehearsed {
     pub end: RunEnd,
@@ -27,10 +28,32 @@ pub fn rehearse(
     expectations: Vec<Expectation>,
     progress: &Progress,
     caching: Caching,
+    more: Vec<&mut dyn Sink>,
+) -> Rehearsed {
+    rehearse_with((rehearsal, None), expectations, RunAccount::of(rehearsal), progress, caching, more)
+}
+
+/// Runs it with jobs that are made one by one while it goes on, for figures alone: see [`RunAccount::brief`].
+pub fn rehearse_streamed(
+    rehearsal: &Rehearsal,
+    arrivals: &mut dyn Iterator<Item = Arrival>,
+    expectations: Vec<Expectation>,
+    progress: &Progress,
+    caching: Caching,
+) -> Rehearsed {
+    let accounts = RunAccount::brief(rehearsal);
+    rehearse_with((rehearsal, Some(arrivals)), expectations, accounts, progress, caching, Vec::new())
+}
+
+fn rehearse_with(
+    (rehearsal, arrivals): (&Rehearsal, Option<&mut dyn Iterator<Item = Arrival>>),
+    expectations: Vec<Expectation>,
+    mut accounts: RunAccount,
+    progress: &Progress,
+    caching: Caching,
     mut more: Vec<&mut dyn Sink>,
 ) -> Rehearsed {
     let mut judge = Judge::new(expectations, names(rehearsal));
-    let mut accounts = RunAccount::of(rehearsal);
     let mut digester = Digester::default();
     let options = RunOptions { progress: Some(progress), caching, ..RunOptions::default() };
     let end = {
@@ -38,7 +61,10 @@ pub fn rehearse(
         for sink in &mut more {
             sinks.push(&mut **sink);
         }
-        run(rehearsal, options, &mut sinks)
+        match arrivals {
+            None => run(rehearsal, options, &mut sinks),
+            Some(arrivals) => run_streamed(rehearsal, arrivals, options, &mut sinks),
+        }
     };
     let (until, horizon) = match (end.cut_short, rehearsal.until) {
         (true, Some(until)) => (until, Horizon::Until(until)),

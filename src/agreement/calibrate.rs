@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use super::compare::Agreement;
+use super::again::{Again, again};
+use super::compare::{Agreement, compare};
 use super::courses::courses;
+use crate::control::Trigger;
 use crate::engine::Rehearsal;
 use crate::event::{Event, Input, Phase, Record, RunCourse, Said};
 use crate::ids::{Names, RunId};
@@ -23,6 +25,65 @@ pub struct Delays {
     pub jitter: SimDuration,
     /// How many values each is of, in this order.
     pub counts: [usize; 4],
+    /// When a scheduler outside looks at its queue, where one decided: `passes.place.trigger` of the profile.
+    pub passes: Option<Trigger>,
+}
+
+/// Periods that are tried for a scheduler outside, beside none at all: those that Slurm's own are of (sched_interval,
+/// bf_interval and sched_min_interval of slurm.conf(5), Slurm 22.05, from a second to a minute), and shorter ones.
+const PERIODS: [SimDuration; 12] = [
+    SimDuration::from_millis(100),
+    SimDuration::from_millis(250),
+    SimDuration::from_millis(500),
+    SimDuration::from_secs(1),
+    SimDuration::from_millis(1500),
+    SimDuration::from_secs(2),
+    SimDuration::from_secs(3),
+    SimDuration::from_secs(5),
+    SimDuration::from_secs(10),
+    SimDuration::from_secs(20),
+    SimDuration::from_secs(30),
+    SimDuration::from_secs(60),
+];
+
+/// Of recordings in which a scheduler outside decided, with the lengths that were recorded: the period of its passes that
+/// leaves the least median error of starts, the shortest of equals, and by how much starts are still later then.
+/// `rehearse` runs one; nothing where nothing started.
+pub fn calibrate_outside(
+    recordings: &[Recording<'_>],
+    rehearse: impl Fn(&Rehearsal) -> Vec<Record>,
+) -> Option<(Trigger, SimDuration)> {
+    let tried = std::iter::once(Trigger::Event).chain(PERIODS.map(Trigger::Every));
+    let errors = |trigger: Trigger| -> Vec<i64> {
+        let of_one = |recording: &Recording<'_>| {
+            let Again { rehearsal, .. } = again(recording.rehearsal.clone(), recording.records, recording.names);
+            let rehearsal = with_passes(&rehearsal, trigger);
+            let foretold = courses(&rehearse(&rehearsal), recording.names);
+            let real = courses(recording.records, recording.names);
+            compare(&foretold, &real, |_| None).starts.into_iter().map(|error| error.by).collect::<Vec<i64>>()
+        };
+        recordings.iter().flat_map(of_one).collect()
+    };
+    let all: Vec<(Trigger, Vec<i64>)> = tried.map(|trigger| (trigger, errors(trigger))).collect();
+    let middle = |errors: &[i64]| {
+        let mut sizes: Vec<u64> = errors.iter().map(|error| error.unsigned_abs()).collect();
+        sizes.sort_unstable();
+        sizes.get(sizes.len().saturating_sub(1) / 2).copied()
+    };
+    let scored = all.iter().filter_map(|(trigger, errors)| Some((middle(errors)?, trigger, errors)));
+    let (_, trigger, errors) = scored.min_by_key(|(middle, ..)| *middle)?;
+    let later = errors.iter().map(|error| SimDuration::from_nanos(u64::try_from(*error).unwrap_or(0))).collect();
+    Some((*trigger, median(later)))
+}
+
+fn with_passes(rehearsal: &Rehearsal, trigger: Trigger) -> Rehearsal {
+    let mut profile = (*rehearsal.profile).clone();
+    let place = &mut profile.passes.place;
+    place.trigger = trigger;
+    if trigger == Trigger::Event {
+        place.offset = SimDuration::ZERO;
+    }
+    Rehearsal { profile: Arc::new(profile), ..rehearsal.clone() }
 }
 
 /// One recording and the rehearsal that foretold it.
@@ -56,6 +117,7 @@ pub fn calibrate(recordings: &[Recording<'_>], interval: impl Fn(&Rehearsal, Run
         stop: median(stops),
         jitter: median(lates).saturating_mul(2),
         counts,
+        passes: None,
     }
 }
 
@@ -112,7 +174,8 @@ impl Delays {
             };
             Arrival { course: Arc::new(course), ..arrival.clone() }
         };
-        Rehearsal { arrivals: rehearsal.arrivals.iter().map(arrival).collect(), ..rehearsal.clone() }
+        let rehearsal = Rehearsal { arrivals: rehearsal.arrivals.iter().map(arrival).collect(), ..rehearsal.clone() };
+        self.passes.map_or(rehearsal.clone(), |trigger| with_passes(&rehearsal, trigger))
     }
 }
 

@@ -9,7 +9,8 @@ use super::exit::{Done, Exit, Failure};
 use super::logs::WholeLog;
 use super::output::{Format, say, say_json};
 use super::validate::{interval_of, live_log, rehearsed, scenario};
-use crate::agreement::{Delays, Recording, calibrate as fitted, compare, courses, exactness};
+use crate::agreement::{Delays, Recording, calibrate as fitted, calibrate_outside, compare, courses, exactness};
+use crate::control::Trigger;
 use crate::engine::Rehearsal;
 use crate::ids::RunId;
 use crate::rehearse::names;
@@ -26,7 +27,10 @@ pub struct CalibrateArgs {
 }
 
 struct Read {
+    path: PathBuf,
     log: WholeLog,
+    /// Who decided, if that was not the profile.
+    on: Option<String>,
     rehearsal: Rehearsal,
 }
 
@@ -36,16 +40,42 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
     let recordings: Vec<Recording<'_>> = (seen.iter())
         .map(|read| Recording { rehearsal: &read.rehearsal, records: &read.log.records, names: &read.log.names })
         .collect();
-    let delays = fitted(&recordings, interval_of_run);
+    let mut delays = fitted(&recordings, interval_of_run);
+    let (outside, here): (Vec<&Read>, Vec<&Read>) = seen.iter().partition(|read| read.on.is_some());
+    if let (Some(one), Some(other)) = (outside.first(), here.first()) {
+        let why = format!(
+            "was recorded on {}, and {} on this machine",
+            one.on.as_deref().unwrap_or_default(),
+            other.path.display()
+        );
+        return Err(Failure::file(&one.path, format!("{why}: they have no delays in common; fit each by itself")));
+    }
+    if let Some(first) = outside.first() {
+        let profile = &first.rehearsal.profile;
+        if let Some(other) = outside.iter().find(|read| read.rehearsal.profile != *profile) {
+            let why = format!("is of profile `{}`, and others of `{}`", other.rehearsal.profile.name, profile.name);
+            return Err(Failure::file(&other.path, format!("{why}; fit those of one profile together")));
+        }
+        if let Some((trigger, later)) = calibrate_outside(&recordings, |rehearsal| rehearsed(rehearsal).0) {
+            (delays.passes, delays.start) = (Some(trigger), later);
+        }
+    }
     let gain = [false, true].map(|is_fitted| errors(&held_out, &delays, is_fitted));
     match format {
-        Format::Human => say(&text(&delays, &gain, held_out.len()))?,
+        Format::Human => {
+            let profile = seen.first().map_or("", |read| &read.rehearsal.profile.name);
+            say(&(text(&delays, &gain, held_out.len()) + &profile_text(&delays, profile)))?
+        }
         Format::Json => say_json(&json!({
             "prepare_ns": delays.start.as_nanos(),
             "duration_more_ns": delays.length.as_nanos(),
             "stop_ns": delays.stop.as_nanos(),
             "sampling_jitter_ns": delays.jitter.as_nanos(),
             "fitted_on": delays.counts,
+            "passes_ns": delays.passes.map(|trigger| match trigger {
+                Trigger::Every(period) | Trigger::EachAfter(period) => period.as_nanos(),
+                Trigger::Event | Trigger::Outside => 0,
+            }),
             "held_out": held_out.len(),
             "median_error_of_starts_ns": gain.each_ref().map(|[starts, _]| middle(starts)),
             "median_error_of_ends_ns": gain.each_ref().map(|[_, ends]| middle(ends)),
@@ -55,9 +85,9 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
 }
 
 fn read(path: &Path) -> Result<Read, Failure> {
-    let (log, _) = live_log(path)?;
+    let (log, live) = live_log(path)?;
     let rehearsal = scenario(path, &log)?;
-    Ok(Read { log, rehearsal })
+    Ok(Read { path: path.to_path_buf(), log, on: live.on, rehearsal })
 }
 
 fn interval_of_run(rehearsal: &Rehearsal, run: RunId) -> Option<SimDuration> {
@@ -108,4 +138,20 @@ fn text(delays: &Delays, gain: &[[Vec<u64>; 2]; 2], held_out: usize) -> String {
         ));
     }
     text
+}
+
+/// When whoever decided looks at the queue, as a profile that can be named in the place of the other.
+fn profile_text(delays: &Delays, profile: &str) -> String {
+    let trigger = match delays.passes {
+        None => return String::new(),
+        Some(Trigger::Every(period) | Trigger::EachAfter(period)) => format!("{{every: {period}}}"),
+        Some(Trigger::Event | Trigger::Outside) => "event".to_string(),
+    };
+    format!(
+        "# a profile, as a file of its own:\n\
+         base: {profile}\n\
+         name: {profile}-as-recorded\n\
+         title: As {profile}, with the passes of the scheduler that was recorded\n\
+         passes: {{place: {{trigger: {trigger}}}}}\n"
+    )
 }

@@ -21,6 +21,11 @@ pub enum Exit {
     Disagrees = 5,
 }
 
+impl Exit {
+    pub const ALL: [Exit; 6] =
+        [Exit::Fine, Exit::Failed, Exit::BadInput, Exit::OurFault, Exit::NothingSelected, Exit::Disagrees];
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
@@ -36,6 +41,8 @@ pub enum Failure {
     BrokenPipe,
     /// An invariant broke; said on stderr; exit 3.
     Ours(String),
+    /// Somebody ended it by force; said on stderr; exit 1, as of what was interrupted.
+    Killed(String),
 }
 
 impl Failure {
@@ -44,6 +51,7 @@ impl Failure {
             Failure::Input(_) => Exit::BadInput,
             Failure::BrokenPipe => Exit::Fine,
             Failure::Ours(_) => Exit::OurFault,
+            Failure::Killed(_) => Exit::Failed,
         }
     }
 

@@ -1,41 +1,63 @@
 //! `dryrack import`: the database of a server, as a scenario and recordings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{WholeFile, say, warn};
 use crate::report::some;
-use crate::scenario::{Names, import_dstack};
+use crate::scenario::{ImportError, Imported, Names, import_dstack, import_gpustack_pages, import_gpustack_store};
 
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {
     /// The SQLite file of a dstack server: its instances, runs and the GPU utilization of every job
     DstackDb(ImportArgs),
+    /// The SQLite file of a GPUStack server before 2.0: its workers, models and where their instances were
+    GpustackDb(ImportArgs),
+    /// A folder with the answers of a GPUStack server: workers.json, models.json and model-instances.json
+    GpustackRest(ImportArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Such as ~/.dstack/server/data/sqlite.db; it is opened for reading alone
+    /// Such as ~/.dstack/server/data/sqlite.db or /var/lib/gpustack/database.db; it is opened for reading alone
     file: PathBuf,
-    /// The folder to write: scenario.yaml, and usage/RUN.csv
+    /// The folder to write: scenario.yaml, and recordings under usage
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Number runs, fleets and instances in place of their names
+    /// Number what somebody gave a name: runs, models, fleets, machines and labels
     #[arg(long)]
     anonymize: bool,
 }
 
+/// A door, whether it is a folder, and what somebody who took the wrong one should give.
+type Door = (fn(&Path, Names) -> Result<Imported, ImportError>, bool, &'static str);
+
 pub fn import(command: &ImportCommand) -> Done {
-    let ImportCommand::DstackDb(args) = command;
-    if !args.file.is_file() {
-        return Err(Failure::file(&args.file, "is not there; expected the SQLite file of a dstack server"));
+    let (args, (read, is_folder, expected)): (_, Door) = match command {
+        ImportCommand::DstackDb(args) => (args, (import_dstack, false, "the SQLite file of a dstack server")),
+        ImportCommand::GpustackDb(args) => {
+            (args, (import_gpustack_store, false, "the SQLite file of a GPUStack server before 2.0"))
+        }
+        ImportCommand::GpustackRest(args) => {
+            (args, (import_gpustack_pages, true, "a folder with workers.json, models.json and model-instances.json"))
+        }
+    };
+    let is_kind = if is_folder { args.file.is_dir() } else { args.file.is_file() };
+    if !is_kind {
+        let is = match (args.file.exists(), is_folder) {
+            (false, _) => "is not there",
+            (true, true) => "is no folder",
+            (true, false) => "is no file",
+        };
+        return Err(Failure::file(&args.file, format!("{is}; expected {expected}")));
     }
     let names = if args.anonymize { Names::Numbered } else { Names::Kept };
-    let imported = import_dstack(&args.file, names).map_err(|error| Failure::file(&args.file, error))?;
+    let imported = read(&args.file, names).map_err(|error| Failure::file(&args.file, error))?;
     let usage = args.out.join("usage");
-    std::fs::create_dir_all(&usage).map_err(|error| Failure::file(&usage, format!("cannot be made: {error}")))?;
+    let folder = if imported.recordings.is_empty() { &args.out } else { &usage };
+    std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, format!("cannot be made: {error}")))?;
     for (path, text) in &imported.recordings {
         WholeFile::write(&args.out.join(path), text.as_bytes())?;
     }
@@ -45,6 +67,8 @@ pub fn import(command: &ImportCommand) -> Done {
     for note in &imported.notes {
         warn(&format!("note: {note}\n"));
     }
-    say(&format!("{}, with {}\n", scenario.display(), some(imported.recordings.len(), "recording")))?;
+    let mut holds = imported.holds;
+    holds.push(some(imported.recordings.len(), "recording"));
+    say(&format!("{}: {}\n", scenario.display(), holds.join(", ")))?;
     Ok(Exit::Fine)
 }

@@ -14,15 +14,16 @@ use super::run::Overrides;
 use super::validate::{agreement_json, agreement_text, interval_of};
 use crate::agreement::{Courses, compare};
 use crate::engine::{Progress, Rehearsal};
-use crate::event::{Foretold, LiveHeader, LogHeader, Sink};
+use crate::event::{Foretold, Input, LiveHeader, LogHeader, Sink};
 use crate::expect::{Expectation, Horizon, Judge, Verdict};
 use crate::live::clock::Clock;
 use crate::live::probe::{GpuSource, Guarded, Roots, ThisMachine};
-use crate::live::{LiveEnd, Shares, Work};
+use crate::live::{Cluster, LiveEnd, Shares, Work};
 use crate::rehearse::{header, names, rehearse};
 use crate::report::{LogWriter, RunAccount};
 use crate::scenario::load;
 use crate::scheduler::Caching;
+use crate::units::SimDuration;
 
 #[derive(Debug, Args)]
 pub struct LiveArgs {
@@ -36,6 +37,38 @@ pub struct LiveArgs {
     /// Keep what the tasks say in this folder, a file for each
     #[arg(long, value_name = "DIR")]
     outputs: Option<PathBuf>,
+    /// Who runs the jobs, and decides where and when; this machine under the file's own profile, if not given
+    #[arg(long, value_name = "SYSTEM")]
+    on: Option<System>,
+    /// How often Slurm is asked how its jobs stand
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "on")]
+    every: SimDuration,
+    /// For how long Slurm may give no answer before the run is ended
+    #[arg(long, value_name = "TIME", default_value = "30s", requires = "on")]
+    patience: SimDuration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum System {
+    Slurm,
+}
+
+impl LiveArgs {
+    /// The Slurm that is meant, where one is. From then on its decisions are the control plane's inputs.
+    fn cluster(&self, work: &mut Work) -> Result<Option<Cluster>, Failure> {
+        let Some(System::Slurm) = self.on else { return Ok(None) };
+        if self.every.is_zero() {
+            return Err(Failure::Input("error: `--every 0s` leaves no time between two looks; write 1s".to_string()));
+        }
+        let told = |faults: Vec<String>| {
+            let lines: Vec<String> = faults.iter().map(|fault| format!("error: {fault}")).collect();
+            Failure::Input(lines.join("\n"))
+        };
+        let cluster = Cluster::find(work, self.every, self.patience).map_err(told)?;
+        let profile = serde_json::to_string(&work.profile.decided_outside()).expect("a profile has a JSON form");
+        work.declarations.push(Input::Reconfigure { profile: Arc::from(profile) });
+        Ok(Some(cluster))
+    }
 }
 
 pub fn live(args: &LiveArgs, format: Format) -> Done {
@@ -44,8 +77,9 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     warn(&loaded.warnings.to_string());
     let (rehearsal, expectations) = (loaded.rehearsal, loaded.expectations);
     let cores = crate::live::cores()?;
-    let work = work(&rehearsal, loaded.shares_of_cpu, args.outputs.as_deref());
-    refuse(&args.file, &rehearsal, &work, cores)?;
+    let mut work = work(&rehearsal, loaded.shares_of_cpu, args.outputs.as_deref());
+    refuse(&args.file, &rehearsal, &work, args.on.is_none().then_some(cores))?;
+    let cluster = args.cluster(&mut work)?;
     if let Some(folder) = &args.outputs {
         std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, format!("cannot be made: {error}")))?;
     }
@@ -54,7 +88,8 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let fault = |message: String| Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command));
     let foretold = guarded(|| foretell(&rehearsal, &progress)).map_err(fault)?;
     let began = Clock::start().wall_at_start().to_string();
-    let live = LiveHeader { began, cores: cores as u32, foretold };
+    let on = cluster.as_ref().map(|cluster| format!("slurm {}", cluster.release));
+    let live = LiveHeader { began, cores: cores as u32, on, foretold };
     let header = LogHeader { live: Some(live), ..header(&rehearsal) };
     let path = args.log.clone().unwrap_or_else(|| default_log(&args.file));
     let unwritten = |error| Failure::file(&path, format!("cannot be written: {error}"));
@@ -62,12 +97,16 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     // On its way before anything begins.
     log.keep().map_err(unwritten)?;
     let mut told = Told::new(expectations, &rehearsal);
-    let gpus = work.has_real_gpus().then(gpus);
+    let gpus = (cluster.is_none() && work.has_real_gpus()).then(gpus);
     let run = || {
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut log, &mut told.courses, &mut told.judge, &mut told.accounts];
-        crate::live::run(&work, gpus, &mut sinks)
+        match cluster {
+            None => crate::live::run(&work, gpus, &mut sinks),
+            Some(cluster) => crate::live::run_on_slurm(&work, cluster, &mut sinks),
+        }
     };
-    let end = guarded(run).map_err(fault)?.map_err(|error| Failure::Input(format!("error: the run ended: {error}")))?;
+    let ended = |error| Failure::file(&path, format!("the run ended, and its log is not kept: {error}"));
+    let end = guarded(run).map_err(fault)?.map_err(ended)?;
     log.finish(end.at).map_err(unwritten)?.keep(Ok(()))?;
     tell(&path, &rehearsal, &header, told, end, format)
 }
@@ -108,7 +147,7 @@ fn work(rehearsal: &Rehearsal, shares: Shares, outputs: Option<&Path>) -> Work {
 }
 
 /// What cannot be run here is refused whole.
-fn refuse(file: &Path, rehearsal: &Rehearsal, work: &Work, cores: usize) -> Result<(), Failure> {
+fn refuse(file: &Path, rehearsal: &Rehearsal, work: &Work, cores: Option<usize>) -> Result<(), Failure> {
     let mut faults = work.faults(cores);
     if !rehearsal.faults.is_empty() {
         faults.push("`faults` and `failures` are only rehearsed: what fails on a machine fails by itself".to_string());
@@ -135,7 +174,7 @@ fn default_log(file: &Path) -> PathBuf {
 
 fn tell(path: &Path, rehearsal: &Rehearsal, header: &LogHeader, mut told: Told, end: LiveEnd, format: Format) -> Done {
     told.accounts.finish(end.at);
-    let whole = !end.interrupted && !end.cut_short;
+    let whole = !end.interrupted && !end.cut_short && end.broken.is_none();
     let verdicts = if whole { told.judge.finish(Horizon::Everything, &told.accounts) } else { Vec::new() };
     let foretold = &header.live.as_ref().expect("written above").foretold;
     let blind = compare(&foretold.runs, &told.courses.finish(), |job| interval_of(rehearsal, job));
@@ -145,6 +184,8 @@ fn tell(path: &Path, rehearsal: &Rehearsal, header: &LogHeader, mut told: Told, 
             if end.interrupted {
                 text.push_str("  interrupted: what was left was cancelled\n");
             }
+            text.extend(end.broken.iter().map(|why| format!("  ended: {why}\n")));
+            text.extend(end.notes.iter().map(|note| format!("  note: {note}\n")));
             text.push_str(&agreement_text("blind", &blind, None));
             text.extend(verdicts.iter().map(verdict_line));
             say(&text)?;
@@ -158,6 +199,8 @@ fn tell(path: &Path, rehearsal: &Rehearsal, header: &LogHeader, mut told: Told, 
                 "log": path.display().to_string(),
                 "interrupted": end.interrupted,
                 "cut_short": end.cut_short,
+                "broken": end.broken,
+                "notes": end.notes,
                 "seconds": end.at.as_secs_f64(),
                 "steps": end.steps,
                 "blind": agreement_json(&blind),
@@ -165,7 +208,8 @@ fn tell(path: &Path, rehearsal: &Rehearsal, header: &LogHeader, mut told: Told, 
             }))?;
         }
     }
-    Ok(if end.interrupted || verdicts.iter().any(|verdict| !verdict.passed) { Exit::Failed } else { Exit::Fine })
+    let is_ended = end.interrupted || end.broken.is_some();
+    Ok(if is_ended || verdicts.iter().any(|verdict| !verdict.passed) { Exit::Failed } else { Exit::Fine })
 }
 
 fn verdict_line(verdict: &Verdict) -> String {

@@ -18,6 +18,8 @@ mod futures;
 mod guard;
 mod import;
 #[cfg(target_os = "linux")]
+mod kept;
+#[cfg(target_os = "linux")]
 mod live;
 mod log;
 mod logs;
@@ -48,6 +50,8 @@ mod watch;
 mod what_if;
 
 pub use exit::Exit;
+#[cfg(target_os = "linux")]
+use kept::kept;
 
 use clap::{Parser, Subcommand};
 
@@ -151,7 +155,9 @@ pub fn main() -> Exit {
         Ok(Err(failure)) => {
             let exit = failure.exit();
             match failure {
-                Failure::Input(message) | Failure::Ours(message) => output::warn(&ended(message)),
+                Failure::Input(message) | Failure::Ours(message) | Failure::Killed(message) => {
+                    output::warn(&ended(message))
+                }
                 Failure::BrokenPipe => {}
             }
             exit
@@ -166,6 +172,12 @@ pub fn main() -> Exit {
 
 fn ended(message: String) -> String {
     if message.ends_with('\n') { message } else { message + "\n" }
+}
+
+/// Where no process can be kept by another.
+#[cfg(not(target_os = "linux"))]
+fn kept(work: impl FnOnce() -> Done) -> Done {
+    work()
 }
 
 impl Cli {
@@ -183,7 +195,7 @@ impl Cli {
             Command::Offers(args) => offers::offers(args, self.format.plain()?),
             Command::Replay(args) => replay::replay(args, self.format.plain()?),
             #[cfg(target_os = "linux")]
-            Command::Live(args) => live::live(args, self.format.plain()?),
+            Command::Live(args) => kept(|| live::live(args, self.format.plain()?)),
             Command::Validate(args) => validate::validate(args, self.format.plain()?),
             Command::Calibrate(args) => calibrate::calibrate(args, self.format.plain()?),
             Command::Diff(args) => diff::diff(args, self.format.plain()?),
@@ -195,10 +207,10 @@ impl Cli {
             Command::Trace(command) => trace::trace(command, self.format.plain()?),
             Command::Swarm(args) => swarm::swarm(args, self.format.plain()?),
             Command::Bench(args) => bench::bench(args, self.format.plain()?),
-            Command::Probe(args) => probe::probe(args, self.format.plain()?),
+            Command::Probe(args) => kept(|| probe::probe(args, self.format.plain()?)),
             Command::Import(command) => import::import(command),
-            Command::Record(args) => record::record(args, self.format.plain()?),
-            Command::Watch(args) => watch::watch(args, self.format.plain()?),
+            Command::Record(args) => kept(|| record::record(args, self.format.plain()?)),
+            Command::Watch(args) => kept(|| watch::watch(args, self.format.plain()?)),
             Command::Plot(command) => plot::plot(command),
         }
     }

@@ -7,8 +7,8 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
-use super::output::{Format, WholeFile, say, say_json};
-use crate::policy::{GpuTime, Judged, judge_recording};
+use super::output::{Format, WholeFile, say, say_json, warn};
+use crate::policy::{GpuTime, Judged, MOST_SAMPLES, judge_recording, ring_samples};
 use crate::report::{SweepPlot, SweepPoint, covered_text, idle_text, some, table};
 use crate::scenario::{PolicyFile, load_policy};
 use crate::trace::{Index, TraceError, load_usage, read_usage_csv};
@@ -202,18 +202,12 @@ fn as_json(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged]) -> serde
 }
 
 fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> Done {
-    let mut windows: Vec<SimDuration> =
-        args.windows.iter().copied().filter(|window| *window >= file.min_time_window && !window.is_zero()).collect();
+    let windows = windows(args, file)?;
     let mut minimums = args.minimums.clone();
-    windows.sort_unstable();
-    windows.dedup();
     minimums.sort_unstable();
     minimums.dedup();
     if let Some(over) = minimums.iter().find(|minimum| **minimum > Permille::new(1000)) {
         return Err(Failure::Input(format!("error: --minimums {over}: there is no more than 100%")));
-    }
-    if windows.is_empty() {
-        return Err(Failure::Input(format!("error: --windows: the least that is allowed is {}", file.min_time_window)));
     }
     let each = |window: &SimDuration| minimums.iter().map(|minimum| (*window, *minimum)).collect::<Vec<_>>();
     let policies: Vec<(SimDuration, Permille)> = windows.iter().flat_map(each).collect();
@@ -258,6 +252,31 @@ fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> 
         WholeFile::write(out, plot.svg().as_bytes())?;
     }
     Ok(Exit::Fine)
+}
+
+/// In order, each once. Shorter ones than the policy's least are told and left out.
+fn windows(args: &PolicyArgs, file: &PolicyFile) -> Result<Vec<SimDuration>, Failure> {
+    let mut windows = args.windows.clone();
+    windows.sort_unstable();
+    windows.dedup();
+    if windows.first().is_some_and(|window| window.is_zero()) {
+        return Err(Failure::Input("error: --windows 0s: a window must be longer than nothing".to_string()));
+    }
+    let interval = file.policy.interval;
+    if let Some(long) = windows.iter().find(|window| ring_samples(**window, interval) > MOST_SAMPLES) {
+        let message = format!("more than {MOST_SAMPLES} samples, one each {interval}");
+        return Err(Failure::Input(format!("error: --windows {long}: {message}")));
+    }
+    let least = file.min_time_window;
+    let short: Vec<String> = windows.iter().filter(|window| **window < least).map(ToString::to_string).collect();
+    windows.retain(|window| *window >= least);
+    if windows.is_empty() {
+        return Err(Failure::Input(format!("error: --windows {}: the least is {least}", short.join(","))));
+    }
+    if !short.is_empty() {
+        warn(&format!("left out: windows of {}, for the least is {least}\n", short.join(", ")));
+    }
+    Ok(windows)
 }
 
 fn point(file: &PolicyFile, window: SimDuration, minimum: Permille, jobs: &[Job]) -> SweepPoint {

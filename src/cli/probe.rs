@@ -11,7 +11,8 @@ use super::output::{Format, WholeFile, say, say_json, warn};
 use super::source::SourceArgs;
 use crate::catalog;
 use crate::live::clock::{Clock, Stamp, std_duration};
-use crate::live::probe::{GpuFound, Look, NodeFound, Reading};
+use crate::live::probe::{GpuFound, Look, NodeFound, Reading, shown_url};
+use crate::live::stop::Stop;
 use crate::report::{some, table};
 use crate::scenario::{FoundOptions, nodes_text};
 use crate::units::{Bytes, SimDuration};
@@ -42,7 +43,7 @@ pub fn probe(args: &ProbeArgs, format: Format) -> Done {
     let clock = Arc::new(Clock::start());
     let within = args.source.within(SimDuration::from_secs(30));
     let mut probe = args.source.probe(&clock)?;
-    let looked = probe.look(std_duration(within));
+    let looked = probe.look_unless(&Stop::on_signals()?, std_duration(within));
     let at = clock.now();
     let look = looked.map_err(|missing| Failure::Input(format!("error: {} ({})", missing, missing.name())))?;
     let options = FoundOptions { idle_up_to: args.idle_up_to, gpu, without_use: args.without_use };
@@ -70,7 +71,7 @@ fn unknown_gpu(typed: &str) -> Failure {
 }
 
 fn about(args: &ProbeArgs, look: &Look, at: Stamp) -> Vec<String> {
-    let mut about = vec![format!("Found by `dryrack probe --from {}` at {}.", args.source.from(), at.wall)];
+    let mut about = vec![format!("Found by `dryrack probe --from {}` at {}.", shown_url(args.source.from()), at.wall)];
     if !args.without_use {
         about.push(format!(
             "Foreign use is that of the moment; a GPU that does nothing with at most {} in use is free.",

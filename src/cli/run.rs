@@ -11,12 +11,13 @@ use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
 use crate::engine::{Progress, Rehearsal};
 use crate::event::Sink;
-use crate::rehearse::{Rehearsed, header, rehearse};
+use crate::rehearse::{Rehearsed, header, rehearse, rehearse_streamed};
 use crate::report::{
     Heading, LogWriter, Metrics, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto,
 };
 use crate::scenario::{Loaded, Options, TraceUse, load};
 use crate::scheduler::Caching;
+use crate::trace::TraceError;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -33,6 +34,9 @@ pub struct RunArgs {
     /// Write a trace that ui.perfetto.dev opens: what ran where, the queue, what was allocated
     #[arg(long, value_name = "FILE.json")]
     timeline: Option<PathBuf>,
+    /// Make or read jobs while the run goes on, and keep of those that are over what figures need: for millions of them
+    #[arg(long, conflicts_with_all = ["out", "report", "timeline"])]
+    stream: bool,
     /// Compute each decision a second time from nothing, and compare: slow
     #[arg(long, conflicts_with = "plain")]
     paranoid: bool,
@@ -155,10 +159,11 @@ pub fn quoted(word: &str) -> String {
 }
 
 pub fn run(args: &RunArgs, format: Format) -> Done {
-    let loaded = load(&args.file, &args.overrides.lower(&args.file));
+    let options = Options { streamed: args.stream, ..args.overrides.lower(&args.file) };
+    let loaded = load(&args.file, &options);
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
-    let Loaded { rehearsal, expectations, trace, .. } = loaded;
+    let Loaded { rehearsal, expectations, trace, streamed, .. } = loaded;
     let progress = Progress::default();
     let command = args.overrides.repeat(&args.file, rehearsal.seed);
     let fault = |message: String| Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command));
@@ -170,12 +175,22 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
     if args.report.is_some() || args.timeline.is_some() {
         sinks.push(&mut spans);
     }
-    let rehearsed = match &args.out {
-        None => {
+    let rehearsed = match (&args.out, &streamed) {
+        (_, Some(streamed)) => {
+            let unreadable = |error: &TraceError| Failure::Input(format!("{error}\n"));
+            let mut arrivals = streamed.arrivals().map_err(|error| unreadable(&error))?;
+            let work = || rehearse_streamed(&rehearsal, &mut arrivals, expectations, &progress, args.caching());
+            let rehearsed = guarded(work).map_err(fault)?;
+            match arrivals.fault() {
+                Some(error) => return Err(unreadable(error)),
+                None => rehearsed,
+            }
+        }
+        (None, None) => {
             let work = || rehearse(&rehearsal, expectations, &progress, args.caching(), sinks);
             guarded(work).map_err(fault)?
         }
-        Some(dir) => {
+        (Some(dir), None) => {
             std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
             let path = dir.join("events.jsonl");
             let mut log = LogWriter::new(WholeFile::create(&path)?, &header(&rehearsal))?;

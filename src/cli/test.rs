@@ -102,7 +102,9 @@ pub fn test(args: &TestArgs, format: TestFormat) -> Done {
     loop {
         if let Err(failure) = once(args, format) {
             match failure {
-                Failure::Input(message) | Failure::Ours(message) => warn(&format!("{}\n", message.trim_end())),
+                Failure::Input(message) | Failure::Ours(message) | Failure::Killed(message) => {
+                    warn(&format!("{}\n", message.trim_end()))
+                }
                 gone @ Failure::BrokenPipe => return Err(gone),
             }
         }

@@ -15,13 +15,14 @@ use crate::live::recorder::{usual_within, wait};
 use crate::live::stop::Stop;
 use crate::live::watch::{Fired, Together, Watch};
 use crate::report::{covered_text, idle_text, some};
-use crate::scenario::load_policy;
+use crate::scenario::{PolicyOf, load_policies};
 use crate::units::SimDuration;
-use crate::workload::{PolicyMode, SampleFault, UtilizationPolicy};
+use crate::workload::{PolicyMode, SampleFault};
 
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// A file with `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}`, and a `profile` if it has one
+    /// A scenario, whose policies are watched, or a file with `utilization_policy: {min_gpu_utilization: 30%,
+    /// time_window: 10m}`, and a `profile` if it has one
     file: PathBuf,
     #[command(flatten)]
     source: SourceArgs,
@@ -52,7 +53,10 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
     if args.every < LEAST_EVERY {
         return Err(Failure::Input(format!("error: --every {}: the least is {LEAST_EVERY}", args.every)));
     }
-    let file = load_policy(&args.file, Some(args.every)).map_err(|faults| Failure::Input(faults.to_string()))?;
+    let policies = load_policies(&args.file, Some(args.every)).map_err(|faults| Failure::Input(faults.to_string()))?;
+    if policies.is_empty() {
+        return Err(Failure::file(&args.file, NO_POLICY));
+    }
     let stop = Stop::on_signals()?;
     let clock = Arc::new(Clock::start());
     let mut probe = args.source.probe(&clock)?;
@@ -64,19 +68,26 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
     };
     let mut asked = clock.now().in_millis();
     let began = asked;
-    let first =
-        probe.look(within).map_err(|missing| Failure::Input(format!("error: {missing} ({})", missing.name())))?;
-    let mut watch = Watch::begin(file.policy, together, &first, asked);
-    if watch.subjects() == 0 {
+    let first = probe
+        .look_unless(&stop, within)
+        .map_err(|missing| Failure::Input(format!("error: {missing} ({})", missing.name())))?;
+    let begin = |policy: PolicyOf| (Watch::begin(policy.policy, together, &first, asked), policy);
+    let mut watches: Vec<(Watch, PolicyOf)> = policies.into_iter().map(begin).collect();
+    let subjects = watches[0].0.subjects();
+    if subjects == 0 {
         warn("nothing to watch there\n");
         return Ok(Exit::NothingSelected);
     }
-    warn(&format!("watching {}; nothing is done to anybody\n", some(watch.subjects(), "subject")));
+    let under = if watches.len() > 1 { format!(" under {} policies", watches.len()) } else { String::new() };
+    warn(&format!("watching {}{under}; nothing is done to anybody\n", some(subjects, "subject")));
     let (mut look, mut ends) = (Ok(first), 0_usize);
     for tick in 1_u64.. {
-        for fired in watch.hear(&look, asked, clock.now().in_millis()) {
-            ends += 1;
-            tell(&fired, &file.policy, format)?;
+        let now = clock.now().in_millis();
+        for (watch, policy) in &mut watches {
+            for fired in watch.hear(&look, asked, now) {
+                ends += 1;
+                tell(&fired, policy, format)?;
+            }
         }
         let since = clock.now().since_start - began.since_start;
         let next = args.every.saturating_mul(tick.max(since.as_nanos() / args.every.as_nanos() + 1));
@@ -85,9 +96,11 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
             break;
         }
         asked = clock.now().in_millis();
-        look = probe.look(within);
+        look = probe.look_unless(&stop, within);
     }
-    let summary = summary(&watch, ends);
+    // The readings are the same for all policies.
+    let watch = &watches[0].0;
+    let summary = summary(watch, ends);
     match format {
         Format::Json => {
             say(&format!("{}\n", json!({"fired": ends, "readings": watch.readings, "missing": watch.missing})))?
@@ -97,7 +110,20 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
     Ok(Exit::Fine)
 }
 
-fn tell(fired: &Fired, policy: &UtilizationPolicy, format: Format) -> Result<(), Failure> {
+const NO_POLICY: &str = "states no utilization policy; add `policies: {utilization: {min_gpu_utilization: 30%, time_window: \
+                         10m}}`, or `utilization_policy:` to one of its jobs";
+
+/// `train`, `train and 3 others`; nothing of a file that states a policy alone.
+fn whose(policy: &PolicyOf) -> Option<String> {
+    let first = policy.jobs.first()?;
+    match policy.jobs.len() - 1 {
+        0 => Some(first.clone()),
+        others => Some(format!("{first} and {}", some(others, "other"))),
+    }
+}
+
+fn tell(fired: &Fired, of: &PolicyOf, format: Format) -> Result<(), Failure> {
+    let policy = &of.policy;
     let idle = idle_text(policy.min_gpu_utilization, policy.at_minimum);
     let why = covered_text(&idle, policy.time_window, &fired.covered);
     let what = match policy.mode {
@@ -111,11 +137,12 @@ fn tell(fired: &Fired, policy: &UtilizationPolicy, format: Format) -> Result<(),
         Format::Json => format!(
             "{}\n",
             json!({"at": fired.at.at().to_string(), "wall": fired.at.wall.to_string(), "subject": fired.subject,
-                   "gpus": names, "why": why, "samples": fired.covered.samples})
+                   "gpus": names, "why": why, "samples": fired.covered.samples, "policy_of": of.jobs})
         ),
         Format::Human => {
             let (at, wall) = (fired.at.at(), fired.at.wall);
-            format!("{at}  {wall}  {}: {what}: {} ({why})\n", fired.subject, names.join(", "))
+            let whose = whose(of).map_or_else(String::new, |jobs| format!(" under the policy of {jobs}"));
+            format!("{at}  {wall}  {}: {what}{whose}: {} ({why})\n", fired.subject, names.join(", "))
         }
     };
     Ok(say(&text)?)

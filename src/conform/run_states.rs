@@ -361,7 +361,9 @@ impl Stage {
                 }
                 Output::Command(Command::Stop { run }) => self.answers.push((run, Lifecycle::Stopped)),
                 Output::Command(
-                    Command::Begin { .. }
+                    Command::Submit { .. }
+                    | Command::Withdraw { .. }
+                    | Command::Begin { .. }
                     | Command::Sample { .. }
                     | Command::Analyse { .. }
                     | Command::AbandonAnalysis { .. }

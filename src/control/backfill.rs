@@ -12,10 +12,10 @@ use crate::scheduler::{Backfill, Candidate, Decision, QueueKey, decide_for};
 use crate::units::SimTime;
 
 /// A placement until it ends.
-struct Held {
-    replica: ReplicaIndex,
-    until: SimTime,
-    placement: Placement,
+pub(super) struct Held {
+    pub(super) replica: ReplicaIndex,
+    pub(super) until: SimTime,
+    pub(super) placement: Placement,
 }
 
 /// What waits is placed from now, or from its reservation.
@@ -33,6 +33,7 @@ impl Control {
             Backfill::Easy => self.backfill_easy(),
             Backfill::Conservative => self.backfill_conservative(),
             Backfill::Rlscheduler => self.backfill_rlscheduler(),
+            Backfill::Slots => self.backfill_slots(),
         }
     }
 
@@ -118,7 +119,7 @@ impl Control {
     }
 
     /// What holds something, by when it ends.
-    fn held_until(&self) -> Vec<Held> {
+    pub(super) fn held_until(&self) -> Vec<Held> {
         let mut seen = std::collections::BTreeSet::new();
         for node in &self.nodes {
             seen.extend(node.runs.iter().copied());
@@ -191,7 +192,7 @@ impl Control {
         }
     }
 
-    fn start_past_head(&mut self, index: ReplicaIndex, candidate: Candidate) {
+    pub(super) fn start_past_head(&mut self, index: ReplicaIndex, candidate: Candidate) {
         self.leave_queue(index, Wait::Nothing);
         self.place(index, candidate);
     }

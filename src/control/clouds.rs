@@ -141,12 +141,19 @@ impl Control {
     fn make(&mut self, node: NodeId, (made_for, of_run): (MadeFor, Option<IdleLimit>), because: Reason) {
         let record = self.instances.get_mut(&node).expect("only a cloud makes instances");
         (record.made_for, record.of_run, record.asked) = (made_for, of_run, self.now);
-        let fleet = record.fleet;
         self.set_reported(node, NodeState::Joining, because);
         self.change_instance(node, InstanceState::Pending, because);
         self.ask(Command::Provision { node });
-        // One of those kept for the sake of the minimum is not needed for it any more.
-        self.give_back_kept(fleet);
+    }
+
+    /// With what was made for a placement, some of those kept for the sake of the minimum are not needed for it any more.
+    /// The placement may be on one of them, so all of it must be in the ledger.
+    pub(super) fn give_back_beside(&mut self, placement: &Placement) {
+        for claim in placement.claims() {
+            if let Some(fleet) = self.instances.get(&claim.node).map(|record| record.fleet) {
+                self.give_back_kept(fleet);
+            }
+        }
     }
 
     /// It was asked for, and is not up.
@@ -154,10 +161,17 @@ impl Control {
         self.instances.get(&node).is_some_and(|record| record.state.is_coming())
     }
 
-    /// Whether a report of this state is one about an instance that was given up.
+    /// Whether a report of this state is one about an instance that was given up, or about the one before that of which
+    /// nobody has heard yet: one that is on its way is there or gone, and nothing between.
     pub(super) fn is_moot(&self, node: NodeId, state: NodeState) -> bool {
-        let given_up = |record: &InstanceRecord| record.state == InstanceState::Terminating;
-        state != NodeState::Gone && self.instances.get(&node).is_some_and(given_up)
+        let Some(record) = self.instances.get(&node) else { return false };
+        match state {
+            NodeState::Gone => false,
+            NodeState::Joining | NodeState::Ready => record.state == InstanceState::Terminating,
+            NodeState::NotReady | NodeState::Unreachable | NodeState::Maintenance => {
+                record.state == InstanceState::Terminating || record.state.is_coming()
+            }
+        }
     }
 
     /// After a node has said how it stands.
@@ -331,6 +345,7 @@ impl Control {
         while self.makes_instances() && self.staying(fleet) < wanted && self.fleet.instances_left(fleet) > 0 {
             let Some(node) = self.cheapest(fleet) else { return };
             self.make(node, (MadeFor::Fleet, None), Reason::FleetMinimum);
+            self.give_back_kept(fleet);
         }
     }
 

@@ -42,7 +42,12 @@ pub fn arrange(inputs: &mut [Input], instant: Instant) {
     let rank = |input: &Input| match input.class() {
         InputClass::FleetFact => 0,
         InputClass::Arrival => 1,
-        InputClass::Exit | InputClass::Usage | InputClass::Cancellation | InputClass::Question | InputClass::Timer => 2,
+        InputClass::Exit
+        | InputClass::Usage
+        | InputClass::Cancellation
+        | InputClass::Decision
+        | InputClass::Question
+        | InputClass::Timer => 2,
     };
     match instant {
         Instant::Whole => {}

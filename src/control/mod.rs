@@ -10,8 +10,10 @@
 mod backfill;
 mod clouds;
 mod drive;
+mod dropping;
 mod instances;
 mod nodes;
+mod outside;
 mod passes;
 mod placing;
 mod policies;
@@ -24,6 +26,7 @@ mod safety;
 mod scaling;
 mod scan;
 mod sharing;
+mod slots;
 mod store;
 mod timer;
 mod watching;
@@ -33,7 +36,7 @@ pub use drive::{arrange, step, together};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
     Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PlacelessRule, PolledLoops,
-    ReleaseRule, ReplicaRetryRule, Rounds, RunStanding, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop,
+    PrepareRule, ReleaseRule, ReplicaRetryRule, Rounds, RunStanding, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop,
     TerminatingLoop, UncountedRule,
 };
 pub use profile::{
@@ -51,7 +54,7 @@ use std::sync::Arc;
 
 use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
 use crate::fleet::{Fleet, NodeSpec, NodeState, Placement};
-use crate::ids::{GpuId, JobId, NodeId, RunId};
+use crate::ids::{GpuId, JobId, NodeId, Records, RunId};
 use crate::policy::Quotas;
 use crate::scheduler::{
     Caching, Decision, Discipline, Examination, Grouping, OrderKey, Rankings, WaitQueue, decide, examine,
@@ -59,6 +62,7 @@ use crate::scheduler::{
 use crate::units::SimTime;
 use crate::workload::{Demand, JobSpec};
 use clouds::{CloudRecord, InstanceRecord};
+use dropping::Dropping;
 use nodes::NodeRecord;
 use passes::PassState;
 use placing::Deciding;
@@ -81,8 +85,10 @@ pub struct Control {
     now: SimTime,
     fleet: Fleet,
     nodes: Vec<NodeRecord>,
-    jobs: Vec<JobRecord>,
-    replicas: Vec<Replica>,
+    jobs: Records<JobRecord>,
+    replicas: Records<Replica>,
+    /// Jobs that have ended and are to be dropped, and those that were since it was last asked; `None` keeps all.
+    dropping: Option<Dropping>,
     demands: Vec<DemandRecord>,
     demand_index: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
     queue: WaitQueue,
@@ -118,6 +124,9 @@ pub struct Control {
     instances: BTreeMap<NodeId, InstanceRecord>,
     analyse_pass: PassState,
     place_pass: PassState,
+    backfill_pass: PassState,
+    /// What the last backfill pass looked at.
+    backfilled: Option<(u64, u64, usize)>,
     outbox: VecDeque<Output>,
     /// Where the profile has runs.
     runs: Option<polled::Flow>,
@@ -151,6 +160,8 @@ impl Control {
             fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
             analyse_pass: PassState::new(profile.passes.analyse, seed, "analyse pass"),
             place_pass: PassState::new(profile.passes.place, seed, "place pass"),
+            backfill_pass: PassState::new(profile.passes.for_backfill(), seed, "backfill pass"),
+            backfilled: None,
             runs: profile.runs.as_ref().map(|options| polled::Flow::new(options, seed)),
             scan: profile.scan.as_ref().map(ScanState::new),
             quotas: Quotas::new(&profile.policies.quotas),
@@ -161,8 +172,9 @@ impl Control {
             seed,
             now: SimTime::ZERO,
             nodes: Vec::new(),
-            jobs: Vec::new(),
-            replicas: Vec::new(),
+            jobs: Records::default(),
+            replicas: Records::default(),
+            dropping: None,
             demands: Vec::new(),
             demand_index: HashMap::default(),
             lines: BTreeMap::new(),
@@ -225,6 +237,7 @@ impl Control {
             Input::Cancel { job } => self.cancel(*job),
             Input::Scale { job, replicas } => self.scale(*job, *replicas),
             Input::Submit { job, spec } => self.submit(*job, spec),
+            Input::Decided { run, placement } => self.decided(*run, placement.as_ref()),
             Input::Evaluate { name, demand } => self.evaluate(name, demand),
             Input::Wakeup => {}
         }
@@ -234,7 +247,8 @@ impl Control {
     pub fn check_input(&self, now: SimTime, input: &Input) -> Result<(), &'static str> {
         let known_node = |node: NodeId| self.fleet.knows(node).then_some(()).ok_or("a node that was never declared");
         let known_gpu = |gpu: GpuId| self.fleet.knows_gpu(gpu).then_some(()).ok_or("a GPU that was never declared");
-        let known_job = |job: JobId| self.jobs.get(job.index()).ok_or("a job that was never submitted");
+        let known_job =
+            |job: JobId| (job.index() < self.jobs.len()).then_some(()).ok_or("a job that was never submitted");
         if now < self.now {
             return Err("time falls");
         }
@@ -263,22 +277,25 @@ impl Control {
             Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
             Input::Run { fact: Lifecycle::StoppedOn { node }, .. } if !self.fleet.knows(*node) => known_node(*node),
             Input::Run { run, .. } | Input::UsageSample { run, .. }
-                if known_job(run.job)?.replica(run.replica).is_none() =>
+                if known_job(run.job).map(|()| !self.knows_replica(*run))? =>
             {
                 Err("a replica that is not")
             }
             Input::UsageSample { utilization, memory, .. } => check_sample(utilization, memory.len()),
             Input::Run { .. } => Ok(()),
-            Input::RequestsCounted { job, .. } => known_job(*job).map(|_| ()),
-            Input::Cancel { job } => known_job(*job).map(|_| ()),
+            Input::RequestsCounted { job, .. } | Input::Cancel { job } => known_job(*job),
             Input::Scale { replicas: 0, .. } if self.scan.is_none() => Err("a job scaled to nothing"),
-            Input::Scale { job, .. } => known_job(*job).map(|_| ()),
+            Input::Scale { job, .. } => known_job(*job),
             Input::Submit { job, .. } if job.index() != self.jobs.len() => Err("a job out of order"),
             Input::Submit { spec, .. } if spec.replicas.max(spec.demand.tasks) > MOST_COPIES => {
                 Err("a job of more replicas or tasks than any")
             }
             Input::Submit { spec, .. } if spec.demand.tasks == 0 => Err("a job of nothing"),
             Input::Submit { spec, .. } => self.check_submission(spec),
+            Input::Decided { run, .. } if known_job(run.job).map(|()| !self.knows_replica(*run))? => {
+                Err("a replica that is not")
+            }
+            Input::Decided { placement, .. } => self.check_decision(placement.as_ref()),
             Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job of nothing"),
             Input::Evaluate { demand: Demand { pick: Some(pick), .. }, .. } => {
                 pick.nodes().into_iter().try_for_each(known_node)
@@ -320,8 +337,10 @@ impl Control {
         }
         self.run_analyse_pass();
         self.run_place_pass();
+        self.run_backfill_pass();
         self.look_at_runs();
         self.run_scans();
+        self.drop_ended();
     }
 
     /// The next output, in the order in which they arose.
@@ -336,7 +355,7 @@ impl Control {
 
     fn next_but_scans(&mut self) -> Option<(SimTime, &'static str)> {
         let timer = self.peek_timer();
-        let passes = [self.analyse_pass_due(), self.place_pass_due(), self.next_look()];
+        let passes = [self.analyse_pass_due(), self.place_pass_due(), self.backfill_pass_due(), self.next_look()];
         passes.into_iter().chain([timer]).flatten().min()
     }
 
@@ -365,7 +384,7 @@ impl Control {
 
     /// What each run holds now, kept claims included.
     pub fn held(&self) -> Vec<Placement> {
-        let live = self.replicas.iter().filter_map(|replica| replica.placement.clone());
+        let live = self.replicas.values().filter_map(|replica| replica.placement.clone());
         live.chain(self.kept_claims.values().cloned()).collect()
     }
 
@@ -373,7 +392,7 @@ impl Control {
     pub fn assert_integrity(&self) {
         let held = self.held();
         self.fleet.assert_adds_up(held.iter());
-        for replica in &self.replicas {
+        for replica in self.replicas.values() {
             let holds = replica.placement.is_some();
             assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
         }
@@ -388,7 +407,7 @@ impl Control {
     /// What is kept twice for speed says the same twice; and cancelled means no more work.
     fn assert_indexes(&self) {
         let (mut queued, mut fresh) = (0, 0);
-        for (index, replica) in self.replicas.iter().enumerate() {
+        for (index, replica) in self.replicas.iter() {
             let index = index as ReplicaIndex;
             let analysing = self.analysing.contains(&replica.run());
             let is_analysed = replica.phase == Phase::Analysing && self.scan.is_none();
@@ -406,9 +425,9 @@ impl Control {
         assert_eq!(queued, self.queue.len(), "the queue holds who does not wait in it");
         let on_nodes: usize = self.nodes.iter().map(|node| node.runs.len()).sum();
         let claims = |replica: &Replica| replica.placement.as_ref().map_or(0, |placement| placement.claims().len());
-        assert_eq!(on_nodes, self.replicas.iter().map(claims).sum::<usize>(), "a node keeps a run that has left it");
+        assert_eq!(on_nodes, self.replicas.values().map(claims).sum::<usize>(), "a node keeps a run that has left it");
         let is_analysed = |replica: &&Replica| replica.phase == Phase::Analysing && self.scan.is_none();
-        let analysed = self.replicas.iter().filter(is_analysed).count();
+        let analysed = self.replicas.values().filter(is_analysed).count();
         assert_eq!(self.analysing.len(), analysed, "an analysis goes on that nobody waits for");
     }
 
@@ -450,6 +469,7 @@ impl Control {
             Timer::Deadline { replica, .. } => self.deadline_expired(replica),
             Timer::RetryDue { replica, .. } => self.restart(replica),
             Timer::StopAgain { run, left } => self.stop_again(run, left),
+            Timer::Completed { run } => self.free_kept(run, |_| true),
             Timer::ComputationExpired { .. } => self.computation_expired(),
             Timer::CommitDue { .. } => self.commit_due(),
             Timer::PolicyLook { replica, .. } => self.look_at_usage(replica),

@@ -225,8 +225,9 @@ impl Control {
             self.say(Event::ClaimFreed { run, node: claim.node });
             self.instance_released(claim.node);
         }
-        if !remains.is_empty() {
-            self.kept_claims.insert(run, remains);
+        match remains.is_empty() {
+            true => self.job_is_over(run.job),
+            false => drop(self.kept_claims.insert(run, remains)),
         }
     }
 }

@@ -32,10 +32,11 @@ impl PassState {
 
     /// The first tick at or after `now` that has not run: tick n is at n periods plus its jitter.
     pub(super) fn next_tick(&self, period: SimDuration, now: SimTime) -> SimTime {
-        let reach = self.options.jitter.as_nanos() / period.as_nanos() + 1;
+        let reach = self.options.offset.saturating_add(self.options.jitter).as_nanos() / period.as_nanos() + 1;
         let mut number = (now.as_nanos() / period.as_nanos()).saturating_sub(reach);
         loop {
-            let at = SimTime::ZERO.saturating_add(period.saturating_mul(number)).saturating_add(self.jitter(number));
+            let since = period.saturating_mul(number).saturating_add(self.jitter(number));
+            let at = SimTime::ZERO.saturating_add(self.options.offset).saturating_add(since);
             if at >= now && self.last.is_none_or(|last| at > last) {
                 return at;
             }
@@ -65,7 +66,7 @@ impl Control {
             return Some((self.now, "the rest of a batch"));
         }
         match self.profile.passes.analyse.trigger {
-            Trigger::Event => None,
+            Trigger::Event | Trigger::Outside => None,
             Trigger::Every(period) => Some((self.analyse_pass.next_tick(period, self.now), "an analyse pass")),
             Trigger::EachAfter(_) => {
                 let due = self.analysis_queue.iter().map(|(index, _)| self.replicas[*index as usize].due).min()?;
@@ -83,7 +84,7 @@ impl Control {
             return Some((self.now, "the rest of a batch"));
         }
         match self.profile.passes.place.trigger {
-            Trigger::Event => None,
+            Trigger::Event | Trigger::Outside => None,
             Trigger::Every(period) => {
                 let has_work = !self.fresh.is_empty() || self.queue.next(self.fleet.growth(), self.now).is_some();
                 has_work.then(|| (self.place_pass.next_tick(period, self.now), "a place pass"))
@@ -130,7 +131,7 @@ impl Control {
 
     fn is_due(&self, due: Option<(SimTime, &'static str)>, options: PassOptions) -> bool {
         match options.trigger {
-            Trigger::Event => true,
+            Trigger::Event | Trigger::Outside => true,
             Trigger::Every(_) | Trigger::EachAfter(_) => due.is_some_and(|(at, _)| at <= self.now),
         }
     }
@@ -186,6 +187,9 @@ impl Control {
             }
             return;
         }
+        if self.is_decided_outside() {
+            return self.tell_who_decides();
+        }
         let due = self.place_pass_due();
         if self.deciding.is_some() || !self.is_due(due, options) {
             return;
@@ -197,7 +201,7 @@ impl Control {
         self.place_pass.cut_short = false;
         match options.trigger {
             Trigger::EachAfter(period) => self.place_each(period),
-            Trigger::Event | Trigger::Every(_) => self.place_in_order(options),
+            Trigger::Event | Trigger::Outside | Trigger::Every(_) => self.place_in_order(options),
         }
         if self.deciding.is_none() && !self.place_pass.cut_short {
             self.tell_why_they_wait();
@@ -227,6 +231,36 @@ impl Control {
                 break;
             }
         }
+        if self.profile.passes.backfill.is_none() {
+            self.backfill();
+        }
+    }
+
+    /// What a backfill pass looks at: how far the fleet has grown, who has come, and how many are left.
+    fn seen_by_backfill(&self) -> (u64, u64, usize) {
+        (self.fleet.growth(), self.queued, self.queue.len())
+    }
+
+    /// One that could only do what the last one did is not due.
+    pub(super) fn backfill_pass_due(&self) -> Option<(SimTime, &'static str)> {
+        let options = self.profile.passes.backfill?;
+        if self.queue.is_empty() || self.deciding.is_some() || self.backfilled == Some(self.seen_by_backfill()) {
+            return None;
+        }
+        match options.trigger {
+            Trigger::Event | Trigger::EachAfter(_) | Trigger::Outside => None,
+            Trigger::Every(period) => Some((self.backfill_pass.next_tick(period, self.now), "a backfill pass")),
+        }
+    }
+
+    pub(super) fn run_backfill_pass(&mut self) {
+        let Some(options) = self.profile.passes.backfill else { return };
+        if self.queue.is_empty() || self.deciding.is_some() || !self.is_due(self.backfill_pass_due(), options) {
+            return;
+        }
+        self.backfill_pass.ran(self.now);
+        // As it was before: who has started leaves others to look at.
+        self.backfilled = Some(self.seen_by_backfill());
         self.backfill();
     }
 

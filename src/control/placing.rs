@@ -8,7 +8,7 @@ use super::safety;
 use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
-use crate::fleet::{Hosting, NodeClaim, Placement};
+use crate::fleet::{Fleet, Hosting, NodeClaim, Placement};
 use crate::ids::{NodeId, RunId};
 use crate::policy::Holding;
 use crate::scheduler::deployment::{Evaluation, evaluate_deployment};
@@ -42,8 +42,7 @@ impl Control {
         let replica = &self.replicas[index as usize];
         let demand = &self.demands[replica.demand as usize].demand;
         if self.watch == Some(replica.job) {
-            let examination = examine(&self.profile.scheduler, demand, fleet);
-            self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
+            self.watched = Some(self.watched_on(index, fleet));
         }
         let asking = self.asking(replica.run());
         let number = replica.demand;
@@ -86,6 +85,13 @@ impl Control {
         self.deciding = Some(Deciding { replica: index, version, decision, growth: self.fleet.growth(), read });
         let at = self.now.saturating_add(options.decision_time);
         self.timers.set(at, Timer::CommitDue { replica: index, version });
+    }
+
+    /// What the profile's own scheduler says of every node for this replica.
+    pub(super) fn watched_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Watched {
+        let replica = &self.replicas[index as usize];
+        let demand = &self.demands[replica.demand as usize].demand;
+        Watched { at: self.now, run: replica.run(), examination: examine(&self.profile.scheduler, demand, fleet) }
     }
 
     /// Answers what the scheduler would say to a demand now: the very stages of a decision, and nothing comes of it.
@@ -242,7 +248,7 @@ impl Control {
 
     /// What projects are said to hold is what their runs hold.
     pub(super) fn assert_quotas(&self) {
-        let live = self.replicas.iter().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
+        let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
         let kept = self.kept_claims.iter().map(|(run, placement)| (run.job, placement));
         let all: Vec<_> = live.chain(kept).collect();
         for (project, said) in self.quotas.held() {
@@ -278,7 +284,7 @@ impl Control {
         let demand = &self.demands[replica.demand as usize].demand;
         for (node, what) in safety::broken_by(&self.fleet, demand, &candidate.placement) {
             assert!(
-                self.profile.historic,
+                self.profile.historic || self.is_decided_outside(),
                 "{run} on {} would break safety: {what:?}, under the profile {}",
                 self.fleet.node(node).name,
                 self.profile.name

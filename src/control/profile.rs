@@ -31,6 +31,10 @@ pub struct Profile {
     pub heartbeat: HeartbeatOptions,
     pub deadlines: Deadlines,
     pub retry: RetryOptions,
+    /// What a run held that has ended by itself is free so much later: its nodes are completing (Slurm's state of that
+    /// name).
+    #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
+    pub completing: SimDuration,
     pub policies: PolicyOptions,
     /// Jobs are runs of nodes that loops look at; without it, they wait in one queue that the passes look at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,6 +62,16 @@ pub struct Passes {
     pub analyse: PassOptions,
     /// Places pending replicas.
     pub place: PassOptions,
+    /// Lets pass whoever may; without it, every place pass ends with that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backfill: Option<PassOptions>,
+}
+
+impl Passes {
+    /// By whose clock there is backfilling.
+    pub(super) fn for_backfill(&self) -> PassOptions {
+        self.backfill.unwrap_or(self.place)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +83,13 @@ pub struct PassOptions {
     /// Each period is longer by a draw from zero to this.
     #[serde(with = "text_form")]
     pub jitter: SimDuration,
+    /// The first is so much after the beginning; of passes every so often.
+    #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
+    pub offset: SimDuration,
+}
+
+fn is_no_time(duration: &SimDuration) -> bool {
+    duration.is_zero()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +103,8 @@ pub enum Trigger {
     /// For each replica, when so much time has gone by since it was last processed; the least recently processed first.
     #[serde(with = "text_form")]
     EachAfter(SimDuration),
+    /// Never: a scheduler outside decides, and its decisions are inputs.
+    Outside,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,6 +206,10 @@ pub enum ProfileError {
     BatchOfEach(&'static str),
     #[error("a silent node becomes {found}; expected not_ready or unreachable")]
     Silence { found: String },
+    #[error("`{0}` has an offset, and no period that would begin with it")]
+    OffsetOfNoPeriod(&'static str),
+    #[error("has `passes.backfill`, which {0}")]
+    BackfillPass(&'static str),
     #[error("the weight of a scorer must be a finite number")]
     Weight,
     #[error("`{0}` has no entry")]
@@ -205,8 +232,14 @@ pub enum ProfileError {
     PreemptOrder(&'static str, &'static str),
     #[error("has `scheduler.preempt`, which {0}")]
     PreemptWithout(&'static str),
+    #[error("leaves `{0}` to a scheduler outside, which decides in `passes.place` alone, over one queue")]
+    Outside(&'static str),
     #[error("has a minimum GPU utilization above 100%")]
     OverHundred,
+    #[error(
+        "has `runs.prepare: in_turn` and `runs.begin: all_prepared`, so nodes with a startup order would wait for each other"
+    )]
+    TurnsOfPrepared,
 }
 
 impl Profile {
@@ -242,6 +275,11 @@ impl Profile {
         let makes = self.scheduler.offers.new_instances != NewInstances::Never;
         faults.extend((makes && self.runs.is_none()).then_some(ProfileError::InstancesWithoutRuns));
         faults.extend(self.faulty_preemption());
+        faults.extend(self.faulty_backfill_pass());
+        let is_outside = |pass: PassOptions| pass.trigger == Trigger::Outside;
+        faults.extend(is_outside(self.passes.analyse).then_some(ProfileError::Outside("passes.analyse")));
+        let has_loops = self.runs.is_some() || self.scan.is_some();
+        faults.extend((has_loops && is_outside(self.passes.place)).then_some(ProfileError::Outside("passes.place")));
         let places_whole = self.runs.as_ref().is_some_and(|runs| runs.gang == GangRule::Whole);
         faults.extend((!self.policies.quotas.is_empty() && !places_whole).then_some(ProfileError::QuotasUnread));
         faults.extend(self.faulty_numbers());
@@ -274,6 +312,22 @@ impl Profile {
         faults
     }
 
+    fn faulty_backfill_pass(&self) -> Option<ProfileError> {
+        let pass = self.passes.backfill?;
+        let has_queue = self.runs.is_none() && self.scan.is_none();
+        if !has_queue || matches!(self.passes.place.trigger, Trigger::EachAfter(_)) {
+            return Some(ProfileError::BackfillPass("needs passes over one queue"));
+        }
+        match (self.scheduler.backfill, pass.trigger, pass.batch) {
+            (Backfill::None, ..) => Some(ProfileError::BackfillPass("needs `scheduler.backfill`")),
+            (_, Trigger::EachAfter(_) | Trigger::Outside, _) => {
+                Some(ProfileError::BackfillPass("looks at the whole queue"))
+            }
+            (_, _, Some(_)) => Some(ProfileError::BackfillPass("has no batch; `scheduler.slots.depth` bounds one")),
+            (_, Trigger::Event | Trigger::Every(_), None) => None,
+        }
+    }
+
     fn faulty_numbers(&self) -> Vec<ProfileError> {
         let mut faults = Vec::new();
         for (name, count) in [
@@ -281,18 +335,24 @@ impl Profile {
             ("commit.candidates", Some(self.commit.candidates)),
             ("passes.analyse.batch", self.passes.analyse.batch),
             ("passes.place.batch", self.passes.place.batch),
+            ("scheduler.slots.depth", Some(self.scheduler.slots.depth)),
         ] {
             faults.extend((count == Some(0)).then_some(ProfileError::Zero(name)));
         }
-        for (name, pass) in [("passes.analyse", self.passes.analyse), ("passes.place", self.passes.place)] {
+        let backfill = self.passes.backfill.map(|pass| ("passes.backfill", pass));
+        let passes = [("passes.analyse", self.passes.analyse), ("passes.place", self.passes.place)];
+        for (name, pass) in passes.into_iter().chain(backfill) {
             let empty = match pass.trigger {
-                Trigger::Event => false,
+                Trigger::Event | Trigger::Outside => false,
                 Trigger::Every(period) | Trigger::EachAfter(period) => period.is_zero(),
             };
             faults.extend(empty.then_some(ProfileError::NoTime(name)));
             let each = matches!(pass.trigger, Trigger::EachAfter(_));
             faults.extend((each && pass.batch.is_some()).then_some(ProfileError::BatchOfEach(name)));
+            let is_periodic = matches!(pass.trigger, Trigger::Every(_));
+            faults.extend((!is_periodic && !pass.offset.is_zero()).then_some(ProfileError::OffsetOfNoPeriod(name)));
         }
+        faults.extend(self.scheduler.slots.resolution.is_zero().then_some(ProfileError::NoTime("slots.resolution")));
         faults.extend(self.retry.first.is_zero().then_some(ProfileError::NoTime("retry.first")));
         for (name, every) in [
             ("heartbeat.checked_every", self.heartbeat.checked_every),

@@ -32,23 +32,27 @@ impl Control {
             return Err("a profile that cannot be run");
         }
         let binds = |spec: &JobSpec| profile.policies.utilization.can_bind(&spec.utilization);
-        if self.jobs.iter().any(|job| job.live > 0 && !binds(&job.spec)) {
+        if self.jobs.values().any(|job| job.live > 0 && !binds(&job.spec)) {
             return Err("a profile with a utilization policy of no time, or of more samples than are kept");
         }
         can_become(&self.profile, &profile).map(|()| profile)
     }
 
     pub(super) fn reconfigure(&mut self, profile: Profile) {
+        // Lines and accounts are numbered in the order of all jobs there were.
+        assert!(self.dropping.is_none(), "a profile changes where ended jobs are dropped");
         let waiting: Vec<ReplicaIndex> = self.queue.iter().map(|key| key.replica()).collect();
         self.rankings = Rankings::new(&profile.scheduler);
         self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);
         self.analyse_pass.follow(profile.passes.analyse);
         self.place_pass.follow(profile.passes.place);
+        self.backfill_pass.follow(profile.passes.for_backfill());
+        self.backfilled = None;
         let before = std::mem::replace(&mut self.profile, Arc::new(profile));
         self.reconfigured = Some(self.now);
         self.reservation = None;
         self.lines.clear();
-        for job in 0..self.jobs.len() {
+        for job in self.jobs.numbers() {
             let queue = self.jobs[job].spec.queue.clone();
             self.jobs[job].line = self.line_of(queue.as_ref());
         }
@@ -58,7 +62,7 @@ impl Control {
         self.promises.clear();
         self.fleet.ask_again();
         self.follow_shares(&before);
-        for index in 0..self.replicas.len() {
+        for index in self.replicas.numbers() {
             if self.replicas[index].phase != Phase::Ended {
                 self.replicas[index].key = self.key_of(index as ReplicaIndex);
             }
@@ -80,10 +84,11 @@ impl Control {
             self.shares = None;
             return;
         };
-        for job in &mut self.jobs {
+        for job in self.jobs.numbers() {
+            let job = &mut self.jobs[job];
             job.user = shares.number(job.spec.user.as_ref(), &options.fair_share, self.now);
         }
-        for replica in &self.replicas {
+        for replica in self.replicas.values() {
             if let Some(placement) = &replica.placement {
                 shares.take(self.jobs[replica.job.index()].user, self.now, placement);
             }

@@ -162,6 +162,10 @@ impl Control {
         let (key, demand, entry) = (replica.key, replica.demand, self.entry(index));
         self.queue.insert_entry(key, demand, entry);
         self.fresh.insert(self.queued, index);
+        if self.is_decided_outside() {
+            let run = self.replicas[index as usize].run();
+            self.ask(Command::Submit { run });
+        }
     }
 
     /// It need not be told why it waits.
@@ -229,6 +233,8 @@ impl Control {
             Phase::Scheduled if self.awaits_instance(index) => None,
             Phase::Scheduled => Some(deadlines.scheduled),
             Phase::Preparing => Some(deadlines.preparing),
+            // Whoever decides outside holds its limit too.
+            Phase::Running if self.is_decided_outside() => None,
             Phase::Running => self.jobs[replica.job.index()].spec.time_limit,
             Phase::Stopping => Some(deadlines.stopping),
             Phase::Ended => None,
@@ -241,7 +247,7 @@ impl Control {
 
     /// A fact about a run. One about an attempt that is over changes nothing but the claims it may have left.
     pub(super) fn run_fact(&mut self, run: RunId, fact: Lifecycle) {
-        let index = self.jobs[run.job.index()].replica(run.replica).expect("checked at the door");
+        let Some(index) = self.replica_of(run) else { return };
         if self.scan.is_some() && matches!(fact, Lifecycle::Analysed | Lifecycle::AnalysisFailed) {
             return self.computed(run, fact);
         }
@@ -265,8 +271,8 @@ impl Control {
                 self.end(index, Outcome::Failed, Reason::StartFailed);
             }
             (Lifecycle::Exited(ending), Phase::Scheduled | Phase::Preparing | Phase::Running) => match ending {
-                Ending::Completed => self.end(index, Outcome::Completed, Reason::Completed),
-                Ending::Failed => self.end(index, Outcome::Failed, Reason::Failed),
+                Ending::Completed => self.end_by_itself(index, Outcome::Completed, Reason::Completed),
+                Ending::Failed => self.end_by_itself(index, Outcome::Failed, Reason::Failed),
             },
             (Lifecycle::GpuFailed, Phase::Scheduled | Phase::Preparing | Phase::Running) => {
                 self.end(index, Outcome::Lost, Reason::GpuLost);
@@ -274,12 +280,20 @@ impl Control {
             (Lifecycle::NodeFailed, Phase::Scheduled | Phase::Preparing | Phase::Running) => {
                 self.end(index, Outcome::Lost, Reason::NodeLost);
             }
+            (Lifecycle::Preempted, Phase::Scheduled | Phase::Preparing | Phase::Running) => {
+                self.end(index, Outcome::Lost, Reason::Preempted);
+            }
+            (Lifecycle::TimedOut, Phase::Scheduled | Phase::Preparing | Phase::Running) => {
+                self.end(index, Outcome::Expired, Reason::TimeLimit);
+            }
             (
                 Lifecycle::Stopped
                 | Lifecycle::StartFailed
                 | Lifecycle::Exited(_)
                 | Lifecycle::GpuFailed
-                | Lifecycle::NodeFailed,
+                | Lifecycle::NodeFailed
+                | Lifecycle::Preempted
+                | Lifecycle::TimedOut,
                 Phase::Stopping,
             ) => {
                 let (outcome, because) = self.replicas[index as usize].stopping.expect("set when it was told to stop");
@@ -298,7 +312,9 @@ impl Control {
                 | Lifecycle::GpuFailed
                 | Lifecycle::NodeFailed
                 | Lifecycle::Stopped
-                | Lifecycle::StoppedOn { .. },
+                | Lifecycle::StoppedOn { .. }
+                | Lifecycle::Preempted
+                | Lifecycle::TimedOut,
                 _,
             ) => {}
         }
@@ -313,7 +329,9 @@ impl Control {
             | Lifecycle::StartFailed
             | Lifecycle::Exited(_)
             | Lifecycle::GpuFailed
-            | Lifecycle::NodeFailed => true,
+            | Lifecycle::NodeFailed
+            | Lifecycle::Preempted
+            | Lifecycle::TimedOut => true,
             Lifecycle::Analysed
             | Lifecycle::AnalysisFailed
             | Lifecycle::Preparing
@@ -329,7 +347,7 @@ impl Control {
     }
 
     pub(super) fn cancel(&mut self, job: JobId) {
-        let record = &mut self.jobs[job.index()];
+        let Some(record) = self.jobs.get_mut(job.index()) else { return };
         record.cancelled = true;
         if self.runs.is_some() {
             return self.cancel_run(job);
@@ -394,6 +412,18 @@ impl Control {
     /// Ends a run and frees all it holds.
     pub(super) fn end(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         self.end_keeping(index, outcome, because, Placement::default());
+    }
+
+    /// What it held stays taken while its nodes are completing.
+    fn end_by_itself(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+        let completing = self.profile.completing;
+        if completing.is_zero() {
+            return self.end(index, outcome, because);
+        }
+        let replica = &self.replicas[index as usize];
+        let (run, kept) = (replica.run(), replica.placement.clone().unwrap_or_default());
+        self.timers.set(self.now.saturating_add(completing), Timer::Completed { run });
+        self.end_keeping(index, outcome, because, kept);
     }
 
     /// Ends a run and frees all it holds but `kept`, which stays taken until it is known to be over; on a node that is
@@ -477,7 +507,12 @@ impl Control {
         let replica = &self.replicas[index as usize];
         let (run, phase, wait) = (replica.run(), replica.phase, replica.wait);
         match wait {
-            Wait::Queue => self.leave_queue(index, Wait::Nothing),
+            Wait::Queue => {
+                self.leave_queue(index, Wait::Nothing);
+                if self.is_decided_outside() {
+                    self.ask(Command::Withdraw { run });
+                }
+            }
             // Its commit is void with the next version.
             Wait::Decision => {
                 self.deciding = None;
@@ -579,6 +614,7 @@ impl Control {
         if record.live == 0 && !record.parked {
             let (outcome, because) = record.ended.unwrap_or((outcome, because));
             self.say(Event::JobEnded { job, outcome, because });
+            self.job_is_over(job);
         }
     }
 }

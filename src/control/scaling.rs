@@ -13,7 +13,7 @@ impl Control {
     /// Counted are the replicas that have not ended for good and are still wanted. A job that has ended, or is cancelled,
     /// stays as it is.
     pub(super) fn scale(&mut self, job: JobId, wanted: u32) {
-        let record = &mut self.jobs[job.index()];
+        let Some(record) = self.jobs.get_mut(job.index()) else { return };
         if (record.live == 0 && !record.parked) || record.cancelled {
             return;
         }
@@ -45,7 +45,7 @@ impl Control {
 
     /// What was lost may have been what stood in the way of fewer replicas.
     pub(super) fn scale_unmet(&mut self) {
-        for job in 0..self.jobs.len() {
+        for job in self.jobs.numbers() {
             if let Some(wanted) = self.jobs[job].unmet {
                 self.scale(JobId::new(job), wanted);
             }

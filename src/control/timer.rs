@@ -21,6 +21,8 @@ pub enum Timer {
     RetryDue { replica: ReplicaIndex, version: u64 },
     /// A run that has ended, and whose claims are kept, has not said that it has stopped.
     StopAgain { run: RunId, left: u8 },
+    /// The nodes of a run that has ended have completed.
+    Completed { run: RunId },
     /// A computation of a scanned flow has not been answered.
     ComputationExpired { number: u64 },
     /// A decision is made.
@@ -45,6 +47,7 @@ impl Timer {
             Timer::Deadline { .. } => "a run's deadline",
             Timer::RetryDue { .. } => "a pause between attempts",
             Timer::StopAgain { .. } => "a stop to be asked for again",
+            Timer::Completed { .. } => "nodes that complete",
             Timer::ComputationExpired { .. } => "a computation's deadline",
             Timer::CommitDue { .. } => "a decision to commit",
             Timer::PolicyLook { .. } => "a look of a utilization policy",
@@ -94,6 +97,11 @@ impl Control {
         None
     }
 
+    /// One that was dropped has ended, which raised its version.
+    fn is_of_version(&self, replica: ReplicaIndex, version: u64) -> bool {
+        self.replicas.get(replica as usize).is_some_and(|replica| replica.version == version)
+    }
+
     fn is_valid(&self, timer: Timer) -> bool {
         match timer {
             Timer::SilenceExpired { node, epoch } | Timer::Evict { node, epoch } => {
@@ -104,12 +112,13 @@ impl Control {
             Timer::NotProvisioned { node, asked } => self.is_coming_since(node, asked),
             Timer::LookForMissing { fleet, at } => self.is_missing_looked_for(fleet, at),
             Timer::StopAgain { run, .. } => self.kept_claims.contains_key(&run) && !self.is_carried(run),
+            Timer::Completed { run } => self.kept_claims.contains_key(&run),
             Timer::ComputationExpired { number } => self.computes(number),
             Timer::Deadline { replica, version }
             | Timer::RetryDue { replica, version }
-            | Timer::CommitDue { replica, version } => self.replicas[replica as usize].version == version,
+            | Timer::CommitDue { replica, version } => self.is_of_version(replica, version),
             Timer::PolicyLook { replica, version, at } => {
-                self.replicas[replica as usize].version == version && self.is_look_due(replica, at)
+                self.is_of_version(replica, version) && self.is_look_due(replica, at)
             }
         }
     }

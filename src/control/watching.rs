@@ -48,7 +48,7 @@ impl Control {
 
     /// A sample is heard. One of a run that is not running any more changes nothing.
     pub(super) fn usage_sample(&mut self, run: RunId, at: SimTime, utilization: &[Option<Permille>], memory: usize) {
-        let index = self.jobs[run.job.index()].replica(run.replica).expect("checked at the door");
+        let Some(index) = self.replica_of(run) else { return };
         let replica = &mut self.replicas[index as usize];
         if replica.attempt != run.attempt {
             return;
@@ -116,7 +116,7 @@ impl Control {
     /// another profile keeps what that bound.
     pub(super) fn assert_monitors(&self) {
         let of_this_profile = |since: SimTime| self.reconfigured.is_none_or(|at| since >= at);
-        for (index, replica) in self.replicas.iter().enumerate() {
+        for (index, replica) in self.replicas.iter() {
             if replica.phase == Phase::Running && !of_this_profile(replica.since) {
                 continue;
             }

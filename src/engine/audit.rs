@@ -273,6 +273,7 @@ impl Sink for Audit {
             | Input::RequestsCounted { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
+            | Input::Decided { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::coming::Coming;
 use super::rehearsal::Rehearsal;
 use super::world::World;
 use crate::control::{Control, arrange, step, together};
 use crate::event::{Input, Sink};
 use crate::scheduler::{Caching, Grouping};
 use crate::units::{SimDuration, SimTime};
+use crate::workload::Arrival;
 
 /// How often the whole store is held against itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +71,32 @@ const STANDSTILL: u64 = 10_000_000;
 
 /// Runs a rehearsal to its end. Every sink reads every record.
 pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sink]) -> RunEnd {
+    drive(rehearsal, Coming::listed(&rehearsal.arrivals), options, sinks)
+}
+
+/// Likewise, of jobs that are handed over one by one, in order of time, rather than listed in the rehearsal: what is held of
+/// them does not grow with their number, but for a few bytes each. Every record is as if they had been listed.
+///
+/// Nothing can be evaluated, and nothing branches off: both ask for jobs before they come.
+pub fn run_streamed(
+    rehearsal: &Rehearsal,
+    arrivals: &mut dyn Iterator<Item = Arrival>,
+    options: RunOptions,
+    sinks: &mut [&mut dyn Sink],
+) -> RunEnd {
+    let is_open = rehearsal.arrivals.is_empty() && rehearsal.evaluations.is_empty() && rehearsal.branch.is_none();
+    assert!(is_open, "a run of a stream lists jobs, or asks for them before they come");
+    drive(rehearsal, Coming::streamed(arrivals), options, sinks)
+}
+
+fn drive<'a>(rehearsal: &'a Rehearsal, coming: Coming<'a>, options: RunOptions, sinks: &mut [&mut dyn Sink]) -> RunEnd {
     let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping)
         .with_caching(options.caching);
-    let mut world = World::new(rehearsal);
+    // A branch may change the profile, in which all that ever came is put in order anew.
+    if rehearsal.branch.is_none() {
+        control = control.dropping_ended();
+    }
+    let mut world = World::new(rehearsal, coming);
     let mut inputs = rehearsal.declarations();
     let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false };
     let mut next = Some(SimTime::ZERO);
@@ -98,6 +123,7 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
             }
             let inputs = inputs.drain(..together(&inputs, instant));
             step(&mut control, (end.steps, now), inputs, sinks, &mut |now, command| world.obey(now, command));
+            control.take_dropped(|job| world.forget(job));
             if options.checks == Checks::EveryStep {
                 control.assert_integrity();
             }

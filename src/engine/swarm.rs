@@ -9,12 +9,14 @@ use super::audit::Audit;
 use super::clouds::CloudModels;
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
-use super::run::{Checks, Progress, RunOptions, run};
+use super::run::{Checks, Progress, RunOptions, run, run_streamed};
 use super::swarm_fleets::add_fleets;
 use super::swarm_services::add_services;
 use super::swarm_usage::{draw_options, draw_overrides, draw_usage};
 use crate::catalog::{CpuArch, Os};
-use crate::control::{Assignment, BeginRule, GangRule, Loops, NoCapacityRule, Profile, RunsOptions, Trigger};
+use crate::control::{
+    Assignment, BeginRule, GangRule, Loops, NoCapacityRule, PrepareRule, Profile, RunsOptions, Trigger,
+};
 use crate::event::{Digest, Digester, Event, Input, Record, Said, Sink};
 use crate::fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
 use crate::ids::{GpuId, JobId, NodeId};
@@ -48,9 +50,17 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
     let (digest, accounts, records) = run_with(&rehearsal, Grouping::Classes, Caching::Paranoid, Checks::EveryStep);
     let (plain, _, plain_records) = run_with(&rehearsal, Grouping::EachNode, Caching::Off, Checks::AtTheEnd);
     if digest != plain {
-        let at = records.iter().zip(&plain_records).position(|(a, b)| a != b);
-        let at = at.unwrap_or_else(|| records.len().min(plain_records.len()));
-        panic!("over classes: {:?}\nover nodes: {:?}", records.get(at), plain_records.get(at));
+        panic!("over classes and over nodes: {:?}", first_difference(&records, &plain_records));
+    }
+    if rehearsal.evaluations.is_empty() {
+        let mut arrivals = rehearsal.arrivals.iter().cloned();
+        let unlisted = Rehearsal { arrivals: Vec::new(), ..rehearsal.clone() };
+        let mut streamed = Records::default();
+        let options = RunOptions { progress: Some(progress), ..RunOptions::default() };
+        run_streamed(&unlisted, &mut arrivals, options, &mut [&mut streamed]);
+        if records != streamed.0 {
+            panic!("listed and streamed: {:?}", first_difference(&records, &streamed.0));
+        }
     }
     if !rehearsal.evaluations.is_empty() {
         let unasked = Rehearsal { evaluations: Vec::new(), ..rehearsal.clone() };
@@ -65,6 +75,12 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
         panic!("the replay differs: {difference:?}");
     }
     WorldResult { digest, records: count, accounts }
+}
+
+/// The first records that are not the same.
+fn first_difference<'r>(a: &'r [Record], b: &'r [Record]) -> (Option<&'r Record>, Option<&'r Record>) {
+    let at = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or_else(|| a.len().min(b.len()));
+    (a.get(at), b.get(at))
 }
 
 /// The first record that is another where nothing was asked. Left out are steps, because a question takes some, and what
@@ -237,9 +253,10 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
     }
     if features.passes {
         let period = SimDuration::from_secs(draws.between(1, 60));
+        let looks_at_all = !scheduler.preempt.is_nobody() || profile.passes.backfill.is_some();
         for pass in [&mut profile.passes.analyse, &mut profile.passes.place] {
             pass.trigger = *draws.pick(&[Trigger::Event, Trigger::Every(period), Trigger::EachAfter(period)]);
-            if matches!(pass.trigger, Trigger::EachAfter(_)) && !scheduler.preempt.is_nobody() {
+            if matches!(pass.trigger, Trigger::EachAfter(_)) && looks_at_all {
                 pass.trigger = Trigger::Every(period);
             }
             let each = matches!(pass.trigger, Trigger::EachAfter(_));
@@ -351,6 +368,10 @@ fn draw_runs(draws: &mut Stream, historic: bool, runs: &mut RunsOptions) {
         }
     }
     runs.begin = *draws.pick(&[BeginRule::AllPlaced, BeginRule::AllPrepared]);
+    runs.prepare = match runs.begin {
+        BeginRule::AllPlaced => *draws.pick(&[PrepareRule::AtOnce, PrepareRule::InTurn, PrepareRule::AllPlaced]),
+        BeginRule::AllPrepared => *draws.pick(&[PrepareRule::AtOnce, PrepareRule::AllPlaced]),
+    };
     runs.no_capacity = *draws.pick(&[NoCapacityRule::BacksOff, NoCapacityRule::KeepsTurn]);
     runs.gang = if historic && draws.chance(500) { GangRule::OneByOne } else { runs.gang };
 }

@@ -2,11 +2,12 @@
 
 mod branching;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::checkpoints::Checkpoints;
 use super::clouds::{InstanceTurn, Places};
+use super::coming::Coming;
 use super::downloads::Downloads;
 pub use super::due::Due;
 use super::queue::EventQueue;
@@ -18,7 +19,7 @@ use crate::fleet::{GpuState, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::rng::{Stream, entity};
 use crate::units::{SimDuration, SimTime};
-use crate::workload::{Acks, Analyses, Course, Fate, Starts};
+use crate::workload::{Acks, Analyses, Course, Fate, JobSpec, Starts};
 
 struct WorldNode {
     reported: NodeState,
@@ -42,6 +43,7 @@ impl WorldNode {
 }
 
 struct WorldRun {
+    spec: Arc<JobSpec>,
     course: Arc<Course>,
     /// Empty while it is only analysed.
     placement: Option<Placement>,
@@ -60,9 +62,13 @@ struct WorldRun {
     sampler: Option<Box<Sampler>>,
 }
 
+/// What a run is of, and the course it takes.
+type Taking = (Arc<JobSpec>, Arc<Course>);
+
 impl WorldRun {
-    fn new(course: Arc<Course>, placement: Option<Placement>, alive: bool) -> WorldRun {
+    fn new((spec, course): Taking, placement: Option<Placement>, alive: bool) -> WorldRun {
         WorldRun {
+            spec,
             course,
             placement,
             epoch: 0,
@@ -86,8 +92,10 @@ pub struct World<'a> {
     downloads: Downloads,
     places: Places,
     checkpoints: Checkpoints,
-    /// Arrivals so far.
-    submitted: usize,
+    coming: Coming<'a>,
+    /// What was asked of jobs that a stream has not brought yet, when, and as which of all such questions.
+    early: BTreeMap<JobId, Vec<(SimTime, u64, Due)>>,
+    asked_early: u64,
     heartbeat: SimDuration,
     /// Samples on their way, and the places among them that are free.
     samples: Vec<Option<Input>>,
@@ -98,7 +106,7 @@ pub struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub fn new(rehearsal: &'a Rehearsal) -> World<'a> {
+    pub fn new(rehearsal: &'a Rehearsal, coming: Coming<'a>) -> World<'a> {
         let mut queue = EventQueue::default();
         if let Some(branch) = &rehearsal.branch {
             // The first of its instant.
@@ -136,7 +144,9 @@ impl<'a> World<'a> {
             checkpoints: Checkpoints::default(),
             downloads: Downloads::new(&rehearsal.nodes),
             places: Places::new(rehearsal),
-            submitted: 0,
+            coming,
+            early: BTreeMap::new(),
+            asked_early: 0,
             heartbeat: rehearsal.profile.heartbeat.every,
             samples: Vec::new(),
             free_samples: Vec::new(),
@@ -147,8 +157,7 @@ impl<'a> World<'a> {
 
     /// When something happens next of itself.
     pub fn next_time(&mut self) -> Option<SimTime> {
-        let arrival = self.rehearsal.arrivals.get(self.submitted).map(|arrival| arrival.at);
-        [self.queue.next_time(), arrival].into_iter().flatten().min()
+        [self.queue.next_time(), self.coming.next_time()].into_iter().flatten().min()
     }
 
     /// Lets everything of this instant happen; adds what the control plane hears of it, in order of classes.
@@ -164,12 +173,15 @@ impl<'a> World<'a> {
         if !self.leaving.is_empty() {
             self.let_go(now);
         }
-        while let Some(arrival) = self.rehearsal.arrivals.get(self.submitted).filter(|arrival| arrival.at == now) {
-            let job = JobId::new(self.submitted);
+        let mut early = Vec::new();
+        while let Some((job, arrival)) = self.coming.take(now) {
             inputs.push(Input::Submit { job, spec: Arc::clone(&arrival.spec) });
             traffic::begin(&mut self.queue, arrival, job);
-            self.submitted += 1;
+            early.extend(self.early.remove(&job).into_iter().flatten());
         }
+        // As where all is listed: what was asked before this instant was put off to its end.
+        early.sort_by_key(|(at, number, _)| (*at < now, *number));
+        early.into_iter().for_each(|(_, _, due)| self.queue.push(now, due));
         if inputs.len() > 1 {
             inputs.sort_by_key(Input::class);
         }
@@ -179,8 +191,9 @@ impl<'a> World<'a> {
     pub fn obey(&mut self, now: SimTime, command: Command) {
         match command {
             Command::Analyse { run } => {
-                let course = self.course(run);
-                let fate = self.analysis_fate(&course, run);
+                let taking = self.taking(run);
+                let (_, course) = &taking;
+                let fate = self.analysis_fate(&taking, run);
                 let fails = course.analysis_fails || fate == Fate::Fails;
                 let fact = if fails { Lifecycle::AnalysisFailed } else { Lifecycle::Analysed };
                 let length = match fate {
@@ -197,13 +210,15 @@ impl<'a> World<'a> {
                 if is_placed {
                     return;
                 }
-                self.runs.insert(run, WorldRun::new(course, None, true));
+                self.runs.insert(run, WorldRun::new(taking, None, true));
             }
             Command::AbandonAnalysis { run } => {
                 if self.runs.get(&run).is_some_and(|known| known.placement.is_none()) {
                     self.runs.remove(&run);
                 }
             }
+            // There is nobody outside of a simulated world, and no profile of one asks for anybody.
+            Command::Submit { .. } | Command::Withdraw { .. } => {}
             Command::Start { run, placement } => self.start(now, run, placement, Lifecycle::Started),
             Command::Prepare { run, placement } => self.start(now, run, placement, Lifecycle::Prepared),
             Command::Begin { run } => {
@@ -225,31 +240,39 @@ impl<'a> World<'a> {
         }
     }
 
-    fn course(&self, run: RunId) -> Arc<Course> {
-        self.rehearsal.arrivals[run.job.index()].course_of(run.replica)
+    fn taking(&self, run: RunId) -> Taking {
+        let arrival = self.coming.of(run.job);
+        (Arc::clone(&arrival.spec), arrival.course_of(run.replica))
+    }
+
+    /// The control plane keeps no record of the job any more.
+    pub fn forget(&mut self, job: JobId) {
+        self.coming.forget(job);
     }
 
     /// It says `up` once it is there.
     fn start(&mut self, now: SimTime, run: RunId, placement: Placement, up: Lifecycle) {
-        let course = self.course(run);
+        let taking = self.taking(run);
+        let (spec, course) = &taking;
         let reached = placement.claims().iter().all(|claim| {
             let node = &self.nodes[claim.node.index()];
             node.heard && node.alive
         });
         let (epoch, said) = self.runs.get(&run).map_or((0, 0), |known| (known.epoch + 1, known.said));
-        let fate = self.start_fate(&course, run);
+        let fate = self.start_fate(&taking, run);
         let fails = run.attempt <= course.failing_starts || fate == Fate::Fails;
         let prepare = match fate {
             Fate::SlowBy(more) => course.prepare.saturating_add(more),
             Fate::Well | Fate::Fails | Fate::Never | Fate::AgainAfter(_) => course.prepare,
         };
         if !reached {
-            let known = WorldRun { epoch, said, ..WorldRun::new(course, Some(placement), false) };
+            let known = WorldRun { epoch, said, ..WorldRun::new(taking, Some(placement), false) };
             self.runs.insert(run, known);
             return;
         }
-        let prepare = self.fetched_at(now, run, &placement).since(now).saturating_add(prepare);
-        let known = WorldRun { epoch, said, ..WorldRun::new(course, Some(placement), true) };
+        let fetched = Self::fetched_at(&mut self.downloads, now, spec, &placement);
+        let prepare = fetched.since(now).saturating_add(prepare);
+        let known = WorldRun { epoch, said, ..WorldRun::new(taking, Some(placement), true) };
         self.runs.insert(run, known);
         if !prepare.is_zero() {
             self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Preparing });
@@ -259,11 +282,11 @@ impl<'a> World<'a> {
     }
 
     /// When each of its nodes has the weights of the model that it serves, if it serves one.
-    fn fetched_at(&mut self, now: SimTime, run: RunId, placement: &Placement) -> SimTime {
-        let Some(deployment) = &self.rehearsal.arrivals[run.job.index()].spec.demand.deployment else { return now };
+    fn fetched_at(downloads: &mut Downloads, now: SimTime, spec: &JobSpec, placement: &Placement) -> SimTime {
+        let Some(deployment) = &spec.demand.deployment else { return now };
         let model = &deployment.model;
         let nodes = placement.claims().iter().map(|claim| claim.node);
-        nodes.map(|node| self.downloads.whole_at(now, node, &model.name, model.weights)).max().unwrap_or(now)
+        nodes.map(|node| downloads.whole_at(now, node, &model.name, model.weights)).max().unwrap_or(now)
     }
 
     /// Each of its nodes is told; one that cannot be reached is told once it can, and the others answer for themselves.
@@ -325,19 +348,18 @@ impl<'a> World<'a> {
                 let (_, fleet, offer, available) = self.rehearsal.clouds.capacity[index as usize];
                 inputs.push(Input::CapacityReported { fleet, offer, available });
             }
-            Due::Cancel(job) if job.index() >= self.submitted => {
-                // Whoever cancels what has not arrived yet is heard right after it has.
-                let arrives = self.rehearsal.arrivals[job.index()].at;
-                self.queue.push(arrives.max(now), Due::Cancel(job));
-            }
+            // Whoever cancels what has not arrived yet is heard right after it has.
+            Due::Cancel(job) | Due::Scale(job, _) if !self.coming.has_come(job) => match self.coming.time_of(job) {
+                Some(arrives) => self.queue.push(arrives.max(now), due),
+                None => {
+                    self.asked_early += 1;
+                    self.early.entry(job).or_default().push((now, self.asked_early, due));
+                }
+            },
             Due::Cancel(job) => inputs.push(Input::Cancel { job }),
-            Due::Scale(job, replicas) if job.index() >= self.submitted => {
-                let arrives = self.rehearsal.arrivals[job.index()].at;
-                self.queue.push(arrives.max(now), Due::Scale(job, replicas));
-            }
             Due::Scale(job, replicas) => inputs.push(Input::Scale { job, replicas }),
             Due::Requests { job, counts } => {
-                let arrival = &self.rehearsal.arrivals[job.index()];
+                let arrival = self.coming.of(job);
                 inputs.extend(self.traffic.count(&mut self.queue, arrival, (job, counts), now));
             }
             Due::Ack { run, fact } => inputs.push(Input::Run { run, fact }),
@@ -348,7 +370,7 @@ impl<'a> World<'a> {
                 inputs.push(heard.expect("heard once"));
             }
             Due::Evaluate(job) => {
-                let spec = &self.rehearsal.arrivals[job.index()].spec;
+                let spec = &self.coming.of(job).spec;
                 inputs.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: spec.demand.clone() });
             }
         }
@@ -415,8 +437,8 @@ impl<'a> World<'a> {
         let Some(known) = self.runs.get_mut(&run).filter(|known| known.alive) else { return };
         known.sampled_every = Some(interval);
         let (Some(usage), Some(started)) = (&known.course.usage, known.started) else { return };
-        let name = &*self.rehearsal.arrivals[run.job.index()].spec.name;
-        let who = (self.rehearsal.seed, name, run);
+        let spec = Arc::clone(&known.spec);
+        let who = (self.rehearsal.seed, &*spec.name, run);
         let mut sampler = Sampler::new(who, usage, &known.course.sampling, interval, started);
         // What lies before the moment it is asked for is not made up for.
         let missed = now.since(started).as_nanos() / interval.as_nanos();
@@ -460,7 +482,9 @@ impl<'a> World<'a> {
             | Lifecycle::Exited(_)
             | Lifecycle::GpuFailed
             | Lifecycle::NodeFailed
-            | Lifecycle::Stopped => true,
+            | Lifecycle::Stopped
+            | Lifecycle::Preempted
+            | Lifecycle::TimedOut => true,
             Lifecycle::Analysed
             | Lifecycle::AnalysisFailed
             | Lifecycle::Preparing
@@ -500,14 +524,14 @@ impl<'a> World<'a> {
         }
     }
 
-    fn start_fate(&self, course: &Course, run: RunId) -> Fate {
+    fn start_fate(&self, (spec, course): &Taking, run: RunId) -> Fate {
         let starts = course.mishaps.starts;
-        self.fate(run, 0, "starts", starts != Starts::default(), |stream| starts.draw(stream))
+        self.fate((spec, run), 0, "starts", starts != Starts::default(), |stream| starts.draw(stream))
     }
 
-    fn analysis_fate(&self, course: &Course, run: RunId) -> Fate {
+    fn analysis_fate(&self, (spec, course): &Taking, run: RunId) -> Fate {
         let analyses = course.mishaps.analyses;
-        self.fate(run, 0, "analyses", analyses != Analyses::default(), |stream| analyses.draw(stream))
+        self.fate((spec, run), 0, "analyses", analyses != Analyses::default(), |stream| analyses.draw(stream))
     }
 
     /// What becomes of the next thing that a run says.
@@ -515,13 +539,17 @@ impl<'a> World<'a> {
         let known = self.runs.get_mut(&run).expect("only a known run has facts");
         known.said += 1;
         let (said, acks) = (known.said, known.course.mishaps.acks);
-        self.fate(run, said, "acknowledgements", acks != Acks::default(), |stream| acks.draw(stream))
+        if acks == Acks::default() {
+            return Fate::Well;
+        }
+        let spec = Arc::clone(&known.spec);
+        self.fate((&spec, run), said, "acknowledgements", true, |stream| acks.draw(stream))
     }
 
     /// The n-th draw of one attempt for one purpose, whatever else runs; none is made where nothing can go wrong.
     fn fate(
         &self,
-        run: RunId,
+        (spec, run): (&JobSpec, RunId),
         number: u32,
         purpose: &'static str,
         is_at_risk: bool,
@@ -530,9 +558,8 @@ impl<'a> World<'a> {
         if !is_at_risk {
             return Fate::Well;
         }
-        let name = &*self.rehearsal.arrivals[run.job.index()].spec.name;
         let parts = [run.replica, run.attempt, number].map(|part| part.to_string());
-        let entity = entity(&[name, &parts[0], &parts[1], &parts[2]]);
+        let entity = entity(&[&spec.name, &parts[0], &parts[1], &parts[2]]);
         draw(&mut Stream::new(self.rehearsal.seed, purpose, entity))
     }
 

@@ -85,6 +85,7 @@ fn learn(input: &Input, names: &mut Names) {
         | Input::RequestsCounted { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
+        | Input::Decided { .. }
         | Input::Evaluate { .. }
         | Input::Wakeup => return,
     };
@@ -142,6 +143,7 @@ fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
         | Input::RequestsCounted { .. }
         | Input::Cancel { .. }
         | Input::Scale { .. }
+        | Input::Decided { .. }
         | Input::Evaluate { .. }
         | Input::Wakeup => return Ok(()),
     };

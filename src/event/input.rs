@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
+use crate::fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState, Placement};
 use crate::ids::{FleetId, GpuId, JobId, NodeId, RunId, declared};
 use crate::units::{Bytes, Permille, SimTime};
 use crate::workload::{Demand, Ending, JobSpec};
@@ -76,6 +76,10 @@ pub enum Lifecycle {
     StoppedOn {
         node: NodeId,
     },
+    /// Whoever runs it took its place from it: for another, or to queue it again.
+    Preempted,
+    /// Whoever runs it ended it at its time limit.
+    TimedOut,
 }
 
 /// What happened. All inputs of one instant are applied, class by class, before anything is decided.
@@ -165,6 +169,11 @@ pub enum Input {
     Reconfigure {
         profile: Arc<str>,
     },
+    /// A scheduler outside has decided on a run that was handed to it: where it goes, or that it never will.
+    Decided {
+        run: RunId,
+        placement: Option<Placement>,
+    },
 }
 
 /// The order in which the inputs of one instant are applied.
@@ -176,6 +185,8 @@ pub enum InputClass {
     /// And other changes that users ask for.
     Cancellation,
     Arrival,
+    /// Of a scheduler outside: after all that makes room.
+    Decision,
     Question,
     Timer,
 }
@@ -196,6 +207,7 @@ impl Input {
             Input::UsageSample { .. } | Input::RequestsCounted { .. } => InputClass::Usage,
             Input::Cancel { .. } | Input::Scale { .. } => InputClass::Cancellation,
             Input::Submit { .. } => InputClass::Arrival,
+            Input::Decided { .. } => InputClass::Decision,
             Input::Evaluate { .. } => InputClass::Question,
             Input::Wakeup => InputClass::Timer,
         }

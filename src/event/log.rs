@@ -42,6 +42,9 @@ pub struct LiveHeader {
     pub began: String,
     /// Cores that dryrack might use.
     pub cores: u32,
+    /// Who ran it where that was not dryrack itself: `slurm 22.05.8`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<String>,
     pub foretold: Foretold,
 }
 

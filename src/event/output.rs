@@ -22,6 +22,14 @@ pub enum Command {
     AbandonAnalysis {
         run: RunId,
     },
+    /// A scheduler outside is to decide where it goes.
+    Submit {
+        run: RunId,
+    },
+    /// It waits no more: what is outside of it is to be taken back.
+    Withdraw {
+        run: RunId,
+    },
     Start {
         run: RunId,
         placement: Placement,

@@ -21,9 +21,9 @@ macro_rules! reasons {
                 match self { $(Reason::$variant => $name,)* }
             }
 
-            /// Whether it is a reason to wait, which is given of what is nowhere yet. Those stand first in the list.
+            /// Whether it is a reason to wait, which is given of what is nowhere yet. All but one stand first in the list.
             pub fn is_of_waiting(self) -> bool {
-                self <= Reason::StaleRead
+                self <= Reason::StaleRead || self == Reason::DecidedOutside
             }
 
             /// For a sentence such as "3 nodes: …".
@@ -146,6 +146,10 @@ reasons! {
     NoCapacity => "no_capacity", "found no capacity";
     RunOver => "run_over", "its run as a whole ended or is tried again";
     RetryTimeOver => "retry_time_over", "the time for which it is tried again is over";
+    // Where a scheduler outside decides.
+    DecidedOutside => "decided_outside", "a scheduler outside decides on it";
+    NotWaiting => "not_waiting", "was decided on outside, and does not wait to be";
+    RefusedOutside => "refused_outside", "a scheduler outside does not take it";
 }
 
 impl fmt::Display for Reason {

@@ -85,6 +85,7 @@ impl Fold {
             | Input::RequestsCounted { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
+            | Input::Decided { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }

@@ -482,6 +482,7 @@ impl Sink for Judge {
             | Input::UsageSample { .. }
             | Input::RequestsCounted { .. }
             | Input::Scale { .. }
+            | Input::Decided { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }

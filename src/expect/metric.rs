@@ -3,8 +3,7 @@
 use std::cmp::Ordering;
 
 use super::expectation::{Bound, MetricCheck, Quantity, Restriction};
-use crate::ids::JobId;
-use crate::report::{JobAccount, Metrics, RunAccount, Value};
+use crate::report::{Metrics, Row, RunAccount, Value};
 
 /// Whether it holds, and what the value was.
 pub(super) fn judge(check: &MetricCheck, accounts: &RunAccount) -> (bool, String) {
@@ -18,7 +17,7 @@ pub(super) fn judge(check: &MetricCheck, accounts: &RunAccount) -> (bool, String
             (value, format!("gpu_allocated_at({percent}%)"), String::new())
         }
         Quantity::Of { function, series, of } => {
-            let (values, without) = series.values(accounts, |id, job| of.takes(id, job));
+            let (values, without) = series.values(accounts, |replica| of.takes(replica));
             let rest = match without {
                 0 => String::new(),
                 1 => format!("; 1 more does not count, for it {}", series.lack().replacen("were", "was", 1)),
@@ -36,10 +35,10 @@ pub(super) fn judge(check: &MetricCheck, accounts: &RunAccount) -> (bool, String
 }
 
 impl Restriction {
-    fn takes(&self, id: JobId, job: &JobAccount) -> bool {
-        self.jobs.as_ref().is_none_or(|jobs| jobs.binary_search(&id).is_ok())
-            && self.queue.as_ref().is_none_or(|queue| job.spec.queue.as_ref() == Some(queue))
-            && self.user.as_ref().is_none_or(|user| job.spec.user.as_ref() == Some(user))
+    fn takes(&self, replica: &Row<'_>) -> bool {
+        self.jobs.as_ref().is_none_or(|jobs| jobs.binary_search(&replica.job).is_ok())
+            && self.queue.as_ref().is_none_or(|queue| replica.queue == Some(queue))
+            && self.user.as_ref().is_none_or(|user| replica.user == Some(user))
     }
 }
 

@@ -4,6 +4,7 @@
 //! Ids are dense and given in order of declaration, so they are the last part of every sort key. In JSON they are the
 //! names they stand for.
 
+mod records;
 mod spoken;
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use records::Records;
 pub use spoken::{NameError, declared, lend};
 
 macro_rules! id {

@@ -9,8 +9,12 @@
 //!  procfs, cgroups, NVML ─┐
 //!  nvidia-smi and kin ────┼─> probe ──> Look: nodes, GPUs, readings ──> scenario nodes, recording, policies on watch
 //!  HTTP, kubectl, Slurm ──┘              (or the reason of each that is missing)
+//!
+//!  commands of the control plane ──> run ──> processes of this machine, or jobs of a Slurm ──> inputs
 //! ```
 
+#[cfg(target_os = "linux")]
+mod agenda;
 pub mod clock;
 pub mod columns;
 pub mod probe;
@@ -23,6 +27,8 @@ mod run;
 mod shares;
 #[cfg(target_os = "linux")]
 mod signals;
+#[cfg(target_os = "linux")]
+mod slurm;
 pub mod stop;
 pub mod watch;
 mod work;
@@ -30,8 +36,12 @@ mod work;
 mod world;
 
 #[cfg(target_os = "linux")]
-pub use run::{LiveEnd, run};
+pub use process::{Kept, end_all, keep};
+#[cfg(target_os = "linux")]
+pub use run::{LiveEnd, run, run_on_slurm};
 pub use shares::{Share, Shares};
+#[cfg(target_os = "linux")]
+pub use slurm::Cluster;
 pub use work::Work;
 
 /// How many cores this process may use.

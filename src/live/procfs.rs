@@ -56,6 +56,20 @@ impl ProcessKey {
     }
 }
 
+#[cfg(target_os = "linux")]
+impl ProcessKey {
+    /// Through a handle that stays with its process, so that one that was given the number since is not hit. That nobody is
+    /// there to hear it is what was wanted.
+    pub fn signal(self, signal: rustix::process::Signal) {
+        use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        let Some(Ok(handle)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return };
+        if self.is_alive() {
+            let _unheard = pidfd_send_signal(&handle, signal);
+        }
+    }
+}
+
 /// Of the process that has this number now.
 pub fn stat(pid: u32) -> Result<ProcessStat, Missing> {
     let path = format!("/proc/{pid}/stat");

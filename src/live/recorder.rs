@@ -62,7 +62,7 @@ pub fn record(
     told: &mut dyn FnMut(&Recorded, SimDuration),
 ) -> Result<Recorded, RecordError> {
     let began = clock.now().in_millis();
-    let first = probe.look(std_duration(pace.within)).map_err(RecordError::Nothing)?;
+    let first = probe.look_unless(stop, std_duration(pace.within)).map_err(RecordError::Nothing)?;
     let columns = Column::all(&first);
     if columns.is_empty() {
         return Err(RecordError::Nothing(Missing::Silent { what: probe.source().to_string() }));
@@ -86,7 +86,7 @@ pub fn record(
             break;
         }
         asked = clock.now();
-        look = probe.look(std_duration(pace.within));
+        look = probe.look_unless(stop, std_duration(pace.within));
     }
     recording.finish()
 }
@@ -236,7 +236,7 @@ pub fn why_path(out: &Path) -> PathBuf {
 }
 
 /// A file that ends with a whole line at every moment.
-struct WholeLines {
+pub(super) struct WholeLines {
     path: PathBuf,
     file: File,
     /// In bytes.
@@ -255,7 +255,13 @@ impl WholeLines {
         }
     }
 
-    fn line(&mut self, text: &str, rows: u64) -> Result<(), RecordError> {
+    /// Of a file that is open for appending, and empty.
+    #[cfg(test)]
+    pub fn of(path: PathBuf, file: File) -> WholeLines {
+        WholeLines { path, file, whole: 0 }
+    }
+
+    pub fn line(&mut self, text: &str, rows: u64) -> Result<(), RecordError> {
         let line = format!("{text}\n");
         match self.file.write_all(line.as_bytes()) {
             Ok(()) => {

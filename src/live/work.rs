@@ -40,8 +40,8 @@ impl Work {
         self.nodes.iter().enumerate().any(is_real)
     }
 
-    /// Why it cannot be run here, each in a sentence. `cores`: how many this process may use.
-    pub fn faults(&self, cores: usize) -> Vec<String> {
+    /// Why it cannot be run, each in a sentence. `cores`: how many this process may use, where it runs on this machine.
+    pub fn faults(&self, cores: Option<usize>) -> Vec<String> {
         let mut faults = Vec::new();
         for arrival in &self.arrivals {
             let name = &arrival.spec.name;
@@ -54,8 +54,14 @@ impl Work {
         }
         let is_cloud = |input: &&Input| matches!(input, Input::FleetDeclared { spec, .. } if spec.cloud.is_some());
         if self.declarations.iter().any(|input| is_cloud(&input)) {
-            faults.push("a fleet makes instances in a cloud, which no run on this machine does".to_string());
+            faults.push("a fleet makes instances in a cloud, which no live run does".to_string());
         }
+        faults.extend(cores.into_iter().flat_map(|cores| self.faults_here(cores)));
+        faults
+    }
+
+    fn faults_here(&self, cores: usize) -> Vec<String> {
+        let mut faults = Vec::new();
         if let Some(core) = self.shares.last_core().filter(|core| usize::from(*core) >= cores) {
             faults.push(format!("a CPU share lies on core {core}, and this process may use {cores}, counted from 0"));
         }

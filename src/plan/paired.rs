@@ -65,7 +65,7 @@ pub struct Difference {
 
 /// The waits of a run's jobs, in the order of their submission.
 fn waits(run: &RunAccount) -> impl Iterator<Item = (&Arc<str>, Waited)> {
-    run.jobs.iter().map(|job| {
+    run.jobs.values().map(|job| {
         let waited = job
             .replicas
             .iter()

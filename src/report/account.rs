@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::brief::Briefs;
 use super::fragment_account::FragmentAccount;
 use super::load::LoadAccount;
 use super::node_account::{NodeAccount, Rates};
@@ -15,7 +16,7 @@ use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failu
 use crate::engine::{Rehearsal, Standing};
 use crate::event::{Event, Input, Outcome, Phase, Reason, Sink};
 use crate::fleet::{InstanceState, Placement};
-use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
+use crate::ids::{GpuId, JobId, Names, NodeId, Records, RunId};
 use crate::units::SimTime;
 use crate::workload::{Course, JobSpec, UtilizationPolicy};
 
@@ -26,7 +27,11 @@ const STINTS: usize = 20_000;
 
 #[derive(Default)]
 pub struct RunAccount {
-    pub jobs: Vec<JobAccount>,
+    /// Where only figures are wanted, those that are not over.
+    pub jobs: Records<JobAccount>,
+    /// The others, where only figures are wanted.
+    briefs: Briefs,
+    is_brief: bool,
     pub nodes: Vec<NodeAccount>,
     pub names: Names,
     pub retries: u64,
@@ -161,6 +166,16 @@ impl RunAccount {
         }
     }
 
+    /// For figures alone: of a job that is over little is kept, of what its GPUs did and of how it stood from time to time
+    /// nothing, and jobs have no names.
+    pub fn brief(rehearsal: &Rehearsal) -> RunAccount {
+        RunAccount { is_brief: true, ..RunAccount::of(rehearsal) }
+    }
+
+    pub(super) fn briefs(&self) -> &Briefs {
+        &self.briefs
+    }
+
     /// The end of the run: what is still held is held until then.
     pub fn finish(&mut self, end: SimTime) {
         self.settle(self.now.max(end));
@@ -179,7 +194,9 @@ impl RunAccount {
         for (run, (placement, since)) in &self.kept {
             note_stints(&mut self.stints, self.nodes.len(), *run, placement, *since, None);
         }
-        for (id, job) in self.jobs.iter_mut().enumerate() {
+        self.briefs.sort();
+        for id in self.jobs.numbers() {
+            let job = &mut self.jobs[id];
             for (number, replica) in job.replicas.iter_mut().enumerate() {
                 if is_waiting(replica.phase) {
                     charge(&mut self.waited, &mut self.waited_unexplained, replica, self.now);
@@ -187,7 +204,9 @@ impl RunAccount {
                 if replica.holding {
                     let run = RunId { job: JobId::new(id), replica: number as u32, attempt: replica.attempt };
                     let placement = replica.placement.as_ref().expect("what holds was placed");
-                    note_stints(&mut self.stints, self.nodes.len(), run, placement, replica.placed_last, None);
+                    if !self.is_brief {
+                        note_stints(&mut self.stints, self.nodes.len(), run, placement, replica.placed_last, None);
+                    }
                 }
             }
         }
@@ -213,7 +232,7 @@ impl RunAccount {
     }
 
     pub fn replicas(&self) -> impl Iterator<Item = (RunId, &JobAccount, &ReplicaAccount)> {
-        self.jobs.iter().enumerate().flat_map(|(id, job)| {
+        self.jobs.iter().flat_map(|(id, job)| {
             job.replicas.iter().enumerate().map(move |(number, replica)| {
                 let run = RunId { job: JobId::new(id), replica: number as u32, attempt: replica.attempt };
                 (run, job, replica)
@@ -261,7 +280,8 @@ impl RunAccount {
         self.turned_away.clear();
         self.waited.fill(0);
         self.waited_unexplained = 0;
-        for job in &mut self.jobs {
+        for id in self.jobs.numbers() {
+            let job = &mut self.jobs[id];
             job.failures = 0;
             job.replicas.iter_mut().for_each(|replica| replica.waiting_since = replica.waiting_since.max(at));
         }
@@ -319,7 +339,7 @@ impl RunAccount {
         let Current { waiting, gpu_taken, cpu_taken, gpu_ready } = self.current;
         let sample = Sample { at: self.now, waiting, gpu_taken, cpu_taken, gpu_ready };
         let changed = self.samples.last().is_none_or(|last| Sample { at: self.now, ..*last } != sample);
-        if changed {
+        if changed && !self.is_brief {
             self.samples.push(sample);
         }
     }
@@ -352,7 +372,9 @@ impl RunAccount {
         for claim in placement.claims() {
             self.on_node(claim.node, |node| node.release(now, claim));
         }
-        note_stints(&mut self.stints, self.nodes.len(), run, placement, since, Some(now));
+        if !self.is_brief {
+            note_stints(&mut self.stints, self.nodes.len(), run, placement, since, Some(now));
+        }
     }
 
     fn enter(&mut self, run: RunId, to: Phase) {
@@ -372,7 +394,9 @@ impl RunAccount {
 
     fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
         assert_eq!(job.index(), self.jobs.len(), "jobs are submitted in the order of their ids");
-        self.names.jobs.add(Arc::clone(&spec.name)).expect("a job is submitted once");
+        if !self.is_brief {
+            self.names.jobs.add(Arc::clone(&spec.name)).expect("a job is submitted once");
+        }
         self.waited.resize(Reason::ALL.len(), 0);
         let replicas = (0..spec.replicas).map(|_| ReplicaAccount::new(self.now)).collect();
         self.current.waiting += u64::from(spec.replicas);
@@ -384,6 +408,17 @@ impl RunAccount {
             outcome: None,
             failures: 0,
         });
+    }
+
+    /// Where only figures are wanted, no more is kept of a job that is over and holds nothing.
+    fn job_may_be_over(&mut self, job: JobId) {
+        let account = &self.jobs[job.index()];
+        let of_job = RunId { job, replica: 0, attempt: 0 }..=RunId { job, replica: u32::MAX, attempt: u32::MAX };
+        let Some(outcome) = account.outcome.filter(|_| self.is_brief && !account.replicas.is_empty()) else { return };
+        if self.kept.range(of_job).next().is_none() {
+            let account = self.jobs.drop_one(job.index(), 0);
+            self.briefs.add(job, &account, outcome);
+        }
     }
 
     fn place(&mut self, run: RunId, placement: &Placement) {
@@ -543,6 +578,7 @@ impl Sink for RunAccount {
             | Input::RequestsCounted { .. }
             | Input::Cancel { .. }
             | Input::Scale { .. }
+            | Input::Decided { .. }
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
@@ -592,6 +628,7 @@ impl Sink for RunAccount {
                     self.kept.insert(*run, (remains, since));
                 }
                 self.release(*run, &free, since);
+                self.job_may_be_over(run.job);
             }
             Event::Retry { run, because, .. } => self.retry(*run, *because),
             Event::ReplicaAdded { run } => {
@@ -611,6 +648,7 @@ impl Sink for RunAccount {
                 assert!(account.outcome.is_none(), "{} ended twice", account.spec.name);
                 account.outcome = Some(*outcome);
                 self.ended[*outcome as usize] += 1;
+                self.job_may_be_over(*job);
             }
         }
     }

@@ -88,6 +88,10 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             let detail = format!("{} of it, {}", foreign.share, foreign.memory);
             Some(Parts { nodes: vec![gpu.node], ..plain(names.gpu(*gpu), "foreign use", detail) })
         }
+        Input::Decided { run, placement } => {
+            let detail = if placement.is_some() { "it has a place" } else { "it is not taken" };
+            Some(Parts { job: Some(run.job), ..plain(run_name(*run, names), "outside", detail.to_string()) })
+        }
         // What was reported shows in the event that follows from it.
         Input::NodeReported { .. }
         | Input::HeartbeatBack { .. }

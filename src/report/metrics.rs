@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::account::RunAccount;
+use super::brief::{JobFigures, Row};
 use super::page::WAIT_PERCENTS;
 use super::series::Function;
 use crate::engine::{Accounts, Standing};
@@ -103,7 +104,7 @@ impl Metrics {
     pub fn of(accounts: &RunAccount) -> Metrics {
         let standings = count_standings(accounts);
         let waits = Waits::of(accounts);
-        let placed = ratio(waits.0.len() as u128, accounts.counted().count() as u128);
+        let placed = ratio(waits.0.len() as u128, accounts.rows().count() as u128);
         let values =
             [standings.as_slice(), &waits.values(), &[placed, slowdown(accounts), makespan(accounts)]].concat();
         let sum = |part: fn(&super::NodeAccount) -> u128| accounts.nodes.iter().map(part).sum::<u128>();
@@ -146,14 +147,14 @@ impl Metrics {
 
 /// Submitted, ended by each outcome, running, waiting; submitted is the sum of the others.
 fn count_standings(accounts: &RunAccount) -> [Value; 10] {
-    let standing = |is_counted: &dyn Fn(&super::JobAccount) -> bool| {
-        let jobs = || accounts.jobs.iter().filter(|job| is_counted(job));
+    let standing = |is_counted: &dyn Fn(&JobFigures) -> bool| {
+        let jobs = || accounts.job_rows().filter(|job| is_counted(job));
         let mut counted = Accounts { submitted: jobs().count() as u64, ..Accounts::default() };
-        jobs().for_each(|job| counted.add(job.standing()));
+        jobs().for_each(|job| counted.add(job.standing));
         counted.checked()
     };
     assert_eq!(standing(&|_| true).outcomes, accounts.ended, "each ended job has one record of its end");
-    let Accounts { submitted, outcomes, running, waiting } = standing(&|job| accounts.counts(job));
+    let Accounts { submitted, outcomes, running, waiting } = standing(&|job| job.submitted >= accounts.warm_up);
     let [completed, failed, cancelled, lost, never_fits, expired, refused] = outcomes;
     [submitted, completed, failed, cancelled, lost, never_fits, expired, refused, running, waiting].map(Value::Count)
 }
@@ -163,8 +164,8 @@ struct Waits(Vec<SimDuration>);
 
 impl Waits {
     fn of(accounts: &RunAccount) -> Waits {
-        let wait = |replica: &super::ReplicaAccount| replica.placed.map(|at| at.since(replica.wanted));
-        let mut waits: Vec<SimDuration> = accounts.counted().filter_map(|(_, _, replica)| wait(replica)).collect();
+        let wait = |replica: Row<'_>| replica.placed.map(|at| at.since(replica.wanted));
+        let mut waits: Vec<SimDuration> = accounts.rows().filter_map(wait).collect();
         waits.sort_unstable();
         Waits(waits)
     }
@@ -184,7 +185,7 @@ pub(super) fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration
 }
 
 /// Of one replica that completed.
-fn slowdown_of(replica: &super::ReplicaAccount) -> Option<f64> {
+fn slowdown_of(replica: Row<'_>) -> Option<f64> {
     let (Some(Outcome::Completed), Some(started), Some(ended)) = (replica.outcome, replica.last_started, replica.ended)
     else {
         return None;
@@ -197,7 +198,7 @@ fn slowdown_of(replica: &super::ReplicaAccount) -> Option<f64> {
 /// have none.
 pub fn wait_quantiles(accounts: &RunAccount) -> Vec<Option<f64>> {
     let mut waits = Waits::of(accounts).0;
-    waits.resize(accounts.counted().count(), SimDuration::MAX);
+    waits.resize(accounts.rows().count(), SimDuration::MAX);
     let at = |percent: &u8| match quantile(&waits, usize::from(*percent)) {
         SimDuration::MAX => None,
         wait => Some(wait.as_secs_f64()),
@@ -207,7 +208,7 @@ pub fn wait_quantiles(accounts: &RunAccount) -> Vec<Option<f64>> {
 
 fn slowdown(accounts: &RunAccount) -> Value {
     let (mut sum, mut count) = (0.0, 0u64);
-    for slowdown in accounts.counted().filter_map(|(_, _, replica)| slowdown_of(replica)) {
+    for slowdown in accounts.rows().filter_map(slowdown_of) {
         sum += slowdown;
         count += 1;
     }
@@ -216,26 +217,22 @@ fn slowdown(accounts: &RunAccount) -> Value {
 
 /// Turnaround, the long end of the slowdown, and how alike users fare.
 fn of_jobs_and_users(accounts: &RunAccount) -> [Value; 4] {
-    let completed = accounts.counted().filter(|(_, _, replica)| replica.outcome == Some(Outcome::Completed));
-    let turnaround = |replica: &super::ReplicaAccount| replica.ended.map(|ended| ended.since(replica.wanted));
-    let turnarounds: Vec<Value> =
-        completed.filter_map(|(_, _, replica)| turnaround(replica).map(Value::Time)).collect();
-    let slowdowns: Vec<Value> =
-        accounts.counted().filter_map(|(_, _, replica)| slowdown_of(replica).map(Value::Ratio)).collect();
-    [
-        Function::Mean.of(&turnarounds),
-        Function::Quantile(950).of(&turnarounds),
-        Function::Quantile(950).of(&slowdowns),
-        fairness(accounts),
-    ]
+    let completed = accounts.rows().filter(|replica| replica.outcome == Some(Outcome::Completed));
+    let turnaround = |replica: Row<'_>| replica.ended.map(|ended| Value::Time(ended.since(replica.wanted)));
+    let turnarounds: Vec<Value> = completed.filter_map(turnaround).collect();
+    let (mean, late) = (Function::Mean.of(&turnarounds), Function::Quantile(950).of(&turnarounds));
+    // Of ten million jobs each of these is large.
+    drop(turnarounds);
+    let slowdowns: Vec<Value> = accounts.rows().filter_map(|replica| slowdown_of(replica).map(Value::Ratio)).collect();
+    [mean, late, Function::Quantile(950).of(&slowdowns), fairness(accounts)]
 }
 
 /// (Σx)² / (n Σx²) over the users' means; jobs of which no user is stated do not count.
 fn fairness(accounts: &RunAccount) -> Value {
     let mut users: BTreeMap<&str, (f64, u64)> = BTreeMap::new();
-    for (_, job, replica) in accounts.counted() {
-        if let (Some(user), Some(slowdown)) = (job.spec.user.as_deref(), slowdown_of(replica)) {
-            let (sum, count) = users.entry(user).or_default();
+    for replica in accounts.rows() {
+        if let (Some(user), Some(slowdown)) = (replica.user, slowdown_of(replica)) {
+            let (sum, count) = users.entry(&**user).or_default();
             *sum += slowdown;
             *count += 1;
         }
@@ -263,12 +260,12 @@ fn of_gpus(accounts: &RunAccount) -> [Value; 5] {
 
 /// What was taken away, what failed and was got over, and what policies did.
 fn of_mishaps(accounts: &RunAccount) -> [Value; 5] {
-    let survives = |job: &&super::JobAccount| match job.standing() {
+    let survives = |job: &JobFigures| match job.standing {
         Standing::Ended(outcome) => outcome == Outcome::Completed,
         Standing::Running => true,
         Standing::Waiting => false,
     };
-    let jobs = accounts.jobs.iter().filter(|job| accounts.counts(job)).filter(survives);
+    let jobs = accounts.job_rows().filter(|job| job.submitted >= accounts.warm_up).filter(survives);
     let saved = &accounts.saved;
     let hours = |time: u128| match saved.ended == saved.unknown {
         true => Value::Undefined,
@@ -284,24 +281,23 @@ fn of_mishaps(accounts: &RunAccount) -> [Value; 5] {
 }
 
 fn makespan(accounts: &RunAccount) -> Value {
-    let first = accounts.counted().map(|(_, job, _)| job.submitted).min();
-    let last = accounts.counted().filter_map(|(_, _, replica)| replica.ended).max();
+    let first = accounts.rows().map(|replica| replica.submitted).min();
+    let last = accounts.rows().filter_map(|replica| replica.ended).max();
     first.zip(last).map_or(Value::Undefined, |(first, last)| Value::Time(last.since(first)))
 }
 
 fn rlscheduler_utilization(accounts: &RunAccount) -> Value {
-    let first = accounts.counted().map(|(_, job, _)| job.submitted).min();
-    let last = accounts.counted().filter_map(|(_, _, replica)| replica.last_started).max();
+    let first = accounts.rows().map(|replica| replica.submitted).min();
+    let last = accounts.rows().filter_map(|replica| replica.last_started).max();
     let Some((first, last)) = first.zip(last) else { return Value::Undefined };
     let mut work = 0;
-    for (_, job, replica) in accounts.counted() {
+    for replica in accounts.rows() {
         let (Some(Outcome::Completed), Some(started), Some(ended)) =
             (replica.outcome, replica.last_started, replica.ended)
         else {
             continue;
         };
-        let cpu = u128::from(job.spec.demand.task.cpu.get()) * u128::from(job.spec.demand.tasks);
-        work += u128::from(ended.since(started).as_nanos()) * cpu;
+        work += u128::from(ended.since(started).as_nanos()) * replica.cpu;
     }
     let cpu: u128 = accounts.nodes.iter().map(|node| u128::from(node.spec.shape.cpu.get())).sum();
     ratio(work, u128::from(last.since(first).as_nanos()) * cpu)

@@ -6,6 +6,7 @@
 
 mod account;
 mod bins;
+mod brief;
 mod fragment_account;
 mod jobs_csv;
 mod line;
@@ -16,6 +17,7 @@ mod node_account;
 mod nodes_csv;
 mod page;
 mod perfetto;
+mod plot;
 mod policy_line;
 mod series;
 mod spans;
@@ -27,6 +29,7 @@ mod usage_account;
 mod waits;
 
 pub use account::{JobAccount, ReplicaAccount, RunAccount};
+pub use brief::{JobFigures, Row};
 pub use fragment_account::FragmentAccount;
 pub use jobs_csv::{JobRow, read_jobs_csv, write_jobs_csv};
 pub use line::{Filter, record_line};

@@ -1,9 +1,9 @@
 //! Series: one value for each replica of a run, and the functions that make one number of many.
 
-use super::account::{JobAccount, ReplicaAccount, RunAccount};
+use super::account::RunAccount;
+use super::brief::Row;
 use super::metrics::{Definition, SLOWDOWN_BOUND, Value};
 use crate::event::Outcome;
-use crate::ids::JobId;
 use crate::units::SimDuration;
 
 /// What a number counts in.
@@ -75,13 +75,13 @@ impl Series {
         }
     }
 
-    fn of(self, job: &JobAccount, replica: &ReplicaAccount) -> Option<Value> {
+    fn of(self, replica: Row<'_>) -> Option<Value> {
         let completed = replica.ended.filter(|_| replica.outcome == Some(Outcome::Completed));
         let run = completed.zip(replica.last_started).map(|(ended, started)| ended.since(started));
-        let turnaround = completed.map(|ended| ended.since(job.submitted));
+        let turnaround = completed.map(|ended| ended.since(replica.submitted));
         match self {
-            Series::QueueWait => replica.placed.map(|at| Value::Time(at.since(job.submitted))),
-            Series::StartWait => replica.started.map(|at| Value::Time(at.since(job.submitted))),
+            Series::QueueWait => replica.placed.map(|at| Value::Time(at.since(replica.submitted))),
+            Series::StartWait => replica.started.map(|at| Value::Time(at.since(replica.submitted))),
             Series::RunTime => run.map(Value::Time),
             Series::Turnaround => turnaround.map(Value::Time),
             Series::BoundedSlowdown => run.zip(turnaround).map(|(run, turnaround)| {
@@ -92,10 +92,10 @@ impl Series {
     }
 
     /// The values of the jobs that `wanted` takes, and how many of their replicas have none.
-    pub fn values(self, accounts: &RunAccount, wanted: impl Fn(JobId, &JobAccount) -> bool) -> (Vec<Value>, usize) {
+    pub fn values(self, accounts: &RunAccount, wanted: impl Fn(&Row<'_>) -> bool) -> (Vec<Value>, usize) {
         let (mut values, mut without) = (Vec::new(), 0);
-        for (_, job, replica) in accounts.counted().filter(|(run, job, _)| wanted(run.job, job)) {
-            match self.of(job, replica) {
+        for replica in accounts.rows().filter(wanted) {
+            match self.of(replica) {
                 Some(value) => values.push(value),
                 None => without += 1,
             }

@@ -8,6 +8,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::plot::{Area, Drawn, GRID, INK, PALETTE};
 use crate::units::{Permille, SimDuration};
 
 /// One policy on all jobs.
@@ -34,25 +35,10 @@ pub struct SweepPlot {
     pub caption: String,
 }
 
-/// Of Okabe and Ito, Color Universal Design (2008): told apart under every common colour vision.
-const PALETTE: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(60, 60, 60),
-];
-const GRID: RGBColor = RGBColor(226, 226, 226);
-const INK: RGBColor = RGBColor(60, 60, 60);
 const SIZE: (i32, i32) = (900, 620);
 /// Left, top, right and bottom of the axes.
 const FRAME: (i32, i32, i32, i32) = (90, 90, 700, 500);
 const TICKS: i32 = 5;
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 impl SweepPoint {
     /// In thousandths of the idle time; 0 where nothing was idle.
@@ -97,8 +83,9 @@ impl SweepPlot {
         windows.dedup();
         let (_, top, right, _) = FRAME;
         write(area, "window", (right + 24, top - 6), 16, HPos::Left)?;
+        let mut labels = Labels { taken: self.points.iter().map(|point| Cover::around(self.place(point))).collect() };
         for (number, window) in windows.iter().enumerate() {
-            let ink = PALETTE[number % PALETTE.len()];
+            let ink = *PALETTE.iter().chain([&INK]).cycle().nth(number).expect("it has no end");
             let curve: Vec<&SweepPoint> = self.points.iter().filter(|point| point.window == *window).collect();
             let places: Vec<(i32, i32)> = curve.iter().map(|point| self.place(point)).collect();
             area.draw(&PathElement::new(places.clone(), ink.stroke_width(2)))?;
@@ -106,9 +93,9 @@ impl SweepPlot {
                 area.draw(&Circle::new(*place, 4, ink.filled()))?;
             }
             if let [first, .., last] = curve.as_slice() {
-                let (low, high) = (self.place(first), self.place(last));
-                write(area, &first.minimum.to_string(), (low.0 - 8, low.1 - 20), 14, HPos::Right)?;
-                write(area, &last.minimum.to_string(), (high.0 + 8, high.1 - 20), 14, HPos::Left)?;
+                for end in [first, last] {
+                    labels.write(area, &end.minimum.to_string(), self.place(end))?;
+                }
             }
             let y = top + 24 + 24 * number as i32;
             let line = vec![(right + 24, y + 8), (right + 54, y + 8)];
@@ -138,6 +125,56 @@ impl SweepPlot {
     }
 }
 
+/// Whole pixels that something covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cover {
+    left: i32,
+    top: i32,
+    right: i32,
+    bottom: i32,
+}
+
+impl Cover {
+    /// Of a point.
+    fn around((x, y): (i32, i32)) -> Cover {
+        Cover { left: x - 4, top: y - 4, right: x + 4, bottom: y + 4 }
+    }
+
+    fn overlaps(&self, other: &Cover) -> bool {
+        self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
+    }
+}
+
+/// What is written beside points, each where nothing else is.
+struct Labels {
+    taken: Vec<Cover>,
+}
+
+impl Labels {
+    const SIZE: i32 = 14;
+    /// From the point to the corner of a label that is next to it: above before below, left before right.
+    const PLACES: [(i32, i32); 8] = [(-6, -4), (6, -4), (-6, 4), (6, 4), (-12, -14), (12, -14), (-12, 14), (12, 14)];
+
+    /// Beside the point, or nowhere if there is no room.
+    fn write(&mut self, area: &Area, text: &str, point: (i32, i32)) -> Drawn {
+        let Some(place) = self.room(text, point) else { return Ok(()) };
+        self.taken.push(place);
+        write(area, text, (place.left, place.top), Labels::SIZE, HPos::Left)
+    }
+
+    fn room(&self, text: &str, (x, y): (i32, i32)) -> Option<Cover> {
+        // A digit is about half as wide as it is high, and a percent sign as it is high.
+        let width = (text.chars().count() as i32 + 1) * Labels::SIZE * 3 / 5;
+        let beside = |(right, down): &(i32, i32)| {
+            let left = if *right < 0 { x + right - width } else { x + right };
+            let top = if *down < 0 { y + down - Labels::SIZE } else { y + down };
+            Cover { left, top, right: left + width, bottom: top + Labels::SIZE }
+        };
+        let is_free = |place: &Cover| place.left > FRAME.0 && self.taken.iter().all(|taken| !taken.overlaps(place));
+        Labels::PLACES.iter().map(beside).find(is_free)
+    }
+}
+
 fn write(area: &Area, text: &str, place: (i32, i32), size: i32, to: HPos) -> Drawn {
     let style = ("sans-serif", size).into_font().color(&INK).pos(Pos::new(to, VPos::Top));
     area.draw(&Text::new(text.to_string(), place, style))?;
@@ -147,6 +184,19 @@ fn write(area: &Area, text: &str, place: (i32, i32), size: i32, to: HPos) -> Dra
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A label is 33 pixels wide and 14 high; the point itself is taken, as is whatever was written before.
+    #[test]
+    fn labels_of_points_in_one_place_stand_beside_each_other() {
+        let mut labels = Labels { taken: vec![Cover::around((300, 300))] };
+        for at in 0..4 {
+            let place = labels.room("70%", (300, 300)).unwrap_or_else(|| panic!("there is room for label {at}"));
+            assert!(labels.taken.iter().all(|taken| !taken.overlaps(&place)), "{place:?} is free");
+            assert_eq!((place.right - place.left, place.bottom - place.top), (33, 14));
+            labels.taken.push(place);
+        }
+        assert!(labels.taken[1].right < 300 && labels.taken[1].bottom < 300, "the first is above, to the left");
+    }
 
     #[test]
     fn a_plot_names_its_windows_and_minima_and_is_the_same_twice() {

@@ -11,6 +11,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::metrics::quantile;
+use super::plot::{Area, Drawn, GRID, INK, PALETTE, stroke, wait_place};
 use super::timeline::about;
 use crate::units::SimDuration;
 
@@ -38,18 +39,6 @@ pub struct WaitsPlot {
     /// Lines below: what the reader must know of the data.
     pub captions: Vec<String>,
 }
-
-/// Of Okabe and Ito, Color Universal Design (2008): told apart under every common colour vision.
-const PALETTE: [RGBColor; 6] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-];
-const GRID: RGBColor = RGBColor(226, 226, 226);
-const INK: RGBColor = RGBColor(60, 60, 60);
 
 const COLUMNS: usize = 3;
 const PANEL_WIDTH: i32 = 274;
@@ -84,9 +73,6 @@ const TICKS: [(u64, &str); 10] = [
     (604_800, "1w"),
     (2_592_000, "30d"),
 ];
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 impl WaitsPlot {
     /// The plot as SVG.
@@ -124,7 +110,7 @@ impl WaitsPlot {
                 right: LEFT + (column + 1) * PANEL_WIDTH - PAD.1,
                 top: HEAD + row * step + PAD.0,
                 bottom: HEAD + row * step + PANEL_HEIGHT - PAD.2,
-                end: place_of(longest),
+                end: wait_place(longest.as_secs_f64()),
             };
             frame.axes(area, panel, column == 0)?;
             for (number, curve) in panel.curves.iter().enumerate() {
@@ -147,7 +133,7 @@ impl WaitsPlot {
         let mut left = (width - step * panel.curves.len() as i32).max(0) / 2 + 10;
         for (number, curve) in panel.curves.iter().enumerate() {
             let line: Vec<(i32, i32)> = (left..left + 30).map(|x| (x, 54)).collect();
-            stroke(area, &line, ink_of(number, curve), curve.recorded)?;
+            stroke(area, &line, ink_of(number, curve), curve.dash())?;
             write(area, &curve.name, (left + 37, 45), 18, INK, HPos::Left)?;
             left += step;
         }
@@ -157,11 +143,6 @@ impl WaitsPlot {
 
 fn ink_of(number: usize, curve: &Curve) -> RGBColor {
     if curve.recorded { BLACK } else { PALETTE[number % PALETTE.len()] }
-}
-
-/// Where a wait lies along the axis: log10(1 + t / 1 s).
-fn place_of(wait: SimDuration) -> f64 {
-    libm::log10(1.0 + wait.as_secs_f64())
 }
 
 /// The axes of one panel, in pixels.
@@ -194,7 +175,7 @@ impl Frame {
             }
         }
         for (seconds, label) in TICKS {
-            let place = place_of(SimDuration::from_secs(seconds));
+            let place = wait_place(seconds as f64);
             if place > self.end * 1.001 {
                 break;
             }
@@ -233,7 +214,7 @@ impl Frame {
         if all == 0 {
             return Ok(());
         }
-        let mut places: Vec<f64> = curve.waits.iter().map(|wait| place_of(*wait)).collect();
+        let mut places: Vec<f64> = curve.waits.iter().map(|wait| wait_place(wait.as_secs_f64())).collect();
         places.sort_unstable_by(f64::total_cmp);
         let beyond = |count: usize| self.y((all - count) as f64 / all as f64);
         let mut points: Vec<(i32, i32)> = Vec::new();
@@ -256,7 +237,7 @@ impl Frame {
             // The longest wait may lie within the last pixel.
             last.1 = beyond(curve.waits.len());
         }
-        stroke(area, &points, ink, curve.recorded)?;
+        stroke(area, &points, ink, curve.dash())?;
         area.draw(&Circle::new(points[0], 4, ink.filled()))?;
         Ok(())
     }
@@ -271,7 +252,7 @@ impl Frame {
         for (row, curve) in panel.curves.iter().enumerate().filter(|(_, curve)| !curve.is_empty()) {
             let y = top + TABLE_LINE * (row as i32 + 1);
             let mark: Vec<(i32, i32)> = (self.left + 40..self.left + 70).map(|x| (x, y + 7)).collect();
-            stroke(area, &mark, ink_of(row, curve), curve.recorded)?;
+            stroke(area, &mark, ink_of(row, curve), curve.dash())?;
             for (percent, x) in [50, 95].into_iter().zip(columns) {
                 write(area, &of_all(curve, percent), (x, y - 1), 15, INK, HPos::Right)?;
             }
@@ -281,6 +262,10 @@ impl Frame {
 }
 
 impl Curve {
+    fn dash(&self) -> (i32, i32) {
+        if self.recorded { DASH } else { (1, 0) }
+    }
+
     fn is_empty(&self) -> bool {
         self.waits.is_empty() && self.never == 0
     }
@@ -314,51 +299,6 @@ fn write(area: &Area, text: &str, at: (i32, i32), size: i32, ink: RGBColor, side
     let style = ("sans-serif", size).into_font().color(&ink).pos(Pos::new(side, VPos::Top));
     area.draw(&Text::new(text.to_string(), at, style))?;
     Ok(())
-}
-
-/// A line of two pixels; dashed along its length if asked for.
-fn stroke(area: &Area, points: &[(i32, i32)], ink: RGBColor, dashed: bool) -> Drawn {
-    let style = ink.stroke_width(2);
-    if !dashed {
-        area.draw(&PathElement::new(thinned(points), style))?;
-        return Ok(());
-    }
-    let mut along = 0;
-    let mut dash: Vec<(i32, i32)> = Vec::new();
-    for pair in points.windows(2) {
-        let ((mut x, mut y), to) = (pair[0], pair[1]);
-        while (x, y) != to {
-            if along % (DASH.0 + DASH.1) < DASH.0 {
-                dash.push((x, y));
-            } else if !dash.is_empty() {
-                area.draw(&PathElement::new(thinned(&std::mem::take(&mut dash)), style))?;
-            }
-            // Points of a step curve differ in one coordinate; where both do, the diagonal is walked.
-            x += (to.0 - x).signum();
-            y += (to.1 - y).signum();
-            along += 1;
-        }
-    }
-    if dash.len() > 1 {
-        area.draw(&PathElement::new(thinned(&dash), style))?;
-    }
-    Ok(())
-}
-
-/// Without the points within a straight piece.
-fn thinned(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
-    let mut kept: Vec<(i32, i32)> = Vec::new();
-    for point in points {
-        let straight = match kept.as_slice() {
-            [.., a, b] => (a.0 == b.0 && b.0 == point.0) || (a.1 == b.1 && b.1 == point.1),
-            _ => false,
-        };
-        if straight {
-            kept.pop();
-        }
-        kept.push(*point);
-    }
-    kept
 }
 
 #[cfg(test)]

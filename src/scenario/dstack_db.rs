@@ -11,37 +11,11 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
-use thiserror::Error;
 
 use super::emit::scalar;
 use super::found::free_name;
+use super::imported::{ImportError, Imported, Names, counted, time};
 use crate::units::SimDuration;
-
-#[derive(Debug, Error)]
-pub enum ImportError {
-    #[error("{0}")]
-    Database(#[from] rusqlite::Error),
-    #[error("it is no database of a dstack server: it has no table `{0}`")]
-    NoTable(&'static str),
-    #[error("{table}, row {row}: expected {expected}")]
-    Malformed { table: &'static str, row: String, expected: &'static str },
-}
-
-/// Files of a folder, and what was left out, one sentence each.
-#[derive(Debug, Default)]
-pub struct Imported {
-    pub scenario: String,
-    /// Recordings by the path that the scenario names.
-    pub recordings: Vec<(String, String)>,
-    pub notes: Vec<String>,
-}
-
-/// Whether runs, fleets and instances keep their names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
-    Kept,
-    Numbered,
-}
 
 struct Instance {
     fleet: String,
@@ -73,7 +47,7 @@ pub fn import_dstack(path: &Path, names: Names) -> Result<Imported, ImportError>
     let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     for table in TABLES {
         if columns(&database, table)?.is_empty() {
-            return Err(ImportError::NoTable(table));
+            return Err(ImportError::NoTable { server: "dstack", table });
         }
     }
     let instances = instances(&database)?;
@@ -100,8 +74,7 @@ fn millis(column: &str) -> String {
 
 fn json(table: &'static str, row: &str, text: Option<String>) -> Result<Value, ImportError> {
     let Some(text) = text else { return Ok(Value::Null) };
-    let expected = "JSON";
-    serde_json::from_str(&text).map_err(|_| ImportError::Malformed { table, row: row.to_string(), expected })
+    serde_json::from_str(&text).map_err(|_| ImportError::malformed(format!("table `{table}`, row {row}"), "JSON"))
 }
 
 fn instances(database: &Connection) -> Result<Vec<Instance>, ImportError> {
@@ -199,13 +172,15 @@ impl Writer {
             String::from("scenario: The runs of a dstack server, as its database has them\nprofile: dstack\n");
         self.fleets(&mut text, instances);
         self.jobs(&mut text, jobs, points);
+        let hosts = counted(self.hosts.len(), "host");
+        self.imported.holds = vec![hosts, counted(self.runs.len(), "job")];
         self.imported.scenario = text;
         for (count, what) in [
-            (self.never_ran, "never ran, so that nobody knows for how long they would have; they are left out"),
-            (self.still_run, "had not ended; they end where the database does"),
+            (self.never_ran, "never ran, so that nobody knows for how long: left out"),
+            (self.still_run, "had not ended: the end of the database is taken for the end"),
         ] {
             if count > 0 {
-                self.imported.notes.push(format!("{count} runs {what}"));
+                self.imported.notes.push(format!("{} {what}", counted(count as usize, "run")));
             }
         }
         self.imported
@@ -245,16 +220,16 @@ impl Writer {
         let end = jobs.iter().map(|job| job.processed).chain(points.values().filter_map(|all| Some(all.last()?.0)));
         let end = end.max().unwrap_or(first);
         // Each replica of a run is a job of its own: they come and go by themselves.
-        let mut seen: Vec<(&str, i64)> = Vec::new();
+        let mut replicas: BTreeMap<(&str, i64), Vec<&Job>> = BTreeMap::new();
+        for job in jobs {
+            replicas.entry((job.run_id.as_str(), job.replica)).or_default().push(job);
+        }
         let mut entries = String::new();
         for job in jobs {
-            let key = (job.run_id.as_str(), job.replica);
-            if seen.contains(&key) {
-                continue;
+            // In the order of their first jobs.
+            if let Some(own) = replicas.remove(&(job.run_id.as_str(), job.replica)) {
+                self.entry(&mut entries, &own, first, end, points);
             }
-            seen.push(key);
-            let own: Vec<&Job> = jobs.iter().filter(|other| (other.run_id.as_str(), other.replica) == key).collect();
-            self.entry(&mut entries, &own, first, end, points);
         }
         text.push_str(if entries.is_empty() { "jobs: []\n" } else { "jobs:\n" });
         text.push_str(&entries);
@@ -300,10 +275,6 @@ impl Writer {
         }
         text.push_str("}\n");
     }
-}
-
-fn time(millis: i64) -> String {
-    SimDuration::from_millis(millis.max(0) as u64).to_string()
 }
 
 /// An offer says what the instance has, GPUs of mixed kinds too.
@@ -414,7 +385,7 @@ mod tests {
         for text in wanted {
             assert!(imported.scenario.contains(text), "{text}\n{}", imported.scenario);
         }
-        assert_eq!(imported.notes, ["2 runs had not ended; they end where the database does"]);
+        assert_eq!(imported.notes, ["2 runs had not ended: the end of the database is taken for the end"]);
         let chat = imported.recordings.iter().find(|(path, _)| path == "usage/chat.csv").expect("it has one");
         let lines: Vec<&str> = chat.1.lines().collect();
         assert_eq!(lines.len(), 13);

@@ -76,7 +76,8 @@ const RUN: [(&str, &str); 5] = [
     ("replicas", "replicas"),
     ("scaling", "scaling"),
 ];
-const RUN_MEANINGLESS: [&str; 37] = [
+const RUN_MEANINGLESS: [&str; 38] = [
+    "dstack",
     "image",
     "commands",
     "python",
@@ -115,6 +116,8 @@ const RUN_MEANINGLESS: [&str; 37] = [
     "cors",
     "description",
 ];
+/// What changes what runs where, and is not read.
+const NOT_REHEARSED: [&str; 1] = ["groups"];
 const RUN_TYPES: [&str; 3] = ["task", "service", "dev-environment"];
 
 /// Profiles that were read, by name; the default one first.
@@ -196,7 +199,8 @@ impl Profiles {
             PROFILE.iter().map(|(key, _)| *key).chain(PROFILE_MEANINGLESS).chain(["name", "default"]).collect();
         for item in items {
             let Some(fields) = Fields::read(item, "a profile of dstack", &known, report) else { continue };
-            let name = fields.text("name", "the name of a profile", report).unwrap_or("").to_string();
+            let Some(name) = fields.require("name", "large", report) else { continue };
+            let Some(name) = text(name, "the name of a profile", report).map(str::to_string) else { continue };
             let is_default = fields.value::<bool>("default", report).unwrap_or(false);
             warn_of_meaningless(item, &PROFILE_MEANINGLESS, report);
             if let Some(known) = self.0.iter().find(|(other, ..)| *other == name) {
@@ -251,12 +255,19 @@ fn run(file: &Tree, beside: Option<&Tree>, profiles: &Profiles, report: &mut Rep
     let mut known = vec!["type", "name"];
     known.extend(RUN.iter().chain(&PROFILE).map(|(key, _)| *key));
     known.extend(RUN_MEANINGLESS.iter().chain(&PROFILE_MEANINGLESS));
+    known.extend(NOT_REHEARSED);
     let fields = Fields::read(file, "a run of dstack", &known, report)?;
+    for key in NOT_REHEARSED.iter().filter(|key| fields.has(key)) {
+        let message = format!("`{key}` is not rehearsed, and a run without it would be another");
+        report.error_with_help(fields.key_span(key), message, "write a file for each of its parts");
+    }
+    refuse_of_others(&fields, report);
     warn_of_meaningless(file, &RUN_MEANINGLESS, report);
     warn_of_meaningless(file, &PROFILE_MEANINGLESS, report);
     let mut entries = vec![name(&fields, beside, report)?];
     for (theirs, ours) in RUN {
-        entries.extend(taken(file, theirs, ours).map(|mut entry| {
+        let is_list = |entry: &Entry| ours == "replicas" && matches!(entry.value.node, Node::List(_));
+        entries.extend(taken(file, theirs, ours).filter(|entry| !is_list(entry)).map(|mut entry| {
             if let ("scaling", Node::Map(parts)) = (ours, &mut entry.value.node) {
                 parts.iter_mut().filter(|part| part.key != "target").for_each(|part| in_seconds(&mut part.value));
             }
@@ -279,6 +290,30 @@ fn run(file: &Tree, beside: Option<&Tree>, profiles: &Profiles, report: &mut Rep
         entries.extend(beside.and_then(|beside| taken(beside, key, key)));
     }
     Some(Tree { span: file.span, node: Node::Map(entries) })
+}
+
+/// What a run of this type does not have, or not so.
+fn refuse_of_others(fields: &Fields<'_>, report: &mut Report) {
+    let kind = fields.get("type").and_then(Tree::scalar).unwrap_or("");
+    for (key, of) in [("nodes", "task"), ("replicas", "service"), ("scaling", "service")] {
+        if fields.has(key) && kind != of {
+            let message = format!("a {kind} has no `{key}`, which is a {of}'s");
+            report.error_with_help(fields.key_span(key), message, "leave it out, or change the `type`");
+        }
+    }
+    if let Some(Tree { node: Node::List(_), .. }) = fields.get("replicas") {
+        let message = "groups of replicas are not rehearsed, and a service without them would be another";
+        report.error_with_help(
+            fields.key_span("replicas"),
+            message,
+            "write a file for each group, with its `replicas: 1..4`",
+        );
+    }
+    let priority = fields.get("priority").and_then(Tree::scalar).and_then(|typed| typed.parse::<i64>().ok());
+    if priority.is_some_and(|priority| !(0..=100).contains(&priority)) {
+        let span = fields.key_span("priority");
+        report.error_with_help(span, "dstack's priorities are 0 to 100", "write 0 to 100; the higher goes first");
+    }
 }
 
 /// The name that stands beside the path, or else the file's own.
@@ -311,9 +346,7 @@ fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
         in_seconds(&mut entry.value);
     }
     match entry.key.as_str() {
-        "time_limit" | "utilization_policy" | "retry" if matches!(entry.value.scalar(), Some("off" | "false")) => {
-            return None;
-        }
+        "time_limit" | "utilization_policy" | "retry" if is_word(&entry.value, &OFF) => return None,
         "startup_order" | "stop_criteria" => underscored(&mut entry.value),
         "retry" => entry.value = retry(&entry.value, report)?,
         "utilization_policy" => {
@@ -333,12 +366,25 @@ fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
     Some(entry)
 }
 
+/// As dstack reads YAML, which is version 1.1.
+const ON: [&str; 3] = ["true", "yes", "on"];
+const OFF: [&str; 3] = ["false", "no", "off"];
+
+fn is_word(tree: &Tree, words: &[&str]) -> bool {
+    tree.scalar().is_some_and(|typed| words.iter().any(|word| word.eq_ignore_ascii_case(typed)))
+}
+
 /// `true`, or `{on_events: [no-capacity], duration: 1h}`; what is not said is every event, and an hour.
 fn retry(tree: &Tree, report: &mut Report) -> Option<Tree> {
     let span = tree.span;
     let scalar = |text: &str| Tree { span, node: Node::Scalar { text: text.to_string(), quoted: false } };
     let mut entries = vec![Entry { key: "for".to_string(), key_span: span, value: scalar("1h") }];
-    if tree.scalar() != Some("true") {
+    if !is_word(tree, &ON) {
+        if tree.scalar().is_some() {
+            let help = "write `true`, or `{on_events: [interruption], duration: 1h}`";
+            report.error_with_help(span, "expected a retry policy of dstack", help);
+            return None;
+        }
         let fields = Fields::read(tree, "a retry policy of dstack", &["on_events", "duration"], report)?;
         let taken = |theirs, ours| taken(tree, theirs, ours);
         if let Some(mut duration) = fields.get("duration").and(taken("duration", "for")) {
@@ -367,9 +413,14 @@ pub(super) fn in_seconds(tree: &mut Tree) {
     }
 }
 
-/// `master-first` is `master_first`.
+/// Words of dstack's that are written with a hyphen there, and with an underscore in a scenario.
+const HYPHENED: [&str; 5] = ["master-first", "workers-first", "all-done", "master-done", "no-capacity"];
+
+/// `master-first` is `master_first`. What is no such word stays as it was typed.
 fn underscored(tree: &mut Tree) {
-    if let Node::Scalar { text, .. } = &mut tree.node {
+    if let Node::Scalar { text, .. } = &mut tree.node
+        && HYPHENED.contains(&text.as_str())
+    {
         *text = text.replace('-', "_");
     }
 }

@@ -42,7 +42,7 @@ pub fn nodes_text(nodes: &[NodeFound], about: &[String], options: &FoundOptions)
     out
 }
 
-fn comment(out: &mut String, indent: &str, text: &str) {
+pub(super) fn comment(out: &mut String, indent: &str, text: &str) {
     let plain: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     let _infallible = writeln!(out, "{indent}# {plain}");
 }
@@ -63,7 +63,7 @@ pub(super) fn free_name(found: &str, taken: &mut BTreeSet<String>) -> String {
     free
 }
 
-fn entry(out: &mut String, node: &NodeFound, name: &str, options: &FoundOptions) {
+pub(super) fn entry(out: &mut String, node: &NodeFound, name: &str, options: &FoundOptions) {
     let mut body = String::new();
     let mut line = |key: &str, value: &str| {
         let _infallible = writeln!(body, "    {key}: {value}");
@@ -118,19 +118,25 @@ fn reserved(
     unsaid: &mut Vec<String>,
     line: &mut impl FnMut(&str, &str),
 ) {
-    if options.without_use {
-        return;
-    }
+    let (mut aside, of_gpus) = node.set_aside;
     let mut parts = Vec::new();
-    match &node.cpu_used {
-        Ok(used) if *used > MilliCpu::ZERO => parts.push(format!("cpu: {}", (*used).min(cpu))),
-        Ok(_) => {}
-        Err(why) => unsaid.push(format!("CPU in use: {why}")),
+    if !options.without_use {
+        match &node.cpu_used {
+            Ok(used) if *used > MilliCpu::ZERO => parts.push(format!("cpu: {}", (*used).min(cpu))),
+            Ok(_) => {}
+            Err(why) => unsaid.push(format!("CPU in use: {why}")),
+        }
+        match &node.ram_used {
+            Ok(used) => aside = Bytes::new(aside.get().saturating_add(used.saturating_sub(unified).get())),
+            Err(why) => unsaid.push(format!("RAM in use: {why}")),
+        }
     }
-    match &node.ram_used {
-        Ok(used) if *used > unified => parts.push(format!("ram: {}", amount(used.saturating_sub(unified).min(ram)))),
-        Ok(_) => {}
-        Err(why) => unsaid.push(format!("RAM in use: {why}")),
+    if aside.min(ram) > Bytes::ZERO {
+        parts.push(format!("ram: {}", amount(aside.min(ram))));
+    }
+    let least = node.gpus.iter().filter_map(|gpu| gpu.memory.clone().ok()).min().unwrap_or(Bytes::ZERO);
+    if of_gpus.min(least) > Bytes::ZERO {
+        parts.push(format!("gpu_memory: {}", amount(of_gpus.min(least))));
     }
     if !parts.is_empty() {
         line("reserved", &format!("{{{}}}", parts.join(", ")));
@@ -138,7 +144,7 @@ fn reserved(
 }
 
 /// Exact, in the largest unit that is.
-fn amount(bytes: Bytes) -> String {
+pub(super) fn amount(bytes: Bytes) -> String {
     let bytes = bytes.get();
     match bytes {
         0 => "0B".to_string(),

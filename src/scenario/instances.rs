@@ -7,16 +7,17 @@ use super::diagnostic::{Report, Span};
 use super::fields::{Fields, name, text, value};
 use super::machines;
 use super::nodes::{self, Base};
+use super::splits;
 use super::tree::{Entry, Node, Tree};
 use super::world::World;
 use crate::catalog::{self, KnownGpus};
 use crate::control::Profile;
 use crate::fleet::{
-    Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuParts, GpuShape, Instance, MOST_BLOCKS, NodeShape,
+    Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuShape, Instance, MOST_BLOCKS, NodeShape,
 };
 use crate::ids::FleetId;
-use crate::scheduler::offers::{NewInstances, smallest_slice};
-use crate::units::{Bytes, GpuShare, Money};
+use crate::scheduler::offers::NewInstances;
+use crate::units::{Bytes, Money};
 
 const FIELDS: [&str; 14] = [
     "kind",
@@ -157,7 +158,7 @@ fn checked(nodes: FleetNodes, span: Span, report: &mut Report) -> Option<FleetNo
 /// `auto`, a number, `{mig: 1g.10gb}` or `{time_slices: 4}`.
 fn blocks(tree: &Tree, report: &mut Report) -> Option<Blocks> {
     if matches!(tree.node, Node::Map(_)) {
-        return parts(tree, report);
+        return splits::parts(tree, report);
     }
     let typed = text(tree, "a number of blocks or `auto`", report)?;
     if typed == "auto" {
@@ -170,31 +171,6 @@ fn blocks(tree: &Tree, report: &mut Report) -> Option<Blocks> {
         return None;
     }
     Some(Blocks::Count(count))
-}
-
-fn parts(tree: &Tree, report: &mut Report) -> Option<Blocks> {
-    let fields = Fields::read(tree, "parts of GPUs", &["mig", "time_slices"], report)?;
-    fields.exclusive(&["mig", "time_slices"], "a GPU is divided in one way", report);
-    if let Some(tree) = fields.get("mig") {
-        let typed = text(tree, "a MIG profile", report)?;
-        let Some(profile) = catalog::mig_profile(typed) else {
-            let names = catalog::mig_profiles().iter().map(|known| known.name);
-            report.unknown(tree.span, format!("no MIG profile is named `{typed}`"), typed, names);
-            return None;
-        };
-        let share = GpuShare::new(1000 * profile.compute_slices / 7);
-        let memory = Bytes::from_gib(u64::from(profile.memory_gib));
-        return Some(Blocks::Parts(GpuParts { name: Arc::from(typed), per_gpu: profile.per_gpu, share, memory }));
-    }
-    let count = fields.count("time_slices", 2, report)?;
-    if count > 1000 {
-        let span = fields.key_span("time_slices");
-        report.error_with_help(span, format!("{count} time slices of one GPU"), "write 1000 or fewer");
-        return None;
-    }
-    // How much memory each has is known with the GPU.
-    let name = Arc::from(format!("1/{count}"));
-    Some(Blocks::Parts(GpuParts { name, per_gpu: count, share: GpuShare::new(1000 / count), memory: Bytes::ZERO }))
 }
 
 fn host(tree: &Tree, common: &Common<'_>, base: &Base, world: &mut World, profile: &Profile, report: &mut Report) {
@@ -229,7 +205,7 @@ pub(super) fn instance(
     let mut split = own.as_ref().and_then(|(_, own)| own.clone()).unwrap_or_else(|| common.blocks.clone());
     let span = own.as_ref().map_or(fields.place(), |(tree, _)| tree.span);
     if let Blocks::Parts(parts) = &mut split {
-        fit_parts(parts, &shape, span, report);
+        splits::fit_parts(parts, &shape, span, report);
     }
     let offers = &profile.scheduler.offers;
     if offer.is_some() && offers.new_instances == NewInstances::Whole {
@@ -251,7 +227,7 @@ pub(super) fn instance(
     let price_per_hour = shape.price_per_hour.or(common.price);
     let shape = NodeShape { price_per_hour, ..shape }.into_instance(instance);
     let shape = Arc::new(shape);
-    warn_of_blocks(&shape, span, report);
+    splits::warn_of_blocks(&shape, span, report);
     world.hosts.push((Arc::clone(&shape), span));
     shape
 }
@@ -292,86 +268,4 @@ fn corrected(mut shape: NodeShape, known: KnownGpus) -> NodeShape {
         }
     }
     shape
-}
-
-fn fit_parts(parts: &mut GpuParts, shape: &NodeShape, span: Span, report: &mut Report) {
-    let Some(gpu) = shape.gpus.first() else {
-        report.error_with_help(span, "it has no GPUs to be divided into parts", "write `blocks: auto`");
-        return;
-    };
-    if parts.memory == Bytes::ZERO {
-        parts.memory = Bytes::new(gpu.memory.get() / u64::from(parts.per_gpu));
-    }
-    let needed = parts.memory.get().saturating_mul(u64::from(parts.per_gpu));
-    // What a profile is called by is a little more than it has.
-    let room = gpu.memory.get() + gpu.memory.get() / 20;
-    if needed > room {
-        let message = format!("{} parts of {} are more than a GPU of {} has", parts.per_gpu, parts.memory, gpu.memory);
-        let names = catalog::mig_profiles()
-            .iter()
-            .filter(|known| u64::from(known.memory_gib) * u64::from(known.per_gpu) <= room >> 30);
-        let names: Vec<&str> = names.map(|known| known.name).collect();
-        let help = match names.is_empty() {
-            true => "no MIG profile is so small; write `blocks: auto`, or `{time_slices: 2}`".to_string(),
-            false => format!("of this size are {}", names.join(", ")),
-        };
-        report.error_with_help(span, message, help);
-    }
-    // So that all parts of a GPU together never exceed it.
-    parts.memory = Bytes::new(parts.memory.get().min(gpu.memory.get() / u64::from(parts.per_gpu)));
-}
-
-/// Blocks that cannot divide the machine: it is never used.
-fn warn_of_blocks(shape: &NodeShape, span: Span, report: &mut Report) {
-    let Some(instance) = shape.instance.as_ref().filter(|instance| instance.total_blocks.is_none()) else { return };
-    let (cpus, gpus) = (shape.cpu_capacity().get() / 1000, shape.gpus.len() as u32);
-    if cpus == 0 && gpus == 0 {
-        return;
-    }
-    let wanted = match &instance.blocks {
-        Blocks::Auto if gpus > 0 => (cpus.min(u64::from(gpus))) as u32,
-        Blocks::Auto => cpus as u32,
-        Blocks::Count(count) => *count,
-        Blocks::Parts(_) => return,
-    };
-    let message = format!("{wanted} blocks do not divide {cpus} CPUs and {gpus} GPUs, so this host is never used");
-    match Blocks::nearest_split(wanted, cpus, gpus) {
-        Some(near) => report.warning(span, message, format!("write `blocks: {near}`")),
-        None => report.warning(span, message, "give it CPUs"),
-    }
-}
-
-/// Hosts whose blocks no job of the file can use, though it could if they were split otherwise.
-pub(super) fn warn_of_unusable(world: &World, profile: &Profile, report: &mut Report) {
-    let options = &profile.scheduler.offers;
-    let can_use = |shape: &NodeShape| {
-        world
-            .wanted
-            .iter()
-            .any(|(requirements, nodes, _)| smallest_slice(options, requirements, shape, *nodes > 1).is_ok())
-    };
-    if world.wanted.is_empty() {
-        return;
-    }
-    for (shape, span) in &world.hosts {
-        let Some(instance) = shape.instance.as_deref() else { continue };
-        let (Some(total), Blocks::Auto | Blocks::Count(_)) = (instance.total_blocks, &instance.blocks) else {
-            continue;
-        };
-        if can_use(shape) {
-            continue;
-        }
-        let (cpus, gpus) = (shape.cpu_capacity().get() / 1000, shape.gpus.len() as u32);
-        let most = u32::try_from(cpus).unwrap_or(MOST_BLOCKS).min(MOST_BLOCKS);
-        let other = |count: &u32| {
-            let blocks = Blocks::Count(*count);
-            let split = NodeShape::clone(shape).into_instance(Instance { blocks, ..instance.clone() });
-            Blocks::Count(*count).split(cpus, gpus).is_some() && can_use(&split)
-        };
-        let nearest = (1..=most).filter(other).min_by_key(|count| (count.abs_diff(total), *count));
-        if let Some(nearest) = nearest {
-            let message = format!("no job of this file can use any number of the {total} blocks of this host");
-            report.warning(*span, message, format!("write `blocks: {nearest}`"));
-        }
-    }
 }

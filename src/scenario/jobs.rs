@@ -16,7 +16,7 @@ use super::services;
 use super::terms;
 use super::tree::{Node, Tree};
 use super::usage::{Places, Sampled, sampling, usage};
-use super::world::{Chance, World, copies};
+use super::world::{Chance, World};
 use crate::control::Profile;
 use crate::ids::JobId;
 use crate::rng::{self, Lengths, Stream};
@@ -75,8 +75,9 @@ const FIELDS: [&str; 34] = [
 /// Of a retry policy: by number, or by event.
 pub(super) const RETRY_FIELDS: [&str; 6] = ["limit", "first", "factor", "max", "on", "for"];
 
-/// Jobs of one scenario.
+/// Jobs of one scenario, and of one whose jobs are not all made before the run.
 const MAX_JOBS: usize = 1_000_000;
+const MAX_STREAMED: usize = 1_000_000_000;
 /// Replicas of one job, and tasks of one gang.
 const MAX_REPLICAS: u32 = 100_000;
 
@@ -88,6 +89,14 @@ pub(super) struct Setting<'s> {
     /// How samples are taken of jobs that do not say otherwise.
     pub sampled: &'s Sampled,
     pub places: &'s Places<'s>,
+    /// They are made while the run goes on.
+    pub streamed: bool,
+}
+
+impl Setting<'_> {
+    fn most(&self) -> usize {
+        if self.streamed { MAX_STREAMED } else { MAX_JOBS }
+    }
 }
 
 /// A job with what else is known of it until all are in order.
@@ -98,13 +107,87 @@ pub(super) struct Draft {
     pub span: Span,
 }
 
-/// Reads `jobs:`, in the order of the file.
-pub(super) fn read(file: &Fields<'_>, world: &mut World, setting: &Setting<'_>, report: &mut Report) -> Vec<Draft> {
-    let mut drafts = Vec::new();
-    for tree in file.list("jobs", report) {
-        entry(tree, world, setting, &mut drafts, report);
+/// Jobs of one entry: alike but for their names, their times and, where these are drawn, their lengths.
+#[derive(Clone, Debug)]
+pub(super) struct Copies {
+    name: Arc<str>,
+    /// Digits of the number behind the name; without it there is one job.
+    width: Option<usize>,
+    /// In order.
+    times: Vec<SimTime>,
+    /// All but the name.
+    spec: JobSpec,
+    course: Arc<Course>,
+    run: Option<Lengths>,
+    seed: u64,
+    pub cancel_at: Option<SimTime>,
+    pub span: Span,
+}
+
+impl Copies {
+    pub fn len(&self) -> usize {
+        self.times.len()
     }
-    drafts
+
+    fn name_of(&self, index: usize) -> Arc<str> {
+        match self.width {
+            Some(width) => Arc::from(format!("{}-{index:0width$}", self.name)),
+            None => Arc::clone(&self.name),
+        }
+    }
+
+    /// Whether it is said what its GPUs do.
+    pub fn is_used(&self) -> bool {
+        self.course.usage.is_some()
+    }
+
+    pub fn time_of(&self, index: usize) -> SimTime {
+        self.times[index]
+    }
+
+    /// Whether another entry may have a job of the same name.
+    pub fn may_share_a_name_with(&self, other: &Copies) -> bool {
+        let numbered = |of: &Copies, name: &str| {
+            let number = name.strip_prefix(&*of.name).and_then(|rest| rest.strip_prefix('-'));
+            of.width.is_some() && number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        self.name == other.name || numbered(self, &other.name) || numbered(other, &self.name)
+    }
+
+    pub fn arrival(&self, index: usize) -> Arrival {
+        let name = self.name_of(index);
+        // Each has draws of its own, so that one more moves no other's.
+        let course = match self.run {
+            None | Some(Lengths::Fixed(_)) => Arc::clone(&self.course),
+            Some(lengths) => {
+                let run = lengths.draw(&mut Stream::new(self.seed, "durations", rng::entity(&[&name])));
+                Arc::new(Course { run: Some(run), ..(*self.course).clone() })
+            }
+        };
+        let spec = Arc::new(JobSpec { name, ..self.spec.clone() });
+        Arrival { at: self.times[index], spec, course, recorded_wait: None }
+    }
+
+    fn drafts(&self) -> impl Iterator<Item = Draft> {
+        let draft = |index| Draft { arrival: self.arrival(index), cancel_at: self.cancel_at, span: self.span };
+        (0..self.times.len()).map(draft)
+    }
+}
+
+/// Reads `jobs:`, in the order of the file.
+pub(super) fn read(file: &Fields<'_>, world: &mut World, setting: &Setting<'_>, report: &mut Report) -> Vec<Copies> {
+    let (mut entries, mut count) = (Vec::new(), 0);
+    for tree in file.list("jobs", report) {
+        let Some(copies) = entry(tree, world, setting, setting.most() - count, report) else { continue };
+        count += copies.len();
+        entries.push(copies);
+    }
+    entries
+}
+
+/// All jobs of these entries, in the order of the file.
+pub(super) fn drafts(entries: &[Copies]) -> impl Iterator<Item = Draft> {
+    entries.iter().flat_map(Copies::drafts)
 }
 
 /// A job by its demand alone, as it is typed on the command line.
@@ -156,13 +239,13 @@ pub(super) fn arrange(
     (arrivals, cancellations)
 }
 
-fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec<Draft>, report: &mut Report) {
+fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, most: usize, report: &mut Report) -> Option<Copies> {
     let mut known = FIELDS.to_vec();
     known.extend(demand::FIELDS.iter().filter(|key| **key != "replicas"));
     known.extend(deployment::FIELDS);
     known.extend(requirements::FIELDS);
     known.extend(live::JOB_FIELDS);
-    let Some(fields) = Fields::read(tree, "a job", &known, report) else { return };
+    let fields = Fields::read(tree, "a job", &known, report)?;
     let name_tree = fields.require("name", "chat", report);
     let demand = demand::read(&fields, world, report);
     let sampled = match fields.get("sampling") {
@@ -188,40 +271,42 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, drafts: &mut Vec
     let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));
     let typed = name.map_or("", |(_, name)| name);
     let coming = match fields.get("arrivals") {
-        Some(tree) => generated(&fields, tree, typed, setting, MAX_JOBS - drafts.len(), report),
-        None => stated(&fields, typed, MAX_JOBS - drafts.len(), report),
+        Some(tree) => generated(&fields, tree, typed, setting, most, report),
+        None => stated(&fields, setting, most, report),
     };
-    let Some((name_tree, typed)) = name else { return };
-    if fields.has("count") || fields.has("arrivals") {
+    let (width, times) = coming;
+    let (name_tree, typed) = name?;
+    // One that is not made yet cannot be asked about.
+    if width.is_some() && !setting.streamed {
         world.groups.insert(typed.to_string());
     }
     if fields.has("arrivals") {
         let chance = Chance { queue: spec.queue.clone(), user: spec.user.clone() };
         world.chances.insert(typed.to_string(), chance);
     }
-    let shared = Arc::new(course);
-    let mut is_told = false;
-    for (name, at) in coming {
-        if let (Some(cancel), Some(tree)) = (cancel_at, fields.get("cancel_at"))
-            && cancel < at
-            && !std::mem::replace(&mut is_told, true)
-        {
-            let message = format!("`{name}` is cancelled at {cancel}, before it comes at {at}");
-            report.error_with_help(tree.span, message, format!("write {at} or later"));
-        }
-        // Each has draws of its own, so that one more moves no other's.
-        let course = match run {
-            None | Some(Lengths::Fixed(_)) => Arc::clone(&shared),
-            Some(lengths) => {
-                let run = lengths.draw(&mut Stream::new(setting.seed, "durations", rng::entity(&[&name])));
-                Arc::new(Course { run: Some(run), ..(*shared).clone() })
-            }
-        };
-        let spec = Arc::new(JobSpec { name, ..spec.clone() });
-        let arrival = Arrival { at, spec, course, recorded_wait: None };
-        drafts.push(Draft { arrival, cancel_at, span: name_tree.span });
+    let copies = Copies {
+        name: Arc::from(typed),
+        width,
+        times,
+        spec,
+        course: Arc::new(course),
+        run,
+        seed: setting.seed,
+        cancel_at,
+        span: name_tree.span,
+    };
+    if let (Some(cancel), Some(tree)) = (cancel_at, fields.get("cancel_at"))
+        && let Some(index) = copies.times.iter().position(|at| cancel < *at)
+    {
+        let (name, at) = (copies.name_of(index), copies.times[index]);
+        let message = format!("`{name}` is cancelled at {cancel}, before it comes at {at}");
+        report.error_with_help(tree.span, message, format!("write {at} or later"));
     }
+    Some(copies)
 }
+
+/// When jobs come, and the digits of the numbers behind their names.
+type Times = (Option<usize>, Vec<SimTime>);
 
 /// A policy without samples, and use of GPUs that a job does not have.
 fn warn_of_policies(fields: &Fields<'_>, spec: &JobSpec, course: &Course, profile: &Profile, report: &mut Report) {
@@ -243,7 +328,7 @@ fn warn_of_policies(fields: &Fields<'_>, spec: &JobSpec, course: &Course, profil
 }
 
 /// One job, or `count` copies `every` so long after each other.
-fn stated(fields: &Fields<'_>, name: &str, most: usize, report: &mut Report) -> Vec<(Arc<str>, SimTime)> {
+fn stated(fields: &Fields<'_>, setting: &Setting<'_>, most: usize, report: &mut Report) -> Times {
     let at = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
     let every = fields.value::<SimDuration>("every", report).unwrap_or(SimDuration::ZERO);
     if fields.has("every") && !fields.has("count") {
@@ -254,24 +339,30 @@ fn stated(fields: &Fields<'_>, name: &str, most: usize, report: &mut Report) -> 
         let help = "add `arrivals: {poisson: 10/h}`, or leave `until` out";
         report.error_with_help(fields.key_span("until"), "`until` ends the arrivals of many jobs", help);
     }
-    let Some(tree) = fields.get("count") else { return vec![(Arc::from(name), at)] };
+    let Some(tree) = fields.get("count") else { return (None, vec![at]) };
     // Where the number is wrong, one copy stands for the others in what is checked later.
     let mut count = fields.count("count", 1, report).unwrap_or(1);
     if count as usize > most {
-        report.error_with_help(tree.span, format!("more than {MAX_JOBS} jobs"), "rehearse a part of the workload");
+        let message = format!("more than {} jobs", setting.most());
+        report.error_with_help(tree.span, message, "rehearse a part of the workload");
         count = 1;
     }
-    let mut coming = Vec::with_capacity(count as usize);
-    for (index, name) in copies(name, count).enumerate() {
-        let later = every.as_nanos().checked_mul(index as u64).map(SimDuration::from_nanos);
+    let mut times = Vec::with_capacity(count as usize);
+    for index in 0..count {
+        let later = every.as_nanos().checked_mul(index.into()).map(SimDuration::from_nanos);
         let Some(at) = later.and_then(|later| at.checked_add(later)) else {
             let help = "write a shorter `every`, or fewer copies";
             report.error_with_help(fields.key_span("every"), "the last copies come after the end of time", help);
             break;
         };
-        coming.push((name, at));
+        times.push(at);
     }
-    coming
+    (Some(digits(count as usize)), times)
+}
+
+/// Of the last number of so many from 0.
+fn digits(count: usize) -> usize {
+    count.saturating_sub(1).to_string().len()
 }
 
 /// Jobs that come by chance or by the clock, named `load-0000` and so on.
@@ -282,7 +373,8 @@ fn generated(
     setting: &Setting<'_>,
     most: usize,
     report: &mut Report,
-) -> Vec<(Arc<str>, SimTime)> {
+) -> Times {
+    let none = (Some(0), Vec::new());
     fields.exclusive(&["arrivals", "every"], "the arrivals say how far apart they are", report);
     let from = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
     let count = fields.count("count", 1, report);
@@ -291,9 +383,9 @@ fn generated(
         let help = "add `until: 8h` or `count: 100`";
         report.error_with_help(fields.key_span("arrivals"), "it is not said when the arrivals end", help);
     }
-    let Some(Coming { arrivals, batch }) = arrivals(tree, report) else { return Vec::new() };
+    let Some(Coming { arrivals, batch }) = arrivals(tree, report) else { return none };
     if until.is_none() && count.is_none() {
-        return Vec::new();
+        return none;
     }
     let wanted = count.map_or(usize::MAX, |count| count as usize);
     let mut stream = Stream::new(setting.seed, "arrivals", rng::entity(&[name]));
@@ -302,15 +394,13 @@ fn generated(
     // A stream of their own, so that how many come together does not move when they do.
     let times = batch.spread(&instants, &mut Stream::new(setting.seed, "batches", rng::entity(&[name])), enough);
     if times.len() > most {
-        report.error_with_help(tree.span, format!("more than {MAX_JOBS} jobs"), "write an earlier `until`");
-        return Vec::new();
+        report.error_with_help(tree.span, format!("more than {} jobs", setting.most()), "write an earlier `until`");
+        return none;
     }
     if times.is_empty() {
         report.warning(tree.span, "no job comes in this time", "write a later `until`, or a higher rate");
     }
-    let width = times.len().saturating_sub(1).to_string().len().max(4);
-    let named = times.into_iter().enumerate();
-    named.map(|(index, at)| (Arc::from(format!("{name}-{index:0width$}")), at)).collect()
+    (Some(digits(times.len()).max(4)), times)
 }
 
 /// All but the name.

@@ -42,7 +42,8 @@ pub(super) fn launch(fields: &Fields<'_>, report: &mut Report) -> Option<Arc<Lau
         report.error_with_help(tree.span, "no word of a command may have a zero byte", "leave it out");
         return None;
     }
-    Some(Arc::new(Launch { arguments, environment: fields.labels("env", report), grace: grace(fields, report) }))
+    let place = report.place(fields.key_span("command"));
+    Some(Arc::new(Launch { arguments, environment: fields.labels("env", report), grace: grace(fields, report), place }))
 }
 
 /// `stop_duration`, and what it is for a command that does not say it. What is wrong with it is told elsewhere.

@@ -11,14 +11,16 @@ use super::fields::{Fields, text};
 use super::parse::parse;
 use super::profiles::{self, Against, Changes};
 use super::source::read_text;
+use super::streamed::Streamed;
 use super::trace_source::{self, TraceUse};
 use super::tree::Tree;
 use super::usage::{Places, Sampled, sampling};
 use super::world::World;
-use super::{changes, deployment, dstack_files, endless, failures, faults, instances, jobs, live, nodes};
+use super::{changes, deployment, dstack_files, endless, failures, faults, instances, jobs, live, nodes, splits};
 use crate::control::Profile;
 use crate::engine::{Fault, Rehearsal};
 use crate::expect::{Expectation, Reproduction, ShareAt};
+use crate::ids::JobId;
 use crate::live::Shares;
 use crate::scheduler::{Target, TaskShape};
 use crate::trace::Roots;
@@ -44,6 +46,8 @@ pub struct Options {
     pub plan: Option<(Arc<str>, Arc<str>)>,
     /// Where the files of traces are looked for.
     pub roots: Roots,
+    /// Jobs are not made before the run, but while it goes on: see [`Loaded::streamed`].
+    pub streamed: bool,
 }
 
 /// A scenario that was found to be right.
@@ -61,6 +65,8 @@ pub struct Loaded {
     pub report: Option<String>,
     pub tags: Vec<String>,
     pub trace: Option<TraceUse>,
+    /// The jobs, where they are not made yet; then the rehearsal has none.
+    pub streamed: Option<Streamed>,
     /// What stands for the accelerators of nodes in a live run, where CPU shares do.
     pub shares_of_cpu: Shares,
     /// In what part of the seeds an expectation has to hold, where it says so.
@@ -256,29 +262,26 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     instances::read(&file, &base, &mut world, &profile, report);
     let shares_of_cpu = live::shares(&file, &world, report);
     // Before the jobs of the file, which may pick nodes of the trace.
-    let setting = trace_source::Setting {
-        roots: &options.roots,
-        folder,
-        seed: head.seed,
-        needs_target: profile.scheduler.needs_target() && profile.scheduler.target.is_empty(),
-    };
-    let traced = trace_source::read(&file, &setting, &mut world, report);
-    let parts = |traced: trace_source::Traced| (Some(traced.used), traced.drafts, traced.target);
+    let traced = traced(&file, &profile, (folder, head.seed, options), &mut world, report);
+    let parts = |traced: trace_source::Traced| (Some(traced.used), (traced.drafts, traced.list), traced.target);
     let (trace, traced, target) = traced.map(parts).unwrap_or_default();
     let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
     let places = Places { folder, roots: &options.roots };
     let (seed, until) = (head.seed, head.until);
-    let setting = jobs::Setting { profile: &profile, seed, until, sampled: &sampled, places: &places };
-    let mut drafts = jobs::read(&file, &mut world, &setting, report);
+    let streamed = options.streamed;
+    let setting = jobs::Setting { profile: &profile, seed, until, sampled: &sampled, places: &places, streamed };
+    let entries = jobs::read(&file, &mut world, &setting, report);
     deployment::check_cached(&world, report);
-    drafts.extend(traced);
     without_nodes(&file, &world, report);
     let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
-    if drafts.is_empty() && options.asked.is_none() {
+    if entries.is_empty() && trace.is_none() && options.asked.is_none() {
         without_jobs(&file, report);
     }
-    instances::warn_of_unusable(&world, &profile, report);
-    let (mut arrivals, cancellations) = jobs::arrange(drafts, &mut world, report);
+    splits::warn_of_unusable(&world, &profile, report);
+    let (streamed, (mut arrivals, cancellations)) = match streamed {
+        true => streamed_jobs(entries, traced.1, (&file, &profile), &mut world, report),
+        false => (None, jobs::arrange(jobs::drafts(&entries).chain(traced.0).collect(), &mut world, report)),
+    };
     let profile = with_target(profile, target, &arrivals);
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let faults = all_faults(&file, &failures::Setting { world: &world, seed, until }, &mut arrivals, report);
@@ -297,7 +300,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         fleets: world.fleets,
         clouds: world.clouds,
         nodes: world.nodes,
-        arrivals,
+        arrivals: if streamed.is_some() { Vec::new() } else { arrivals },
         cancellations,
         scalings,
         faults,
@@ -315,10 +318,39 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         report: head.report,
         tags: head.tags,
         trace,
+        streamed,
         shares_of_cpu,
         shares,
         warnings: Diagnostics::default(),
     })
+}
+
+fn traced(
+    file: &Fields<'_>,
+    profile: &Profile,
+    (folder, seed, options): (&Path, u64, &Options),
+    world: &mut World,
+    report: &mut Report,
+) -> Option<trace_source::Traced> {
+    let needs_target = profile.scheduler.needs_target() && profile.scheduler.target.is_empty();
+    let (roots, streamed) = (&options.roots, options.streamed);
+    let setting = trace_source::Setting { roots, folder, seed, needs_target, streamed };
+    trace_source::read(file, &setting, world, report)
+}
+
+/// Arrivals and cancellations.
+type Jobs = (Vec<Arrival>, Vec<(SimTime, JobId)>);
+
+/// What is not made yet, with one of each kind, which stands for all in what is checked of jobs.
+fn streamed_jobs(
+    entries: Vec<jobs::Copies>,
+    list: Option<trace_source::TaskList>,
+    of: (&Fields<'_>, &Profile),
+    world: &mut World,
+    report: &mut Report,
+) -> (Option<Streamed>, Jobs) {
+    let (streamed, firsts) = Streamed::checked(entries, list, of, world, report);
+    (Some(streamed), (firsts, Vec::new()))
 }
 
 /// Those of the file and those that are drawn, in order of time.

@@ -5,15 +5,52 @@ use std::path::Path;
 use super::diagnostic::{Diagnostics, Report};
 use super::fields::{Fields, text};
 use super::lengths::positive;
-use super::load::DEFAULT_PROFILE;
+use super::load::{DEFAULT_PROFILE, Options, load};
 use super::parse::parse;
+use super::policies;
 use super::profiles::{self, Changes};
 use super::source::read_text;
-use super::{policies, tree::Tree};
+use super::tree::{Node, Tree};
 use crate::units::SimDuration;
 use crate::workload::UtilizationPolicy;
 
 const FIELDS: [&str; 4] = ["profile", "policies", "utilization_policy", "interval"];
+
+/// A policy and whose it is.
+#[derive(Clone, Debug)]
+pub struct PolicyOf {
+    /// Names of jobs, or none of a file that states a policy alone.
+    pub jobs: Vec<String>,
+    pub policy: UtilizationPolicy,
+}
+
+/// The policies of a file: of one that states a policy, as [`load_policy`] reads it; of a scenario each that holds for some
+/// of its jobs, in the order of these.
+pub fn load_policies(path: &Path, recorded: Option<SimDuration>) -> Result<Vec<PolicyOf>, Diagnostics> {
+    let mut report = Report::default();
+    let read = read_text(path, None, &mut report);
+    let tree = read.and_then(|(source, text)| parse(&text, source, &mut report));
+    // What cannot be read is told by whoever reads it next.
+    let is_scenario = tree.is_some_and(
+        |tree| matches!(&tree.node, Node::Map(entries) if entries.iter().any(|entry| entry.key == "scenario")),
+    );
+    if !is_scenario {
+        let file = load_policy(path, recorded)?;
+        return Ok(vec![PolicyOf { jobs: Vec::new(), policy: file.policy }]);
+    }
+    let loaded = load(path, &Options::default())?;
+    let mut found: Vec<PolicyOf> = Vec::new();
+    for arrival in &loaded.rehearsal.arrivals {
+        let options = &loaded.rehearsal.profile.policies.utilization;
+        let Some((_, policy)) = options.bind(&arrival.spec.utilization) else { continue };
+        let name = arrival.spec.name.to_string();
+        match found.iter_mut().find(|known| known.policy == policy) {
+            Some(known) => known.jobs.push(name),
+            None => found.push(PolicyOf { jobs: vec![name], policy }),
+        }
+    }
+    Ok(found)
+}
 
 /// A policy that was found to be right, and what a shorter window than it may have is.
 #[derive(Clone, Copy, Debug)]

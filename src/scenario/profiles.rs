@@ -11,7 +11,7 @@ use super::profile_diff::{differences, set_back};
 use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 use super::tree_serde::Misfit;
-use crate::control::Profile;
+use crate::control::{Profile, Trigger};
 
 macro_rules! builtin {
     ($($name:literal),* $(,)?) => {
@@ -66,6 +66,8 @@ builtin![
     "rlscheduler-wfp3",
     "rlscheduler-wfp3-backfill",
     "sjf",
+    "slurm-22.05",
+    "slurm-22.05-builtin",
     "smallest-first",
     "spread",
     "srtf",
@@ -194,6 +196,11 @@ pub(super) fn profile_with(
         let (evict_after, grace) = (kept.evict_after, kept.grace);
         let message = format!("runs are given up after {evict_after} of silence, and the node only after {grace}");
         report.warning(span, message, format!("write {grace} or more"));
+    }
+    if profile.passes.place.trigger == Trigger::Outside {
+        let message = format!("profile `{}` leaves its decisions to a scheduler outside", profile.name);
+        let span = if is_builtin { span } else { source.start() };
+        report.error_with_help(span, message, "`dryrack live --on slurm` does so under any profile; leave it out here");
     }
     for fault in profile.faults() {
         let message = format!("profile `{}` {fault}", profile.name);

@@ -5,11 +5,12 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
-use super::consolidate::consolidate;
+use super::consolidate::{Share, consolidate};
 use super::deployment::{Asking, decide_deployment, ever_fits_deployment, still_fits_deployment};
 use super::draw::Draw;
 use super::filter::{self, Verdict};
 use super::fit::{self, GpuChoice, Load};
+use super::neighbours::neighbours;
 use super::offers;
 use super::options::{GangPlaces, SchedulerOptions, Ties};
 use super::racks;
@@ -64,6 +65,11 @@ pub fn decide_for(
         Some(pick @ Pick::AllGpus(_)) => picked_gpus(options, demand, fleet, pick, (&rows, &verdicts), choice),
         _ if options.gangs == GangPlaces::Consolidate && demand.gang != Gang::Spread => {
             consolidated(options, demand, (&rows, &verdicts), choice).into_iter().collect()
+        }
+        _ if options.gangs == GangPlaces::Neighbours => {
+            let fit: Vec<usize> = fit_rows(&rows, &verdicts).map(|(index, _)| index).collect();
+            let shares = neighbours(demand, options.gpus, &rows, &fit);
+            shares.map(|shares| shared(demand, &rows, shares, choice)).into_iter().collect()
         }
         _ if demand.tasks == 1 => {
             let ranked = match (options.ties, keep) {
@@ -258,9 +264,13 @@ fn consolidated(
 ) -> Option<Candidate> {
     let fit: Vec<usize> = fit_rows(rows, verdicts).map(|(index, _)| index).collect();
     let shares = consolidate(demand, options.gpus, rows, &fit)?;
-    let claim =
-        |(node, index, tasks): (NodeId, usize, u32)| claim(node, fit::fill(demand, choice, &rows[index], tasks));
-    Some(Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO })
+    Some(shared(demand, rows, shares, choice))
+}
+
+/// Nodes by their rows, with how many of the tasks each takes.
+fn shared(demand: &Demand, rows: &[Row], shares: Vec<Share>, choice: GpuChoice<'_>) -> Candidate {
+    let claim = |(node, index, tasks): Share| claim(node, fit::fill(demand, choice, &rows[index], tasks));
+    Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO }
 }
 
 /// A node of a gang: capacity first (only for packed gangs), then score, then the lowest id.

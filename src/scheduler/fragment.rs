@@ -16,7 +16,7 @@ use crate::units::{GpuShare, MilliCpu};
 use crate::workload::{Demand, GpuTake};
 
 /// What is free on one node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Free {
     pub cpu: MilliCpu,
     /// Of each GPU, in thousandths; nothing of one that is not usable.
@@ -32,6 +32,13 @@ enum Cause {
     NoGpuAskedFor,
     NoGpuAskedForLacksCpu,
     NoAccess,
+}
+
+impl Clone for Free {
+    /// As memory: one by one takes many times as long.
+    fn clone(&self) -> Free {
+        Free { cpu: self.cpu, gpus: SmallVec::from_slice(&self.gpus) }
+    }
 }
 
 impl Free {
@@ -131,14 +138,22 @@ pub fn best_share(
 
 /// Likewise, of one task that takes its part of this GPU; zero where it takes whole GPUs or several.
 pub fn score_of_gpu(target: &Target, demand: &Demand, row: &Row, index: usize) -> u32 {
-    score_of_gpu_by(demand, row, index, |free| fragment(target, row.shape, free))
-}
-
-/// Likewise, by a measure of fragments from elsewhere.
-pub fn score_of_gpu_by(demand: &Demand, row: &Row, index: usize, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
     let Some(share) = shared(demand) else { return 0 };
     let free = Free::of(row);
-    gain(fragment(&free), fragment(&after_share(demand, &free, (index, share))))
+    let before = fragment(target, row.shape, &free);
+    score_with(demand, (free, before), (index, share), |free| fragment(target, row.shape, free))
+}
+
+/// Likewise, of what was free and of no use before, and by a measure of fragments from elsewhere.
+pub fn score_with(
+    demand: &Demand,
+    (mut free, before): (Free, f64),
+    (index, share): (usize, GpuShare),
+    mut fragment: impl FnMut(&Free) -> f64,
+) -> u32 {
+    free.cpu = free.cpu.saturating_sub(demand.task.cpu);
+    free.gpus[index] -= share.get();
+    gain(before, fragment(&free))
 }
 
 fn gain(before: f64, after: f64) -> u32 {
@@ -153,13 +168,6 @@ pub fn shared(demand: &Demand) -> Option<GpuShare> {
         GpuTake::Share(share) if share < GpuShare::WHOLE => Some(share),
         GpuTake::Share(_) | GpuTake::Whole | GpuTake::Memory(_) => None,
     }
-}
-
-fn after_share(demand: &Demand, free: &Free, (index, share): (usize, GpuShare)) -> Free {
-    let mut after = free.clone();
-    after.cpu = after.cpu.saturating_sub(demand.task.cpu);
-    after.gpus[index] -= share.get();
-    after
 }
 
 /// The fullest GPUs that will do are taken, the lowest index first among equals.

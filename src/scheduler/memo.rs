@@ -3,28 +3,74 @@
 //! Whatever shape of the target a node can hold depends on its CPU only by which of the target's amounts it reaches, and
 //! on its GPUs only by how much of each is free, in any order. Few such states occur, and they come back. Each is
 //! computed with the additions of the plain computation in their order, so that not a bit differs.
+//!
+//! Likewise the score of a demand: of nodes on which room is a matter of shares alone, it depends on no more than that, what
+//! a task takes, and which of the amounts of CPU are reached once it has its own.
 
 use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
 use super::fragment::Free;
-use super::target::Target;
+use super::states::{ClassState, MOST_GPUS, ascending};
+use super::target::{Target, TargetShape};
 use crate::fleet::NodeShape;
+use crate::units::{GpuShare, MilliCpu};
+use crate::workload::{Demand, GpuTake};
 
-/// GPUs of one node that a key has room for.
-const MOST_GPUS: usize = 8;
 /// Bits of a key for what is free of a GPU, up to 1,000 thousandths.
 const GPU_BITS: u32 = 10;
+/// Where the parts of a key begin that do not depend on the number of GPUs.
+const LEVEL_BIT: u32 = MOST_GPUS as u32 * GPU_BITS;
+const SHAPE_BIT: u32 = 96;
 
 #[derive(Default)]
 pub struct FragmentMemo {
     /// The amounts of CPU that the target asks for, ascending, each once.
     cpu_levels: Vec<u64>,
+    /// The shares of a GPU that it asks for, likewise, and for each of its shapes the place of its own.
+    shares: Vec<u32>,
+    share_of: Vec<usize>,
+    /// For each of the shares, on the node looked at last.
+    full: Vec<Full>,
     /// For each shape of nodes, whether each shape of the target may use its GPUs; `None` where they are of several types,
     /// or too many.
     accepted: Vec<Option<Box<[bool]>>>,
     known: HashMap<u128, f64, foldhash::fast::FixedState>,
+    scores: HashMap<ScoreKey, u32, foldhash::fast::FixedState>,
+}
+
+/// What one task takes, as far as fragments depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Taken {
+    cpu: MilliCpu,
+    gpus: u32,
+    /// Of each.
+    share: GpuShare,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct ScoreKey {
+    state: u128,
+    /// Of CPU, before and after.
+    levels: (u32, u32),
+    gpus: u32,
+    share: GpuShare,
+}
+
+impl Taken {
+    /// `None` where the score depends on more.
+    pub fn of(demand: &Demand) -> Option<Taken> {
+        let cpu = demand.task.cpu;
+        let Some(wanted) = &demand.task.gpus else { return Some(Taken { cpu, gpus: 0, share: GpuShare::ZERO }) };
+        match wanted.take {
+            GpuTake::Whole => Some(Taken { cpu, gpus: wanted.count, share: GpuShare::WHOLE }),
+            GpuTake::Share(share) if wanted.count == 1 && share < GpuShare::WHOLE => {
+                Some(Taken { cpu, gpus: 1, share })
+            }
+            GpuTake::Share(_) | GpuTake::Memory(_) => None,
+        }
+    }
 }
 
 impl FragmentMemo {
@@ -32,7 +78,13 @@ impl FragmentMemo {
         let mut cpu_levels: Vec<u64> = target.shapes().iter().map(|wanted| wanted.shape.cpu.get()).collect();
         cpu_levels.sort_unstable();
         cpu_levels.dedup();
-        FragmentMemo { cpu_levels, ..FragmentMemo::default() }
+        let share = |wanted: &TargetShape| wanted.shape.share.get();
+        let mut shares: Vec<u32> = target.shapes().iter().map(share).collect();
+        shares.sort_unstable();
+        shares.dedup();
+        let place = |wanted: &TargetShape| shares.partition_point(|known| *known < share(wanted));
+        let share_of = target.shapes().iter().map(place).collect();
+        FragmentMemo { cpu_levels, shares, share_of, ..FragmentMemo::default() }
     }
 
     /// [`super::fragment::fragment`] of a node of the shape with this index; `None` where it has to be computed plainly.
@@ -44,26 +96,49 @@ impl FragmentMemo {
             self.accepted[index] = Some(accepted(target, shape)?);
         }
         let accepted = self.accepted[index].as_deref()?;
-        let mut left: SmallVec<[u32; MOST_GPUS]> = SmallVec::from_slice(&free.gpus);
-        // Most are in order already but for one.
-        for end in 1..left.len() {
-            let mut at = end;
-            while at > 0 && left[at - 1] > left[at] {
-                left.swap(at - 1, at);
-                at -= 1;
-            }
-        }
+        let left = ascending(SmallVec::from_slice(&free.gpus));
         let cpu = free.cpu.get();
-        let level = self.cpu_levels.partition_point(|level| *level <= cpu);
-        let mut key = (index as u128) << 16 | level as u128;
-        for left in &left {
-            key = key << GPU_BITS | u128::from(*left);
+        let level = level(&self.cpu_levels, cpu);
+        let key = packed(index, &left) | u128::from(level) << LEVEL_BIT;
+        let compute = || {
+            Full::of_each(&left, &self.shares, &mut self.full);
+            compute(target, accepted, cpu, &left, |shape| self.full[self.share_of[shape]])
+        };
+        Some(*self.known.entry(key).or_insert_with(compute))
+    }
+
+    /// What `compute` says of nodes of the shape with this index in this state, which have room for such a task; asked
+    /// once for all that comes to the same.
+    pub fn score(
+        &mut self,
+        (index, state): (usize, &ClassState),
+        taken: Taken,
+        compute: impl FnOnce(&mut Self) -> u32,
+    ) -> u32 {
+        let Some(shares) = &state.shares else { return compute(self) };
+        let level = |cpu: MilliCpu| level(&self.cpu_levels, cpu.get());
+        let levels = (level(state.cpu), level(state.cpu.saturating_sub(taken.cpu)));
+        let key = ScoreKey { state: packed(index, &shares.ascending), levels, gpus: taken.gpus, share: taken.share };
+        if let Some(score) = self.scores.get(&key) {
+            return *score;
         }
-        Some(*self.known.entry(key).or_insert_with(|| compute(target, accepted, cpu, &left)))
+        let score = compute(self);
+        self.scores.insert(key, score);
+        score
     }
 }
 
-/// The number of GPUs is the shape's, so a key needs no more than what is free of each.
+/// How many of the amounts are reached.
+fn level(cpu_levels: &[u64], cpu: u64) -> u32 {
+    cpu_levels.partition_point(|level| *level <= cpu) as u32
+}
+
+/// The number of GPUs is the shape's, so no two states have one key.
+fn packed(shape: usize, ascending: &[u32]) -> u128 {
+    let gpus = ascending.iter().fold(0, |key, left| key << GPU_BITS | u128::from(*left));
+    (shape as u128) << SHAPE_BIT | gpus
+}
+
 fn accepted(target: &Target, shape: &NodeShape) -> Option<Box<[bool]>> {
     let first = shape.gpus.first();
     let is_uniform = shape.gpus.iter().all(|gpu| Some(&gpu.model) == first.map(|gpu| &gpu.model));
@@ -74,11 +149,33 @@ fn accepted(target: &Target, shape: &NodeShape) -> Option<Box<[bool]>> {
     Some(first.map_or_else(|| vec![false; target.shapes().len()].into(), |gpu| accepts(&gpu.model)))
 }
 
-/// The sums are those of `super::fragment::fragment`, by the same causes.
-fn compute(target: &Target, accepted: &[bool], cpu: u64, ascending: &[u32]) -> f64 {
+/// GPUs that are too full for a share.
+#[derive(Clone, Copy)]
+struct Full {
+    gpus: u32,
+    /// What is left of them all.
+    left: u32,
+}
+
+impl Full {
+    /// For each of the shares; both are ascending.
+    fn of_each(ascending: &[u32], shares: &[u32], full: &mut Vec<Full>) {
+        full.clear();
+        let mut so_far = Full { gpus: 0, left: 0 };
+        for share in shares {
+            while let Some(left) = ascending.get(so_far.gpus as usize).filter(|left| *left < share) {
+                so_far = Full { gpus: so_far.gpus + 1, left: so_far.left + left };
+            }
+            full.push(so_far);
+        }
+    }
+}
+
+/// The sums are those of `super::fragment::fragment`, by the same causes; `full` is asked for a shape of the target.
+fn compute(target: &Target, accepted: &[bool], cpu: u64, ascending: &[u32], full: impl Fn(usize) -> Full) -> f64 {
     let left: u32 = ascending.iter().sum();
     let [mut both, mut gpu, mut lacks_cpu, mut none, mut none_lacks_cpu, mut no_access] = [0.0; 6];
-    for (wanted, accepted) in target.shapes().iter().zip(accepted) {
+    for (index, (wanted, accepted)) in target.shapes().iter().zip(accepted).enumerate() {
         let cpu_fits = cpu >= wanted.shape.cpu.get();
         let all = wanted.part * f64::from(left);
         if wanted.shape.gpus == 0 {
@@ -89,14 +186,8 @@ fn compute(target: &Target, accepted: &[bool], cpu: u64, ascending: &[u32]) -> f
             no_access += all;
             continue;
         }
-        let share = wanted.shape.share.get();
-        let full = ascending.iter().take_while(|left| **left < share);
-        let (mut too_full, mut useless) = (0, 0);
-        for left in full {
-            too_full += 1;
-            useless += left;
-        }
-        let gpu_fits = (ascending.len() - too_full) as u32 >= wanted.shape.gpus;
+        let Full { gpus: too_full, left: useless } = full(index);
+        let gpu_fits = ascending.len() as u32 - too_full >= wanted.shape.gpus;
         match (gpu_fits, cpu_fits) {
             (true, true) => gpu += wanted.part * f64::from(useless),
             (true, false) => lacks_cpu += all,
@@ -105,4 +196,61 @@ fn compute(target: &Target, accepted: &[bool], cpu: u64, ascending: &[u32]) -> f
         }
     }
     [both, gpu, lacks_cpu, none, none_lacks_cpu, no_access].into_iter().fold(0.0, |total, sum| total + sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::GpuShape;
+    use crate::scheduler::fragment::fragment;
+    use crate::scheduler::target::TaskShape;
+    use crate::units::Bytes;
+
+    /// A target of `parts` shapes: their CPU in cores, GPUs and share of each.
+    fn target(parts: &[(u64, u32, u32)]) -> Target {
+        let shape = |(cores, gpus, share): &(u64, u32, u32)| TaskShape {
+            cpu: MilliCpu::from_cores(*cores),
+            gpus: *gpus,
+            share: GpuShare::new(*share),
+            models_written: String::new(),
+            models: Vec::new(),
+        };
+        Target::of(parts.iter().map(shape))
+    }
+
+    fn shape(gpus: usize) -> NodeShape {
+        let gpu = GpuShape::of("a", Bytes::from_gib(80));
+        NodeShape::of(MilliCpu::from_cores(64), Bytes::from_gib(64), vec![gpu; gpus])
+    }
+
+    proptest::proptest! {
+        /// Nodes of forty shapes, with none to eight GPUs, in one memo.
+        #[test]
+        fn what_is_remembered_is_what_the_plain_computation_says(
+            nodes in proptest::collection::vec((0..40_usize, 0..65_u64, proptest::collection::vec(0..=1000_u32, 8)), 1..200),
+        ) {
+            let target = target(&[(1, 0, 0), (4, 1, 250), (8, 1, 1000), (16, 2, 1000), (0, 1, 500), (32, 8, 1000)]);
+            let mut memo = FragmentMemo::new(&target);
+            for (index, cores, free) in nodes {
+                let shape = shape(index % 9);
+                let free = Free { cpu: MilliCpu::from_cores(cores), gpus: SmallVec::from_slice(&free[..index % 9]) };
+                let known = memo.fragment(&target, index, &shape, &free);
+                assert_eq!(known, Some(fragment(&target, &shape, &free)), "{free:?} of shape {index}");
+            }
+        }
+    }
+
+    #[test]
+    fn states_of_nodes_with_other_numbers_of_gpus_are_told_apart() {
+        let target = target(&[(1, 1, 1000)]);
+        let mut memo = FragmentMemo::new(&target);
+        // The last ten bits of a key are nobody's but the last GPU's.
+        let cpu = MilliCpu::from_cores(1);
+        let mut fragment_of = |index, gpus: &[u32]| {
+            let free = Free { cpu, gpus: SmallVec::from_slice(gpus) };
+            memo.fragment(&target, index, &shape(gpus.len()), &free)
+        };
+        assert_eq!(fragment_of(16, &[]), Some(0.0));
+        assert_eq!(fragment_of(0, &[0, 1]), Some(1.0));
+    }
 }

@@ -13,6 +13,7 @@ mod filter;
 mod fit;
 mod fragment;
 mod memo;
+mod neighbours;
 pub mod offers;
 mod options;
 mod queue;
@@ -21,6 +22,7 @@ mod ranking;
 mod row;
 mod scorer;
 mod select;
+mod states;
 mod target;
 mod uniform;
 
@@ -32,7 +34,7 @@ pub use filter::Verdict;
 pub use fragment::{Free, fragment};
 pub use options::{
     Backfill, Discipline, Exemption, FairShare, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits,
-    OrderKey, Preempt, SchedulerOptions, ScorerName, Ties, Unfit, WeightedScorer,
+    OrderKey, Preempt, SchedulerOptions, ScorerName, SlotOptions, Ties, Unfit, WeightedScorer,
 };
 pub use queue::{Entry, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};

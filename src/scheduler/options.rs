@@ -20,6 +20,9 @@ pub struct SchedulerOptions {
     pub lines: Lines,
     /// Who may pass the head of the queue after all.
     pub backfill: Backfill,
+    /// Where `backfill` is `slots`.
+    #[serde(default, skip_serializing_if = "SlotOptions::is_default")]
+    pub slots: SlotOptions,
     /// Who may be stopped for the head of the queue.
     #[serde(default, skip_serializing_if = "Preempt::is_nobody")]
     pub preempt: Preempt,
@@ -265,6 +268,37 @@ pub enum Backfill {
     /// ends *before* the reservation, which is made once, when the head is first refused. What would be free beside the
     /// head is not used.
     Rlscheduler,
+    /// Slurm's (22.05, sched/backfill): in the order of the queue, who could begin now without running into a reservation
+    /// does, and everybody else reserves whole nodes in a table of time slots (`control::slots`). Reserved anew with each
+    /// look.
+    Slots,
+}
+
+/// The table in which `backfill: slots` reserves nodes. The defaults are those of slurm.conf(5), Slurm 22.05.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlotOptions {
+    /// A reservation begins and ends at multiples of this: `bf_resolution`.
+    #[serde(with = "text_form")]
+    pub resolution: SimDuration,
+    /// What would begin later than this from now reserves nothing: `bf_window`.
+    #[serde(with = "text_form")]
+    pub window: SimDuration,
+    /// So many of the queue are looked at: `bf_max_job_test`.
+    pub depth: u32,
+}
+
+impl Default for SlotOptions {
+    fn default() -> SlotOptions {
+        let (minute, day) = (SimDuration::from_secs(60), SimDuration::from_secs(86_400));
+        SlotOptions { resolution: minute, window: day, depth: 500 }
+    }
+}
+
+impl SlotOptions {
+    pub fn is_default(&self) -> bool {
+        *self == SlotOptions::default()
+    }
 }
 
 /// Whom the head of the queue may have stopped, where that lets it start. Who is stopped waits again, at no cost but of
@@ -329,6 +363,9 @@ pub enum GangPlaces {
     Consolidate,
     /// In one rack where one holds them all, or else in few (`super::racks`); within, as the demand says.
     Racks,
+    /// On neighbours in the order of declaration, where those with fewest free cores suffice (`super::neighbours`); single
+    /// tasks too.
+    Neighbours,
 }
 
 /// What becomes of a job that does not fit now, when it is looked at.

@@ -18,10 +18,11 @@ use super::draw::Draw;
 use super::filter::{self, Verdict};
 use super::fit::{self, GpuChoice, Load};
 use super::fragment::{self, Free};
-use super::memo::FragmentMemo;
+use super::memo::{FragmentMemo, Taken};
 use super::options::{FilterName, GangPlaces, GpuOrder, SchedulerOptions, ScorerName, Ties};
 use super::row::{Row, row_of_class};
 use super::scorer;
+use super::states::States;
 use super::uniform::Uniform;
 use crate::event::{Histogram, Reason, Refusal};
 use crate::fleet::{Class, ClassId, Fleet, GpuState, Placement};
@@ -42,6 +43,13 @@ pub enum Caching {
 #[derive(Default)]
 pub struct Rankings {
     demands: Vec<Option<Box<Ranking>>>,
+    known: Known,
+}
+
+/// What decisions of all demands share.
+#[derive(Default)]
+struct Known {
+    states: States,
     memo: FragmentMemo,
 }
 
@@ -105,7 +113,8 @@ const STALE_LEAST: usize = 256;
 
 impl Rankings {
     pub fn new(options: &SchedulerOptions) -> Rankings {
-        Rankings { demands: Vec::new(), memo: FragmentMemo::new(&options.target) }
+        let known = Known { states: States::default(), memo: FragmentMemo::new(&options.target) };
+        Rankings { demands: Vec::new(), known }
     }
 
     /// The decision for one candidate of the demand with this number, or `None` where there is no ranking.
@@ -123,16 +132,16 @@ impl Rankings {
         if self.demands.len() <= number {
             self.demands.resize_with(number + 1, || None);
         }
-        let memo = &mut self.memo;
+        let known = &mut self.known;
         let ranking = self.demands[number].get_or_insert_with(Box::default);
-        ranking.update(options, demand, fleet, memo);
+        ranking.update(options, demand, fleet, known);
         if !ranking.is_of_one_node {
             return None;
         }
         Some(match ranking.top(fleet) {
             Some(place) => {
                 let row = row_of_class(fleet.class(place.class));
-                let load = load(options, demand, &row, fleet.class(place.class), draw, memo);
+                let load = load(options, demand, &row, fleet.class(place.class), draw, &mut known.memo);
                 let placement = Placement::new([claim(place.node.0, load)].into());
                 let score = if options.gangs == GangPlaces::Consolidate { Score::ZERO } else { place.score };
                 Decision::Place(vec![Candidate { placement, score }])
@@ -151,6 +160,7 @@ fn has_ranking(options: &SchedulerOptions, demand: &Demand) -> bool {
     let on_one_node = match options.gangs {
         GangPlaces::Demand | GangPlaces::Racks => demand.tasks == 1,
         GangPlaces::Consolidate => demand.gang != Gang::Spread,
+        GangPlaces::Neighbours => false,
     };
     let is_plain = demand.pick.is_none() && demand.deployment.is_none() && demand.requirements.is_none();
     is_plain && options.ties == Ties::First && on_one_node
@@ -182,7 +192,7 @@ impl Default for Ranking {
 
 impl Ranking {
     /// Takes in what changed since the last time.
-    fn update(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, memo: &mut FragmentMemo) {
+    fn update(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, known: &mut Known) {
         if self.nodes != fleet.len() {
             self.begin(options, demand, fleet);
         }
@@ -196,7 +206,7 @@ impl Ranking {
                 continue;
             }
             let read = std::mem::replace(&mut part.read, end);
-            fleet.class_changes(index, read).for_each(|class| self.take_in(options, demand, fleet, class, memo));
+            fleet.class_changes(index, read).for_each(|class| self.take_in(options, demand, fleet, class, known));
         }
         if self.best.len() > STALE_FACTOR * self.slots.len() + STALE_LEAST {
             let slots = &self.slots;
@@ -230,7 +240,7 @@ impl Ranking {
                 self.refused[reason as usize] += group.count;
             }
             let whole = match options.gangs {
-                GangPlaces::Demand | GangPlaces::Racks => 0,
+                GangPlaces::Demand | GangPlaces::Racks | GangPlaces::Neighbours => 0,
                 GangPlaces::Consolidate => consolidate::whole_node(demand, options.gpus, &row),
             };
             let uniform = Uniform::of(demand, row.shape);
@@ -238,14 +248,7 @@ impl Ranking {
         }
     }
 
-    fn take_in(
-        &mut self,
-        options: &SchedulerOptions,
-        demand: &Demand,
-        fleet: &Fleet,
-        id: ClassId,
-        memo: &mut FragmentMemo,
-    ) {
+    fn take_in(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, id: ClassId, known: &mut Known) {
         if self.slots.len() <= id.index() {
             self.slots.resize(id.index() + 1, Slot::default());
         }
@@ -261,7 +264,7 @@ impl Ranking {
         }
         if slot.generation != class.generation() || matches!(slot.standing, Standing::Unknown) {
             let part = &self.shapes[class.shape_index()];
-            let standing = judge(options, demand, fleet, class, part, memo);
+            let standing = judge(options, demand, fleet, (id, class), part, known);
             *slot = Slot { generation: class.generation(), count: 0, standing, entered: None };
         }
         slot.count = class.len() as u32;
@@ -293,7 +296,7 @@ impl Ranking {
 
     fn histogram(&self) -> Histogram {
         let mut histogram = Histogram::default();
-        for (reason, count) in Reason::ALL.iter().zip(self.refused) {
+        for (reason, count) in Reason::ALL.iter().zip(self.refused).filter(|(_, count)| *count > 0) {
             histogram.add(*reason, count);
         }
         histogram
@@ -305,14 +308,14 @@ fn judge(
     options: &SchedulerOptions,
     demand: &Demand,
     fleet: &Fleet,
-    class: &Class,
+    (id, class): (ClassId, &Class),
     part: &ShapePart,
-    memo: &mut FragmentMemo,
+    Known { states, memo }: &mut Known,
 ) -> Standing {
     let row = row_of_class(class);
     for (stage, fixed) in options.filters.iter().zip(&part.fixed) {
         let reason = match (stage.stage, &part.uniform) {
-            (FilterName::Resources, Some(uniform)) => uniform.first_shortage(row.shape, row.status),
+            (FilterName::Resources, Some(uniform)) => uniform.first_shortage(states.get(id, class), row.status),
             _ => fixed.unwrap_or_else(|| filter::judge_one(stage, options.gpus, demand, &row)).reason(),
         };
         if let Some(reason) = reason {
@@ -329,7 +332,14 @@ fn judge(
         };
     }
     Standing::Fits(scorer::total_by(options, |stage| match stage {
-        ScorerName::Fgd => Score::new(f64::from(fragmentation_score(options, (demand, part), &row, class, memo))),
+        ScorerName::Fgd => {
+            let plainly = |memo: &mut FragmentMemo| fragmentation_score(options, (demand, part), &row, class, memo);
+            let is_by_kind = part.uniform.is_some() || demand.task.gpus.is_none();
+            Score::new(f64::from(match Taken::of(demand).filter(|_| is_by_kind) {
+                Some(taken) => memo.score((class.shape_index(), states.get(id, class)), taken, plainly),
+                None => plainly(memo),
+            }))
+        }
         _ => scorer::score(options, stage, fleet.largest(), demand, &row),
     }))
 }
@@ -366,13 +376,17 @@ fn load(
     memo: &mut FragmentMemo,
 ) -> Load {
     let by_fragment = options.gpus == GpuOrder::LeastFragmentation && demand.tasks == 1;
-    if !by_fragment || row.shape.gpus.iter().any(|gpu| gpu.unified) || fragment::shared(demand).is_none() {
+    let share = fragment::shared(demand).filter(|_| by_fragment && row.shape.gpus.iter().all(|gpu| !gpu.unified));
+    let Some(share) = share else {
         return fit::fill(demand, GpuChoice::in_order_or(options, draw, demand), row, demand.tasks);
-    }
+    };
+    let free = Free::of(row);
+    let before = remembered(options, row, class, &free, memo);
     let mut best = None;
     for found in fit::claimable(demand, row) {
         let index = usize::from(found.index);
-        let score = fragment::score_of_gpu_by(demand, row, index, |free| remembered(options, row, class, free, memo));
+        let fragment = |free: &Free| remembered(options, row, class, free, memo);
+        let score = fragment::score_with(demand, (free.clone(), before), (index, share), fragment);
         let is_degraded = row.status.gpus[index].state == GpuState::Degraded;
         let key = (is_degraded, 100 - score, found.index);
         if best.as_ref().is_none_or(|(least, _)| key < *least) {

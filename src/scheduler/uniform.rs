@@ -2,6 +2,7 @@
 //! The answers are those of [`super::fit`].
 
 use super::fit::{is_large_enough, is_of_type};
+use super::states::ClassState;
 use crate::event::Reason;
 use crate::fleet::{NodeShape, NodeStatus};
 use crate::units::{Bytes, GpuShare, MilliCpu};
@@ -39,12 +40,19 @@ impl Uniform {
     }
 
     /// Why not even one task fits, or `None` if one does.
-    pub fn first_shortage(&self, shape: &NodeShape, status: &NodeStatus) -> Option<Reason> {
-        if status.cpu_free(shape) < self.cpu {
+    pub fn first_shortage(&self, state: &ClassState, status: &NodeStatus) -> Option<Reason> {
+        if state.cpu < self.cpu {
             return Some(Reason::InsufficientCpu);
         }
-        if shape.ram_capacity().saturating_sub(status.ram_taken) < self.ram {
+        if state.ram < self.ram {
             return Some(Reason::InsufficientRam);
+        }
+        if let (Some(shares), Some((share, reason))) = (&state.shares, self.by_share()) {
+            return match shares.with(share) {
+                free if free >= self.gpus => None,
+                _ if shares.usable < self.gpus => Some(Reason::GpuNotUsable),
+                _ => Some(reason),
+            };
         }
         let (mut free, mut usable, mut own, mut is_foreign) = (0, 0, 0, false);
         for (index, gpu) in status.gpus.iter().enumerate().filter(|(_, gpu)| gpu.state.is_usable()) {
@@ -63,6 +71,15 @@ impl Uniform {
             GpuTake::Share(_) => Reason::InsufficientGpuShare,
             GpuTake::Memory(_) => Reason::InsufficientGpuMemory,
         })
+    }
+
+    /// What must be free of each GPU, and what is missing if it is not.
+    fn by_share(&self) -> Option<(GpuShare, Reason)> {
+        match self.take {
+            GpuTake::Whole => Some((GpuShare::WHOLE, Reason::InsufficientGpus)),
+            GpuTake::Share(share) => Some((share, Reason::InsufficientGpuShare)).filter(|_| share > GpuShare::ZERO),
+            GpuTake::Memory(_) => None,
+        }
     }
 
     /// Whether one task could have its part of this GPU, if that is usable.

@@ -54,11 +54,6 @@ pub(super) fn philly_rows<R: BufRead>(
     TableRows::new(file, input, PHILLY_COLUMNS, philly_row)
 }
 
-/// Reads a list of virtual clusters, plain or gzip, as nodes in the order of the list; all faults at once.
-pub fn read_nodes(path: &Path) -> Result<NodeTrace, TraceError> {
-    read_nodes_from(path, open_lines(path)?)
-}
-
 pub fn read_nodes_from(file: &Path, input: impl BufRead) -> Result<NodeTrace, TraceError> {
     let mut table = Table::new(file, input, CLUSTER_COLUMNS)?;
     let rows = std::iter::from_fn(|| match table.advance() {

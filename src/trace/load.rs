@@ -1,6 +1,6 @@
 //! A trace by name: found, read and checked in one passage over its file.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use super::error::TraceError;
@@ -33,20 +33,7 @@ pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
 pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) -> Result<NodeTrace, TraceError> {
     let entry = index.trace(name)?;
     let located = locate(roots, entry, entry.nodes(list)?)?;
-    checked(name, &located, |input| match entry.format {
-        Format::Swf
-        | Format::Genai
-        | Format::Dlrm
-        | Format::Gavel
-        | Format::Pollux
-        | Format::Sacct
-        | Format::Jobcomp
-        | Format::Csv
-        | Format::Jsonl => Err(TraceError::NoNodes { trace: name.to_string() }),
-        Format::Openb => openb::read_nodes_from(&located.path, input),
-        Format::Helios | Format::Philly => helios::read_nodes_from(&located.path, input),
-        Format::Tiresias => tiresias::read_nodes_from(&located.path, input),
-    })
+    checked(name, &located, |input| nodes_of(entry.format, name, &located.path, input))
 }
 
 /// The tasks of a file of this format, wherever it is.
@@ -56,6 +43,11 @@ pub fn read_tasks(format: Format, path: &Path) -> Result<TaskTrace, TraceError> 
 
 /// The nodes of a file of this format, wherever it is.
 pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> {
+    nodes_of(format, &path.display().to_string(), path, text::open_lines(path)?)
+}
+
+/// `name` is that of the trace in messages.
+fn nodes_of(format: Format, name: &str, path: &Path, input: impl BufRead) -> Result<NodeTrace, TraceError> {
     match format {
         Format::Swf
         | Format::Genai
@@ -65,10 +57,10 @@ pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> 
         | Format::Sacct
         | Format::Jobcomp
         | Format::Csv
-        | Format::Jsonl => Err(TraceError::NoNodes { trace: path.display().to_string() }),
-        Format::Openb => openb::read_nodes(path),
-        Format::Helios | Format::Philly => helios::read_nodes(path),
-        Format::Tiresias => tiresias::read_nodes(path),
+        | Format::Jsonl => Err(TraceError::NoNodes { trace: name.to_string() }),
+        Format::Openb => openb::read_nodes_from(path, input),
+        Format::Helios | Format::Philly => helios::read_nodes_from(path, input),
+        Format::Tiresias => tiresias::read_nodes_from(path, input),
     }
 }
 

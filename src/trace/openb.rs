@@ -41,11 +41,6 @@ pub fn read_tasks_from(file: &Path, input: impl BufRead) -> Result<TaskTrace, Tr
     collect(file, PodReader::new(file, input)?)
 }
 
-/// Reads a list of nodes, plain or gzip, to its end; all faults at once.
-pub fn read_nodes(path: &Path) -> Result<NodeTrace, TraceError> {
-    read_nodes_from(path, open_lines(path)?)
-}
-
 /// Reads a list of nodes; `file` is its name in messages.
 pub fn read_nodes_from(file: &Path, input: impl BufRead) -> Result<NodeTrace, TraceError> {
     let nodes = gather(file, NodeReader::new(file, input)?)?;

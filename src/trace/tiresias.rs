@@ -46,11 +46,6 @@ fn job<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<Said, TraceEr
     Ok(Ok(TraceTask { gpus: Some(gpus), ..TraceTask::new(id.to_string(), lines.number(), at, run) }))
 }
 
-/// Reads the description of a cluster, plain or gzip.
-pub fn read_nodes(path: &Path) -> Result<NodeTrace, TraceError> {
-    read_nodes_from(path, open_lines(path)?)
-}
-
 pub fn read_nodes_from(file: &Path, input: impl BufRead) -> Result<NodeTrace, TraceError> {
     let mut table = Table::new(file, input, CLUSTER_COLUMNS)?;
     let mut nodes = Vec::new();

@@ -18,4 +18,6 @@ pub struct Launch {
     pub environment: BTreeMap<Arc<str>, Arc<str>>,
     /// From being told to stop to being killed; `None`: it is never killed but for an interruption.
     pub grace: Option<SimDuration>,
+    /// Where it is written: file, line and column.
+    pub place: (Arc<str>, u32, u32),
 }

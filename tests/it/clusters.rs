@@ -19,26 +19,44 @@ pub fn slurm_is_here() -> bool {
 }
 
 /// A Slurm of our own, ended with the test.
-struct Slurm {
+pub struct Slurm {
     dir: tempfile::TempDir,
 }
 
+/// Of a node with two GPUs, for [`Slurm::start_with`].
+pub const TWO_GPUS: &str = "CPUs=8 RealMemory=4000 Gres=gpu:2";
+
 impl Slurm {
     fn start() -> Slurm {
+        Slurm::start_with("CPUs=1 RealMemory=1000")
+    }
+
+    /// Of four nodes that have this.
+    pub fn start_with(node: &str) -> Slurm {
         let dir = tempfile::TempDir::new().expect("a folder of our own");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slurm/start");
         let slurm = Slurm { dir };
         let port = free_ports(5).to_string();
-        let output = Command::new(script).arg(slurm.dir.path()).arg(port).output().expect("a script of ours");
+        let output = Command::new(script)
+            .arg(slurm.dir.path())
+            .arg(port)
+            .env("SLURM_NODE", node)
+            .output()
+            .expect("a script of ours");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         slurm
     }
 
-    fn conf(&self) -> PathBuf {
+    pub fn conf(&self) -> PathBuf {
         self.dir.path().join("slurm.conf")
     }
 
-    fn run(&self, program: &str, args: &[&str]) -> String {
+    /// Where it writes down what has ended.
+    pub fn completed(&self) -> PathBuf {
+        self.dir.path().join("jobcomp.txt")
+    }
+
+    pub fn run(&self, program: &str, args: &[&str]) -> String {
         let output = Command::new(program).args(args).env("SLURM_CONF", self.conf()).output().expect("it is installed");
         assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
@@ -62,7 +80,7 @@ fn free_ports(count: u16) -> u16 {
 }
 
 /// Looks until it is so, for at most five minutes.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     #[expect(clippy::disallowed_methods, reason = "another program is waited for, and no run depends on it")]
     let begun = Instant::now();
     while !is_so() {

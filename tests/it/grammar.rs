@@ -55,12 +55,13 @@ pub fn every_example_of_the_reference_holds() {
 }
 
 /// The pages beside the scenarios, by name.
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 6] = [
     ("DSTACK.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/DSTACK.md"))),
     ("LIVE.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LIVE.md"))),
     ("LOAD-AND-FAILURES.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LOAD-AND-FAILURES.md"))),
     ("MODELS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/MODELS.md"))),
     ("RUNS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/RUNS.md"))),
+    ("SLURM.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/SLURM.md"))),
 ];
 
 pub fn every_example_of_the_other_pages_is_read() {

@@ -64,7 +64,7 @@ fn fgd_places_each_pod_where_it_was_placed(data: &Path) -> Result<(), String> {
     if recorded.len() != 10_281 || accounts.jobs.len() != 10_866 {
         return Err(format!("{} recorded, {} jobs", recorded.len(), accounts.jobs.len()));
     }
-    for (row, job) in recorded.iter().zip(&accounts.jobs) {
+    for (row, job) in recorded.iter().zip(accounts.jobs.values()) {
         let placement = job.replicas[0].placement.as_ref();
         let node = placement.map_or("-", |placement| accounts.names.node(placement.claims()[0].node));
         // A recorded node carries its rank: 0000-openb-node-0260.
@@ -76,7 +76,7 @@ fn fgd_places_each_pod_where_it_was_placed(data: &Path) -> Result<(), String> {
             ));
         }
     }
-    let refused = accounts.jobs.iter().filter(|job| job.replicas[0].placement.is_none()).count();
+    let refused = accounts.jobs.values().filter(|job| job.replicas[0].placement.is_none()).count();
     if refused == 2_532 { Ok(()) } else { Err(format!("{refused} found no place, not 2,532")) }
 }
 
@@ -177,7 +177,7 @@ fn helios_rows(accounts: &RunAccount) -> Vec<Row> {
         nodes.sort_unstable();
         (vc, job.spec.demand.tasks, at(Some(job.submitted)), end - start, start, end, nodes)
     };
-    let mut rows: Vec<Row> = accounts.jobs.iter().map(row).collect();
+    let mut rows: Vec<Row> = accounts.jobs.values().map(row).collect();
     rows.sort_unstable();
     rows
 }
@@ -296,7 +296,7 @@ fn tiresias_starts_each_job_when_its_program_does(data: &Path) -> Result<(), Str
             return Err(format!("{} jobs, {} recorded", accounts.jobs.len(), recorded.len()));
         }
         for row in recorded {
-            let job = accounts.jobs.iter().find(|job| *job.spec.name == *row["job_id"]).ok_or("no such job")?;
+            let job = accounts.jobs.values().find(|job| *job.spec.name == *row["job_id"]).ok_or("no such job")?;
             let replica = &job.replicas[0];
             let found = [replica.started, replica.ended].map(|at| at.map(|at| at.as_nanos() / 1_000_000_000));
             let wanted = [seconds(&row["start_time"])?, seconds(&row["end_time"])?].map(Some);
@@ -330,7 +330,7 @@ fn rlscheduler_starts_each_job_when_its_program_does(data: &Path) -> Result<(), 
             if recorded.len() != 1024 || accounts.jobs.len() != 1024 {
                 return Err(format!("{} jobs, {} recorded", accounts.jobs.len(), recorded.len()));
             }
-            for (row, job) in recorded.iter().zip(&accounts.jobs) {
+            for (row, job) in recorded.iter().zip(accounts.jobs.values()) {
                 let found = job.replicas[0].started.map(|at| at.as_nanos() / 1_000_000_000);
                 let wanted = seconds(&row[&format!("start_{policy}")])?;
                 if *row["job_id"] != *job.spec.name || found != Some(wanted) {

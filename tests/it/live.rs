@@ -9,6 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::cli::dryrack;
+use crate::probes::kept_by;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/live");
 
@@ -177,6 +178,47 @@ jobs:
     assert_eq!(said["interrupted"], true);
     assert_eq!(stage.left(), Vec::<String>::new());
     comes_again(&stage.log(), "one");
+}
+
+/// Who does the work and who keeps it, killed by force: descendants in sessions of their own, with an empty environment and
+/// without parents go too. Where the keeper is killed, the log is whole besides.
+pub fn whoever_is_killed_leaves_no_process() {
+    for (number, is_keeper) in [(5, false), (6, true)] {
+        let stage = Stage::new(
+            number,
+            "\
+jobs:
+  - {name: deep, gpus: 1, duration: 1h, command: \"(env -i setsid sh -c 'sleep SLEEP & sleep SLEEP' &) ; sleep SLEEP\"}
+  - {name: deaf, gpus: 1, duration: 1h, command: \"trap '' TERM; env -i setsid sleep SLEEP & while :; do sleep 0.1; done\"}
+",
+        );
+        let mut command = dryrack(stage.dir.path(), &["live", "it.yaml", "--log", "log.jsonl"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it is built");
+        let worker = kept_by(child.id());
+        let deadline = dryrack::live::clock::Deadline::within(std::time::Duration::from_secs(60));
+        while stage.left().iter().filter(|line| line.starts_with("sleep")).count() < 4 {
+            assert!(!deadline.has_passed(), "they do not begin: {:?}", stage.left());
+            dryrack::live::clock::pause(std::time::Duration::from_millis(10));
+        }
+        match is_keeper {
+            true => child.kill().expect("it runs"),
+            false => rustix::process::kill_process(worker, rustix::process::Signal::KILL).expect("it runs"),
+        }
+        let output = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !is_keeper {
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains("killed by signal 9") && said.contains("were ended"), "{said}");
+        }
+        let deadline = dryrack::live::clock::Deadline::within(std::time::Duration::from_secs(60));
+        while !stage.left().is_empty() || (is_keeper && !stage.log().exists()) {
+            assert!(!deadline.has_passed(), "left behind: {:?}", stage.left());
+            dryrack::live::clock::pause(std::time::Duration::from_millis(10));
+        }
+        if is_keeper {
+            comes_again(&stage.log(), "deep");
+        }
+    }
 }
 
 /// What was foretold stands in the log before anything else, and a log in which it was changed is found out.

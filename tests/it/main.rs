@@ -13,11 +13,13 @@ mod fit;
 mod futures;
 mod fuzzed;
 mod grammar;
+mod imports;
 mod lists;
 mod literature;
 mod live;
 mod mistakes;
 mod offers;
+mod on_slurm;
 mod openb;
 mod oracle;
 mod plans;
@@ -31,7 +33,9 @@ mod runner;
 mod schema;
 mod selection;
 mod sequences;
+mod slurm;
 mod small_world;
+mod streamed;
 mod swf_samples;
 mod theory;
 mod tidy;
@@ -52,12 +56,18 @@ enum Needs {
     RealTime,
     /// Minutes, in a set of its own that no other names.
     Coverage,
+    /// Both.
+    SlurmInRealTime,
+    /// And minutes, in a set of its own that no other names.
+    SlurmInMinutes,
     /// Slurm and munge, as Debian packages them, and root.
     Slurm,
     /// The checker of XML that libxml2 comes with.
     Xmllint,
     /// A browser.
     Chromium,
+    /// To be asked for likewise, and leave to make file systems of one's own.
+    SmallDisks,
 }
 
 /// Trials named by module and function.
@@ -78,6 +88,16 @@ fn main() {
             what_is_left_of_a_recording_that_was_killed_is_a_recording,
             a_recording_that_finds_no_room_ends_whole,
             a_policy_on_watch_says_when_it_would_fire_and_why,
+            the_policies_of_a_scenario_are_watched_too,
+        }
+        SmallDisks: probes {
+            slow_a_disk_that_is_full_costs_what_had_no_room_and_no_more,
+        }
+        Nothing: imports {
+            what_gpustack_keeps_is_a_scenario_that_runs,
+            what_gpustack_answers_is_a_scenario_that_runs,
+            nothing_that_somebody_named_is_left_after_anonymizing,
+            the_wrong_file_is_told_what_was_expected,
         }
         Nothing: cli {
             help_and_version_are_data,
@@ -111,15 +131,41 @@ fn main() {
             what_was_odd_in_a_trace_is_said,
             two_profiles_are_compared_option_by_option,
         }
+        Nothing: streamed {
+            a_streamed_run_decides_and_measures_as_one_whose_jobs_are_made_before,
+            a_trace_is_streamed_as_it_is_read,
+            what_cannot_be_had_of_a_streamed_run_is_refused,
+        }
         Nothing: clouds {
             random_worlds_take_every_edge_of_instances_for_every_reason_that_there_is,
         }
         Slurm: clusters {
             a_slurm_job_array_leaves_what_one_process_leaves,
         }
+        Nothing: on_slurm {
+            decisions_of_others_lead_where_the_same_ones_here_do,
+            nothing_that_is_decided_outside_is_trusted,
+            what_slurm_cannot_be_asked_for_is_refused_where_it_is_written,
+        }
+        Time: on_slurm {
+            slow_a_slurm_that_hangs_or_is_gone_ends_the_run_with_its_reason,
+        }
+        SlurmInMinutes: on_slurm {
+            slurm_limit_of_a_minute_is_held_by_slurm,
+        }
+        SlurmInRealTime: on_slurm {
+            live_for_real_a_slurm_runs_what_was_rehearsed,
+            live_for_real_what_slurm_is_told_and_what_it_loses,
+        }
         Nothing: clusters {
             a_job_array_is_printed_before_it_is_submitted,
             an_indexed_job_is_as_the_schema_of_kubernetes_has_it,
+        }
+        Nothing: slurm {
+            a_real_slurm_starts_jobs_as_its_profile_foretells,
+        }
+        Time: slurm {
+            slow_every_recording_of_slurm_is_met,
         }
         Nothing: futures {
             another_node_from_a_time_on_is_what_it_would_be_on_paper,
@@ -163,6 +209,7 @@ fn main() {
             shares_that_promise_too_much_are_told_what_to_state,
             every_process_of_a_run_ends_with_it,
             control_c_ends_everything_and_leaves_a_whole_log,
+            whoever_is_killed_leaves_no_process,
             a_prediction_that_was_changed_afterwards_is_found_out,
             delays_that_are_fitted_on_a_recording_explain_it,
         }
@@ -330,8 +377,11 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::Hours => is_wanted("literature_means") && data().is_some(),
         Needs::RealTime => is_wanted("live_for_real"),
         Needs::Coverage => is_wanted("theory_coverage"),
+        Needs::SlurmInRealTime => is_wanted("live_for_real") && clusters::slurm_is_here(),
+        Needs::SlurmInMinutes => is_wanted("slurm_limit") && clusters::slurm_is_here(),
         Needs::Slurm => clusters::slurm_is_here(),
         Needs::Xmllint => runner::xmllint_is_here(),
+        Needs::SmallDisks => is_wanted("slow") && probes::small_disks_are_here(),
         Needs::Chromium => browser::chromium_is_here(),
     };
     // Where the data must be there, its absence is a failure rather than a gap nobody sees.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use dryrack::live::clock::pause;
+use dryrack::live::clock::{Deadline, pause};
 
 use crate::cli::{dryrack, empty};
 
@@ -110,23 +110,131 @@ pub fn a_recording_goes_on_while_a_probe_hangs_and_gpus_vanish() {
     assert!(err.contains("is there already"), "{err}");
 }
 
+/// The process that does the work for the one that was started.
+pub fn kept_by(keeper: u32) -> rustix::process::Pid {
+    let children = format!("/proc/{keeper}/task/{keeper}/children");
+    let deadline = Deadline::within(Duration::from_secs(60));
+    loop {
+        let found = fs::read_to_string(&children).unwrap_or_default();
+        if let Some(pid) = found.split_whitespace().next().and_then(|pid| pid.parse().ok()) {
+            return rustix::process::Pid::from_raw(pid).expect("a number");
+        }
+        assert!(!deadline.has_passed(), "{keeper} keeps nobody");
+        pause(Duration::from_millis(5));
+    }
+}
+
+/// Whether the one that does the work is killed or the one that keeps it, and with a program that hangs at that moment.
 pub fn what_is_left_of_a_recording_that_was_killed_is_a_recording() {
-    for millis in [500, 900, 1300] {
-        let dir = empty();
-        let args = ["record", "--gpus", "none", "--for", "1h", "--every", "100ms", "--out", "u.csv"];
+    for (millis, is_keeper) in [(500, false), (900, true), (1300, false)] {
+        let sleep = format!("{}.{millis}", 5000 + std::process::id());
+        let dir = with_smi(&format!(
+            "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n\n[ $n -lt 6 ] || exec sleep {sleep}\necho \"$LINE\""
+        ));
+        let args =
+            ["record", "--gpus", "nvidia-smi", "--for", "1h", "--every", "100ms", "--within", "1h", "--out", "u.csv"];
         let mut child =
             typed(dir.path(), &args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         let file = dir.path().join("u.csv");
-        // However slow the machine is: first some rows.
-        while fs::read_to_string(&file).map_or(0, |text| text.lines().count()) < 4 {
+        let worker = kept_by(child.id());
+        // However slow the machine is: first some rows, and a program that hangs.
+        while fs::read_to_string(&file).map_or(0, |text| text.lines().count()) < 4 || asleep(&sleep).is_empty() {
             pause(Duration::from_millis(20));
         }
         pause(Duration::from_millis(millis));
-        child.kill().expect("it runs");
+        match is_keeper {
+            true => child.kill().expect("it runs"),
+            false => rustix::process::kill_process(worker, rustix::process::Signal::KILL).expect("it runs"),
+        }
         child.wait().expect("it ends");
+        let deadline = Deadline::within(Duration::from_secs(60));
+        while !asleep(&sleep).is_empty() {
+            assert!(!deadline.has_passed(), "left behind: {:?}", asleep(&sleep));
+            pause(Duration::from_millis(10));
+        }
         assert!(rows(dir.path(), "u.csv") >= 3);
         assert!(fs::read_to_string(&file).expect("there").ends_with('\n'));
     }
+}
+
+/// Processes with this argument.
+fn asleep(argument: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").expect("Linux").flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let texts = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    texts.filter(|line| line.starts_with("sleep") && line.contains(argument)).collect()
+}
+
+/// Whether a file system of our own can be made for a program and its children.
+pub fn small_disks_are_here() -> bool {
+    let mut tried = Command::new("unshare");
+    tried.args(["--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]);
+    tried.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// What a script says and leaves on a disk of so many KiB, on which nothing of it is left afterwards.
+fn on_a_disk_of(kibibytes: u32, script: &str) -> (Option<i32>, String, tempfile::TempDir) {
+    // So many GPUs that a row is not soon forgotten.
+    let dir = with_smi("for i in $(seq 0 59); do echo \"$i, GPU-22b2c6ac-$i${LINE:43}\"; done");
+    let exe = env!("CARGO_BIN_EXE_dryrack");
+    let script = format!(
+        "set -e; d=$1; mkdir $d/disk; mount -t tmpfs -o size={kibibytes}k none $d/disk; cd $d/disk; set +e\n\
+         dryrack() {{ {exe} \"$@\"; }}\n{script}\ncode=$?; cp -r $d/disk $d/left; exit $code"
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "bash", "-c", &script, "bash"]).arg(dir.path()).env("NO_COLOR", "1");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = command.env("PATH", format!("{}:{path}", dir.path().display())).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    (output.status.code(), said, dir)
+}
+
+const FULL: &str = "No space left on device";
+
+const SMALL: &str = "\
+scenario: Small
+profile: fifo
+live: {accelerators: {here: [{cores: [0]}]}}
+nodes: [{name: here, cpus: 2, ram: 1GiB, gpus: [{type: cpu-share, count: 1, memory: 1GiB}]}]
+sampling: {interval: 10ms}
+jobs:
+  - name: a
+    gpus: 1
+    duration: 1h
+    usage: 50%
+    command: setsid sleep 71234 & sleep 71234
+    utilization_policy: {min_gpu_utilization: 1%, time_window: 10m}
+";
+
+/// A file system of a few KiB: what was whole stays, what was begun does not, and each says why.
+pub fn slow_a_disk_that_is_full_costs_what_had_no_room_and_no_more() {
+    let script = "dryrack record --gpus nvidia-smi --for 1h --every 100ms --within 20s --out u.csv";
+    let (code, said, dir) = on_a_disk_of(32, script);
+    assert!(code == Some(2) && said.contains(FULL), "{code:?} {said}");
+    let left = dir.path().join("left");
+    let whole = rows(&left, "u.csv");
+    assert!(whole > 10 && said.contains(&format!("{whole} rows are whole")), "{said}");
+    assert!(fs::read_to_string(left.join("u.csv")).expect("there").ends_with('\n'));
+    let fill = "head -c 40000 /dev/zero > filler 2>/dev/null\n";
+    let empty_pages = "echo '{\"items\": []}' | tee ../workers.json ../models.json > ../model-instances.json\n";
+    let import = format!("{empty_pages}dryrack import gpustack-rest .. --out .");
+    let cases = [
+        ("dryrack probe --gpus none --out nodes.yaml", "nodes.yaml"),
+        ("dryrack record --gpus none --for 1s --every 100ms --out u.csv", "none.csv"),
+        (import.as_str(), "scenario.yaml"),
+        ("dryrack watch ../policy.yaml --gpus none --for 1s --every 1s > full", "none.csv"),
+    ];
+    for (script, absent) in cases {
+        let policy = "echo 'utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}' > ../policy.yaml\n";
+        let (code, said, dir) = on_a_disk_of(32, &format!("{policy}{fill}{script}"));
+        assert!(code == Some(2) && said.contains(FULL), "{script}: {code:?} {said}");
+        assert!(!dir.path().join("left").join(absent).exists(), "{script}: {absent} is half there");
+    }
+    let live = format!("cat > ../it.yaml <<'END'\n{SMALL}END\ndryrack live ../it.yaml --log log.jsonl");
+    let (code, said, dir) = on_a_disk_of(16, &live);
+    assert!(code == Some(2) && said.contains("the run ended") && said.contains(FULL), "{code:?} {said}");
+    assert!(!dir.path().join("left/log.jsonl").exists(), "{said}");
+    assert_eq!(asleep("71234"), Vec::<String>::new());
 }
 
 /// The file may not grow beyond a kilobyte, as on a full disk.
@@ -152,4 +260,28 @@ pub fn a_policy_on_watch_says_when_it_would_fire_and_why() {
     let fired: Vec<&str> = out.lines().filter(|line| line.contains("would have been ended")).collect();
     assert!(fired.len() == 1 && fired[0].contains("GPU 0 below 30% for 3s"), "{out}");
     assert!(out.contains("1 firing"), "{out}");
+}
+
+/// Each of its jobs' policies, over every GPU that is there.
+pub fn the_policies_of_a_scenario_are_watched_too() {
+    let dir = with_smi("echo \"${LINE/ 86,/ 3,}\"");
+    let scenario = "scenario: Two policies, and a job without\nnodes: [{name: a, \
+                    machine: a100-80g-x2}]\njobs:\n  - {name: strict, gpus: 1, duration: 1h, usage: 50%, \
+                    utilization_policy: {min_gpu_utilization: 30%, time_window: 2s}}\n  - {name: twin, gpus: 1, duration: \
+                    1h, usage: 50%, utilization_policy: {min_gpu_utilization: 30%, time_window: 2s}}\n  - {name: mild, \
+                    gpus: 1, duration: 1h, usage: 50%, utilization_policy: {min_gpu_utilization: 2%, time_window: 2s}}\n";
+    fs::write(dir.path().join("it.yaml"), scenario).expect("written");
+    let args = ["watch", "it.yaml", "--gpus", "nvidia-smi", "--for", "6s", "--every", "1s", "--within", "1s"];
+    let (out, err) = run(dir.path(), &args, 0);
+    assert!(err.contains("watching 1 subject under 2 policies"), "{err}");
+    let fired: Vec<&str> = out.lines().filter(|line| line.contains("would have been ended")).collect();
+    assert!(fired.len() == 1 && fired[0].contains("under the policy of strict and 1 other"), "{out}");
+    fs::write(
+        dir.path().join("none.yaml"),
+        "scenario: None\nnodes: [{name: a, machine: a100-80g-x2}]\njobs: [{name: a, \
+              gpus: 1, duration: 1h}]\n",
+    )
+    .expect("written");
+    let (_, err) = run(dir.path(), &["watch", "none.yaml", "--gpus", "nvidia-smi"], 2);
+    assert!(err.contains("states no utilization policy"), "{err}");
 }

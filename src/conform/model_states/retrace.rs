@@ -134,7 +134,9 @@ impl<'s> Outside<'s> {
                     self.answers.push_back(Input::Run { run, fact: Lifecycle::Stopped });
                 }
                 Output::Command(
-                    Command::Start { .. }
+                    Command::Submit { .. }
+                    | Command::Withdraw { .. }
+                    | Command::Start { .. }
                     | Command::Prepare { .. }
                     | Command::Sample { .. }
                     | Command::Begin { .. }

@@ -45,6 +45,7 @@ impl Control {
             scale_at: None,
             unasked: false,
             due: None,
+            lively: false,
         };
         self.flow().runs.push(run);
         let turn = self.flow().next_turn();
@@ -101,11 +102,19 @@ impl Control {
     pub(in crate::control) fn hear(&mut self, index: ReplicaIndex, fact: Lifecycle) {
         match fact {
             Lifecycle::Prepared => self.flow().member(index).prepared = true,
+            Lifecycle::Started => {
+                self.flow().member(index).started = true;
+                if !self.flow().is_awaited(index) {
+                    return;
+                }
+            }
             Lifecycle::StartFailed => self.over(index, Outcome::Failed, Reason::StartFailed),
             Lifecycle::Exited(Ending::Completed) => self.over(index, Outcome::Completed, Reason::Completed),
             Lifecycle::Exited(Ending::Failed) => self.over(index, Outcome::Failed, Reason::Failed),
             Lifecycle::GpuFailed => self.over(index, Outcome::Lost, Reason::GpuLost),
             Lifecycle::NodeFailed => self.over(index, Outcome::Lost, Reason::NodeLost),
+            Lifecycle::Preempted => self.over(index, Outcome::Lost, Reason::Preempted),
+            Lifecycle::TimedOut => self.over(index, Outcome::Expired, Reason::TimeLimit),
             Lifecycle::Stopped => self.flow().member(index).over = true,
             Lifecycle::StoppedOn { node } => {
                 let replica = &mut self.replicas[index as usize];
@@ -115,7 +124,7 @@ impl Control {
                 self.flow().member(index).over |= over;
             }
             // What it does between these is seen when it is looked at.
-            Lifecycle::Preparing | Lifecycle::Started | Lifecycle::Analysed | Lifecycle::AnalysisFailed => return,
+            Lifecycle::Preparing | Lifecycle::Analysed | Lifecycle::AnalysisFailed => return,
         }
         self.notice(index);
     }

@@ -9,6 +9,7 @@
 //! The rules were read in dstack 0.22.5 and are held against recorded sequences of it; states and edges are in
 //! [`crate::lifecycle`].
 
+mod clock;
 mod facts;
 mod options;
 mod rows;
@@ -20,8 +21,9 @@ mod terminating;
 mod view;
 
 pub use options::{
-    Assignment, BeginRule, GangRule, Loops, NoCapacityRule, Pause, PlacelessRule, PolledLoops, ReleaseRule,
-    ReplicaRetryRule, Rounds, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop, UncountedRule,
+    Assignment, BeginRule, GangRule, Loops, NoCapacityRule, Pause, PlacelessRule, PolledLoops, PrepareRule,
+    ReleaseRule, ReplicaRetryRule, Rounds, RunningLoop, RunsLoop, RunsOptions, SubmittedLoop, TerminatingLoop,
+    UncountedRule,
 };
 pub(super) use rows::Flow;
 pub use view::{MemberStanding, RunStanding};
@@ -32,7 +34,7 @@ use crate::event::{Outcome, Phase, Reason};
 use crate::ids::JobId;
 use crate::lifecycle::{MemberState, WholeState, is_member_edge, is_whole_edge};
 use crate::units::SimTime;
-use rows::Look;
+use clock::Look;
 
 impl Control {
     fn flow(&mut self) -> &mut Flow {
@@ -64,7 +66,8 @@ impl Control {
             assert!(rounds < enough, "looks at runs go on for ever at {now}: {:?}", self.next_look());
             let mut looked = false;
             for look in Look::ALL {
-                if self.flow().clocks[look as usize].comes_by(now) {
+                let of_all = self.flow().in_rounds;
+                if self.flow().clocks[look as usize].comes_by(now, of_all) {
                     self.come_by(look);
                     looked = true;
                 }
@@ -173,7 +176,11 @@ impl Control {
             for index in members {
                 let member = flow.member(index);
                 match member.state {
-                    MemberState::Pulling if all_can && (member.due.is_none() || (ideal && !member.flagged)) => {
+                    MemberState::Pulling if all_can && (!member.lively || (ideal && !member.flagged)) => {
+                        member.flagged |= ideal;
+                        flow.index_member(index);
+                    }
+                    MemberState::Provisioning if !member.lively || (ideal && !member.flagged) => {
                         member.flagged |= ideal;
                         flow.index_member(index);
                     }

@@ -12,6 +12,7 @@ use crate::units::{SimDuration, text_form};
 pub struct RunsOptions {
     pub loops: Loops,
     pub gang: GangRule,
+    pub prepare: PrepareRule,
     pub begin: BeginRule,
     pub placeless: PlacelessRule,
     pub no_capacity: NoCapacityRule,
@@ -105,6 +106,8 @@ pub struct RunsLoop {
     /// Of every other.
     #[serde(with = "text_form")]
     pub interval: SimDuration,
+    /// A look at a run counts as one at each of its nodes, which so lose their turn.
+    pub counts_for_nodes: bool,
 }
 
 /// How the nodes of a run get their places.
@@ -116,6 +119,17 @@ pub enum GangRule {
     /// The master first, then each worker; who has a place keeps it while others are refused. Only a historic profile
     /// may.
     OneByOne,
+}
+
+/// When a node that has a place is prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrepareRule {
+    AtOnce,
+    /// Whose turn to begin is later is not prepared before the others have begun (dstack 0.22.5).
+    InTurn,
+    /// None is before every node of the replica has a place (dstack 0.19.9 and 0.19.10).
+    AllPlaced,
 }
 
 /// When a node that is prepared begins.
@@ -197,6 +211,8 @@ impl RunsOptions {
     pub(in crate::control) fn faults(&self, historic: bool) -> Vec<ProfileError> {
         let mut faults = Vec::new();
         faults.extend(self.pauses.is_empty().then_some(ProfileError::Empty("runs.pauses")));
+        let waits_in_circles = self.prepare == PrepareRule::InTurn && self.begin == BeginRule::AllPrepared;
+        faults.extend(waits_in_circles.then_some(ProfileError::TurnsOfPrepared));
         let is_instant = |pause: &Pause| pause.0.is_zero();
         faults.extend(self.pauses.iter().any(is_instant).then_some(ProfileError::NoTime("runs.pauses")));
         if !historic {

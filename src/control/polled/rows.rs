@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::options::{BeginRule, Loops, PlacelessRule, ReplicaRetryRule, RunsOptions};
-use crate::control::passes::PassState;
-use crate::control::profile::{PassOptions, Trigger};
+use super::clock::{Clock, Look};
+use super::options::{BeginRule, Loops, PlacelessRule, PrepareRule, ReplicaRetryRule, RunsOptions};
 use crate::control::store::ReplicaIndex;
 use crate::event::{Outcome, Reason};
 use crate::ids::{FleetId, JobId};
@@ -12,28 +11,6 @@ use crate::lifecycle::{MemberState, WholeState};
 use crate::policy::Holding;
 use crate::units::{SimDuration, SimTime};
 use crate::workload::StartupOrder;
-
-/// The loops, in the order in which they come by within one instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Look {
-    Submitted,
-    Running,
-    Terminating,
-    Runs,
-}
-
-impl Look {
-    pub const ALL: [Look; 4] = [Look::Submitted, Look::Running, Look::Terminating, Look::Runs];
-
-    pub fn reason(self) -> &'static str {
-        match self {
-            Look::Submitted => "a look at submitted nodes",
-            Look::Running => "a look at running nodes",
-            Look::Terminating => "a look at terminating nodes",
-            Look::Runs => "a look at runs",
-        }
-    }
-}
 
 /// A run: all replicas of a job.
 pub(super) struct RunRow {
@@ -71,6 +48,8 @@ pub(super) struct RunRow {
     /// It pauses, and by what was last counted it is to have no replica.
     pub unasked: bool,
     pub due: Option<SimTime>,
+    /// A look at it would change something, now or once it is due.
+    pub lively: bool,
 }
 
 impl RunRow {
@@ -122,6 +101,8 @@ pub(super) struct Member {
     pub asked: bool,
     /// It was told to begin.
     pub began: bool,
+    /// And it was heard that it has.
+    pub started: bool,
     /// None of its processes lives.
     pub over: bool,
     /// What it ran on cannot be heard.
@@ -135,6 +116,8 @@ pub(super) struct Member {
     /// It was refused when the fleet had grown so far, and waits where it is.
     pub parked: Option<u64>,
     pub due: Option<(Look, SimTime)>,
+    /// A look at it would change something, now or once it is due.
+    pub lively: bool,
 }
 
 impl Member {
@@ -155,6 +138,7 @@ impl Member {
             awaits: false,
             asked: false,
             began: false,
+            started: false,
             over: false,
             lost: false,
             ending: None,
@@ -162,71 +146,15 @@ impl Member {
             placed_before: None,
             parked: None,
             due: None,
+            lively: false,
         }
     }
 
     /// The next submission of the same node.
     pub fn again(&self, now: SimTime, count: (u64, u64)) -> Member {
         let placed_before = if self.had_place { Some(self.processed) } else { self.placed_before };
-        Member { placed_before, due: self.due, ..Member::new(self.run, self.group, self.node, now, count) }
-    }
-}
-
-/// When a loop comes by, and for whom.
-pub(super) struct Clock {
-    rounds: Option<(PassState, SimDuration, Option<u32>)>,
-    /// Those that will be due, by when; who is flagged is due since the beginning of time.
-    pub due: BTreeSet<(SimTime, u32)>,
-}
-
-impl Clock {
-    fn new(options: &RunsOptions, look: Look, seed: u64) -> Clock {
-        let rounds = match &options.loops {
-            Loops::Ideal => None,
-            Loops::Polled(loops) => {
-                let rounds = match look {
-                    Look::Submitted => loops.submitted.rounds,
-                    Look::Running => loops.running.rounds,
-                    Look::Terminating => loops.terminating.rounds,
-                    Look::Runs => loops.runs.rounds,
-                };
-                let pass =
-                    PassOptions { trigger: Trigger::Every(rounds.every), batch: rounds.batch, jitter: rounds.jitter };
-                Some((PassState::new(pass, seed, look.reason()), rounds.every, rounds.batch))
-            }
-        };
-        Clock { rounds, due: BTreeSet::new() }
-    }
-
-    /// When it has something to look at next.
-    pub fn next(&self, now: SimTime) -> Option<SimTime> {
-        let (at, _) = self.due.first()?;
-        let at = (*at).max(now);
-        match &self.rounds {
-            None => Some(at),
-            Some((state, every, _)) => Some(state.next_tick(*every, at)),
-        }
-    }
-
-    /// Whether it comes by now: with or without anything to look at in rounds, else only if there is something.
-    pub fn comes_by(&self, now: SimTime) -> bool {
-        match &self.rounds {
-            None => self.due.first().is_some_and(|(at, _)| *at <= now),
-            Some((state, every, _)) => state.next_tick(*every, now) == now,
-        }
-    }
-
-    /// All that are due now.
-    pub fn come_by(&mut self, now: SimTime) -> Vec<u32> {
-        if let Some((state, _, _)) = &mut self.rounds {
-            state.ran(now);
-        }
-        self.due.range(..=(now, u32::MAX)).map(|(_, row)| *row).collect()
-    }
-
-    pub fn batch(&self) -> usize {
-        let batch = self.rounds.as_ref().and_then(|(_, _, batch)| *batch);
-        batch.map_or(usize::MAX, |batch| batch as usize)
+        let (due, lively) = (self.due, self.lively);
+        Member { placed_before, due, lively, ..Member::new(self.run, self.group, self.node, now, count) }
     }
 }
 
@@ -322,39 +250,51 @@ impl Flow {
     pub fn index_member(&mut self, index: ReplicaIndex) {
         self.resume_member(index);
         let due = self.member_due(index);
+        let lively = due.is_some() && !self.is_quiet(index);
         let member = &mut self.members[index as usize];
-        if member.due == due {
+        let (before, was_lively) = (std::mem::replace(&mut member.due, due), member.lively);
+        member.lively = lively;
+        if (before, was_lively) == (due, lively) {
             return;
         }
-        if let Some((look, at)) = std::mem::replace(&mut member.due, due) {
-            self.clocks[look as usize].due.remove(&(at, index));
+        if let Some((look, at)) = before {
+            self.clocks[look as usize].leave((at, index), was_lively);
         }
         if let Some((look, at)) = due {
-            self.clocks[look as usize].due.insert((at, index));
+            self.clocks[look as usize].enter((at, index), lively);
         }
     }
 
     pub fn index_run(&mut self, job: JobId) {
         self.resume_run(job);
         let due = self.run_due(job);
+        let lively = due.is_some() && !self.is_run_quiet(job);
         let run = &mut self.runs[job.index()];
         let row = job.index() as u32;
-        if run.due == due {
+        let (before, was_lively) = (std::mem::replace(&mut run.due, due), run.lively);
+        run.lively = lively;
+        if (before, was_lively) == (due, lively) {
             return;
         }
         let clock = &mut self.clocks[Look::Runs as usize];
-        if let Some(at) = std::mem::replace(&mut run.due, due) {
-            clock.due.remove(&(at, row));
+        if let Some(at) = before {
+            clock.leave((at, row), was_lively);
         }
         if let Some(at) = due {
-            clock.due.insert((at, row));
+            clock.enter((at, row), lively);
         }
+    }
+
+    /// Records are looked at though nothing would come of it: where so many are in a round and no more, one that stays as it
+    /// is takes the turn of another.
+    fn looks_at_all(&self, look: Look) -> bool {
+        self.in_rounds || self.clocks[look as usize].batch() < usize::MAX
     }
 
     /// A look at it would change nothing.
     fn is_quiet(&self, index: ReplicaIndex) -> bool {
         let member = &self.members[index as usize];
-        if self.in_rounds || member.flagged || member.news.is_some() {
+        if member.flagged || member.news.is_some() {
             return false;
         }
         match member.state {
@@ -362,33 +302,23 @@ impl Flow {
             MemberState::Pulling => !self.may_begin(index) && !self.is_locked(member.run),
             MemberState::Running => true,
             MemberState::Draining => !member.over && !member.lost,
-            MemberState::Provisioning => member.awaits,
+            MemberState::Provisioning => !self.may_prepare(index),
             MemberState::Waiting | MemberState::Assigned | MemberState::Terminating | MemberState::Ended => false,
         }
     }
 
     fn is_run_quiet(&self, job: JobId) -> bool {
         let run = &self.runs[job.index()];
-        let awaits_time = run.scale_at.is_some() || run.announced().next().is_some();
-        !self.in_rounds && !run.flagged && !run.fresh && !run.changed && !awaits_time
+        let awaits_time = run.scale_at.is_some() || self.retried(job).next().is_some();
+        !run.flagged && !run.fresh && !run.changed && !awaits_time
     }
 
     /// What was not looked at while nothing could come of it keeps its turn: it counts as looked at when it would have
     /// been.
     fn resume_member(&mut self, index: ReplicaIndex) {
         let member = &self.members[index as usize];
-        let look = match member.state {
-            MemberState::Submitted => Look::Submitted,
-            MemberState::Provisioning if member.awaits => Look::Running,
-            MemberState::Pulling | MemberState::Running => Look::Running,
-            MemberState::Draining => Look::Terminating,
-            MemberState::Waiting
-            | MemberState::Assigned
-            | MemberState::Provisioning
-            | MemberState::Terminating
-            | MemberState::Ended => return,
-        };
-        if member.due.is_none() && !self.in_rounds {
+        let Some(look) = look_of(member.state) else { return };
+        if member.due.is_none() && !self.looks_at_all(look) {
             let interval = self.interval(member.state, look);
             let now = self.now;
             let member = &mut self.members[index as usize];
@@ -398,7 +328,7 @@ impl Flow {
 
     fn resume_run(&mut self, job: JobId) {
         let run = &self.runs[job.index()];
-        if run.due.is_none() && !self.in_rounds && run.state != WholeState::Ended {
+        if run.due.is_none() && !self.looks_at_all(Look::Runs) && run.state != WholeState::Ended {
             let interval = self.run_interval(run.state);
             let now = self.now;
             let run = &mut self.runs[job.index()];
@@ -433,15 +363,38 @@ impl Flow {
 
     /// It is prepared, and so are those it waits for.
     pub fn may_begin(&self, index: ReplicaIndex) -> bool {
+        self.members[index as usize].prepared && self.is_its_turn(index) && self.are_ready(self.siblings(index))
+    }
+
+    /// Those of its replica that are to begin before it have begun.
+    fn is_its_turn(&self, index: ReplicaIndex) -> bool {
         let siblings = self.siblings(index);
-        let member = |index: ReplicaIndex| &self.members[index as usize];
-        let has_begun = |other: &ReplicaIndex| member(*other).began;
-        let in_order = match self.runs[member(index).run.index()].startup {
+        let has_started = |other: &ReplicaIndex| self.members[*other as usize].started;
+        match self.runs[self.members[index as usize].run.index()].startup {
             StartupOrder::Any => true,
-            StartupOrder::MasterFirst => index == siblings[0] || has_begun(&siblings[0]),
-            StartupOrder::WorkersFirst => index != siblings[0] || siblings[1..].iter().all(has_begun),
+            StartupOrder::MasterFirst => index == siblings[0] || has_started(&siblings[0]),
+            StartupOrder::WorkersFirst => index != siblings[0] || siblings[1..].iter().all(has_started),
+        }
+    }
+
+    /// With its start, others of its replica may begin.
+    pub fn is_awaited(&self, index: ReplicaIndex) -> bool {
+        let siblings = self.siblings(index);
+        match self.runs[self.members[index as usize].run.index()].startup {
+            StartupOrder::Any => false,
+            StartupOrder::MasterFirst => index == siblings[0],
+            StartupOrder::WorkersFirst => self.is_its_turn(siblings[0]),
+        }
+    }
+
+    /// What has a place begins to prepare, on an instance that is up.
+    pub fn may_prepare(&self, index: ReplicaIndex) -> bool {
+        let in_turn = match self.options.prepare {
+            PrepareRule::AtOnce => true,
+            PrepareRule::InTurn => self.is_its_turn(index),
+            PrepareRule::AllPlaced => self.siblings(index).iter().all(|other| self.members[*other as usize].had_place),
         };
-        member(index).prepared && in_order && self.are_ready(siblings)
+        in_turn && !self.members[index as usize].awaits
     }
 
     /// Each of the nodes of a replica has what the others wait for. One that has begun, and may be done already, is not
@@ -474,7 +427,7 @@ impl Flow {
     fn member_due(&self, index: ReplicaIndex) -> Option<(Look, SimTime)> {
         let member = &self.members[index as usize];
         let run = &self.runs[member.run.index()];
-        if self.is_quiet(index) {
+        if self.is_quiet(index) && !look_of(member.state).is_some_and(|look| self.looks_at_all(look)) {
             return None;
         }
         let look = match member.state {
@@ -506,7 +459,7 @@ impl Flow {
 
     fn run_due(&self, job: JobId) -> Option<SimTime> {
         let run = &self.runs[job.index()];
-        if run.state == WholeState::Ended || self.is_run_quiet(job) {
+        if run.state == WholeState::Ended || (self.is_run_quiet(job) && !self.looks_at_all(Look::Runs)) {
             return None;
         }
         if run.flagged || run.fresh {
@@ -521,7 +474,7 @@ impl Flow {
                     announced.into_iter().chain(run.scale_at).min()
                 }
                 WholeState::Submitted | WholeState::Provisioning | WholeState::Running => {
-                    run.announced().map(|group| self.next_of_group(job, group)).chain(run.scale_at).min()
+                    self.retried(job).map(|group| self.next_of_group(job, group)).chain(run.scale_at).min()
                 }
                 // What was announced does not come any more.
                 WholeState::Terminating | WholeState::Ended => None,
@@ -539,6 +492,20 @@ impl Flow {
         let members = run.groups.iter().filter(|group| !any || is_wanted(group)).flat_map(|group| &group.members);
         let last = members.map(|index| self.members[*index as usize].processed).max();
         last.map_or(SimTime::ZERO, |last| last.saturating_add(self.options.pause(run.attempt)))
+    }
+
+    /// Replicas whose next attempt was announced and comes of itself. One that was done when its service paused, and was not
+    /// wanted after that, comes once it is wanted.
+    fn retried(&self, job: JobId) -> impl Iterator<Item = u32> + '_ {
+        let run = &self.runs[job.index()];
+        let is_done = |index: &ReplicaIndex| {
+            let ending = self.members[*index as usize].ending;
+            ending.is_some_and(|(outcome, _)| outcome == Outcome::Completed)
+        };
+        let comes = move |group: &u32| {
+            run.state == WholeState::Pending || !run.groups[*group as usize].members.iter().all(is_done)
+        };
+        run.announced().filter(comes)
     }
 
     /// A replica that is tried again by itself does not pause. Without loops it would be tried for ever in one instant.
@@ -563,6 +530,16 @@ impl Flow {
         let from = member.placed_before.unwrap_or(self.runs[member.run.index()].submitted);
         let duration = self.runs[member.run.index()].capacity_retry?;
         Some(from.saturating_add(duration).saturating_add(SimDuration::from_nanos(1)))
+    }
+}
+
+/// Which loop looks at a node in this state, where a look may change nothing.
+fn look_of(state: MemberState) -> Option<Look> {
+    match state {
+        MemberState::Submitted => Some(Look::Submitted),
+        MemberState::Provisioning | MemberState::Pulling | MemberState::Running => Some(Look::Running),
+        MemberState::Draining => Some(Look::Terminating),
+        MemberState::Waiting | MemberState::Assigned | MemberState::Terminating | MemberState::Ended => None,
     }
 }
 

@@ -19,8 +19,7 @@ impl Control {
             return self.processed(index);
         }
         match state {
-            MemberState::Provisioning if self.flow().member(index).awaits => {}
-            MemberState::Provisioning => {
+            MemberState::Provisioning if self.flow().may_prepare(index) => {
                 self.advance(index, MemberState::Pulling, None);
                 self.flow().member(index).asked = true;
                 self.flag(index);
@@ -29,15 +28,9 @@ impl Control {
                 self.ask(Command::Prepare { run: replica.run(), placement });
             }
             MemberState::Pulling if self.flow().may_begin(index) => {
-                self.begin_work(index);
-                // All are prepared: what one look can begin is begun together.
-                if self.flow().options.begin == BeginRule::AllPrepared {
-                    for other in self.flow().siblings(index).to_vec() {
-                        if self.flow().member(other).state == MemberState::Pulling && self.flow().may_begin(other) {
-                            self.begin_work(other);
-                            self.processed(other);
-                        }
-                    }
+                for other in self.begins_with(index) {
+                    self.begin_work(other);
+                    self.processed(other);
                 }
                 if self.flow().run(job).state != WholeState::Running {
                     self.flag_run(job);
@@ -46,6 +39,21 @@ impl Control {
             _ => {}
         }
         self.processed(index);
+    }
+
+    /// The nodes that one look at a node which may begin makes begin: where all are to be prepared, all of its replica that
+    /// need not wait for another one to begin first.
+    fn begins_with(&mut self, index: ReplicaIndex) -> Vec<ReplicaIndex> {
+        match self.flow().options.begin {
+            BeginRule::AllPlaced => vec![index],
+            BeginRule::AllPrepared => {
+                let flow = self.flow();
+                let may = |other: &ReplicaIndex| {
+                    flow.members[*other as usize].state == MemberState::Pulling && flow.may_begin(*other)
+                };
+                flow.siblings(index).iter().copied().filter(may).collect()
+            }
+        }
     }
 
     fn begin_work(&mut self, index: ReplicaIndex) {

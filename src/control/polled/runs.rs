@@ -1,5 +1,6 @@
 //! Looks at runs: what their nodes come to together, and what follows.
 
+use super::options::Loops;
 use super::rows::Group;
 use crate::control::Control;
 use crate::control::store::ReplicaIndex;
@@ -84,6 +85,9 @@ impl Control {
             readings.extend(found);
         }
         self.conclude_run(job, &readings, &retried);
+        if matches!(&self.flow().options.loops, Loops::Polled(loops) if !loops.runs.counts_for_nodes) {
+            return;
+        }
         let (now, turn) = (self.now, self.flow().next_turn());
         for index in self.flow().members_of(job) {
             let member = self.flow().member(index);

@@ -188,14 +188,16 @@ impl Control {
     /// Gives each of those who sought its part of the placement.
     fn seat_all(&mut self, seekers: &[ReplicaIndex], candidate: Candidate, torn: bool) {
         let Candidate { placement, score } = candidate;
-        if seekers.len() == 1 {
-            return self.seat(seekers[0], placement, score, torn);
+        if let [index] = seekers {
+            self.seat(*index, placement.clone(), score, torn);
+        } else {
+            assert_eq!(placement.claims().len(), seekers.len(), "each node of a run has a host of its own");
+            for (index, claim) in seekers.iter().zip(placement.claims()) {
+                let own: SmallVec<[_; 1]> = std::iter::once(claim.clone()).collect();
+                self.seat(*index, Placement::new(own), score, torn);
+            }
         }
-        assert_eq!(placement.claims().len(), seekers.len(), "each node of a run has a host of its own");
-        for (index, claim) in seekers.iter().zip(placement.claims()) {
-            let own: SmallVec<[_; 1]> = std::iter::once(claim.clone()).collect();
-            self.seat(*index, Placement::new(own), score, torn);
-        }
+        self.give_back_beside(&placement);
     }
 
     /// Enters the place of one node: into the ledger and into the log. Nothing is asked of its host yet.

@@ -1,7 +1,7 @@
 //! How runs and their nodes stand, in the words of their own tables, for who compares them with a program that has them.
 
+use super::clock::Look;
 use super::options::ReleaseRule;
-use super::rows::Look;
 use crate::control::Control;
 use crate::event::{Outcome, Phase, Reason};
 use crate::ids::JobId;
@@ -55,7 +55,7 @@ impl Control {
             state: member.state,
             created: member.created,
         };
-        members.zip(&self.replicas).map(standing).collect()
+        members.zip(self.replicas.values()).map(standing).collect()
     }
 
     /// What is given back may be lost, as in a program of old.
@@ -82,7 +82,7 @@ impl Control {
         let Some(flow) = &self.runs else { return };
         assert_eq!(flow.members.len(), self.replicas.len(), "every replica is a node of a run");
         let mut listed = [0; 4];
-        for (index, (member, replica)) in flow.members.iter().zip(&self.replicas).enumerate() {
+        for (index, (member, replica)) in flow.members.iter().zip(self.replicas.values()).enumerate() {
             let group = &flow.runs[member.run.index()].groups[member.group as usize];
             assert_eq!(group.members[member.node as usize] as usize, index, "a node is not where its run has it");
             let phase = member.state.phase(replica.placement.is_some());

@@ -60,7 +60,12 @@ pub struct ScanState {
 
 impl ScanState {
     pub fn new(options: &ScanOptions) -> ScanState {
-        let pass = PassOptions { trigger: Trigger::Every(options.every), batch: None, jitter: SimDuration::ZERO };
+        let pass = PassOptions {
+            trigger: Trigger::Every(options.every),
+            batch: None,
+            jitter: SimDuration::ZERO,
+            offset: SimDuration::ZERO,
+        };
         let mut ticks = PassState::new(pass, 0, "scan");
         ticks.ran(SimTime::ZERO);
         ScanState {

@@ -87,7 +87,8 @@ mod tests {
     use crate::units::{Bytes, Permille};
 
     /// Names and forms of the files are those of the kernel's documentation of amdgpu; the figures are of an MI300X as
-    /// amd-smi has them in GitHub dstackai/dstack runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b.
+    /// amd-smi has them in GitHub dstackai/dstack runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b; the id is of
+    /// an MI210 in GitHub 2maz/slurm-monitor tests/slurm_monitor/devices/test_gpu.py @0b32253993e8.
     #[test]
     fn cards_of_amd_are_found_among_others_and_by_number() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -106,7 +107,7 @@ mod tests {
             write(card, "mem_info_vram_used", "296747008\n");
         }
         write("card2", "gpu_busy_percent", "10\n");
-        write("card2", "unique_id", "a1b2c3d4e5f60718\n");
+        write("card2", "unique_id", "18f68e602b8a790f\n");
         write("card10", "gpu_busy_percent", "");
         let gpus = look().expect("two cards").nodes.remove(0).gpus;
         assert_eq!(gpus.len(), 2);

@@ -38,6 +38,9 @@ pub struct Command {
     program: OsString,
     args: Vec<OsString>,
     stdin: Vec<u8>,
+    environment: Vec<(OsString, OsString)>,
+    /// It hands its environment on to what is not its own, and must outlive it.
+    hands_on: bool,
 }
 
 /// A variable that all its processes inherit: the one thing that still tells them when they have left its group, its
@@ -59,7 +62,18 @@ const COMPLAINT: usize = 4096;
 
 impl Command {
     pub fn new(program: impl Into<OsString>) -> Command {
-        Command { program: program.into(), args: Vec::new(), stdin: Vec::new() }
+        let (program, args, stdin, environment) = (program.into(), Vec::new(), Vec::new(), Vec::new());
+        Command { program, args, stdin, environment, hands_on: false }
+    }
+
+    /// In our own environment and no other: it hands it on to what must outlive it.
+    pub fn as_we_are(self) -> Command {
+        Command { hands_on: true, ..self }
+    }
+
+    pub fn env(mut self, key: impl Into<OsString>, value: impl Into<OsString>) -> Command {
+        self.environment.push((key.into(), value.into()));
+        self
     }
 
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Command {
@@ -100,8 +114,12 @@ impl Command {
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.args).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if self.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
-        // A word for a number is another word in another language.
-        command.env("LC_ALL", "C").env(MARK, mark).process_group(0);
+        command.process_group(0);
+        if !self.hands_on {
+            // A word for a number is another word in another language.
+            command.env("LC_ALL", "C").env(MARK, mark);
+        }
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Missing::NotInstalled { what: self.what() },
             std::io::ErrorKind::PermissionDenied => Missing::NotPermitted { what: self.what() },

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::command::Limits;
 use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::gpustack::{arch_of, vendor};
-use super::http::Page;
+use super::http::{Page, shown_url};
 use super::missing::Missing;
 use super::{Probe, json, number};
 use crate::fleet::NodeState;
@@ -35,8 +35,7 @@ impl Dstack {
 
     fn page(&self, path: &str) -> (String, Page) {
         let url = format!("{}/api/project/{}/{path}", self.url, self.project);
-        let page = Page::new(&url).token(self.token.as_deref());
-        (url, page)
+        (shown_url(&url), Page::new(&url).token(self.token.as_deref()))
     }
 
     /// Of a job that has its host for itself.
@@ -52,7 +51,8 @@ impl Dstack {
         let url = format!("{}/api/runs/list", self.url);
         let asked = serde_json::json!({"project_name": self.project, "only_active": true}).to_string();
         let runs = Page::new(&url).token(self.token.as_deref()).post(&asked).get(limits)?;
-        jobs(&json::parse(&runs, &url)?, &url)
+        let what = shown_url(&url);
+        jobs(&json::parse(&runs, &what)?, &what)
     }
 }
 
@@ -88,7 +88,7 @@ pub fn jobs(runs: &Value, what: &str) -> Reading<Vec<Job>> {
 
 impl Probe for Dstack {
     fn source(&self) -> String {
-        format!("{}, project {}", self.url, self.project)
+        format!("{}, project {}", shown_url(&self.url), self.project)
     }
 
     fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {

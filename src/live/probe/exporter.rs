@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::command::Limits;
 use super::found::{GpuFound, Look, NodeFound, Reading};
-use super::http::Page;
+use super::http::{Page, shown_url};
 use super::missing::Missing;
 use super::{Probe, number};
 use crate::catalog::Vendor;
@@ -28,7 +28,7 @@ impl Exporter {
     /// Of this address; `/metrics` is added where it names no page.
     pub fn new(url: &str, token: Option<&str>) -> Exporter {
         let path = url.split_once("://").map_or(url, |(_, rest)| rest);
-        let url = match path.trim_end_matches('/').contains('/') {
+        let url = match path.trim_end_matches('/').contains('/') || path.trim_matches('/').is_empty() {
             true => url.to_string(),
             false => format!("{}/metrics", url.trim_end_matches('/')),
         };
@@ -38,12 +38,12 @@ impl Exporter {
 
 impl Probe for Exporter {
     fn source(&self) -> String {
-        self.url.clone()
+        shown_url(&self.url)
     }
 
     fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
         let text = self.page.get(Limits::until(deadline))?;
-        read(&text, &self.url, clock.now())
+        read(&text, &self.source(), clock.now())
     }
 }
 
@@ -258,6 +258,7 @@ mod tests {
         assert_eq!(gpus[2].name.as_deref(), Ok("NVIDIA H100 80GB HBM3 MIG 1g.10gb"));
     }
 
+    /// By the grammar of prometheus.io/docs/instrumenting/exposition_formats, of whose example the time stamp is.
     #[test]
     fn a_line_is_read_by_the_text_format() {
         let read = |line| sample(line, "a page", 1).expect("a line").expect("a sample");

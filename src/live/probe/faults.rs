@@ -3,7 +3,8 @@
 //!
 //! The readings are those of a GeForce RTX 2080 with driver 440.64 as nvidia-smi printed them in GitHub
 //! Ricks-Lab/gpu-utils#83, what amd-smi printed in GitHub dstackai/dstack
-//! runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b, and lines of GitHub NVIDIA/dcgm-exporter#568.
+//! runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b, what hl-smi printed in GitHub 2maz/slurm-monitor
+//! tests/slurm_monitor/devices/test_gpu.py @0b32253993e8, and lines of GitHub NVIDIA/dcgm-exporter#568.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,6 +13,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use super::faults_of_machine;
 use super::{Exporter, Gpustack, Kubernetes, Look, Missing, Probe, Slurm, Smi, SmiKind};
 use crate::live::clock::{Clock, Deadline, pause, sim_duration};
 use crate::units::SimDuration;
@@ -111,7 +114,27 @@ const NVIDIA: [Case; 37] = [
     ("ten megabytes", "yes \"$LINE\" | head -c 10000000", PATIENT, Whole("too_much")),
 ];
 
-const OTHERS: [(SmiKind, Case); 12] = [
+const OTHERS: [(SmiKind, Case); 16] = [
+    (
+        SmiKind::Gaudi,
+        (
+            "hl-smi answers",
+            "echo '0, 00P1-HL2000A1-14-P64W99-13-05-03, HL-205, 32768, 512, 15, 1.18.0-fw-53.1.1.1'",
+            PATIENT,
+            Fine,
+        ),
+    ),
+    (SmiKind::Gaudi, ("hl-smi hangs", "sleep 300", SHORT, Whole("timed_out"))),
+    (
+        SmiKind::Gaudi,
+        (
+            "hl-smi says N/A",
+            "echo '0, 00P1-HL2000A1-14-P64W99-13-05-03, HL-205, 32768, 512, N/A, 1.18.0-fw-53.1.1.1'",
+            PATIENT,
+            Gpu("not_available"),
+        ),
+    ),
+    (SmiKind::Gaudi, ("hl-smi breaks off", "printf '0, 00P1-HL2000A1-14'", PATIENT, Whole("half_line"))),
     (
         SmiKind::Amd,
         ("amd-smi answers", "printf 'gpu,gfx,gfx_clock,vram_used,vram_total\\n0,10,132,283,196300\\n'", PATIENT, Fine),
@@ -247,8 +270,10 @@ fn whatever_other_programs_do_ends_in_a_named_reason_and_leaves_nothing_behind()
     let program = stage.script("nvidia-smi", "echo \"$LINE\"");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).expect("made no program");
     let mut probe = Smi::at(SmiKind::Nvidia, program);
-    judge("it is no program", &mut probe, PATIENT, &Whole("not_permitted"), Some(&stage));
+    judge(NO_PROGRAM, &mut probe, PATIENT, &Whole("not_permitted"), Some(&stage));
 }
+
+const NO_PROGRAM: &str = "it is no program";
 
 const TOOLS: [(&str, &str, &str, Wanted); 9] = [
     (
@@ -373,15 +398,54 @@ const PAGES: [(&str, Served, u64, Wanted); 16] = [
     ),
 ];
 
+const ADDRESSES: [&str; 3] = ["nobody listens", "no such scheme", "JSON breaks off"];
+
 #[test]
 fn whatever_a_page_does_ends_in_a_named_reason_before_its_deadline() {
     for (sentence, served, millis, wanted) in &PAGES {
         judge(sentence, &mut Exporter::new(&serve(*served), None), *millis, wanted, None);
     }
     let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
-    let mut refused = Exporter::new(&format!("http://{nobody}"), None);
-    judge("nobody listens", &mut refused, PATIENT, &Whole("unreachable"), None);
-    judge("no such scheme", &mut Exporter::new("file:///etc/passwd", None), PATIENT, &Whole("unreachable"), None);
     let rubbish = serve(|to| say(to, "200 OK", b"{\"items\": [{\"name\": \"a\", "));
-    judge("JSON breaks off", &mut Gpustack::new(&rubbish, None), PATIENT, &Whole("half_line"), None);
+    let [first, second, third] = ADDRESSES;
+    judge(first, &mut Exporter::new(&format!("http://{nobody}"), None), PATIENT, &Whole("unreachable"), None);
+    judge(second, &mut Exporter::new("file:///etc/passwd", None), PATIENT, &Whole("unreachable"), None);
+    judge(third, &mut Gpustack::new(&rubbish, None), PATIENT, &Whole("half_line"), None);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whatever_disks_clocks_and_numbers_of_processes_do_ends_in_a_named_reason() {
+    for (sentence, act, wanted) in &faults_of_machine::CASES {
+        let clock = Clock::start();
+        let came = act();
+        assert!(came.starts_with(wanted), "{sentence}: {came}");
+        let took = clock.now().since_start;
+        assert!(took < sim_duration(Duration::from_millis(PATIENT)), "{sentence}: took {took}");
+    }
+}
+
+/// All cases by name: `cargo test --lib faults -- --nocapture` lists them.
+#[cfg(target_os = "linux")]
+#[test]
+fn at_least_sixty_faults_are_done_each_under_a_name_of_its_own() {
+    let names = (NVIDIA.iter().map(|case| ("nvidia-smi", case.0)))
+        .chain(OTHERS.iter().map(|case| ("amd-smi and hl-smi", case.1.0)))
+        .chain([("nvidia-smi", NO_PROGRAM)])
+        .chain(TOOLS.iter().map(|case| ("kubectl and Slurm", case.0)))
+        .chain(PAGES.iter().map(|case| ("a page", case.0)))
+        .chain(ADDRESSES.map(|case| ("an address", case)))
+        .chain(faults_of_machine::CASES.iter().map(|case| ("the machine", case.0)));
+    let all: Vec<(&str, &str)> = names.collect();
+    for (number, (of, name)) in all.iter().enumerate() {
+        println!("{:3}  {of}: {name}", number + 1);
+    }
+    let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len(), "two of one name");
+    // Those in which nothing is wrong do not count.
+    let is_fine = |wanted: &Wanted| matches!(wanted, Wanted::Read);
+    let fine = NVIDIA.iter().map(|case| &case.3).chain(OTHERS.iter().map(|case| &case.1.3));
+    let fine = fine.chain(TOOLS.iter().map(|case| &case.3)).chain(PAGES.iter().map(|case| &case.3));
+    let faults = all.len() - fine.filter(|wanted| is_fine(wanted)).count();
+    assert!(faults >= 60, "{faults} faults");
 }

@@ -37,6 +37,8 @@ pub struct NodeFound {
     pub cpu_used: Reading<MilliCpu>,
     pub ram: Reading<Bytes>,
     pub ram_used: Reading<Bytes>,
+    /// What the source's own scheduler gives to nobody: of RAM, and of the memory of each GPU.
+    pub set_aside: (Bytes, Bytes),
     /// By index.
     pub gpus: Vec<GpuFound>,
 }
@@ -80,6 +82,7 @@ impl NodeFound {
             cpu_used: Err(Missing::unsaid(source)),
             ram: Err(Missing::unsaid(source)),
             ram_used: Err(Missing::unsaid(source)),
+            set_aside: (Bytes::ZERO, Bytes::ZERO),
             gpus: Vec::new(),
         }
     }

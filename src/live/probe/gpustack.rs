@@ -2,13 +2,13 @@
 //!
 //! A worker says all of itself in `status` (gpustack 2.3.0, schemas/workers.py): memory in bytes, utilization in percent,
 //! `allocated` for what the server's own scheduler has promised. The larger of used and allocated is taken as used. What a
-//! worker reserves for itself (`system_reserved`) becomes memory that is used, too, since nobody else may have it.
+//! worker reserves for itself (`system_reserved`) is set aside.
 
 use serde_json::Value;
 
 use super::command::Limits;
 use super::found::{GpuFound, Look, NodeFound, Reading};
-use super::http::Page;
+use super::http::{Page, shown_url};
 use super::missing::Missing;
 use super::{Probe, json};
 use crate::catalog::{CpuArch, Os, Vendor};
@@ -35,13 +35,13 @@ impl Gpustack {
 
     fn page(&self, page: u64, limits: Limits) -> Reading<Value> {
         let url = format!("{}/{}/workers?page={page}&perPage={PER_PAGE}", self.url, self.version);
-        json::parse(&Page::new(&url).token(self.token.as_deref()).get(limits)?, &url)
+        json::parse(&Page::new(&url).token(self.token.as_deref()).get(limits)?, &shown_url(&url))
     }
 }
 
 impl Probe for Gpustack {
     fn source(&self) -> String {
-        self.url.clone()
+        shown_url(&self.url)
     }
 
     fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
@@ -70,11 +70,13 @@ pub fn read(page: &Value, what: &str, at: Stamp) -> Result<Look, Missing> {
     Ok(Look { nodes: nodes.collect::<Result<_, _>>()?, notes: Vec::new() })
 }
 
-fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeFound, Missing> {
+/// One worker, as any of the interfaces and the store itself have it.
+pub fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeFound, Missing> {
     let name = json::text(worker, "name")
         .ok_or_else(|| Missing::malformed(what, 1, "a worker with a name", &format!("worker {index}")))?;
     let mut node = NodeFound::named(name, at, what);
-    node.state = match json::text(worker, "state") {
+    // The store has these words in capitals.
+    node.state = match json::text(worker, "state").map(str::to_ascii_lowercase).as_deref() {
         Some("ready") => NodeState::Ready,
         Some("maintenance") => NodeState::Maintenance,
         Some("unreachable") => NodeState::Unreachable,
@@ -99,28 +101,36 @@ fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeFound
         let all = &worker["system_reserved"];
         json::bytes(all, new, what).or_else(|_| json::bytes(all, old, what)).unwrap_or(Bytes::ZERO)
     };
-    node.ram_used = used_of(memory, &node.ram, reserved("ram", "memory"), what);
+    node.ram_used = used_of(memory, &node.ram, what);
+    node.set_aside = (reserved("ram", "memory"), reserved("vram", "gpu_memory"));
+    let labels = worker["labels"].as_object();
+    node.labels = labels
+        .into_iter()
+        .flatten()
+        // What the node says by itself.
+        .filter(|(key, _)| !matches!(key.as_str(), "os" | "worker-name"))
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_string())))
+        .collect();
     // Before 2.0 the driver was not said.
     let devices = status.get("gpu_devices").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let vram = reserved("vram", "gpu_memory");
     for (place, device) in devices.iter().enumerate() {
-        node.gpus.push(gpu(device, place, vram, what, at)?);
+        node.gpus.push(gpu(device, place, what, at)?);
         node.driver = node.driver.take().or_else(|| json::text(device, "driver_version").map(str::to_string));
     }
     node.gpus.sort_by_key(|gpu| gpu.index);
     Ok(node)
 }
 
-/// What is in use or promised, whichever is more, and what is set aside, but no more than there is.
-fn used_of(memory: &Value, total: &Reading<Bytes>, reserved: Bytes, what: &str) -> Reading<Bytes> {
+/// What is in use or promised, whichever is more, but no more than there is.
+fn used_of(memory: &Value, total: &Reading<Bytes>, what: &str) -> Reading<Bytes> {
     let used = json::bytes(memory, "used", what);
     let allocated = json::bytes(memory, "allocated", what).unwrap_or(Bytes::ZERO);
     let most = total.clone().unwrap_or(Bytes::new(u64::MAX));
     let held = used.or_else(|missing| if allocated > Bytes::ZERO { Ok(allocated) } else { Err(missing) })?;
-    Ok(Bytes::new(held.max(allocated).get().saturating_add(reserved.get())).min(most))
+    Ok(held.max(allocated).min(most))
 }
 
-fn gpu(device: &Value, place: usize, reserved: Bytes, what: &str, at: Stamp) -> Result<GpuFound, Missing> {
+fn gpu(device: &Value, place: usize, what: &str, at: Stamp) -> Result<GpuFound, Missing> {
     let index = json::figure(device, "index", what).unwrap_or(place as f64);
     if !(0.0..1024.0).contains(&index) {
         return Err(Missing::malformed(what, 1, "the index of a GPU", &format!("{index}")));
@@ -132,9 +142,7 @@ fn gpu(device: &Value, place: usize, reserved: Bytes, what: &str, at: Stamp) -> 
     let memory = &device["memory"];
     gpu.unified = memory["is_unified_memory"] == Value::Bool(true);
     gpu.memory = json::bytes(memory, "total", what);
-    // On a machine of unified memory what is set aside for the system is set aside once.
-    let reserved = if gpu.unified { Bytes::ZERO } else { reserved };
-    gpu.memory_used = used_of(memory, &gpu.memory, reserved, what);
+    gpu.memory_used = used_of(memory, &gpu.memory, what);
     gpu.utilization = json::percent(&device["core"], "utilization_rate", what);
     gpu.compute_capability = json::text(device, "compute_capability").and_then(|text| text.parse().ok());
     Ok(gpu)

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::{Look, Missing, Probe};
 use crate::live::clock::{Clock, Deadline, sim_duration};
+use crate::live::stop::Stop;
 
 pub struct Guarded {
     source: String,
@@ -18,6 +19,9 @@ pub struct Guarded {
     /// Asked, and not answered in time.
     owes: bool,
 }
+
+/// How long it may take until it is seen that somebody wants an end.
+const SLICE: Duration = Duration::from_millis(100);
 
 /// A probe should end by itself a little before it is given up.
 const BEFORE: Duration = Duration::from_millis(200);
@@ -44,6 +48,11 @@ impl Guarded {
 
     /// A look that is over after this time, whatever the probe does.
     pub fn look(&mut self, within: Duration) -> Result<Look, Missing> {
+        self.look_unless(&Stop::default(), within)
+    }
+
+    /// Likewise, and as soon as somebody wants an end.
+    pub fn look_unless(&mut self, stop: &Stop, within: Duration) -> Result<Look, Missing> {
         let what = || self.source.clone();
         if self.owes {
             match self.answers.try_recv() {
@@ -56,13 +65,19 @@ impl Guarded {
         if self.ask.send(Deadline::within(own)).is_err() {
             return Err(self.broken());
         }
-        match self.answers.recv_timeout(within) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => {
-                self.owes = true;
-                Err(Missing::TimedOut { what: what(), within: sim_duration(within) })
+        let deadline = Deadline::within(within);
+        loop {
+            let left = deadline.left();
+            match self.answers.recv_timeout(left.min(SLICE)) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Timeout) if left > SLICE && !stop.is_wanted() => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    self.owes = true;
+                    let waited = if stop.is_wanted() { within.saturating_sub(deadline.left()) } else { within };
+                    return Err(Missing::TimedOut { what: what(), within: sim_duration(waited) });
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.broken()),
             }
-            Err(RecvTimeoutError::Disconnected) => Err(self.broken()),
         }
     }
 

@@ -2,7 +2,7 @@
 //! program it is held to a deadline and to a bound on what it may bring.
 
 use super::command::{Command, Limits};
-use super::missing::Missing;
+use super::missing::{Missing, shown};
 
 /// An address and who asks. What authorises is handed over on stdin: a command line can be read by everybody.
 #[derive(Clone)]
@@ -28,9 +28,14 @@ impl Page {
     }
 
     pub fn get(&self, limits: Limits) -> Result<String, Missing> {
-        if !self.url.starts_with("http://") && !self.url.starts_with("https://") {
-            let said = "it is no address of http or https".to_string();
-            return Err(Missing::Unreachable { what: self.url.clone(), said });
+        let host = self.url.strip_prefix("http://").or_else(|| self.url.strip_prefix("https://"));
+        let fault = match host {
+            None => Some("it is no address of http or https"),
+            Some(host) if host.starts_with(['/', '?', '#']) || host.is_empty() => Some("it names no host"),
+            Some(_) => None,
+        };
+        if let Some(said) = fault {
+            return Err(Missing::Unreachable { what: shown_url(&self.url), said: said.to_string() });
         }
         let mut config = format!("url = {}\n", quoted(&self.url));
         if let Some(token) = &self.token {
@@ -41,7 +46,7 @@ impl Page {
         }
         if config.len() > 4096 {
             return Err(Missing::Unreachable {
-                what: self.url.clone(),
+                what: shown_url(&self.url),
                 said: "its address or token is too long".into(),
             });
         }
@@ -65,15 +70,15 @@ impl Page {
         match said.rsplit_once('\n') {
             Some((page, "200")) => Ok(page.to_string()),
             Some((_, status)) => {
-                Err(Missing::Refused { what: self.url.clone(), status: status.trim().parse().unwrap_or(0) })
+                Err(Missing::Refused { what: shown_url(&self.url), status: status.trim().parse().unwrap_or(0) })
             }
-            None => Err(Missing::Silent { what: self.url.clone() }),
+            None => Err(Missing::Silent { what: shown_url(&self.url) }),
         }
     }
 
     /// Of the page rather than of curl.
     fn named(&self, missing: Missing) -> Missing {
-        let what = self.url.clone();
+        let what = shown_url(&self.url);
         match missing {
             Missing::TimedOut { within, .. } => Missing::TimedOut { what, within },
             Missing::TooMuch { most, .. } => Missing::TooMuch { what, most },
@@ -81,6 +86,17 @@ impl Page {
             Missing::Exited { said, .. } => Missing::Unreachable { what, said },
             missing => missing,
         }
+    }
+}
+
+/// As it may stand in a message or a file: without a name and a password that are in it.
+pub fn shown_url(url: &str) -> String {
+    let shown = shown(url);
+    let Some((scheme, rest)) = shown.split_once("://") else { return shown };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}://***{}", &rest[at..]),
+        None => shown,
     }
 }
 
@@ -98,4 +114,23 @@ fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_what_authorises() {
+        let rows = [
+            ("http://node:9400/metrics", "http://node:9400/metrics"),
+            ("https://ann:secret@node:9400/metrics?a=b@c", "https://***@node:9400/metrics?a=b@c"),
+            ("https://node/a@b", "https://node/a@b"),
+            ("http://node\n/x", "http://node /x"),
+            ("ann:secret", "ann:secret"),
+        ];
+        for (url, wanted) in rows {
+            assert_eq!(shown_url(url), wanted, "{url}");
+        }
+    }
 }

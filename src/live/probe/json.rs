@@ -8,7 +8,7 @@ use super::number;
 use crate::units::{Bytes, Permille};
 
 /// A whole answer.
-pub(super) fn parse(text: &str, what: &str) -> Reading<Value> {
+pub fn parse(text: &str, what: &str) -> Reading<Value> {
     if text.trim().is_empty() {
         return Err(Missing::Silent { what: what.to_string() });
     }

@@ -321,6 +321,8 @@ mod tests {
         assert_eq!(node.cpu_used, Err(Missing::NotAvailable));
     }
 
+    /// Files and forms are those of the kernel's documentation (admin-guide/cgroup-v2 and cgroup-v1); the limits are round
+    /// numbers, so that what follows is arithmetic on paper.
     #[test]
     fn a_container_is_what_its_cgroup_may_take_at_the_tightest_level() {
         let v2 = [

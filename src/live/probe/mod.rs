@@ -20,6 +20,8 @@ mod dstack;
 mod exporter;
 #[cfg(test)]
 mod faults;
+#[cfg(all(test, target_os = "linux"))]
+mod faults_of_machine;
 mod found;
 mod gpustack;
 mod guarded;
@@ -42,16 +44,17 @@ pub use command::{Command, Limits};
 pub use dstack::Dstack;
 pub use exporter::Exporter;
 pub use found::{GpuFound, Look, NodeFound, Reading};
-pub use gpustack::Gpustack;
+pub use gpustack::{Gpustack, node as gpustack_worker};
 pub use guarded::Guarded;
-pub use http::Page;
+pub use http::{Page, shown_url};
+pub use json::parse as answer;
 pub use kubernetes::Kubernetes;
 pub use local::{GpuSource, ThisMachine};
 pub use machine::{Machine, Roots};
 pub use missing::{Missing, shown};
 pub use number::share;
 pub use nvml::Nvml;
-pub use slurm::{Completed, Slurm, completed, host_list};
+pub use slurm::{Completed, Slurm, completed, gpu_indices, host_list, words};
 pub use smi::{Smi, SmiKind};
 
 use super::clock::{Clock, Deadline};

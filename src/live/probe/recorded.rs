@@ -78,8 +78,11 @@ fn gpustack_says_workers_and_what_is_set_aside_on_them() {
     let [pc, mac] = &look.nodes[..] else { panic!("two workers") };
     assert_eq!((pc.os, pc.cpu.as_ref().unwrap_err().name()), (Some(Os::Linux), "unsaid"));
     assert_eq!(pc.gpus[1].memory, Ok(Bytes::new(17_171_480_576)));
-    // Used, and a GiB that the worker keeps free.
-    assert_eq!(pc.gpus[1].memory_used, Ok(Bytes::new(619_380_736 + (1 << 30))));
+    assert_eq!(pc.gpus[1].memory_used, Ok(Bytes::new(619_380_736)));
+    assert_eq!(
+        (pc.set_aside, mac.set_aside),
+        ((Bytes::from_gib(1), Bytes::from_gib(1)), (Bytes::from_gib(2), Bytes::from_gib(1)))
+    );
     assert_eq!((mac.os, mac.arch), (Some(Os::Darwin), Some(CpuArch::Aarch64)));
     assert_eq!(mac.cpu, Ok(MilliCpu::from_cores(24)));
     let gpu = &mac.gpus[0];
@@ -88,7 +91,7 @@ fn gpustack_says_workers_and_what_is_set_aside_on_them() {
         (gpu.memory.clone(), gpu.memory_used.clone()),
         (Ok(Bytes::new(200_789_721_088)), Ok(Bytes::new(2_512_488_436)))
     );
-    assert_eq!(mac.ram_used, Ok(Bytes::new(92_699_000_832 + (2 << 30))));
+    assert_eq!(mac.ram_used, Ok(Bytes::new(92_699_000_832)));
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub fn read(nodes: &Value, jobs: &Value, at: Stamp) -> Result<Look, Missing> {
 }
 
 /// A word, or a list of words as newer releases write it.
-fn words(value: &Value, key: &str) -> Vec<String> {
+pub fn words(value: &Value, key: &str) -> Vec<String> {
     let upper = |text: &str| text.to_ascii_uppercase();
     match value.get(key) {
         Some(Value::String(text)) => vec![upper(text)],
@@ -172,7 +172,14 @@ fn hold(job: &Value, nodes: &mut [NodeFound], notes: &mut Vec<String>) {
     }
 }
 
-/// Of `gpu:a100:3(IDX:0-1,4)`.
+/// Of `gpu:a100:3(IDX:0-1,4)`, such as an index may be.
+pub fn gpu_indices(detail: &str) -> Vec<u16> {
+    let mut all: Vec<u16> = indices(detail).into_iter().filter_map(|index| u16::try_from(index).ok()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 fn indices(detail: &str) -> Vec<u64> {
     let mut all = Vec::new();
     for one in split_outside_brackets(detail).into_iter().filter(|one| one.starts_with("gpu")) {

@@ -208,13 +208,39 @@ mod tests {
         assert_eq!(gpus[0].memory_used, Ok(Bytes::from_mib(283)));
     }
 
+    /// Two of the sixteen Tesla V100-SXM3-32GB that nvidia-smi listed in GitHub 2maz/slurm-monitor
+    /// tests/slurm_monitor/devices/test_gpu.py @0b32253993e8, in the order of our columns: used and free make the total, and
+    /// what was not asked for there is not available here.
     #[test]
     fn gpus_are_in_order_of_their_index_and_none_is_there_twice() {
-        let line = |index: u32| format!("{index}, GPU-{index}, NVIDIA L4, 23034, 1, 0, 550.54.15, 8.9\n");
-        let read = |text: &str| listed(text, "nvidia-smi", Vendor::Nvidia, 8, Clock::start().now());
-        let (driver, gpus) = read(&(line(1) + &line(0))).expect("two GPUs");
+        let first = "0, GPU-ad466f2f-575d-d949-35e0-9a7d912d974e, Tesla V100-SXM3-32GB, 32500, 5, 0, [N/A], [N/A]\n";
+        let second =
+            "1, GPU-3410aa41-502b-5cf1-d8c4-58dc1c22fbc9, Tesla V100-SXM3-32GB, 32500, 11149, 98, [N/A], [N/A]\n";
+        let read = |lines: [&str; 2]| listed(&lines.concat(), "nvidia-smi", Vendor::Nvidia, 8, Clock::start().now());
+        let (driver, gpus) = read([second, first]).expect("two GPUs");
         assert_eq!(gpus.iter().map(|gpu| gpu.index).collect::<Vec<_>>(), [0, 1]);
-        assert_eq!(driver.as_deref(), Some("550.54.15"));
-        assert_eq!(read(&(line(1) + &line(1))).unwrap_err().name(), "malformed");
+        assert_eq!((driver, gpus[0].compute_capability), (None, None));
+        assert_eq!(
+            (gpus[1].utilization.clone(), gpus[1].memory.clone()),
+            (Ok(Permille::new(980)), Ok(Bytes::from_mib(32_500)))
+        );
+        assert_eq!(read([second, second]).unwrap_err().name(), "malformed");
+    }
+
+    /// The first two of eight HL-205, of hl-smi 1.18.0, in the same file; driver_version is as that names it. Units and names
+    /// of the columns are those of docs.habana.ai, System Management Interface Tool.
+    #[test]
+    fn gaudis_are_read_as_hl_smi_lists_them() {
+        let lines = "0, 00P1-HL2000A1-14-P64W99-13-05-03, HL-205, 32768, 512, 15, 1.18.0-fw-53.1.1.1\n\
+                     1, 00P1-HL2000A1-14-P64W99-02-08-05, HL-205, 32768, 512, 15, 1.18.0-fw-53.1.1.1\n";
+        let (driver, gpus) = listed(lines, "hl-smi", Vendor::Intel, 7, Clock::start().now()).expect("two of them");
+        assert_eq!((driver.as_deref(), gpus.len()), (Some("1.18.0-fw-53.1.1.1"), 2));
+        let one = &gpus[1];
+        assert_eq!(
+            (one.uuid.as_deref(), one.name.as_deref()),
+            (Some("00P1-HL2000A1-14-P64W99-02-08-05"), Ok("HL-205"))
+        );
+        assert_eq!((one.memory.clone(), one.memory_used.clone()), (Ok(Bytes::from_gib(32)), Ok(Bytes::from_mib(512))));
+        assert_eq!((one.utilization.clone(), one.vendor), (Ok(Permille::new(150)), Some(Vendor::Intel)));
     }
 }

@@ -2,8 +2,10 @@
 
 pub mod cores;
 mod family;
+mod keeper;
 mod task;
 
+pub use keeper::{Kept, end_all, keep};
 pub use task::TaskEnd;
 
 use std::collections::BTreeMap;
@@ -61,7 +63,7 @@ impl Runner {
         let mut command = Command::new(&**program);
         command.args(arguments.iter().map(|argument| &**argument)).process_group(0).stdin(Stdio::null());
         command.envs(&place.environment).envs(launch.environment.iter().map(|(key, value)| (&**key, &**value)));
-        command.env(TOKEN, &token);
+        command.env(TOKEN, &token).env_remove(keeper::KEEPER);
         match &place.output {
             Some(path) => {
                 let file = File::create(path)?;

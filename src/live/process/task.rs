@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
-use rustix::process::{kill_process_group, pidfd_open, pidfd_send_signal, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::super::procfs::{ProcessKey, ProcessStat};
 use super::family::members;
@@ -127,17 +126,9 @@ impl Task {
         }
         // Nobody there to hear it is what was wanted.
         let _unheard = kill_process_group(self.leader, signal);
-        for key in self.known.iter().filter(|key| key.pid != self.leader_pid()) {
-            let _unheard = signal_one(*key, signal);
-        }
+        let others = self.known.iter().filter(|key| key.pid != self.leader_pid());
+        others.for_each(|key| key.signal(signal));
     }
-}
-
-/// Through a handle that stays with its process, so that one that was given the number since is not hit.
-fn signal_one(key: ProcessKey, signal: Signal) -> Option<()> {
-    let handle = pidfd_open(Pid::from_raw(i32::try_from(key.pid).ok()?)?, PidfdFlags::empty()).ok()?;
-    key.is_alive().then_some(())?;
-    pidfd_send_signal(&handle, signal).ok()
 }
 
 fn reap(pid: u32) -> bool {

@@ -17,13 +17,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::agenda::Agenda;
 use super::clock::Deadline;
 use super::probe::Guarded;
 use super::process::{Runner, TaskEnd, TaskId};
+use super::run::RealWorld;
 use super::work::Work;
 use crate::event::{Command, Input, Lifecycle};
 use crate::fleet::Placement;
-use crate::ids::{JobId, RunId};
+use crate::ids::RunId;
 use crate::units::{Permille, SimDuration, SimTime};
 use crate::workload::{Ending, Launch};
 use devices::{Devices, tasks_of};
@@ -56,15 +58,9 @@ pub struct World<'a> {
     /// Reads GPUs that are no CPU shares.
     gpus: Option<Guarded>,
     runs: BTreeMap<RunId, LiveRun>,
-    /// Arrivals so far, and the like.
-    submitted: usize,
-    cancelled: usize,
-    scaled: usize,
-    evaluated: usize,
+    agenda: Agenda<'a>,
     /// What is said in the next step.
     facts: Vec<(RunId, Lifecycle)>,
-    /// Nothing new is begun.
-    is_closed: bool,
     look_at: Option<SimTime>,
 }
 
@@ -76,41 +72,29 @@ impl<'a> World<'a> {
             devices: Devices::default(),
             gpus,
             runs: BTreeMap::new(),
-            submitted: 0,
-            cancelled: 0,
-            scaled: 0,
-            evaluated: 0,
+            agenda: Agenda::new(work),
             facts: Vec::new(),
-            is_closed: false,
             look_at: None,
         })
     }
+}
 
+impl RealWorld for World<'_> {
     /// Whether nothing runs, and nothing comes of itself any more.
-    pub fn is_over(&self) -> bool {
-        self.runs.is_empty() && self.facts.is_empty() && (self.is_closed || self.next_of_file().is_none())
-    }
-
-    /// What the file says comes next.
-    fn next_of_file(&self) -> Option<SimTime> {
-        let arrival = self.work.arrivals.get(self.submitted).map(|arrival| arrival.at);
-        let cancellation = self.work.cancellations.get(self.cancelled).map(|(at, _)| *at);
-        let scaling = self.work.scalings.get(self.scaled).map(|(at, ..)| *at);
-        let evaluation = self.work.evaluations.get(self.evaluated).map(|(at, _)| *at);
-        [arrival, cancellation, scaling, evaluation].into_iter().flatten().min()
+    fn is_over(&self) -> bool {
+        self.runs.is_empty() && self.facts.is_empty() && self.agenda.next().is_none()
     }
 
     /// When it is to be looked at next, though no child says anything.
-    pub fn next_time(&self) -> Option<SimTime> {
-        let of_file = self.next_of_file().filter(|_| !self.is_closed);
+    fn next_time(&self) -> Option<SimTime> {
         let of_runs = self.runs.values().flat_map(|run| [run.kill_at, run.sampler.as_ref().map(Sampler::due)]);
         let at_once = (!self.facts.is_empty()).then_some(SimTime::ZERO);
-        of_runs.flatten().chain(of_file).chain(at_once).chain(self.look_at).min()
+        of_runs.flatten().chain(self.agenda.next()).chain(at_once).chain(self.look_at).min()
     }
 
     /// What happened until now; adds what the control plane hears of it, in order of classes.
-    pub fn happen(&mut self, now: SimTime, child_changed: bool, inputs: &mut Vec<Input>) {
-        self.of_file(now, inputs);
+    fn happen(&mut self, now: SimTime, child_changed: bool, inputs: &mut Vec<Input>) -> io::Result<()> {
+        self.agenda.come(now, inputs);
         let is_sampled = self.runs.values().any(|run| run.sampler.as_ref().is_some_and(|it| it.due() <= now));
         let is_due = self.look_at.is_some_and(|at| at <= now);
         if child_changed || is_sampled || is_due {
@@ -129,69 +113,27 @@ impl<'a> World<'a> {
             inputs.push(Input::UsageSample { run: *run, at: now, utilization, memory: Default::default() });
         }
         inputs.sort_by_key(Input::class);
-    }
-
-    /// What each GPU of this machine does, by its index; nothing of one that cannot be read.
-    fn levels(&mut self) -> BTreeMap<u16, Permille> {
-        let looked = self.gpus.as_mut().and_then(|gpus| gpus.look(LONGEST_LOOK).ok());
-        let found = looked.into_iter().flat_map(|look| look.nodes).flat_map(|node| node.gpus);
-        found.filter_map(|gpu| Some((u16::try_from(gpu.index).ok()?, gpu.utilization.ok()?))).collect()
-    }
-
-    /// Those before `now`, as late as it is by now.
-    fn of_file(&mut self, now: SimTime, inputs: &mut Vec<Input>) {
-        if self.is_closed {
-            return;
-        }
-        let work = self.work;
-        while let Some(arrival) = work.arrivals.get(self.submitted).filter(|arrival| arrival.at <= now) {
-            inputs.push(Input::Submit { job: JobId::new(self.submitted), spec: Arc::clone(&arrival.spec) });
-            self.submitted += 1;
-        }
-        // Of a job of this instant it would come too early: a cancellation is heard before an arrival.
-        let has_come = |job: &JobId, submitted: usize| job.index() < submitted && !inputs_submit(inputs, *job);
-        let mut later = Vec::new();
-        while let Some((_, job)) = work.cancellations.get(self.cancelled).filter(|(at, _)| *at <= now) {
-            if !has_come(job, self.submitted) {
-                break;
-            }
-            later.push(Input::Cancel { job: *job });
-            self.cancelled += 1;
-        }
-        while let Some((_, job, replicas)) = work.scalings.get(self.scaled).filter(|(at, ..)| *at <= now) {
-            if !has_come(job, self.submitted) {
-                break;
-            }
-            later.push(Input::Scale { job: *job, replicas: *replicas });
-            self.scaled += 1;
-        }
-        while let Some((_, job)) = work.evaluations.get(self.evaluated).filter(|(at, _)| *at <= now) {
-            let spec = &work.arrivals[job.index()].spec;
-            later.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: spec.demand.clone() });
-            self.evaluated += 1;
-        }
-        inputs.extend(later);
+        Ok(())
     }
 
     /// Nothing new begins, and all that was submitted is cancelled.
-    pub fn interrupt(&mut self, inputs: &mut Vec<Input>) {
-        self.is_closed = true;
-        inputs.extend((0..self.submitted).map(|job| Input::Cancel { job: JobId::new(job) }));
+    fn interrupt(&mut self, inputs: &mut Vec<Input>) {
+        self.agenda.interrupt(inputs);
     }
 
-    pub fn kill_all(&mut self) {
+    fn kill_all(&mut self) {
         for id in self.runs.values().flat_map(|run| &run.tasks) {
             self.runner.kill(*id);
         }
     }
 
     /// Every process is gone when this returns; an error if that took too long.
-    pub fn end_all(&mut self) -> io::Result<()> {
+    fn end_all(&mut self) -> io::Result<()> {
         self.runner.end_all(Deadline::within(Duration::from_secs(10)));
         if self.runner.is_empty() { Ok(()) } else { Err(io::Error::other("a process does not die when it is killed")) }
     }
 
-    pub fn obey(&mut self, now: SimTime, command: Command) {
+    fn obey(&mut self, now: SimTime, command: Command) {
         match command {
             Command::Start { run, placement } => {
                 self.enter(run, placement);
@@ -209,12 +151,23 @@ impl<'a> World<'a> {
                     known.sampler = Some(Sampler::new(started, interval, &known.placement, &self.devices));
                 }
             }
-            // Refused at the door.
-            Command::Analyse { .. }
+            // Refused at the door, or asked for where a scheduler outside decides.
+            Command::Submit { .. }
+            | Command::Withdraw { .. }
+            | Command::Analyse { .. }
             | Command::AbandonAnalysis { .. }
             | Command::Provision { .. }
             | Command::Terminate { .. } => {}
         }
+    }
+}
+
+impl World<'_> {
+    /// What each GPU of this machine does, by its index; nothing of one that cannot be read.
+    fn levels(&mut self) -> BTreeMap<u16, Permille> {
+        let looked = self.gpus.as_mut().and_then(|gpus| gpus.look(LONGEST_LOOK).ok());
+        let found = looked.into_iter().flat_map(|look| look.nodes).flat_map(|node| node.gpus);
+        found.filter_map(|gpu| Some((u16::try_from(gpu.index).ok()?, gpu.utilization.ok()?))).collect()
     }
 
     fn enter(&mut self, run: RunId, placement: Placement) {
@@ -267,7 +220,7 @@ impl<'a> World<'a> {
         for id in &known.tasks {
             self.runner.terminate(*id);
         }
-        known.kill_at = deadline(now, &known.launch, self.is_closed);
+        known.kill_at = deadline(now, &known.launch, self.agenda.is_closed());
         self.look_at = Some(now);
     }
 
@@ -291,7 +244,7 @@ impl<'a> World<'a> {
             let has_failed = ends.iter().flatten().any(|end| !end.is_success());
             if has_failed && !known.is_stopping && known.kill_at.is_none() {
                 known.tasks.iter().for_each(|id| self.runner.terminate(*id));
-                known.kill_at = deadline(now, &known.launch, self.is_closed).or(Some(SimTime::MAX));
+                known.kill_at = deadline(now, &known.launch, self.agenda.is_closed()).or(Some(SimTime::MAX));
             }
             if known.kill_at.is_some_and(|at| at <= now) {
                 known.tasks.iter().for_each(|id| self.runner.kill(*id));
@@ -306,10 +259,6 @@ impl<'a> World<'a> {
         }
         self.look_at = is_anyone_awaited.then(|| now.saturating_add(LOOK_AGAIN));
     }
-}
-
-fn inputs_submit(inputs: &[Input], job: JobId) -> bool {
-    inputs.iter().any(|input| matches!(input, Input::Submit { job: submitted, .. } if *submitted == job))
 }
 
 /// When what was told to stop is killed; never where its file says so and nobody has interrupted us.

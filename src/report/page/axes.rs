@@ -1,6 +1,7 @@
 //! Ticks: where they are, and what stands there.
 
 use super::chart::Axis;
+use crate::report::plot::wait_place;
 use crate::units::SimDuration;
 
 /// Steps between ticks of time, in seconds, and how a whole number of them is written: the unit's length and letter.
@@ -109,11 +110,6 @@ fn short(value: f64, decimals: usize) -> String {
 pub fn of_parts(label: &str) -> Axis {
     let tick = |percent: u32| (f64::from(percent) / 100.0, format!("{percent}%"));
     Axis { label: label.to_string(), ticks: [0, 25, 50, 75, 100].map(tick).to_vec() }
-}
-
-/// Where a wait lies along an axis of waits: log10(1 + t / 1 s), so that a wait of zero has a place too.
-pub fn wait_place(seconds: f64) -> f64 {
-    libm::log10(1.0 + seconds)
 }
 
 /// Of waits up to this many seconds; gives the place of the longest too.

@@ -9,18 +9,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::html::escape;
+use crate::report::plot::{Area, Drawn, GRID, INK, PALETTE, stroke};
 
-/// Of Okabe and Ito, Color Universal Design (2008): told apart under every common colour vision.
-pub const PALETTE: [RGBColor; 6] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-];
-const GRID: RGBColor = RGBColor(226, 226, 226);
-const INK: RGBColor = RGBColor(60, 60, 60);
 /// Pixels of a dash and of the gap after it, of the n-th line; the first is whole.
 const DASHES: [(i32, i32); 6] = [(1, 0), (9, 4), (3, 3), (14, 3), (6, 6), (2, 6)];
 
@@ -29,9 +19,6 @@ const HEIGHT: i32 = 330;
 /// Left, top, right and bottom of the axes.
 const FRAME: (i32, i32, i32, i32) = (66, 14, 542, 270);
 const TEXT: i32 = 19;
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// Places on both axes are from 0, left and below, to 1.
 pub struct Chart {
@@ -199,52 +186,6 @@ fn draw_line(area: &Area, line: &Line) -> Drawn {
             Ok(())
         }),
     }
-}
-
-/// Pieces as long as the dash, cut where the line is that long; whole pixels of the length of its steps.
-fn stroke(area: &Area, points: &[(i32, i32)], ink: RGBColor, (on, off): (i32, i32)) -> Drawn {
-    let style = ink.stroke_width(2);
-    if off == 0 {
-        area.draw(&PathElement::new(thinned(points), style))?;
-        return Ok(());
-    }
-    let (mut along, mut dash) = (0, Vec::new());
-    for pair in points.windows(2) {
-        let ((from_x, from_y), (to_x, to_y)) = (pair[0], pair[1]);
-        let steps = (to_x - from_x).abs().max((to_y - from_y).abs());
-        for step in 0..steps {
-            let place = (from_x + (to_x - from_x) * step / steps, from_y + (to_y - from_y) * step / steps);
-            if along % (on + off) < on {
-                dash.push(place);
-            } else if !dash.is_empty() {
-                dash.push(place);
-                area.draw(&PathElement::new(thinned(&std::mem::take(&mut dash)), style))?;
-            }
-            along += 1;
-        }
-    }
-    if dash.len() > 1 {
-        area.draw(&PathElement::new(thinned(&dash), style))?;
-    }
-    Ok(())
-}
-
-/// Without the points within a straight piece along an axis.
-fn thinned(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
-    let mut kept: Vec<(i32, i32)> = Vec::new();
-    for point in points {
-        let straight = match kept.as_slice() {
-            [.., a, b] => (a.0 == b.0 && b.0 == point.0) || (a.1 == b.1 && b.1 == point.1),
-            _ => false,
-        };
-        if straight {
-            kept.pop();
-        }
-        if kept.last() != Some(point) {
-            kept.push(*point);
-        }
-    }
-    kept
 }
 
 fn write(area: &Area, text: &str, place: (i32, i32), across: HPos, up: VPos) -> Drawn {

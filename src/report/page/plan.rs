@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::super::summary::some;
 use super::super::timeline::about;
-use super::axes::{of_numbers, of_parts, of_waits, wait_place};
+use super::axes::{of_numbers, of_parts, of_waits};
 use super::chart::{Chart, Kind, Line};
 use super::html::{escape, facts, list, page, section, table};
+use crate::report::plot::wait_place;
 use crate::units::SimDuration;
 
 /// All that the page is made of.

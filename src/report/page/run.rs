@@ -11,13 +11,14 @@ use super::super::series::Unit;
 use super::super::spans::Spans;
 use super::super::summary::{replica_name, some};
 use super::super::timeline::about;
-use super::axes::{of_counts, of_numbers, of_parts, of_time, of_waits, wait_place};
+use super::axes::{of_counts, of_numbers, of_parts, of_time, of_waits};
 use super::chart::{Axis, Chart, Kind, Line};
 use super::gantt::gantt;
 use super::heat::HeatMap;
 use super::html::{facts, list, page, section, table};
 use crate::engine::{Rehearsal, Standing};
 use crate::expect::Verdict;
+use crate::report::plot::wait_place;
 use crate::units::{SimDuration, SimTime};
 
 /// All that a report is made of.

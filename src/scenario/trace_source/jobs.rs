@@ -62,20 +62,30 @@ pub(super) fn drafts(
     let mut courses: BTreeMap<SimDuration, Arc<Course>> = BTreeMap::new();
     let recorded: BTreeMap<&str, &Series> = usage.iter().map(|(pod, series)| (pod.as_str(), series)).collect();
     let draft = |(task, queue): (&TraceTask, &Option<Arc<str>>)| {
-        let at = SimTime::ZERO.saturating_add(task.submit.since(start));
         let course =
             courses.entry(task.run).or_insert_with(|| Arc::new(Course { run: Some(task.run), ..Course::default() }));
         let course = match recorded.get(task.name.as_str()) {
             None => Arc::clone(course),
             Some(series) => Arc::new(Course { usage: Some(Arc::new(Usage::of_one(series))), ..Course::clone(course) }),
         };
-        let spec = spec(task, queue.clone(), format);
-        let estimate = if asked.estimates == Estimates::Exact { Some(task.run) } else { spec.estimate };
-        let spec = Arc::new(JobSpec { estimate, ..spec });
-        let arrival = Arrival { at, spec, course, recorded_wait: task.recorded_wait };
+        let arrival = arrival(task, queue.clone(), course, start, (format, asked.estimates));
         Draft { arrival, cancel_at: None, span: asked.span }
     };
     chosen.into_iter().map(draft).collect()
+}
+
+/// A task that takes this course, in a run that starts then.
+pub(super) fn arrival(
+    task: &TraceTask,
+    queue: Option<Arc<str>>,
+    course: Arc<Course>,
+    start: SimTime,
+    (format, estimates): (Format, Estimates),
+) -> Arrival {
+    let at = SimTime::ZERO.saturating_add(task.submit.since(start));
+    let spec = spec(task, queue, format);
+    let estimate = if estimates == Estimates::Exact { Some(task.run) } else { spec.estimate };
+    Arrival { at, spec: Arc::new(JobSpec { estimate, ..spec }), course, recorded_wait: task.recorded_wait }
 }
 
 /// What the whole list would have one expect of the future. Types of GPUs that tie are in the trace's own words.
@@ -88,10 +98,10 @@ pub(super) fn target(tasks: &TaskTrace, format: Format) -> Target {
 }
 
 /// Queues by the names that an SWF header gives them: the first word, as in `interactive`; else their numbers.
-struct QueueNames<'h>(Option<&'h SwfHeader>);
+pub(super) struct QueueNames<'h>(pub Option<&'h SwfHeader>);
 
 impl QueueNames<'_> {
-    fn of(&self, task: &TraceTask) -> Option<Arc<str>> {
+    pub fn of(&self, task: &TraceTask) -> Option<Arc<str>> {
         if let Some(cluster) = &task.virtual_cluster {
             return Some(Arc::from(cluster.as_str()));
         }

@@ -35,6 +35,7 @@
 mod jobs;
 mod nodes;
 mod order;
+mod streamed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -52,6 +53,7 @@ use crate::scheduler::Target;
 use crate::trace::{self, Format, Holds, Index, NodeTrace, Roots, RunBasis, Tally, TaskTrace, TraceEntry, TraceTask};
 use crate::units::{Permille, SimDuration, SimTime};
 use nodes::add_node;
+pub(super) use streamed::{TaskList, TaskStream};
 
 /// The trace that a scenario uses, and what was odd in it.
 #[derive(Clone, Debug, Serialize)]
@@ -103,7 +105,7 @@ pub(super) const FORMATS: [(&str, Format); 12] = [
 ];
 
 /// How long each task is said to run.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Estimates {
     AsRecorded,
     /// As long as it will run.
@@ -177,6 +179,8 @@ pub(super) struct Setting<'s> {
     pub seed: u64,
     /// Whether the profile asks for what is expected to come.
     pub needs_target: bool,
+    /// Its tasks are read while the run goes on.
+    pub streamed: bool,
 }
 
 /// What became of a trace.
@@ -185,6 +189,8 @@ pub(super) struct Traced {
     pub drafts: Vec<Draft>,
     /// Of the whole list, chosen or not, if it was asked for.
     pub target: Option<Target>,
+    /// In place of drafts, where its tasks are read while the run goes on.
+    pub list: Option<TaskList>,
 }
 
 /// Reads `trace:`. Its nodes go into the world at once, behind those of the file; its jobs are given back.
@@ -202,6 +208,11 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
     for node in &ranked {
         gpus += u64::from(node.gpus);
         add_node(node, asked.span, world, report);
+    }
+    if setting.streamed {
+        let (list, tally) = streamed::checked(format, &asked, setting, report)?;
+        let used = TraceUse { name: asked.called().to_string(), tasks: list.tasks, nodes: ranked.len(), tally };
+        return Some(Traced { used, drafts: Vec::new(), target: None, list: Some(list) });
     }
     let mut tasks = match asked.file {
         Some((typed, span)) => {
@@ -227,7 +238,7 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
     }
     let name = asked.called().to_string();
     let used = TraceUse { name, tasks: drafts.len(), nodes: ranked.len(), tally: tasks.tally };
-    Some(Traced { used, drafts, target })
+    Some(Traced { used, drafts, target, list: None })
 }
 
 impl Setting<'_> {

@@ -12,7 +12,7 @@ use dryrack::ids::{GpuId, NodeId};
 use dryrack::rng::Stream;
 use dryrack::scheduler::{
     Backfill, Discipline, Exemption, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits, OrderKey,
-    SchedulerOptions, ScorerName, Target, Ties, Unfit, WeightedScorer,
+    SchedulerOptions, ScorerName, SlotOptions, Target, Ties, Unfit, WeightedScorer,
 };
 use dryrack::units::{Bytes, GpuShare, MilliCpu};
 use dryrack::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
@@ -37,6 +37,7 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         scorers: scorers.iter().map(|(stage, weight)| WeightedScorer { stage: *stage, weight: *weight }).collect(),
         lines: Lines::One,
         backfill: Backfill::None,
+        slots: SlotOptions::default(),
         ties: Ties::First,
         gangs: GangPlaces::Demand,
         gpus,

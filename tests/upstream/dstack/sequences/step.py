@@ -157,6 +157,56 @@ def draw_submission(rng, fleet, total, number, round_):
     }
 
 
+class Journal:
+    """What a server decides about jobs, and how its runs stand, round by round."""
+
+    def __init__(self, server, hosts):
+        self.server, self.hosts = server, hosts
+        self.decisions, self.changes = [], []
+        self.decided, self.statuses = set(), {}
+
+    async def step(self, round_):
+        async def note(item):
+            job = next(job for job in await self.server.rows(models.JobModel) if job.id == item.id)
+            if job.id in self.decided:
+                return
+            about = [round_, job.job_name, job.submission_num]
+            if job.used_instance_id or job.instance_id:
+                self.decided.add(job.id)
+                place = self.hosts[job.instance_id or job.used_instance_id]
+                self.decisions.append([*about, "assigned", place, blocks_of(job)])
+            elif job.termination_reason:
+                self.decided.add(job.id)
+                self.decisions.append([*about, job.termination_reason.value, None, None])
+
+        for loop in LOOPS:
+            await self.server.step(loop, note if loop == "JobSubmittedPipeline" else None)
+        for run in await self.server.rows(models.RunModel):
+            if self.statuses.get(run.run_name) != run.status.value:
+                self.statuses[run.run_name] = run.status.value
+                self.changes.append([round_, run.run_name, run.status.value])
+
+    async def answer(self):
+        """All of it, and how instances, jobs with a place and runs stand now."""
+        placed = []
+        for job in await self.server.rows(models.JobModel):
+            if job.status.value in ("provisioning", "pulling", "running"):
+                place = self.hosts[job.instance_id]
+                placed.append([job.job_name, job.submission_num, job.status.value, place, blocks_of(job)])
+        last = {
+            "instances": [
+                [host, row.status.value, row.busy_blocks, row.total_blocks]
+                for host, row in (await self.server.hosts()).values()
+            ],
+            "placed": placed,
+            "runs": [
+                [run.run_name, run.status.value, run.termination_reason.value if run.termination_reason else None]
+                for run in await self.server.rows(models.RunModel)
+            ],
+        }
+        return {"decisions": self.decisions, "run_status_changes": self.changes, "final": last}
+
+
 async def play(rng, name):
     fleet = draw_fleet(rng)
     parts = min(fleet["cpus"], fleet["gpus"]) if fleet["gpus"] else fleet["cpus"]
@@ -166,8 +216,8 @@ async def play(rng, name):
     load, ends = rng.uniform(0.3, 1.0), rng.uniform(0.1, 0.5)
     server = Server()
     await server.start_with(fleet)
-    hosts = {key: host for key, (host, _) in (await server.hosts()).items()}
-    events, decisions, changes, statuses, decided, finished, submitted = [], [], [], {}, set(), set(), 0
+    journal = Journal(server, {key: host for key, (host, _) in (await server.hosts()).items()})
+    events, finished, submitted = [], set(), 0
     for round_, length in enumerate(lengths):
         if round_ < busy_rounds:
             for _ in range(rng.choice([0, 1, 1, 2, 3]) if rng.random() < load else 0):
@@ -181,42 +231,9 @@ async def play(rng, name):
                     events.append({"round": round_, "op": "finish", "name": run})
                     await server.finish(run)
         pass_time(length)
-
-        async def note(item):
-            job = next(job for job in await server.rows(models.JobModel) if job.id == item.id)
-            if job.id in decided:
-                return
-            if job.used_instance_id or job.instance_id:
-                decided.add(job.id)
-                place = hosts[job.instance_id or job.used_instance_id]
-                decisions.append([round_, job.job_name, job.submission_num, "assigned", place, blocks_of(job)])
-            elif job.termination_reason:
-                decided.add(job.id)
-                decisions.append([round_, job.job_name, job.submission_num, job.termination_reason.value, None, None])
-
-        for loop in LOOPS:
-            await server.step(loop, note if loop == "JobSubmittedPipeline" else None)
-        for run in await server.rows(models.RunModel):
-            if statuses.get(run.run_name) != run.status.value:
-                statuses[run.run_name] = run.status.value
-                changes.append([round_, run.run_name, run.status.value])
-    placed = []
-    for job in await server.rows(models.JobModel):
-        if job.status.value in ("provisioning", "pulling", "running"):
-            placed.append([job.job_name, job.submission_num, job.status.value, hosts[job.instance_id], blocks_of(job)])
-    last = {
-        "instances": [
-            [host, row.status.value, row.busy_blocks, row.total_blocks]
-            for host, row in (await server.hosts()).values()
-        ],
-        "placed": placed,
-        "runs": [
-            [run.run_name, run.status.value, run.termination_reason.value if run.termination_reason else None]
-            for run in await server.rows(models.RunModel)
-        ],
-    }
+        await journal.step(round_)
+    answer = await journal.answer()
     await server.stop()
-    answer = {"decisions": decisions, "run_status_changes": changes, "final": last}
     return {"id": name, "fleet": fleet, "round_dt_s": lengths, "events": events, "answer": answer}
 
 

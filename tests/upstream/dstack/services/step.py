@@ -81,8 +81,8 @@ async def play(rng, name):
     COUNTED.clear()
     server = Server()
     await server.start_with(fleet)
-    hosts = {key: host for key, (host, _) in (await server.hosts()).items()}
-    events, services, decisions, changes, desired, statuses, wanted, decided = [], [], [], [], [], {}, {}, set()
+    journal = sequences.Journal(server, {key: host for key, (host, _) in (await server.hosts()).items()})
+    events, services, desired, wanted = [], [], [], {}
     for round_, length in enumerate(lengths):
         if len(services) < 3 and rng.random() < (0.9 if round_ == 0 else 0.03):
             services.append(draw_service(rng, len(services), round_))
@@ -93,48 +93,14 @@ async def play(rng, name):
                 events.append(draw_requests(rng, service, round_))
                 COUNTED[service["name"]] = events[-1]["count"]
         pass_time(length)
-
-        async def note(item):
-            job = next(job for job in await server.rows(models.JobModel) if job.id == item.id)
-            if job.id in decided:
-                return
-            if job.used_instance_id or job.instance_id:
-                decided.add(job.id)
-                place = hosts[job.instance_id or job.used_instance_id]
-                blocks = sequences.blocks_of(job)
-                decisions.append([round_, job.job_name, job.submission_num, "assigned", place, blocks])
-            elif job.termination_reason:
-                decided.add(job.id)
-                decisions.append([round_, job.job_name, job.submission_num, job.termination_reason.value, None, None])
-
-        for loop in sequences.LOOPS:
-            await server.step(loop, note if loop == "JobSubmittedPipeline" else None)
+        await journal.step(round_)
         for run in await server.rows(models.RunModel):
-            if statuses.get(run.run_name) != run.status.value:
-                statuses[run.run_name] = run.status.value
-                changes.append([round_, run.run_name, run.status.value])
             if wanted.get(run.run_name) != run.desired_replica_count:
                 wanted[run.run_name] = run.desired_replica_count
                 desired.append([round_, run.run_name, run.desired_replica_count])
-    placed = []
-    for job in await server.rows(models.JobModel):
-        if job.status.value in ("provisioning", "pulling", "running"):
-            blocks = sequences.blocks_of(job)
-            placed.append([job.job_name, job.submission_num, job.status.value, hosts[job.instance_id], blocks])
-    last = {
-        "instances": [
-            [host, row.status.value, row.busy_blocks, row.total_blocks]
-            for host, row in (await server.hosts()).values()
-        ],
-        "placed": placed,
-        "runs": [
-            [run.run_name, run.status.value, run.termination_reason.value if run.termination_reason else None]
-            for run in await server.rows(models.RunModel)
-        ],
-    }
+    answer = await journal.answer()
     await server.stop()
-    answer = {"decisions": decisions, "run_status_changes": changes, "desired": desired, "final": last}
-    return {"id": name, "fleet": fleet, "round_dt_s": lengths, "events": events, "answer": answer}
+    return {"id": name, "fleet": fleet, "round_dt_s": lengths, "events": events, "answer": {**answer, "desired": desired}}
 
 
 async def main():

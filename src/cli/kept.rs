@@ -1,0 +1,30 @@
+//! Commands that start other programs: none is left of them, whoever is killed.
+
+use super::exit::{Done, Exit, Failure};
+use crate::live::{Kept, end_all, keep};
+
+/// Does the work in a process of its own, with this one as its keeper.
+pub fn kept(work: impl FnOnce() -> Done) -> Done {
+    match keep() {
+        Ok(None) => {
+            let done = work();
+            // Such as a program that still hangs.
+            end_all();
+            done
+        }
+        Ok(Some(Kept::Ended { code })) => {
+            let known = Exit::ALL.into_iter().find(|exit| *exit as i32 == code);
+            known.ok_or_else(|| Failure::Ours(format!("our fault: the work ended with status {code}")))
+        }
+        Ok(Some(Kept::Killed { signal, left })) => {
+            let ended = match left {
+                0 => "nothing of it was left".to_string(),
+                1 => "the one process that was left of it was ended".to_string(),
+                _ => format!("the {left} processes that were left of it were ended"),
+            };
+            let partial = "a file that was being written lies beside its place, as `.NAME.partial`";
+            Err(Failure::Killed(format!("error: the work was killed by signal {signal}; {ended}; {partial}")))
+        }
+        Err(error) => Err(Failure::Input(format!("error: no process for the work can be started: {error}"))),
+    }
+}

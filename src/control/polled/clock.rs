@@ -1,0 +1,110 @@
+//! When each of the loops comes by, and which records are due then.
+
+use std::collections::BTreeSet;
+
+use super::options::{Loops, RunsOptions};
+use crate::control::passes::PassState;
+use crate::control::profile::{PassOptions, Trigger};
+use crate::units::{SimDuration, SimTime};
+
+/// The loops, in the order in which they come by within one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Look {
+    Submitted,
+    Running,
+    Terminating,
+    Runs,
+}
+
+impl Look {
+    pub const ALL: [Look; 4] = [Look::Submitted, Look::Running, Look::Terminating, Look::Runs];
+
+    pub fn reason(self) -> &'static str {
+        match self {
+            Look::Submitted => "a look at submitted nodes",
+            Look::Running => "a look at running nodes",
+            Look::Terminating => "a look at terminating nodes",
+            Look::Runs => "a look at runs",
+        }
+    }
+}
+
+/// When a loop comes by, and for whom.
+pub(super) struct Clock {
+    rounds: Option<(PassState, SimDuration, Option<u32>)>,
+    /// Those that will be due, by when; who is flagged is due since the beginning of time.
+    pub due: BTreeSet<(SimTime, u32)>,
+    /// How many of them would be changed by it.
+    pub lively: usize,
+}
+
+impl Clock {
+    pub fn new(options: &RunsOptions, look: Look, seed: u64) -> Clock {
+        let rounds = match &options.loops {
+            Loops::Ideal => None,
+            Loops::Polled(loops) => {
+                let rounds = match look {
+                    Look::Submitted => loops.submitted.rounds,
+                    Look::Running => loops.running.rounds,
+                    Look::Terminating => loops.terminating.rounds,
+                    Look::Runs => loops.runs.rounds,
+                };
+                let pass = PassOptions {
+                    trigger: Trigger::Every(rounds.every),
+                    batch: rounds.batch,
+                    jitter: rounds.jitter,
+                    offset: SimDuration::ZERO,
+                };
+                Some((PassState::new(pass, seed, look.reason()), rounds.every, rounds.batch))
+            }
+        };
+        Clock { rounds, due: BTreeSet::new(), lively: 0 }
+    }
+
+    /// When it has something to look at next. One that looks at so many records in a round and no more comes by as long as
+    /// one of those that are due would be changed.
+    pub fn next(&self, now: SimTime) -> Option<SimTime> {
+        let (at, _) = self.due.first().filter(|_| self.lively > 0 || self.batch() == usize::MAX)?;
+        let at = (*at).max(now);
+        match &self.rounds {
+            None => Some(at),
+            Some((state, every, _)) => Some(state.next_tick(*every, at)),
+        }
+    }
+
+    /// Whether it comes by now: with or without anything to look at in rounds, else only if there is something. Rounds of
+    /// so many records and no more, in which nothing would change, are left out, whatever else happens in their instant;
+    /// not `of_all`.
+    pub fn comes_by(&self, now: SimTime, of_all: bool) -> bool {
+        match &self.rounds {
+            None => self.due.first().is_some_and(|(at, _)| *at <= now),
+            Some((state, every, _)) => {
+                let is_left_out = self.lively == 0 && self.batch() < usize::MAX && !of_all;
+                state.next_tick(*every, now) == now && !is_left_out
+            }
+        }
+    }
+
+    /// All that are due now.
+    pub fn come_by(&mut self, now: SimTime) -> Vec<u32> {
+        if let Some((state, _, _)) = &mut self.rounds {
+            state.ran(now);
+        }
+        self.due.range(..=(now, u32::MAX)).map(|(_, row)| *row).collect()
+    }
+
+    pub fn enter(&mut self, row: (SimTime, u32), lively: bool) {
+        self.due.insert(row);
+        self.lively += usize::from(lively);
+    }
+
+    pub fn leave(&mut self, row: (SimTime, u32), was_lively: bool) {
+        self.due.remove(&row);
+        self.lively -= usize::from(was_lively);
+    }
+
+    pub fn batch(&self) -> usize {
+        let batch = self.rounds.as_ref().and_then(|(_, _, batch)| *batch);
+        batch.map_or(usize::MAX, |batch| batch as usize)
+    }
+}

@@ -1,0 +1,253 @@
+//! Backfilling as Slurm's sched/backfill has it: a table of time slots, in which who waits reserves whole nodes.
+//!
+//! In the order of the queue, each is planned from now on: the nodes that nobody before it has reserved at any time up to
+//! its limit, and of those the first time at which enough is free, if what runs ends at its limit. Who could begin now
+//! begins. Everybody else reserves the nodes that it would have, all of each of them, from the start of the slot in which
+//! it would begin; where that runs into another's reservation, it is planned again from the end of that slot. So a job
+//! waits beside an idle node when its limit, not its run time, reaches into a reservation, even by less than a slot. Nodes on
+//! which a run is completing are planned with, from the next second on.
+//!
+//! Read off slurm.conf(5) and what Slurm 22.05.8 logs (`DebugFlags=Backfill`). Time is counted in whole seconds, and slots
+//! from time zero, which stands for a whole minute of the day. What is not there: reservations by hand, licenses, limits of
+//! users, job arrays as one, a pass that yields its locks.
+
+use super::Control;
+use super::backfill::Held;
+use super::store::ReplicaIndex;
+use crate::fleet::{NodeState, Placement};
+use crate::ids::NodeId;
+use crate::scheduler::{Candidate, QueueKey, SlotOptions};
+use crate::units::{SimDuration, SimTime};
+
+/// Ends of what runs count as one, the last of them, if they lie no further than this behind the first multiple of it that
+/// comes after the first of them; with each further look it is twice as far, and as often twice as reaches the next.
+const CLOSE: SimDuration = SimDuration::from_secs(30);
+/// The limit of what has none.
+const YEAR: SimDuration = SimDuration::from_secs(365 * 86_400);
+const SECOND: SimDuration = SimDuration::from_secs(1);
+/// No job is planned again more often in one pass.
+const MOST_LOOKS: u32 = 10_000;
+
+/// Nodes by their index.
+#[derive(Clone, Debug, PartialEq)]
+struct Nodes(Vec<bool>);
+
+impl Nodes {
+    fn and(&self, other: &Nodes) -> Nodes {
+        Nodes(self.0.iter().zip(&other.0).map(|(one, other)| *one && *other).collect())
+    }
+
+    fn is_within(&self, other: &Nodes) -> bool {
+        self.0.iter().zip(&other.0).all(|(one, other)| !*one || *other)
+    }
+
+    fn has(&self, node: NodeId) -> bool {
+        self.0[node.index()]
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    from: SimTime,
+    until: SimTime,
+    free: Nodes,
+}
+
+/// Slots in order, without gaps.
+struct Table {
+    now: SimTime,
+    options: SlotOptions,
+    slots: Vec<Slot>,
+}
+
+fn down_to(at: SimTime, unit: SimDuration) -> SimTime {
+    SimTime::from_nanos(at.as_nanos() / unit.as_nanos() * unit.as_nanos())
+}
+
+impl Table {
+    fn new(now: SimTime, options: SlotOptions, nodes: usize) -> Table {
+        let all = Slot { from: now, until: now.saturating_add(options.window), free: Nodes(vec![true; nodes]) };
+        Table { now, options, slots: vec![all] }
+    }
+
+    /// Nodes that are free from then on for so long, and when to look next if they do not do: the end of the first slot
+    /// after which others are free.
+    fn free_for(&self, from: SimTime, length: SimDuration) -> (Nodes, Option<SimTime>) {
+        let until = from.max(self.now).saturating_add(length);
+        let mut free = Nodes(vec![true; self.slots[0].free.0.len()]);
+        let mut later = None;
+        for (place, slot) in self.slots.iter().enumerate() {
+            let next = self.slots.get(place + 1);
+            if let (None, true, Some(next)) = (later, slot.until > from, next)
+                && !next.free.is_within(&free.and(&slot.free))
+            {
+                later = Some(slot.until);
+            }
+            if slot.until <= from {
+                continue;
+            }
+            if slot.from > until {
+                break;
+            }
+            free = free.and(&slot.free);
+        }
+        (free, later)
+    }
+
+    /// What it would reserve: whole slots, and one at least.
+    fn span(&self, from: SimTime, length: SimDuration) -> (SimTime, SimTime) {
+        let resolution = self.options.resolution;
+        (down_to(from, resolution), down_to(from.saturating_add(length), resolution))
+    }
+
+    fn is_taken(&self, from: SimTime, length: SimDuration, nodes: &Nodes) -> bool {
+        let (from, until) = self.span(from, length);
+        self.slots.iter().any(|slot| slot.until > from && slot.from < until && !nodes.is_within(&slot.free))
+    }
+
+    fn reserve(&mut self, from: SimTime, length: SimDuration, nodes: &Nodes) {
+        let (from, until) = self.span(from, length);
+        let from = from.max(self.now);
+        let until = until.max(from.saturating_add(self.options.resolution));
+        let before = self.cut(from);
+        self.cut(until);
+        let of_it = |slot: &Slot| slot.from >= from && slot.until <= until && slot.from < slot.until;
+        for slot in self.slots.iter_mut().filter(|slot| of_it(slot)) {
+            slot.free = Nodes(slot.free.0.iter().zip(&nodes.0).map(|(free, taken)| *free && !*taken).collect());
+        }
+        self.merge(before.saturating_sub(1), until);
+    }
+
+    /// A slot ends there; its place.
+    fn cut(&mut self, at: SimTime) -> usize {
+        let past = self.slots.len() - 1;
+        let place = self.slots.iter().position(|slot| slot.until >= at).unwrap_or(past);
+        if self.slots[place].until > at {
+            let after = Slot { from: at, ..self.slots[place].clone() };
+            self.slots[place].until = at;
+            self.slots.insert(place + 1, after);
+        }
+        place
+    }
+
+    /// Of the slots from there to the first that begins at `until`, the first two neighbours that are free alike become one:
+    /// so it shows in what order reservations came, as the end of a slot is when a job is looked at again.
+    fn merge(&mut self, from: usize, until: SimTime) {
+        for place in from..self.slots.len() - 1 {
+            if place > from && self.slots[place].from >= until {
+                return;
+            }
+            if self.slots[place].free == self.slots[place + 1].free {
+                self.slots[place].until = self.slots[place + 1].until;
+                self.slots.remove(place + 1);
+                return;
+            }
+        }
+    }
+}
+
+impl Control {
+    pub(super) fn backfill_slots(&mut self) {
+        let options = self.profile.scheduler.slots;
+        let mut table = Table::new(down_to(self.now, SECOND), options, self.fleet.len());
+        let waiting: Vec<QueueKey> = self.queue.iter().take(options.depth as usize).collect();
+        for key in waiting {
+            self.plan(key.replica(), &mut table);
+        }
+    }
+
+    /// Starts it, reserves nodes for it, or neither.
+    fn plan(&mut self, index: ReplicaIndex, table: &mut Table) {
+        let job = self.replicas[index as usize].job;
+        let length = self.jobs[job.index()].spec.estimate.unwrap_or(YEAR);
+        let mut from = table.now;
+        for _ in 0..MOST_LOOKS {
+            let (free, later) = table.free_for(from, length);
+            let Some((start, candidate)) = self.first_start(index, &free, table.now) else {
+                let Some(later) = later else { return };
+                from = later;
+                continue;
+            };
+            let mut start = start.max(from);
+            let mut later = later;
+            if start <= table.now && !self.is_completing(&candidate) {
+                return self.start_past_head(index, candidate);
+            }
+            if start <= table.now {
+                (start, later) = (table.now.saturating_add(SECOND), None);
+            }
+            if let Some(later) = later.filter(|later| start > *later) {
+                from = later;
+                continue;
+            }
+            if start > table.now.saturating_add(table.options.window) {
+                return;
+            }
+            let mut nodes = Nodes(vec![false; self.fleet.len()]);
+            candidate.placement.claims().iter().for_each(|claim| nodes.0[claim.node.index()] = true);
+            if !table.is_taken(start, length, &nodes) {
+                return table.reserve(start, length, &nodes);
+            }
+            from = start;
+        }
+    }
+
+    /// Whether something of its nodes is about to be free.
+    fn is_completing(&self, candidate: &Candidate) -> bool {
+        let touched = |kept: &Placement| candidate.placement.claims().iter().any(|claim| kept.touches(claim.node));
+        self.kept_claims.values().any(touched)
+    }
+
+    /// When and where it fits on these nodes, if what runs ends at its limit.
+    fn first_start(&self, index: ReplicaIndex, free: &Nodes, now: SimTime) -> Option<(SimTime, Candidate)> {
+        let mut fleet = self.fleet.clone();
+        for node in 0..free.0.len() {
+            let node = NodeId::new(node);
+            if !free.has(node) {
+                fleet.set_node_state(node, NodeState::NotReady);
+            }
+        }
+        for kept in self.kept_claims.values().flat_map(|kept| kept.claims()) {
+            fleet.release(kept);
+        }
+        if let Some(candidate) = self.judge_on(index, &fleet) {
+            return Some((now, candidate));
+        }
+        let mut held: Vec<(SimTime, ReplicaIndex, Placement)> = self.held_until().into_iter().map(in_seconds).collect();
+        held.sort_unstable_by_key(|(until, replica, _)| (*until, *replica));
+        held.retain(|(until, ..)| *until < SimTime::MAX);
+        let mut reach = None;
+        let mut close = CLOSE;
+        let mut rest = held.iter().peekable();
+        while rest.peek().is_some() {
+            let mut last = None;
+            while let Some((until, _, placement)) = rest.next() {
+                // Who holds none of these nodes is not looked at, nor is how far the next is from it.
+                if !placement.claims().iter().any(|claim| free.has(claim.node)) {
+                    continue;
+                }
+                placement.claims().iter().for_each(|claim| fleet.release(claim));
+                last = Some(*until);
+                let from = *reach.get_or_insert(down_to(*until, CLOSE).saturating_add(CLOSE));
+                if rest.peek().is_some_and(|(next, ..)| *next > from.saturating_add(close)) {
+                    break;
+                }
+            }
+            let (from, last) = (reach?, last?);
+            close = close.saturating_mul(2);
+            while rest.peek().is_some_and(|(next, ..)| *next > from.saturating_add(close)) {
+                close = close.saturating_mul(2);
+            }
+            if let Some(candidate) = self.judge_on(index, &fleet) {
+                // What is over its limit is about to end.
+                return Some((last.max(now.saturating_add(SECOND)), candidate));
+            }
+        }
+        None
+    }
+}
+
+fn in_seconds(held: Held) -> (SimTime, ReplicaIndex, Placement) {
+    let until = if held.until == SimTime::MAX { held.until } else { down_to(held.until, SECOND) };
+    (until, held.replica, held.placement)
+}

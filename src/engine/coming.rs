@@ -1,0 +1,92 @@
+//! What comes: known in whole before the run, or handed over one by one while it goes on.
+
+use crate::ids::{JobId, Records};
+use crate::units::SimTime;
+use crate::workload::Arrival;
+
+/// The arrivals of a run.
+pub(super) enum Coming<'a> {
+    Listed {
+        arrivals: &'a [Arrival],
+        submitted: usize,
+    },
+    /// No more is held of them than the next, and those whose jobs are not over.
+    Streamed {
+        source: &'a mut dyn Iterator<Item = Arrival>,
+        next: Option<Arrival>,
+        begun: Records<Arrival>,
+    },
+}
+
+impl<'a> Coming<'a> {
+    pub fn listed(arrivals: &'a [Arrival]) -> Coming<'a> {
+        Coming::Listed { arrivals, submitted: 0 }
+    }
+
+    pub fn streamed(source: &'a mut dyn Iterator<Item = Arrival>) -> Coming<'a> {
+        let next = source.next();
+        Coming::Streamed { source, next, begun: Records::default() }
+    }
+
+    /// When the next comes.
+    pub fn next_time(&self) -> Option<SimTime> {
+        match self {
+            Coming::Listed { arrivals, submitted } => arrivals.get(*submitted).map(|arrival| arrival.at),
+            Coming::Streamed { next, .. } => next.as_ref().map(|arrival| arrival.at),
+        }
+    }
+
+    /// Takes the next that comes at this time. Panics if a stream goes back in time.
+    pub fn take(&mut self, now: SimTime) -> Option<(JobId, &Arrival)> {
+        if self.next_time() != Some(now) {
+            return None;
+        }
+        match self {
+            Coming::Listed { arrivals, submitted } => {
+                *submitted += 1;
+                Some((JobId::new(*submitted - 1), &arrivals[*submitted - 1]))
+            }
+            Coming::Streamed { source, next, begun } => {
+                let arrival = std::mem::replace(next, source.next())?;
+                let is_later = next.as_ref().is_none_or(|next| next.at >= arrival.at);
+                assert!(is_later, "after {} at {now} comes a job that was to come before it", arrival.spec.name);
+                let job = begun.push(arrival);
+                Some((JobId::new(job), &begun[job]))
+            }
+        }
+    }
+
+    /// Whether it has come.
+    pub fn has_come(&self, job: JobId) -> bool {
+        match self {
+            Coming::Listed { submitted, .. } => job.index() < *submitted,
+            Coming::Streamed { begun, .. } => job.index() < begun.len(),
+        }
+    }
+
+    /// When a job that is known comes, or came.
+    pub fn time_of(&self, job: JobId) -> Option<SimTime> {
+        match self {
+            Coming::Listed { arrivals, .. } => arrivals.get(job.index()).map(|arrival| arrival.at),
+            Coming::Streamed { begun, .. } => begun.get(job.index()).map(|arrival| arrival.at),
+        }
+    }
+
+    /// Panics if the job is not known yet, or not any more.
+    pub fn of(&self, job: JobId) -> &Arrival {
+        match self {
+            Coming::Listed { arrivals, .. } => &arrivals[job.index()],
+            Coming::Streamed { begun, .. } => &begun[job.index()],
+        }
+    }
+
+    /// Its job is over, and was dropped.
+    pub fn forget(&mut self, job: JobId) {
+        match self {
+            Coming::Listed { .. } => {}
+            // The requests that come to a service are counted, whether it is there or not.
+            Coming::Streamed { begun, .. } if begun[job.index()].course.requests.is_some() => {}
+            Coming::Streamed { begun, .. } => drop(begun.drop_one(job.index(), 0)),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A keeper: whoever is killed, nothing is left of what was started.
+//!
+//! ```text
+//!  who was started: the keeper ──> the same program again: the kept one, who does the work ──> tasks and programs
+//! ```
+//!
+//! The keeper is the parent of last resort of all that is below it. When the kept one is killed, whatever it has started,
+//! however deep, in whatever session and with whatever environment, becomes a child of the keeper's and is killed. When the
+//! keeper is killed, the kernel tells the kept one with SIGTERM, which ends everything politely. What is left of both being
+//! killed in the same moment is what any program would leave.
+//!
+//! The kept one has a process group of its own, so that a terminal and `kill -- -PGID` speak to the keeper alone, which
+//! passes on what it is told.
+
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use rustix::process::{
+    Pid, Signal, getpid, getppid, kill_process, set_child_subreaper, set_parent_process_death_signal,
+};
+
+use crate::live::clock::{Deadline, pause};
+use crate::live::procfs;
+use crate::live::signals::Signals;
+use crate::units::SimDuration;
+
+/// Who keeps it, in the environment of the kept one.
+pub(super) const KEEPER: &str = "DRYRACK_KEEPER";
+
+/// How the kept one ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    Ended { code: i32 },
+    Killed { signal: i32, left: usize },
+}
+
+/// Starts this program again with the same arguments, and returns how that ended; `None` in that second one, which is to do
+/// the work.
+pub fn keep() -> io::Result<Option<Kept>> {
+    let me = getpid();
+    let keeper = std::env::var(KEEPER).ok().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+    if keeper.is_some() && keeper == getppid() {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        // It was killed before that.
+        if getppid() != keeper {
+            return Err(io::Error::other("its keeper was killed"));
+        }
+        // Whatever it leaves when it ends by itself is its own to end, too.
+        set_child_subreaper(Some(me))?;
+        return Ok(None);
+    }
+    // Before anything is started, so that no end is missed.
+    let mut signals = Signals::new()?;
+    set_child_subreaper(Some(me))?;
+    let mut kept = again()?;
+    let pid = Pid::from_child(&kept);
+    let status = loop {
+        if let Some(status) = kept.try_wait()? {
+            break status;
+        }
+        let heard = signals.wait(SimDuration::from_secs(1))?;
+        for _ in 0..heard.ends {
+            // It is not reaped, so the number is its own.
+            let _unheard = kill_process(pid, Signal::TERM);
+        }
+    };
+    let left = end_all();
+    Ok(Some(match status.code() {
+        Some(code) => Kept::Ended { code },
+        None => Kept::Killed { signal: status.signal().unwrap_or(0), left },
+    }))
+}
+
+fn again() -> io::Result<Child> {
+    let mut args = std::env::args_os();
+    let name = args.next().unwrap_or_else(|| "dryrack".into());
+    // A program that was replaced since is still there under this name.
+    let program = std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or("/proc/self/exe".into());
+    let mut command = Command::new(program);
+    command.arg0(name).args(args).env(KEEPER, getpid().as_raw_nonzero().to_string()).process_group(0);
+    command.spawn()
+}
+
+/// Kills all that are below us, until none is; how many there were.
+pub fn end_all() -> usize {
+    let me = getpid().as_raw_nonzero().get().unsigned_abs();
+    let mut killed = std::collections::BTreeSet::new();
+    let deadline = Deadline::within(Duration::from_secs(10));
+    loop {
+        let living: Vec<_> = procfs::descendants(me).into_iter().filter(|key| key.is_alive()).collect();
+        if living.is_empty() || deadline.has_passed() {
+            return killed.len();
+        }
+        for key in living {
+            key.signal(Signal::KILL);
+            killed.insert(key);
+        }
+        pause(Duration::from_millis(2));
+    }
+}

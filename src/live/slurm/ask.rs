@@ -1,0 +1,242 @@
+//! Slurm's own commands, each with a deadline, and what it answers.
+//!
+//! Slurm 22.05 lists every job it remembers in `squeue --json`, whatever else is asked; `job_state` is a word there and a
+//! list of words in later releases. What a job holds of each node is in `gres_detail`, as long as it runs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::super::clock::{Clock, Deadline};
+use super::super::probe::{Command, Limits, Look, Missing, Slurm, answer, gpu_indices, host_list, words};
+use crate::live::probe::Probe;
+
+/// A hundred thousand jobs say less than this.
+const MOST_BYTES: usize = 512 << 20;
+
+/// Where a job of Slurm stands, as far as it matters here (the states of `squeue`, Slurm 22.05).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    Pending,
+    /// It has its nodes, and they are being made ready.
+    Configuring,
+    /// Or suspended, or completing: it holds its nodes.
+    Running,
+    Completed,
+    Failed,
+    Cancelled,
+    TimedOut,
+    NodeFailed,
+    Preempted,
+}
+
+impl Standing {
+    pub fn is_over(self) -> bool {
+        !matches!(self, Standing::Pending | Standing::Configuring | Standing::Running)
+    }
+
+    /// Of the words that `squeue` says; nothing of such as it does not know.
+    fn of(words: &[String]) -> Option<Standing> {
+        let is = |word: &str| words.iter().any(|found| found == word);
+        // What still holds its nodes has not ended, whatever else is said of it.
+        let table = [
+            ("COMPLETING", Standing::Running),
+            ("STAGE_OUT", Standing::Running),
+            ("SIGNALING", Standing::Running),
+            ("CONFIGURING", Standing::Configuring),
+            ("REQUEUED", Standing::Pending),
+            ("PENDING", Standing::Pending),
+            ("RUNNING", Standing::Running),
+            ("SUSPENDED", Standing::Running),
+            ("STOPPED", Standing::Running),
+            ("COMPLETED", Standing::Completed),
+            ("FAILED", Standing::Failed),
+            ("OUT_OF_MEMORY", Standing::Failed),
+            ("REVOKED", Standing::Failed),
+            ("CANCELLED", Standing::Cancelled),
+            ("TIMEOUT", Standing::TimedOut),
+            ("DEADLINE", Standing::TimedOut),
+            ("NODE_FAIL", Standing::NodeFailed),
+            ("BOOT_FAIL", Standing::NodeFailed),
+            ("PREEMPTED", Standing::Preempted),
+        ];
+        table.into_iter().find(|(word, _)| is(word)).map(|(_, standing)| standing)
+    }
+}
+
+/// A job as Slurm says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlurmJob {
+    pub id: u64,
+    pub comment: String,
+    pub standing: Standing,
+    /// Its nodes, each with the GPUs it has there; these are nothing where that is not said.
+    pub nodes: Vec<(String, Option<Vec<u16>>)>,
+    /// Cores on each of its nodes, where that is said.
+    pub cores: BTreeMap<String, u32>,
+}
+
+/// How Slurm is asked: each command is given up after so long.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    pub within: Duration,
+}
+
+impl Ask {
+    /// Hands a job in. The environment of whoever runs dryrack goes with it, and `environment` over that.
+    pub fn submit(self, arguments: &[String], environment: &[(String, String)]) -> Result<u64, Missing> {
+        let mut command = Command::new("sbatch").args(arguments).as_we_are();
+        for (key, value) in environment {
+            command = command.env(key, value);
+        }
+        let said = command.output(self.limits())?;
+        // `12`, or `12;cluster` where there are several.
+        let id = said.trim().split(';').next().unwrap_or_default();
+        id.parse().map_err(|_| Missing::malformed("sbatch", 1, "the number of a job", said.trim()))
+    }
+
+    /// Those that `is_own`, by number and comment.
+    pub fn jobs(self, is_own: impl Fn(u64, &str) -> bool) -> Result<Vec<SlurmJob>, Missing> {
+        let said = Command::new("squeue").args(["--json", "--states=all"]).output(self.limits())?;
+        read(&answer(&said, "squeue")?, is_own)
+    }
+
+    /// Its nodes, and what they have.
+    pub fn nodes(self) -> Result<Look, Missing> {
+        Slurm::default().look(&Clock::start(), Deadline::within(self.within))
+    }
+
+    /// Which Slurm it is: `22.05.8`.
+    pub fn release(self) -> Result<String, Missing> {
+        let said = Command::new("sinfo").args(["--version"]).output(self.limits())?;
+        // `slurm 22.05.8`, or `slurm-wlm 22.05.8` as Debian names it.
+        Ok(said.split_ascii_whitespace().last().unwrap_or_default().to_string())
+    }
+
+    /// Takes back what waits; what runs Slurm tells to stop, and kills after its own `KillWait`.
+    pub fn cancel(self, ids: &[u64]) {
+        self.scancel(&[], ids.iter().map(u64::to_string).collect());
+    }
+
+    /// SIGTERM to all processes of what runs.
+    pub fn terminate(self, ids: &[u64]) {
+        self.scancel(&["--full", "--signal=TERM"], ids.iter().map(u64::to_string).collect());
+    }
+
+    /// SIGKILL to the tasks that the script has started, and to the script. Not to the job: of that Slurm makes a
+    /// cancellation, which begins with SIGTERM and `KillWait`.
+    pub fn kill(self, ids: &[u64]) {
+        self.scancel(&[], ids.iter().map(|id| format!("{id}.0")).collect());
+        self.scancel(&["--batch", "--signal=KILL"], ids.iter().map(u64::to_string).collect());
+    }
+
+    /// Of what has ended in the meantime Slurm says so, and that is no fault; whatever it says, the next look shows.
+    fn scancel(self, how: &[&str], whom: Vec<String>) {
+        if !whom.is_empty() {
+            let _unheard = Command::new("scancel").args(how.iter().copied()).args(whom).output(self.limits());
+        }
+    }
+
+    fn limits(self) -> Limits {
+        Limits { deadline: Deadline::within(self.within), most_bytes: MOST_BYTES }
+    }
+}
+
+/// What others run may stand however it likes.
+fn read(answer: &Value, is_own: impl Fn(u64, &str) -> bool) -> Result<Vec<SlurmJob>, Missing> {
+    let wanted = |found: &Value| Missing::malformed("squeue", 1, "a list `jobs`", &found.to_string());
+    let jobs = answer.get("jobs").and_then(Value::as_array).ok_or_else(|| wanted(answer))?;
+    let is_own = |job: &&Value| {
+        let comment = job["comment"].as_str().unwrap_or_default();
+        job["job_id"].as_u64().is_none_or(|id| is_own(id, comment))
+    };
+    jobs.iter().filter(is_own).map(job).collect()
+}
+
+fn job(value: &Value) -> Result<SlurmJob, Missing> {
+    let malformed = |expected: &str| Missing::malformed("squeue", 1, expected, &value["job_id"].to_string());
+    let id = value["job_id"].as_u64().ok_or_else(|| malformed("the number of a job"))?;
+    let state = words(value, "job_state");
+    let standing = Standing::of(&state)
+        .ok_or_else(|| Missing::malformed("squeue", 1, "a state of a job", &format!("{id}: {}", state.join(" "))))?;
+    let text = |key: &str| value[key].as_str().unwrap_or_default();
+    let details = value["gres_detail"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let gpus = |index: usize| details.get(index).and_then(Value::as_str).map(gpu_indices);
+    let nodes = host_list(text("nodes")).into_iter().enumerate().map(|(index, name)| (name, gpus(index))).collect();
+    Ok(SlurmJob { id, comment: text("comment").to_string(), standing, nodes, cores: cores(value) })
+}
+
+/// Of `job_resources.allocated_nodes`, as 22.05 writes it: sockets with the cores of each.
+fn cores(value: &Value) -> BTreeMap<String, u32> {
+    let nodes = value["job_resources"]["allocated_nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let of_node = |node: &Value| {
+        let sockets = node["sockets"].as_object()?;
+        let of_sockets = sockets.values().filter_map(|socket| socket["cores"].as_object());
+        let cores: usize = of_sockets.map(|cores| cores.len()).sum();
+        Some((node["nodename"].as_str()?.to_string(), u32::try_from(cores).ok()?))
+    };
+    nodes.iter().filter_map(of_node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(words: &[&str]) -> Option<Standing> {
+        Standing::of(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
+    }
+
+    /// Each state that `squeue(1)` of Slurm 22.05 lists, in the section on job state codes.
+    #[test]
+    fn every_state_of_slurm_is_known() {
+        for (word, expected) in [
+            ("BOOT_FAIL", Standing::NodeFailed),
+            ("CANCELLED", Standing::Cancelled),
+            ("COMPLETED", Standing::Completed),
+            ("CONFIGURING", Standing::Configuring),
+            ("COMPLETING", Standing::Running),
+            ("DEADLINE", Standing::TimedOut),
+            ("FAILED", Standing::Failed),
+            ("NODE_FAIL", Standing::NodeFailed),
+            ("OUT_OF_MEMORY", Standing::Failed),
+            ("PENDING", Standing::Pending),
+            ("PREEMPTED", Standing::Preempted),
+            ("RUNNING", Standing::Running),
+            ("REVOKED", Standing::Failed),
+            ("SIGNALING", Standing::Running),
+            ("STAGE_OUT", Standing::Running),
+            ("STOPPED", Standing::Running),
+            ("SUSPENDED", Standing::Running),
+            ("TIMEOUT", Standing::TimedOut),
+        ] {
+            assert_eq!(standing(&[word]), Some(expected), "{word}");
+        }
+        // A requeued job is still leaving its nodes; and one that was cancelled is.
+        assert_eq!(standing(&["CANCELLED", "COMPLETING"]), Some(Standing::Running));
+        assert_eq!(standing(&["NO_SUCH_STATE"]), None);
+    }
+
+    /// As `squeue --json` of Slurm 22.05.8 wrote it of a gang of three tasks with a GPU each, shortened to what is read.
+    #[test]
+    fn what_a_job_has_of_each_node_is_read() {
+        let said = r#"{"jobs": [{"job_id": 2, "comment": "mine", "job_state": "RUNNING", "nodes": "n[3-4]",
+            "gres_detail": ["gpu:2(IDX:0-1)", "gpu:1(IDX:0)"],
+            "job_resources": {"allocated_nodes": [
+              {"sockets": {"6": {"cores": {"0": "allocated"}}, "7": {"cores": {"0": "allocated"}}}, "nodename": "n3"},
+              {"sockets": {"6": {"cores": {"0": "allocated"}}}, "nodename": "n4"}]}},
+            {"job_id": 3, "comment": "", "job_state": ["FAILED"], "nodes": "n1", "gres_detail": []}]}"#;
+        let jobs = read(&answer(said, "squeue").expect("JSON"), |_, _| true).expect("jobs");
+        let nodes = [("n3".to_string(), Some(vec![0, 1])), ("n4".to_string(), Some(vec![0]))];
+        assert_eq!(jobs[0].nodes, nodes);
+        assert_eq!(jobs[0].cores, BTreeMap::from([("n3".to_string(), 2), ("n4".to_string(), 1)]));
+        assert_eq!((jobs[0].id, jobs[0].comment.as_str(), jobs[0].standing), (2, "mine", Standing::Running));
+        // Of one that has ended nothing is said of its GPUs.
+        assert_eq!((jobs[1].standing, &jobs[1].nodes[..]), (Standing::Failed, &[("n1".to_string(), None)][..]));
+        for wrong in [r#"{"jobs": 1}"#, r#"{"jobs": [{"job_id": 1, "job_state": "ASLEEP"}]}"#, r#"{"jobs": [{}]}"#] {
+            assert!(read(&answer(wrong, "squeue").expect("JSON"), |_, _| true).is_err(), "{wrong}");
+        }
+        let asleep = r#"{"jobs": [{"job_id": 1, "job_state": "ASLEEP"}]}"#;
+        assert_eq!(read(&answer(asleep, "squeue").expect("JSON"), |id, _| id == 2), Ok(Vec::new()));
+    }
+}

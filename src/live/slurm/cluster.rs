@@ -1,0 +1,59 @@
+//! The Slurm that jobs are handed to: whether it is the one that the file is of.
+
+use std::time::Duration;
+
+use super::super::clock::std_duration;
+use super::super::probe::Missing;
+use super::super::work::Work;
+use super::ask::Ask;
+use super::request;
+use crate::nearest::nearest;
+use crate::units::SimDuration;
+
+/// A command of Slurm that has not answered by then is given up.
+const LONGEST_ANSWER: Duration = Duration::from_secs(10);
+
+/// The Slurm that is spoken to.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    pub(super) ask: Ask,
+    /// `22.05.8`
+    pub release: String,
+    /// Its nodes that the file has not: nothing is to go there.
+    pub(super) others: Vec<String>,
+    /// How often it is asked.
+    pub(super) every: SimDuration,
+    /// For how long it may give no answer.
+    pub(super) patience: SimDuration,
+}
+
+impl Cluster {
+    /// Looks whether it has the nodes of the file. All that is wrong, each in a sentence.
+    pub fn find(work: &Work, every: SimDuration, patience: SimDuration) -> Result<Cluster, Vec<String>> {
+        let faults = request::faults(work);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let unheard = |why: Missing| vec![format!("Slurm cannot be asked for its nodes: {why}")];
+        let ask = Ask { within: std_duration(patience).min(LONGEST_ANSWER) };
+        let look = ask.nodes().map_err(unheard)?;
+        let release = ask.release().map_err(unheard)?;
+        let mut faults = Vec::new();
+        for node in &work.nodes {
+            let names = || look.nodes.iter().map(|found| found.name.as_str());
+            let Some(found) = look.nodes.iter().find(|found| *found.name == *node.name) else {
+                let near = nearest(&node.name, names()).map(|near| format!("; did you mean `{near}`?"));
+                let near = near.unwrap_or_else(|| "; `dryrack probe --from slurm` writes those it has".to_string());
+                faults.push(format!("Slurm has no node `{}`{near}", node.name));
+                continue;
+            };
+            let (own, gpus) = (node.shape.gpus.len(), found.gpus.len());
+            if own != gpus {
+                faults.push(format!("node `{}` has {own} GPUs here, and {gpus} in Slurm", node.name));
+            }
+        }
+        let is_other = |name: &&str| !work.nodes.iter().any(|node| &*node.name == *name);
+        let others = look.nodes.iter().map(|found| found.name.as_str()).filter(is_other).map(str::to_string).collect();
+        if faults.is_empty() { Ok(Cluster { ask, release, others, every, patience }) } else { Err(faults) }
+    }
+}

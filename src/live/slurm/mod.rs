@@ -1,0 +1,580 @@
+//! Jobs that a real Slurm runs: it decides where each goes and when, and what it says of them becomes inputs.
+//!
+//! | command | what is done | what is said |
+//! | --- | --- | --- |
+//! | `Submit` | `sbatch`, which names the attempt in a comment | `Decided`, once it has nodes, or is turned away |
+//! | `Start` | nothing: it runs already | `Preparing`, `Started` |
+//! | (it ends by itself) | | `Exited`, `TimedOut`, `NodeFailed`, `Preempted` |
+//! | `Withdraw` | `scancel` | nothing |
+//! | `Stop` | SIGTERM to all of it, SIGKILL after its `stop_duration` | `Stopped`, once it has left its nodes |
+//!
+//! Slurm is asked for all jobs at once, every so often. While it does not answer nothing is known, and nothing is said;
+//! when that has gone on for too long the run is ended.
+
+mod ask;
+mod cluster;
+mod request;
+
+pub use cluster::Cluster;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::agenda::Agenda;
+use super::clock::{Deadline, Wall, pause, std_duration};
+use super::probe::Missing;
+use super::run::RealWorld;
+use super::work::Work;
+use crate::event::{Command, Input, Lifecycle};
+use crate::fleet::{GpuClaim, NodeClaim, NodeState, Placement};
+use crate::ids::{GpuId, NodeId, RunId};
+use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use crate::workload::{Demand, Ending, Gang};
+use ask::{Ask, SlurmJob, Standing};
+
+/// How often it is asked how its nodes stand.
+const NODES_EVERY: SimDuration = SimDuration::from_secs(5);
+/// After an interruption nobody has longer than this between being told to stop and being killed.
+const GRACE_OF_THE_INTERRUPTED: SimDuration = SimDuration::from_secs(5);
+/// How often what should be gone is killed again, and after how often it is cancelled besides.
+const KILL_AGAIN: SimDuration = SimDuration::from_secs(2);
+const KILLS: u8 = 5;
+/// How long all that is left may take to leave its nodes in the end.
+const LAST_BREATH: Duration = Duration::from_secs(20);
+/// Between two looks at what is leaving in the end.
+const LAST_LOOKS: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Slurm decides on it.
+    Queued,
+    /// Slurm has decided on it, and that is still to be said.
+    Decided,
+    /// It has been said; the control plane has not taken it yet.
+    Told,
+    Preparing,
+    Running,
+    /// It was told to stop.
+    Stopping,
+    /// Nothing more is said of it; it is cancelled until it is gone.
+    Withdrawn,
+}
+
+/// One attempt, as a job of Slurm.
+struct Submitted {
+    /// Nothing as long as it is not known to have been taken.
+    id: Option<u64>,
+    stage: Stage,
+    /// As of the last look.
+    standing: Standing,
+    gpus: Vec<GpuId>,
+    /// Whoever is left of it is killed then, and cancelled.
+    kill_at: Option<SimTime>,
+    /// So often it was.
+    kills: u8,
+}
+
+pub struct OnSlurm<'a> {
+    work: &'a Work,
+    ask: Ask,
+    cluster: Cluster,
+    agenda: Agenda<'a>,
+    /// What its jobs are known by.
+    token: String,
+    nodes: BTreeMap<&'a str, NodeId>,
+    states: Vec<NodeState>,
+    runs: BTreeMap<RunId, Submitted>,
+    /// What is said in the next step.
+    facts: Vec<Input>,
+    /// Decisions that are said one after the other, so that of two that had one place in turn the first has left it.
+    decisions: VecDeque<(RunId, Placement)>,
+    look_at: SimTime,
+    nodes_at: SimTime,
+    /// Since when it has not been understood, and why.
+    trouble: Option<(SimTime, Missing)>,
+    notes: BTreeSet<String>,
+    is_ended: bool,
+}
+
+impl<'a> OnSlurm<'a> {
+    pub fn new(work: &'a Work, cluster: Cluster) -> OnSlurm<'a> {
+        let Wall(began) = super::clock::Clock::start().wall_at_start();
+        OnSlurm {
+            work,
+            ask: cluster.ask,
+            cluster,
+            agenda: Agenda::new(work),
+            token: format!("dryrack-{}-{began}", std::process::id()),
+            nodes: work.nodes.iter().enumerate().map(|(index, node)| (&*node.name, NodeId::new(index))).collect(),
+            states: work.declarations.iter().filter_map(state_of).collect(),
+            runs: BTreeMap::new(),
+            facts: Vec::new(),
+            decisions: VecDeque::new(),
+            look_at: SimTime::ZERO,
+            nodes_at: SimTime::ZERO,
+            trouble: None,
+            notes: BTreeSet::new(),
+            is_ended: false,
+        }
+    }
+
+    /// Hands an attempt in. Where Slurm does not answer it may have been taken all the same, so it is looked for first.
+    fn submit(&mut self, run: RunId) -> Result<(), Missing> {
+        let comment = request::comment(&self.token, run);
+        let (arguments, environment) = request::request(self.work, run, &comment, &self.cluster.others);
+        match self.ask.submit(&arguments, &environment) {
+            Ok(id) => self.runs.get_mut(&run).expect("entered before").id = Some(id),
+            Err(Missing::Exited { said, .. }) if is_refusal(&said) => {
+                let name = &self.work.arrivals[run.job.index()].spec.name;
+                self.notes.insert(format!("{name} was turned away by sbatch: {said}"));
+                self.runs.remove(&run);
+                self.facts.push(Input::Decided { run, placement: None });
+            }
+            Err(why) => return Err(why),
+        }
+        Ok(())
+    }
+
+    /// Asks Slurm for everything. What it says is believed as far as it can be understood; an error is of the first thing
+    /// that cannot be, and all else is gone on with.
+    fn look(&mut self, now: SimTime) -> Result<(), Missing> {
+        let own = format!("{}/", self.token);
+        let ids = self.ids();
+        let jobs = self.ask.jobs(|id, comment| ids.contains(&id) || comment.starts_with(&own))?;
+        if self.nodes_at <= now {
+            self.look_at_nodes()?;
+            self.nodes_at = now.saturating_add(NODES_EVERY);
+        }
+        let by_comment: BTreeMap<&str, &SlurmJob> = jobs.iter().map(|job| (job.comment.as_str(), job)).collect();
+        let by_id: BTreeMap<u64, &SlurmJob> = jobs.iter().map(|job| (job.id, job)).collect();
+        let mut trouble = Ok(());
+        for run in self.runs.keys().copied().collect::<Vec<RunId>>() {
+            let known = self.runs.get_mut(&run).expect("just listed");
+            let found = match known.id {
+                Some(id) => by_id.get(&id),
+                None => by_comment.get(request::comment(&self.token, run).as_str()),
+            };
+            let heard = match (found, known.id) {
+                (Some(job), _) => {
+                    known.id = Some(job.id);
+                    self.observe(run, job)
+                }
+                (None, _) if known.stage == Stage::Withdrawn => {
+                    self.runs.remove(&run);
+                    Ok(())
+                }
+                // It was not taken when nobody answered.
+                (None, None) => self.submit(run),
+                (None, Some(id)) => Err(self.forgotten(run, id)),
+            };
+            trouble = trouble.and(heard);
+        }
+        self.put_in_order();
+        trouble
+    }
+
+    /// Decisions about those that are over come first: they had their place before the others.
+    fn put_in_order(&mut self) {
+        let is_over = |run: &RunId| self.runs.get(run).is_some_and(|known| known.standing.is_over());
+        let order = |(run, _): &(RunId, Placement)| (!is_over(run), self.runs.get(run).and_then(|known| known.id));
+        let mut decisions = Vec::from(std::mem::take(&mut self.decisions));
+        decisions.sort_by_key(order);
+        self.decisions = decisions.into();
+    }
+
+    fn ids(&self) -> BTreeSet<u64> {
+        self.runs.values().filter_map(|known| known.id).collect()
+    }
+
+    fn look_at_nodes(&mut self) -> Result<(), Missing> {
+        for found in self.ask.nodes()?.nodes {
+            let Some(node) = self.nodes.get(found.name.as_str()) else { continue };
+            // One that was not there yet would have to join; it is not ready, whatever it is called.
+            let state = if found.state == NodeState::Joining { NodeState::NotReady } else { found.state };
+            if std::mem::replace(&mut self.states[node.index()], state) != state {
+                self.facts.push(Input::NodeReported { node: *node, state });
+            }
+        }
+        Ok(())
+    }
+
+    /// The next decisions: all that run still, or one that is over, whose end is said before the next.
+    fn decide(&mut self) {
+        let is_awaited = |known: &Submitted| known.standing.is_over() && known.stage == Stage::Told;
+        while let Some((run, _)) = self.decisions.front() {
+            if self.runs.values().any(is_awaited) {
+                return;
+            }
+            let run = *run;
+            let (_, placement) = self.decisions.pop_front().expect("just seen");
+            // It may have been withdrawn since.
+            let Some(known) = self.runs.get_mut(&run).filter(|known| known.stage == Stage::Decided) else { continue };
+            known.stage = Stage::Told;
+            self.facts.push(Input::Decided { run, placement: Some(placement) });
+        }
+    }
+
+    fn forgotten(&self, run: RunId, id: u64) -> Missing {
+        let name = &self.work.arrivals[run.job.index()].spec.name;
+        let said = format!("Slurm has forgotten its job {id} (`{name}`), so how it ended cannot be told");
+        Missing::Unreadable { what: "squeue".to_string(), said }
+    }
+
+    fn observe(&mut self, run: RunId, job: &SlurmJob) -> Result<(), Missing> {
+        let stage = self.runs[&run].stage;
+        let has_nodes = !job.nodes.is_empty();
+        match (stage, job.standing) {
+            (Stage::Queued, Standing::Pending) => {}
+            (Stage::Queued, Standing::Cancelled) if !has_nodes => {
+                // By somebody else: it is a user's cancellation.
+                self.facts.push(Input::Cancel { job: run.job });
+            }
+            (Stage::Queued, _) if !has_nodes => {
+                let name = &self.work.arrivals[run.job.index()].spec.name;
+                self.notes.insert(format!("{name} was turned away by Slurm: it ended without a node"));
+                self.runs.remove(&run);
+                self.facts.push(Input::Decided { run, placement: None });
+                return Ok(());
+            }
+            (Stage::Queued, _) => {
+                let placement = self.placement(run, job)?;
+                let of_claim = |claim: &NodeClaim| -> Vec<GpuId> {
+                    claim.gpus.iter().map(|part| GpuId { node: claim.node, index: part.index }).collect()
+                };
+                let gpus = placement.claims().iter().flat_map(of_claim).collect();
+                let known = self.runs.get_mut(&run).expect("just read");
+                (known.stage, known.gpus) = (Stage::Decided, gpus);
+                self.decisions.push_back((run, placement));
+            }
+            (Stage::Decided | Stage::Told, _) => {}
+            // It began again in the queue: its place was taken from it, and what follows is the control plane's to decide.
+            (Stage::Preparing | Stage::Running, Standing::Pending) => {
+                self.say(run, Lifecycle::Preempted);
+                let known = self.runs.get_mut(&run).expect("just read");
+                known.stage = Stage::Withdrawn;
+                self.ask.cancel(&[job.id]);
+            }
+            (Stage::Preparing, Standing::Configuring) => {}
+            (Stage::Preparing | Stage::Running, _) => self.advance(run, job.standing),
+            (Stage::Stopping | Stage::Withdrawn, standing) if standing.is_over() => {
+                if stage == Stage::Stopping {
+                    self.say(run, Lifecycle::Stopped);
+                }
+                self.runs.remove(&run);
+            }
+            (Stage::Stopping | Stage::Withdrawn, _) => {}
+        }
+        if let Some(known) = self.runs.get_mut(&run) {
+            known.standing = job.standing;
+        }
+        Ok(())
+    }
+
+    /// It has been started, or is being prepared, and stands so now.
+    fn advance(&mut self, run: RunId, standing: Standing) {
+        let known = self.runs.get_mut(&run).expect("it is observed");
+        if known.stage == Stage::Preparing {
+            known.stage = Stage::Running;
+            self.say(run, Lifecycle::Started);
+        }
+        let fact = match standing {
+            Standing::Pending | Standing::Configuring | Standing::Running => return,
+            Standing::Completed => Lifecycle::Exited(Ending::Completed),
+            Standing::Failed => Lifecycle::Exited(Ending::Failed),
+            Standing::TimedOut => Lifecycle::TimedOut,
+            Standing::NodeFailed => Lifecycle::NodeFailed,
+            Standing::Preempted => Lifecycle::Preempted,
+            // By somebody else: the control plane says that it is to stop, and it has.
+            Standing::Cancelled => {
+                self.runs.get_mut(&run).expect("it is observed").standing = standing;
+                self.facts.push(Input::Cancel { job: run.job });
+                return;
+            }
+        };
+        self.say(run, fact);
+        self.runs.remove(&run);
+    }
+
+    fn say(&mut self, run: RunId, fact: Lifecycle) {
+        self.facts.push(Input::Run { run, fact });
+    }
+
+    /// Where Slurm says that it is, as claims of what the job asks for.
+    fn placement(&mut self, run: RunId, job: &SlurmJob) -> Result<Placement, Missing> {
+        let demand = &self.work.arrivals[run.job.index()].spec.demand;
+        let name = self.work.arrivals[run.job.index()].spec.name.clone();
+        let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
+        for (host, gpus) in &job.nodes {
+            let malformed = |expected: &str| Missing::malformed("squeue", 1, expected, host);
+            let node = *self.nodes.get(host.as_str()).ok_or_else(|| malformed("a node of the file"))?;
+            if claims.iter().any(|claim| claim.node == node) {
+                return Err(malformed("each node of a job once"));
+            }
+            let indices = match gpus {
+                Some(indices) if is_of(indices, self.work.nodes[node.index()].shape.gpus.len()) => indices.clone(),
+                Some(_) => return Err(malformed("GPUs that the node has")),
+                None if demand.task.gpus.is_none() => Vec::new(),
+                None => {
+                    let note = "ended between two looks, and Slurm no longer said which GPUs it had: the first free \
+                                ones are written";
+                    self.notes.insert(format!("{name} {note}"));
+                    self.first_free(node, job, demand)
+                }
+            };
+            let tasks = tasks_on(demand, indices.len(), job.cores.get(host).copied());
+            claims.push(self.claim(node, tasks, &indices, demand));
+        }
+        Ok(Placement::new(claims))
+    }
+
+    fn first_free(&self, node: NodeId, job: &SlurmJob, demand: &Demand) -> Vec<u16> {
+        let each = demand.task.gpus.as_ref().map_or(0, |gpus| gpus.count) as usize;
+        let wanted = each * (demand.tasks as usize).div_ceil(job.nodes.len().max(1));
+        let is_held = |index: u16| self.runs.values().any(|run| run.gpus.contains(&GpuId { node, index }));
+        let count = self.work.nodes[node.index()].shape.gpus.len() as u16;
+        let (free, held): (Vec<u16>, Vec<u16>) = (0..count).partition(|index| !is_held(*index));
+        let mut indices: Vec<u16> = free.into_iter().chain(held).take(wanted).collect();
+        indices.sort_unstable();
+        indices
+    }
+
+    fn claim(&self, node: NodeId, tasks: u32, indices: &[u16], demand: &Demand) -> NodeClaim {
+        let (shape, task) = (&self.work.nodes[node.index()].shape, &demand.task);
+        let part = |index: &u16| GpuClaim {
+            index: *index,
+            share: GpuShare::WHOLE,
+            memory: shape.gpu_memory_capacity(usize::from(*index)),
+        };
+        let times = u64::from(tasks);
+        NodeClaim {
+            node,
+            tasks,
+            cpu: MilliCpu::new(task.cpu.get().saturating_mul(times)),
+            ram: Bytes::new(task.ram.get().saturating_mul(times)),
+            gpus: indices.iter().map(part).collect(),
+            blocks: SmallVec::new(),
+        }
+    }
+
+    fn stop(&mut self, now: SimTime, run: RunId) {
+        let is_closed = self.agenda.is_closed();
+        let Some(known) = self.runs.get_mut(&run).filter(|known| known.stage != Stage::Stopping) else { return };
+        known.stage = Stage::Stopping;
+        if known.standing.is_over() {
+            self.runs.remove(&run);
+            return self.say(run, Lifecycle::Stopped);
+        }
+        let launch = self.work.arrivals[run.job.index()].course.launch.as_ref().expect("checked at the door");
+        let grace = match is_closed {
+            true => Some(launch.grace.unwrap_or(SimDuration::MAX).min(GRACE_OF_THE_INTERRUPTED)),
+            false => launch.grace,
+        };
+        known.kill_at = grace.map(|grace| now.saturating_add(grace));
+        let (id, standing) = (known.id.unwrap_or_default(), known.standing);
+        match standing {
+            Standing::Running => self.ask.terminate(&[id]),
+            _ => self.ask.cancel(&[id]),
+        }
+        self.look_at = now;
+    }
+
+    fn withdraw(&mut self, now: SimTime, run: RunId) {
+        let Some(known) = self.runs.get_mut(&run) else { return };
+        known.stage = Stage::Withdrawn;
+        known.kill_at = Some(now.saturating_add(KILL_AGAIN));
+        match known.id {
+            Some(id) => self.ask.cancel(&[id]),
+            // Whether it was taken shows when Slurm answers again.
+            None if self.trouble.is_some() => {}
+            None => drop(self.runs.remove(&run)),
+        }
+    }
+
+    fn hear(&mut self, now: SimTime, looked: Result<(), Missing>) {
+        self.trouble = match (looked, self.trouble.take()) {
+            (Ok(()), _) => None,
+            (Err(why), before) => Some((before.map_or(now, |(since, _)| since), why)),
+        };
+    }
+
+    /// Those whose time to stop is over.
+    fn kill_the_late(&mut self, now: SimTime) {
+        let is_late = |known: &Submitted| known.kill_at.is_some_and(|at| at <= now);
+        for known in self.runs.values_mut().filter(|known| is_late(known)) {
+            known.kill_at = Some(now.saturating_add(KILL_AGAIN));
+            known.kills = known.kills.saturating_add(1);
+        }
+        self.kill(|known| known.kill_at == Some(now.saturating_add(KILL_AGAIN)));
+    }
+
+    /// Kills what runs of these, and takes back what waits; what is killed in vain is cancelled too.
+    fn kill(&self, is_meant: impl Fn(&Submitted) -> bool) {
+        let runs_still = |known: &&Submitted| known.standing == Standing::Running;
+        let meant = || self.runs.values().filter(|known| is_meant(known));
+        let ids = |of: &mut dyn Iterator<Item = &Submitted>| of.filter_map(|known| known.id).collect::<Vec<u64>>();
+        self.ask.kill(&ids(&mut meant().filter(runs_still)));
+        self.ask.cancel(&ids(&mut meant().filter(|known| !runs_still(known) || known.kills > KILLS)));
+    }
+
+    /// Of this run, those that have not left their nodes; nothing if Slurm does not say.
+    fn left(&self) -> Result<Vec<u64>, Missing> {
+        let (own, ids) = (format!("{}/", self.token), self.ids());
+        let jobs = self.ask.jobs(|id, comment| ids.contains(&id) || comment.starts_with(&own))?;
+        Ok(jobs.iter().filter(|job| !job.standing.is_over()).map(|job| job.id).collect())
+    }
+}
+
+impl RealWorld for OnSlurm<'_> {
+    fn happen(&mut self, now: SimTime, _: bool, inputs: &mut Vec<Input>) -> io::Result<()> {
+        self.agenda.come(now, inputs);
+        // What is known already is said before more is asked for.
+        let is_due = self.look_at <= now && self.facts.is_empty() && self.decisions.is_empty();
+        if is_due && !self.runs.is_empty() {
+            let looked = self.look(now);
+            self.hear(now, looked);
+            self.look_at = now.saturating_add(self.cluster.every);
+        }
+        self.kill_the_late(now);
+        self.decide();
+        let patience = self.cluster.patience;
+        let broken = match &self.trouble {
+            Some((since, why)) if now > since.saturating_add(patience) => {
+                Err(io::Error::other(format!("Slurm has given no answer for {patience}: {why}")))
+            }
+            _ => Ok(()),
+        };
+        inputs.append(&mut self.facts);
+        inputs.sort_by_key(Input::class);
+        broken
+    }
+
+    fn obey(&mut self, now: SimTime, command: Command) {
+        match command {
+            Command::Submit { run } => {
+                let (id, stage, standing, gpus) = (None, Stage::Queued, Standing::Pending, Vec::new());
+                self.runs.insert(run, Submitted { id, stage, standing, gpus, kill_at: None, kills: 0 });
+                if let Err(why) = self.submit(run) {
+                    self.trouble.get_or_insert((now, why));
+                }
+            }
+            Command::Withdraw { run } => self.withdraw(now, run),
+            Command::Start { run, .. } => {
+                let Some(known) = self.runs.get_mut(&run) else { return };
+                let standing = known.standing;
+                known.stage = Stage::Preparing;
+                match standing {
+                    Standing::Pending | Standing::Configuring => self.say(run, Lifecycle::Preparing),
+                    _ => self.advance(run, standing),
+                }
+            }
+            Command::Stop { run } => self.stop(now, run),
+            // Refused at the door, or of profiles that are.
+            Command::Prepare { .. }
+            | Command::Begin { .. }
+            | Command::Sample { .. }
+            | Command::Analyse { .. }
+            | Command::AbandonAnalysis { .. }
+            | Command::Provision { .. }
+            | Command::Terminate { .. } => {}
+        }
+    }
+
+    fn next_time(&self) -> Option<SimTime> {
+        let is_at_once = !self.facts.is_empty() || !self.decisions.is_empty();
+        let at_once = is_at_once.then_some(SimTime::ZERO);
+        let look = (!self.runs.is_empty()).then_some(self.look_at);
+        let kills = self.runs.values().filter_map(|known| known.kill_at);
+        at_once.into_iter().chain(look).chain(kills).chain(self.agenda.next()).min()
+    }
+
+    fn is_over(&self) -> bool {
+        self.runs.is_empty() && self.facts.is_empty() && self.agenda.next().is_none()
+    }
+
+    fn interrupt(&mut self, inputs: &mut Vec<Input>) {
+        self.agenda.interrupt(inputs);
+    }
+
+    fn kill_all(&mut self) {
+        self.kill(|_| true);
+    }
+
+    fn end_all(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_ended, true) || self.runs.is_empty() {
+            return Ok(());
+        }
+        let deadline = Deadline::within(LAST_BREATH);
+        let patience = Deadline::within(std_duration(self.cluster.patience).min(LAST_BREATH));
+        let cancel = Deadline::within(LAST_BREATH / 2);
+        self.kill_all();
+        loop {
+            match self.left() {
+                Ok(left) if left.is_empty() => return Ok(()),
+                Ok(left) if deadline.has_passed() => {
+                    let why = format!("jobs {left:?} of Slurm do not end though they were cancelled");
+                    return Err(io::Error::other(why));
+                }
+                // What was killed is on its way; a cancellation would only begin by asking it.
+                Ok(left) if cancel.has_passed() => self.ask.cancel(&left),
+                Ok(_) => {}
+                Err(why) if patience.has_passed() => {
+                    let ids: Vec<u64> = self.ids().into_iter().collect();
+                    let why = format!("jobs {ids:?} of Slurm may be left, and cannot be cancelled: {why}");
+                    return Err(io::Error::other(why));
+                }
+                Err(_) => {}
+            }
+            pause(LAST_LOOKS);
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.iter().cloned().collect()
+    }
+}
+
+/// However it comes to an end, nothing of it is left.
+impl Drop for OnSlurm<'_> {
+    fn drop(&mut self) {
+        let _nobody_is_left_to_be_told = self.end_all();
+    }
+}
+
+fn state_of(declaration: &Input) -> Option<NodeState> {
+    match declaration {
+        Input::NodeDeclared { state, .. } => Some(*state),
+        _ => None,
+    }
+}
+
+fn is_of(indices: &[u16], count: usize) -> bool {
+    indices.iter().all(|index| usize::from(*index) < count)
+}
+
+/// How many tasks lie on a node of which these many GPUs and cores are said.
+fn tasks_on(demand: &Demand, gpus: usize, cores: Option<u32>) -> u32 {
+    let each = demand.task.gpus.as_ref().map_or(0, |gpus| gpus.count);
+    let cpus = (demand.task.cpu.get() / 1000).max(1);
+    match (demand.tasks, demand.gang) {
+        (1, _) | (_, Gang::Spread) => 1,
+        _ if each > 0 => u32::try_from(gpus).unwrap_or(u32::MAX) / each,
+        _ => cores.map_or(1, |cores| u32::try_from(u64::from(cores) / cpus).unwrap_or(1)),
+    }
+    .max(1)
+}
+
+/// Slurm was there, and would not have it; otherwise it may do so later.
+fn is_refusal(said: &str) -> bool {
+    const NOT_THERE: [&str; 6] = [
+        "Unable to contact slurm controller",
+        "Socket timed out",
+        "Connection refused",
+        "Zero Bytes were transmitted",
+        "Slurm backup controller in standby",
+        "temporarily unable to accept job",
+    ];
+    said.contains("error") && !NOT_THERE.iter().any(|known| said.contains(known))
+}

@@ -1,0 +1,228 @@
+//! What is typed to `sbatch` for a job of a file, and what of a file Slurm cannot be asked for.
+//!
+//! | of a job | is asked for as |
+//! | --- | --- |
+//! | one task | `--nodes=1-1 --ntasks=1`, its GPUs as `--gres=gpu:N` |
+//! | a gang that is spread | `--nodes=N-N --ntasks-per-node=1`, the GPUs of each as `--gres=gpu:N` |
+//! | a gang anywhere | `--ntasks=N`, the GPUs of each as `--gpus-per-task=N` |
+//! | `cpus`, `ram` | `--cpus-per-task`, and `--mem` or `--mem-per-cpu` in MiB |
+//! | `time_limit` | `--time` in minutes, which Slurm holds |
+//! | labels, types of GPUs, picked nodes, nodes that the file has not | `--exclude` of all that do not do |
+//! | `queue`, `priority` where the profile reads it | `--partition`, `--nice` |
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::super::work::Work;
+use crate::fleet::NodeShape;
+use crate::ids::{NodeId, RunId};
+use crate::scheduler::OrderKey;
+use crate::units::SimDuration;
+use crate::workload::{Arrival, Demand, Gang, GpuTake, JobSpec, Pick};
+
+const MINUTE: u64 = 60 * 1_000_000_000;
+const MIB: u64 = 1 << 20;
+/// So much further behind is a job for each step of priority: more than the order of submission ever counts, and so that
+/// a thousand steps are within what `--nice` takes (2147483645, sbatch(1) of Slurm 22.05).
+const NICE_PER_STEP: u64 = 2_000_000;
+const MOST_NICE: u64 = 2_147_483_645;
+
+/// Why jobs cannot be run by Slurm, each in a sentence that says where in the file.
+pub fn faults(work: &Work) -> Vec<String> {
+    let mut faults = Vec::new();
+    if work.profile.runs.is_some() || work.profile.scan.is_some() {
+        let name = &work.profile.name;
+        faults.push(format!("profile `{name}` has loops of its own, and Slurm one queue; name `fifo` or `easy`"));
+    }
+    for arrival in &work.arrivals {
+        // Without a command it is refused anyway.
+        let Some(launch) = &arrival.course.launch else { continue };
+        let (file, line, column) = &launch.place;
+        let place = format!("{file}:{line}:{column}: job `{}`", arrival.spec.name);
+        faults.extend(faults_of(work, arrival).into_iter().map(|fault| format!("{place} {fault}")));
+    }
+    faults.dedup();
+    faults
+}
+
+fn faults_of(work: &Work, arrival: &Arrival) -> Vec<String> {
+    let (spec, demand) = (&arrival.spec, &arrival.spec.demand);
+    let minutes = |limit: SimDuration| limit.as_nanos().is_multiple_of(MINUTE) && !limit.is_zero();
+    let is_gang = |gang: Gang| demand.tasks > 1 && demand.gang == gang;
+    let is_watched = work.profile.policies.utilization.bind(&spec.utilization).is_some();
+    let rows: [(bool, &str); 13] = [
+        (demand.deployment.is_some(), "serves a model, which is no request that Slurm knows"),
+        (demand.requirements.is_some(), "asks for an instance of a fleet, which Slurm has not"),
+        (
+            !demand.task.cpu.get().is_multiple_of(1000),
+            "asks for a part of a CPU; Slurm gives whole ones, so write `cpus: 1`",
+        ),
+        (
+            demand.task.gpus.as_ref().is_some_and(|gpus| gpus.take != GpuTake::Whole),
+            "asks for a part of a GPU; Slurm gives whole ones, so leave the part out",
+        ),
+        (
+            demand.pick.as_ref().is_some_and(Pick::is_of_gpus),
+            "picks GPUs by hand, which Slurm chooses itself; pick nodes, or nothing",
+        ),
+        (
+            is_gang(Gang::Packed),
+            "is a packed gang, which Slurm does not promise; write `gang: spread`, or leave it out",
+        ),
+        (
+            is_gang(Gang::Anywhere) && demand.task.gpus.is_none(),
+            "is a gang without GPUs that may lie anywhere, and Slurm does not say where each task does; write \
+             `gang: spread`",
+        ),
+        (
+            spec.time_limit.is_some_and(|limit| !minutes(limit)),
+            "has a `time_limit` of other than whole minutes, in which Slurm counts",
+        ),
+        (
+            spec.estimate.is_some() && spec.estimate != spec.time_limit,
+            "has an `estimate` that is not its `time_limit`, by which alone Slurm plans",
+        ),
+        (spec.user.is_some(), "is another user's; it would be submitted as whoever runs dryrack, so leave `user` out"),
+        (spec.project.is_some(), "counts against a project, of which Slurm knows nothing here; leave `project` out"),
+        (
+            is_watched && demand.task.gpus.is_some(),
+            "is under a utilization policy, and nobody here reads the GPUs of Slurm's nodes",
+        ),
+        (allowed(work, demand).is_empty(), "may run on no node of the file"),
+    ];
+    rows.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what.to_string()).collect()
+}
+
+/// The nodes of the file on which a task may run, whatever is taken there.
+fn allowed(work: &Work, demand: &Demand) -> BTreeSet<NodeId> {
+    let does = |node: NodeId| {
+        let is_picked = demand.pick.as_ref().is_none_or(|pick| pick.allows_node(node));
+        is_picked && meets(&work.nodes[node.index()].shape, demand)
+    };
+    (0..work.nodes.len()).map(NodeId::new).filter(|node| does(*node)).collect()
+}
+
+/// All GPUs of a node must do, because Slurm may give any of them.
+fn meets(shape: &NodeShape, demand: &Demand) -> bool {
+    let task = &demand.task;
+    let labels = task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value));
+    let platform = task.os.is_none_or(|os| os == shape.os) && task.arch.is_none_or(|arch| arch == shape.arch);
+    let gpus = task.gpus.as_ref().is_none_or(|gpus| {
+        let suits = |gpu: &crate::fleet::GpuShape| {
+            (gpus.models.is_empty() || gpus.models.contains(&gpu.model))
+                && gpus.min_memory.is_none_or(|least| gpu.memory >= least)
+        };
+        !shape.gpus.is_empty() && shape.gpus.iter().all(suits)
+    });
+    labels && platform && gpus
+}
+
+/// The arguments and variables of `sbatch` for one attempt. `others` are nodes of Slurm that the file has not.
+pub fn request(work: &Work, run: RunId, comment: &str, others: &[String]) -> (Vec<String>, Vec<(String, String)>) {
+    let arrival = &work.arrivals[run.job.index()];
+    let (spec, launch) = (&arrival.spec, arrival.course.launch.as_ref().expect("checked at the door"));
+    let mut arguments = vec![
+        "--parsable".to_string(),
+        // Whether it is tried again is the control plane's to decide.
+        "--no-requeue".to_string(),
+        format!("--job-name={}", spec.name),
+        format!("--comment={comment}"),
+        format!("--output={}", output(work, run)),
+    ];
+    arguments.extend(amounts(&spec.demand));
+    arguments.extend(spec.time_limit.map(|limit| format!("--time={}", limit.as_nanos() / MINUTE)));
+    arguments.extend(spec.queue.as_ref().map(|queue| format!("--partition={queue}")));
+    arguments.extend(nice(work, spec).map(|nice| format!("--nice={nice}")));
+    let allowed = allowed(work, &spec.demand);
+    let left_out = (0..work.nodes.len()).map(NodeId::new).filter(|node| !allowed.contains(node));
+    let left_out: Vec<String> =
+        left_out.map(|node| work.nodes[node.index()].name.to_string()).chain(others.iter().cloned()).collect();
+    if !left_out.is_empty() {
+        arguments.push(format!("--exclude={}", left_out.join(",")));
+    }
+    arguments.push(format!("--wrap={}", script(&launch.arguments, &spec.demand)));
+    let known = [
+        ("DRYRACK_JOB", spec.name.to_string()),
+        ("DRYRACK_REPLICA", run.replica.to_string()),
+        ("DRYRACK_ATTEMPT", run.attempt.to_string()),
+        ("DRYRACK_TASKS", spec.demand.tasks.to_string()),
+    ];
+    let own = launch.environment.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+    (arguments, known.map(|(key, value)| (key.to_string(), value)).into_iter().chain(own).collect())
+}
+
+fn output(work: &Work, run: RunId) -> String {
+    let name = work.arrivals[run.job.index()].spec.name.replace('/', "_");
+    let file = |folder: &std::path::PathBuf| folder.join(format!("{name}-{}-{}.txt", run.replica, run.attempt));
+    // A percent sign begins a pattern of Slurm's.
+    work.outputs
+        .as_ref()
+        .map_or("/dev/null".to_string(), |folder| file(folder).display().to_string().replace('%', "%%"))
+}
+
+fn amounts(demand: &Demand) -> Vec<String> {
+    let (task, tasks) = (&demand.task, demand.tasks);
+    let cpus = cpus_of(demand);
+    let ram = task.ram.get().div_ceil(MIB);
+    let gpus = task.gpus.as_ref().map_or(0, |gpus| gpus.count);
+    let mut amounts = match (tasks, demand.gang) {
+        (1, _) => vec!["--nodes=1-1".to_string(), "--ntasks=1".to_string()],
+        (_, Gang::Spread) => {
+            vec![format!("--nodes={tasks}-{tasks}"), format!("--ntasks={tasks}"), "--ntasks-per-node=1".to_string()]
+        }
+        (_, Gang::Anywhere | Gang::Packed) => vec![format!("--ntasks={tasks}")],
+    };
+    amounts.push(format!("--cpus-per-task={cpus}"));
+    let is_by_node = tasks == 1 || demand.gang == Gang::Spread;
+    // No memory would be all of it.
+    if ram > 0 {
+        amounts.push(if is_by_node {
+            format!("--mem={ram}M")
+        } else {
+            format!("--mem-per-cpu={}M", ram.div_ceil(cpus))
+        });
+    }
+    if gpus > 0 {
+        amounts.push(if is_by_node { format!("--gres=gpu:{gpus}") } else { format!("--gpus-per-task={gpus}") });
+    }
+    amounts
+}
+
+/// Of each task; Slurm gives one at least.
+fn cpus_of(demand: &Demand) -> u64 {
+    (demand.task.cpu.get() / 1000).max(1)
+}
+
+/// How far it stands behind the first in priority. Only whoever runs Slurm may put anybody forward.
+fn nice(work: &Work, spec: &JobSpec) -> Option<u64> {
+    if !work.profile.scheduler.order.contains(&OrderKey::Priority) {
+        return None;
+    }
+    let highest = work.arrivals.iter().map(|arrival| arrival.spec.priority).max()?;
+    let steps = u64::from(highest.abs_diff(spec.priority));
+    (steps > 0).then(|| steps.saturating_mul(NICE_PER_STEP).min(MOST_NICE))
+}
+
+/// What the first node runs: the command itself, or one of it for each task, all ended when one fails.
+fn script(arguments: &[Arc<str>], demand: &Demand) -> String {
+    let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
+    let task = "export DRYRACK_TASK=\"${SLURM_PROCID:-0}\" DRYRACK_NODE=\"$SLURMD_NODENAME\"; ";
+    match demand.tasks {
+        1 => format!("{task}exec {}", words.join(" ")),
+        _ => {
+            let each = quoted(&format!("{task}exec \"$@\""));
+            // A step does not ask for the CPUs of its job by itself (srun(1) of Slurm 22.05).
+            let cpus = cpus_of(demand);
+            format!("exec srun --kill-on-bad-exit=1 --cpus-per-task={cpus} sh -c {each} sh {}", words.join(" "))
+        }
+    }
+}
+
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// `dryrack-TOKEN/JOB/REPLICA/ATTEMPT`, by the number of the job in the file: one's own jobs are known by it.
+pub fn comment(token: &str, run: RunId) -> String {
+    format!("{token}/{}/{}/{}", run.job.index(), run.replica, run.attempt)
+}

@@ -1,0 +1,192 @@
+//! What a metric looks at of each replica; and how little is kept of jobs that are over where not all is wanted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::account::{JobAccount, ReplicaAccount, RunAccount};
+use crate::engine::Standing;
+use crate::event::Outcome;
+use crate::ids::{JobId, RunId};
+use crate::units::SimTime;
+use crate::workload::JobSpec;
+
+/// One replica, whether its job is over or not.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    pub job: JobId,
+    pub replica: u32,
+    pub user: Option<&'a Arc<str>>,
+    pub queue: Option<&'a Arc<str>>,
+    /// Thousandths of a core that all its tasks ask for.
+    pub cpu: u128,
+    pub submitted: SimTime,
+    /// When it began to be wanted: with its job, or when the job was scaled up.
+    pub wanted: SimTime,
+    pub attempt: u32,
+    /// First placed, over all attempts.
+    pub placed: Option<SimTime>,
+    /// First ran, over all attempts.
+    pub started: Option<SimTime>,
+    /// The last attempt began to run.
+    pub last_started: Option<SimTime>,
+    /// The last attempt ended.
+    pub ended: Option<SimTime>,
+    pub outcome: Option<Outcome>,
+}
+
+/// One job, its replicas together.
+#[derive(Clone, Copy, Debug)]
+pub struct JobFigures {
+    pub submitted: SimTime,
+    pub standing: Standing,
+    /// Attempts of its replicas that failed or were lost, since the warm-up was over.
+    pub failures: u64,
+}
+
+/// Jobs that are over, in 72 bytes for each replica.
+#[derive(Default)]
+pub struct Briefs {
+    rows: Vec<Brief>,
+    kinds: Vec<Kind>,
+    numbers: HashMap<Kind, u32, foldhash::fast::FixedState>,
+}
+
+/// A time that never was is the end of time.
+struct Brief {
+    job: JobId,
+    replica: u32,
+    kind: u32,
+    attempt: u32,
+    submitted: SimTime,
+    wanted: SimTime,
+    placed: SimTime,
+    started: SimTime,
+    last_started: SimTime,
+    ended: SimTime,
+    failures: u32,
+    outcome: Option<Outcome>,
+    of_job: Outcome,
+}
+
+/// What many jobs have alike.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Kind {
+    user: Option<Arc<str>>,
+    queue: Option<Arc<str>>,
+    cpu: u128,
+}
+
+fn cpu_of(spec: &JobSpec) -> u128 {
+    u128::from(spec.demand.task.cpu.get()) * u128::from(spec.demand.tasks)
+}
+
+impl<'a> Row<'a> {
+    fn of((run, job, replica): (RunId, &'a JobAccount, &'a ReplicaAccount)) -> Row<'a> {
+        Row {
+            job: run.job,
+            replica: run.replica,
+            user: job.spec.user.as_ref(),
+            queue: job.spec.queue.as_ref(),
+            cpu: cpu_of(&job.spec),
+            submitted: job.submitted,
+            wanted: replica.wanted,
+            attempt: replica.attempt,
+            placed: replica.placed,
+            started: replica.started,
+            last_started: replica.last_started,
+            ended: replica.ended,
+            outcome: replica.outcome,
+        }
+    }
+}
+
+impl Briefs {
+    /// Takes a job that is over. One without replicas leaves nothing.
+    pub(super) fn add(&mut self, id: JobId, job: &JobAccount, of_job: Outcome) {
+        let kind = Kind { user: job.spec.user.clone(), queue: job.spec.queue.clone(), cpu: cpu_of(&job.spec) };
+        let known = self.numbers.get(&kind).copied();
+        let kind = known.unwrap_or_else(|| {
+            let number = self.kinds.len() as u32;
+            self.kinds.push(kind.clone());
+            self.numbers.insert(kind, number);
+            number
+        });
+        let at = |time: Option<SimTime>| time.unwrap_or(SimTime::MAX);
+        for (number, replica) in job.replicas.iter().enumerate() {
+            self.rows.push(Brief {
+                job: id,
+                replica: number as u32,
+                kind,
+                attempt: replica.attempt,
+                submitted: job.submitted,
+                wanted: replica.wanted,
+                placed: at(replica.placed),
+                started: at(replica.started),
+                last_started: at(replica.last_started),
+                ended: at(replica.ended),
+                failures: u32::try_from(job.failures).unwrap_or(u32::MAX),
+                outcome: replica.outcome,
+                of_job,
+            });
+        }
+    }
+
+    /// In order of their ids, as sums of floats are taken in that order.
+    pub(super) fn sort(&mut self) {
+        self.rows.sort_unstable_by_key(|row| (row.job, row.replica));
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let time = |at: SimTime| (at < SimTime::MAX).then_some(at);
+        self.rows.iter().map(move |row| {
+            let kind = &self.kinds[row.kind as usize];
+            Row {
+                job: row.job,
+                replica: row.replica,
+                user: kind.user.as_ref(),
+                queue: kind.queue.as_ref(),
+                cpu: kind.cpu,
+                submitted: row.submitted,
+                wanted: row.wanted,
+                attempt: row.attempt,
+                placed: time(row.placed),
+                started: time(row.started),
+                last_started: time(row.last_started),
+                ended: time(row.ended),
+                outcome: row.outcome,
+            }
+        })
+    }
+
+    fn jobs(&self) -> impl Iterator<Item = JobFigures> {
+        self.rows.iter().filter(|row| row.replica == 0).map(|row| JobFigures {
+            submitted: row.submitted,
+            standing: Standing::Ended(row.of_job),
+            failures: row.failures.into(),
+        })
+    }
+}
+
+impl RunAccount {
+    /// Of all replicas, those whose jobs came when the warm-up was over, in order of their ids. The books are finished.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let (mut over, mut there) = (self.briefs().rows().peekable(), self.replicas().map(Row::of).peekable());
+        let warm_up = self.warm_up;
+        let next = move || match (over.peek(), there.peek()) {
+            (Some(a), Some(b)) if (a.job, a.replica) < (b.job, b.replica) => over.next(),
+            (_, Some(_)) => there.next(),
+            (_, None) => over.next(),
+        };
+        std::iter::from_fn(next).filter(move |row| row.submitted >= warm_up)
+    }
+
+    /// All jobs, in no order.
+    pub fn job_rows(&self) -> impl Iterator<Item = JobFigures> {
+        let row = |job: &JobAccount| JobFigures {
+            submitted: job.submitted,
+            standing: job.standing(),
+            failures: job.failures,
+        };
+        self.briefs().jobs().chain(self.jobs.values().map(row))
+    }
+}

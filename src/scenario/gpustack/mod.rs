@@ -1,0 +1,76 @@
+//! What a GPUStack server keeps, as a scenario: its workers, its models and where their instances were.
+//!
+//! Two doors lead here: the SQLite file of releases before 2.0 ([`store`]), opened for reading alone, and the pages of the
+//! REST interface of any release ([`pages`]). Both yield [`Kept`], whose rows have the names that the interface uses
+//! (schemas/workers.py and schemas/models.py of gpustack 0.4.1 to 2.3.0); [`write`] makes a scenario of it. What a release
+//! does not have is done without. The store holds what is, not what was: an instance that was deleted has left no row.
+
+mod ask;
+mod pages;
+mod store;
+mod write;
+
+use serde_json::Value;
+
+pub use pages::import_gpustack_pages;
+pub use store::import_gpustack_store;
+
+use super::imported::ImportError;
+
+/// Rows, each a map by the names of their fields.
+#[derive(Debug, Default)]
+struct Kept {
+    workers: Vec<Value>,
+    models: Vec<Value>,
+    instances: Vec<Value>,
+    /// Weight files that were downloaded, since 0.6.
+    files: Vec<Value>,
+    /// The mean utilization of all GPUs in percent, at milliseconds since 1970.
+    loads: Vec<(i64, f64)>,
+}
+
+/// A word of a closed list: the interface has them in small letters, the store in capitals.
+fn word(row: &Value, key: &str) -> Option<String> {
+    row[key].as_str().map(str::to_ascii_lowercase)
+}
+
+fn text<'v>(row: &'v Value, key: &str) -> Option<&'v str> {
+    row[key].as_str().filter(|text| !text.is_empty())
+}
+
+/// The store has whole numbers for yes and no.
+fn flag(row: &Value, key: &str) -> Option<bool> {
+    row[key].as_bool().or_else(|| row[key].as_i64().map(|number| number != 0))
+}
+
+/// Milliseconds since 1970 of `2026-11-02 08:20:00.125`, `2026-11-02T08:20:00Z` and their like, which are UTC.
+fn millis(row: &Value, key: &str, place: &str) -> Result<Option<i64>, ImportError> {
+    let Some(typed) = text(row, key) else { return Ok(None) };
+    let malformed = || ImportError::malformed(format!("{place}, `{key}`"), format!("a date, not `{typed}`"));
+    let plain = typed.trim_end_matches('Z').trim_end_matches("+00:00");
+    let (whole, part) = plain.split_once('.').unwrap_or((plain, "0"));
+    let at = crate::trace::parse_date(whole).ok_or_else(malformed)?;
+    if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(malformed());
+    }
+    let thousandths: i64 = format!("{part:0<3}")[..3].parse().map_err(|_| malformed())?;
+    Ok(Some((at.as_nanos() / 1_000_000) as i64 + thousandths))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expected values from GNU `date -u -d @SECONDS`.
+    #[test]
+    fn dates_are_read_in_every_form_that_a_server_writes() {
+        let of = |text: &str| millis(&serde_json::json!({"at": text}), "at", "row 1");
+        for text in ["2026-11-02 08:20:00.125000", "2026-11-02T08:20:00.125Z", "2026-11-02T08:20:00.125+00:00"] {
+            assert_eq!(of(text).expect("it is a date"), Some(1_793_607_600_125), "{text}");
+        }
+        assert_eq!(of("2026-11-02 08:20:00").expect("it is a date"), Some(1_793_607_600_000));
+        assert_eq!(of("").expect("nothing is said"), None);
+        let said = of("yesterday").unwrap_err().to_string();
+        assert_eq!(said, "row 1, `at`: expected a date, not `yesterday`");
+    }
+}

@@ -1,0 +1,302 @@
+//! From what a GPUStack server keeps to a scenario.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::super::emit::scalar;
+use super::super::found::{FoundOptions, amount, entry};
+use super::super::imported::{ImportError, Imported, NameBook, Names, counted, time};
+use super::ask::{Ask, ask, parts};
+use super::{Kept, flag, millis, text, word};
+use crate::live::clock::{Stamp, Wall};
+use crate::live::probe::{NodeFound, gpustack_worker};
+use crate::units::{Bytes, SimDuration};
+
+/// Instances that are created within it are created together.
+const TOGETHER: i64 = 1000;
+
+const HEAD: &str = "scenario: The models of a GPUStack server, as it keeps them\nprofile: gpustack\n";
+
+pub(super) fn write(kept: &Kept, names: Names) -> Result<Imported, ImportError> {
+    let mut writer = Writer {
+        names,
+        workers: NameBook::new(names, "worker"),
+        models: NameBook::new(names, "model"),
+        labels: NameBook::new(names, "label"),
+        values: NameBook::new(names, "value"),
+        gpus: BTreeMap::new(),
+        by_id: BTreeMap::new(),
+        left_out: BTreeMap::new(),
+    };
+    let mut text = String::from(HEAD);
+    writer.nodes(&mut text, kept)?;
+    let jobs = writer.jobs(kept)?;
+    let first = jobs.iter().map(|job| job.at).min().unwrap_or(0);
+    let end = end(kept)?.max(first);
+    writer.write_jobs(&mut text, &jobs, first);
+    let _infallible = writeln!(text, "until: {}", time((end - first).max(1000)));
+    let mut imported = Imported { scenario: text, ..Imported::default() };
+    imported.recordings.extend(loads(kept, first));
+    imported.holds = vec![counted(kept.workers.len(), "node"), counted(jobs.len(), "job")];
+    imported.notes = writer
+        .left_out
+        .into_iter()
+        .map(|((noun, why), count)| format!("left out: {}: {why}", counted(count, noun)))
+        .collect();
+    Ok(imported)
+}
+
+/// The last that the server wrote down.
+fn end(kept: &Kept) -> Result<i64, ImportError> {
+    let mut last = kept.loads.iter().map(|(at, _)| *at).max().unwrap_or(0);
+    for (rows, what) in [(&kept.workers, "worker"), (&kept.models, "model"), (&kept.instances, "instance")] {
+        for (index, row) in rows.iter().enumerate() {
+            for key in ["updated_at", "created_at", "heartbeat_time"] {
+                let at = millis(row, key, &format!("{what} {}", index + 1))?;
+                last = last.max(at.unwrap_or(0));
+            }
+        }
+    }
+    Ok(last)
+}
+
+/// The mean of all GPUs: of no job alone, so none has it as its usage.
+fn loads(kept: &Kept, first: i64) -> Option<(String, String)> {
+    let mut rows: Vec<_> = kept.loads.iter().filter(|(at, _)| *at >= first).collect();
+    rows.sort_by_key(|(at, _)| *at);
+    rows.dedup_by_key(|(at, _)| *at);
+    if rows.is_empty() {
+        return None;
+    }
+    let mut text = String::from("time,all-gpus\n");
+    for (at, percent) in rows {
+        let at = SimDuration::from_millis((at - first) as u64).to_decimal_seconds();
+        let _infallible = writeln!(text, "{at},{percent}");
+    }
+    Some(("usage/all-gpus.csv".to_string(), text))
+}
+
+/// A model that is asked for.
+struct Job {
+    name: String,
+    /// Milliseconds since 1970.
+    at: i64,
+    replicas: u64,
+    /// What one replica asks for, whatever it may be picked from.
+    asked: String,
+    recorded: Vec<String>,
+    /// When there are how many more.
+    changes: Vec<(i64, u64)>,
+}
+
+struct Writer {
+    names: Names,
+    workers: NameBook,
+    models: NameBook,
+    labels: NameBook,
+    values: NameBook,
+    /// Of each worker by the server's name, the indices of its GPUs in order.
+    gpus: BTreeMap<String, Vec<u32>>,
+    /// The server's names by their numbers.
+    by_id: BTreeMap<i64, String>,
+    /// What, and why.
+    left_out: BTreeMap<(&'static str, &'static str), usize>,
+}
+
+impl Writer {
+    fn nodes(&mut self, out: &mut String, kept: &Kept) -> Result<(), ImportError> {
+        // What the server's own instances take is in the jobs.
+        let options = FoundOptions { idle_up_to: Bytes::ZERO, gpu: None, without_use: true };
+        let at = Stamp { since_start: SimDuration::ZERO, wall: Wall(0) };
+        out.push_str(if kept.workers.is_empty() { "nodes: []\n" } else { "nodes:\n" });
+        for (index, row) in kept.workers.iter().enumerate() {
+            let found = gpustack_worker(row, index, "the list of workers", at)?;
+            self.gpus.insert(found.name.clone(), found.gpus.iter().map(|gpu| gpu.index).collect());
+            if let Some(id) = row["id"].as_i64() {
+                self.by_id.insert(id, found.name.clone());
+            }
+            let name = self.workers.of(&found.name);
+            let labels = found.labels.iter().map(|(key, value)| self.label(key, value)).collect();
+            entry(out, &NodeFound { labels, ..found }, &name, &options);
+        }
+        Ok(())
+    }
+
+    /// What nodes are made of keeps its words; what somebody wrote on them need not.
+    fn label(&mut self, key: &str, value: &str) -> (String, String) {
+        match (self.names, key) {
+            (Names::Kept, _) | (_, "os" | "arch") => (key.to_string(), value.to_string()),
+            (Names::Numbered, _) => (self.labels.of(key), self.values.of(value)),
+        }
+    }
+
+    fn leave_out(&mut self, noun: &'static str, why: &'static str) {
+        *self.left_out.entry((noun, why)).or_default() += 1;
+    }
+
+    fn jobs(&mut self, kept: &Kept) -> Result<Vec<Job>, ImportError> {
+        let mut jobs = Vec::new();
+        for (index, model) in kept.models.iter().enumerate() {
+            let own: Vec<&Value> =
+                kept.instances.iter().filter(|instance| instance["model_id"] == model["id"]).collect();
+            jobs.extend(self.job(model, &own, &kept.files, &format!("model {}", index + 1))?);
+        }
+        jobs.sort_by_key(|job| job.at);
+        Ok(jobs)
+    }
+
+    fn job(&mut self, model: &Value, own: &[&Value], files: &[Value], place: &str) -> Result<Option<Job>, ImportError> {
+        let called = text(model, "name").ok_or_else(|| ImportError::malformed(place, "a model with a name"))?;
+        let replicas = model["replicas"].as_u64().unwrap_or(1);
+        if replicas == 0 {
+            self.leave_out("model", "no replica was asked for");
+            return Ok(None);
+        }
+        let name = self.models.of(called);
+        let asked = match ask(model, own, files, &name, self.names) {
+            Ask::Model(asked) => asked + &self.narrowed(model, true),
+            Ask::Claim(asked) => asked + &self.narrowed(model, false),
+            Ask::Unknown => {
+                self.leave_out("model", "neither its weights nor what an instance of it takes are known");
+                return Ok(None);
+            }
+        };
+        let mut created = Vec::new();
+        for instance in own {
+            created.extend(millis(instance, "created_at", place)?);
+        }
+        created.sort_unstable();
+        let at = match created.first() {
+            Some(first) => *first,
+            None => millis(model, "created_at", place)?.unwrap_or(0),
+        };
+        let later: Vec<i64> = created.into_iter().filter(|when| *when > at + TOGETHER).collect();
+        let begins = replicas.saturating_sub(later.len() as u64).max(1);
+        let mut changes = Vec::new();
+        for (number, when) in later.into_iter().enumerate() {
+            let so_many = (begins + number as u64 + 1).min(replicas);
+            if changes.last().map_or(begins, |(_, last)| *last) < so_many {
+                changes.push((when, so_many));
+            }
+        }
+        let recorded = own.iter().map(|instance| self.where_it_is(instance)).collect();
+        Ok(Some(Job { name, at, replicas: begins, asked, recorded, changes }))
+    }
+
+    /// What the user picked, and the nodes that would do.
+    fn narrowed(&mut self, model: &Value, is_model: bool) -> String {
+        let mut out = String::new();
+        let picked = picked(&model["gpu_selector"]);
+        let places: Vec<String> = picked.iter().filter_map(|(worker, index)| self.place(worker, *index)).collect();
+        match (places.len() == picked.len(), places.is_empty()) {
+            (_, true) if picked.is_empty() => {}
+            (true, _) => {
+                let key = if is_model { "gpus" } else { "pick_gpus" };
+                let list: Vec<String> = places.iter().map(|place| scalar(place, false)).collect();
+                let _infallible = write!(out, ", {key}: [{}]", list.join(", "));
+                let each = model["gpu_selector"]["gpus_per_replica"].as_u64().filter(|each| is_model && *each > 0);
+                if let Some(each) = each {
+                    let _infallible = write!(out, ", gpus_per_replica: {each}");
+                }
+            }
+            (false, _) => self.leave_out("pick of GPUs", "no worker has them"),
+        }
+        let (mut labels, mut os) = (Vec::new(), None);
+        for (key, value) in model["worker_selector"].as_object().into_iter().flatten() {
+            let Some(value) = value.as_str() else { continue };
+            match key.as_str() {
+                "worker-name" => match (self.workers.known(value), picked.is_empty()) {
+                    (Some(node), true) => {
+                        let _infallible = write!(out, ", on: {}", scalar(node, true));
+                    }
+                    _ => self.leave_out("selector of a worker", "it is not there, or GPUs are picked besides"),
+                },
+                "os" if !is_model => os = Some(value.to_ascii_lowercase()),
+                _ => {
+                    let (key, value) = self.label(key, value);
+                    labels.push(format!("{}: {}", scalar(&key, true), scalar(&value, false)));
+                }
+            }
+        }
+        if !labels.is_empty() {
+            let key = if is_model { "selector" } else { "labels" };
+            let _infallible = write!(out, ", {key}: {{{}}}", labels.join(", "));
+        }
+        if let Some(os) = os {
+            let _infallible = write!(out, ", os: {}", scalar(&os, true));
+        }
+        if flag(model, "restart_on_error") == Some(false) {
+            out.push_str(", restart: never");
+        }
+        out
+    }
+
+    /// `rack-a/1` of a worker and the index of a GPU there.
+    fn place(&self, worker: &str, index: u32) -> Option<String> {
+        let place = self.gpus.get(worker)?.iter().position(|known| *known == index)?;
+        Some(format!("{}/{place}", self.workers.known(worker)?))
+    }
+
+    /// `running, on rack-a/2 (32GiB)`.
+    fn where_it_is(&self, instance: &Value) -> String {
+        let mut said = word(instance, "state").unwrap_or_else(|| "in no state".to_string());
+        let mut places = Vec::new();
+        for part in parts(instance) {
+            let worker = part.worker.or_else(|| self.by_id.get(&part.worker_id?).cloned());
+            for (index, bytes) in &part.vram {
+                let place = worker.as_deref().and_then(|worker| self.place(worker, *index));
+                let place = place.unwrap_or_else(|| "another worker".to_string());
+                places.push(format!("{place} ({})", amount(Bytes::new(*bytes))));
+            }
+        }
+        if !places.is_empty() {
+            let _infallible = write!(said, ", on {}", places.join(", "));
+        }
+        said
+    }
+
+    fn write_jobs(&self, out: &mut String, jobs: &[Job], first: i64) {
+        out.push_str(if jobs.is_empty() { "jobs: []\n" } else { "jobs:\n" });
+        for job in jobs {
+            for recorded in &job.recorded {
+                let _infallible = writeln!(out, "  # Recorded: {recorded}.");
+            }
+            let _infallible = write!(out, "  - {{name: {}, at: {}", scalar(&job.name, true), time(job.at - first));
+            if job.replicas != 1 {
+                let _infallible = write!(out, ", replicas: {}", job.replicas);
+            }
+            let _infallible = writeln!(out, ", {}}}", job.asked);
+        }
+        let mut changes: Vec<(i64, &str, u64)> = Vec::new();
+        for job in jobs {
+            changes.extend(job.changes.iter().map(|(at, replicas)| (*at, job.name.as_str(), *replicas)));
+        }
+        changes.sort_unstable();
+        if changes.is_empty() {
+            return;
+        }
+        out.push_str("changes:\n");
+        for (at, job, replicas) in changes {
+            let (at, job) = (time(at - first), scalar(job, true));
+            let _infallible = writeln!(out, "  - {{at: {at}, job: {job}, replicas: {replicas}}}");
+        }
+    }
+}
+
+/// `{"gpu_ids": ["rack-a:cuda:0"]}`, or before 0.5 `{"worker_name": "rack-a", "gpu_index": 0}`.
+fn picked(selector: &Value) -> Vec<(String, u32)> {
+    let ids = selector["gpu_ids"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    // A worker's name may hold colons.
+    let of_ids = ids.map(|id| {
+        let mut words = id.rsplitn(3, ':');
+        let index = words.next().and_then(|index| index.parse().ok()).unwrap_or(u32::MAX);
+        (words.nth(1).unwrap_or(id).to_string(), index)
+    });
+    let old = text(selector, "worker_name").map(|worker| {
+        let index = selector["gpu_index"].as_u64().and_then(|index| u32::try_from(index).ok());
+        (worker.to_string(), index.unwrap_or(u32::MAX))
+    });
+    of_ids.chain(old).collect()
+}

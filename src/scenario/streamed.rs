@@ -1,0 +1,124 @@
+//! Jobs that are made, or read, one by one while a run goes on.
+//!
+//! They come as they would if all were made before: in order of time; of equal times, in the order of the file, and those
+//! of a trace last. What asks for a job before it comes, or for the whole of them, cannot be had of such a run, and is
+//! refused where it is asked for.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::diagnostic::Report;
+use super::fields::Fields;
+use super::jobs::Copies;
+use super::trace_source::{TaskList, TaskStream};
+use super::world::World;
+use crate::control::Profile;
+use crate::trace::TraceError;
+use crate::units::SimTime;
+use crate::workload::Arrival;
+
+/// What comes in a run, none of it made yet.
+#[derive(Clone, Debug)]
+pub struct Streamed {
+    entries: Vec<Copies>,
+    list: Option<TaskList>,
+}
+
+impl Streamed {
+    /// Checks that these can be streamed under this profile. One of each entry is given back, to be looked at as jobs are.
+    pub(super) fn checked(
+        entries: Vec<Copies>,
+        list: Option<TaskList>,
+        (file, profile): (&Fields<'_>, &Profile),
+        world: &mut World,
+        report: &mut Report,
+    ) -> (Streamed, Vec<Arrival>) {
+        let mut refuse = |span, what: &str| {
+            report.error_with_help(span, format!("a streamed run {what}"), "leave it out, or `--stream`");
+        };
+        if profile.runs.is_some() || profile.scan.is_some() {
+            refuse(file.key_span("profile"), "cannot be of a profile whose loops keep rows of what is over");
+        }
+        if profile.scheduler.needs_target() && profile.scheduler.target.is_empty() {
+            refuse(file.key_span("profile"), "does not know beforehand what will come, which this profile places by");
+        }
+        for (index, entry) in entries.iter().enumerate() {
+            if entry.cancel_at.is_some() {
+                refuse(entry.span, "has no jobs that could be cancelled before they come");
+            }
+            if entry.is_used() {
+                refuse(entry.span, "does not look at what GPUs do");
+            }
+            if entries[..index].iter().any(|other| other.may_share_a_name_with(entry)) {
+                refuse(entry.span, "has no two entries that may have jobs of one name");
+            }
+        }
+        let firsts = entries.iter().filter(|entry| entry.len() > 0);
+        let firsts: Vec<Arrival> = firsts.map(|entry| (world.job_spans.push(entry.span), entry.arrival(0)).1).collect();
+        (Streamed { entries, list }, firsts)
+    }
+
+    /// How many jobs come.
+    pub fn count(&self) -> usize {
+        self.entries.iter().map(Copies::len).sum::<usize>() + self.list.as_ref().map_or(0, |list| list.tasks)
+    }
+
+    /// All of them, in order.
+    pub fn arrivals(&self) -> Result<StreamedArrivals<'_>, TraceError> {
+        let mut arrivals =
+            StreamedArrivals { streamed: self, due: BinaryHeap::new(), tasks: None, next_task: None, fault: None };
+        for (source, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.len() > 0) {
+            arrivals.due.push(Reverse((entry.time_of(0), source, 0)));
+        }
+        if let Some(list) = &self.list {
+            arrivals.tasks = Some(list.open()?);
+            arrivals.read_task();
+        }
+        Ok(arrivals)
+    }
+}
+
+/// Makes the next job when it is asked for.
+pub struct StreamedArrivals<'a> {
+    streamed: &'a Streamed,
+    /// By time and source: the next of each, by its number there. Tasks of a list come behind all entries.
+    due: BinaryHeap<Reverse<(SimTime, usize, usize)>>,
+    tasks: Option<TaskStream>,
+    next_task: Option<Arrival>,
+    fault: Option<TraceError>,
+}
+
+impl StreamedArrivals<'_> {
+    /// Why it has ended before its time: a file was changed after it was read first.
+    pub fn fault(&self) -> Option<&TraceError> {
+        self.fault.as_ref()
+    }
+
+    fn read_task(&mut self) {
+        let Some(tasks) = &mut self.tasks else { return };
+        match tasks.next_arrival() {
+            Ok(next) => self.next_task = next,
+            Err(fault) => (self.fault, self.tasks) = (Some(fault), None),
+        }
+        if let Some(task) = &self.next_task {
+            self.due.push(Reverse((task.at, self.streamed.entries.len(), 0)));
+        }
+    }
+}
+
+impl Iterator for StreamedArrivals<'_> {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        let Reverse((_, source, index)) = self.due.pop()?;
+        let Some(entry) = self.streamed.entries.get(source) else {
+            let task = self.next_task.take();
+            self.read_task();
+            return task;
+        };
+        if index + 1 < entry.len() {
+            self.due.push(Reverse((entry.time_of(index + 1), source, index + 1)));
+        }
+        Some(entry.arrival(index))
+    }
+}

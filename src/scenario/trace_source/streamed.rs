@@ -1,0 +1,166 @@
+//! Tasks of a trace that are read while a run goes on: once before it, to find every fault, and once again.
+
+use std::collections::HashSet;
+use std::hash::BuildHasher;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::jobs::{QueueNames, arrival};
+use super::{Asked, Estimates, Setting, told};
+use crate::scenario::diagnostic::Report;
+use crate::trace::{self, Format, Rows, Tally, TraceError, TraceTask};
+use crate::units::SimTime;
+use crate::workload::{Arrival, Course};
+
+/// A list that was read to its end and found to be right, and what is taken of it.
+#[derive(Clone, Debug)]
+pub(in crate::scenario) struct TaskList {
+    path: PathBuf,
+    format: Format,
+    choice: Choice,
+    estimates: Estimates,
+    /// Tasks that are taken, and where the first of them lies in the trace's own time.
+    pub tasks: usize,
+    start: SimTime,
+}
+
+/// Which tasks are taken.
+#[derive(Clone, Debug)]
+struct Choice {
+    queues: Vec<String>,
+    offset: SimTime,
+    from: Option<SimTime>,
+    to: Option<SimTime>,
+    skip: u64,
+    limit: u64,
+}
+
+impl Choice {
+    /// Counts a task as one that is seen, and as one that is taken.
+    fn takes(&mut self, task: &TraceTask, queue: Option<&str>) -> bool {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return false;
+        }
+        let is_of_queue = self.queues.is_empty() || self.queues.iter().any(|typed| queue == Some(typed));
+        let is_within = task.submit >= self.offset
+            && self.from.is_none_or(|from| task.submit >= from)
+            && self.to.is_none_or(|to| task.submit <= to);
+        let is_taken = self.limit > 0 && is_of_queue && is_within;
+        self.limit -= u64::from(is_taken);
+        is_taken
+    }
+}
+
+/// Reads a list to its end. It must be in order of submission, each task with a name of its own.
+pub(super) fn checked(
+    format: Format,
+    asked: &Asked<'_>,
+    setting: &Setting<'_>,
+    report: &mut Report,
+) -> Option<(TaskList, Tally)> {
+    let Some((typed, span)) = asked.file.filter(|_| is_plain(asked, report)) else {
+        if asked.file.is_none() {
+            let help = "write `file:` and `format:`, or leave `--stream` out";
+            report.error_with_help(asked.span, "a trace of the index is read in whole, and not streamed", help);
+        }
+        return None;
+    };
+    let path = setting.find(typed, span, report)?;
+    let choice = Choice {
+        queues: asked.queues.iter().map(|(queue, _)| (*queue).to_string()).collect(),
+        offset: asked.offset,
+        from: asked.from,
+        to: asked.to,
+        skip: asked.skip.into(),
+        limit: asked.limit.map_or(u64::MAX, u64::from),
+    };
+    let mut stream = told(trace::TaskStream::open(&path, Some(format)), span, report)?;
+    let mut list = TaskList {
+        path: path.clone(),
+        format,
+        choice: choice.clone(),
+        estimates: asked.estimates,
+        tasks: 0,
+        start: asked.offset,
+    };
+    let mut counting = choice;
+    let (mut names, mut queues) = (HashSet::new(), std::collections::BTreeSet::new());
+    let (hasher, mut last, mut odd) = (foldhash::fast::FixedState::default(), None, None);
+    let header = stream.rows.header().cloned();
+    let read = stream.each::<TraceError>(&path, |task| {
+        let queue = QueueNames(header.as_ref()).of(&task);
+        if counting.takes(&task, queue.as_deref()) {
+            if list.tasks == 0 && asked.from.is_some() {
+                list.start = task.submit;
+            }
+            list.tasks += 1;
+            // Of a name only its hash is kept: two that have the same by chance are refused as well.
+            let is_new = names.insert(hasher.hash_one(&task.name));
+            let fault = match last {
+                Some(last) if task.submit < last => Some("comes before the one above it"),
+                _ if !is_new => Some("has a name that another has"),
+                _ => None,
+            };
+            last = Some(task.submit);
+            odd = odd.take().or(fault.map(|fault| format!("line {}: `{}` {fault}", task.line, task.name)));
+        }
+        queues.extend(queue);
+        Ok(())
+    });
+    told(read, span, report)?;
+    for (typed, span) in asked.queues.iter().filter(|(typed, _)| !queues.contains(*typed)) {
+        let known = queues.iter().map(|queue| &**queue);
+        report.unknown(*span, format!("trace {} has no queue `{typed}`", asked.called()), typed, known);
+    }
+    if let Some(odd) = odd {
+        let help = "sort it by submission with names of their own, or leave `--stream` out";
+        report.error_with_help(span, odd, help);
+    }
+    if list.tasks == 0 && !report.has_errors() {
+        let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
+        report.error_with_help(asked.span, "nothing of this trace is chosen", help);
+    }
+    Some((list, stream.rows.tally().clone()))
+}
+
+/// Whether tasks are taken in their own order and as they are.
+fn is_plain(asked: &Asked<'_>, report: &mut Report) -> bool {
+    let is_plain = asked.order.is_none() && asked.tune.is_none() && asked.durations.is_empty();
+    if !is_plain {
+        let help = "leave `order`, `tune` and `durations` out, or `--stream`";
+        report.error_with_help(asked.span, "a trace is streamed in its own order and as it is", help);
+    }
+    is_plain
+}
+
+/// The tasks of a list, one after the other.
+pub(in crate::scenario) struct TaskStream {
+    rows: Box<dyn Rows>,
+    list: TaskList,
+    left: usize,
+}
+
+impl TaskList {
+    pub fn open(&self) -> Result<TaskStream, TraceError> {
+        let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
+        Ok(TaskStream { rows, list: self.clone(), left: self.tasks })
+    }
+}
+
+impl TaskStream {
+    /// The next; an error where the file is not what it was before.
+    pub fn next_arrival(&mut self) -> Result<Option<Arrival>, TraceError> {
+        let TaskList { format, estimates, start, .. } = self.list;
+        while self.left > 0 {
+            let Some(task) = self.rows.next().transpose()? else { break };
+            let queue = QueueNames(self.rows.header()).of(&task);
+            if self.list.choice.takes(&task, queue.as_deref()) {
+                self.left -= 1;
+                let course = Arc::new(Course { run: Some(task.run), ..Course::default() });
+                return Ok(Some(arrival(&task, queue, course, start, (format, estimates))));
+            }
+        }
+        Ok(None)
+    }
+}

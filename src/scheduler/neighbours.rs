@@ -1,0 +1,76 @@
+//! Neighbours: the nodes that would do fall into runs of nodes next to each other in the order of declaration, and a gang
+//! goes to the run that it fills best, as Slurm's select/cons_tres (22.05) has it where no topology is told.
+//!
+//! The runs are walked in their order. The first is the best until one comes that suffices where the best did not, that
+//! suffices with fewer free cores, or that does not suffice and has more free cores (even than one that suffices). Its nodes
+//! are taken from the first on, and the next best run is looked for until all tasks have a place. Where one node is still
+//! wanted, it is the one of the run with fewest free cores, so that nodes that are in use fill up first.
+
+use super::consolidate::Share;
+use super::fit;
+use super::options::GpuOrder;
+use super::row::Row;
+use crate::ids::NodeId;
+use crate::units::MilliCpu;
+use crate::workload::{Demand, Gang};
+
+/// A node that would do: its row, how many of the tasks it would take, and its free cores.
+#[derive(Clone, Copy)]
+struct Node {
+    id: NodeId,
+    row: usize,
+    room: u32,
+    cores: MilliCpu,
+}
+
+/// Where the tasks go; nothing if they do not fit. `rows` are all of the fleet, `fit` those that passed every filter, by
+/// their place in it.
+pub fn neighbours(demand: &Demand, order: GpuOrder, rows: &[Row], fit: &[usize]) -> Option<Vec<Share>> {
+    let most = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
+    let mut nodes: Vec<Node> = Vec::new();
+    for index in fit {
+        let row = &rows[*index];
+        let (room, cores) = (fit::capacity(demand, order, row, most), row.status.cpu_free(row.shape));
+        nodes.extend(row.nodes().map(|id| Node { id, row: *index, room, cores }));
+    }
+    nodes.retain(|node| node.room > 0);
+    nodes.sort_unstable_by_key(|node| node.id);
+    let mut runs: Vec<&[Node]> = nodes.chunk_by(|a, b| a.id.index() + 1 == b.id.index()).collect();
+    let mut shares: Vec<Share> = Vec::new();
+    let mut left = demand.tasks;
+    while left > 0 {
+        let run = runs.remove(best(&runs, left)?);
+        match run.iter().filter(|node| node.room >= left).min_by_key(|node| node.cores) {
+            Some(node) => {
+                shares.push((node.id, node.row, left));
+                left = 0;
+            }
+            None => {
+                for node in run {
+                    let tasks = node.room.min(left);
+                    if tasks > 0 {
+                        shares.push((node.id, node.row, tasks));
+                    }
+                    left -= tasks;
+                }
+            }
+        }
+    }
+    Some(shares)
+}
+
+/// The place of the best run.
+fn best(runs: &[&[Node]], left: u32) -> Option<usize> {
+    let room = |run: &[Node]| run.iter().map(|node| u64::from(node.room)).sum::<u64>() >= u64::from(left);
+    let cores = |run: &[Node]| run.iter().map(|node| node.cores).sum::<MilliCpu>();
+    let of_all = runs.iter().map(|run| (room(run), cores(run))).enumerate();
+    let better = |best: (usize, (bool, MilliCpu)), other: (usize, (bool, MilliCpu))| {
+        let ((_, (suffices, cores)), (_, (other_suffices, other_cores))) = (best, other);
+        let wins = match other_suffices {
+            true => !suffices || other_cores < cores,
+            false => other_cores > cores,
+        };
+        if wins { other } else { best }
+    };
+    of_all.reduce(better).map(|(place, _)| place)
+}

@@ -1,0 +1,93 @@
+//! What every demand asks of a class, worked out once for the class and not for each of them.
+
+use smallvec::SmallVec;
+
+use crate::fleet::{Class, ClassId, NodeShape, NodeStatus};
+use crate::units::{Bytes, GpuShare, MilliCpu};
+
+/// GPUs of one node that are looked at together.
+pub const MOST_GPUS: usize = 8;
+
+/// The classes of a fleet, as they were when they were last asked for.
+#[derive(Default)]
+pub struct States {
+    classes: Vec<Option<(u32, ClassState)>>,
+}
+
+/// What is free on a node of a class.
+#[derive(Clone, Debug)]
+pub struct ClassState {
+    pub cpu: MilliCpu,
+    pub ram: Bytes,
+    /// `None` where room on a GPU is not a matter of shares alone.
+    pub shares: Option<Shares>,
+}
+
+/// What is free of GPUs that are all alike, with memory of their own, that nobody else uses, and of whose memory no more is
+/// taken than of their time: then one of which a share is free has room for it.
+#[derive(Clone, Debug)]
+pub struct Shares {
+    /// In thousandths, ascending; nothing of one that is not usable.
+    pub ascending: SmallVec<[u32; MOST_GPUS]>,
+    pub usable: u32,
+}
+
+impl States {
+    pub fn get(&mut self, id: ClassId, class: &Class) -> &ClassState {
+        if self.classes.len() <= id.index() {
+            self.classes.resize_with(id.index() + 1, || None);
+        }
+        let known = &mut self.classes[id.index()];
+        if known.as_ref().is_none_or(|(generation, _)| *generation != class.generation()) {
+            *known = Some((class.generation(), ClassState::of(&class.shape, &class.status)));
+        }
+        &known.as_ref().expect("it was worked out just now").1
+    }
+}
+
+impl ClassState {
+    pub fn of(shape: &NodeShape, status: &NodeStatus) -> ClassState {
+        let ram = shape.ram_capacity().saturating_sub(status.ram_taken);
+        ClassState { cpu: status.cpu_free(shape), ram, shares: Shares::of(shape, status) }
+    }
+}
+
+impl Shares {
+    fn of(shape: &NodeShape, status: &NodeStatus) -> Option<Shares> {
+        let first = shape.gpus.first();
+        let is_alike = shape.gpus.iter().all(|gpu| !gpu.unified && Some(gpu) == first);
+        if !is_alike || shape.gpus.len() > MOST_GPUS {
+            return None;
+        }
+        let capacity = if first.is_some() { shape.gpu_memory_capacity(0) } else { Bytes::ZERO };
+        let (mut free, mut usable) = (SmallVec::new(), 0);
+        for (index, gpu) in status.gpus.iter().enumerate() {
+            let is_by_share =
+                gpu.memory_taken <= gpu.taken.of(capacity) && (gpu.holders > 0) == (gpu.taken > GpuShare::ZERO);
+            if !is_by_share || !gpu.foreign.is_none() {
+                return None;
+            }
+            let is_usable = gpu.state.is_usable();
+            usable += u32::from(is_usable);
+            free.push(if is_usable { status.gpu_share_free(index).get() } else { 0 });
+        }
+        Some(Shares { ascending: ascending(free), usable })
+    }
+
+    /// How many have this much free, which is more than nothing.
+    pub fn with(&self, share: GpuShare) -> u32 {
+        self.ascending.iter().map(|free| u32::from(*free >= share.get())).sum()
+    }
+}
+
+pub fn ascending(mut free: SmallVec<[u32; MOST_GPUS]>) -> SmallVec<[u32; MOST_GPUS]> {
+    // Most are in order already but for one.
+    for end in 1..free.len() {
+        let mut at = end;
+        while at > 0 && free[at - 1] > free[at] {
+            free.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+    free
+}
