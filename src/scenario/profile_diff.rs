@@ -2,12 +2,16 @@
 //!
 //! An option is a leaf of the data, named by the keys that lead to it: `commit.recheck`. The entries of a list of stages
 //! are named by their stage: `scheduler.filters.ready.unless`. Any other list, and one whose stages stand in another
-//! order, is one option.
+//! order, is one option; so is a loop of a server, whose pace, batch and intervals were set for each other:
+//! `runs.loops.polled.submitted`.
 
 use super::tree::{Entry, Node, Tree};
 
 /// What says which profile it is, rather than what it does; `historic` is what allows the rest.
 const NOT_OPTIONS: [&str; 3] = ["name", "title", "historic"];
+
+/// What has one option under each of its keys, whatever is below.
+const LOOPS: &str = "runs.loops.polled";
 
 /// The options in which `profile` differs from `base`, in the order of the profile's data, then of the base's.
 pub(super) fn differences(profile: &Tree, base: &Tree) -> Vec<String> {
@@ -31,7 +35,8 @@ fn differ(path: &str, above: Option<&Tree>, below: Option<&Tree>, found: &mut Ve
     if above.is_alike(below) {
         return;
     }
-    if let (Node::Map(one), Node::Map(two)) = (&above.node, &below.node) {
+    let is_loop = path.rsplit_once('.').is_some_and(|(parent, _)| parent == LOOPS);
+    if let (Node::Map(one), Node::Map(two), false) = (&above.node, &below.node, is_loop) {
         for key in union(one.iter().map(|entry| entry.key.as_str()), two.iter().map(|entry| entry.key.as_str())) {
             differ(&format!("{path}.{key}"), above.get(key), below.get(key), found);
         }
