@@ -149,13 +149,18 @@ pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Lo
 
 /// [`fill`] where GPUs are counted, and taken in order, degraded ones last.
 fn fill_whole(demand: &Demand, gpus: &GpuDemand, row: &Row, limit: u32) -> Load {
-    let mut free: SmallVec<[GpuClaim; 8]> = with_room(demand, gpus, row, row.status).collect();
     let each = row.gpus_per_task(demand);
-    let tasks = capacity_without_gpus(demand, row, limit).min(free.len() as u32 / each);
+    let most = capacity_without_gpus(demand, row, limit);
     let is_degraded = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
-    if free.iter().any(is_degraded) {
+    let found = with_room(demand, gpus, row, row.status);
+    let mut free: SmallVec<[GpuClaim; 8]> = if row.status.gpus.iter().any(|gpu| gpu.state == GpuState::Degraded) {
+        let mut free: SmallVec<[GpuClaim; 8]> = found.collect();
         free.sort_by_key(is_degraded);
-    }
+        free
+    } else {
+        found.take((most as usize).saturating_mul(each as usize)).collect()
+    };
+    let tasks = most.min(free.len() as u32 / each);
     free.truncate((tasks * each) as usize);
     free.sort_unstable_by_key(|claim| claim.index);
     let (cpu, ram) = (demand.task.cpu.get() * u64::from(tasks), demand.task.ram.get() * u64::from(tasks));

@@ -323,7 +323,8 @@ fn judge(
         }
     }
     if options.gangs == GangPlaces::Consolidate {
-        let room = fit::capacity(demand, options.gpus, &row, part.whole);
+        let counted = part.uniform.as_ref().and_then(|uniform| uniform.capacity(states.get(id, class), part.whole));
+        let room = counted.unwrap_or_else(|| fit::capacity(demand, options.gpus, &row, part.whole));
         // The least room that will do is the best.
         return if room < demand.tasks {
             Standing::No(Reason::GangIncomplete)

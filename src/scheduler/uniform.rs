@@ -73,6 +73,15 @@ impl Uniform {
         })
     }
 
+    /// How many tasks of whole GPUs fit, up to `limit`; `None` where it takes more than counting.
+    pub fn capacity(&self, state: &ClassState, limit: u32) -> Option<u32> {
+        let free = state.shares.as_ref().filter(|_| self.take == GpuTake::Whole)?.with(GpuShare::WHOLE);
+        let by_gpus = u64::from(free.checked_div(self.gpus)?);
+        let by_cpu = state.cpu.get().checked_div(self.cpu.get()).unwrap_or(u64::MAX);
+        let by_ram = state.ram.get().checked_div(self.ram.get()).unwrap_or(u64::MAX);
+        Some(by_gpus.min(by_cpu).min(by_ram).min(u64::from(limit)) as u32)
+    }
+
     /// What must be free of each GPU, and what is missing if it is not.
     fn by_share(&self) -> Option<(GpuShare, Reason)> {
         match self.take {
