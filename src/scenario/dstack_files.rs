@@ -155,6 +155,13 @@ pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> boo
     for (file, beside) in &files {
         lower(file, beside.as_ref(), &profiles, &mut jobs, &mut fleets, report);
     }
+    // A fleet of which the file is faulty is one all the same.
+    if report.has_errors() && fleets.is_empty() {
+        for job in &jobs {
+            let Node::Map(entries) = &job.node else { continue };
+            entries.iter().filter(|entry| entry.key == "resources").for_each(|entry| report.hush(entry.key_span));
+        }
+    }
     append(entries, "jobs", named.key_span, Node::List(jobs));
     append(entries, "fleets", named.key_span, Node::Map(fleets));
     true
@@ -347,7 +354,8 @@ fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
     }
     match entry.key.as_str() {
         "time_limit" | "utilization_policy" | "retry" if is_word(&entry.value, &OFF) => return None,
-        "startup_order" | "stop_criteria" => underscored(&mut entry.value),
+        "startup_order" => in_our_word(&mut entry.value, "a startup order", &STARTUP_ORDERS, report),
+        "stop_criteria" => in_our_word(&mut entry.value, "a stop criterion", &STOP_CRITERIA, report),
         "retry" => entry.value = retry(&entry.value, report)?,
         "utilization_policy" => {
             if let Node::Map(fields) = &mut entry.value.node {
@@ -393,7 +401,9 @@ fn retry(tree: &Tree, report: &mut Report) -> Option<Tree> {
         }
         if let Some(mut on) = taken("on_events", "on") {
             if let Node::List(items) = &mut on.value.node {
-                items.iter_mut().for_each(underscored);
+                items
+                    .iter_mut()
+                    .for_each(|event| in_our_word(event, "an event that a run is tried again after", &EVENTS, report));
             }
             entries.push(on);
         }
@@ -413,16 +423,20 @@ pub(super) fn in_seconds(tree: &mut Tree) {
     }
 }
 
-/// Words of dstack's that are written with a hyphen there, and with an underscore in a scenario.
-const HYPHENED: [&str; 5] = ["master-first", "workers-first", "all-done", "master-done", "no-capacity"];
+/// As dstack writes them: with hyphens, where a scenario has underscores.
+const STARTUP_ORDERS: [&str; 3] = ["any", "master-first", "workers-first"];
+const STOP_CRITERIA: [&str; 2] = ["all-done", "master-done"];
+const EVENTS: [&str; 3] = ["no-capacity", "interruption", "error"];
 
-/// `master-first` is `master_first`. What is no such word stays as it was typed.
-fn underscored(tree: &mut Tree) {
-    if let Node::Scalar { text, .. } = &mut tree.node
-        && HYPHENED.contains(&text.as_str())
-    {
-        *text = text.replace('-', "_");
+/// `master-first` is `master_first`. What is none of dstack's words is told, with those that are.
+fn in_our_word(tree: &mut Tree, what: &str, words: &[&str], report: &mut Report) {
+    let span = tree.span;
+    let Node::Scalar { text, .. } = &mut tree.node else { return };
+    if !words.contains(&text.as_str()) {
+        report.unknown(span, format!("`{text}` is not {what}"), text, words.iter().copied());
+        report.hush(span);
     }
+    *text = text.replace('-', "_");
 }
 
 pub(super) fn warn_of_meaningless(tree: &Tree, keys: &[&str], report: &mut Report) {
