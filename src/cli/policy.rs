@@ -1,5 +1,6 @@
 //! `dryrack policy`: a utilization policy on recordings of GPU usage alone.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,7 +14,7 @@ use crate::report::{SweepPlot, SweepPoint, covered_text, idle_text, some, table}
 use crate::scenario::{PolicyFile, load_policy};
 use crate::trace::{Index, TraceError, load_usage, read_usage_csv};
 use crate::units::{Permille, SimDuration};
-use crate::workload::{PolicyMode, SampleFault, UsageRow, UtilizationPolicy};
+use crate::workload::{Gaps, PolicyMode, SampleFault, UsageRow, UtilizationPolicy, UtilizationRule};
 
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
@@ -60,35 +61,53 @@ struct Job {
 pub fn policy(args: &PolicyArgs, format: Format) -> Done {
     let (jobs, refused) = recorded(args)?;
     let input = |diagnostics: crate::scenario::Diagnostics| Failure::Input(diagnostics.to_string());
-    let file = load_policy(&args.file, interval(&jobs)).map_err(input)?;
+    let recorded = interval(&jobs);
+    let file = load_policy(&args.file, recorded).map_err(input)?;
+    let PolicyFile { policy: UtilizationPolicy { rule, gaps, longest_gap, .. }, .. } = file;
+    if let Some(apart) = recorded.filter(|apart| *apart > longest_gap && gaps == Gaps::Void)
+        && rule == UtilizationRule::Covered
+    {
+        let why =
+            format!("samples are {apart} apart, more than the longest gap of {longest_gap}: no window is covered");
+        warn(&format!("warning: {why}\n  = help: write `interval: {apart}`, or leave `interval` out\n"));
+    }
     if args.sweep {
         return sweep(args, &file, &jobs, format);
     }
     let judged: Vec<Judged> = jobs.par_iter().map(|job| judge_recording(file.policy, &job.rows)).collect();
     match format {
-        Format::Json => say_json(&as_json(&file.policy, &jobs, &judged))?,
-        Format::Human => say(&(human(&file.policy, &jobs, &judged) + &refused))?,
+        Format::Json => say_json(&as_json(&file.policy, &jobs, &judged, &refused))?,
+        Format::Human => say(&human(&file.policy, &jobs, &judged, &refused))?,
     }
     Ok(Exit::Fine)
 }
 
+/// Cells of a recording that are no reading, by why.
+type Refused = BTreeMap<&'static str, u64>;
+
 /// The jobs of the recording, and what in it was no reading.
-fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, String), Failure> {
+fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
     let told = |fault: TraceError| Failure::Input(format!("error: {fault}"));
     let index = Index::built_in();
     let is_trace = index.traces.iter().any(|entry| entry.name == args.usage);
     if is_trace {
         let pods = load_usage(&index, &super::trace::roots(None), &args.usage).map_err(told)?;
         let jobs = pods.into_iter().map(|(name, series)| Job { name, rows: series.rows() });
-        return Ok((jobs.collect(), String::new()));
+        return Ok((jobs.collect(), Refused::new()));
     }
     let path = Path::new(&args.usage);
+    if !path.exists() {
+        let names = index.traces.iter().filter(|entry| entry.utilization().is_ok()).map(|entry| entry.name.as_str());
+        let help =
+            crate::nearest::hint(&args.usage, names).map(|hint| format!("\n  = help: {hint}")).unwrap_or_default();
+        let message = format!("error: `{}` is neither a file nor a trace that tells of usage{help}", args.usage);
+        return Err(Failure::Input(message));
+    }
     let recording = read_usage_csv(path).map_err(told)?;
-    let refused: Vec<String> = recording.refused.iter().map(|(why, count)| format!("{count} {why}")).collect();
-    let refused = match refused.is_empty() {
-        true => String::new(),
-        false => format!("no readings: {}\n", refused.join(", ")),
-    };
+    if recording.rows.is_empty() {
+        return Err(Failure::Input(format!("error: {}:2:1: expected a sample, found nothing", path.display())));
+    }
+    let refused = recording.refused.clone();
     if !args.each {
         let name = path.file_stem().map_or(args.usage.clone(), |name| name.to_string_lossy().into_owned());
         return Ok((vec![Job { name, rows: recording.rows }], refused));
@@ -112,7 +131,7 @@ fn hours(length: SimDuration) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged]) -> String {
+fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged], refused: &Refused) -> String {
     let mut text = String::new();
     for (job, judged) in jobs.iter().zip(judged) {
         let Some((at, covered)) = &judged.fired else {
@@ -154,6 +173,10 @@ fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged]) -> String 
         hours(after.busy),
         hours(all.busy),
     ));
+    if !refused.is_empty() {
+        let refused: Vec<String> = refused.iter().map(|(why, count)| format!("{count} {why}")).collect();
+        text.push_str(&format!("no readings: {}\n", refused.join(", ")));
+    }
     text
 }
 
@@ -174,7 +197,7 @@ fn totals(judged: &[Judged]) -> Totals {
     }
 }
 
-fn as_json(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged]) -> serde_json::Value {
+fn as_json(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged], refused: &Refused) -> serde_json::Value {
     let time = |time: &GpuTime| json!({"idle_hours": hours(time.idle), "busy_hours": hours(time.busy), "unknown_hours": hours(time.unknown)});
     let each: Vec<_> = (jobs.iter().zip(judged))
         .map(|(job, judged)| {
@@ -198,7 +221,7 @@ fn as_json(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged]) -> serde
         .collect();
     let Totals { all, after, ended, false_ends } = totals(judged);
     json!({"policy": policy, "jobs": each, "ended": ended, "false_ends": false_ends, "all": time(&all),
-           "after": time(&after)})
+           "after": time(&after), "no_readings": refused})
 }
 
 fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> Done {

@@ -45,13 +45,18 @@ pub fn read_usage_csv(path: &Path) -> Result<UsageRecording, TraceError> {
     let header = input.headers().map_err(|fault| malformed(1, 1, "a line of CSV", &fault.to_string()))?;
     let header: Vec<String> = header.iter().map(|name| name.trim().to_string()).collect();
     let columns = Columns::of(&header).map_err(|(expected, found)| malformed(1, 1, expected, &found))?;
+    let has = |count: usize| if count == 1 { "1 field".to_string() } else { format!("{count} fields") };
     let mut recording = UsageRecording { names: columns.names.clone(), ..UsageRecording::default() };
-    for (index, record) in input.records().enumerate() {
-        let line = index as u64 + 2;
-        let record = record.map_err(|fault| malformed(line, 1, "a line of CSV", &fault.to_string()))?;
+    for record in input.records() {
+        let record = record.map_err(|fault| {
+            let line = fault.position().map_or(1, csv::Position::line);
+            malformed(line, 1, "a line of CSV", &fault.to_string())
+        })?;
+        // Empty lines are passed over, and are lines.
+        let line = record.position().map_or(1, csv::Position::line);
         if record.len() != header.len() {
-            let expected = format!("{} fields, as the header has", header.len());
-            return Err(malformed(line, 1, &expected, &format!("{} fields", record.len())));
+            let expected = format!("{}, as the header has", has(header.len()));
+            return Err(malformed(line, 1, &expected, &has(record.len())));
         }
         if recording.rows.len() * (header.len() + 1) > CELLS_MAX {
             return Err(malformed(line, 1, "a recording of at most 50 million cells", "more"));
@@ -79,6 +84,10 @@ impl Columns {
         let gpus: Vec<usize> = (1..header.len()).filter(|column| !is_memory(&header[*column])).collect();
         if gpus.is_empty() {
             return Err(("a time and a column for each GPU, such as time,gpu0,gpu1", header.join(",")));
+        }
+        // The first sample would be taken for names.
+        if time(&header[0]).is_some() {
+            return Err(("names of columns, such as time,gpu0,gpu1", header.join(",")));
         }
         if gpus.len() > usize::from(u16::MAX) {
             return Err(("at most 65535 GPUs", format!("{} columns", gpus.len())));
@@ -210,6 +219,8 @@ mod tests {
     fn a_file_that_is_no_recording_is_told_where() {
         let rows = [
             ("time\n", "a time and a column for each GPU"),
+            ("0,5\n10,6\n", "1:1: expected names of columns"),
+            ("time,a\n\n0,5\n10\n", "4:1: expected 2 fields, as the header has, found `1 field`"),
             ("time,a,a\n", "each column once"),
             ("time,a,b_memory\n", "the memory of a GPU that has a column"),
             ("time,a,b,a_memory\n", "the memory of every GPU, or of none"),

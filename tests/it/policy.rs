@@ -14,7 +14,9 @@ fn policy(args: &[&str]) -> (i32, String, String) {
     std::fs::write(dir.path().join("policy.yaml"), file).expect("written");
     let twice = file.replace("time_window: 10m", "time_window: 0s, mod: warn");
     std::fs::write(dir.path().join("wrong.yaml"), twice).expect("written");
+    std::fs::write(dir.path().join("dense.yaml"), format!("{file}interval: 5s\n")).expect("written");
     std::fs::write(dir.path().join("gpus.csv"), recording()).expect("written");
+    std::fs::write(dir.path().join("empty.csv"), "time,gpu0\n").expect("written");
     let mut command = Command::cargo_bin("dryrack").expect("it is built");
     let run = command.current_dir(dir.path()).env_remove("DRYRACK_DATA").arg("policy").args(args);
     let run = run.output().expect("it runs");
@@ -54,6 +56,13 @@ pub fn a_wrong_policy_or_recording_is_told_where() {
     assert!(code == 2 && fault.contains("did you mean `mode`?") && fault.contains("longer than nothing"), "{fault}");
     let (code, _, fault) = policy(&["policy.yaml", "--usage", "gpu.csv"]);
     assert!(code == 2 && fault.contains("gpu.csv"), "{fault}");
+    let (code, _, fault) = policy(&["policy.yaml", "--usage", "genai"]);
+    assert!(code == 2 && fault.contains("did you mean `genai-2026`?"), "{fault}");
+    let (code, _, fault) = policy(&["policy.yaml", "--usage", "empty.csv"]);
+    assert!(code == 2 && fault.contains("empty.csv:2:1: expected a sample"), "{fault}");
+    let (code, said, fault) = policy(&["dense.yaml", "--usage", "gpus.csv"]);
+    assert!(code == 0 && said.contains("never fires"), "{said}");
+    assert!(fault.contains("samples are 1m apart, more than the longest gap of 10s"), "{fault}");
     let (code, _, fault) = policy(&["policy.yaml", "--usage", "genai-2026"]);
     assert!(code == 2 && fault.contains("dryrack trace get genai-2026"), "{fault}");
 }
