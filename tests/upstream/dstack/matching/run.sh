@@ -13,6 +13,6 @@ for version in 0.19.9 0.19.10 0.22.5; do
   "$(python_of "$version")" "$here/ask.py" < "$work/cases.jsonl" > "$work/answers-$version.jsonl" 2> "$work/errors-$version"
 done
 all_asked=0
-"$python" "$here/join.py" "$work/cases.jsonl" "$work"/answers-*.jsonl > "$work/records.jsonl" || all_asked=1
+"$python" "$here/../join.py" "$work/cases.jsonl" "$work"/answers-*.jsonl > "$work/records.jsonl" || all_asked=1
 ${DRYRACK:-dryrack} conform "$work/records.jsonl"
 exit $all_asked
