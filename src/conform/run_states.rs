@@ -380,14 +380,15 @@ impl Stage {
             Event::Placed { run, placement, .. } => {
                 let claim = &placement.claims()[0];
                 let (host, blocks) = (self.host(claim.node), taken(&placement));
-                let decision = (self.round, self.job_name(run), run.attempt - 1, "assigned".to_string());
-                let (round, job, submission, outcome) = decision;
-                self.said.decisions.push((round, job, submission, outcome, Some(host), Some(blocks)));
+                let (job, submission) = self.job_name(run);
+                let decision = (self.round, job, submission, "assigned".to_string(), Some(host), Some(blocks));
+                self.said.decisions.push(decision);
                 self.placements.insert(run, placement);
             }
             Event::Held { run, reasons, .. } if !reasons.contains(Reason::BackingOff) => {
                 let outcome = "failed_to_start_due_to_no_capacity".to_string();
-                self.said.decisions.push((self.round, self.job_name(run), run.attempt - 1, outcome, None, None));
+                let (job, submission) = self.job_name(run);
+                self.said.decisions.push((self.round, job, submission, outcome, None, None));
             }
             Event::Ended { run, .. } => {
                 self.placements.remove(&run);
@@ -400,11 +401,12 @@ impl Stage {
         self.control.fleet().node(node).name.to_string()
     }
 
-    /// `run-03-1-0` is node 1 of replica 0 of run-03.
-    fn job_name(&self, run: RunId) -> String {
+    /// `run-03-1-0` is node 1 of replica 0 of run-03. With it the number of its submission, from 0 on.
+    fn job_name(&self, run: RunId) -> (String, u32) {
         let is_it = |member: &MemberStanding| member.job == run.job && member.replica == run.replica;
         let member = self.control.members().into_iter().find(is_it).expect("every replica is a node of a run");
-        format!("{}-{}-{}", self.names[run.job.index()], member.node, member.group)
+        let name = format!("{}-{}-{}", self.names[run.job.index()], member.node, member.group);
+        (name, member.before + run.attempt - 1)
     }
 
     fn note_statuses(&mut self) {
@@ -456,8 +458,8 @@ impl Stage {
             let run = run_of(&member);
             let placement = &self.placements[&run];
             let (host, blocks) = (self.host(placement.claims()[0].node), taken(placement));
-            let placed = (self.job_name(run), run.attempt - 1, status.to_string(), host, blocks);
-            self.said.last.placed.push(placed);
+            let (job, submission) = self.job_name(run);
+            self.said.last.placed.push((job, submission, status.to_string(), host, blocks));
         }
         for run in self.control.runs() {
             let name = self.names[run.job.index()].clone();

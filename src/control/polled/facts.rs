@@ -51,12 +51,10 @@ impl Control {
         let turn = self.flow().next_turn();
         self.flow().run(job).turn = turn;
         let masters: Vec<ReplicaIndex> = (0..spec.replicas).map(|number| self.add_replica(job, number)).collect();
-        for master in &masters {
+        for (number, master) in masters.iter().enumerate() {
             self.set_deadline(*master);
-            let group = Group { members: vec![*master], dismissed: false, announced: false };
-            self.flow().run(job).groups.push(group);
-            let number = self.flow().run(job).groups.len() as u32 - 1;
-            self.add_member(job, number);
+            self.flow().run(job).groups.push(group_of(*master, number as u32, 0));
+            self.add_member(job, number as u32);
         }
         for group in 0..spec.replicas {
             self.add_workers(job, group);
@@ -238,7 +236,7 @@ impl Control {
             }
         }
         self.stir(job);
-        (counted.len()..wanted as usize).for_each(|_| self.add_group(job));
+        (counted.len()..wanted as usize).for_each(|_| self.add_group(job, None));
     }
 
     /// A replica is not wanted any more. Gives the nodes of it that begin to terminate.
@@ -253,11 +251,23 @@ impl Control {
         stopped
     }
 
-    /// A replica more than there ever were.
-    pub(super) fn add_group(&mut self, job: JobId) {
+    /// A replica more than there ever were, or the next submission of one that still terminates.
+    pub(super) fn add_group(&mut self, job: JobId, follows: Option<u32>) {
+        let (number, before) = match follows {
+            None => (self.flow().run(job).groups.iter().filter(|group| !group.followed).count() as u32, 0),
+            Some(earlier) => {
+                let earlier = &mut self.flow().run(job).groups[earlier as usize];
+                (earlier.dismissed, earlier.followed) = (true, true);
+                let (number, before, members) = (earlier.number, earlier.before, earlier.members.clone());
+                for index in &members {
+                    self.replicas[*index as usize].dismissed = true;
+                }
+                (number, before + self.replicas[members[0] as usize].attempt)
+            }
+        };
         let master = self.add_to_job(job);
         let run = self.flow().run(job);
-        run.groups.push(Group { members: vec![master], dismissed: false, announced: false });
+        run.groups.push(group_of(master, number, before));
         let group = run.groups.len() as u32 - 1;
         self.add_member(job, group);
         self.add_workers(job, group);
@@ -278,4 +288,8 @@ impl Control {
         }
         self.announce_retry(job);
     }
+}
+
+fn group_of(master: ReplicaIndex, number: u32, before: u32) -> Group {
+    Group { members: vec![master], dismissed: false, announced: false, number, before, followed: false }
 }

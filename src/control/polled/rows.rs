@@ -72,6 +72,12 @@ pub(super) struct Group {
     pub dismissed: bool,
     /// Its next attempt was announced, and has not been submitted.
     pub announced: bool,
+    /// Which replica of the run it is.
+    pub number: u32,
+    /// How often that was submitted before this record of it.
+    pub before: u32,
+    /// It was wanted again while it still terminated, so that there is another record of the same number.
+    pub followed: bool,
 }
 
 /// A node of a run.

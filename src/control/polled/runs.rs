@@ -263,7 +263,7 @@ impl Control {
 
     fn announce(&mut self, job: JobId, group: u32) {
         let run = self.flow().run(job);
-        let Group { members, dismissed, announced } = &mut run.groups[group as usize];
+        let Group { members, dismissed, announced, .. } = &mut run.groups[group as usize];
         if *dismissed || std::mem::replace(announced, true) {
             return;
         }

@@ -50,7 +50,7 @@ impl Control {
         }
         let desired = run.desired as usize;
         let mut active = self.groups_that(job, |worth| worth > Worth::Inactive);
-        active.sort_by_key(|group| (Reverse(self.worth(job, *group)), *group));
+        active.sort_by_key(|group| (Reverse(self.worth(job, *group)), self.number_of(job, *group)));
         if active.len() < desired {
             self.bring_up(job, desired - active.len());
         }
@@ -85,18 +85,22 @@ impl Control {
         self.bring_up(job, desired as usize);
     }
 
-    /// So many replicas more: first those that have ended, in order of their numbers, then new ones.
+    /// So many replicas more: first those that have ended or are about to, in order of their numbers, then new ones.
     fn bring_up(&mut self, job: JobId, more: usize) {
-        let mut ended = self.groups_that(job, |worth| worth == Worth::Inactive);
-        ended.retain(|group| {
-            let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
-            let members = &flow.runs[job.index()].groups[*group as usize].members;
-            members.iter().all(|index| flow.members[*index as usize].state == MemberState::Ended)
-        });
-        ended.truncate(more);
-        let new = more - ended.len();
-        ended.into_iter().for_each(|group| self.revive(job, group));
-        (0..new).for_each(|_| self.add_group(job));
+        let mut inactive = self.groups_that(job, |worth| worth == Worth::Inactive);
+        inactive.retain(|group| self.states_of(job, *group).all(|state| !state.is_live()));
+        inactive.sort_by_key(|group| self.number_of(job, *group));
+        inactive.truncate(more);
+        let new = more - inactive.len();
+        for group in inactive {
+            let has_ended = self.states_of(job, group).all(|state| state == MemberState::Ended);
+            match has_ended {
+                true => self.revive(job, group),
+                // Its end is still to come, and holds up nobody.
+                false => self.add_group(job, Some(group)),
+            }
+        }
+        (0..new).for_each(|_| self.add_group(job, None));
         self.stir(job);
     }
 
@@ -125,22 +129,31 @@ impl Control {
 
     fn groups_that(&self, job: JobId, is_meant: impl Fn(Worth) -> bool) -> Vec<u32> {
         let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
-        let groups = 0..flow.runs[job.index()].groups.len() as u32;
+        let groups = (0..).zip(&flow.runs[job.index()].groups);
+        let groups = groups.filter(|(_, group)| !group.followed).map(|(number, _)| number);
         groups.filter(|group| is_meant(self.worth(job, *group))).collect()
+    }
+
+    fn number_of(&self, job: JobId, group: u32) -> u32 {
+        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
+        flow.runs[job.index()].groups[group as usize].number
+    }
+
+    fn states_of(&self, job: JobId, group: u32) -> impl Iterator<Item = MemberState> + '_ {
+        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
+        let members = &flow.runs[job.index()].groups[group as usize].members;
+        members.iter().map(|index| flow.members[*index as usize].state)
     }
 
     /// As much as that of its nodes that is the least far.
     fn worth(&self, job: JobId, group: u32) -> Worth {
-        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
-        let members = &flow.runs[job.index()].groups[group as usize].members;
         let worth_of = |state| match state {
             MemberState::Terminating | MemberState::Draining | MemberState::Ended => Worth::Inactive,
             MemberState::Waiting | MemberState::Submitted | MemberState::Assigned => Worth::Submitted,
             MemberState::Provisioning | MemberState::Pulling => Worth::Starting,
             MemberState::Running => Worth::Serving,
         };
-        let all = members.iter().map(|index| worth_of(flow.members[*index as usize].state));
-        all.min().unwrap_or(Worth::Inactive)
+        self.states_of(job, group).map(worth_of).min().unwrap_or(Worth::Inactive)
     }
 
     /// When the number of its replicas last changed, as far as they show it: by the submission of one that is active, or by
@@ -157,6 +170,6 @@ impl Control {
                 Worth::Submitted | Worth::Starting | Worth::Serving => members.map(|member| member.submitted).min(),
             }
         };
-        (0..run.groups.len() as u32).filter_map(changed).max()
+        self.groups_that(job, |_| true).into_iter().filter_map(changed).max()
     }
 }

@@ -23,10 +23,13 @@ pub struct RunStanding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberStanding {
     pub job: JobId,
+    /// Which replica of the run it belongs to.
     pub group: u32,
     pub node: u32,
     pub replica: u32,
     pub attempt: u32,
+    /// How often that replica was submitted before this record of it.
+    pub before: u32,
     pub state: MemberState,
     /// Counts the submissions of all nodes.
     pub created: u64,
@@ -45,17 +48,21 @@ impl Control {
 
     /// Every node of every run, in order of declaration.
     pub fn members(&self) -> Vec<MemberStanding> {
-        let members = self.runs.iter().flat_map(|flow| &flow.members);
-        let standing = |(member, replica): (&super::rows::Member, &crate::control::store::Replica)| MemberStanding {
-            job: member.run,
-            group: member.group,
-            node: member.node,
-            replica: replica.number,
-            attempt: replica.attempt,
-            state: member.state,
-            created: member.created,
+        let Some(flow) = &self.runs else { return Vec::new() };
+        let standing = |(member, replica): (&super::rows::Member, &crate::control::store::Replica)| {
+            let group = &flow.runs[member.run.index()].groups[member.group as usize];
+            MemberStanding {
+                job: member.run,
+                group: group.number,
+                node: member.node,
+                replica: replica.number,
+                attempt: replica.attempt,
+                before: group.before,
+                state: member.state,
+                created: member.created,
+            }
         };
-        members.zip(self.replicas.values()).map(standing).collect()
+        flow.members.iter().zip(self.replicas.values()).map(standing).collect()
     }
 
     /// What is given back may be lost, as in a program of old.

@@ -46,7 +46,7 @@ def draw_service(rng, number, round_):
     low = rng.choice([0, 1, 1, 2])
     scaling = {
         "metric": "rps", "target": rng.choice([0.5, 1, 2, 10]), "window": rng.choice([30, 60, 300]),
-        "scale_up_delay": rng.choice([60, 120, 300]), "scale_down_delay": rng.choice([60, 240, 600]),
+        "scale_up_delay": rng.choice([0, 10, 60, 120, 300]), "scale_down_delay": rng.choice([0, 60, 240, 600]),
     }
     return {
         "round": round_, "op": "submit", "name": f"run-{number:02}", "nodes": 1, "priority": rng.choice([0, 0, 50]),
@@ -82,20 +82,24 @@ async def play(rng, name):
     server = Server()
     await server.start_with(fleet)
     journal = sequences.Journal(server, {key: host for key, (host, _) in (await server.hosts()).items()})
-    events, services, desired, wanted = [], [], [], {}
+    # Services that are to have fewer replicas since the last round are often to have more again: some still terminate.
+    events, services, desired, wanted, fallen = [], [], [], {}, set()
     for round_, length in enumerate(lengths):
         if len(services) < 3 and rng.random() < (0.9 if round_ == 0 else 0.03):
             services.append(draw_service(rng, len(services), round_))
             events.append(services[-1])
             await server.submit_service(services[-1])
         for service in services:
-            if rng.random() < 0.06:
+            if rng.random() < (0.6 if service["name"] in fallen else 0.06):
                 events.append(draw_requests(rng, service, round_))
                 COUNTED[service["name"]] = events[-1]["count"]
         pass_time(length)
         await journal.step(round_)
+        fallen.clear()
         for run in await server.rows(models.RunModel):
             if wanted.get(run.run_name) != run.desired_replica_count:
+                if run.desired_replica_count < wanted.get(run.run_name, 0):
+                    fallen.add(run.run_name)
                 wanted[run.run_name] = run.desired_replica_count
                 desired.append([round_, run.run_name, run.desired_replica_count])
     answer = await journal.answer()
