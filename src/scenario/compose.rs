@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use super::diagnostic::{Report, SourceId};
+use super::diagnostic::{Report, SourceId, Span};
 use super::fleets;
 use super::include::{Included, include, listed};
 use super::load::Options;
@@ -26,6 +26,8 @@ pub(super) struct Composed {
     /// The text of the file no longer says the same.
     pub is_changed: bool,
     pub shares: Vec<ShareAt>,
+    /// Where files of dstack were named.
+    pub dstack: Option<Span>,
 }
 
 /// The file before a cell is chosen.
@@ -198,7 +200,7 @@ impl Assembled {
         self.is_changed |= put_fleets(&mut self.tree, fleets.as_ref(), report);
         let shares = self.take_seeds(options, report);
         self.is_changed |= override_all(&mut self.tree, options, report);
-        Composed { tree: self.tree, is_changed: self.is_changed, shares }
+        Composed { tree: self.tree, is_changed: self.is_changed, shares, dstack: None }
     }
 
     fn refuse_several(&self, report: &mut Report) {

@@ -12,6 +12,7 @@ use super::fields::{Fields, text};
 use super::parse::parse;
 use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
+use crate::units::SimDuration;
 
 /// Beside a file's path.
 const FIELDS: [&str; 18] = [
@@ -120,20 +121,28 @@ const RUN_MEANINGLESS: [&str; 38] = [
 const NOT_REHEARSED: [&str; 1] = ["groups"];
 const RUN_TYPES: [&str; 3] = ["task", "service", "dev-environment"];
 
+/// A configuration that was read.
+pub(super) struct Read {
+    pub file: Tree,
+    /// The beginning of the file's name.
+    stem: String,
+    /// What stands beside its path.
+    pub beside: Option<Tree>,
+}
+
 /// Profiles that were read, by name; the default one first.
 struct Profiles(Vec<(String, bool, Tree)>);
 
-/// Puts what the files of `dstack:` say into the tree, and takes `dstack:` out. Gives whether there were any.
-pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> bool {
-    let Node::Map(entries) = &mut tree.node else { return false };
-    let Some(at) = entries.iter().position(|entry| entry.key == "dstack") else { return false };
-    let named = entries.remove(at);
+/// Puts what the files of `dstack:` say into the tree, and takes `dstack:` out. Gives where it stood, if it did.
+pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> Option<Span> {
+    let Node::Map(entries) = &mut tree.node else { return None };
+    let named = entries.remove(entries.iter().position(|entry| entry.key == "dstack")?);
     let Node::List(items) = &named.value.node else {
         let message = format!("expected `dstack` as a list of files, found {}", named.value.kind());
         report.error_with_help(named.value.span, message, "write `dstack: [train.dstack.yml]`");
-        return true;
+        return Some(named.key_span);
     };
-    let mut files: Vec<(Tree, Option<Tree>)> = Vec::new();
+    let mut files: Vec<Read> = Vec::new();
     let mut profiles = Profiles(Vec::new());
     for item in items {
         let (path, beside) = match &item.node {
@@ -145,15 +154,15 @@ pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> boo
             Node::Scalar { .. } | Node::List(_) => (item, None),
         };
         let Some(typed) = text(path, "the path of a file", report) else { continue };
-        let Some(read) = file(&folder.join(typed), path.span, report) else { continue };
-        match read.get("profiles") {
+        let Some(file) = file(&folder.join(typed), path.span, report) else { continue };
+        match file.get("profiles") {
             Some(list) => profiles.add(list, report),
-            None => files.push((read, beside)),
+            None => files.push(Read { file, stem: stem(typed), beside }),
         }
     }
     let (mut jobs, mut fleets) = (Vec::new(), Vec::new());
-    for (file, beside) in &files {
-        lower(file, beside.as_ref(), &profiles, &mut jobs, &mut fleets, report);
+    for read in &files {
+        lower(read, &profiles, &mut jobs, &mut fleets, report);
     }
     // A fleet of which the file is faulty is one all the same.
     if report.has_errors() && fleets.is_empty() {
@@ -164,7 +173,13 @@ pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> boo
     }
     append(entries, "jobs", named.key_span, Node::List(jobs));
     append(entries, "fleets", named.key_span, Node::Map(fleets));
-    true
+    Some(named.key_span)
+}
+
+/// `train` of `runs/train.dstack.yml`, and nothing of `.dstack.yml`.
+fn stem(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.split('.').next().unwrap_or("").to_string()
 }
 
 fn file(path: &Path, asked: Span, report: &mut Report) -> Option<Tree> {
@@ -232,14 +247,8 @@ impl Profiles {
     }
 }
 
-fn lower(
-    file: &Tree,
-    beside: Option<&Tree>,
-    profiles: &Profiles,
-    jobs: &mut Vec<Tree>,
-    fleets: &mut Vec<Entry>,
-    report: &mut Report,
-) {
+fn lower(read: &Read, profiles: &Profiles, jobs: &mut Vec<Tree>, fleets: &mut Vec<Entry>, report: &mut Report) {
+    let file = &read.file;
     let types = || RUN_TYPES.into_iter().chain(["fleet"]);
     let Some(kind) = file.get("type") else {
         let message = "it is not said what this configuration is of";
@@ -247,8 +256,8 @@ fn lower(
     };
     match text(kind, "a type of configuration", report) {
         None => {}
-        Some("fleet") => fleets.extend(dstack_fleets::fleet(file, beside, report)),
-        Some(typed) if RUN_TYPES.contains(&typed) => jobs.extend(run(file, beside, profiles, report)),
+        Some("fleet") => fleets.extend(dstack_fleets::fleet(read, report)),
+        Some(typed) if RUN_TYPES.contains(&typed) => jobs.extend(run(read, profiles, report)),
         Some(typed @ ("gateway" | "volume")) => {
             let help = "leave the file out";
             report.warning(kind.span, format!("a {typed} has no meaning in a rehearsal"), help);
@@ -258,7 +267,9 @@ fn lower(
 }
 
 /// A job of the scenario: what the configuration says, over what the profile says, field by field.
-fn run(file: &Tree, beside: Option<&Tree>, profiles: &Profiles, report: &mut Report) -> Option<Tree> {
+fn run(read: &Read, profiles: &Profiles, report: &mut Report) -> Option<Tree> {
+    let Read { file, beside, .. } = read;
+    let beside = beside.as_ref();
     let mut known = vec!["type", "name"];
     known.extend(RUN.iter().chain(&PROFILE).map(|(key, _)| *key));
     known.extend(RUN_MEANINGLESS.iter().chain(&PROFILE_MEANINGLESS));
@@ -271,12 +282,13 @@ fn run(file: &Tree, beside: Option<&Tree>, profiles: &Profiles, report: &mut Rep
     refuse_of_others(&fields, report);
     warn_of_meaningless(file, &RUN_MEANINGLESS, report);
     warn_of_meaningless(file, &PROFILE_MEANINGLESS, report);
-    let mut entries = vec![name(&fields, beside, report)?];
+    let mut entries = vec![name(&fields, read, report)?];
     for (theirs, ours) in RUN {
         let is_list = |entry: &Entry| ours == "replicas" && matches!(entry.value.node, Node::List(_));
         entries.extend(taken(file, theirs, ours).filter(|entry| !is_list(entry)).map(|mut entry| {
             if let ("scaling", Node::Map(parts)) = (ours, &mut entry.value.node) {
                 parts.iter_mut().filter(|part| part.key != "target").for_each(|part| in_seconds(&mut part.value));
+                parts.iter().filter(|part| part.key == "window").for_each(|part| check_window(&part.value, report));
             }
             entry
         }));
@@ -323,11 +335,25 @@ fn refuse_of_others(fields: &Fields<'_>, report: &mut Report) {
     }
 }
 
-/// The name that stands beside the path, or else the file's own.
-pub(super) fn name(fields: &Fields<'_>, beside: Option<&Tree>, report: &mut Report) -> Option<Entry> {
-    let beside = beside.and_then(|beside| beside.get("name"));
-    let value = beside.or_else(|| fields.require("name", "train", report))?;
-    Some(Entry { key: "name".to_string(), key_span: value.span, value: value.clone() })
+/// A gateway counts requests over these alone.
+fn check_window(window: &Tree, report: &mut Report) {
+    let counted = [30, 60, 300].map(SimDuration::from_secs);
+    let typed = window.scalar().and_then(|typed| typed.parse::<SimDuration>().ok());
+    if typed.is_some_and(|typed| !counted.contains(&typed)) {
+        let message = "dstack counts the requests of no such window";
+        report.error_with_help(window.span, message, "write 30s, 1m or 5m");
+    }
+}
+
+/// The name that stands beside the path, or else the file's own, or else that of the file: dstack makes one up.
+pub(super) fn name(fields: &Fields<'_>, read: &Read, report: &mut Report) -> Option<Entry> {
+    let beside = read.beside.as_ref().and_then(|beside| beside.get("name"));
+    let value = match beside.or_else(|| fields.get("name").filter(|name| !name.is_nothing())) {
+        Some(value) => value.clone(),
+        None if read.stem.is_empty() => fields.require("name", "train", report)?.clone(),
+        None => Tree { span: fields.place(), node: Node::Scalar { text: read.stem.clone(), quoted: false } },
+    };
+    Some(Entry { key: "name".to_string(), key_span: value.span, value })
 }
 
 /// What `tree` says of one thing, under another name; nothing is nothing said.

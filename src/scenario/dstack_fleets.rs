@@ -4,7 +4,7 @@
 //! the `machine` of all of them, or as `offers` of which those are kept that the file allows.
 
 use super::diagnostic::{Report, Span};
-use super::dstack_files::{in_seconds, name, taken, warn_of_meaningless};
+use super::dstack_files::{Read, in_seconds, name, taken, warn_of_meaningless};
 use super::fields::{Fields, text, value};
 use super::tree::{Entry, Node, Tree};
 use crate::units::Money;
@@ -29,14 +29,15 @@ const MEANINGLESS: [&str; 12] = [
 ];
 const SPOT_POLICIES: [(&str, Option<bool>); 3] = [("on-demand", Some(false)), ("spot", Some(true)), ("auto", None)];
 
-pub(super) fn fleet(file: &Tree, beside: Option<&Tree>, report: &mut Report) -> Option<Entry> {
+pub(super) fn fleet(read: &Read, report: &mut Report) -> Option<Entry> {
+    let (file, beside) = (&read.file, read.beside.as_ref());
     let mut known = vec!["type", "name", "ssh_config"];
     known.extend(FLEET.iter().map(|(key, _)| *key));
     known.extend(OF_CLOUDS);
     known.extend(MEANINGLESS);
     let fields = Fields::read(file, "a fleet of dstack", &known, report)?;
     warn_of_meaningless(file, &MEANINGLESS, report);
-    let name = name(&fields, beside, report)?;
+    let name = name(&fields, read, report)?;
     let named = name.value.scalar().unwrap_or("").to_string();
     let mut entries: Vec<Entry> = FLEET.iter().filter_map(|(theirs, ours)| taken(file, theirs, ours)).collect();
     let said = |key: &str| beside.and_then(|beside| taken(beside, key, key));

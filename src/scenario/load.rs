@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::compose::{Composed, Outline, assemble};
-use super::diagnostic::{Diagnostics, Report, SourceId};
+use super::diagnostic::{Diagnostics, Report, SourceId, Span};
 use super::emit::emit;
 use super::expectations::{self, Setting};
 use super::fields::{Fields, text};
@@ -224,6 +224,15 @@ fn without_nodes(file: &Fields<'_>, world: &World, report: &mut Report) {
     }
 }
 
+/// Of dstack's files this is the larger part.
+fn warn_without_runs(dstack: Option<Span>, profile: &Profile, report: &mut Report) {
+    if let Some(span) = dstack.filter(|_| profile.runs.is_none()) {
+        let message =
+            format!("under the profile `{}` nodes of a run do not begin, fail and retry together", profile.name);
+        report.warning(span, message, "write `profile: dstack`, or that of a release such as `dstack-0.22.5`");
+    }
+}
+
 fn without_jobs(file: &Fields<'_>, report: &mut Report) {
     if !file.has("jobs") && !report.has_errors() {
         let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
@@ -242,13 +251,14 @@ fn composed(place: &Place<'_>, options: &Options, report: &mut Report) -> Option
         return None;
     }
     let mut composed = assembled.compose(source, options, report);
-    composed.is_changed |= dstack_files::expand(&mut composed.tree, folder, report);
+    composed.dstack = dstack_files::expand(&mut composed.tree, folder, report);
+    composed.is_changed |= composed.dstack.is_some();
     (!is_of_another_kind(&composed.tree, source, report)).then_some(composed)
 }
 
 fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Loaded> {
     let Place { source, text, folder, .. } = *place;
-    let Composed { tree, is_changed, shares } = composed(place, options, report)?;
+    let Composed { tree, is_changed, shares, dstack } = composed(place, options, report)?;
     let effective = if is_changed { emit(&tree) } else { text.to_string() };
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
     let head = head(&file, folder, options, report);
@@ -259,6 +269,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         // What a job leaves to the profile is of no account then: the file is not run.
         None => Arc::new(profiles::profile(DEFAULT_PROFILE, source.start(), folder, report)?),
     };
+    warn_without_runs(dstack, &profile, report);
     instances::read(&file, &base, &mut world, &profile, report);
     let shares_of_cpu = live::shares(&file, &world, report);
     // Before the jobs of the file, which may pick nodes of the trace.

@@ -173,6 +173,9 @@ pub(super) fn warn_of_unusable(world: &World, profile: &Profile, report: &mut Re
         });
         if let Some((_, written)) = nearest {
             let message = match &instance.blocks {
+                Blocks::Auto | Blocks::Count(_) if total == 1 => {
+                    "no job of this file can use this host whole".to_string()
+                }
                 Blocks::Auto | Blocks::Count(_) => {
                     format!("no job of this file can use any number of the {total} blocks of this host")
                 }
