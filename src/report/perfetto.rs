@@ -2,9 +2,10 @@
 //!
 //! The JSON object form of the Trace Event Format (Duca and Sinclair, *Trace Event Format*, Google, 2016; Perfetto's
 //! page *Visualizing external trace formats*): a node is a process, a GPU of it a thread, and each attempt on it a
-//! complete event (`X`) with its story; the queue and what is allocated are counters (`C`). Times are microseconds, with
-//! three decimals: exact. Events of a thread must nest, so jobs that share a GPU are on threads of their own beside it.
-//! Numbers of threads differ between processes, and from those of processes, as a kernel's would.
+//! complete event (`X`) with its story; the queue and what is allocated are counters (`C`). Events of a thread must nest,
+//! so jobs that share a GPU are on threads of their own beside it. Times are whole microseconds, rounded down: a reader
+//! that makes nanoseconds of a decimal fraction may cut it off, and what follows would begin within what came before it.
+//! Numbers of threads differ between processes, and from those of processes, as a kernel's would; 0 is an idle thread's.
 
 use std::io::{self, Write};
 
@@ -15,7 +16,9 @@ use super::spans::{Spans, run_name};
 use crate::units::SimTime;
 
 /// The process of the counters.
-const CLUSTER: usize = 0;
+const CLUSTER: usize = 1;
+/// The process of the first node.
+const FIRST: usize = 2;
 
 /// Writes the trace of books that are finished.
 pub fn write_perfetto(mut out: impl Write, accounts: &RunAccount, spans: &Spans) -> io::Result<()> {
@@ -27,11 +30,12 @@ pub fn write_perfetto(mut out: impl Write, accounts: &RunAccount, spans: &Spans)
     out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
     line(&mut out, &named("process_name", (CLUSTER, CLUSTER), "cluster"))?;
     for (index, node) in accounts.nodes.iter().enumerate() {
-        line(&mut out, &named("process_name", (index + 1, 0), &node.spec.name))?;
+        let process = FIRST + index;
+        line(&mut out, &named("process_name", (process, process), &node.spec.name))?;
     }
-    let mut thread = accounts.nodes.len() + 1;
+    let mut thread = FIRST + accounts.nodes.len();
     for lane in spans.lanes(accounts.now) {
-        let process = lane.node.index() + 1;
+        let process = FIRST + lane.node.index();
         let name = match lane.gpu {
             Some(gpu) => format!("GPU {gpu}"),
             None => "without a GPU".to_string(),
@@ -47,7 +51,7 @@ pub fn write_perfetto(mut out: impl Write, accounts: &RunAccount, spans: &Spans)
             let span = &spans.spans[bar.span];
             let event = json!({
                 "ph": "X", "name": run_name(span.run, accounts), "cat": "job", "pid": process, "tid": thread + bar.row,
-                "ts": micros(bar.from), "dur": micros_of(bar.to.since(bar.from).as_nanos()),
+                "ts": micros(bar.from), "dur": micros(bar.to) - micros(bar.from),
                 "args": {"story": span.story(accounts)},
             });
             line(&mut out, &event)?;
@@ -73,14 +77,6 @@ fn named(what: &str, (process, thread): (usize, usize), name: &str) -> Value {
     json!({"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}})
 }
 
-fn micros(at: SimTime) -> Value {
-    micros_of(at.as_nanos())
-}
-
-/// A double holds microseconds to the nanosecond for a hundred days; it is the format's own unit.
-fn micros_of(nanos: u64) -> Value {
-    match nanos.is_multiple_of(1000) {
-        true => json!(nanos / 1000),
-        false => json!(nanos as f64 / 1000.0),
-    }
+fn micros(at: SimTime) -> u64 {
+    at.as_nanos() / 1000
 }

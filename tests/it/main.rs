@@ -337,6 +337,7 @@ fn main() {
             what_was_before_the_warm_up_counts_nowhere,
             the_page_of_metrics_defines_each,
             a_timeline_is_a_trace_of_what_ran_where,
+            a_timeline_is_what_readers_of_traces_ask,
             the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice,
             tables_are_what_arithmetic_on_paper_gives,
             a_summary_of_a_small_fleet_shows_each_gpu,

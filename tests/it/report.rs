@@ -1,12 +1,16 @@
 //! What a run amounted to, against arithmetic on paper.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
-use dryrack::engine::{Rehearsal, RunOptions, run};
+use dryrack::control::Profile;
+use dryrack::engine::{Rehearsal, RunOptions, draw_world, run};
 use dryrack::report::{
     Heading, METRICS, Metrics, RunAccount, RunReport, Series, Spans, Value, summary, write_jobs_csv, write_nodes_csv,
     write_perfetto,
 };
+use dryrack::scenario::{load_profile, profile_names};
 use dryrack::units::{GpuShare, Money, Permille, SimDuration, SimTime};
 use dryrack::workload::{GpuTake, GpuUsage, Shape, Usage};
 use serde_json::json;
@@ -179,7 +183,7 @@ fn shown(rehearsal: &Rehearsal) -> (RunAccount, Spans) {
     (accounts, spans)
 }
 
-/// Microseconds of chat and late, which follow each other on the one GPU: process 1, and the first thread behind it.
+/// Microseconds of chat and late, which follow each other on the one GPU: process 2, and the first thread behind it.
 pub fn a_timeline_is_a_trace_of_what_ran_where() {
     let (accounts, spans) = shown(&rehearsal(60));
     let mut trace = Vec::new();
@@ -191,7 +195,7 @@ pub fn a_timeline_is_a_trace_of_what_ran_where() {
         .iter()
         .map(|event| json!([event["name"], event["pid"], event["tid"], event["ts"], event["dur"]]))
         .collect();
-    assert_eq!(slices, [json!(["chat", 1, 2, 10_000_000, 60_000_000]), json!(["late", 1, 2, 70_000_000, 60_000_000])]);
+    assert_eq!(slices, [json!(["chat", 2, 3, 10_000_000, 60_000_000]), json!(["late", 2, 3, 70_000_000, 60_000_000])]);
     let names: Vec<_> = of("M")
         .iter()
         .filter(|event| event["name"] != "thread_sort_index")
@@ -200,9 +204,9 @@ pub fn a_timeline_is_a_trace_of_what_ran_where() {
     assert_eq!(
         names,
         [
-            json!(["process_name", 0, 0, "cluster"]),
-            json!(["process_name", 1, 0, "alpha"]),
-            json!(["thread_name", 1, 2, "GPU 0"]),
+            json!(["process_name", 1, 1, "cluster"]),
+            json!(["process_name", 2, 2, "alpha"]),
+            json!(["thread_name", 2, 3, "GPU 0"]),
         ]
     );
     let counted = |name: &str, what: &str| {
@@ -229,6 +233,50 @@ pub fn a_timeline_is_a_trace_of_what_ran_where() {
         json!([130_000_000, 0.0]),
     ];
     assert_eq!(counted("allocated GPUs", "GPUs"), taken);
+}
+
+/// What the Trace Event Format asks, and readers rely on, of many random worlds: whole times, every process and thread
+/// named, threads of one process each, and slices of a thread one after the other.
+pub fn a_timeline_is_what_readers_of_traces_ask() {
+    let load = |name| load_profile(name, Path::new("")).unwrap_or_else(|faults| panic!("{faults}"));
+    let profiles: Vec<Arc<Profile>> = profile_names().map(load).collect();
+    let (mut slices, mut beside) = (0, 0);
+    for seed in 1..=40 {
+        let (accounts, spans) = shown(&draw_world(seed, &profiles));
+        let mut trace = Vec::new();
+        write_perfetto(&mut trace, &accounts, &spans).expect("a Vec takes everything");
+        let trace: serde_json::Value = serde_json::from_slice(&trace).expect("JSON");
+        let (mut processes, mut threads, mut ends) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        for event in trace["traceEvents"].as_array().expect("a list") {
+            let number = |key: &str| event[key].as_u64().unwrap_or_else(|| panic!("seed {seed}: {key} of {event}"));
+            let process = number("pid");
+            assert!(process > 0, "seed {seed}: {event}");
+            match (event["ph"].as_str(), event["name"].as_str()) {
+                (Some("M"), Some("process_name")) => assert!(processes.insert(process), "seed {seed}: {event}"),
+                (Some("M"), Some("thread_name")) => {
+                    beside += u64::from(event["args"]["name"].as_str().is_some_and(|name| name.ends_with("at a time")));
+                    assert_eq!(threads.insert(number("tid"), process), None, "seed {seed}: {event}");
+                }
+                (Some("M"), Some("thread_sort_index")) => assert!(number("tid") > 0),
+                (Some("X"), Some(_)) => {
+                    let thread = number("tid");
+                    assert_eq!(threads.get(&thread), Some(&process), "seed {seed}: {event} on a thread without a name");
+                    let from = number("ts");
+                    let before = ends.insert(thread, from + number("dur")).unwrap_or(0);
+                    assert!(before <= from, "seed {seed}: {event} begins before {before}, when another ends");
+                    slices += 1;
+                }
+                (Some("C"), Some(_)) => {
+                    number("ts");
+                    let values = event["args"].as_object().expect("what is counted");
+                    assert!(values.values().all(serde_json::Value::is_number), "seed {seed}: {event}");
+                }
+                _ => panic!("seed {seed}: {event}"),
+            }
+            assert!(processes.contains(&process), "seed {seed}: {event} of a process without a name");
+        }
+    }
+    assert!(slices > 200 && beside > 0, "{slices} slices, {beside} threads beside others");
 }
 
 pub fn the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice() {
