@@ -38,7 +38,7 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
     for (index, line) in heading.trace.iter().enumerate() {
         text.push_str(&format!("{:<11}{line}\n", if index == 0 { "trace" } else { "" }));
     }
-    text.push_str(&ran(accounts, metrics));
+    text.push_str(&ran(metrics));
     text.push_str(&waited(accounts, metrics));
     text.push_str(&used(accounts, metrics));
     let timeline = timeline(accounts);
@@ -53,10 +53,10 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
 }
 
 /// `jobs      3 = 1 completed + 1 running + 1 waiting`
-fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
+fn ran(metrics: &Metrics) -> String {
     let mut parts = Vec::new();
     for outcome in Outcome::ALL {
-        let count = accounts.ended[outcome as usize];
+        let count = metrics.count(&format!("jobs_{}", outcome.name()));
         if count > 0 {
             parts.push(format!("{count} {}", outcome.name().replace('_', " ")));
         }
@@ -169,20 +169,21 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
     )
 }
 
-/// `instances  3 made, 1 taken away, 5.25 hours of them; cost 39.10`, of what there is.
+/// `instances  3 made, 1 taken away, 5.25 hours of them` and `cost       39.10`, of what there is.
 fn made(metrics: &Metrics) -> String {
-    let mut parts = Vec::new();
+    let mut text = String::new();
     if let Some(Value::Ratio(hours)) = metrics.get("instance_hours") {
         let taken = match metrics.count("instances_taken") {
             0 => String::new(),
             count => format!(", {count} taken away"),
         };
-        parts.push(format!("{} made{taken}, {hours:.2} hours of them", metrics.count("instances_made")));
+        let made = metrics.count("instances_made");
+        text.push_str(&format!("instances  {made} made{taken}, {hours:.2} hours of them\n"));
     }
     if let Some(Value::Money(cost)) = metrics.get("cost") {
-        parts.push(format!("cost {cost}"));
+        text.push_str(&format!("cost       {cost}\n"));
     }
-    if parts.is_empty() { String::new() } else { format!("instances  {}\n", parts.join("; ")) }
+    text
 }
 
 /// `1 node`, `2 nodes`.

@@ -147,6 +147,8 @@ pub fn what_was_before_the_warm_up_counts_nowhere() {
             ("gpu_hours", Value::Ratio(115.0 / 3600.0)),
         ],
     );
+    // The summary adds up: chat, which came before, is not among those that completed.
+    assert!(text(&of(15)).contains("jobs       1 = 1 completed\n"), "{}", text(&of(15)));
     let after_both_came = Metrics::of(&accounts(&of(100), None));
     held(
         &after_both_came,
