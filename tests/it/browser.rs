@@ -280,6 +280,22 @@ pub fn a_report_of_a_run_is_whole_and_its_timeline_zooms() {
     let zoomed = browser.eval(state);
     let part = |at: usize| zoomed[at].as_f64().expect("a number");
     assert!((part(0) - 0.1).abs() < 1e-3 && (part(1) - 0.9).abs() < 1e-3, "{zoomed}");
+    // On paper the strip is narrower, and nobody tells the script: names stay in their bars.
+    browser.open(&page, 1280, "light");
+    browser.call("Emulation.setEmulatedMedia", &json!({"media": "print"}));
+    let astray = browser.eval(
+        "(() => { document.querySelector('main').style.width = '640px'; \
+         const shown = [...document.querySelectorAll('.timeline .labels text')].map((text) => [text, text.getBoundingClientRect()]) \
+           .filter(([, box]) => box.width > 0); \
+         const bars = [...document.querySelectorAll('.timeline .bars rect[data-n]')] \
+           .map((bar) => [bar.dataset.n, bar.getBoundingClientRect()]); \
+         const within = ([text, box]) => bars.some(([name, bar]) => name === text.textContent && bar.left <= box.left + 1 && \
+           box.right <= bar.right + 1 && bar.top <= box.top + 4 && box.bottom <= bar.bottom + 4); \
+         const out = shown.filter((one) => !within(one)).map(([text]) => text.textContent); \
+         return [shown.length > 2, out, document.querySelector('.timeline .lanes').getBoundingClientRect().height < 900]; })()",
+    );
+    assert_eq!(astray, json!([true, [], true]));
+    browser.open(&page, 1280, "light");
     // A bar tells its story.
     let told = browser.eval(
         "(() => { document.querySelector('.timeline .bars rect[data-n^=notebook]').dispatchEvent(new MouseEvent('click', \

@@ -9,6 +9,8 @@ for (const timeline of document.querySelectorAll('.timeline')) {
   const end = Number(timeline.dataset.seconds);
   const height = bars.viewBox.baseVal.height;
   const whole = 1e6;
+  // The strip on the narrowest paper, in its own pixels: names that have no room there are not printed.
+  const paper = 560;
   let from = 0;
   let to = 1;
 
@@ -40,9 +42,12 @@ for (const timeline of document.querySelectorAll('.timeline')) {
       const room = (right - left) * pixels;
       if (bar.height.baseVal.value < 12 || room < bar.dataset.n.length * 7.5 + 8) continue;
       const text = document.createElementNS('http://www.w3.org/2000/svg', 'text');
-      text.setAttribute('x', (left - from * whole) * pixels + 4);
+      // A part of the width, so that it stands in its bar however wide the strip is on paper.
+      text.setAttribute('x', (left / whole - from) / (to - from) * 100 + '%');
+      text.setAttribute('dx', 4);
       text.setAttribute('y', bar.y.baseVal.value + bar.height.baseVal.value / 2);
-      text.setAttribute('class', 'on' + bar.getAttribute('class').slice(1, 2));
+      const tight = (right - left) / (to - from) / whole * paper < bar.dataset.n.length * 7.5 + 8;
+      text.setAttribute('class', 'on' + bar.getAttribute('class').slice(1, 2) + (tight ? ' tight' : ''));
       text.textContent = bar.dataset.n;
       labels.append(text);
     }
