@@ -53,6 +53,10 @@ pub fn what_if(args: &WhatIfArgs, format: Format) -> Done {
     }
     let read = |options: Options| load(&args.file, &options).map_err(|faults| Failure::Input(faults.to_string()));
     let plain = read(args.options(None, false))?;
+    if let Some(end) = plain.rehearsal.until.filter(|end| *end <= args.at) {
+        let why = format!("error: the run stops at {end}: nothing is left to go otherwise from {} on\n", args.at);
+        return Err(Failure::Input(why));
+    }
     warn(&plain.warnings.to_string());
     warn(&read(args.options(None, true))?.warnings.to_string());
     let seeds: Vec<u64> = args.seeds.clone().map_or_else(|| vec![plain.rehearsal.seed], Iterator::collect);

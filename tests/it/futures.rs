@@ -135,6 +135,10 @@ pub fn what_cannot_be_otherwise_is_told_so() {
         ),
         (&["--at", "1h", "--profile", "fifo-skiping"], "did you mean `fifo-skipping`?"),
         (&["--at", "1h", "--set", "nodes.worker.cpus=4"], "the node `worker-0` is another machine in the two"),
+        (
+            &["--at", "3h", "--until", "2h", "--profile", "fifo"],
+            "the run stops at 2h: nothing is left to go otherwise from 3h on",
+        ),
         (&["--at", "1x", "--profile", "fifo"], "invalid value '1x' for '--at <TIME>'"),
     ] {
         let args: Vec<&str> = ["what-if", "base.yaml"].iter().chain(args).copied().collect();
