@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use rayon::prelude::*;
@@ -17,11 +18,11 @@ use super::progress;
 use super::run::{Overrides, options};
 use crate::engine::Progress;
 use crate::plan::{
-    Comparison, FleetSize, Found, Journal, JournalError, PlanHeader, PlanRun, Runs, Search, answer, compare,
+    Comparison, FleetSize, Found, InputHash, Journal, JournalError, PlanHeader, PlanRun, Runs, Search, answer, compare,
     fleet_size, page, run_alternative,
 };
 use crate::report::{some, table};
-use crate::scenario::{Diagnostics, Method, Objective, Options, PlanFile, load, load_plan};
+use crate::scenario::{Diagnostics, Method, Objective, Options, PlanFile, load_plan};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -102,19 +103,20 @@ impl Planning {
     pub fn read(file: &Path) -> Result<Planning, Failure> {
         let input = |faults: Diagnostics| Failure::Input(faults.to_string());
         let base = options(file);
-        let (plan, warnings) = load_plan(file, &base).map_err(input)?;
+        let (mut hash, mut seed) = (InputHash::default(), None);
+        let (plan, warnings) = load_plan(file, &base, |loaded| {
+            hash.rehearsal(&loaded.rehearsal);
+            seed.get_or_insert(loaded.rehearsal.seed);
+        })
+        .map_err(input)?;
         warn(&warnings.to_string());
-        let first = load(&plan.scenario, &plan.options(0, None, &base)).map_err(input)?;
-        let plan = match plan.seeds.is_empty() {
-            true => PlanFile { seeds: vec![first.rehearsal.seed], ..plan },
-            false => plan,
+        hash.text(&plan.text);
+        let plan = match seed {
+            Some(seed) if plan.seeds.is_empty() => PlanFile { seeds: vec![seed], ..plan },
+            _ => plan,
         };
-        let hash = blake3::hash(format!("{}\n---\n{}", plan.text, first.rehearsal.source).as_bytes());
-        let header = PlanHeader {
-            dryrack: env!("CARGO_PKG_VERSION").to_string(),
-            plan: plan.title.clone(),
-            input: hash.to_hex().to_string(),
-        };
+        let header =
+            PlanHeader { dryrack: env!("CARGO_PKG_VERSION").to_string(), plan: plan.title.clone(), input: hash.hex() };
         Ok(Planning { plan, base, header })
     }
 
@@ -134,7 +136,7 @@ fn planned(args: &PlanArgs, file: &Path, format: Format) -> Done {
     if planning.plan.method == Method::Search && args.shard.is_some() {
         return Err(Failure::Input("error: --shard is for a sweep; a search decides what to run next\n".to_string()));
     }
-    let kept = Kept::open(args, &planning.header)?;
+    let kept = Kept::open(args, &planning)?;
     let pool = super::test::pool(args.threads)?;
     let found = match planning.plan.method {
         Method::Sweep => pool.install(|| sweep(&planning, args.shard, &kept)).map(|()| None)?,
@@ -149,21 +151,29 @@ fn planned(args: &PlanArgs, file: &Path, format: Format) -> Done {
 
 /// What has been run, in memory and, where it is asked for, in a file.
 struct Kept {
+    /// No run is begun after this.
+    until: Option<Instant>,
     journal: Option<Journal>,
     runs: Mutex<Runs>,
 }
 
 impl Kept {
-    fn open(args: &PlanArgs, header: &PlanHeader) -> Result<Kept, Failure> {
-        let Some(dir) = &args.out else { return Ok(Kept { journal: None, runs: Mutex::default() }) };
+    fn open(args: &PlanArgs, planning: &Planning) -> Result<Kept, Failure> {
+        let until = planning.plan.time.and_then(|time| now().checked_add(Duration::from_nanos(time.as_nanos())));
+        let Some(dir) = &args.out else { return Ok(Kept { until, journal: None, runs: Mutex::default() }) };
         std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
         let path = dir.join("runs.jsonl");
         if path.exists() && !args.resume {
             let why = "is there already; go on with --resume, or name another folder";
             return Err(Failure::file(&path, why));
         }
-        let (journal, runs) = Journal::open(&path, header).map_err(|error| told(&error))?;
-        Ok(Kept { journal: Some(journal), runs: Mutex::new(runs) })
+        let (journal, runs) = Journal::open(&path, &planning.header, &planning.plan).map_err(|error| told(&error))?;
+        Ok(Kept { until, journal: Some(journal), runs: Mutex::new(runs) })
+    }
+
+    /// Whether the budget of time is spent.
+    fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| now() >= until)
     }
 
     fn has(&self, key: (usize, u64)) -> Option<PlanRun> {
@@ -182,6 +192,11 @@ impl Kept {
         self.runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(key, run.clone());
         Ok(run)
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a budget of time is that of whoever waits")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 fn told(error: &JournalError) -> Failure {
@@ -214,7 +229,7 @@ fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), F
     progress::with_bar((wanted.len() as u64, "runs"), |bar| {
         progress::begin_at(bar, held as u64);
         wanted.par_iter().try_for_each(|key| {
-            if kept.has(*key).is_none() {
+            if kept.has(*key).is_none() && !kept.is_late() {
                 kept.get(planning, *key)?;
                 bar.inc(1);
             }
@@ -243,7 +258,8 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
                 }
                 let from = runs.len();
                 let next: Vec<u64> = plan.seeds[from..].iter().take(SEEDS_AT_ONCE).copied().collect();
-                if (next.len() as u64) > left {
+                let is_new = next.iter().any(|seed| kept.has((cell, *seed)).is_none());
+                if (next.len() as u64) > left || (is_new && kept.is_late()) {
                     break None;
                 }
                 left -= next.len() as u64;
@@ -267,7 +283,7 @@ fn merged(args: &MergeArgs, format: Format) -> Done {
     let mut runs = Runs::new();
     for part in &args.parts {
         let path = part.join("runs.jsonl");
-        runs.extend(Journal::read_only(&path, &planning.header).map_err(|error| told(&error))?);
+        runs.extend(Journal::read_only(&path, &planning.header, &planning.plan).map_err(|error| told(&error))?);
     }
     let plan = &planning.plan;
     let missing: Vec<(usize, u64)> = of_sweep(plan).filter(|key| !runs.contains_key(key)).collect();
@@ -314,18 +330,20 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
     let bold = anstyle::Style::new().bold();
     let mut text = format!("{bold}{}{bold:#}\n{answer}\n\n", plan.title);
     let mut header: Vec<&str> = plan.factors.iter().map(|factor| &*factor.name).collect();
-    header.extend(["GPUs", "price/h", "runs", "keeps", "wait p95", "GPUs taken"]);
+    let price = comparison.has_prices().then_some("price/h");
+    header.extend(["GPUs", "nodes"].into_iter().chain(price).chain(["runs", "keeps", "wait p95", "GPUs taken"]));
     let rows: Vec<Vec<String>> = (comparison.rows.iter().take(SHOWN))
         .map(|row| {
             let mut cells: Vec<String> = plan.values(row.cell).map(|(_, value)| value.to_string()).collect();
-            let price = crate::units::Money::new(row.fleet.price_per_hour_millionths).to_string();
             let keeps = match (row.keeps, &row.broken) {
                 (Some(true), _) => "yes".to_string(),
                 (Some(false), Some((seed, name, _))) => format!("no: {name}, seed {seed}"),
                 (Some(false), None) => "no".to_string(),
                 (None, _) => "not known".to_string(),
             };
-            cells.extend([row.fleet.gpus.to_string(), price, row.runs.to_string(), keeps]);
+            cells.extend([row.fleet.gpus.to_string(), row.fleet.nodes.to_string()]);
+            cells.extend(price.and_then(|_| row.fleet.price()));
+            cells.extend([row.runs.to_string(), keeps]);
             cells.push(row.metrics.get("queue_wait_p95_seconds").map_or(String::new(), |found| with(found, 1.0, "s")));
             cells.push(row.metrics.get("gpu_allocated").map_or(String::new(), |found| with(found, 100.0, "%")));
             cells

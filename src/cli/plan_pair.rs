@@ -10,7 +10,7 @@ use super::output::Format;
 use super::plan::Planning;
 use super::run::Overrides;
 use crate::nearest::hint;
-use crate::scenario::{PlanFile, load};
+use crate::scenario::PlanFile;
 use crate::units::SimTime;
 
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub fn pair(args: &PairArgs, format: Format) -> Done {
     let cells = [cell(plan, &args.first)?, cell(plan, &args.second)?];
     let load = |seed: u64| {
         let one = |cell: usize| {
-            let loaded = load(&plan.scenario, &plan.options(cell, Some(seed), &planning.base));
+            let loaded = plan.load(cell, Some(seed), &planning.base);
             loaded.map(|loaded| loaded.rehearsal).map_err(|faults| Failure::Input(faults.to_string()))
         };
         Ok([one(cells[0])?, one(cells[1])?])
@@ -57,6 +57,7 @@ fn cell(plan: &PlanFile, typed: &str) -> Result<usize, Failure> {
     let wrong = |why: String| Failure::Input(format!("error: `{typed}` is no alternative of the plan: {why}\n"));
     let mut places: Vec<Option<usize>> =
         plan.factors.iter().map(|factor| (factor.values.len() == 1).then_some(0)).collect();
+    let mut said = Vec::new();
     for part in typed.split(',') {
         let Some((name, value)) = part.split_once('=').map(|(name, value)| (name.trim(), value.trim())) else {
             return Err(wrong(format!("`{part}` is no `factor=value`")));
@@ -70,6 +71,10 @@ fn cell(plan: &PlanFile, typed: &str) -> Result<usize, Failure> {
             let near = hint(value, values.iter().map(|value| &**value)).unwrap_or_default();
             return Err(wrong(format!("`{name}` is never `{value}`; {near}")));
         };
+        if said.contains(&index) {
+            return Err(wrong(format!("it says twice what `{name}` is")));
+        }
+        said.push(index);
         places[index] = Some(place);
     }
     let mut cell = 0;

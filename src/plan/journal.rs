@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::plan_run::PlanRun;
+use crate::scenario::PlanFile;
 
 /// Runs by alternative and seed.
 pub type Runs = BTreeMap<(usize, u64), PlanRun>;
@@ -24,7 +25,7 @@ pub type Runs = BTreeMap<(usize, u64), PlanRun>;
 pub struct PlanHeader {
     pub dryrack: String,
     pub plan: String,
-    /// Of the plan's text and of the scenario as its first alternative has it, BLAKE3.
+    /// Of the plan's text and of what is run, BLAKE3: see [`super::InputHash`].
     pub input: String,
 }
 
@@ -36,6 +37,8 @@ pub enum JournalError {
     OfAnother { path: PathBuf },
     #[error("{}:{line}: no run of a plan: {what}", path.display())]
     NoRun { path: PathBuf, line: usize, what: String },
+    #[error("{}:{line}: a run that is none of the plan's: {what}", path.display())]
+    NotOfPlan { path: PathBuf, line: usize, what: String },
     #[error("{} is being written by another process", path.display())]
     InUse { path: PathBuf },
 }
@@ -48,7 +51,7 @@ pub struct Journal {
 
 impl Journal {
     /// Opens or makes the journal, and gives what it holds. Nobody else may have it open.
-    pub fn open(path: &Path, header: &PlanHeader) -> Result<(Journal, Runs), JournalError> {
+    pub fn open(path: &Path, header: &PlanHeader, plan: &PlanFile) -> Result<(Journal, Runs), JournalError> {
         let failed = |source| JournalError::Io { path: path.to_path_buf(), source };
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let mut file = opened.map_err(failed)?;
@@ -59,7 +62,7 @@ impl Journal {
         file.read_to_end(&mut bytes).map_err(failed)?;
         // What comes behind the last line break was being written.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let held = if whole == 0 { BTreeMap::new() } else { read(path, &bytes[..whole], header)? };
+        let held = if whole == 0 { BTreeMap::new() } else { read(path, &bytes[..whole], (header, plan))? };
         file.set_len(whole as u64).map_err(failed)?;
         file.seek(SeekFrom::End(0)).map_err(failed)?;
         if whole == 0 {
@@ -82,10 +85,10 @@ impl Journal {
     }
 
     /// What another journal of the same plan holds, to be merged.
-    pub fn read_only(path: &Path, header: &PlanHeader) -> Result<Runs, JournalError> {
+    pub fn read_only(path: &Path, header: &PlanHeader, plan: &PlanFile) -> Result<Runs, JournalError> {
         let bytes = std::fs::read(path).map_err(|source| JournalError::Io { path: path.to_path_buf(), source })?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        read(path, &bytes[..whole], header)
+        read(path, &bytes[..whole], (header, plan))
     }
 }
 
@@ -99,7 +102,7 @@ fn no_run(path: &Path, line: usize, error: &serde_json::Error) -> JournalError {
     JournalError::NoRun { path: path.to_path_buf(), line, what: error.to_string() }
 }
 
-fn read(path: &Path, bytes: &[u8], header: &PlanHeader) -> Result<Runs, JournalError> {
+fn read(path: &Path, bytes: &[u8], (header, plan): (&PlanHeader, &PlanFile)) -> Result<Runs, JournalError> {
     let mut lines = bytes.split(|byte| *byte == b'\n').enumerate();
     let first = lines.next().map_or(&[][..], |(_, line)| line);
     let own: PlanHeader = serde_json::from_slice(first).map_err(|error| no_run(path, 1, &error))?;
@@ -109,7 +112,24 @@ fn read(path: &Path, bytes: &[u8], header: &PlanHeader) -> Result<Runs, JournalE
     let mut held = BTreeMap::new();
     for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
         let run: PlanRun = serde_json::from_slice(line).map_err(|error| no_run(path, number + 1, &error))?;
+        if let Some(what) = misfit(&run, plan) {
+            return Err(JournalError::NotOfPlan { path: path.to_path_buf(), line: number + 1, what });
+        }
         held.insert((run.cell, run.seed), run);
     }
     Ok(held)
+}
+
+/// Why a run cannot be of a plan, whatever its journal says.
+fn misfit(run: &PlanRun, plan: &PlanFile) -> Option<String> {
+    let (alternatives, constraints) = (plan.cells(), plan.asked.len());
+    if run.cell >= alternatives {
+        Some(format!("alternative {}, counted from 0, of {alternatives}", run.cell))
+    } else if !plan.seeds.contains(&run.seed) {
+        Some(format!("seed {}", run.seed))
+    } else if run.constraints.len() != constraints {
+        Some(format!("{} constraints, and not {constraints}", run.constraints.len()))
+    } else {
+        None
+    }
 }

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `plan_run` | runs one alternative with one seed |
 //! | `journal` | keeps what has been run, so that a killed plan goes on |
+//! | `input_hash` | what a plan was made of, so that only what is of it is gone on with |
 //! | `interval` | the mean of several runs, and how sure it is |
 //! | `paired` | two alternatives job by job, and how sure their difference is |
 //! | `search` | which runs show the cheapest alternative, and what was shown |
@@ -17,6 +18,7 @@
 //!
 //! Must never draw, and never speak of an alternative that was not run as if it had been.
 
+mod input_hash;
 mod interval;
 mod journal;
 mod page;
@@ -25,6 +27,7 @@ mod plan_run;
 mod search;
 mod summary;
 
+pub use input_hash::InputHash;
 pub use interval::{Estimate, estimate};
 pub use journal::{Journal, JournalError, PlanHeader, Runs};
 pub use page::page;

@@ -15,7 +15,7 @@ pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs:
         name: row.name.clone(),
         values: plan.values(row.cell).map(|(_, value)| value.to_string()).collect(),
         cost: match objective {
-            Objective::PricePerHour => row.fleet.price_per_hour_millionths as f64 / 1e6,
+            Objective::PricePerHour => row.fleet.price_per_hour_millionths.unwrap_or(0) as f64 / 1e6,
             Objective::Gpus | Objective::Nodes => row.fleet.of(objective) as f64,
         },
         runs: row.runs,
@@ -32,6 +32,7 @@ pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs:
     let report = PlanReport {
         title: plan.title.clone(),
         answer: answer.to_string(),
+        is_minimized: plan.minimize.is_some(),
         objective: match objective {
             Objective::Gpus => "GPUs",
             Objective::Nodes => "nodes",
@@ -44,7 +45,13 @@ pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs:
         assumptions: assumptions(plan),
         provenance: vec![
             ("Command", format!("dryrack plan {} --out DIR", file_name(Path::new(&*plan.name)))),
-            ("Input", format!("{} (BLAKE3 of the plan and of its scenario)", header.input)),
+            (
+                "Input",
+                format!(
+                    "{} (BLAKE3 of the plan, and of its scenario, profiles and jobs with each value of each factor)",
+                    header.input
+                ),
+            ),
             ("Version", format!("dryrack {}", header.dryrack)),
             (
                 "Beside this",
@@ -61,9 +68,9 @@ fn file_name(path: &Path) -> String {
     path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// What cost is where the plan does not say it: the price, where there is any.
+/// What cost is where the plan does not say it: the price, where it is known of each.
 fn cost_of(comparison: &Comparison) -> Objective {
-    match comparison.rows.iter().any(|row| row.fleet.price_per_hour_millionths > 0) {
+    match comparison.has_prices() {
         true => Objective::PricePerHour,
         false => Objective::Gpus,
     }
@@ -105,6 +112,11 @@ fn assumptions(plan: &PlanFile) -> Vec<String> {
     }
     if let Some(runs) = plan.runs {
         all.push(format!("At most {} were to be made.", some(runs as usize, "run")));
+    }
+    if let Some(time) = plan.time {
+        all.push(format!(
+            "No run was begun by a process that had worked for {time}: which were made depends on the machine."
+        ));
     }
     all
 }

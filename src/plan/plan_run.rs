@@ -10,8 +10,9 @@ use crate::rehearse::rehearse;
 #[cfg(doc)]
 use crate::report::WAIT_PERCENTS;
 use crate::report::{Metrics, wait_quantiles};
-use crate::scenario::{Diagnostics, Objective, Options, PlanFile, load};
+use crate::scenario::{Diagnostics, Objective, Options, PlanFile};
 use crate::scheduler::Caching;
+use crate::units::Money;
 
 /// What one run came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,8 +39,8 @@ pub struct PlanRun {
 pub struct FleetSize {
     pub gpus: u64,
     pub nodes: u64,
-    /// Of all nodes that have a price, in millionths.
-    pub price_per_hour_millionths: u64,
+    /// Of all nodes, in millionths; nothing where one of them has no price.
+    pub price_per_hour_millionths: Option<u64>,
 }
 
 /// What became of a constraint.
@@ -52,18 +53,23 @@ pub struct Kept {
 }
 
 impl FleetSize {
+    /// An hour, as it is written; nothing where it is not known.
+    pub fn price(self) -> Option<String> {
+        self.price_per_hour_millionths.map(|price| Money::new(price).to_string())
+    }
+
     pub fn of(self, objective: Objective) -> u64 {
         match objective {
             Objective::Gpus => self.gpus,
             Objective::Nodes => self.nodes,
-            Objective::PricePerHour => self.price_per_hour_millionths,
+            Objective::PricePerHour => self.price_per_hour_millionths.unwrap_or(u64::MAX),
         }
     }
 }
 
 /// The fleet of an alternative, which needs no run.
 pub fn fleet_size(plan: &PlanFile, cell: usize, base: &Options) -> Result<FleetSize, Diagnostics> {
-    let loaded = load(&plan.scenario, &plan.options(cell, plan.seeds.first().copied(), base))?;
+    let loaded = plan.load(cell, plan.seeds.first().copied(), base)?;
     Ok(size_of(&loaded.rehearsal))
 }
 
@@ -72,7 +78,7 @@ fn size_of(rehearsal: &Rehearsal) -> FleetSize {
     FleetSize {
         gpus: shapes().map(|shape| shape.gpus.len() as u64).sum(),
         nodes: shapes().count() as u64,
-        price_per_hour_millionths: shapes().filter_map(|shape| shape.price_per_hour).map(|price| price.get()).sum(),
+        price_per_hour_millionths: shapes().map(|shape| Some(shape.price_per_hour?.get())).sum(),
     }
 }
 
@@ -83,7 +89,7 @@ pub fn run_alternative(
     base: &Options,
     progress: &Progress,
 ) -> Result<PlanRun, Diagnostics> {
-    let loaded = load(&plan.scenario, &plan.options(cell, Some(seed), base))?;
+    let loaded = plan.load(cell, Some(seed), base)?;
     let entries = loaded.constraints.clone();
     let rehearsed = rehearse(&loaded.rehearsal, loaded.constraints, progress, Caching::On, Vec::new());
     let judged: Vec<(&Expectation, &Verdict)> = entries.iter().zip(&rehearsed.verdicts).collect();

@@ -196,13 +196,15 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::scenario::{Factor, Method, Objective};
+    use crate::scenario::{Factor, Method, Objective, Span};
 
     fn plan(sizes: &[usize]) -> PlanFile {
         let factor = |(index, size): (usize, &usize)| Factor {
             name: Arc::from(format!("f{index}")),
             path: Arc::from(format!("params.f{index}")),
             values: (1..=*size).map(|value| Arc::from(value.to_string())).collect(),
+            place: Span::default(),
+            value_places: vec![Span::default(); *size],
         };
         PlanFile {
             title: String::new(),
@@ -212,9 +214,11 @@ mod tests {
             factors: sizes.iter().enumerate().map(factor).collect(),
             seeds: vec![1],
             minimize: Some(Objective::Gpus),
+            minimize_place: None,
             asked: Vec::new(),
             method: Method::Search,
             runs: None,
+            time: None,
         }
     }
 

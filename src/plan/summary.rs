@@ -12,7 +12,6 @@ use super::search::Found;
 use crate::expect::Share;
 use crate::report::{METRICS, some};
 use crate::scenario::{Objective, PlanFile};
-use crate::units::Money;
 
 /// All alternatives that were run.
 pub struct Comparison {
@@ -90,6 +89,11 @@ impl Comparison {
         keeping.min_by_key(|row| (row.fleet.of(objective), row.cell))
     }
 
+    /// Whether of each it is known what it costs an hour.
+    pub fn has_prices(&self) -> bool {
+        self.rows.iter().all(|row| row.fleet.price_per_hour_millionths.is_some())
+    }
+
     /// A row for each alternative: its factors, its fleet, each constraint and each metric.
     pub fn csv(&self, plan: &PlanFile) -> Vec<u8> {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -102,7 +106,8 @@ impl Comparison {
         writer.write_record(&header).expect("written into memory");
         for row in &self.rows {
             let mut cells: Vec<String> = plan.values(row.cell).map(|(_, value)| value.to_string()).collect();
-            cells.extend([row.fleet.gpus.to_string(), row.fleet.nodes.to_string(), price(row.fleet)]);
+            cells.extend([row.fleet.gpus.to_string(), row.fleet.nodes.to_string()]);
+            cells.push(row.fleet.price().unwrap_or_default());
             cells.extend([row.runs.to_string(), row.keeps.map_or(String::new(), |keeps| keeps.to_string())]);
             cells.extend(row.held.iter().map(usize::to_string));
             for definition in METRICS {
@@ -123,7 +128,7 @@ impl Comparison {
             let metrics: Map<String, Value> = row.metrics.iter().map(|(name, found)| (name.to_string(), of(found))).collect();
             let broken = row.broken.as_ref().map(|(seed, name, happened)| json!({"seed": seed, "constraint": name, "happened": happened}));
             json!({
-                "factors": factors, "gpus": row.fleet.gpus, "nodes": row.fleet.nodes, "price_per_hour": price(row.fleet),
+                "factors": factors, "gpus": row.fleet.gpus, "nodes": row.fleet.nodes, "price_per_hour": row.fleet.price(),
                 "runs": row.runs, "keeps": row.keeps, "held": row.held, "broken": broken, "metrics": metrics,
             })
         });
@@ -140,16 +145,12 @@ fn of(found: &Estimate) -> Value {
     json!(Written { mean: found.mean, half_width: found.half_width })
 }
 
-fn price(fleet: FleetSize) -> String {
-    Money::new(fleet.price_per_hour_millionths).to_string()
-}
-
 /// `24 GPUs`, `58.8 an hour`
 pub(super) fn amount(fleet: FleetSize, objective: Objective) -> String {
     match objective {
         Objective::Gpus => some(fleet.gpus as usize, "GPU"),
         Objective::Nodes => some(fleet.nodes as usize, "node"),
-        Objective::PricePerHour => format!("{} an hour", price(fleet)),
+        Objective::PricePerHour => format!("{} an hour", fleet.price().unwrap_or_default()),
     }
 }
 
@@ -219,10 +220,7 @@ fn how(plan: &PlanFile, found: &Found) -> String {
         ));
     }
     if found.cheaper_unknown > 0 {
-        text.push_str(&format!(
-            " The budget of runs is spent: of {} it is not known.",
-            some(found.cheaper_unknown, what)
-        ));
+        text.push_str(&format!(" The budget is spent: of {} it is not known.", some(found.cheaper_unknown, what)));
     }
     text.push_str(&format!(" {} of {} were run.", found.run, some(plan.cells(), "alternative")));
     text

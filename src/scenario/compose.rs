@@ -13,7 +13,7 @@ use super::include::{Included, include, listed};
 use super::load::Options;
 use super::params::{self, Axis, OWN_AXES, Params};
 use super::seeds;
-use super::set::{Override, apply};
+use super::set::{Override, apply, given};
 use super::tree::{Entry, Node, Tree};
 use crate::expect::ShareAt;
 
@@ -79,11 +79,11 @@ pub(super) fn assemble(
 ) -> Assembled {
     let included = include(&mut tree, path, folder, report);
     let mut is_changed = included != Included::Nothing;
-    for argument in options.set.iter().filter(|argument| is_early(argument)) {
+    for over in given(options, report).iter().filter(|over| is_early(over.argument)) {
         let known = names_within(&tree);
         let matrix = tree.get("matrix").cloned();
-        apply(&mut tree, &Override { option: "--set", path: "", argument }, report);
-        refuse_new(&mut tree, argument, &known, report);
+        apply(&mut tree, over, report);
+        refuse_new(&mut tree, over.argument, &known, report);
         keep_places(&mut tree, matrix.as_ref());
         is_changed = true;
     }
@@ -273,18 +273,17 @@ fn put_fleets(tree: &mut Tree, fleets: Option<&Tree>, report: &mut Report) -> bo
 }
 
 fn override_all(tree: &mut Tree, options: &Options, report: &mut Report) -> bool {
-    let late = options.set.iter().filter(|argument| !is_early(argument));
-    let set = late.map(|argument| ("--set", "", argument.as_str()));
+    let set = given(options, report).into_iter().filter(|over| !is_early(over.argument));
     let named = [
         ("--seed", "seed", &options.seed),
         ("--profile", "profile", &options.profile),
         ("--until", "until", &options.until),
     ];
-    let named = named.into_iter().filter_map(|(option, path, argument)| Some((option, path, argument.as_deref()?)));
-    let overrides: Vec<_> = set.chain(named).collect();
-    for (option, path, argument) in &overrides {
-        apply(tree, &Override { option, path, argument }, report);
-    }
+    let named = named.into_iter().filter_map(|(option, path, argument)| {
+        Some(Override { option, path, argument: argument.as_deref()?, place: None })
+    });
+    let overrides: Vec<Override<'_>> = set.chain(named).collect();
+    overrides.iter().for_each(|over| apply(tree, over, report));
     refuse_composed(tree, report);
     !overrides.is_empty()
 }

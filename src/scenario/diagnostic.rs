@@ -153,7 +153,7 @@ impl Diagnostics {
 }
 
 /// A stretch of bytes of one source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     source: u16,
     start: u32,
@@ -212,6 +212,11 @@ impl SourceId {
 impl Span {
     pub(super) fn source(self) -> SourceId {
         SourceId(self.source)
+    }
+
+    /// The same stretch of another source of the same text.
+    pub(super) fn of(self, source: SourceId) -> Span {
+        Span { source: source.0, ..self }
     }
 
     /// The first byte alone marks where something begins that is too long to underline.

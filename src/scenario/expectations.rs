@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::diagnostic::{Report, Span};
 use super::expectation_window::{self, ForKey, TIMES};
 use super::fields::{Fields, is_pattern, text, value, word};
+use super::load::Varying;
 use super::metric_text;
 use super::nodes::{GPU_STATES, NODE_STATES};
 use super::plan_file;
@@ -101,6 +102,8 @@ pub(super) struct Setting<'w> {
     pub until: Option<SimTime>,
     /// The folder of the file, for profiles by path.
     pub folder: &'w Path,
+    /// By a plan, which has constraints of its own.
+    pub is_varied: bool,
 }
 
 /// Reads `expect:` and `reproduces:`.
@@ -114,7 +117,7 @@ pub(super) fn read(
     for (index, tree) in file.list("expect", report).iter().enumerate() {
         entry(tree, &format!("expectation-{}", index + 1), setting, &mut given, &mut expectations, report);
     }
-    if expectations.is_empty() && !report.has_errors() {
+    if expectations.is_empty() && !setting.is_varied && !report.has_errors() {
         let help = "add `expect:` with a list such as `- {name: runs, job: chat, is: running, by: 5m}`";
         report.warning(file.place(), "the file expects nothing, so it cannot fail", help);
     }
@@ -124,7 +127,7 @@ pub(super) fn read(
 }
 
 /// The constraints of a plan.
-pub(super) fn constraints(plan: &(Arc<str>, Arc<str>), setting: &Setting<'_>, report: &mut Report) -> Vec<Expectation> {
+pub(super) fn constraints(plan: &Varying, setting: &Setting<'_>, report: &mut Report) -> Vec<Expectation> {
     let mut constraints = Vec::new();
     let Some(Tree { node: Node::List(items), .. }) = plan_file::constraints(plan, report) else { return constraints };
     for (index, tree) in items.iter().enumerate() {

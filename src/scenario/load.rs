@@ -42,12 +42,22 @@ pub struct Options {
     pub as_in_base: Option<String>,
     /// A model that is asked about and not run, as the file would describe it: `{model: qwen3-32b, replicas: 2}`.
     pub asked: Option<String>,
-    /// A plan that this is an alternative of: its name and its text.
-    pub plan: Option<(Arc<str>, Arc<str>)>,
+    /// A plan that this is an alternative of, and where it says what is set.
+    pub plan: Option<Varying>,
     /// Where the files of traces are looked for.
     pub roots: Roots,
     /// Jobs are not made before the run, but while it goes on: see [`Loaded::streamed`].
     pub streamed: bool,
+}
+
+/// A plan, for what is wrong with its alternatives to be shown where it stands.
+#[derive(Clone, Debug)]
+pub struct Varying {
+    /// The file as it was named, and its text.
+    pub name: Arc<str>,
+    pub text: Arc<str>,
+    /// Of each of [`Options::set`] the place of the path, and of the value.
+    pub places: Vec<(Span, Span)>,
 }
 
 /// A scenario that was found to be right.
@@ -298,7 +308,8 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let faults = all_faults(&file, &failures::Setting { world: &world, seed, until }, &mut arrivals, report);
     // After the failures, which say what never starts.
     endless::refuse(&arrivals, &world, &cancellations, (&profile, head.until), report);
-    let setting = Setting { world: &world, arrivals: &arrivals, until: head.until, folder };
+    let (until, is_varied) = (head.until, options.plan.is_some());
+    let setting = Setting { world: &world, arrivals: &arrivals, until, folder, is_varied };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
     let constraints = options.plan.as_ref().map(|plan| expectations::constraints(plan, &setting, report));
     let judged = expectations.iter().chain(constraints.iter().flatten());
@@ -400,8 +411,13 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
     let profile = match file.get("profile") {
         None => profiles::profile_with(default, file.place(), folder, changes, report),
         Some(tree) => {
-            // What was typed on the command line was typed where we stand, and not beside the file.
-            let folder = if report.is_typed(tree.span) { Path::new("") } else { folder };
+            // What was typed on the command line was typed where we stand, and what a plan says beside the plan.
+            let plan = options.plan.as_ref().filter(|plan| *report.place(tree.span).0 == *plan.name);
+            let folder = match plan.and_then(|plan| Path::new(&*plan.name).parent()) {
+                Some(beside) => beside,
+                None if report.is_typed(tree.span) => Path::new(""),
+                None => folder,
+            };
             text(tree, "the name of a profile", report)
                 .and_then(|name| profiles::profile_with(name, tree.span, folder, changes, report))
         }

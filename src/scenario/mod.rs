@@ -80,7 +80,7 @@ mod world;
 mod tests;
 
 pub use compose::{Cell, Outline};
-pub use diagnostic::{COMMAND_LINE, Diagnostic, Diagnostics, Kind, Severity};
+pub use diagnostic::{COMMAND_LINE, Diagnostic, Diagnostics, Kind, Severity, Span};
 pub use dstack_db::import_dstack;
 pub use expectations::expectation_words;
 pub use fields::matches as matches_pattern;

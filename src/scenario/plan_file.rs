@@ -7,20 +7,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::diagnostic::{Diagnostics, Report, Span};
-use super::fields::{Fields, text, value};
-use super::load::{Options, load};
+use super::fields::{Fields, text};
+use super::load::{Loaded, Options, Varying, load};
 use super::params::is_name;
 use super::parse::parse;
 use super::seeds;
 use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 use crate::expect::Share;
+use crate::fleet::offer_of;
+use crate::units::SimDuration;
 
 const FIELDS: [&str; 8] = ["plan", "scenario", "factors", "seeds", "minimize", "constraints", "method", "budget"];
 /// Alternatives of one plan.
 const MAX_CELLS: usize = 1_000_000;
 /// Alternatives among which is searched.
 const MAX_SEARCHED: usize = 20_000;
+/// Alternatives that are wrong, after which no more are looked at.
+const MAX_WRONG: usize = 20;
 /// Values of one range.
 const MAX_VALUES: u64 = 100_000;
 
@@ -39,11 +43,14 @@ pub struct PlanFile {
     /// One run of each alternative with each: the same numbers are drawn for all of them. Empty for the scenario's own.
     pub seeds: Vec<u64>,
     pub minimize: Option<Objective>,
+    pub minimize_place: Option<Span>,
     /// Of each constraint, with which part of the seeds it has to hold.
     pub asked: Vec<Share>,
     pub method: Method,
     /// Runs at most, of all seeds and alternatives.
     pub runs: Option<u64>,
+    /// After which no process begins another run.
+    pub time: Option<SimDuration>,
 }
 
 /// One thing that is varied.
@@ -54,6 +61,9 @@ pub struct Factor {
     pub path: Arc<str>,
     /// As they would be typed there.
     pub values: Vec<Arc<str>>,
+    /// Where it is said what is set, and where each value stands.
+    pub place: Span,
+    pub value_places: Vec<Span>,
 }
 
 /// What is to be as small as can be; each is known before anything is run.
@@ -113,20 +123,33 @@ impl PlanFile {
         self.values(cell).map(|(factor, value)| format!("{}={value}", factor.path)).collect()
     }
 
+    /// The scenario as the alternative has it.
+    pub fn load(&self, cell: usize, seed: Option<u64>, base: &Options) -> Result<Loaded, Diagnostics> {
+        let loaded = load(&self.scenario, &self.options(cell, seed, base))?;
+        priced(self, &loaded)?;
+        Ok(loaded)
+    }
+
     /// What the scenario is loaded with for the alternative.
     pub fn options(&self, cell: usize, seed: Option<u64>, base: &Options) -> Options {
+        let parts = self.factors.iter().zip(self.places(cell));
+        let places = parts.map(|(factor, place)| (factor.place, factor.value_places[place])).collect();
         Options {
             set: self.set(cell),
             seed: seed.map(|seed| seed.to_string()),
-            plan: Some((Arc::clone(&self.name), Arc::clone(&self.text))),
+            plan: Some(Varying { name: Arc::clone(&self.name), text: Arc::clone(&self.text), places }),
             ..base.clone()
         }
     }
 }
 
 /// Reads a plan, and the scenario with each value of each factor once, so that what is wrong with any of them is told
-/// before anything is run. Gives what is odd besides.
-pub fn load_plan(path: &Path, base: &Options) -> Result<(PlanFile, Diagnostics), Diagnostics> {
+/// before anything is run: `seen` is shown each. Gives what is odd besides.
+pub fn load_plan(
+    path: &Path,
+    base: &Options,
+    mut seen: impl FnMut(&Loaded),
+) -> Result<(PlanFile, Diagnostics), Diagnostics> {
     let mut report = Report::default();
     let plan = read_text(path, None, &mut report).and_then(|(source, text)| {
         let tree = parse(&text, source, &mut report)?;
@@ -136,16 +159,43 @@ pub fn load_plan(path: &Path, base: &Options) -> Result<(PlanFile, Diagnostics),
         (Some(plan), false) => (plan, report.finish()),
         _ => return Err(report.finish()),
     };
+    let mut wrong = 0;
     for cell in probes(&plan) {
-        match load(&plan.scenario, &plan.options(cell, plan.seeds.first().copied(), base)) {
-            Ok(loaded) => found.merge(loaded.warnings),
+        match plan.load(cell, plan.seeds.first().copied(), base) {
+            Ok(loaded) => {
+                seen(&loaded);
+                found.merge(loaded.warnings);
+            }
             Err(faults) => {
                 found.merge(faults);
-                return Err(found);
+                wrong += 1;
+                if wrong == MAX_WRONG {
+                    break;
+                }
             }
         }
     }
-    Ok((plan, found))
+    if wrong > 0 { Err(found) } else { Ok((plan, found)) }
+}
+
+/// That all nodes have a price, if it is what is made small: one that has none would seem to cost nothing.
+fn priced(plan: &PlanFile, loaded: &Loaded) -> Result<(), Diagnostics> {
+    let (Some(Objective::PricePerHour), Some(place)) = (plan.minimize, plan.minimize_place) else { return Ok(()) };
+    let nodes = loaded.rehearsal.nodes.iter();
+    let Some(node) =
+        nodes.filter(|node| offer_of(&node.spec.shape).is_none()).find(|node| node.spec.shape.price_per_hour.is_none())
+    else {
+        return Ok(());
+    };
+    let mut report = Report::default();
+    let source = report.add_source(&*plan.name, Arc::clone(&plan.text));
+    let message = format!("the node `{}` has no price, and would seem to cost nothing", node.spec.name);
+    report.error_with_help(
+        place.of(source),
+        message,
+        "give each node a `price_per_hour`, or minimize `gpus` or `nodes`",
+    );
+    Err(report.finish())
 }
 
 /// The first alternative, and those that differ from it in one factor.
@@ -190,7 +240,7 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
         let message = format!("a search among {cells} alternatives; at most {MAX_SEARCHED} are understood");
         report.error_with_help(file.key_span("factors"), message, "leave out values, or make several plans");
     }
-    let runs = file.get("budget").and_then(|tree| budget(tree, report));
+    let (runs, time) = file.get("budget").map_or((None, None), |tree| budget(tree, report));
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     Some(PlanFile {
         title: title?.to_string(),
@@ -200,9 +250,11 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
         factors,
         seeds,
         minimize,
+        minimize_place: file.get("minimize").map(|tree| tree.span),
         asked,
         method,
         runs,
+        time,
     })
 }
 
@@ -212,14 +264,18 @@ fn asked(tree: &Tree, report: &mut Report) -> Share {
     seeds::take_shares(&mut alone, true, report).first().map_or(Share::ALL, |known| known.share)
 }
 
-fn budget(tree: &Tree, report: &mut Report) -> Option<u64> {
-    let fields = Fields::read(tree, "a budget", &["runs"], report)?;
-    let runs = fields.require("runs", "500", report)?;
-    let number: u64 = value(runs, report)?;
-    if number == 0 {
-        report.error_with_help(runs.span, "nothing can be said without a run", "write 1 or more");
+fn budget(tree: &Tree, report: &mut Report) -> (Option<u64>, Option<SimDuration>) {
+    let Some(fields) = Fields::read(tree, "a budget", &["runs", "time"], report) else { return (None, None) };
+    if fields.lacks_all(&["runs", "time"]) {
+        report.error_with_help(tree.span, "a budget of nothing", "write `{runs: 500}`, `{time: 30m}` or both");
     }
-    Some(number)
+    let (runs, time) = (fields.value("runs", report), fields.value::<SimDuration>("time", report));
+    for (key, is_none) in [("runs", runs == Some(0)), ("time", time.is_some_and(SimDuration::is_zero))] {
+        if let Some(tree) = fields.get(key).filter(|_| is_none) {
+            report.error_with_help(tree.span, "nothing can be said without a run", "write more than nothing");
+        }
+    }
+    (runs, time)
 }
 
 fn factors(tree: &Tree, report: &mut Report) -> Vec<Factor> {
@@ -229,6 +285,12 @@ fn factors(tree: &Tree, report: &mut Report) -> Vec<Factor> {
         return Vec::new();
     };
     let factors: Vec<Factor> = entries.iter().filter_map(|entry| factor(entry, report)).collect();
+    for (index, later) in factors.iter().enumerate() {
+        if let Some(first) = factors[..index].iter().find(|first| first.path == later.path) {
+            let message = format!("`{}` sets `{}`, as `{}` does already", later.name, later.path, first.name);
+            report.error_with_help(later.place, message, "let each factor set something else");
+        }
+    }
     let cells = factors.iter().try_fold(1usize, |cells, factor| cells.checked_mul(factor.values.len()));
     if cells.is_none_or(|cells| cells > MAX_CELLS) {
         let message = format!("these are more than {MAX_CELLS} alternatives");
@@ -252,22 +314,28 @@ fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) ->
         "profile" | "until" => key.clone(),
         name => format!("params.{name}"),
     };
-    let (path, values) = match &given.node {
+    let (path, place, values) = match &given.node {
         Node::Map(_) => {
             let fields = Fields::read(given, "a factor", &["set", "values"], report)?;
             let path = fields.text("set", "what is set, such as `nodes.alpha.count`", report).unwrap_or(&own);
-            (path.to_string(), fields.require("values", "[4, 8]", report)?)
+            let place = fields.get("set").map_or(*key_span, |tree| tree.span);
+            (path.to_string(), place, fields.require("values", "[4, 8]", report)?)
         }
-        Node::List(_) | Node::Scalar { .. } => (own, given),
+        Node::List(_) | Node::Scalar { .. } => (own, *key_span, given),
     };
-    let values = match &values.node {
+    let (values, value_places) = match &values.node {
         Node::List(items) => listed(items, values.span, report)?,
-        _ => range(text(values, "values such as [4, 8] or 4..64 by 4", report)?, values.span, report)?,
+        _ => {
+            let range = range(text(values, "values such as [4, 8] or 4..64 by 4", report)?, values.span, report)?;
+            let places = vec![values.span; range.len()];
+            (range, places)
+        }
     };
-    Some(Factor { name: Arc::from(key.as_str()), path: Arc::from(path), values })
+    Some(Factor { name: Arc::from(key.as_str()), path: Arc::from(path), values, place, value_places })
 }
 
-fn listed(items: &[Tree], span: Span, report: &mut Report) -> Option<Vec<Arc<str>>> {
+/// Values, and where each stands.
+fn listed(items: &[Tree], span: Span, report: &mut Report) -> Option<(Vec<Arc<str>>, Vec<Span>)> {
     if items.is_empty() {
         report.error_with_help(span, "a factor without values", "write `[4, 8]`, or leave it out");
         return None;
@@ -281,7 +349,7 @@ fn listed(items: &[Tree], span: Span, report: &mut Report) -> Option<Vec<Arc<str
         }
         values.push(Arc::from(typed));
     }
-    Some(values)
+    Some((values, items.iter().map(|item| item.span).collect()))
 }
 
 fn range(typed: &str, span: Span, report: &mut Report) -> Option<Vec<Arc<str>>> {
@@ -306,9 +374,9 @@ fn range(typed: &str, span: Span, report: &mut Report) -> Option<Vec<Arc<str>>> 
 }
 
 /// The `constraints` of a plan's text, as a list from which `in:` was taken.
-pub(super) fn constraints((name, whole): &(Arc<str>, Arc<str>), report: &mut Report) -> Option<Tree> {
-    let source = report.add_source(&**name, Arc::clone(whole));
-    let mut tree = parse(whole, source, report)?;
+pub(super) fn constraints(plan: &Varying, report: &mut Report) -> Option<Tree> {
+    let source = report.add_source(&*plan.name, Arc::clone(&plan.text));
+    let mut tree = parse(&plan.text, source, report)?;
     let Node::Map(entries) = &mut tree.node else { return None };
     let at = entries.iter().position(|entry| entry.key == "constraints")?;
     let mut list = entries.swap_remove(at).value;

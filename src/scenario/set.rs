@@ -3,7 +3,10 @@
 //! `--set nodes.alpha.state=not_ready` names a list's entry by its `name` (or `profile`), or by its place from 0. The
 //! value is YAML. What is wrong with it is shown where it was typed, because that is where its span lies.
 
+use std::sync::Arc;
+
 use super::diagnostic::{COMMAND_LINE, Report, Span};
+use super::load::Options;
 use super::parse::parse;
 use super::tree::{Entry, Node, Tree};
 
@@ -13,6 +16,20 @@ pub(super) struct Override<'t> {
     /// What it stands for: empty for `--set`, `seed=` for `--seed`.
     pub path: &'t str,
     pub argument: &'t str,
+    /// Where path and value stand, if they were not typed but are of a plan.
+    pub place: Option<(Span, Span)>,
+}
+
+/// What `--set` says, or what a plan sets, in the order given.
+pub(super) fn given<'o>(options: &'o Options, report: &mut Report) -> Vec<Override<'o>> {
+    let Some(plan) = &options.plan else {
+        let typed = |argument: &'o String| Override { option: "--set", path: "", argument, place: None };
+        return options.set.iter().map(typed).collect();
+    };
+    let source = report.add_source(&*plan.name, Arc::clone(&plan.text));
+    let places = plan.places.iter().map(|(path, value)| Some((path.of(source), value.of(source))));
+    let set = options.set.iter().zip(places);
+    set.map(|(argument, place)| Override { option: "--set", path: "", argument, place }).collect()
 }
 
 /// A step of a path, with where it stands.
@@ -25,7 +42,8 @@ struct Step {
 pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
     let prefix = format!("{} ", over.option);
     let source = report.add_source(COMMAND_LINE, format!("{prefix}{}", over.argument));
-    let whole = source.span(prefix.len(), prefix.len() + over.argument.len());
+    let typed = source.span(prefix.len(), prefix.len() + over.argument.len());
+    let whole = over.place.map_or(typed, |(_, value)| value);
     let (path, value_start) = match (over.path, over.argument.find('=')) {
         ("", Some(at)) => (&over.argument[..at], prefix.len() + at + 1),
         ("", None) => {
@@ -35,7 +53,7 @@ pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
         (path, _) => (path, prefix.len()),
     };
     let steps = match over.path {
-        "" => split(path, prefix.len(), |start, end| source.span(start, end)),
+        "" => split(path, prefix.len(), |start, end| over.place.map_or(source.span(start, end), |(path, _)| path)),
         path => vec![Step { name: path.to_string(), span: source.span(0, over.option.len()) }],
     };
     if steps.iter().any(|step| step.name.is_empty()) {
@@ -53,7 +71,10 @@ pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
         true => Some(Tree { span: whole, node: Node::Scalar { text: String::new(), quoted: false } }),
         false => parse(&text, source, report),
     };
-    if let Some(value) = value {
+    if let Some(mut value) = value {
+        if let Some((_, place)) = over.place {
+            value.place(place);
+        }
         put(tree, &steps, value, "the file", report);
     }
 }

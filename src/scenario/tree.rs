@@ -66,6 +66,19 @@ impl Tree {
         }
     }
 
+    /// All of it stands there.
+    pub fn place(&mut self, span: Span) {
+        self.span = span;
+        match &mut self.node {
+            Node::Scalar { .. } => {}
+            Node::List(items) => items.iter_mut().for_each(|item| item.place(span)),
+            Node::Map(entries) => entries.iter_mut().for_each(|entry| {
+                entry.key_span = span;
+                entry.value.place(span);
+            }),
+        }
+    }
+
     /// Nodes of the tree, itself among them.
     pub fn size(&self) -> usize {
         match &self.node {

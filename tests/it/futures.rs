@@ -309,6 +309,8 @@ pub fn an_alternative_that_the_plan_does_not_have_is_told() {
         ("workers=5,profile=fifo", "`workers` is never `5`"),
         ("wrokers=4,profile=fifo", "it has no factor `wrokers`; did you mean `workers`?"),
         ("workers=4", "it does not say what `profile` is"),
+        ("workers=4,profile=fifo,workers=5", "`workers` is never `5`"),
+        ("workers=4,profile=fifo,workers=4", "it says twice what `workers` is"),
         ("four", "`four` is no `factor=value`"),
     ] {
         let said = stderr(dir.path(), &["plan", "pair", "plan.yaml", typed, "workers=4,profile=fifo"], 2);

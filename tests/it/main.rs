@@ -290,6 +290,11 @@ fn main() {
             a_search_finds_what_the_whole_grid_has,
             a_search_says_what_it_proved,
             a_plan_that_is_wrong_is_told_where,
+            all_values_that_are_wrong_are_told,
+            a_fleet_without_prices_has_no_cheapest,
+            what_was_run_under_another_profile_is_not_gone_on_with,
+            runs_that_the_plan_does_not_have_are_refused,
+            a_budget_of_time_ends_a_plan_that_goes_on_later,
             slow_fifty_kills_change_nothing,
         }
         Chromium: browser {

@@ -193,7 +193,7 @@ pub fn a_search_says_what_it_proved() {
     let few = PLAN.replace("minimize", "budget: {runs: 4}\nmethod: search\nminimize");
     std::fs::write(dir.path().join("plan.yaml"), few).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
-    assert!(said.contains("The budget of runs is spent: of "), "{said}");
+    assert!(said.contains("The budget is spent: of "), "{said}");
     let never = PLAN.replace("20m", "0s").replace("1..12", "1..3");
     std::fs::write(dir.path().join("plan.yaml"), never).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
@@ -204,10 +204,27 @@ pub fn a_plan_that_is_wrong_is_told_where() {
     let dir = planned(PLAN);
     for (was, is, wanted) in [
         ("scenario: base.yaml", "scenario: bsae.yaml", "error: cannot read `bsae.yaml`: no such file"),
-        ("workers: 1..12", "wrokers: 1..12", "error: no parameter is named `wrokers`"),
+        ("workers: 1..12", "wrokers: 1..12", "error: no parameter is named `wrokers`\n --> plan.yaml:4:3\n"),
         ("workers: 1..12", "workers: 12..1", "error: `12..1` are no values of a factor\n --> plan.yaml:4:12\n"),
         ("workers: 1..12", "workers: []", "error: a factor without values\n --> plan.yaml:4:12\n"),
-        ("[fifo, first-fit]", "[fifo, frist-fit]", "error: no profile is named `frist-fit`"),
+        ("[fifo, first-fit]", "[fifo, frist-fit]", "error: no profile is named `frist-fit`\n --> plan.yaml:5:19\n"),
+        ("workers: 1..12", "workers: [4, -1]", "error: `-1` is negative\n --> plan.yaml:4:16\n"),
+        (
+            "workers: 1..12",
+            "w: {set: nodes.wroker.count, values: [4]}",
+            "error: no entry of `nodes` is named `wroker`\n --> plan.yaml:4:12\n",
+        ),
+        (
+            "workers: 1..12",
+            "workers: [1]\n  w: {set: params.workers, values: [4]}",
+            "error: `w` sets `params.workers`, as `workers` does already\n --> plan.yaml:5:12\n",
+        ),
+        ("minimize: gpus", "minimize: gpus\nbudget: {}", "error: a budget of nothing\n --> plan.yaml:8:9\n"),
+        (
+            "minimize: gpus",
+            "minimize: gpus\nbudget: {time: 0s}",
+            "error: nothing can be said without a run\n --> plan.yaml:8:16\n",
+        ),
         ("minimize: gpus", "minimize: gups", "error: `gups` is not what can be made small\n --> plan.yaml:7:11\n"),
         ("p95(queue_wait)", "p95(queue_wiat)", "error: no series is named `queue_wiat`\n --> plan.yaml:9:9\n"),
         ("minimize: gpus", "method: search", "error: a search lacks `minimize`\n --> plan.yaml:7:1\n"),
@@ -219,4 +236,94 @@ pub fn a_plan_that_is_wrong_is_told_where() {
         assert!(said.contains(wanted), "{is}: {wanted:?} in\n{said}");
         assert!(!dir.path().join("out").exists(), "{is}: nothing is half done");
     }
+}
+
+/// Not one fault and then the next, but all values that are wrong, each where it stands.
+pub fn all_values_that_are_wrong_are_told() {
+    let dir = planned(&PLAN.replace("1..12", "[-1, 2, 1.5]").replace("first-fit", "frist-fit"));
+    let said = stderr(dir.path(), &["plan", "plan.yaml"], 2);
+    let places: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix(" --> ")).collect();
+    // The alternatives are looked at from the last factor on.
+    assert_eq!(places, ["plan.yaml:4:13", "plan.yaml:5:19", "plan.yaml:4:20"], "{said}");
+}
+
+/// A node without a price would be the cheapest of all.
+pub fn a_fleet_without_prices_has_no_cheapest() {
+    let dir = planned(&PLAN.replace("minimize: gpus", "minimize: price_per_hour"));
+    let unpriced = SCENARIO.replace(", price_per_hour: 12", "");
+    std::fs::write(dir.path().join("base.yaml"), &unpriced).expect("a folder of our own");
+    let said = stderr(dir.path(), &["plan", "plan.yaml"], 2);
+    let wanted = "error: the node `worker-0` has no price, and would seem to cost nothing\n --> plan.yaml:7:11\n";
+    assert!(said.contains(wanted), "{said}");
+    // What is not asked for may be unknown, and is then not shown.
+    std::fs::write(dir.path().join("plan.yaml"), PLAN.replace("1..12", "[11, 12]")).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(!said.contains("price"), "{said}");
+    let rows = std::fs::read_to_string(dir.path().join("out/alternatives.csv")).expect("it was written");
+    assert!(rows.lines().nth(1).is_some_and(|row| row.starts_with("11,fifo,120,15,,4,")), "{rows}");
+}
+
+/// A profile of one's own is a file beside the plan; when it changes, runs under the old one are not gone on with.
+pub fn what_was_run_under_another_profile_is_not_gone_on_with() {
+    let dir = empty();
+    let folder = dir.path().join("plans");
+    std::fs::create_dir(&folder).expect("a folder of our own");
+    let plan = PLAN.replace("1..12", "[11, 12]").replace("first-fit", "own.profile.yaml");
+    for (name, text) in [("base.yaml", SCENARIO), ("plan.yaml", &plan)] {
+        std::fs::write(folder.join(name), text).expect("a folder of our own");
+    }
+    let own = |name: &str| {
+        let text = stdout(dir.path(), &["profile", "show", name], 0);
+        std::fs::write(folder.join("own.profile.yaml"), text).expect("a folder of our own");
+    };
+    own("easy");
+    stdout(dir.path(), &["plan", "plans/plan.yaml", "--out", "out"], 0);
+    stdout(dir.path(), &["plan", "plans/plan.yaml", "--out", "out", "--resume"], 0);
+    own("fifo");
+    let said = stderr(dir.path(), &["plan", "plans/plan.yaml", "--out", "out", "--resume"], 2);
+    assert!(said.contains("out/runs.jsonl holds runs of another plan"), "{said}");
+}
+
+/// A journal that was written in by hand is told of, and is no fault of ours.
+pub fn runs_that_the_plan_does_not_have_are_refused() {
+    let dir = planned(&PLAN.replace("1..12", "[11, 12]"));
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    let journal = dir.path().join("out/runs.jsonl");
+    let text = std::fs::read_to_string(&journal).expect("it was written");
+    for (was, is, wanted) in [
+        ("\"cell\":1,", "\"cell\":99,", ":6: a run that is none of the plan's: alternative 99, counted from 0, of 4"),
+        ("\"seed\":1,", "\"seed\":77,", ":2: a run that is none of the plan's: seed 77"),
+        (
+            "\"constraints\":[{",
+            "\"constraints\":[{\"name\":\"x\",\"held\":true,\"happened\":\"\"},{",
+            ":2: a run that is none of the plan's: 3 constraints, and not 2",
+        ),
+    ] {
+        std::fs::write(&journal, text.replacen(was, is, 1)).expect("a folder of our own");
+        for command in [
+            vec!["plan", "plan.yaml", "--out", "out", "--resume"],
+            vec!["plan", "merge", "plan.yaml", "out", "--out", "more"],
+        ] {
+            let said = stderr(dir.path(), &command, 2);
+            assert!(said.contains(&format!("out/runs.jsonl{wanted}")), "{wanted:?} in\n{said}");
+        }
+    }
+}
+
+/// No run begins when the time is over; what was run is kept, and a process with more time comes to the same end.
+pub fn a_budget_of_time_ends_a_plan_that_goes_on_later() {
+    let plan = PLAN.replace("minimize", "budget: {time: 1ns}\nminimize");
+    let dir = planned(&plan);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
+    assert!(said.contains("0 of 24 alternatives were run."), "{said}");
+    let search = format!("{plan}method: search\n");
+    std::fs::write(dir.path().join("plan.yaml"), search).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
+    assert!(said.contains("The budget is spent: of 24 alternatives it is not known."), "{said}");
+    for (name, time) in [("one", "1h"), ("two", "2h")] {
+        std::fs::write(dir.path().join("plan.yaml"), plan.replace("1ns", time)).expect("a folder of our own");
+        stdout(dir.path(), &["plan", "plan.yaml", "--out", name], 0);
+    }
+    let rows = |name: &str| std::fs::read(dir.path().join(name).join("alternatives.csv")).expect("it was written");
+    assert_eq!(rows("one"), rows("two"));
 }

@@ -15,6 +15,8 @@ pub struct PlanReport {
     /// The plan's question, and the answer to it.
     pub title: String,
     pub answer: String,
+    /// Whether it is asked for as little as can be of what cost is.
+    pub is_minimized: bool,
     /// What cost is: `GPUs`, `nodes` or `price per hour`.
     pub objective: &'static str,
     pub factors: Vec<String>,
@@ -53,13 +55,29 @@ pub const WAIT_PERCENTS: [u8; 14] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 
 const CURVES: usize = 5;
 const ROWS: usize = 200;
 const WAIT: &str = "queue_wait_p95_seconds";
+const PLACED: &str = "placed";
+
+/// What is said of the frontier, of the plot, and of the burden.
+const WAITING: [&str; 3] = [
+    "the frontier: none is cheaper and faster",
+    "What it costs, and how long is waited",
+    "the wait that 95% of its replicas did not exceed",
+];
+const TURNED_AWAY: [&str; 3] = [
+    "the frontier: none is cheaper and turns away fewer",
+    "What it costs, and how many have no place",
+    "the part of its replicas that never had a place (nobody waited for one)",
+];
 
 impl PlanReport {
     pub fn html(&self) -> String {
         let plots: String = [self.frontier_plot(), self.waits_plot()].iter().flatten().map(Chart::figure).collect();
         let body = [
             section("What is asked", &self.asked()),
-            section("Cost against waiting", &format!("<div class=\"plots\">\n{plots}</div>\n")),
+            section(
+                if self.nobody_waits() { "Cost against who is turned away" } else { "Cost against waiting" },
+                &format!("<div class=\"plots\">\n{plots}</div>\n"),
+            ),
             section("The alternatives", &self.alternatives()),
             section("What is assumed", &list(&self.assumptions)),
             section("How to make it again", &self.made()),
@@ -68,7 +86,10 @@ impl PlanReport {
     }
 
     fn asked(&self) -> String {
-        let mut text = format!("<p>As little as can be of: {}.</p>\n", escape(self.objective));
+        let mut text = match self.is_minimized {
+            true => format!("<p>As little as can be of: {}.</p>\n", escape(self.objective)),
+            false => "<p>How the alternatives compare.</p>\n".to_string(),
+        };
         if !self.constraints.is_empty() {
             text.push_str("<p>It must keep:</p>\n");
             text.push_str(&list(&self.constraints));
@@ -80,10 +101,10 @@ impl PlanReport {
         facts(&self.provenance) + &format!("<h3>The plan</h3>\n<pre>{}</pre>\n", escape(&self.source))
     }
 
-    /// Alternatives that no other beats in both cost and waiting, cheapest first.
+    /// Alternatives that no other beats in both cost and burden, cheapest first.
     fn frontier(&self) -> Vec<usize> {
-        let mut known: Vec<usize> = (0..self.rows.len()).filter(|row| self.wait(*row).is_some()).collect();
-        let wait = |row: usize| self.wait(row).expect("only those that have one").0;
+        let mut known: Vec<usize> = (0..self.rows.len()).filter(|row| self.burden(*row).is_some()).collect();
+        let wait = |row: usize| self.burden(row).expect("only those that have one").0;
         known.sort_by(|one, other| {
             let by_cost = self.rows[*one].cost.total_cmp(&self.rows[*other].cost);
             by_cost.then(wait(*one).total_cmp(&wait(*other))).then(one.cmp(other))
@@ -101,30 +122,54 @@ impl PlanReport {
         self.rows[row].metrics.get(WAIT).copied()
     }
 
+    /// Who finds no place is turned away at once: what differs between alternatives is how many these are.
+    fn nobody_waits(&self) -> bool {
+        let none_waits = (0..self.rows.len()).all(|row| self.wait(row).is_none_or(|(wait, _)| wait <= 0.0));
+        let placed = self.rows.iter().filter_map(|row| row.metrics.get(PLACED));
+        none_waits && placed.min_by(|one, other| one.0.total_cmp(&other.0)).is_some_and(|(least, _)| *least < 1.0)
+    }
+
+    /// What is set against cost: the wait or, where nobody waits, per cent that had no place.
+    fn burden(&self, row: usize) -> Option<(f64, Option<f64>)> {
+        match self.nobody_waits() {
+            false => self.wait(row),
+            true => {
+                let (placed, half) = self.rows[row].metrics.get(PLACED)?;
+                Some((100.0 - placed * 100.0, half.map(|half| half * 100.0)))
+            }
+        }
+    }
+
     fn frontier_plot(&self) -> Option<Chart> {
-        let known: Vec<usize> = (0..self.rows.len()).filter(|row| self.wait(*row).is_some()).collect();
-        let high = |row: &usize| self.wait(*row).map_or(0.0, |(mean, half)| mean + half.unwrap_or(0.0));
+        let known: Vec<usize> = (0..self.rows.len()).filter(|row| self.burden(*row).is_some()).collect();
+        let high = |row: &usize| self.burden(*row).map_or(0.0, |(mean, half)| mean + half.unwrap_or(0.0));
         let longest = known.iter().map(high).max_by(f64::total_cmp)?;
         let dearest = self.rows.iter().map(|row| row.cost).max_by(f64::total_cmp)?;
         let (x, top) = of_numbers(self.objective, dearest);
-        let (y, end) = of_waits("95% waited no longer", longest);
-        let at = |row: usize, seconds: f64| (self.rows[row].cost / top, wait_place(seconds.max(0.0)) / end);
+        let nobody_waits = self.nobody_waits();
+        let (y, end) = match nobody_waits {
+            true => of_numbers("% had no place", longest),
+            false => of_waits("95% waited no longer", longest),
+        };
+        let height = |burden: f64| if nobody_waits { burden.max(0.0) } else { wait_place(burden.max(0.0)) };
+        let at = |row: usize, burden: f64| (self.rows[row].cost / top, height(burden) / end);
         let group = |keeps: Option<bool>| -> Vec<(f64, f64)> {
             let rows = known.iter().filter(|row| self.rows[**row].keeps == keeps);
-            rows.map(|row| at(*row, self.wait(*row).expect("known").0)).collect()
+            rows.map(|row| at(*row, self.burden(*row).expect("known").0)).collect()
         };
         let whiskers: Vec<(f64, f64)> = (known.iter())
             .filter_map(|row| {
-                self.wait(*row).and_then(|(mean, half)| Some((*row, mean, half.filter(|half| *half > 0.0)?)))
+                self.burden(*row).and_then(|(mean, half)| Some((*row, mean, half.filter(|half| *half > 0.0)?)))
             })
             .flat_map(|(row, mean, half)| [at(row, mean - half), at(row, mean + half)])
             .collect();
         let frontier: Vec<(f64, f64)> =
-            self.frontier().iter().map(|row| at(*row, self.wait(*row).expect("known").0)).collect();
+            self.frontier().iter().map(|row| at(*row, self.burden(*row).expect("known").0)).collect();
         let line = |name: &str, points, kind, look| Line { name: name.to_string(), points, kind, look };
+        let best_of = if nobody_waits { TURNED_AWAY } else { WAITING };
         let lines = vec![
             line("95% interval", whiskers, Kind::Whiskers, 4),
-            line("the frontier: none is cheaper and faster", frontier, Kind::Steps, 2),
+            line(best_of[0], frontier, Kind::Steps, 2),
             line("keeps all constraints", group(Some(true)), Kind::Dots, 0),
             line("does not", group(Some(false)), Kind::Crosses, 1),
             line("not known", group(None), Kind::Dots, 5),
@@ -134,11 +179,11 @@ impl PlanReport {
             None => "None keeps all constraints.".to_string(),
         };
         Some(Chart {
-            title: "What it costs, and how long is waited".into(),
+            title: best_of[1].into(),
             description: format!(
-                "Each of {} that were run: its cost, and the wait that 95% of its replicas did not exceed, in the mean over \
-                 its seeds. {best}",
-                some(self.rows.len(), "alternative")
+                "Each of {} that were run: its cost, and {}, in the mean over its seeds. {best}",
+                some(self.rows.len(), "alternative"),
+                best_of[2]
             ),
             x,
             y,
@@ -167,6 +212,9 @@ impl PlanReport {
     }
 
     fn waits_plot(&self) -> Option<Chart> {
+        if self.nobody_waits() {
+            return None;
+        }
         let shown = self.shown();
         let longest =
             shown.iter().flat_map(|row| self.rows[*row].waits.iter().flatten()).copied().max_by(f64::total_cmp)?;
@@ -202,13 +250,14 @@ impl PlanReport {
             self.objective,
             "seeds",
             "keeps all",
+            "placed",
             "wait, mean",
             "wait, 95%",
             "slowdown",
             "taken",
             "cost of the run",
         ]);
-        let rows: Vec<Vec<String>> = (self.rows.iter().take(ROWS))
+        let mut rows: Vec<Vec<String>> = (self.rows.iter().take(ROWS))
             .map(|row| {
                 let mut cells = row.values.clone();
                 let keeps = match (row.keeps, &row.broken) {
@@ -218,6 +267,7 @@ impl PlanReport {
                     (None, _) => "not known".to_string(),
                 };
                 cells.extend([amount(row.cost), row.runs.to_string(), keeps]);
+                cells.push(row.with(PLACED, |value| format!("{:.2}%", value * 100.0)));
                 cells.push(row.with("queue_wait_mean_seconds", seconds));
                 cells.push(row.with(WAIT, seconds));
                 cells.push(row.with("bounded_slowdown_mean", |value| format!("{value:.2}")));
@@ -227,6 +277,13 @@ impl PlanReport {
                 cells
             })
             .collect();
+        // What is said of none has no column.
+        for column in (0..header.len()).rev().filter(|column| *column >= self.factors.len()) {
+            if rows.iter().all(|row| row[column].is_empty()) {
+                header.remove(column);
+                rows.iter_mut().for_each(|row| drop(row.remove(column)));
+            }
+        }
         let more = self.rows.len().saturating_sub(ROWS);
         let rest = match more {
             0 => String::new(),
@@ -277,6 +334,7 @@ mod tests {
         PlanReport {
             title: "Which?".into(),
             answer: "This.".into(),
+            is_minimized: true,
             objective: "GPUs",
             factors: vec!["workers".into()],
             constraints: Vec::new(),
@@ -286,6 +344,19 @@ mod tests {
             provenance: Vec::new(),
             source: String::new(),
         }
+    }
+
+    #[test]
+    fn where_nobody_waits_the_frontier_is_of_those_that_are_turned_away() {
+        let mut found = report(&[(1.0, 0.0, false), (2.0, 0.0, true), (3.0, 0.0, true)], Some(1));
+        for (row, placed) in found.rows.iter_mut().zip([0.5, 0.98, 0.97]) {
+            row.metrics.insert(PLACED, (placed, None));
+        }
+        // 1 turns away half, 2 two in a hundred; 3 costs more and turns away more.
+        assert_eq!(found.frontier(), [0, 1]);
+        let html = found.html();
+        assert!(html.contains("Cost against who is turned away") && !html.contains("How long was waited"));
+        assert!(html.contains(">placed</th>") && !html.contains("cost of the run"), "no column without a figure");
     }
 
     #[test]

@@ -1,0 +1,58 @@
+//! What a plan was made of, as one number: runs that were kept are of the same input, or are not gone on with.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use crate::engine::Rehearsal;
+use crate::workload::{Course, Usage};
+
+/// Takes the plan's text, and then the scenario with each value of each factor, as it was read: with its profile and the
+/// jobs of its trace, which are files of their own.
+#[derive(Default)]
+pub struct InputHash {
+    hasher: blake3::Hasher,
+    /// The last recording that was taken; jobs share it.
+    recording: Option<Arc<Usage>>,
+}
+
+impl InputHash {
+    pub fn text(&mut self, text: &str) {
+        self.hasher.update(text.as_bytes());
+        self.hasher.update(&[0]);
+    }
+
+    pub fn rehearsal(&mut self, rehearsal: &Rehearsal) {
+        self.text(&rehearsal.source);
+        self.form(&(&rehearsal.profile, rehearsal.seed, &rehearsal.fleets, &rehearsal.clouds, &rehearsal.nodes));
+        self.form(&(&rehearsal.cancellations, &rehearsal.scalings, &rehearsal.faults));
+        for arrival in &rehearsal.arrivals {
+            if let Some(usage) = arrival.course.usage.as_ref().filter(|usage| !self.is_known(usage)) {
+                self.form(usage);
+                self.recording = Some(Arc::clone(usage));
+            }
+            let course = Course { usage: None, ..(*arrival.course).clone() };
+            self.form(&(arrival.at, &arrival.spec, course));
+        }
+    }
+
+    pub fn hex(&self) -> String {
+        self.hasher.finalize().to_hex().to_string()
+    }
+
+    fn is_known(&self, usage: &Arc<Usage>) -> bool {
+        self.recording.as_ref().is_some_and(|known| Arc::ptr_eq(known, usage))
+    }
+
+    /// A value by its debugging form, which has all of it, in the order of its fields.
+    fn form(&mut self, value: &impl fmt::Debug) {
+        write!(self, "{value:?}").expect("a hash takes everything");
+        self.hasher.update(&[0]);
+    }
+}
+
+impl Write for InputHash {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.hasher.update(text.as_bytes());
+        Ok(())
+    }
+}
