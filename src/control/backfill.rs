@@ -5,24 +5,18 @@
 //! would be; so a reservation is of places, not of numbers alone.
 
 use super::Control;
+use super::booked::{Booked, most_taken};
 use super::store::{ReplicaIndex, Wait};
 use crate::event::Phase;
 use crate::fleet::{Fleet, Placement};
 use crate::scheduler::{Backfill, Candidate, Decision, QueueKey, decide_for};
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// A placement until it ends.
 pub(super) struct Held {
     pub(super) replica: ReplicaIndex,
     pub(super) until: SimTime,
     pub(super) placement: Placement,
-}
-
-/// What waits is placed from now, or from its reservation.
-struct Reserved {
-    from: SimTime,
-    until: SimTime,
-    placement: Placement,
 }
 
 impl Control {
@@ -81,33 +75,37 @@ impl Control {
     }
 
     fn backfill_conservative(&mut self) {
-        let held = self.held_until();
-        let mut reserved: Vec<Reserved> = Vec::new();
+        let mut booked = self.booked_by_what_runs();
         for key in self.queue.iter().collect::<Vec<_>>() {
             let index = key.replica();
-            let Some((from, candidate)) = self.first_gap(index, &held, &reserved) else { continue };
+            let Some((from, candidate)) = self.first_gap(index, &booked) else { continue };
             let until = self.ends_if_started(index, from);
-            reserved.push(Reserved { from, until, placement: candidate.placement.clone() });
+            booked.push(Booked { from, until, placement: candidate.placement.clone() });
             if from == self.now {
                 self.start_past_head(index, candidate);
             }
         }
     }
 
+    /// What was to end by now and has not is taken to end in the next moment.
+    fn booked_by_what_runs(&self) -> Vec<Booked> {
+        let soon = self.now.saturating_add(SimDuration::from_nanos(1));
+        let book = |held: Held| Booked { from: self.now, until: held.until.max(soon), placement: held.placement };
+        self.held_until().into_iter().map(book).collect()
+    }
+
     /// The first time from now at which it fits for as long as it is said to run, given what runs and what is reserved.
-    /// What was started in this very pass is among the reserved.
-    fn first_gap(&self, index: ReplicaIndex, held: &[Held], reserved: &[Reserved]) -> Option<(SimTime, Candidate)> {
-        let ends = held.iter().map(|held| held.until).chain(reserved.iter().map(|other| other.until));
+    /// What was started in this very pass is among the booked.
+    fn first_gap(&self, index: ReplicaIndex, booked: &[Booked]) -> Option<(SimTime, Candidate)> {
+        let ends = booked.iter().map(|one| one.until);
         let mut times: Vec<SimTime> = ends.filter(|at| *at > self.now && *at < SimTime::MAX).collect();
         times.push(self.now);
         times.sort_unstable();
         times.dedup();
+        let empty = self.fleet_without_what_runs();
         times.into_iter().find_map(|from| {
-            let until = self.ends_if_started(index, from);
-            let mut fleet = self.fleet_as_read(held, from);
-            for other in reserved.iter().filter(|other| other.from < until && other.until > from) {
-                fleet.take(&other.placement);
-            }
+            let mut fleet = empty.clone();
+            fleet.take(&most_taken(booked, from, self.ends_if_started(index, from)));
             self.judge_on(index, &fleet).map(|candidate| (from, candidate))
         })
     }
@@ -165,14 +163,9 @@ impl Control {
         fleet
     }
 
-    /// Likewise, of what held something when it was read. What was started since holds its place as a reservation, so it
-    /// is taken out of the copy here.
-    fn fleet_as_read(&self, held: &[Held], at: SimTime) -> Fleet {
+    fn fleet_without_what_runs(&self) -> Fleet {
         let mut fleet = self.fleet.clone();
-        for now in self.held_until().iter().filter(|now| !held.iter().any(|then| then.replica == now.replica)) {
-            now.placement.claims().iter().for_each(|claim| fleet.release(claim));
-        }
-        for held in held.iter().filter(|held| held.until <= at) {
+        for held in self.held_until() {
             held.placement.claims().iter().for_each(|claim| fleet.release(claim));
         }
         fleet

@@ -8,6 +8,7 @@
 //! only an input makes it a fact; every id in an input was declared before.
 
 mod backfill;
+mod booked;
 mod clouds;
 mod drive;
 mod dropping;
