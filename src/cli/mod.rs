@@ -45,6 +45,7 @@ mod swarm;
 mod test;
 mod trace;
 mod trace_file;
+mod trace_model;
 mod validate;
 mod watch;
 mod what_if;

@@ -8,9 +8,10 @@ use serde_json::json;
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json};
 use super::trace_file::{
-    CheckArgs, ConvertArgs, InfoArgs, LublinArgs, ResampleArgs, SampleArgs, ScaleArgs, check, convert, info, lublin,
-    resample, sample, scale,
+    CheckArgs, ConvertArgs, InfoArgs, ResampleArgs, SampleArgs, ScaleArgs, check, convert, info, resample, sample,
+    scale,
 };
+use super::trace_model::{FitArgs, LublinArgs, fit, lublin};
 use crate::trace::{Checked, FileState, Index, Roots, TraceError, get, list, verify};
 
 #[derive(Debug, Subcommand)]
@@ -42,8 +43,10 @@ pub enum TraceCommand {
     Scale(ScaleArgs),
     /// As many tasks as wanted, like those of a list: its tasks and its gaps drawn anew, by the hours of its day
     Resample(ResampleArgs),
-    /// Jobs of a parallel machine by the model of Lublin and Feitelson
+    /// Jobs of a parallel machine by the model of Lublin and Feitelson, or with parameters fitted to a list
     Lublin(LublinArgs),
+    /// The parameters of that model under which a list is most likely, and how near to it the model then is
+    Fit(FitArgs),
 }
 
 /// Where traces are looked for: a `traces/` of ours beside the scenario file or in a folder above it, or else where we
@@ -72,6 +75,7 @@ pub fn trace(command: &TraceCommand, format: Format) -> Done {
         TraceCommand::Scale(args) => scale(args),
         TraceCommand::Resample(args) => resample(args),
         TraceCommand::Lublin(args) => lublin(args),
+        TraceCommand::Fit(args) => fit(args, format),
         TraceCommand::List => {
             let listed = list(&index, &roots);
             match format {

@@ -13,8 +13,8 @@ use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json, warn};
 use crate::report::some;
 use crate::trace::{
-    self, Census, Demands, Facts, Impossible, Kinds, Processors, Recorded, Sample, Scale, Supply, SwfHeader,
-    TaskStream, TaskWriter, TraceError, TraceTask, WriteError, Written,
+    self, Census, Demands, Facts, Impossible, Processors, Recorded, Sample, Scale, Supply, SwfHeader, TaskStream,
+    TaskWriter, TraceError, TraceTask, WriteError, Written,
 };
 use crate::units::{Permille, SimTime};
 
@@ -22,7 +22,7 @@ use crate::units::{Permille, SimTime};
 #[derive(Debug, Args)]
 pub struct Source {
     /// A list of tasks, plain, gzip or zstd
-    file: PathBuf,
+    pub(super) file: PathBuf,
     /// Its format; told from its first line if not given
     #[arg(long, value_name = "FORMAT", value_parser = format_named)]
     from: Option<trace::Format>,
@@ -130,24 +130,6 @@ pub struct ResampleArgs {
     target: Target,
 }
 
-#[derive(Debug, Args)]
-pub struct LublinArgs {
-    /// Of the machine: 32 or more; the model was fitted to 128
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(trace::LEAST_PROCESSORS as i64..))]
-    size: u32,
-    /// So many jobs
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    jobs: u64,
-    /// Interactive jobs and batch jobs, each with parameters and arrivals of their own, in queues 0 and 1
-    #[arg(long)]
-    two_kinds: bool,
-    /// Of the draws
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    #[command(flatten)]
-    target: Target,
-}
-
 fn format_named(text: &str) -> Result<trace::Format, String> {
     let known = trace::Format::OF_TASKS;
     known.into_iter().find(|format| format.name() == text).ok_or_else(|| {
@@ -171,7 +153,7 @@ impl From<TraceError> for Failure {
 }
 
 impl Source {
-    fn open(&self) -> Result<TaskStream, TraceError> {
+    pub(super) fn open(&self) -> Result<TaskStream, TraceError> {
         TaskStream::open(&self.file, self.from)
     }
 }
@@ -312,24 +294,6 @@ pub fn resample(args: &ResampleArgs) -> Done {
     })
 }
 
-pub fn lublin(args: &LublinArgs) -> Done {
-    let kinds = if args.two_kinds { Kinds::InteractiveAndBatch } else { Kinds::One };
-    let about = |key: &str, value: String| (key.to_owned(), value);
-    let header = SwfHeader {
-        max_nodes: Some(args.size),
-        max_procs: Some(args.size),
-        about: vec![
-            about("Version", "2.2".to_owned()),
-            about("Note", format!("the model of Lublin and Feitelson, drawn by dryrack with the seed {}", args.seed)),
-        ],
-        ..SwfHeader::default()
-    };
-    put(&args.target, Path::new("the model"), Some(&header), |write| {
-        trace::lublin(kinds, args.size, args.jobs, args.seed).try_for_each(write)?;
-        Ok(Vec::new())
-    })
-}
-
 /// Reads the list and writes what `change` makes of it, whole or not at all.
 fn pass(
     source: &Source,
@@ -346,7 +310,7 @@ fn pass(
 
 /// Writes the tasks that `feed` hands on, whole or not at all; it gives back what else is to be said. `file` is what they are
 /// read of, for messages.
-fn put<F>(target: &Target, file: &Path, header: Option<&SwfHeader>, feed: F) -> Done
+pub(super) fn put<F>(target: &Target, file: &Path, header: Option<&SwfHeader>, feed: F) -> Done
 where
     F: FnOnce(&mut dyn FnMut(TraceTask) -> Result<(), Failure>) -> Result<Vec<String>, Failure>,
 {

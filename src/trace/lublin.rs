@@ -11,48 +11,52 @@
 //! - *Arrival.* The natural logarithm of a gap is gamma, drawn again above 13; a gap is of *points*, of which each half hour
 //!   of the day is worth as many as its part of a gamma distribution over the day says, a mean half hour 1,800.
 
+use serde::{Deserialize, Serialize};
+
 use crate::rng::Stream;
 use crate::units::{SimDuration, SimTime};
 
 use super::daily::{Clock, Daily, HALF_HOUR, HALF_HOURS};
+use super::gamma::Gamma;
 use super::row::TraceTask;
 
-/// A gamma distribution by shape and scale.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Gamma {
-    pub shape: f64,
-    pub scale: f64,
-}
-
 /// What sets the jobs of one kind.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Kind {
     /// The part that takes one processor, and the part that takes a power of two.
-    serial: f64,
-    powers: f64,
+    pub serial: f64,
+    pub powers: f64,
     /// Binary logarithms of the narrowest, of where the two intervals meet, and of the widest; the part in the first.
-    widths: [f64; 3],
-    narrow: f64,
-    short: Gamma,
-    long: Gamma,
+    pub widths: [f64; 3],
+    pub narrow: f64,
+    pub short: Gamma,
+    pub long: Gamma,
     /// The part of short jobs among those of no width, and how it falls with each processor.
-    shorts: (f64, f64),
-    gap: Gamma,
-    /// When in a day that begins at 5 o'clock, in half hours from midnight.
-    day: Gamma,
+    pub shorts: (f64, f64),
+    pub gap: Gamma,
+    /// When in a day that begins at 5 o'clock, in half hours from midnight; none where every hour is worth the same.
+    pub day: Option<Gamma>,
+    /// The half hour from midnight on that stands for that of 5 o'clock, which is 10.
+    pub day_begins: u32,
+    /// Natural logarithms of the longest run in seconds, and of the longest gap in points.
+    pub longest_run: f64,
+    pub longest_gap: f64,
 }
 
 /// Whether jobs come as one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kinds {
     /// With the parameters of all jobs together.
     One,
     /// Interactive and batch jobs, each with parameters and arrivals of their own.
     InteractiveAndBatch,
+    /// With these.
+    Of(Kind),
 }
 
 /// The day begins with this half hour, the one from 5 o'clock on.
-const FIRST_HALF_HOUR: usize = 10;
+pub(super) const FIRST_HALF_HOUR: u32 = 10;
 /// Natural logarithms of seconds.
 const LONGEST_RUN: f64 = 12.0;
 const LONGEST_GAP: f64 = 13.0;
@@ -74,7 +78,10 @@ impl Kind {
             long: gamma(312.0, 0.03),
             shorts: (0.78, -0.0054),
             gap: gamma(10.2303 * 1.0225, 0.4871),
-            day: gamma(8.1737, 3.9631),
+            day: Some(gamma(8.1737, 3.9631)),
+            day_begins: FIRST_HALF_HOUR,
+            longest_run: LONGEST_RUN,
+            longest_gap: LONGEST_GAP,
         }
     }
 
@@ -90,7 +97,10 @@ impl Kind {
             long: gamma(639.1, 0.0156),
             shorts: (0.6986, -0.003),
             gap: gamma(6.0415 * 1.0519, 0.8531),
-            day: gamma(6.1271, 5.2740),
+            day: Some(gamma(6.1271, 5.2740)),
+            day_begins: FIRST_HALF_HOUR,
+            longest_run: LONGEST_RUN,
+            longest_gap: LONGEST_GAP,
         }
     }
 
@@ -106,15 +116,18 @@ impl Kind {
             long: gamma(7.073, 0.6856),
             shorts: (0.9156, -0.0118),
             gap: gamma(6.5510 * 0.9797, 0.6621),
-            day: gamma(8.9186, 3.6680),
+            day: Some(gamma(8.9186, 3.6680)),
+            day_begins: FIRST_HALF_HOUR,
+            longest_run: LONGEST_RUN,
+            longest_gap: LONGEST_GAP,
         }
     }
 
-    fn daily(&self) -> Daily {
-        let until = |half_hours: f64| gamma_part(self.day.shape, half_hours / self.day.scale);
+    pub(super) fn daily(&self) -> Daily {
+        let Some(day) = self.day else { return Daily::even() };
         let mut parts = [0.0; HALF_HOURS];
-        for number in FIRST_HALF_HOUR + 1..=FIRST_HALF_HOUR + HALF_HOURS {
-            parts[(number - 1) % HALF_HOURS] = until(number as f64 + 0.5) - until(number as f64 - 0.5);
+        for (place, part) in parts_of_a_day(day).into_iter().enumerate() {
+            parts[(self.day_begins as usize + place) % HALF_HOURS] = part;
         }
         Daily::of(parts)
     }
@@ -138,12 +151,20 @@ impl Kind {
         loop {
             let of = if draws.unit() <= shorts { self.short } else { self.long };
             let logarithm = draws.gamma(of.shape, of.scale);
-            if logarithm <= LONGEST_RUN {
+            if logarithm <= self.longest_run {
                 // Whole seconds, as a log of a machine has them.
                 return SimDuration::from_secs(libm::exp(logarithm) as u64);
             }
         }
     }
+}
+
+/// What each half hour of a day is worth, from that of 5 o'clock on.
+pub(super) fn parts_of_a_day(day: Gamma) -> [f64; HALF_HOURS] {
+    std::array::from_fn(|place| {
+        let number = (FIRST_HALF_HOUR as usize + 1 + place) as f64;
+        day.below(number + 0.5) - day.below(number - 0.5)
+    })
 }
 
 /// The arrivals of one kind, from midnight.
@@ -161,7 +182,7 @@ impl Arrivals {
     fn next(&mut self, draws: &mut Stream) -> Option<SimTime> {
         loop {
             let logarithm = draws.gamma(self.kind.gap.shape, self.kind.gap.scale);
-            if logarithm <= LONGEST_GAP {
+            if logarithm <= self.kind.longest_gap {
                 return self.clock.forward(libm::exp(logarithm) / HALF_HOUR.as_secs_f64());
             }
         }
@@ -174,8 +195,10 @@ pub const LEAST_PROCESSORS: u32 = 32;
 /// The first `count` jobs from midnight on, in order of submission; fewer where time ends. Interactive ones, or all, are of
 /// queue 0, batch jobs of queue 1. Panics if the machine has fewer than [`LEAST_PROCESSORS`].
 pub fn lublin(kinds: Kinds, processors: u32, count: u64, seed: u64) -> impl Iterator<Item = TraceTask> {
-    assert!(processors >= LEAST_PROCESSORS, "a machine of {processors} processors");
+    let is_own = matches!(kinds, Kinds::Of(_));
+    assert!(is_own || processors >= LEAST_PROCESSORS, "a machine of {processors} processors");
     let kinds = match kinds {
+        Kinds::Of(kind) => vec![kind],
         Kinds::One => vec![Kind::all(processors)],
         Kinds::InteractiveAndBatch => vec![Kind::interactive(processors), Kind::batch(processors)],
     };
@@ -200,36 +223,9 @@ pub fn lublin(kinds: Kinds, processors: u32, count: u64, seed: u64) -> impl Iter
     })
 }
 
-/// The part of a gamma distribution of scale 1 that lies below `x`: the regularized lower incomplete gamma function, by
-/// its series x^a e^-x / Gamma(a + 1) (1 + x / (a + 1) + x^2 / ((a + 1)(a + 2)) + …) (Abramowitz and Stegun, 6.5.29).
-fn gamma_part(shape: f64, x: f64) -> f64 {
-    if x <= 0.0 {
-        return 0.0;
-    }
-    let (mut term, mut sum, mut number) = (1.0, 1.0, shape);
-    // Terms fall once their number is beyond x.
-    while term > sum * 1e-16 {
-        number += 1.0;
-        term = term * x / number;
-        sum += term;
-    }
-    sum * libm::exp(shape * libm::log(x) - x - libm::lgamma(shape + 1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_gamma_distribution_is_the_tables() {
-        // Of shape 1, 1 - e^-x; of shape 2, 1 - (1 + x) e^-x.
-        for x in [0.1, 1.0, 5.0, 30.0] {
-            assert!((gamma_part(1.0, x) - (1.0 - libm::exp(-x))).abs() < 1e-14);
-            assert!((gamma_part(2.0, x) - (1.0 - (1.0 + x) * libm::exp(-x))).abs() < 1e-14);
-        }
-        // The median of chi squared with 16 degrees of freedom, of shape 8 and scale 2, is 15.33850.
-        assert!((gamma_part(8.0, 15.33850 / 2.0) - 0.5).abs() < 1e-6);
-    }
 
     /// Each part lies within four standard errors of what the program's parameters say.
     #[test]

@@ -4,7 +4,7 @@
 //! Gavel, Pollux and Sia, Slurm's accounting, and dryrack's own CSV and JSON lines), the rows they yield ([`TraceTask`],
 //! [`TraceNode`]), the writers of lists ([`TaskWriter`]), what can be counted of a list and held against a cluster
 //! ([`Census`], [`Demands`]), the [`Tally`] of what was odd in them, lists like a recorded one or of a model
-//! ([`Recorded`], [`lublin()`]), the [`Index`] of known traces, the places where their files are looked for and the
+//! ([`Recorded`], [`lublin()`], [`fit()`]), the [`Index`] of known traces, the places where their files are looked for and the
 //! bringing of a file from its public address. Knows nothing of the simulator: a row says what was recorded, and what
 //! becomes of it is decided by whoever reads it.
 //!
@@ -27,6 +27,9 @@ mod decimal;
 mod dlrm;
 mod error;
 mod fetch;
+mod fitted;
+mod fitting;
+mod gamma;
 mod gavel;
 mod genai;
 pub mod helios;
@@ -57,6 +60,8 @@ pub use census::{Census, Facts, Lengths};
 pub use date::parse as parse_date;
 pub use error::TraceError;
 pub use fetch::{Got, GotFile, How, get};
+pub use fitted::{Apart, BadModel, Fitted, Unit};
+pub use fitting::{LEAST_TASKS, Unfit, fit};
 pub use index::{Format, Holds, Index, TraceEntry, TraceFile};
 pub use load::{load_nodes, load_tasks, load_usage, open_file, read_nodes, read_tasks};
 pub use locate::{Checked, FileCheck, FileState, Listed, Located, Roots, list, locate, verify};

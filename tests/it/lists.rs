@@ -15,10 +15,11 @@ use crate::cli::dryrack;
 /// A test on the folder of data; `Err` says what is wrong.
 type Test = fn(&Path) -> Result<(), String>;
 
-pub const ALL: [(&str, Test); 4] = [
+pub const ALL: [(&str, Test); 5] = [
     ("lists_in_archives_are_read_whole", lists_in_archives_are_read_whole),
     ("lists_are_the_same_after_they_were_converted", lists_are_the_same_after_they_were_converted),
     ("lists_are_held_against_their_clusters", lists_are_held_against_their_clusters),
+    ("lists_of_a_program_have_the_parameters_it_was_given", lists_of_a_program_have_the_parameters_it_was_given),
     ("lists_of_a_model_are_like_those_of_its_program", lists_of_a_model_are_like_those_of_its_program),
 ];
 
@@ -210,6 +211,37 @@ fn lists_of_a_model_are_like_those_of_its_program(data: &Path) -> Result<(), Str
     Ok(())
 }
 
+/// The parameters that the program of Lublin and Feitelson has for jobs of one kind, found again in a list it drew: 10,000
+/// jobs for 256 processors. What is allowed is about four standard errors of so many.
+fn lists_of_a_program_have_the_parameters_it_was_given(data: &Path) -> Result<(), String> {
+    let (_, theirs) = tasks(&data.join("traces/swf-lublin/lublin_256.swf")).map_err(|fault| fault.to_string())?;
+    let fitted = dryrack::trace::fit(&theirs, None, 1).map_err(|fault| fault.to_string())?;
+    let (kind, apart) = (fitted.parameters, fitted.apart.ok_or("nothing was held against it")?);
+    let [low, middle, high] = kind.widths;
+    let rows = [
+        ("serial", kind.serial, 0.244, 0.018),
+        ("powers of two", kind.powers, 0.576, 0.02),
+        ("narrow", kind.narrow, 0.86, 0.04),
+        // Powers of two say little of where an interval ends.
+        ("narrowest", low, 0.8, 0.15),
+        ("where intervals meet", middle, 8.0 - 2.5, 0.35),
+        ("widest", high, 8.0, 0.0),
+        ("mean of short ones", kind.short.shape * kind.short.scale, 4.2 * 0.94, 0.15),
+        ("mean of long ones", kind.long.shape * kind.long.scale, 312.0 * 0.03, 0.08),
+        ("short ones of no width", kind.shorts.0, 0.78, 0.04),
+        ("short ones by the width", kind.shorts.1, -0.0054, 0.001),
+        ("shape of gaps", kind.gap.shape, 10.2303 * 1.0225, 0.6),
+        ("scale of gaps", kind.gap.scale, 0.4871, 0.03),
+        ("widths apart", apart.widths, 0.0, apart.by_chance),
+        ("lengths apart", apart.lengths, 0.0, apart.by_chance),
+        ("gaps apart", apart.gaps, 0.0, apart.by_chance),
+    ];
+    match rows.into_iter().find(|(_, found, expected, within)| (found - expected).abs() > *within) {
+        None => Ok(()),
+        Some((what, found, expected, within)) => Err(format!("{what}: {found}, not {expected} within {within}")),
+    }
+}
+
 pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jobs.swf"), JOBS).unwrap();
@@ -226,6 +258,17 @@ pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
     assert_eq!(submits(&["resample", "jobs.swf"])[0], "100");
     assert_eq!(submits(&["lublin", "--jobs", "40", "--two-kinds"]).len(), 40);
     dryrack(folder.path(), &["trace", "lublin", "--size", "31"]).assert().code(2);
+    let told = dryrack(folder.path(), &["trace", "fit", "jobs.swf"]).assert().code(2);
+    let told = String::from_utf8(told.get_output().stderr.clone()).unwrap();
+    assert!(told.contains("3 tasks") && told.contains("100 at least"), "{told}");
+    dryrack(folder.path(), &["trace", "lublin", "--jobs", "400", "--out", "drawn.swf"]).assert().success();
+    dryrack(folder.path(), &["trace", "fit", "drawn.swf", "--out", "model.json"]).assert().success();
+    assert_eq!(submits(&["lublin", "--model", "model.json", "--jobs", "30"]).len(), 30);
+    let text = fs::read_to_string(folder.path().join("model.json")).unwrap().replace("\"serial\"", "\"seral\"");
+    fs::write(folder.path().join("model.json"), text).unwrap();
+    let told = dryrack(folder.path(), &["trace", "lublin", "--model", "model.json"]).assert().code(2);
+    let told = String::from_utf8(told.get_output().stderr.clone()).unwrap();
+    assert!(told.contains("model.json:7:11: unknown field `seral`"), "{told}");
     dryrack(folder.path(), &["trace", "sample", "jobs.swf", "--part", "101%"]).assert().code(2);
     dryrack(folder.path(), &["trace", "scale", "jobs.swf", "--load", "0%"]).assert().code(2);
 }
