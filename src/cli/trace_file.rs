@@ -221,12 +221,7 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
             let mut text = heading(&args.source.file, &stream, &facts);
             text.push_str("\noffered load, between the first and the last submission\n");
             for load in &loads {
-                let offered = match (load.capacity, load.offered_permille) {
-                    (0, _) => "of none that is known".to_string(),
-                    (capacity, None) => format!("of {capacity}, in no time"),
-                    (capacity, Some(permille)) => format!("{}.{} % of {capacity}", permille / 10, permille % 10),
-                };
-                text.push_str(&format!("  {}: {}, {offered}\n", load.pool, some(load.tasks as usize, "task")));
+                text.push_str(&load_line(load));
             }
             text.push_str(if impossible.is_empty() { "nothing is known to be impossible\n" } else { "impossible\n" });
             for (why, cases) in &impossible {
@@ -240,6 +235,20 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
         (_, true) => Exit::Fine,
         (_, false) => Exit::Failed,
     })
+}
+
+fn load_line(load: &trace::Load) -> String {
+    let offered = match (load.capacity, load.offered_permille) {
+        (0, _) => "of none that is known".to_string(),
+        (_, None) if load.lengths_unknown == load.tasks => "no load without a length".to_string(),
+        (capacity, None) => format!("of {capacity}, in no time"),
+        (capacity, Some(permille)) => format!("{}.{} % of {capacity}", permille / 10, permille % 10),
+    };
+    let unknown = match load.lengths_unknown {
+        0 => String::new(),
+        unknown => format!(" ({unknown} of unknown length)"),
+    };
+    format!("  {}: {}{unknown}, {offered}\n", load.pool, some(load.tasks as usize, "task"))
 }
 
 fn line(why: Impossible, cases: &trace::Cases) -> String {

@@ -31,6 +31,9 @@ pub enum TraceError {
     #[error("{}: its first line shows none of the formats {valid}; say which it is", file.display())]
     UnknownFormat { file: PathBuf, valid: String },
 
+    #[error("{}: is an archive of files; unpack it, and name one of them", file.display())]
+    Archive { file: PathBuf },
+
     #[error("failed to read {} at line {line}: {source}", file.display())]
     Unreadable { file: PathBuf, line: u64, source: io::Error },
 

@@ -26,8 +26,12 @@ impl TaskStream {
         let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut first);
         read.map_err(|source| TraceError::Unreadable { file: path.to_path_buf(), line: 1, source })?;
         let format = format.or_else(|| guess(&first)).ok_or_else(|| {
-            let valid = Format::OF_TASKS.map(Format::name).join(", ");
-            TraceError::UnknownFormat { file: path.to_path_buf(), valid }
+            let file = path.to_path_buf();
+            // Where the head of a tar archive says what it is.
+            if first.get(257..262) == Some(b"ustar") {
+                return TraceError::Archive { file };
+            }
+            TraceError::UnknownFormat { file, valid: Format::OF_TASKS.map(Format::name).join(", ") }
         })?;
         Ok(TaskStream { format, rows: rows(format, path, Cursor::new(first).chain(input))? })
     }

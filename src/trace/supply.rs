@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::units::{Bytes, GpuShare, MilliCpu, SimTime};
 
-use super::row::{TraceNode, TraceTask};
+use super::row::{RunBasis, TraceNode, TraceTask};
 
 /// What there is to run on.
 #[derive(Clone, Debug, Default)]
@@ -54,11 +54,14 @@ impl Impossible {
 pub struct Load {
     pub pool: String,
     pub tasks: u64,
+    /// Of these the ones of which the list does not say how long they run: they are left out of the load.
+    pub lengths_unknown: u64,
     /// GPUs or processors that may serve it.
     pub capacity: u64,
     /// GPU (or processor) seconds asked for, parts of a second left out.
     pub asked_seconds: u64,
-    /// Thousandths of what they could give between the first and the last submission; `None` where that is nothing.
+    /// Thousandths of what they could give between the first and the last submission; `None` where that is nothing, or of
+    /// no task it is known how long it runs.
     pub offered_permille: Option<u64>,
 }
 
@@ -91,10 +94,28 @@ const CASES_SHOWN: usize = 3;
 /// Nanoseconds times thousandths of a GPU in a GPU second.
 const GPU_SECOND: u128 = 1_000_000_000_000;
 
+/// Tasks, those of unknown length among them, and what the others ask for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    tasks: u64,
+    lengths_unknown: u64,
+    work: u128,
+}
+
+impl Asked {
+    fn and(self, other: Asked) -> Asked {
+        Asked {
+            tasks: self.tasks + other.tasks,
+            lengths_unknown: self.lengths_unknown + other.lengths_unknown,
+            work: self.work + other.work,
+        }
+    }
+}
+
 /// Gathers what tasks ask for.
 #[derive(Clone, Debug, Default)]
 pub struct Demands {
-    asked: BTreeMap<Pool, (u64, u128)>,
+    asked: BTreeMap<Pool, Asked>,
     known: BTreeMap<Need, Option<Impossible>>,
     impossible: BTreeMap<Impossible, Cases>,
     window: Option<(SimTime, SimTime)>,
@@ -115,7 +136,8 @@ impl Demands {
         };
         if asked > 0 {
             let sum = self.asked.entry(pool).or_default();
-            *sum = (sum.0 + 1, sum.1 + asked * run);
+            let lengths_unknown = u64::from(task.run_basis == RunBasis::NotRecorded);
+            *sum = sum.and(Asked { tasks: 1, lengths_unknown, work: asked * run });
         }
         if let Some(why) = self.why_not(task, supply) {
             let cases = self.impossible.entry(why).or_default();
@@ -156,20 +178,22 @@ impl Demands {
     /// Offered load by pool, the processors first; what could never run, by the reason why.
     pub fn finish(self, supply: &Supply) -> (Vec<Load>, BTreeMap<Impossible, Cases>) {
         let window = self.window.map_or(0, |(from, to)| u128::from(to.since(from).as_nanos()));
-        let load = |(pool, (tasks, asked)): (Pool, (u64, u128))| {
+        let load = |(pool, Asked { tasks, lengths_unknown, work }): (Pool, Asked)| {
             let capacity = capacity(&pool, supply);
             let could = u128::from(capacity) * window;
             Load {
                 pool: name(&pool),
                 tasks,
+                lengths_unknown,
                 capacity,
-                asked_seconds: u64::try_from(asked / GPU_SECOND).unwrap_or(u64::MAX),
-                offered_permille: asked.checked_div(could).and_then(|permille| u64::try_from(permille).ok()),
+                asked_seconds: u64::try_from(work / GPU_SECOND).unwrap_or(u64::MAX),
+                offered_permille: (work.checked_div(could).filter(|_| lengths_unknown < tasks))
+                    .and_then(|permille| u64::try_from(permille).ok()),
             }
         };
         let all = self.asked.iter().filter(|(pool, _)| matches!(pool, Pool::Gpus { .. })).map(|(_, asked)| *asked);
         let pools = all.clone().count();
-        let whole = all.fold((0, 0), |sum, asked| (sum.0 + asked.0, sum.1 + asked.1));
+        let whole = all.fold(Asked::default(), Asked::and);
         let mut loads: Vec<Load> = self.asked.into_iter().map(load).collect();
         if pools > 1 {
             let all = load((Pool::Gpus { cluster: None, models: Vec::new() }, whole));
