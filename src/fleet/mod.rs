@@ -8,6 +8,7 @@ mod classes;
 mod cloud;
 mod hosting;
 mod instance;
+mod islands;
 mod ledger;
 mod node;
 mod serving;
@@ -17,6 +18,7 @@ pub use classes::{Class, ClassId, ShapeGroup};
 pub use cloud::{Cloud, IdleDuration, InstanceState, offer_of};
 pub use hosting::Hosting;
 pub use instance::{FleetKind, FleetNodes, FleetPlacement, FleetSpec, Instance};
+pub use islands::{ISLANDS_LABEL, Islands, IslandsError, read_islands};
 pub use ledger::{GpuClaim, NodeClaim, Placement};
 pub use node::{
     Foreign, GpuShape, GpuState, GpuStatus, NodeShape, NodeSpec, NodeState, NodeStatus, Reliance, Reserved,

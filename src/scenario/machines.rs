@@ -7,7 +7,7 @@ use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
 use super::tree::{Node, Tree};
 use crate::catalog::{self, ComputeCapability, CpuArch, Os, Vendor};
-use crate::fleet::{GpuShape, NodeShape};
+use crate::fleet::{GpuShape, ISLANDS_LABEL, NodeShape, read_islands};
 use crate::units::{Bytes, MilliCpu, Money};
 
 pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
@@ -22,7 +22,7 @@ pub(super) const VENDOR_WORDS: [(&str, Vendor); 6] = [
 ];
 
 /// The fields that a machine of the file and a node have in common.
-pub(super) const FIELDS: [&str; 14] = [
+pub(super) const FIELDS: [&str; 15] = [
     "machine",
     "cpus",
     "ram",
@@ -37,6 +37,7 @@ pub(super) const FIELDS: [&str; 14] = [
     "price_per_hour",
     "rack",
     "switch",
+    "islands",
 ];
 
 /// GPUs of one machine; an index is sixteen bits wide, and no machine has so many.
@@ -120,6 +121,7 @@ pub(super) fn shape_or(
     if !other_gpus {
         gpus(fields, &mut shape, report);
     }
+    islands(fields, &mut shape, report);
     reserve(fields, &mut shape, report);
     shape
 }
@@ -224,6 +226,29 @@ fn too_many(count: u32, tree: &Tree, report: &mut Report) {
     if count > MAX_GPUS {
         let message = format!("{count} GPUs in one machine; at most {MAX_GPUS} are understood");
         report.error_with_help(tree.span, message, "spread them over several nodes with `count:`");
+    }
+}
+
+/// `islands: [4, 4]`, kept as a label: of the file, or of the machine that it builds on.
+fn islands(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
+    let help = "write how many GPUs each island has, in the order of their indexes: `islands: [4, 4]`";
+    if let Some(tree) = fields.get("islands") {
+        let Node::List(items) = &tree.node else {
+            report.error_with_help(tree.span, format!("expected a list of islands, found {}", tree.kind()), help);
+            return;
+        };
+        let sizes: Vec<String> =
+            items.iter().filter_map(|item| value::<u16>(item, report)).map(|size| size.to_string()).collect();
+        if sizes.len() < items.len() {
+            return;
+        }
+        shape.labels.insert(Arc::from(ISLANDS_LABEL), Arc::from(sizes.join("+")));
+    }
+    let Some(said) = shape.labels.get(ISLANDS_LABEL) else { return };
+    if let Err(error) = read_islands(said, shape.gpus.len()) {
+        let span =
+            ["islands", "labels", "gpus"].iter().find_map(|key| fields.get(key)).map_or(fields.span, |tree| tree.span);
+        report.error_with_help(span, error.to_string(), help);
     }
 }
 

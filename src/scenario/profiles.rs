@@ -71,6 +71,7 @@ builtin![
     "smallest-first",
     "spread",
     "srtf",
+    "topology-aware",
     "unicef",
     "wfp3"
 ];

@@ -88,6 +88,7 @@ const MACHINE: &[Field] = &[
     ("price_per_hour", Kind::Amount("2.49"), "In whatever currency the file is in"),
     ("rack", Kind::Text, "What fails together"),
     ("switch", Kind::Text, "What is near together"),
+    ("islands", Kind::ListOf(&Kind::Whole), "How many GPUs each NVLink island has, in the order of their indexes"),
 ];
 
 /// What a node and a host of a fleet have besides.

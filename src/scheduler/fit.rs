@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::draw::Draw;
 use super::fragment;
+use super::islands;
 use super::options::{GpuOrder, SchedulerOptions};
 use super::row::Row;
 use super::target::Target;
@@ -115,8 +116,8 @@ pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Lo
         let cpu = MilliCpu::new(cpu * u64::from(tasks));
         return Load { tasks, cpu, ram: Bytes::new(ram * u64::from(tasks)), gpus: SmallVec::new() };
     };
-    if is_counted(demand, gpus, row) && choice.is_of_no_account() {
-        return fill_whole(demand, gpus, row, limit);
+    if is_counted(demand, gpus, row) && (choice.is_of_no_account() || choice.order == GpuOrder::Islands) {
+        return fill_whole(demand, gpus, choice.order, row, limit);
     }
     // Several parts for each of several tasks: only taking the GPUs with room for the most tasks first, degraded or not,
     // is sure to fit as many tasks as can fit.
@@ -147,22 +148,26 @@ pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Lo
     load
 }
 
-/// [`fill`] where GPUs are counted, and taken in order, degraded ones last.
-fn fill_whole(demand: &Demand, gpus: &GpuDemand, row: &Row, limit: u32) -> Load {
+/// [`fill`] where GPUs are counted, and taken in order, degraded ones last, or by the islands that they lie in.
+fn fill_whole(demand: &Demand, gpus: &GpuDemand, order: GpuOrder, row: &Row, limit: u32) -> Load {
     let each = row.gpus_per_task(demand);
     let most = capacity_without_gpus(demand, row, limit);
     let is_degraded = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
-    let found = with_room(demand, gpus, row, row.status);
-    let mut free: SmallVec<[GpuClaim; 8]> = if row.status.gpus.iter().any(|gpu| gpu.state == GpuState::Degraded) {
-        let mut free: SmallVec<[GpuClaim; 8]> = found.collect();
-        free.sort_by_key(is_degraded);
-        free
-    } else {
-        found.take((most as usize).saturating_mul(each as usize)).collect()
-    };
+    // The first that will do are enough where none of the others may come before them.
+    let is_in_order =
+        order != GpuOrder::Islands && row.status.gpus.iter().all(|gpu| gpu.state != GpuState::Degraded);
+    let needed = if is_in_order { (most as usize).saturating_mul(each as usize) } else { usize::MAX };
+    let mut free: SmallVec<[GpuClaim; 8]> = with_room(demand, gpus, row, row.status).take(needed).collect();
     let tasks = most.min(free.len() as u32 / each);
-    free.truncate((tasks * each) as usize);
-    free.sort_unstable_by_key(|claim| claim.index);
+    if order == GpuOrder::Islands {
+        free = islands::take(row, free, tasks as usize, each as usize);
+    } else {
+        if !is_in_order {
+            free.sort_by_key(is_degraded);
+        }
+        free.truncate((tasks * each) as usize);
+        free.sort_unstable_by_key(|claim| claim.index);
+    }
     let (cpu, ram) = (demand.task.cpu.get() * u64::from(tasks), demand.task.ram.get() * u64::from(tasks));
     Load { tasks, cpu: MilliCpu::new(cpu), ram: Bytes::new(ram), gpus: SmallVec::from_slice(&free) }
 }
@@ -201,7 +206,7 @@ impl<'a> GpuChoice<'a> {
     /// By an order that looks at nothing but the GPUs: enough where it is asked whether, and not which.
     fn in_order(order: GpuOrder) -> GpuChoice<'a> {
         let order = match order {
-            GpuOrder::First | GpuOrder::Tightest | GpuOrder::Emptiest => order,
+            GpuOrder::First | GpuOrder::Tightest | GpuOrder::Emptiest | GpuOrder::Islands => order,
             GpuOrder::LeastFragmentation | GpuOrder::Random => GpuOrder::First,
         };
         GpuChoice { order, needs: None }
@@ -211,6 +216,7 @@ impl<'a> GpuChoice<'a> {
     fn is_of_no_account(&self) -> bool {
         match self.order {
             GpuOrder::First | GpuOrder::Tightest | GpuOrder::Emptiest | GpuOrder::LeastFragmentation => true,
+            GpuOrder::Islands => false,
             GpuOrder::Random => self.needs.is_none(),
         }
     }
@@ -221,7 +227,7 @@ impl<'a> GpuChoice<'a> {
         // Where GPUs are a part of RAM, which of them are taken decides whether they fit at all.
         let is_plain = !row.shape.gpus.iter().any(|gpu| gpu.unified);
         match (self.order, self.needs) {
-            (GpuOrder::Tightest, _) => found.iter().map(|(_, room)| *room).collect(),
+            (GpuOrder::Tightest | GpuOrder::Islands, _) => found.iter().map(|(_, room)| *room).collect(),
             (GpuOrder::Emptiest, _) => found.iter().map(|(_, room)| u64::MAX - room).collect(),
             (GpuOrder::LeastFragmentation, Some((target, _))) if is_plain => {
                 let score = |claim| u64::from(fragment::score_of_gpu(target, demand, row, index(claim)));

@@ -12,6 +12,7 @@ mod examine;
 mod filter;
 mod fit;
 mod fragment;
+mod islands;
 mod memo;
 mod neighbours;
 pub mod offers;

@@ -173,6 +173,8 @@ pub enum ScorerName {
     GpuClustering,
     /// The smallest product of what is asked and what is free.
     DotProduct,
+    /// The node on whose NVLink islands a task lies best: in fewest, and with least of them left (`scheduler::islands`).
+    Islands,
     /// The node that can be relied on most: whose heartbeat is on time, that has been ready throughout, whose GPUs are
     /// sound.
     Readiness,
@@ -196,6 +198,7 @@ impl ScorerName {
             ScorerName::GpuPacking => "gpu_packing",
             ScorerName::GpuClustering => "gpu_clustering",
             ScorerName::DotProduct => "dot_product",
+            ScorerName::Islands => "islands",
             ScorerName::Readiness => "readiness",
         }
     }
@@ -220,6 +223,8 @@ pub enum GpuOrder {
     Emptiest,
     /// For a part of one GPU, the one whose taking fragments the node least, then lowest index; else the lowest index.
     LeastFragmentation,
+    /// Whole GPUs in one NVLink island, where one holds them (`scheduler::islands`); of a part of one as `tightest`.
+    Islands,
     /// Any, each as likely as the others.
     Random,
 }

@@ -5,6 +5,7 @@
 mod openb;
 
 use super::fragment;
+use super::islands;
 use super::options::{SchedulerOptions, ScorerName};
 use super::row::Row;
 use crate::fleet::{GpuState, Largest, NodeStatus, Reliance};
@@ -32,6 +33,7 @@ pub fn score(options: &SchedulerOptions, scorer: ScorerName, largest: &Largest, 
         ScorerName::GpuPacking => openb::packing(demand, row),
         ScorerName::GpuClustering => openb::clustering(demand, row),
         ScorerName::DotProduct => openb::dot_product(demand, row),
+        ScorerName::Islands => islands::score(demand, row),
         ScorerName::Readiness => readiness(row.status),
     })
 }

@@ -34,6 +34,7 @@ pub fn score(scorer: ScorerName, demand: &Demand, fleet: &Fleet, id: NodeId) -> 
         | ScorerName::GpuPacking
         | ScorerName::GpuClustering
         | ScorerName::DotProduct => unreachable!("not drawn here: what their programs published holds them"),
+        ScorerName::Islands => unreachable!("not drawn here: cases on paper hold it"),
         ScorerName::Readiness => readiness(&fleet.node(id).status),
     }
 }
@@ -119,7 +120,7 @@ pub fn gpu_order(order: GpuOrder, demand: &Demand, fleet: &Fleet, id: NodeId, wo
             GpuOrder::First => 0,
             GpuOrder::Tightest => i128::from(free(*index)),
             GpuOrder::Emptiest => -i128::from(free(*index)),
-            GpuOrder::LeastFragmentation | GpuOrder::Random => unreachable!("not drawn here"),
+            GpuOrder::LeastFragmentation | GpuOrder::Islands | GpuOrder::Random => unreachable!("not drawn here"),
         };
         (node.status.gpus[*index].state == GpuState::Degraded, key, *index)
     });

@@ -1,0 +1,109 @@
+//! Whole GPUs in NVLink islands: what works together lies in one, where one holds it.
+//!
+//! What all tasks of a run on a node take goes to the island with the least free GPUs that holds it, so that larger rooms
+//! stay whole; of equal ones the first by index. Where none holds all, each task is looked at alone, and one that no
+//! island holds takes those with the most free GPUs, as few of them as will do. GPUs that are degraded are taken where the
+//! sound ones of the node are too few.
+
+use std::cmp::Reverse;
+
+use smallvec::SmallVec;
+
+use super::fit;
+use super::row::Row;
+use crate::fleet::{GpuClaim, GpuState, Islands};
+use crate::workload::{Demand, GpuTake};
+
+/// Claims by the islands that they lie in.
+type Rooms = SmallVec<[SmallVec<[GpuClaim; 8]>; 4]>;
+
+/// By how many islands a task would lie in, fewest first, and then by how little of them would be left free: 1 where it
+/// fills one, 0 to 1 where it takes a part of one, 0 where it fills two, and so on. What takes no whole GPUs has 0.
+pub fn score(demand: &Demand, row: &Row) -> f64 {
+    let each = row.gpus_per_task(demand) as usize;
+    let is_whole = demand.task.gpus.as_ref().is_some_and(|gpus| gpus.take == GpuTake::Whole);
+    if !is_whole || each == 0 {
+        return 0.0;
+    }
+    let rooms = rooms(&row.shape.islands(), fit::claimable(demand, row));
+    let chosen = choose(&rooms, each);
+    let free: usize = chosen.iter().map(|island| rooms[*island].len()).sum();
+    if free < each {
+        return 0.0;
+    }
+    1.0 + each as f64 / free as f64 - chosen.len() as f64
+}
+
+/// Of these claims on free GPUs, in order of their indexes, those that `tasks` tasks of `each` GPUs take. There are enough.
+pub fn take(row: &Row, free: SmallVec<[GpuClaim; 8]>, tasks: usize, each: usize) -> SmallVec<[GpuClaim; 8]> {
+    let is_sound = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state != GpuState::Degraded;
+    let sound: SmallVec<[GpuClaim; 8]> = free.iter().copied().filter(is_sound).collect();
+    let free = if sound.len() >= tasks * each { sound } else { free };
+    let mut rooms = rooms(&row.shape.islands(), free);
+    let mut taken: SmallVec<[GpuClaim; 8]> = SmallVec::new();
+    let whole = choose(&rooms, tasks * each);
+    let (times, wanted) = if whole.len() == 1 { (1, tasks * each) } else { (tasks, each) };
+    for _ in 0..times {
+        let mut left = wanted;
+        for island in choose(&rooms, wanted) {
+            let room = &mut rooms[island];
+            // Sound ones first, each by its index.
+            room.sort_by_key(|claim| (!is_sound(claim), claim.index));
+            let count = left.min(room.len());
+            taken.extend(room.drain(..count));
+            left -= count;
+        }
+    }
+    taken.sort_unstable_by_key(|claim| claim.index);
+    taken
+}
+
+fn rooms(islands: &Islands, free: SmallVec<[GpuClaim; 8]>) -> Rooms {
+    let mut rooms: Rooms = SmallVec::new();
+    let mut end = 0;
+    for size in islands {
+        let from = end;
+        end += size;
+        rooms.push(free.iter().copied().filter(|claim| (from..end).contains(&claim.index)).collect());
+    }
+    rooms
+}
+
+/// The islands that so many GPUs are taken of.
+fn choose(rooms: &Rooms, wanted: usize) -> SmallVec<[usize; 4]> {
+    let holds = (0..rooms.len()).filter(|island| rooms[*island].len() >= wanted);
+    if let Some(one) = holds.min_by_key(|island| (rooms[*island].len(), *island)) {
+        return SmallVec::from_slice(&[one]);
+    }
+    let mut order: SmallVec<[usize; 4]> = (0..rooms.len()).collect();
+    order.sort_by_key(|island| (Reverse(rooms[*island].len()), *island));
+    let mut held = 0;
+    let enough = order.iter().position(|island| {
+        held += rooms[*island].len();
+        held >= wanted
+    });
+    order.truncate(enough.map_or(order.len(), |last| last + 1));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Bytes, GpuShare};
+
+    fn free(indexes: &[u16]) -> SmallVec<[GpuClaim; 8]> {
+        indexes.iter().map(|index| GpuClaim { index: *index, share: GpuShare::WHOLE, memory: Bytes::ZERO }).collect()
+    }
+
+    /// Islands of 4, 2 and 2 GPUs.
+    #[test]
+    fn the_smallest_room_that_holds_it_is_chosen_or_else_the_largest_rooms() {
+        let islands: Islands = SmallVec::from_slice(&[4, 2, 2]);
+        let chosen = |indexes: &[u16], wanted| choose(&rooms(&islands, free(indexes)), wanted).to_vec();
+        assert_eq!(chosen(&[0, 1, 2, 4, 5, 6], 2), [1]);
+        assert_eq!(chosen(&[0, 1, 2, 4, 5, 6], 1), [2]);
+        assert_eq!(chosen(&[0, 1, 2, 3, 4, 5], 3), [0]);
+        assert_eq!(chosen(&[0, 1, 4, 6, 7], 3), [0, 2]);
+        assert_eq!(chosen(&[0, 4, 6], 3), [0, 1, 2]);
+    }
+}
