@@ -7,6 +7,7 @@
 //! Its laws, asserted: `now` never falls; all outputs are drained before the next input; a command is a request, and
 //! only an input makes it a fact; every id in an input was declared before.
 
+mod attained;
 mod backfill;
 mod booked;
 mod clouds;
@@ -473,6 +474,7 @@ impl Control {
             Timer::Completed { run } => self.free_kept(run, |_| true),
             Timer::ComputationExpired { .. } => self.computation_expired(),
             Timer::CommitDue { .. } => self.commit_due(),
+            Timer::NextLevel { replica, .. } => self.await_next_level(replica),
             Timer::PolicyLook { replica, .. } => self.look_at_usage(replica),
             Timer::IdleTooLong { node, .. } => self.idle_too_long(node),
             Timer::NotProvisioned { node, .. } => self.not_provisioned(node),

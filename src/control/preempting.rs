@@ -130,6 +130,7 @@ impl Control {
             let worth = match self.profile.scheduler.preempt {
                 Preempt::Nobody => 0,
                 Preempt::LowerPriority => i64::from(self.jobs[replica.job.index()].spec.priority),
+                Preempt::MoreAttained => -i64::from(self.level(*index)),
                 Preempt::LongerRemaining => -i64::try_from(self.remaining(*index).as_nanos()).unwrap_or(i64::MAX),
             };
             // Of equal worth, who began last has least to lose.
@@ -162,6 +163,7 @@ impl Control {
                 Preempt::Nobody => false,
                 Preempt::LowerPriority => priority(index) < priority(head),
                 Preempt::LongerRemaining => self.remaining(index) > self.remaining(head),
+                Preempt::MoreAttained => self.level(index) > self.level(head),
             }
     }
 
@@ -180,7 +182,8 @@ impl Control {
         if replica.phase == Phase::Running && self.jobs[replica.job.index()].spec.checkpoints {
             replica.ran = replica.ran.saturating_add(self.now.since(replica.since));
         }
-        if self.profile.scheduler.order.contains(&OrderKey::Remaining) {
+        let moves = |key: &OrderKey| matches!(key, OrderKey::Remaining | OrderKey::Attained);
+        if self.profile.scheduler.order.iter().any(moves) {
             self.replicas[index as usize].key = self.key_of(index);
         }
         self.stop(index, Outcome::Lost, Reason::Preempted);

@@ -210,6 +210,8 @@ pub enum ProfileError {
     OffsetOfNoPeriod(&'static str),
     #[error("has `passes.backfill`, which {0}")]
     BackfillPass(&'static str),
+    #[error("the GPU seconds of `scheduler.levels` must rise, from more than none")]
+    Levels,
     #[error("the weight of a scorer must be a finite number")]
     Weight,
     #[error("`{0}` has no entry")]
@@ -299,6 +301,10 @@ impl Profile {
                 let agrees = order.first() == Some(&OrderKey::Remaining) && !order.contains(&OrderKey::Priority);
                 (agrees, "longer_remaining", "remaining")
             }
+            Preempt::MoreAttained => {
+                let agrees = order.first() == Some(&OrderKey::Attained) && !order.contains(&OrderKey::Priority);
+                (agrees, "more_attained", "attained")
+            }
         };
         let mut faults = Vec::new();
         faults.extend((!agrees).then_some(ProfileError::PreemptOrder(name, first)));
@@ -352,6 +358,9 @@ impl Profile {
             let is_periodic = matches!(pass.trigger, Trigger::Every(_));
             faults.extend((!is_periodic && !pass.offset.is_zero()).then_some(ProfileError::OffsetOfNoPeriod(name)));
         }
+        let levels = &self.scheduler.levels;
+        let rises = levels.first() != Some(&0) && levels.windows(2).all(|pair| pair[0] < pair[1]);
+        faults.extend((!rises).then_some(ProfileError::Levels));
         faults.extend(self.scheduler.slots.resolution.is_zero().then_some(ProfileError::NoTime("slots.resolution")));
         faults.extend(self.retry.first.is_zero().then_some(ProfileError::NoTime("retry.first")));
         for (name, every) in [

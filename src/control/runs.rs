@@ -100,6 +100,7 @@ impl Control {
             wait: Wait::Nothing,
             version: 0,
             ran: SimDuration::ZERO,
+            served: SimDuration::ZERO,
             since: self.now,
             key: QueueKey::new(order, entry),
             demand: record.demand,
@@ -178,7 +179,8 @@ impl Control {
     /// What the order of the queue looks at.
     fn entry(&self, index: ReplicaIndex) -> Entry {
         let replica = &self.replicas[index as usize];
-        self.jobs[replica.job.index()].entry(replica.job, index, replica.wanted, replica.ran)
+        let entry = self.jobs[replica.job.index()].entry(replica.job, index, replica.wanted, replica.ran);
+        Entry { level: self.level(index), ..entry }
     }
 
     pub(super) fn key_of(&self, index: ReplicaIndex) -> QueueKey {
@@ -209,6 +211,9 @@ impl Control {
     pub(super) fn enter_silently(&mut self, index: ReplicaIndex, to: Phase) {
         let replica = &mut self.replicas[index as usize];
         assert!(is_run_edge(replica.phase, to), "{} cannot go from {:?} to {to:?}", replica.run(), replica.phase);
+        if replica.phase == Phase::Running {
+            replica.served = replica.served.saturating_add(self.now.since(replica.since));
+        }
         replica.phase = to;
         replica.since = self.now;
         replica.version += 1;
@@ -219,6 +224,7 @@ impl Control {
         replica.watch = None;
         if to == Phase::Running {
             self.bind_policy(index);
+            self.await_next_level(index);
         }
         self.set_deadline(index);
     }

@@ -72,6 +72,8 @@ pub struct Replica {
     pub version: u64,
     /// What it ran with effect before it was preempted.
     pub ran: SimDuration,
+    /// How long it ran, with effect or not, in what is over.
+    pub served: SimDuration,
     /// When the phase began.
     pub since: SimTime,
     pub key: QueueKey,
@@ -109,6 +111,7 @@ impl JobRecord {
             at: wanted,
             estimate: self.spec.estimate,
             ran,
+            level: 0,
             user: self.user,
             tasks: self.spec.demand.tasks,
             submitted: job.index() as u64,

@@ -27,6 +27,8 @@ pub enum Timer {
     ComputationExpired { number: u64 },
     /// A decision is made.
     CommitDue { replica: ReplicaIndex, version: u64 },
+    /// A run has had so much that it comes into the next queue of its kind.
+    NextLevel { replica: ReplicaIndex, version: u64 },
     /// A utilization policy would fire though nothing more is heard. Void once another time is set.
     PolicyLook { replica: ReplicaIndex, version: u64, at: SimTime },
     /// An instance has been idle for too long.
@@ -50,6 +52,7 @@ impl Timer {
             Timer::Completed { .. } => "nodes that complete",
             Timer::ComputationExpired { .. } => "a computation's deadline",
             Timer::CommitDue { .. } => "a decision to commit",
+            Timer::NextLevel { .. } => "a run that has had its share of a queue",
             Timer::PolicyLook { .. } => "a look of a utilization policy",
             Timer::IdleTooLong { .. } => "an instance that is idle",
             Timer::NotProvisioned { .. } => "an instance to be up",
@@ -116,6 +119,7 @@ impl Control {
             Timer::ComputationExpired { number } => self.computes(number),
             Timer::Deadline { replica, version }
             | Timer::RetryDue { replica, version }
+            | Timer::NextLevel { replica, version }
             | Timer::CommitDue { replica, version } => self.is_of_version(replica, version),
             Timer::PolicyLook { replica, version, at } => {
                 self.is_of_version(replica, version) && self.is_look_due(replica, at)

@@ -71,6 +71,7 @@ builtin![
     "smallest-first",
     "spread",
     "srtf",
+    "tiresias",
     "topology-aware",
     "unicef",
     "wfp3"

@@ -26,6 +26,9 @@ pub struct SchedulerOptions {
     /// Who may be stopped for the head of the queue.
     #[serde(default, skip_serializing_if = "Preempt::is_nobody")]
     pub preempt: Preempt,
+    /// GPU seconds after which a run comes into the next queue of the order `attained`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<u64>,
     /// What the order `fair_share` looks at.
     #[serde(default, skip_serializing_if = "FairShare::is_default")]
     pub fair_share: FairShare,
@@ -75,6 +78,9 @@ pub enum OrderKey {
     Estimate,
     /// Shortest remaining time first: its estimate, less what it has run with effect; without one last.
     Remaining,
+    /// Who has had less GPU time first, by queues that `levels` part; within one by the next key (Tiresias: Gu and others,
+    /// NSDI 2019, its discretized two-dimensional least attained service).
+    Attained,
     /// Whose user has had the least for its weight (`fair_share`). What is had falls with time, so the order is taken anew
     /// with each look.
     FairShare,
@@ -317,6 +323,8 @@ pub enum Preempt {
     LowerPriority,
     /// Of whose estimate more is left: most first, then who began last.
     LongerRemaining,
+    /// Who is in a later queue of `levels`: the last first, then who began last.
+    MoreAttained,
 }
 
 impl Preempt {

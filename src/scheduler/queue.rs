@@ -35,6 +35,8 @@ pub struct Entry {
     pub estimate: Option<SimDuration>,
     /// What it has run with effect.
     pub ran: SimDuration,
+    /// Of what it has had, where the order looks at that.
+    pub level: u32,
     /// The number of its user's account, where there are accounts.
     pub user: u32,
     pub tasks: u32,
@@ -85,6 +87,7 @@ fn rank_of(key: OrderKey, entry: &Entry) -> u64 {
             entry.estimate.map_or(u64::MAX, |estimate| estimate.saturating_sub(entry.ran).as_nanos())
         }
         OrderKey::Estimate => entry.estimate.map_or(u64::MAX, SimDuration::as_nanos),
+        OrderKey::Attained => u64::from(entry.level),
         OrderKey::Tasks => u64::from(entry.tasks),
         OrderKey::F1 => {
             // Neither has a logarithm where it is nothing; the program takes a tenth of a second.
@@ -110,6 +113,7 @@ fn moving_rank(key: OrderKey, entry: &Entry, now: SimTime, charged: &[f64]) -> u
         | OrderKey::Submitted
         | OrderKey::Estimate
         | OrderKey::Remaining
+        | OrderKey::Attained
         | OrderKey::Tasks
         | OrderKey::F1
         | OrderKey::Wfp3Rlscheduler

@@ -30,6 +30,7 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
     let stage = |stage| FilterStage { stage, unless: if stage == FilterName::Ready { unless } else { None } };
     SchedulerOptions {
         preempt: dryrack::scheduler::Preempt::Nobody,
+        levels: Vec::new(),
         fair_share: dryrack::scheduler::FairShare::default(),
         order: vec![OrderKey::Submitted],
         discipline: Discipline::Skipping,
