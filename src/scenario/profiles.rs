@@ -74,7 +74,8 @@ builtin![
     "tiresias",
     "topology-aware",
     "unicef",
-    "wfp3"
+    "wfp3",
+    "worst-fit"
 ];
 
 /// Bases upon bases: more than anyone can follow.

@@ -13,13 +13,14 @@ use dryrack::trace::{Roots, open_file};
 /// A test on the folder of data; `Err` says what is wrong.
 type Test = fn(&Path) -> Result<(), String>;
 
-pub const FAST: [(&str, Test); 7] = [
+pub const FAST: [(&str, Test); 8] = [
     ("literature_fgd_places_each_pod_where_it_was_placed", fgd_places_each_pod_where_it_was_placed),
     ("literature_fgd_allocates_as_published_with_the_published_orders", fgd_allocates_as_published),
     ("literature_helios_starts_each_job_when_its_program_does", helios_starts_each_job_when_its_program_does),
     ("literature_helios_shortest_job_first_is_a_strict_line", helios_shortest_job_first_is_a_strict_line),
     ("literature_rlscheduler_starts_each_job_when_its_program_does", rlscheduler_starts_each_job_when_its_program_does),
     ("literature_rlscheduler_has_its_published_table", rlscheduler_has_its_published_table),
+    ("literature_says_of_each_profile_where_its_values_come_from", says_where_values_come_from),
     ("literature_tiresias_starts_each_job_when_its_program_does", tiresias_starts_each_job_when_its_program_does),
 ];
 
@@ -281,6 +282,32 @@ fn place_consolidated(free: &[usize], gpus: usize) -> Option<Vec<(usize, usize)>
     }
     taken.sort_unstable();
     (left == 0).then_some(taken)
+}
+
+/// Each in its table of profiles, beside where its values come from; and each file that is named there is there.
+fn says_where_values_come_from(_: &Path) -> Result<(), String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let text = std::fs::read_to_string(folder.join("LITERATURE.md")).map_err(|fault| fault.to_string())?;
+    let table = text.split("## ").find(|part| part.starts_with("Profiles\n")).ok_or("no table of profiles")?;
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
+    let rows: Vec<&Vec<&str>> = rows.iter().filter(|row| row.len() == 5 && row[1].starts_with('`')).collect();
+    for name in dryrack::scenario::profile_names() {
+        let named = rows.iter().filter(|row| row[1].split(", ").any(|cell| cell == format!("`{name}`"))).count();
+        if named != 1 {
+            return Err(format!("{name} is in {named} rows"));
+        }
+    }
+    for row in rows {
+        let mut near = folder.clone();
+        for file in row[3].split('`').filter(|part| part.ends_with(".yaml")) {
+            let path = if file.contains('/') { folder.join(file) } else { near.join(file) };
+            if !path.is_file() {
+                return Err(format!("{}: {} is not there", row[1], path.display()));
+            }
+            near = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        }
+    }
+    Ok(())
 }
 
 fn tiresias_starts_each_job_when_its_program_does(data: &Path) -> Result<(), String> {
