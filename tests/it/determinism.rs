@@ -12,15 +12,17 @@ use tempfile::TempDir;
 
 use crate::data;
 
-pub const FAST: [(&str, fn()); 4] = [
+pub const FAST: [(&str, fn()); 5] = [
     ("determinism::each_scenario_has_one_digest", || one_digest("basics")),
     ("determinism::the_log_of_each_scenario_replays_in_silence", || silent_replay("basics")),
+    ("determinism::what_is_kept_between_decisions_changes_no_queue", || whatever_is_kept("queues")),
     ("determinism::a_flipped_byte_is_found_in_any_event", a_flipped_byte_is_found_in_any_event),
     ("determinism::what_is_digested_can_be_read_back_from_its_bytes", what_is_digested_can_be_read_back_from_its_bytes),
 ];
 
-pub const SLOW: [(&str, fn()); 2] = [
+pub const SLOW: [(&str, fn()); 3] = [
     ("slow::each_scenario_of_a_trace_has_one_digest", || one_digest("traces")),
+    ("slow::what_is_kept_between_decisions_changes_no_result_of_the_literature", || whatever_is_kept("literature")),
     ("slow::the_log_of_each_trace_replays_in_silence", || silent_replay("traces")),
 ];
 
@@ -95,6 +97,22 @@ fn silent_replay(folder: &str) {
         }
         dryrack(&["replay", &format!("{dir}/events.jsonl")]).assert().code(0).stdout("").stderr("");
     }
+}
+
+/// With what is kept from one decision to the next, with nothing kept, and with each decision computed twice and compared.
+fn whatever_is_kept(folder: &str) {
+    let mut held = 0;
+    for run in digests(folder, "2").into_iter().filter(|run| run.profile.is_none() && run.seeds == 1) {
+        for how in ["--plain", "--paranoid"] {
+            let mut args = vec!["run", run.file.as_str(), how, "--format", "json"];
+            args.extend(run.set.iter().flat_map(|set| ["--set", set.as_str()]));
+            let output = dryrack(&args).assert().code(0);
+            let said: serde_json::Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+            assert_eq!(said["digest"].as_str(), Some(run.digest.as_str()), "{} {how}", run.file);
+            held += 1;
+        }
+    }
+    assert!(held > 0, "{folder} has scenarios");
 }
 
 const FLIPS: usize = 50;
