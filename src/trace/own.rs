@@ -1,7 +1,7 @@
 //! dryrack's own lists of tasks: CSV with a header line, or one JSON object on each line. Both hold every field of a
 //! [`TraceTask`], so a trace that is converted to one of them loses nothing but its comments.
 //!
-//! What is not said is an empty field of the CSV and a missing key of the JSON. Times are decimal seconds in the CSV and
+//! What is not said is an empty field of the CSV, or no column of it, and a missing key of the JSON. Times are decimal seconds in the CSV and
 //! whole nanoseconds in the JSON, whose numbers would lose digits as decimals. Nothing is quoted in the CSV.
 
 use std::io::BufRead;
@@ -16,8 +16,12 @@ use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::{Outcome, RunBasis, TraceTask};
 use super::rows::{Rows, Said, Seen, TableRows};
+use super::table::Table;
 use super::tally::Tally;
 use super::text::{Lines, Span};
+
+/// The first columns, without which a list says nothing; the others may be left out.
+const NEEDED: usize = 3;
 
 pub(super) const COLUMNS: [&str; 24] = [
     "job",
@@ -168,7 +172,7 @@ pub(super) fn word(value: &impl Serialize) -> String {
 }
 
 pub(super) fn csv_rows<R: BufRead>(file: &Path, input: R) -> Result<TableRows<R, { COLUMNS.len() }>, TraceError> {
-    TableRows::new(file, input, COLUMNS, csv_row)
+    Ok(TableRows::of(Table::with_at_least(NEEDED, file, input, COLUMNS)?, csv_row))
 }
 
 fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Result<Said, TraceError> {

@@ -86,14 +86,21 @@ pub(super) struct TableRows<R, const N: usize> {
 }
 
 impl<R: BufRead, const N: usize> TableRows<R, N> {
-    /// Reads the header line; `file` is the input's name in messages.
+    /// Reads the header line, in which each column must be; `file` is the input's name in messages.
     pub(super) fn new(
         file: &Path,
         input: R,
         columns: [&'static str; N],
         read: fn(&Lines<R>, &[Span; N]) -> Result<Said, TraceError>,
     ) -> Result<TableRows<R, N>, TraceError> {
-        Ok(TableRows { table: Table::new(file, input, columns)?, read, seen: Seen::default() })
+        Ok(TableRows::of(Table::new(file, input, columns)?, read))
+    }
+
+    pub(super) fn of(
+        table: Table<R, N>,
+        read: fn(&Lines<R>, &[Span; N]) -> Result<Said, TraceError>,
+    ) -> TableRows<R, N> {
+        TableRows { table, read, seen: Seen::default() }
     }
 }
 

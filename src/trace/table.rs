@@ -24,22 +24,32 @@ pub(super) fn gather<T>(file: &Path, rows: impl Iterator<Item = Result<T, TraceE
 pub(super) struct Table<R, const N: usize> {
     pub(super) lines: Lines<R>,
     /// For each place in the file's rows, the place of that column in the caller's order.
-    order: [usize; N],
-    /// The fields of the current row in the caller's order.
+    order: Vec<usize>,
+    /// The fields of the current row in the caller's order; empty where the file has no such column.
     pub(super) fields: [Span; N],
 }
 
 impl<R: BufRead, const N: usize> Table<R, N> {
-    /// Reads the header line; `file` is the input's name in messages.
+    /// Reads the header line, in which each column must be; `file` is the input's name in messages.
     pub(super) fn new(file: &Path, input: R, columns: [&'static str; N]) -> Result<Table<R, N>, TraceError> {
+        Table::with_at_least(N, file, input, columns)
+    }
+
+    /// Likewise, where only the first so many must be.
+    pub(super) fn with_at_least(
+        needed_count: usize,
+        file: &Path,
+        input: R,
+        columns: [&'static str; N],
+    ) -> Result<Table<R, N>, TraceError> {
         let mut lines = Lines::new(file, input);
-        let mut order = [0; N];
+        let mut order = Vec::new();
         let mut seen = [false; N];
         let mut faults = Faults::default();
         // A file without a line is one in which every column is missing.
         lines.advance()?;
         let valid = columns.join(", ");
-        for (place, span) in split(lines.bytes()).enumerate() {
+        for span in split(lines.bytes()) {
             let name = span.of(lines.bytes()).trim_ascii();
             match columns.iter().position(|column| column.as_bytes() == name) {
                 Some(known) if seen[known] => {
@@ -47,10 +57,7 @@ impl<R: BufRead, const N: usize> Table<R, N> {
                 }
                 Some(known) => {
                     seen[known] = true;
-                    // With each column once and none unknown, no place is beyond the last.
-                    if let Some(entry) = order.get_mut(place) {
-                        *entry = known;
-                    }
+                    order.push(known);
                 }
                 None if lines.bytes().is_empty() => {}
                 None => {
@@ -66,9 +73,10 @@ impl<R: BufRead, const N: usize> Table<R, N> {
                 }
             }
         }
-        for (column, _) in columns.iter().zip(seen).filter(|(_, seen)| !seen) {
+        let needed = columns[..needed_count].join(", ");
+        for (column, _) in columns.iter().zip(seen).take(needed_count).filter(|(_, seen)| !seen) {
             let (file, line, name) = (file.to_path_buf(), lines.number(), column.to_string());
-            faults.push(TraceError::MissingColumn { file, line, name, valid: valid.clone() });
+            faults.push(TraceError::MissingColumn { file, line, name, valid: needed.clone() });
         }
         match faults.is_empty() {
             true => Ok(Table { lines, order, fields: [Span::default(); N] }),
@@ -87,13 +95,20 @@ impl<R: BufRead, const N: usize> Table<R, N> {
             for span in split(line) {
                 match self.order.get(count) {
                     Some(known) => self.fields[*known] = span,
-                    None => return Err(self.lines.malformed(span.start, format!("{N} fields"), "a further one")),
+                    None => {
+                        return Err(self.lines.malformed(
+                            span.start,
+                            format!("{} fields", self.order.len()),
+                            "a further one",
+                        ));
+                    }
                 }
                 count += 1;
             }
-            if count < N {
+            let width = self.order.len();
+            if count < width {
                 let found = format!("the end of the line after {count}");
-                return Err(self.lines.malformed(line.len(), format!("{N} fields"), &found));
+                return Err(self.lines.malformed(line.len(), format!("{width} fields"), &found));
             }
             return Ok(true);
         }

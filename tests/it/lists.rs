@@ -274,6 +274,26 @@ pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
 }
 
 /// 14 processors for 50 s are 700 of the 7 * 40 processor seconds between the submissions; job 3 wants more than 7.
+/// What somebody who has a list of jobs writes by hand.
+pub fn a_list_of_ones_own_needs_three_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let info = |text: &str| {
+        fs::write(folder.path().join("own.csv"), text).unwrap();
+        let told = dryrack(folder.path(), &["trace", "info", "own.csv"]).output().unwrap();
+        (told.status.code(), String::from_utf8([told.stdout, told.stderr].concat()).unwrap())
+    };
+    let (code, told) = info("submit_s,job,gpus,duration_s\n0,a,2,60\n30.5,b,4,120\n");
+    assert!(code == Some(0) && told.contains("GPUs        2: 1, 4: 1\n"), "{told}");
+    let (code, told) = info("job,submit_s,gpus\na,0,2\n");
+    let needed = "own.csv:1: no column `duration_s`; every one of job, submit_s, duration_s is needed";
+    assert!(code == Some(2) && told.contains(needed), "{told}");
+    let (code, told) = info("job,submit_s,duration_s\na,0\nb,x,2\n");
+    assert!(
+        code == Some(2) && told.contains("own.csv:2:4: expected 3 fields") && told.contains("own.csv:3:3:"),
+        "{told}"
+    );
+}
+
 pub fn a_check_fails_where_a_job_could_never_run() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jobs.swf"), JOBS).unwrap();

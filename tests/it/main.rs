@@ -333,6 +333,7 @@ fn main() {
             a_log_is_the_same_after_it_was_converted_twice,
             a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines,
             a_check_fails_where_a_job_could_never_run,
+            a_list_of_ones_own_needs_three_columns,
             all_faults_of_a_list_are_told_and_no_half_of_it_is_left,
         }
         Nothing: report {
