@@ -10,6 +10,7 @@
 mod attained;
 mod backfill;
 mod booked;
+mod clocks;
 mod clouds;
 mod drive;
 mod dropping;
@@ -33,6 +34,7 @@ mod store;
 mod timer;
 mod watching;
 
+pub use clocks::{PassTime, Ticks};
 pub use clouds::LONGEST_PROVISIONING;
 pub use drive::{arrange, step, together};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
@@ -63,6 +65,7 @@ use crate::scheduler::{
 };
 use crate::units::SimTime;
 use crate::workload::{Demand, JobSpec};
+use clocks::Clocks;
 use clouds::{CloudRecord, InstanceRecord};
 use dropping::Dropping;
 use nodes::NodeRecord;
@@ -127,6 +130,8 @@ pub struct Control {
     analyse_pass: PassState,
     place_pass: PassState,
     backfill_pass: PassState,
+    /// Of passes that take time.
+    clocks: Option<Clocks>,
     /// What the last backfill pass looked at.
     backfilled: Option<(u64, u64, usize)>,
     outbox: VecDeque<Output>,
@@ -163,6 +168,7 @@ impl Control {
             analyse_pass: PassState::new(profile.passes.analyse, seed, "analyse pass"),
             place_pass: PassState::new(profile.passes.place, seed, "place pass"),
             backfill_pass: PassState::new(profile.passes.for_backfill(), seed, "backfill pass"),
+            clocks: Clocks::new(&profile.passes, profile.ticks.as_ref()),
             backfilled: None,
             runs: profile.runs.as_ref().map(|options| polled::Flow::new(options, seed)),
             scan: profile.scan.as_ref().map(ScanState::new),
@@ -337,9 +343,11 @@ impl Control {
         while let Some(timer) = self.pop_due_timer() {
             self.fire(timer);
         }
+        self.go_on_with_clocks();
         self.run_analyse_pass();
         self.run_place_pass();
         self.run_backfill_pass();
+        self.tell_clocks();
         self.look_at_runs();
         self.run_scans();
         self.drop_ended();

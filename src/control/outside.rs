@@ -11,6 +11,7 @@
 //! `SafetyBroken`; one about what does not wait is the event `CommitRefused`. Whoever decides also holds the time limits.
 
 use super::Control;
+use super::clocks::PassTime;
 use super::profile::{PassOptions, Passes, Profile, Trigger};
 use super::store::{ReplicaIndex, Wait};
 use crate::event::{Event, Histogram, Outcome, Reason, Refusal};
@@ -26,10 +27,10 @@ impl Profile {
     /// The same, but for who decides: nobody here.
     pub fn decided_outside(&self) -> Profile {
         let (batch, jitter, offset) = (None, SimDuration::ZERO, SimDuration::ZERO);
-        let place = PassOptions { trigger: Trigger::Outside, batch, jitter, offset };
+        let place = PassOptions { trigger: Trigger::Outside, batch, jitter, offset, takes: PassTime::NONE };
         let passes = Passes { place, backfill: None, ..self.passes };
         let name = format!("{}, decided outside", self.name);
-        Profile { name, passes, ..self.clone() }
+        Profile { name, passes, ticks: None, ..self.clone() }
     }
 }
 

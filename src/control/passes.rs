@@ -1,6 +1,7 @@
 //! Passes: what runs when. Triggered by events, by a period, or by a period for each replica; in bounded batches.
 
 use super::Control;
+use super::clocks::Which;
 use super::profile::{PassOptions, Trigger};
 use super::store::{ReplicaIndex, Wait};
 use crate::event::{Command, Event, Histogram, Phase, Reason, Refusal};
@@ -87,7 +88,7 @@ impl Control {
             Trigger::Event | Trigger::Outside => None,
             Trigger::Every(period) => {
                 let has_work = !self.fresh.is_empty() || self.queue.next(self.fleet.growth(), self.now).is_some();
-                has_work.then(|| (self.place_pass.next_tick(period, self.now), "a place pass"))
+                has_work.then(|| (self.place_tick(period), "a place pass"))
             }
             Trigger::EachAfter(period) => {
                 let waiting = self.worth_a_look();
@@ -95,6 +96,30 @@ impl Control {
                 Some((due, "a replica to be placed"))
             }
         }
+    }
+
+    fn place_tick(&self, period: SimDuration) -> SimTime {
+        let of_clock = self.clocks.as_ref().and_then(|clocks| clocks.next(Which::Place));
+        of_clock.unwrap_or_else(|| self.place_pass.next_tick(period, self.now))
+    }
+
+    fn backfill_tick(&self, period: SimDuration) -> SimTime {
+        let of_clock = self.clocks.as_ref().and_then(|clocks| clocks.next(Which::Backfill));
+        of_clock.unwrap_or_else(|| self.backfill_pass.next_tick(period, self.now))
+    }
+
+    /// Ticks in the meantime changed nothing, but took their time.
+    pub(super) fn go_on_with_clocks(&mut self) {
+        let (now, waiting) = (self.now, self.queue.len());
+        if let Some(clocks) = &mut self.clocks {
+            clocks.go_on(now);
+            clocks.are_waiting(waiting);
+        }
+    }
+
+    pub(super) fn tell_clocks(&mut self) {
+        let waiting = self.queue.len();
+        self.clocks.iter_mut().for_each(|clocks| clocks.are_waiting(waiting));
     }
 
     /// Who was not refused since the fleet last grew, or has not been told yet why it waits.
@@ -197,6 +222,7 @@ impl Control {
         // One that goes on began at its own tick, and does not stand for the tick of this instant.
         if self.place_pass.interrupted_after.is_none() {
             self.place_pass.last = Some(self.now);
+            self.clocks.iter_mut().for_each(|clocks| clocks.tick(Which::Place, self.now));
         }
         self.place_pass.cut_short = false;
         match options.trigger {
@@ -249,7 +275,7 @@ impl Control {
         }
         match options.trigger {
             Trigger::Event | Trigger::EachAfter(_) | Trigger::Outside => None,
-            Trigger::Every(period) => Some((self.backfill_pass.next_tick(period, self.now), "a backfill pass")),
+            Trigger::Every(period) => Some((self.backfill_tick(period), "a backfill pass")),
         }
     }
 
@@ -259,6 +285,7 @@ impl Control {
             return;
         }
         self.backfill_pass.ran(self.now);
+        self.clocks.iter_mut().for_each(|clocks| clocks.tick(Which::Backfill, self.now));
         // As it was before: who has started leaves others to look at.
         self.backfilled = Some(self.seen_by_backfill());
         self.backfill();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::clocks::{PassTime, Ticks};
 use super::policies::PolicyOptions;
 use super::polled::{GangRule, RunsOptions};
 use super::scan::ScanOptions;
@@ -26,6 +27,10 @@ pub struct Profile {
     pub instant: Instant,
     pub scheduler: SchedulerOptions,
     pub passes: Passes,
+    /// When the passes to place and to backfill really began, where that was recorded: they begin then, and by their periods
+    /// once that is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticks: Option<Ticks>,
     pub analysis: AnalysisOptions,
     pub commit: CommitOptions,
     pub heartbeat: HeartbeatOptions,
@@ -86,6 +91,9 @@ pub struct PassOptions {
     /// The first is so much after the beginning; of passes every so often.
     #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
     pub offset: SimDuration,
+    /// A pass every so often begins its period after the last one is over, and waits for the other one.
+    #[serde(default, skip_serializing_if = "PassTime::is_none")]
+    pub takes: PassTime,
 }
 
 fn is_no_time(duration: &SimDuration) -> bool {
@@ -208,6 +216,12 @@ pub enum ProfileError {
     Silence { found: String },
     #[error("`{0}` has an offset, and no period that would begin with it")]
     OffsetOfNoPeriod(&'static str),
+    #[error(
+        "has passes of `{0}` that take time; only those to place and to backfill do, every so often, without a jitter"
+    )]
+    TimeOfNoPeriod(&'static str),
+    #[error("has `ticks`, which {0}")]
+    Ticks(&'static str),
     #[error("has `passes.backfill`, which {0}")]
     BackfillPass(&'static str),
     #[error("the GPU seconds of `scheduler.levels` must rise, from more than none")]
@@ -334,6 +348,29 @@ impl Profile {
         }
     }
 
+    /// Passes that take time, and those that were recorded, have clocks of their own.
+    fn faulty_clocks(&self) -> Vec<ProfileError> {
+        let Passes { analyse, place, backfill } = &self.passes;
+        let is_regular = |pass: &PassOptions| matches!(pass.trigger, Trigger::Every(_)) && pass.jitter.is_zero();
+        let takes = |pass: &PassOptions| !pass.takes.is_none();
+        let mut faults = Vec::new();
+        faults.extend(takes(analyse).then_some(ProfileError::TimeOfNoPeriod("passes.analyse")));
+        let has_clocks = self.ticks.is_some() || takes(place) || backfill.as_ref().is_some_and(takes);
+        for (name, pass) in [("passes.place", Some(place)), ("passes.backfill", backfill.as_ref())] {
+            let is_odd = has_clocks && pass.is_some_and(|pass| !is_regular(pass));
+            faults.extend(is_odd.then_some(ProfileError::TimeOfNoPeriod(name)));
+        }
+        let Some(ticks) = &self.ticks else { return faults };
+        let rises = |times: &[SimDuration]| times.windows(2).all(|pair| pair[0] < pair[1]);
+        if !rises(&ticks.place) || !rises(&ticks.backfill) {
+            faults.push(ProfileError::Ticks("are not in order of time"));
+        }
+        if !ticks.backfill.is_empty() && backfill.is_none() {
+            faults.push(ProfileError::Ticks("are of backfilling, for which there are no `passes.backfill`"));
+        }
+        faults
+    }
+
     fn faulty_numbers(&self) -> Vec<ProfileError> {
         let mut faults = Vec::new();
         for (name, count) in [
@@ -361,6 +398,7 @@ impl Profile {
         let levels = &self.scheduler.levels;
         let rises = levels.first() != Some(&0) && levels.windows(2).all(|pair| pair[0] < pair[1]);
         faults.extend((!rises).then_some(ProfileError::Levels));
+        faults.extend(self.faulty_clocks());
         faults.extend(self.scheduler.slots.resolution.is_zero().then_some(ProfileError::NoTime("slots.resolution")));
         faults.extend(self.retry.first.is_zero().then_some(ProfileError::NoTime("retry.first")));
         for (name, every) in [

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::Control;
+use super::clocks::Clocks;
 use super::profile::Profile;
 use super::sharing::Shares;
 use super::store::ReplicaIndex;
@@ -47,6 +48,7 @@ impl Control {
         self.analyse_pass.follow(profile.passes.analyse);
         self.place_pass.follow(profile.passes.place);
         self.backfill_pass.follow(profile.passes.for_backfill());
+        self.clocks = Clocks::new(&profile.passes, profile.ticks.as_ref());
         self.backfilled = None;
         let before = std::mem::replace(&mut self.profile, Arc::new(profile));
         self.reconfigured = Some(self.now);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::options::{Loops, RunsOptions};
+use crate::control::clocks::PassTime;
 use crate::control::passes::PassState;
 use crate::control::profile::{PassOptions, Trigger};
 use crate::units::{SimDuration, SimTime};
@@ -54,6 +55,7 @@ impl Clock {
                     batch: rounds.batch,
                     jitter: rounds.jitter,
                     offset: SimDuration::ZERO,
+                    takes: PassTime::NONE,
                 };
                 Some((PassState::new(pass, seed, look.reason()), rounds.every, rounds.batch))
             }

@@ -29,6 +29,7 @@ pub use rows::RowView;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Control;
+use super::clocks::PassTime;
 use super::passes::PassState;
 use super::profile::{PassOptions, Trigger};
 use super::store::ReplicaIndex;
@@ -65,6 +66,7 @@ impl ScanState {
             batch: None,
             jitter: SimDuration::ZERO,
             offset: SimDuration::ZERO,
+            takes: PassTime::NONE,
         };
         let mut ticks = PassState::new(pass, 0, "scan");
         ticks.ran(SimTime::ZERO);

@@ -1,0 +1,214 @@
+//! The clocks of passes that take time: each sleeps for its period once its pass is over, and a pass that finds the other one
+//! at work begins when that is done.
+//!
+//! ```text
+//!  backfill  ──[ pass, so long for each who waits ]── period ──[ pass ]── ...
+//!  place     ────────waits───────────────────────[ pass ]──── period ────waits─[ pass ]── ...
+//! ```
+//!
+//! A tick that nobody looks at, because it could change nothing, takes its time all the same. Where it was recorded when passes
+//! really began, they begin then, and by their periods once the record is over.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::profile::{PassOptions, Passes, Trigger};
+use crate::units::{SimDuration, SimTime, text_form};
+
+/// How long a pass takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PassTime {
+    /// Whoever waits.
+    #[serde(default, with = "text_form")]
+    pub least: SimDuration,
+    /// More for each who waits when it begins.
+    #[serde(default, with = "text_form")]
+    pub each: SimDuration,
+}
+
+impl PassTime {
+    pub const NONE: PassTime = PassTime { least: SimDuration::ZERO, each: SimDuration::ZERO };
+
+    pub(super) fn is_none(&self) -> bool {
+        *self == PassTime::NONE
+    }
+}
+
+/// When passes really began, each list in order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ticks {
+    #[serde(default, with = "times")]
+    pub place: Arc<[SimDuration]>,
+    #[serde(default, with = "times")]
+    pub backfill: Arc<[SimDuration]>,
+}
+
+/// Of which pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    Place,
+    Backfill,
+}
+
+#[derive(Clone, Debug)]
+struct Clock {
+    period: SimDuration,
+    takes: PassTime,
+    /// What was recorded, and how much of it is over.
+    listed: Arc<[SimDuration]>,
+    gone: usize,
+    next: SimTime,
+    busy_until: SimTime,
+}
+
+impl Clock {
+    /// Nothing where its passes have no period.
+    fn new(options: PassOptions, listed: &Arc<[SimDuration]>) -> Option<Clock> {
+        let Trigger::Every(period) = options.trigger else { return None };
+        let listed = Arc::clone(listed);
+        let first = listed.first().copied().unwrap_or(options.offset);
+        let (takes, next) = (options.takes, SimTime::ZERO.saturating_add(first));
+        Some(Clock { period, takes, listed, gone: 0, next, busy_until: SimTime::ZERO })
+    }
+
+    fn tick(&mut self, at: SimTime, waiting: usize) {
+        let each = self.takes.each.saturating_mul(waiting as u64);
+        self.busy_until = at.saturating_add(self.takes.least.saturating_add(each));
+        self.gone += 1;
+        let listed = self.listed.get(self.gone).map(|since| SimTime::ZERO.saturating_add(*since));
+        self.next = listed.unwrap_or(self.busy_until.saturating_add(self.period));
+    }
+}
+
+/// Both clocks of a profile whose passes take time, or were recorded.
+#[derive(Clone, Debug)]
+pub(super) struct Clocks {
+    place: Clock,
+    backfill: Option<Clock>,
+    /// Who waited when it was last looked.
+    waiting: usize,
+}
+
+impl Clocks {
+    pub fn new(passes: &Passes, ticks: Option<&Ticks>) -> Option<Clocks> {
+        let takes = |pass: &PassOptions| !pass.takes.is_none();
+        if ticks.is_none() && !takes(&passes.place) && !passes.backfill.as_ref().is_some_and(takes) {
+            return None;
+        }
+        let ticks = ticks.cloned().unwrap_or_default();
+        let place = Clock::new(passes.place, &ticks.place)?;
+        let backfill = passes.backfill.and_then(|pass| Clock::new(pass, &ticks.backfill));
+        Some(Clocks { place, backfill, waiting: 0 })
+    }
+
+    /// When the next pass begins; nothing where there is no such clock.
+    pub fn next(&self, which: Which) -> Option<SimTime> {
+        let (clock, other) = match which {
+            Which::Place => (&self.place, self.backfill.as_ref()),
+            Which::Backfill => (self.backfill.as_ref()?, Some(&self.place)),
+        };
+        let is_recorded = clock.gone < clock.listed.len();
+        let free = other.filter(|_| !is_recorded).map_or(SimTime::ZERO, |other| other.busy_until);
+        Some(clock.next.max(free))
+    }
+
+    /// Goes on to now. What begins now has not begun.
+    pub fn go_on(&mut self, now: SimTime) {
+        while let Some((at, which)) = self.earlier().filter(|(at, _)| *at < now) {
+            self.tick(which, at);
+        }
+    }
+
+    /// Of both that wake at once, backfilling is first.
+    fn earlier(&self) -> Option<(SimTime, Which)> {
+        let is_first = self.backfill.as_ref().is_some_and(|backfill| backfill.next <= self.place.next);
+        let which = if is_first { Which::Backfill } else { Which::Place };
+        Some((self.next(which)?, which))
+    }
+
+    pub fn are_waiting(&mut self, waiting: usize) {
+        self.waiting = waiting;
+    }
+
+    /// One begins.
+    pub fn tick(&mut self, which: Which, at: SimTime) {
+        let waiting = self.waiting;
+        match which {
+            Which::Place => self.place.tick(at, waiting),
+            Which::Backfill => self.backfill.iter_mut().for_each(|clock| clock.tick(at, waiting)),
+        }
+    }
+}
+
+/// Durations as texts.
+mod times {
+    use serde::de::Error;
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    pub fn serialize<S: Serializer>(times: &Arc<[SimDuration]>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(times.iter().map(|time| time.to_string()))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<[SimDuration]>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(milliseconds: u64) -> SimDuration {
+        SimDuration::from_millis(milliseconds)
+    }
+
+    fn at(milliseconds: u64) -> SimTime {
+        SimTime::from_nanos(milliseconds * 1_000_000)
+    }
+
+    fn clocks(place: (u64, u64), backfill: (u64, u64)) -> Clocks {
+        let pass = |(offset, each): (u64, u64)| PassOptions {
+            trigger: Trigger::Every(ms(1000)),
+            batch: None,
+            jitter: SimDuration::ZERO,
+            offset: ms(offset),
+            takes: PassTime { least: ms(1), each: ms(each) },
+        };
+        let analyse = PassOptions { trigger: Trigger::Event, ..pass((0, 0)) };
+        let passes = Passes { analyse, place: pass(place), backfill: Some(pass(backfill)) };
+        Clocks::new(&passes, None).expect("its passes take time")
+    }
+
+    fn both(clocks: &Clocks) -> [Option<SimTime>; 2] {
+        [clocks.next(Which::Place), clocks.next(Which::Backfill)]
+    }
+
+    /// A second after the end of the last pass, which took a millisecond and two for each of four.
+    #[test]
+    fn a_long_queue_makes_a_slow_clock() {
+        let mut clocks = clocks((500, 0), (0, 2));
+        clocks.are_waiting(4);
+        clocks.go_on(at(3000));
+        assert_eq!(both(&clocks), [Some(at(3503)), Some(at(3027))]);
+        clocks.are_waiting(0);
+        clocks.go_on(at(5000));
+        assert_eq!(both(&clocks), [Some(at(5505)), Some(at(5029))]);
+    }
+
+    /// Backfilling from 0 to 9 ms holds the main scheduler, which wakes at 4 ms; and from then on each time.
+    #[test]
+    fn who_finds_the_other_at_work_waits_and_follows_it_from_then_on() {
+        let mut clocks = clocks((4, 0), (0, 2));
+        clocks.are_waiting(4);
+        clocks.go_on(at(1));
+        assert_eq!(both(&clocks), [Some(at(9)), Some(at(1009))]);
+        clocks.go_on(at(1010));
+        assert_eq!(both(&clocks), [Some(at(1018)), Some(at(2018))]);
+    }
+}
