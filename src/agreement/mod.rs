@@ -19,7 +19,7 @@ mod readings;
 mod spread;
 
 pub use again::{Again, again};
-pub use calibrate::{Delays, Recording, calibrate, calibrate_outside, exactness};
+pub use calibrate::{Delays, Outside, Recording, calibrate, calibrate_outside, exactness};
 pub use compare::{Agreement, Decision, TimeError, compare};
 pub use courses::{Courses, courses};
 pub use readings::{Readings, readings};

@@ -9,8 +9,10 @@ use super::exit::{Done, Exit, Failure};
 use super::logs::WholeLog;
 use super::output::{Format, say, say_json};
 use super::validate::{interval_of, live_log, rehearsed, scenario};
-use crate::agreement::{Delays, Recording, calibrate as fitted, calibrate_outside, compare, courses, exactness};
-use crate::control::Trigger;
+use crate::agreement::{
+    Delays, Outside, Recording, calibrate as fitted, calibrate_outside, compare, courses, exactness,
+};
+use crate::control::{PassOptions, Trigger};
 use crate::engine::Rehearsal;
 use crate::ids::RunId;
 use crate::rehearse::names;
@@ -56,8 +58,8 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
             let why = format!("is of profile `{}`, and others of `{}`", other.rehearsal.profile.name, profile.name);
             return Err(Failure::file(&other.path, format!("{why}; fit those of one profile together")));
         }
-        if let Some((trigger, later)) = calibrate_outside(&recordings, |rehearsal| rehearsed(rehearsal).0) {
-            (delays.passes, delays.start) = (Some(trigger), later);
+        if let Some((outside, later)) = calibrate_outside(&recordings, |rehearsal| rehearsed(rehearsal).0) {
+            (delays.passes, delays.start) = (Some(outside), later);
         }
     }
     let gain = [false, true].map(|is_fitted| errors(&held_out, &delays, is_fitted));
@@ -72,10 +74,11 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
             "stop_ns": delays.stop.as_nanos(),
             "sampling_jitter_ns": delays.jitter.as_nanos(),
             "fitted_on": delays.counts,
-            "passes_ns": delays.passes.map(|trigger| match trigger {
-                Trigger::Every(period) | Trigger::EachAfter(period) => period.as_nanos(),
-                Trigger::Event | Trigger::Outside => 0,
-            }),
+            "passes_ns": delays.passes.map(|outside| period_ns(outside.place)),
+            "offset_ns": delays.passes.map(|outside| outside.place.offset.as_nanos()),
+            "backfill_ns": delays.passes.and_then(|outside| outside.backfill).map(period_ns),
+            "backfill_offset_ns": delays.passes.and_then(|outside| outside.backfill).map(|pass| pass.offset.as_nanos()),
+            "completing_ns": delays.passes.map(|outside| outside.completing.as_nanos()),
             "held_out": held_out.len(),
             "median_error_of_starts_ns": gain.each_ref().map(|[starts, _]| middle(starts)),
             "median_error_of_ends_ns": gain.each_ref().map(|[_, ends]| middle(ends)),
@@ -140,18 +143,33 @@ fn text(delays: &Delays, gain: &[[Vec<u64>; 2]; 2], held_out: usize) -> String {
     text
 }
 
+fn period_ns(pass: PassOptions) -> u64 {
+    match pass.trigger {
+        Trigger::Every(period) | Trigger::EachAfter(period) => period.as_nanos(),
+        Trigger::Event | Trigger::Outside => 0,
+    }
+}
+
+fn pass_text(pass: PassOptions) -> String {
+    match pass.trigger {
+        Trigger::Every(period) | Trigger::EachAfter(period) => {
+            format!("{{trigger: {{every: {period}}}, offset: {}}}", pass.offset)
+        }
+        Trigger::Event | Trigger::Outside => "{trigger: event, offset: 0s}".to_string(),
+    }
+}
+
 /// When whoever decided looks at the queue, as a profile that can be named in the place of the other.
 fn profile_text(delays: &Delays, profile: &str) -> String {
-    let trigger = match delays.passes {
-        None => return String::new(),
-        Some(Trigger::Every(period) | Trigger::EachAfter(period)) => format!("{{every: {period}}}"),
-        Some(Trigger::Event | Trigger::Outside) => "event".to_string(),
-    };
+    let Some(Outside { place, backfill, completing }) = delays.passes else { return String::new() };
+    let backfill = backfill.map_or(String::new(), |pass| format!("  backfill: {}\n", pass_text(pass)));
     format!(
         "# a profile, as a file of its own:\n\
          base: {profile}\n\
          name: {profile}-as-recorded\n\
          title: As {profile}, with the passes of the scheduler that was recorded\n\
-         passes: {{place: {{trigger: {trigger}}}}}\n"
+         passes:\n  place: {}\n{backfill}\
+         completing: {completing}\n",
+        pass_text(place)
     )
 }

@@ -166,6 +166,7 @@ fn main() {
         }
         Time: slurm {
             slow_every_recording_of_slurm_is_met,
+            slow_clocks_are_found_again_from_what_they_started,
         }
         Nothing: futures {
             another_node_from_a_time_on_is_what_it_would_be_on_paper,

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use dryrack::engine::{RunOptions, run};
+use dryrack::agreement;
+use dryrack::control::Trigger;
+use dryrack::engine::{Records, Rehearsal, RunOptions, run};
 use dryrack::report::RunAccount;
 use dryrack::scenario::{Options, load_text};
-use dryrack::units::SimTime;
+use dryrack::units::{SimDuration, SimTime};
 
 /// How far apart the ticks of the controller's clock are without backfilling, in microseconds: it sleeps for a second and then
 /// takes its time. Fitted on seeds 1 and 2 and on no other.
@@ -20,6 +22,7 @@ const BACKFILLING_TAKES: &str = "{least: 213us, each: 63us}";
 const SCHEDULING_PERIOD: i64 = 1000;
 /// A start that is further off, in milliseconds, is another one.
 const ANOTHER: i64 = 500;
+const SECONDS_2: SimDuration = SimDuration::from_secs(2);
 /// Starts that lie further apart than this have an order, in milliseconds.
 const APART: i64 = 2000;
 
@@ -327,4 +330,35 @@ fn check(recordings: impl Iterator<Item = PathBuf>) {
         std::fs::write(PathBuf::from(folder).join("table.txt"), &table).expect("a folder that can be written to");
     }
     assert!(faults.is_empty(), "beyond what was asked for:\n{faults}of all:\n{table}");
+}
+
+/// What one with these clocks did is a recording of a Slurm whose clocks are not known: they are found, to the eighth of a period.
+pub fn slow_clocks_are_found_again_from_what_they_started() {
+    let recording = Recording::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/slurm/builtin-1.csv")));
+    let folder = tempfile::TempDir::new().expect("a folder of our own");
+    let rehearsal = |profile: &str| {
+        std::fs::write(folder.path().join("its-clocks.profile.yaml"), profile).expect("ours");
+        let mut text = recording.scenario(Clocks::Foretold);
+        // The first sixty suffice.
+        text.truncate(text.find("  - {name: j60,").expect("there are more"));
+        load_text("recorded.yaml", &text, folder.path(), &Options::default())
+            .unwrap_or_else(|faults| panic!("{faults}"))
+    };
+    let did = |rehearsal: &Rehearsal| {
+        let mut records = Records::default();
+        run(rehearsal, RunOptions::default(), &mut [&mut records]);
+        records.0
+    };
+    let known = "base: slurm-22.05\nname: its-clocks\ntitle: One\n";
+    let unknown = rehearsal(known).rehearsal;
+    let passes =
+        "passes:\n  place: {trigger: {every: 2s}, offset: 1s}\n  backfill: {trigger: {every: 2s}, offset: 1250ms}\n";
+    let records = did(&rehearsal(&format!("{known}{passes}")).rehearsal);
+    let names = dryrack::rehearse::names(&unknown);
+    let recording = agreement::Recording { rehearsal: &unknown, records: &records, names: &names };
+    let (found, later) = agreement::calibrate_outside(&[recording], did).expect("they started");
+    let backfill = found.backfill.expect("it has a clock of its own");
+    assert_eq!((found.place.trigger, backfill.trigger), (Trigger::Every(SECONDS_2), Trigger::Every(SECONDS_2)));
+    assert_eq!((found.place.offset, backfill.offset), (SimDuration::from_secs(1), SimDuration::from_millis(1250)));
+    assert_eq!(later, SimDuration::ZERO);
 }
