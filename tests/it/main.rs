@@ -156,6 +156,7 @@ fn main() {
         SlurmInRealTime: on_slurm {
             live_for_real_a_slurm_runs_what_was_rehearsed,
             live_for_real_what_slurm_is_told_and_what_it_loses,
+            live_for_real_thirty_jobs_are_started_by_slurm_as_foretold,
         }
         Nothing: clusters {
             a_job_array_is_printed_before_it_is_submitted,

@@ -166,6 +166,28 @@ expect:
     assert_ne!(run.status.code(), Some(2), "{profile}{}", String::from_utf8_lossy(&run.stderr));
 }
 
+/// The profile of Slurm itself, blind: the clocks may be anywhere within a second, and what Slurm says is heard up to a quarter of
+/// one later, besides what a machine that others load adds.
+pub fn live_for_real_thirty_jobs_are_started_by_slurm_as_foretold() {
+    let slurm = Slurm::start_with(TWO_GPUS);
+    let dir = TempDir::new().expect("a folder of our own");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/slurm/live/thirty-short-jobs.yaml");
+    fs::copy(file, dir.path().join("it.yaml")).expect("ours");
+    let output = command(dir.path(), &[]).env("SLURM_CONF", slurm.conf()).output();
+    let (code, said) = said(output.expect("it is built"));
+    assert_eq!((code, &said["broken"], &said["notes"]), (Some(0), &Value::Null, &serde_json::json!([])), "{said:#}");
+    assert_eq!(left(&slurm), Vec::<String>::new());
+    comes_again(dir.path());
+    let output = dryrack(dir.path(), &["validate", "log.jsonl", "--tolerance", "2s", "--format", "json"]).output();
+    let validated: Value = serde_json::from_slice(&output.expect("built").stdout).expect("JSON");
+    let blind = &validated["logs"][0]["blind"];
+    let number = |key: &str| blind[key].as_u64().unwrap_or_else(|| panic!("{key}: {blind:#}"));
+    assert_eq!(number("decisions"), 90, "{blind:#}");
+    let differing = blind["differing"].as_array().expect("a list");
+    assert!(differing.iter().all(|it| it["what"] == "place"), "{blind:#}");
+    assert!(number("pairs_in_order") * 100 >= number("pairs") * 95, "{blind:#}");
+}
+
 /// Slurm counts limits in minutes, and ends what is beyond them when it looks for such.
 pub fn slurm_limit_of_a_minute_is_held_by_slurm() {
     let slurm = Slurm::start_with(TWO_GPUS);

@@ -2,7 +2,7 @@
 //!
 //! | of a job | is asked for as |
 //! | --- | --- |
-//! | one task | `--nodes=1-1 --ntasks=1`, its GPUs as `--gres=gpu:N` |
+//! | one task | `--nodes=1-1`, its GPUs as `--gres=gpu:N` |
 //! | a gang that is spread | `--nodes=N-N --ntasks-per-node=1`, the GPUs of each as `--gres=gpu:N` |
 //! | a gang anywhere | `--ntasks=N`, the GPUs of each as `--gpus-per-task=N` |
 //! | `cpus`, `ram` | `--cpus-per-task`, and `--mem` or `--mem-per-cpu` in MiB |
@@ -166,7 +166,8 @@ fn amounts(demand: &Demand) -> Vec<String> {
     let ram = task.ram.get().div_ceil(MIB);
     let gpus = task.gpus.as_ref().map_or(0, |gpus| gpus.count);
     let mut amounts = match (tasks, demand.gang) {
-        (1, _) => vec!["--nodes=1-1".to_string(), "--ntasks=1".to_string()],
+        // With `--ntasks=1` all nodes that would do look alike to Slurm, and it takes the first and not the fullest.
+        (1, _) => vec!["--nodes=1-1".to_string()],
         (_, Gang::Spread) => {
             vec![format!("--nodes={tasks}-{tasks}"), format!("--ntasks={tasks}"), "--ntasks-per-node=1".to_string()]
         }
