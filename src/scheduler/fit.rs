@@ -154,8 +154,7 @@ fn fill_whole(demand: &Demand, gpus: &GpuDemand, order: GpuOrder, row: &Row, lim
     let most = capacity_without_gpus(demand, row, limit);
     let is_degraded = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
     // The first that will do are enough where none of the others may come before them.
-    let is_in_order =
-        order != GpuOrder::Islands && row.status.gpus.iter().all(|gpu| gpu.state != GpuState::Degraded);
+    let is_in_order = order != GpuOrder::Islands && row.status.gpus.iter().all(|gpu| gpu.state != GpuState::Degraded);
     let needed = if is_in_order { (most as usize).saturating_mul(each as usize) } else { usize::MAX };
     let mut free: SmallVec<[GpuClaim; 8]> = with_room(demand, gpus, row, row.status).take(needed).collect();
     let tasks = most.min(free.len() as u32 / each);
