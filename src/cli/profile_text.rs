@@ -8,7 +8,7 @@ const WIDTH: usize = 100;
 const STAGED: [&str; 6] = ["filters", "scorers", "generators", "stages", "order", "plan_order"];
 
 /// What a stage does, where that is not plain from its name.
-const STAGES: [(&str, &str); 43] = [
+const STAGES: [(&str, &str); 45] = [
     ("picked", "nodes on which something was picked by hand, if anything was"),
     ("labels", "nodes with the labels that are asked for"),
     ("ready", "nodes that are ready"),
@@ -34,12 +34,14 @@ const STAGES: [(&str, &str); 43] = [
     ("best_fit_openb", "least left over of CPU and GPUs"),
     ("gpu_packing", "GPUs in use, then nodes in use"),
     ("gpu_clustering", "nodes with tasks of as many GPUs"),
+    ("islands", "tasks in the fewest NVLink islands, with least of them left"),
     ("dot_product", "least product of what is free and what is asked for"),
     ("readiness", "nodes that can be relied on: heartbeats on time, no loss of late, sound GPUs"),
     ("priority", "higher priority first"),
     ("submitted", "earlier submission first"),
     ("estimate", "shorter by its estimate first"),
     ("remaining", "shorter by what is left of its estimate first"),
+    ("attained", "less GPU time had first, by levels"),
     ("fair_share", "whose user has had the least for its weight first"),
     ("tasks", "fewer tasks first"),
     ("f1", "F1 of Carastan-Santos and de Camargo"),
