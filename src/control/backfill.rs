@@ -34,7 +34,7 @@ impl Control {
     /// The head and the others in the order of the queue.
     fn head_and_rest(&self) -> Option<(ReplicaIndex, Vec<QueueKey>)> {
         let (head, _) = self.queue.heads(self.now).next()?;
-        Some((head.replica(), self.queue.iter().filter(|key| *key != head).collect()))
+        Some((head.replica(), self.queue.iter(self.now).filter(|key| *key != head).collect()))
     }
 
     fn backfill_rlscheduler(&mut self) {
@@ -76,9 +76,10 @@ impl Control {
 
     fn backfill_conservative(&mut self) {
         let mut booked = self.booked_by_what_runs();
-        for key in self.queue.iter().collect::<Vec<_>>() {
+        let empty = self.fleet_without_what_runs();
+        for key in self.queue.iter(self.now).collect::<Vec<_>>() {
             let index = key.replica();
-            let Some((from, candidate)) = self.first_gap(index, &booked) else { continue };
+            let Some((from, candidate)) = self.first_gap(index, &booked, &empty) else { continue };
             let until = self.ends_if_started(index, from);
             booked.push(Booked { from, until, placement: candidate.placement.clone() });
             if from == self.now {
@@ -96,13 +97,14 @@ impl Control {
 
     /// The first time from now at which it fits for as long as it is said to run, given what runs and what is reserved.
     /// What was started in this very pass is among the booked.
-    fn first_gap(&self, index: ReplicaIndex, booked: &[Booked]) -> Option<(SimTime, Candidate)> {
+    fn first_gap(&self, index: ReplicaIndex, booked: &[Booked], empty: &Fleet) -> Option<(SimTime, Candidate)> {
+        // What fits nowhere by itself, as while its node is away, is not looked for at every end.
+        self.judge_on(index, empty)?;
         let ends = booked.iter().map(|one| one.until);
         let mut times: Vec<SimTime> = ends.filter(|at| *at > self.now && *at < SimTime::MAX).collect();
         times.push(self.now);
         times.sort_unstable();
         times.dedup();
-        let empty = self.fleet_without_what_runs();
         times.into_iter().find_map(|from| {
             let mut fleet = empty.clone();
             fleet.take(&most_taken(booked, from, self.ends_if_started(index, from)));

@@ -88,6 +88,10 @@ pub struct Control {
     rankings: Rankings,
     seed: u64,
     now: SimTime,
+    /// More was heard than questions since it last settled.
+    has_news: bool,
+    /// When that last was more than nothing.
+    settled_at: SimTime,
     fleet: Fleet,
     nodes: Vec<NodeRecord>,
     jobs: Records<JobRecord>,
@@ -179,6 +183,8 @@ impl Control {
             rankings,
             seed,
             now: SimTime::ZERO,
+            has_news: false,
+            settled_at: SimTime::ZERO,
             nodes: Vec::new(),
             jobs: Records::default(),
             replicas: Records::default(),
@@ -219,6 +225,7 @@ impl Control {
             panic!("{refusal}: {input:?} at {now}");
         }
         self.now = now;
+        self.has_news |= !matches!(input, Input::Evaluate { .. });
         self.forget_flaps();
         match input {
             Input::FleetDeclared { fleet, spec } => {
@@ -333,10 +340,16 @@ impl Control {
         spec.shape.instance.as_ref().is_none_or(|instance| self.fleet.knows_fleet(instance.fleet))
     }
 
-    /// All inputs of this instant are applied: fires what is due and runs the passes.
+    /// All inputs of this instant are applied: fires what is due and runs the passes. Where there were none but questions
+    /// nothing is done before it is due: an order that moves with time would let somebody else go first in each look.
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.now, "time fell from {} to {now}", self.now);
         self.now = now;
+        let has_news = std::mem::take(&mut self.has_news);
+        if !has_news && self.next_wakeup().is_none_or(|(at, _)| at > now) {
+            return;
+        }
+        self.settled_at = now;
         self.forget_flaps();
         self.begin_fleets();
         self.judge_sampled();
@@ -445,7 +458,7 @@ impl Control {
     pub fn assert_nobody_waits_in_vain(&self) {
         let heads: Vec<_> = match self.profile.scheduler.discipline {
             Discipline::Strict | Discipline::Committed => self.queue.heads(self.now).map(|(key, _)| key).collect(),
-            Discipline::Skipping => self.queue.iter().collect(),
+            Discipline::Skipping => self.queue.iter(self.now).collect(),
         };
         for key in heads {
             let replica = &self.replicas[key.replica() as usize];

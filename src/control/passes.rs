@@ -76,7 +76,8 @@ impl Control {
         }
     }
 
-    /// A pass that could only refuse again what it has refused is not due: it would change nothing.
+    /// A pass that could only refuse again what it has refused is not due: it would change nothing. Where the order moves with
+    /// time it is taken as it was when it was last looked at.
     pub(super) fn place_pass_due(&mut self) -> Option<(SimTime, &'static str)> {
         if self.queue.is_empty() || self.deciding.is_some() {
             return None;
@@ -87,7 +88,8 @@ impl Control {
         match self.profile.passes.place.trigger {
             Trigger::Event | Trigger::Outside => None,
             Trigger::Every(period) => {
-                let has_work = !self.fresh.is_empty() || self.queue.next(self.fleet.growth(), self.now).is_some();
+                let has_work =
+                    !self.fresh.is_empty() || self.queue.next(self.fleet.growth(), self.settled_at).is_some();
                 has_work.then(|| (self.place_tick(period), "a place pass"))
             }
             Trigger::EachAfter(period) => {
@@ -130,7 +132,7 @@ impl Control {
             !self.queue.is_refused(self.replicas[index as usize].demand, growth)
                 || self.replicas[index as usize].fresh.is_some()
         };
-        self.queue.iter().filter(is_open).collect()
+        self.queue.iter(self.now).filter(is_open).collect()
     }
 
     /// When a replica is due next, given that the looks it had in the meantime could not have changed anything.
@@ -235,9 +237,7 @@ impl Control {
     }
 
     fn place_in_order(&mut self, options: PassOptions) {
-        if let Some(shares) = &mut self.shares {
-            self.queue.charge(shares.charged(self.now));
-        }
+        self.charge_users();
         self.renew_promises();
         let mut looked_at = self.place_pass.interrupted_after.take().unwrap_or(0);
         loop {
@@ -288,7 +288,14 @@ impl Control {
         self.clocks.iter_mut().for_each(|clocks| clocks.tick(Which::Backfill, self.now));
         // As it was before: who has started leaves others to look at.
         self.backfilled = Some(self.seen_by_backfill());
+        self.charge_users();
         self.backfill();
+    }
+
+    fn charge_users(&mut self) {
+        if let Some(shares) = &mut self.shares {
+            self.queue.charge(shares.charged(self.now));
+        }
     }
 
     /// Each replica that is due: priority first, then the least recently processed.

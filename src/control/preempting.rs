@@ -46,7 +46,7 @@ impl Control {
             Discipline::Strict | Discipline::Committed => {
                 self.queue.heads(self.now).map(|(key, _)| key.replica()).collect()
             }
-            Discipline::Skipping => self.queue.iter().map(|key| key.replica()).collect(),
+            Discipline::Skipping => self.queue.iter(self.now).map(|key| key.replica()).collect(),
         };
         let mut fleet = self.fleet_without_what_stops();
         let mut promises = Promises::new();
@@ -87,9 +87,12 @@ impl Control {
 
     /// The fleet as whoever waits finds it, where something is promised to others before it in the queue.
     pub(super) fn left_to(&self, index: ReplicaIndex) -> Option<Fleet> {
-        let key = self.replicas[index as usize].key;
-        let mut others =
-            self.promises.iter().filter(|(head, _)| self.replicas[**head as usize].key < key).map(|(_, place)| place);
+        if self.promises.is_empty() {
+            return None;
+        }
+        let place_of = |index: ReplicaIndex| self.queue.place_of(self.replicas[index as usize].key, self.now);
+        let own = place_of(index);
+        let mut others = self.promises.iter().filter(|(head, _)| place_of(**head) < own).map(|(_, place)| place);
         let first = others.next()?;
         let mut fleet = self.fleet.clone();
         fleet.promise(first);

@@ -11,7 +11,7 @@ use super::polled::{GangRule, RunsOptions};
 use super::scan::ScanOptions;
 use crate::fleet::NodeState;
 use crate::scheduler::offers::NewInstances;
-use crate::scheduler::{Backfill, FilterName, OrderKey, Preempt, SchedulerOptions};
+use crate::scheduler::{Backfill, FilterName, MOST_KEYS, OrderKey, Preempt, SchedulerOptions};
 use crate::units::{Permille, SimDuration, text_form};
 use crate::workload::{Backoff, JobSpec, Restart, RetryPolicy};
 
@@ -246,6 +246,8 @@ pub enum ProfileError {
         "has `scheduler.preempt: {0}`, so `scheduler.order` must begin with `{1}`: whoever is stopped waits after whom it made room for"
     )]
     PreemptOrder(&'static str, &'static str),
+    #[error("has {0} keys in `scheduler.order` besides `priority`, and {most} are told apart", most = MOST_KEYS)]
+    LongOrder(usize),
     #[error("has `scheduler.preempt`, which {0}")]
     PreemptWithout(&'static str),
     #[error("leaves `{0}` to a scheduler outside, which decides in `passes.place` alone, over one queue")]
@@ -290,6 +292,8 @@ impl Profile {
         }
         let makes = self.scheduler.offers.new_instances != NewInstances::Never;
         faults.extend((makes && self.runs.is_none()).then_some(ProfileError::InstancesWithoutRuns));
+        let keys = self.scheduler.order.iter().filter(|key| **key != OrderKey::Priority).count();
+        faults.extend((keys > MOST_KEYS).then_some(ProfileError::LongOrder(keys)));
         faults.extend(self.faulty_preemption());
         faults.extend(self.faulty_backfill_pass());
         let is_outside = |pass: PassOptions| pass.trigger == Trigger::Outside;
@@ -326,7 +330,7 @@ impl Profile {
         if !has_queue || matches!(self.passes.place.trigger, Trigger::EachAfter(_)) {
             faults.push(ProfileError::PreemptWithout("needs passes over one queue"));
         }
-        if self.scheduler.backfill == Backfill::Conservative {
+        if matches!(self.scheduler.backfill, Backfill::Conservative | Backfill::Slots) {
             faults.push(ProfileError::PreemptWithout("has no meaning where everybody has a reservation"));
         }
         faults

@@ -42,7 +42,7 @@ impl Control {
     pub(super) fn reconfigure(&mut self, profile: Profile) {
         // Lines and accounts are numbered in the order of all jobs there were.
         assert!(self.dropping.is_none(), "a profile changes where ended jobs are dropped");
-        let waiting: Vec<ReplicaIndex> = self.queue.iter().map(|key| key.replica()).collect();
+        let waiting: Vec<ReplicaIndex> = self.queue.iter(self.now).map(|key| key.replica()).collect();
         self.rankings = Rankings::new(&profile.scheduler);
         self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);
         self.analyse_pass.follow(profile.passes.analyse);

@@ -150,7 +150,7 @@ impl Control {
     pub(super) fn backfill_slots(&mut self) {
         let options = self.profile.scheduler.slots;
         let mut table = Table::new(down_to(self.now, SECOND), options, self.fleet.len());
-        let waiting: Vec<QueueKey> = self.queue.iter().take(options.depth as usize).collect();
+        let waiting: Vec<QueueKey> = self.queue.iter(self.now).take(options.depth as usize).collect();
         for key in waiting {
             self.plan(key.replica(), &mut table);
         }

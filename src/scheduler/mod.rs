@@ -37,7 +37,7 @@ pub use options::{
     Backfill, Discipline, Exemption, FairShare, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits,
     OrderKey, Preempt, SchedulerOptions, ScorerName, SlotOptions, Ties, Unfit, WeightedScorer,
 };
-pub use queue::{Entry, QueueKey, WaitQueue};
+pub use queue::{Entry, MOST_KEYS, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};
 pub use row::{Grouping, Row};
 pub use select::{Selectable, on_gpu, on_node, refused_picks, select};

@@ -48,13 +48,18 @@ pub struct Entry {
 }
 
 impl QueueKey {
+    /// Of an order that moves with time, its place is known only by [`WaitQueue`].
     pub fn new(order: &[OrderKey], entry: Entry) -> QueueKey {
-        let Entry { submitted, replica, line, .. } = entry;
+        QueueKey::with_ranks(order, &entry, |key| rank_of(key, &entry))
+    }
+
+    fn with_ranks(order: &[OrderKey], entry: &Entry, rank: impl Fn(OrderKey) -> u64) -> QueueKey {
+        let Entry { submitted, replica, line, .. } = *entry;
         let priority = if order.contains(&OrderKey::Priority) { entry.priority } else { 0 };
         let mut ranks = [0; MOST_KEYS];
         let keys = order.iter().filter(|key| **key != OrderKey::Priority);
-        for (rank, key) in ranks.iter_mut().zip(keys) {
-            *rank = rank_of(*key, &entry);
+        for (place, key) in ranks.iter_mut().zip(keys) {
+            *place = rank(*key);
         }
         QueueKey { priority: Reverse(priority), ranks, submitted, replica, line }
     }
@@ -100,7 +105,7 @@ fn rank_of(key: OrderKey, entry: &Entry) -> u64 {
     }
 }
 
-/// What moves two that wait past each other: less is earlier.
+/// Likewise, of what moves two that wait past each other.
 fn moving_rank(key: OrderKey, entry: &Entry, now: SimTime, charged: &[f64]) -> u64 {
     let waited = now.since(entry.at).as_secs_f64();
     let estimate = entry.estimate.map_or(f64::INFINITY, SimDuration::as_secs_f64);
@@ -117,7 +122,7 @@ fn moving_rank(key: OrderKey, entry: &Entry, now: SimTime, charged: &[f64]) -> u
         | OrderKey::Tasks
         | OrderKey::F1
         | OrderKey::Wfp3Rlscheduler
-        | OrderKey::UnicefRlscheduler => 0,
+        | OrderKey::UnicefRlscheduler => rank_of(key, entry),
     }
 }
 
@@ -164,14 +169,14 @@ pub struct WaitQueue {
     lines: Vec<Line>,
     /// Lines whose head is another, or was refused, since this was last asked.
     restless: Vec<u32>,
-    /// The key by which those that wait may change places, and what it looks at.
-    moving: Option<OrderKey>,
+    /// The order, where those that wait may change places by it, and what it looks at.
+    moving: Option<Vec<OrderKey>>,
     entries: BTreeMap<u32, Entry>,
     /// Of each account, what counts against its user.
     charged: Vec<f64>,
     /// By the number of the demand.
     groups: Vec<Group>,
-    /// Who may be judged: heads of groups, or of lines, that were not refused since the fleet last grew. Not kept where
+    /// Who may be judged: heads of groups, or of lines, that were not refused since the fleet last grew. Not asked where
     /// the order moves.
     open: BTreeSet<(QueueKey, u32)>,
     /// Groups refused since the fleet last grew.
@@ -189,7 +194,7 @@ impl WaitQueue {
             all: BTreeSet::new(),
             lines: Vec::new(),
             restless: Vec::new(),
-            moving: order.iter().copied().find(|key| key.moves()),
+            moving: order.iter().any(|key| key.moves()).then(|| order.to_vec()),
             entries: BTreeMap::new(),
             charged: Vec::new(),
             groups: Vec::new(),
@@ -212,18 +217,27 @@ impl WaitQueue {
         self.discipline != Discipline::Skipping
     }
 
-    /// Everyone who waits, in order.
-    pub fn iter(&self) -> Box<dyn Iterator<Item = QueueKey> + '_> {
-        match self.lines.as_slice() {
-            [] => Box::new(self.all.iter().map(|(key, _)| *key)),
-            [line] => Box::new(line.waiting.iter().map(|(key, _)| *key)),
-            lines => {
-                let mut keys: Vec<QueueKey> =
-                    lines.iter().flat_map(|line| &line.waiting).map(|(key, _)| *key).collect();
-                keys.sort_unstable();
+    /// Everyone who waits, in order as it is now.
+    pub fn iter(&self, now: SimTime) -> Box<dyn Iterator<Item = QueueKey> + '_> {
+        match (self.lines.as_slice(), &self.moving) {
+            ([], None) => Box::new(self.all.iter().map(|(key, _)| *key)),
+            ([line], None) => Box::new(line.waiting.iter().map(|(key, _)| *key)),
+            (lines, _) => {
+                let in_lines = lines.iter().flat_map(|line| &line.waiting);
+                let mut keys: Vec<QueueKey> = in_lines.chain(&self.all).map(|(key, _)| *key).collect();
+                keys.sort_by_cached_key(|key| self.place_of(*key, now));
                 Box::new(keys.into_iter())
             }
         }
+    }
+
+    /// The key by which it stands where it stands now: of an order that does not move, its own.
+    pub fn place_of(&self, key: QueueKey, now: SimTime) -> QueueKey {
+        let entry = self.entries.get(&key.replica);
+        let moved = self.moving.as_ref().zip(entry).map(|(order, entry)| {
+            QueueKey::with_ranks(order, entry, |key| moving_rank(key, entry, now, &self.charged))
+        });
+        moved.unwrap_or(key)
     }
 
     /// The head of each line now, in order of the lines.
@@ -249,14 +263,9 @@ impl WaitQueue {
         if let Some(head) = line.committed {
             return Some(head);
         }
-        match self.moving {
+        match &self.moving {
             None => line.head,
-            Some(key) => {
-                let rank = |entry: &&(QueueKey, u32)| {
-                    (entry.0.priority, moving_rank(key, &self.entries[&entry.0.replica], now, &self.charged), entry.0)
-                };
-                line.waiting.iter().min_by_key(rank).copied()
-            }
+            Some(_) => line.waiting.iter().min_by_key(|(key, _)| self.place_of(*key, now)).copied(),
         }
     }
 
@@ -378,12 +387,12 @@ impl WaitQueue {
     /// The next entry to judge now, with its demand, given how far the fleet has grown.
     pub fn next(&mut self, growth: u64, now: SimTime) -> Option<(QueueKey, u32)> {
         self.reopen(growth);
-        match (self.has_lines(), self.moving) {
-            (true, Some(_)) => {
-                self.heads(now).filter(|(_, demand)| self.groups[*demand as usize].refused_at.is_none()).min()
-            }
-            (true, None) | (false, _) => self.open.first().copied(),
+        if self.moving.is_none() {
+            return self.open.first().copied();
         }
+        let is_open = |(_, demand): &(QueueKey, u32)| self.groups[*demand as usize].refused_at.is_none();
+        let heads = self.heads(now).chain(self.all.iter().copied());
+        heads.filter(is_open).min_by_key(|(key, _)| self.place_of(*key, now))
     }
 
     /// The group's head does not fit while the fleet has grown no further than this.
