@@ -23,6 +23,7 @@ mod selection;
 mod swarm;
 mod swarm_clouds;
 mod swarm_fleets;
+mod swarm_queues;
 mod swarm_services;
 mod swarm_usage;
 mod traffic;

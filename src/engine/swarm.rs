@@ -11,6 +11,7 @@ use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run, run_streamed};
 use super::swarm_fleets::add_fleets;
+use super::swarm_queues::add_queues;
 use super::swarm_services::add_services;
 use super::swarm_usage::{draw_options, draw_overrides, draw_usage};
 use crate::catalog::{CpuArch, Os};
@@ -176,6 +177,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     };
     add_fleets(seed, &mut rehearsal);
     add_services(seed, &mut rehearsal);
+    add_queues(seed, &mut rehearsal);
     rehearsal
 }
 

@@ -1,0 +1,128 @@
+//! Drawn queues: every order of them, backfilling and preemption, and of jobs what these look at: estimates that are right,
+//! short or long, users, and checkpoints.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::rehearsal::Rehearsal;
+use crate::control::{PassOptions, PassTime, Profile, Trigger};
+use crate::rng::Stream;
+use crate::scheduler::{
+    Backfill, Discipline, FairShare, Lines, NeverFits, OrderKey, Preempt, SchedulerOptions, SlotOptions,
+};
+use crate::units::SimDuration;
+use crate::workload::{Arrival, Checkpoint, Course, JobSpec};
+
+const ORDERS: [OrderKey; 12] = [
+    OrderKey::Priority,
+    OrderKey::Submitted,
+    OrderKey::Estimate,
+    OrderKey::Remaining,
+    OrderKey::Attained,
+    OrderKey::FairShare,
+    OrderKey::Tasks,
+    OrderKey::F1,
+    OrderKey::Wfp3,
+    OrderKey::Unicef,
+    OrderKey::Wfp3Rlscheduler,
+    OrderKey::UnicefRlscheduler,
+];
+const BACKFILLS: [Backfill; 5] =
+    [Backfill::None, Backfill::Easy, Backfill::Conservative, Backfill::Rlscheduler, Backfill::Slots];
+const PREEMPTIONS: [Preempt; 4] =
+    [Preempt::Nobody, Preempt::LowerPriority, Preempt::LongerRemaining, Preempt::MoreAttained];
+
+/// Of a stream of their own, so that they move no other draw.
+pub(super) fn add_queues(seed: u64, world: &mut Rehearsal) {
+    let mut draws = Stream::new(seed, "swarm queues", 0);
+    let has_queue = world.profile.runs.is_none() && world.profile.scan.is_none();
+    if has_queue && draws.chance(500) {
+        world.profile = draw_queue(&mut draws, &world.profile);
+    }
+    let estimates = draws.chance(800);
+    let checkpoints = draws.chance(500);
+    for arrival in &mut world.arrivals {
+        let (mut spec, mut course) = (JobSpec::clone(&arrival.spec), Course::clone(&arrival.course));
+        if estimates && draws.chance(800) {
+            spec.estimate = Some(draw_estimate(&mut draws, &course));
+        }
+        spec.user = draws.pick(&[None, Some("ann"), Some("bob"), Some("eve")]).map(Arc::from);
+        spec.queue = draws.pick(&[None, Some("short"), Some("long")]).map(Arc::from);
+        spec.checkpoints = checkpoints && draws.chance(600);
+        if spec.checkpoints {
+            let (every, restart) = (*draws.pick(&[0, 60, 600]), *draws.pick(&[0, 5, 120]));
+            let [every, restart] = [every, restart].map(SimDuration::from_secs);
+            course.checkpoint = Some(Checkpoint { every, restart });
+        }
+        *arrival = Arrival { spec: Arc::new(spec), course: Arc::new(course), ..arrival.clone() };
+    }
+}
+
+/// Right, or a guess.
+fn draw_estimate(draws: &mut Stream, course: &Course) -> SimDuration {
+    let guess = SimDuration::from_secs(draws.between(0, 3600));
+    course.run.filter(|_| draws.chance(500)).unwrap_or(guess)
+}
+
+/// With another queue, or as it was where none of a few that are drawn goes with the rest of it.
+fn draw_queue(draws: &mut Stream, profile: &Arc<Profile>) -> Arc<Profile> {
+    for _ in 0..20 {
+        let mut drawn = Profile::clone(profile);
+        draw_order(draws, &mut drawn.scheduler);
+        if draws.chance(500) {
+            drawn.passes.backfill = draw_backfill_pass(draws);
+        }
+        if draws.chance(300) {
+            draw_time_of_passes(draws, &mut drawn);
+        }
+        if drawn.faults().is_empty() {
+            return Arc::new(drawn);
+        }
+    }
+    Arc::clone(profile)
+}
+
+fn draw_order(draws: &mut Stream, scheduler: &mut SchedulerOptions) {
+    scheduler.order = (0..draws.between(1, 2)).map(|_| *draws.pick(&ORDERS)).collect();
+    scheduler.backfill = *draws.pick(&BACKFILLS);
+    scheduler.preempt = *draws.pick(&PREEMPTIONS);
+    // Whom a rule of preemption needs first in the queue.
+    match scheduler.preempt {
+        Preempt::Nobody => {}
+        Preempt::LowerPriority => scheduler.order.insert(0, OrderKey::Priority),
+        Preempt::LongerRemaining => scheduler.order[0] = OrderKey::Remaining,
+        Preempt::MoreAttained => scheduler.order[0] = OrderKey::Attained,
+    }
+    scheduler.discipline = *draws.pick(&[Discipline::Strict, Discipline::Committed, Discipline::Skipping]);
+    scheduler.lines = *draws.pick(&[Lines::One, Lines::One, Lines::EachQueue]);
+    scheduler.never_fits = *draws.pick(&[NeverFits::End, NeverFits::Wait]);
+    scheduler.levels = vec![draws.between(1, 600), draws.between(601, 20_000)];
+    let weights = [("ann", 0.5), ("bob", 4.0)].map(|(name, weight)| (name.to_string(), weight));
+    scheduler.fair_share = FairShare {
+        half_life: SimDuration::from_secs(*draws.pick(&[60, 3600, 86_400])),
+        weights: if draws.chance(500) { BTreeMap::from(weights) } else { BTreeMap::new() },
+    };
+    scheduler.slots = SlotOptions {
+        resolution: SimDuration::from_secs(*draws.pick(&[1, 60, 300])),
+        window: SimDuration::from_secs(*draws.pick(&[600, 86_400])),
+        depth: *draws.pick(&[1, 5, 500]),
+    };
+}
+
+fn draw_backfill_pass(draws: &mut Stream) -> Option<PassOptions> {
+    let period = SimDuration::from_secs(draws.between(1, 60));
+    let trigger = *draws.pick(&[Trigger::Event, Trigger::Every(period)]);
+    let offset =
+        if trigger == Trigger::Event { SimDuration::ZERO } else { SimDuration::from_secs(draws.between(0, 5)) };
+    Some(PassOptions { trigger, batch: None, jitter: SimDuration::ZERO, offset, takes: PassTime::NONE })
+}
+
+/// Both kinds of passes every so often, and for so long.
+fn draw_time_of_passes(draws: &mut Stream, profile: &mut Profile) {
+    let millis = |draws: &mut Stream, most| SimDuration::from_nanos(draws.between(0, most) * 1_000_000);
+    for pass in [Some(&mut profile.passes.place), profile.passes.backfill.as_mut()].into_iter().flatten() {
+        pass.trigger = Trigger::Every(SimDuration::from_secs(draws.between(1, 60)));
+        pass.jitter = SimDuration::ZERO;
+        pass.takes = PassTime { least: millis(draws, 3000), each: millis(draws, 200) };
+    }
+}
