@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use dryrack::engine::{Rehearsal, RunOptions, run};
 use dryrack::event::{Digester, Event, Input, Sink};
 use dryrack::scenario::{Options, load};
+use dryrack::trace::Roots;
 use dryrack::units::SimTime;
 use dryrack::workload::{Demand, GpuTake};
 
@@ -234,7 +235,8 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1).filter(|word| !word.starts_with("--"));
     let file = words.next().unwrap_or("scenarios/literature/fgd-openb.yaml".to_string());
-    let loaded = match load(Path::new(&file), &Options::default()) {
+    let options = Options { roots: Roots::from_env(None), ..Options::default() };
+    let loaded = match load(Path::new(&file), &options) {
         Ok(loaded) => loaded,
         Err(faults) => {
             eprintln!("{faults}");
