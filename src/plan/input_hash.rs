@@ -3,6 +3,8 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::engine::Rehearsal;
 use crate::workload::{Course, Usage};
 
@@ -23,7 +25,8 @@ impl InputHash {
 
     pub fn rehearsal(&mut self, rehearsal: &Rehearsal) {
         self.text(&rehearsal.source);
-        self.form(&(&rehearsal.profile, rehearsal.seed, &rehearsal.fleets, &rehearsal.clouds, &rehearsal.nodes));
+        self.written(&*rehearsal.profile);
+        self.form(&(rehearsal.seed, &rehearsal.fleets, &rehearsal.clouds, &rehearsal.nodes));
         self.form(&(&rehearsal.cancellations, &rehearsal.scalings, &rehearsal.faults));
         for arrival in &rehearsal.arrivals {
             if let Some(usage) = arrival.course.usage.as_ref().filter(|usage| !self.is_known(usage)) {
@@ -31,7 +34,8 @@ impl InputHash {
                 self.recording = Some(Arc::clone(usage));
             }
             let course = Course { usage: None, ..(*arrival.course).clone() };
-            self.form(&(arrival.at, &arrival.spec, course));
+            self.written(&*arrival.spec);
+            self.form(&(arrival.at, course));
         }
     }
 
@@ -41,6 +45,11 @@ impl InputHash {
 
     fn is_known(&self, usage: &Arc<Usage>) -> bool {
         self.recording.as_ref().is_some_and(|known| Arc::ptr_eq(known, usage))
+    }
+
+    /// A value as it is written in files, where options that say nothing are left out: a hash outlives those that come later.
+    fn written(&mut self, value: &impl Serialize) {
+        self.text(&serde_json::to_string(value).expect("profiles and jobs are written in logs too"));
     }
 
     /// A value by its debugging form, which has all of it, in the order of its fields.
