@@ -246,7 +246,8 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
     let sizes: Result<Vec<FleetSize>, Diagnostics> =
         (0..plan.cells()).into_par_iter().map(|cell| fleet_size(plan, cell, &planning.base)).collect();
     let sizes = sizes.map_err(|faults| Failure::Input(faults.to_string()))?;
-    let mut search = Search::new(plan, sizes.iter().map(|size| size.of(objective)).collect());
+    let of = |size: &FleetSize| size.of(objective).expect("a search makes small what is known before");
+    let mut search = Search::new(plan, sizes.iter().map(of).collect());
     let mut left = plan.runs.unwrap_or(u64::MAX);
     progress::with_bar((plan.cells() as u64, "alternatives settled"), |bar| {
         while let Some(cell) = search.ask() {
@@ -331,7 +332,9 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
     let mut text = format!("{bold}{}{bold:#}\n{answer}\n\n", plan.title);
     let mut header: Vec<&str> = plan.factors.iter().map(|factor| &*factor.name).collect();
     let price = comparison.has_prices().then_some("price/h");
-    header.extend(["GPUs", "nodes"].into_iter().chain(price).chain(["runs", "keeps", "wait p95", "GPUs taken"]));
+    let energy = comparison.rows.iter().any(|row| row.metrics.contains_key("energy")).then_some("energy");
+    header.extend(["GPUs", "nodes"].into_iter().chain(price));
+    header.extend(["runs", "keeps", "wait p95", "GPUs taken"].into_iter().chain(energy));
     let rows: Vec<Vec<String>> = (comparison.rows.iter().take(SHOWN))
         .map(|row| {
             let mut cells: Vec<String> = plan.values(row.cell).map(|(_, value)| value.to_string()).collect();
@@ -346,6 +349,9 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
             cells.extend([row.runs.to_string(), keeps]);
             cells.push(row.metrics.get("queue_wait_p95_seconds").map_or(String::new(), |found| with(found, 1.0, "s")));
             cells.push(row.metrics.get("gpu_allocated").map_or(String::new(), |found| with(found, 100.0, "%")));
+            cells.extend(
+                energy.map(|energy| row.metrics.get(energy).map_or(String::new(), |found| with(found, 1.0, "kWh"))),
+            );
             cells
         })
         .collect();

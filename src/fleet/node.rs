@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::blocks::BlockSet;
 use super::instance::Instance;
 use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
-use crate::units::{Bytes, GpuShare, MilliCpu, Money};
+use crate::units::{Bytes, GpuShare, MilliCpu, Money, Watts};
 
 /// A node as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,11 +39,25 @@ pub struct NodeShape {
     pub gpus: Vec<GpuShape>,
     /// Price per hour, if the user gave one.
     pub price_per_hour: Option<Money>,
+    /// What it draws, if the user said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<Power>,
     pub rack: Option<Arc<str>>,
     pub switch: Option<Arc<str>>,
     /// What makes it an instance of a fleet, if it is one.
     #[serde(default)]
     pub instance: Option<Arc<Instance>>,
+}
+
+/// What a machine draws. In between it is linear in what its GPUs do (of a machine without GPUs, in what of its CPU is
+/// taken), as Fan, Weber and Barroso found of whole servers (*Power Provisioning for a Warehouse-sized Computer*, ISCA 2007).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Power {
+    /// While nothing runs there.
+    pub idle: Watts,
+    /// While all of it is used.
+    pub busy: Watts,
 }
 
 /// What the system keeps for itself.
@@ -195,6 +209,7 @@ impl NodeShape {
             reserved: Reserved::default(),
             gpus,
             price_per_hour: None,
+            power: None,
             rack: None,
             switch: None,
             instance: None,
@@ -206,6 +221,7 @@ impl NodeShape {
     const MOST_RAM: Bytes = Bytes::from_gib(1 << 30);
     const MOST_GPU_MEMORY: Bytes = Bytes::from_gib(1 << 20);
     const MOST_GPUS: usize = 1024;
+    const MOST_POWER: Watts = Watts::new(1_000_000_000);
 
     /// Refuses a machine that cannot be, by what is too much of it.
     pub fn check_size(&self) -> Result<(), &'static str> {
@@ -220,6 +236,12 @@ impl NodeShape {
         }
         if self.gpus.iter().any(|gpu| gpu.memory > NodeShape::MOST_GPU_MEMORY) {
             return Err("a GPU of more than 1 PiB of memory");
+        }
+        if self.power.is_some_and(|power| power.busy > NodeShape::MOST_POWER) {
+            return Err("a node that draws more than 1 MW");
+        }
+        if self.power.is_some_and(|power| power.busy < power.idle) {
+            return Err("a node that draws less while it is used than at rest");
         }
         Ok(())
     }

@@ -14,10 +14,7 @@ pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs:
     let row = |row: &Row| PlanRow {
         name: row.name.clone(),
         values: plan.values(row.cell).map(|(_, value)| value.to_string()).collect(),
-        cost: match objective {
-            Objective::PricePerHour => row.fleet.price_per_hour_millionths.unwrap_or(0) as f64 / 1e6,
-            Objective::Gpus | Objective::Nodes => row.fleet.of(objective) as f64,
-        },
+        cost: row.of(objective).unwrap_or(0.0),
         runs: row.runs,
         keeps: row.keeps,
         broken: row.broken.as_ref().map(|(seed, name, _)| format!("{name}, seed {seed}")),
@@ -37,6 +34,8 @@ pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs:
             Objective::Gpus => "GPUs",
             Objective::Nodes => "nodes",
             Objective::PricePerHour => "price per hour",
+            Objective::Cost => "cost of the run",
+            Objective::Energy => "energy in kWh",
         },
         factors: plan.factors.iter().map(|factor| factor.name.to_string()).collect(),
         constraints: constraints.into_values().map(str::to_string).collect(),

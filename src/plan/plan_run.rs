@@ -58,11 +58,13 @@ impl FleetSize {
         self.price_per_hour_millionths.map(|price| Money::new(price).to_string())
     }
 
-    pub fn of(self, objective: Objective) -> u64 {
+    /// Nothing where that is not known before it has run.
+    pub fn of(self, objective: Objective) -> Option<u64> {
         match objective {
-            Objective::Gpus => self.gpus,
-            Objective::Nodes => self.nodes,
-            Objective::PricePerHour => self.price_per_hour_millionths.unwrap_or(u64::MAX),
+            Objective::Gpus => Some(self.gpus),
+            Objective::Nodes => Some(self.nodes),
+            Objective::PricePerHour => self.price_per_hour_millionths,
+            Objective::Cost | Objective::Energy => None,
         }
     }
 }

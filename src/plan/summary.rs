@@ -82,11 +82,44 @@ pub(super) fn keeps(asked: &[Share], held: &[usize], run: usize, seeds: usize) -
     }
 }
 
+impl Row {
+    /// A price in the currency of the file, kWh, or a number of them; what a run shows is the mean over those that were made.
+    pub fn of(&self, objective: Objective) -> Option<f64> {
+        match objective {
+            Objective::Gpus | Objective::Nodes => self.fleet.of(objective).map(|count| count as f64),
+            Objective::PricePerHour => self.fleet.of(objective).map(|millionths| millionths as f64 / 1e6),
+            Objective::Cost | Objective::Energy => self.measured(objective).map(|found| found.mean),
+        }
+    }
+
+    fn measured(&self, objective: Objective) -> Option<&Estimate> {
+        self.metrics.get(objective.name())
+    }
+
+    /// `24 GPUs`, `58.80 an hour`, `912.4 ± 3.1 kWh`
+    fn amount(&self, objective: Objective) -> String {
+        let measured = |unit: &str, digits: usize| {
+            self.measured(objective).map_or(String::new(), |found| {
+                let more = found.half_width.map_or(String::new(), |half_width| format!(" ± {half_width:.digits$}"));
+                format!("{:.digits$}{more}{unit}", found.mean)
+            })
+        };
+        match objective {
+            Objective::Gpus => some(self.fleet.gpus as usize, "GPU"),
+            Objective::Nodes => some(self.fleet.nodes as usize, "node"),
+            Objective::PricePerHour => format!("{} an hour", self.fleet.price().unwrap_or_default()),
+            Objective::Cost => format!("a cost of {}", measured("", 2)),
+            Objective::Energy => measured(" kWh", 1),
+        }
+    }
+}
+
 impl Comparison {
     /// The cheapest that keeps every constraint; of equal ones the first.
     pub fn best(&self, objective: Objective) -> Option<&Row> {
         let keeping = self.rows.iter().filter(|row| row.keeps == Some(true));
-        keeping.min_by_key(|row| (row.fleet.of(objective), row.cell))
+        let known = keeping.filter_map(|row| Some((row, row.of(objective)?)));
+        known.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(row, _)| row)
     }
 
     /// Whether of each it is known what it costs an hour.
@@ -145,15 +178,6 @@ fn of(found: &Estimate) -> Value {
     json!(Written { mean: found.mean, half_width: found.half_width })
 }
 
-/// `24 GPUs`, `58.8 an hour`
-pub(super) fn amount(fleet: FleetSize, objective: Objective) -> String {
-    match objective {
-        Objective::Gpus => some(fleet.gpus as usize, "GPU"),
-        Objective::Nodes => some(fleet.nodes as usize, "node"),
-        Objective::PricePerHour => format!("{} an hour", fleet.price().unwrap_or_default()),
-    }
-}
-
 /// The answer in a sentence or two, and then how it was come by. `found` is what a search found.
 pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -> String {
     let rows = comparison.rows.len();
@@ -166,7 +190,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -
     };
     let mut text = match comparison.best(objective) {
         Some(row) => {
-            let fleet = amount(row.fleet, objective);
+            let fleet = row.amount(objective);
             let seeds = some(row.runs, "seed");
             format!("{} is enough: {fleet}. It keeps {} with {seeds}.", row.name, all_of(plan.asked.len()))
         }

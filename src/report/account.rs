@@ -55,6 +55,8 @@ pub struct RunAccount {
     pub turned_away: BTreeMap<(Outcome, Reason), u64>,
     /// Of each job, where it is known.
     courses: Vec<Arc<Course>>,
+    /// Some node says what it draws.
+    states_power: bool,
     /// Of runs that a utilization policy binds.
     policies: BTreeMap<RunId, UtilizationPolicy>,
     /// Instances that were taken away, and of which it is not known yet whether another is in their place.
@@ -159,6 +161,7 @@ impl RunAccount {
     /// been, what comes, and from when on it counts.
     pub fn of(rehearsal: &Rehearsal) -> RunAccount {
         RunAccount {
+            states_power: false,
             courses: rehearsal.arrivals.iter().map(|arrival| Arc::clone(&arrival.course)).collect(),
             fragments: FragmentAccount::of(rehearsal),
             warm_up: rehearsal.warm_up.unwrap_or(SimTime::ZERO),
@@ -298,7 +301,10 @@ impl RunAccount {
 
     /// What a run did with what it held of GPUs, up to now.
     fn spend(&mut self, run: RunId, placement: &Placement, since: SimTime, ended: Option<SimTime>) {
-        let Some(course) = self.courses.get(run.job.index()).filter(|course| course.usage.is_some()) else { return };
+        let course = self.courses.get(run.job.index()).filter(|course| course.usage.is_some()).map(|course| &**course);
+        if course.is_none() && !self.states_power {
+            return;
+        }
         let replica = &self.jobs[run.job.index()].replicas[run.replica as usize];
         let from = since.max(self.warm_up);
         let started = replica.last_started.filter(|started| *started >= since);
@@ -558,6 +564,7 @@ impl Sink for RunAccount {
                 assert_eq!(node.index(), self.nodes.len(), "nodes are declared in the order of their ids");
                 self.names.nodes.add(Arc::clone(&spec.name)).expect("a node is declared once");
                 self.load.add_gpus(spec.shape.gpus.len());
+                self.states_power |= spec.shape.power.is_some();
                 self.nodes.push(NodeAccount::new(spec, *state, at));
                 self.current.follow(Rates::default(), self.nodes[node.index()].current());
                 self.fragments.touch(*node);

@@ -19,7 +19,7 @@ use crate::units::{Money, SimDuration};
 #[derive(Debug, PartialEq, Eq)]
 pub struct Definition {
     pub name: &'static str,
-    /// What it counts in: `count`, `s`, `h`, `part` of 1, `ratio`, or `price`, which is in the currency of the file.
+    /// What it counts in: `count`, `s`, `h`, `kWh`, `part` of 1, `ratio`, or `price`, which is in the currency of the file.
     pub counts_in: &'static str,
     pub meaning: &'static str,
     /// Where the definition was taken from; empty where it is plain, or our own.
@@ -74,6 +74,7 @@ metrics! {
     "gpu_utilization", "part": "of the GPU time taken by runs whose usage is stated and known, the part that was really used; a shared GPU counts by the part taken of it", "";
     "gpu_idle_hours", "h": "hours of GPUs taken by such runs that did nothing at all: at a utilization of 0%, before the run started, or while it stopped", "Jeon and others, Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads, USENIX ATC 2019, section 3.1, tells allocated from used GPUs";
     "gpu_idle_cost", "price": "the price of these: of each node its price per hour by its GPUs", "";
+    "energy", "kWh": "what nodes that state their power drew while they were there: at rest, and more by what their GPUs really did (all that was held, where that is not stated), or without GPUs by what of their CPU was taken", "linear in utilization: Fan, Weber and Barroso, Power Provisioning for a Warehouse-sized Computer, ISCA 2007";
     "fragmentation", "part": "of the GPU time that was free on ready nodes, the part that the target workload (that of the profile, or all tasks of the run) could not use, in the mean over its shapes", "Weng and others, Beware of Fragmentation, USENIX ATC 2023, section 4.2";
     "preemptions", "count": "attempts that were stopped for another job, or that ended because the cloud took their instance away", "";
     "failures_survived", "count": "attempts that failed or were lost, but for those stopped for another job, of jobs that completed all the same or had a place when the run ended", "";
@@ -243,7 +244,7 @@ fn fairness(accounts: &RunAccount) -> Value {
 }
 
 /// Hours, use and idleness of GPUs, and what was free and of no use.
-fn of_gpus(accounts: &RunAccount) -> [Value; 5] {
+fn of_gpus(accounts: &RunAccount) -> [Value; 6] {
     let taken: u128 = accounts.nodes.iter().map(|node| node.gpu_taken).sum();
     let has_gpus = accounts.nodes.iter().any(|node| node.gpu_count() > 0);
     let usage = &accounts.usage;
@@ -254,6 +255,7 @@ fn of_gpus(accounts: &RunAccount) -> [Value; 5] {
         ratio(usage.used, usage.known * 1000),
         if usage.known == 0 { Value::Undefined } else { ratio(usage.idle, NANOS_PER_HOUR * 1000) },
         price.unwrap_or(Value::Undefined),
+        energy(accounts),
         accounts.fragmentation().map_or(Value::Undefined, |(useless, free)| ratio(useless, free)),
     ]
 }
@@ -323,6 +325,23 @@ fn cost(accounts: &RunAccount) -> Value {
     if costs.is_empty() { Value::Undefined } else { Value::Money(Money::new(sum)) }
 }
 
+/// Of all nodes that state their power.
+fn energy(accounts: &RunAccount) -> Value {
+    let of = |node: &super::NodeAccount| {
+        let power = node.spec.shape.power?;
+        let (idle, more) = (u128::from(power.idle.get()), u128::from((power.busy - power.idle).get()));
+        let capacity = u128::from(node.spec.shape.cpu_capacity().get()).max(1);
+        // What GPUs drew above that is accounted for by run.
+        let taken = if node.gpu_count() == 0 { node.cpu_taken_total } else { 0 };
+        Some(node.there_ns * idle + taken * more / capacity)
+    };
+    let drawn: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
+    // Thousandths of a GPU, times thousandths of it used.
+    let whole = drawn.iter().sum::<u128>() + accounts.usage.drawn / 1_000_000;
+    if drawn.is_empty() { Value::Undefined } else { ratio(whole, MILLIWATTS_PER_KILOWATT * NANOS_PER_HOUR) }
+}
+
+const MILLIWATTS_PER_KILOWATT: u128 = 1_000_000;
 const NANOS_PER_HOUR: u128 = 3_600_000_000_000;
 
 fn ratio(part: u128, whole: u128) -> Value {

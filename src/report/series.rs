@@ -198,7 +198,7 @@ impl Definition {
         match self.counts_in {
             "s" => Unit::Time,
             "part" => Unit::Part,
-            "h" | "ratio" | "price" => Unit::Number,
+            "h" | "kWh" | "ratio" | "price" => Unit::Number,
             "count" => Unit::Count,
             other => panic!("{} counts in {other}, which is no unit", self.name),
         }

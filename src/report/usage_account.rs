@@ -18,6 +18,9 @@ pub struct UsageAccount {
     /// The price of what was idle: of each node its price per hour in millionths, divided by its GPUs.
     idle_price: u128,
     has_price: bool,
+    /// What nodes that state their power drew for GPUs in use, above what they draw at rest: milliwatts times nanoseconds,
+    /// times thousandths of a GPU, times thousandths of it used. GPUs of which it is not known what they did were at work.
+    pub drawn: u128,
 }
 
 /// GPU time that runs which a utilization policy ended would have held until they had ended by themselves.
@@ -56,14 +59,17 @@ pub(super) fn gpu_parts(claim: &NodeClaim, shape: &NodeShape) -> impl Iterator<I
 }
 
 impl UsageAccount {
-    /// Adds a claim of a run with this course; nothing where nothing is stated of its GPUs.
-    pub(super) fn add(&mut self, course: &Course, held: &Held<'_>) {
-        let Some(usage) = &course.usage else { return };
+    /// Adds a claim of a run with this course; where nothing is stated of its GPUs, only what they drew.
+    pub(super) fn add(&mut self, course: Option<&Course>, held: &Held<'_>) {
         let length = u128::from(held.to.since(held.from).as_nanos());
+        let Some(usage) = course.and_then(|course| course.usage.as_ref()) else {
+            let parts: u64 = gpu_parts(held.claim, held.shape).sum();
+            return self.draw(held.shape, u128::from(parts) * length * 1000);
+        };
         for (index, part) in gpu_parts(held.claim, held.shape).enumerate() {
             let part = u128::from(part);
             // What held before it ran or after it is there, and idle.
-            let (mut idle, mut known) = (length, length);
+            let (mut idle, mut known, mut busy) = (length, length, 0);
             if let Some((from, to)) = held.ran_within() {
                 let (started, _) = held.ran.expect("it ran");
                 let spent = usage.between(held.gpus_before + index, from.since(started), to.since(started), |now| {
@@ -72,13 +78,21 @@ impl UsageAccount {
                 idle = length - u128::from(to.since(from).as_nanos()) + spent.idle;
                 known = length - spent.unknown;
                 self.used += part * spent.used;
+                busy = spent.used + spent.unknown * 1000;
             }
+            self.draw(held.shape, part * busy);
             self.known += part * known;
             self.idle += part * idle;
             if let Some(price) = held.shape.price_per_hour {
                 self.idle_price += part * idle * u128::from(price.get()) / held.shape.gpus.len().max(1) as u128;
                 self.has_price = true;
             }
+        }
+    }
+
+    fn draw(&mut self, shape: &NodeShape, busy: u128) {
+        if let Some(power) = shape.power {
+            self.drawn += busy * u128::from((power.busy - power.idle).get()) / shape.gpus.len().max(1) as u128;
         }
     }
 

@@ -7,8 +7,8 @@ use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
 use super::tree::{Node, Tree};
 use crate::catalog::{self, ComputeCapability, CpuArch, Os, Vendor};
-use crate::fleet::{GpuShape, ISLANDS_LABEL, NodeShape, read_islands};
-use crate::units::{Bytes, MilliCpu, Money};
+use crate::fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, read_islands};
+use crate::units::{Bytes, MilliCpu, Money, Watts};
 
 pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
 pub(super) const ARCH_WORDS: [(&str, CpuArch); 2] = [("x86_64", CpuArch::X86_64), ("aarch64", CpuArch::Aarch64)];
@@ -22,7 +22,7 @@ pub(super) const VENDOR_WORDS: [(&str, Vendor); 6] = [
 ];
 
 /// The fields that a machine of the file and a node have in common.
-pub(super) const FIELDS: [&str; 15] = [
+pub(super) const FIELDS: [&str; 16] = [
     "machine",
     "cpus",
     "ram",
@@ -35,6 +35,7 @@ pub(super) const FIELDS: [&str; 15] = [
     "labels",
     "reserved",
     "price_per_hour",
+    "power",
     "rack",
     "switch",
     "islands",
@@ -118,6 +119,7 @@ pub(super) fn shape_or(
     if let Some(price) = fields.value::<Money>("price_per_hour", report) {
         shape.price_per_hour = Some(price);
     }
+    power(fields, &mut shape, report);
     if !other_gpus {
         gpus(fields, &mut shape, report);
     }
@@ -333,6 +335,22 @@ fn capability(fields: &Fields<'_>, report: &mut Report) -> Option<ComputeCapabil
     let typed = text(tree, "a compute capability such as 8.9", report)?;
     let help = "write its two numbers, such as 8.9";
     typed.parse().map_err(|error: catalog::KindError| report.error_with_help(tree.span, error.to_string(), help)).ok()
+}
+
+fn power(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
+    let Some(tree) = fields.get("power") else { return };
+    let Some(power) = Fields::read(tree, "a power", &["idle", "busy"], report) else { return };
+    let mut of = |key: &str, example: &str| {
+        power.require(key, example, report)?;
+        power.value::<Watts>(key, report)
+    };
+    let (Some(idle), Some(busy)) = (of("idle", "350W"), of("busy", "6.5kW")) else { return };
+    shape.power = Some(Power { idle, busy });
+    if let Err(too_much) = (NodeShape { power: shape.power, ..blank() }).check_size() {
+        shape.power = None;
+        let help = "`idle` is what it draws at rest, and `busy` with all of its GPUs at work";
+        report.error_with_help(power.span, too_much.to_string(), help);
+    }
 }
 
 fn reserve(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {

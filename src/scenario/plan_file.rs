@@ -15,7 +15,7 @@ use super::seeds;
 use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 use crate::expect::Share;
-use crate::fleet::offer_of;
+use crate::fleet::{NodeShape, offer_of};
 use crate::units::SimDuration;
 
 const FIELDS: [&str; 8] = ["plan", "scenario", "factors", "seeds", "minimize", "constraints", "method", "budget"];
@@ -66,13 +66,16 @@ pub struct Factor {
     pub value_places: Vec<Span>,
 }
 
-/// What is to be as small as can be; each is known before anything is run.
+/// What is to be as small as can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objective {
     Gpus,
     Nodes,
     /// Of all nodes that have a price.
     PricePerHour,
+    /// The metric of that name, in the mean over the seeds.
+    Cost,
+    Energy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,11 +87,21 @@ pub enum Method {
 }
 
 impl Objective {
-    pub const ALL: [(&'static str, Objective); 3] =
-        [("gpus", Objective::Gpus), ("nodes", Objective::Nodes), ("price_per_hour", Objective::PricePerHour)];
+    pub const ALL: [(&'static str, Objective); 5] = [
+        ("gpus", Objective::Gpus),
+        ("nodes", Objective::Nodes),
+        ("price_per_hour", Objective::PricePerHour),
+        ("cost", Objective::Cost),
+        ("energy", Objective::Energy),
+    ];
 
     pub fn name(self) -> &'static str {
         Objective::ALL.iter().find(|(_, objective)| *objective == self).expect("each has a name").0
+    }
+
+    /// Whether it is known before anything is run: of the others a run shows it.
+    pub fn is_known_before(self) -> bool {
+        matches!(self, Objective::Gpus | Objective::Nodes | Objective::PricePerHour)
     }
 }
 
@@ -178,23 +191,30 @@ pub fn load_plan(
     if wrong > 0 { Err(found) } else { Ok((plan, found)) }
 }
 
-/// That all nodes have a price, if it is what is made small: one that has none would seem to cost nothing.
+/// That all nodes say what is made small: one that has no price would seem to cost nothing.
 fn priced(plan: &PlanFile, loaded: &Loaded) -> Result<(), Diagnostics> {
-    let (Some(Objective::PricePerHour), Some(place)) = (plan.minimize, plan.minimize_place) else { return Ok(()) };
-    let nodes = loaded.rehearsal.nodes.iter();
-    let Some(node) =
-        nodes.filter(|node| offer_of(&node.spec.shape).is_none()).find(|node| node.spec.shape.price_per_hour.is_none())
-    else {
-        return Ok(());
+    let (Some(objective), Some(place)) = (plan.minimize, plan.minimize_place) else { return Ok(()) };
+    let lacks_it = |shape: &NodeShape| match objective {
+        Objective::Gpus | Objective::Nodes => false,
+        Objective::PricePerHour => offer_of(shape).is_none() && shape.price_per_hour.is_none(),
+        Objective::Cost => shape.price_per_hour.is_none(),
+        Objective::Energy => shape.power.is_none(),
     };
+    let Some(node) = loaded.rehearsal.nodes.iter().find(|node| lacks_it(&node.spec.shape)) else { return Ok(()) };
     let mut report = Report::default();
     let source = report.add_source(&*plan.name, Arc::clone(&plan.text));
-    let message = format!("the node `{}` has no price, and would seem to cost nothing", node.spec.name);
-    report.error_with_help(
-        place.of(source),
-        message,
-        "give each node a `price_per_hour`, or minimize `gpus` or `nodes`",
-    );
+    let name = &node.spec.name;
+    let (message, help) = match objective {
+        Objective::Energy => (
+            format!("the node `{name}` says nothing of its power, and would seem to draw none"),
+            "give each node a `power: {idle: 350W, busy: 6.5kW}`, or minimize `gpus` or `nodes`",
+        ),
+        _ => (
+            format!("the node `{name}` has no price, and would seem to cost nothing"),
+            "give each node a `price_per_hour`, or minimize `gpus` or `nodes`",
+        ),
+    };
+    report.error_with_help(place.of(source), message, help);
     Err(report.finish())
 }
 
@@ -234,6 +254,15 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
                 report.error_with_help(file.key_span("method"), message, help);
             }
         }
+    }
+    if method == Method::Search
+        && let (Some(objective), Some(tree)) = (minimize, file.get("minimize"))
+        && !objective.is_known_before()
+    {
+        let name = objective.name();
+        let message = format!("a search must know what is made small before anything is run; a run shows its `{name}`");
+        let help = "write `method: sweep`, or minimize `gpus`, `nodes` or `price_per_hour`";
+        report.error_with_help(tree.span, message, help);
     }
     let cells: usize = factors.iter().map(|factor| factor.values.len()).product();
     if method == Method::Search && cells > MAX_SEARCHED {

@@ -86,6 +86,7 @@ const MACHINE: &[Field] = &[
     ("labels", Kind::Named(&Kind::Text), "What jobs can ask for"),
     ("reserved", Kind::Map("reservation"), "What is kept from jobs"),
     ("price_per_hour", Kind::Amount("2.49"), "In whatever currency the file is in"),
+    ("power", Kind::Map("power"), "What it draws, for the metric `energy`"),
     ("rack", Kind::Text, "What fails together"),
     ("switch", Kind::Text, "What is near together"),
     ("islands", Kind::ListOf(&Kind::Whole), "How many GPUs each NVLink island has, in the order of their indexes"),
@@ -196,6 +197,15 @@ pub(super) const SHAPES: &[Shape] = &[
             ("cpu", Kind::Amount("500m"), "Cores"),
             ("ram", MEMORY, "Memory of the host"),
             ("gpu_memory", MEMORY, "Of each GPU"),
+        ],
+    },
+    Shape {
+        name: "power",
+        called: &["a power"],
+        required: &["idle", "busy"],
+        fields: &[
+            ("idle", Kind::Amount("350W"), "At rest"),
+            ("busy", Kind::Amount("6.5kW"), "With all of its GPUs at work; without GPUs, with all of its CPU taken"),
         ],
     },
     Shape {

@@ -88,6 +88,11 @@ quantity! {
 }
 
 quantity! {
+    /// Power in thousandths of a watt.
+    Watts(u64)
+}
+
+quantity! {
     /// Requests per second, in thousandths.
     RequestRate(u64)
 }
@@ -201,6 +206,14 @@ impl FromStr for RequestRate {
     }
 }
 
+impl FromStr for Watts {
+    type Err = UnitError;
+    /// `350W`, `6.5kW`; a bare `0` needs no unit.
+    fn from_str(text: &str) -> Result<Watts, UnitError> {
+        parse_scaled_sum(text, &[("kW", 1_000_000), ("W", 1000)], "a power such as 350W or 6.5kW").map(Watts)
+    }
+}
+
 impl FromStr for Money {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Money, UnitError> {
@@ -254,6 +267,12 @@ impl fmt::Display for Permille {
     }
 }
 
+impl fmt::Display for Watts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}W", decimal(self.0, 1000, 3)))
+    }
+}
+
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{}.{:02}", self.0 / 1_000_000, self.0 % 1_000_000 / 10_000))
@@ -274,6 +293,8 @@ mod tests {
         assert_eq!("92%".parse(), Ok(Permille::new(920)));
         assert_eq!("0.46".parse(), Ok(GpuShare::new(460)));
         assert_eq!("2.49".parse(), Ok(Money::new(2_490_000)));
+        assert_eq!("350W".parse(), Ok(Watts::new(350_000)));
+        assert_eq!("6.5kW".parse(), Ok(Watts::new(6_500_000)));
         assert!("1.5".parse::<GpuShare>().is_err());
         assert!("80".parse::<Bytes>().is_err());
         assert!("NaN".parse::<MilliCpu>().is_err());
@@ -287,6 +308,7 @@ mod tests {
         assert_eq!(GpuShare::WHOLE.to_string(), "1");
         assert_eq!(Permille::new(925).to_string(), "92.5%");
         assert_eq!(Money::new(2_490_000).to_string(), "2.49");
+        assert_eq!(Watts::new(6_500_500).to_string(), "6500.5W");
     }
 
     #[test]

@@ -228,6 +228,16 @@ pub fn a_plan_that_is_wrong_is_told_where() {
         ("minimize: gpus", "minimize: gups", "error: `gups` is not what can be made small\n --> plan.yaml:7:11\n"),
         ("p95(queue_wait)", "p95(queue_wiat)", "error: no series is named `queue_wiat`\n --> plan.yaml:9:9\n"),
         ("minimize: gpus", "method: search", "error: a search lacks `minimize`\n --> plan.yaml:7:1\n"),
+        (
+            "minimize: gpus",
+            "method: search\nminimize: energy",
+            "error: a search must know what is made small before anything is run; a run shows its `energy`\n --> plan.yaml:8:11\n",
+        ),
+        (
+            "minimize: gpus",
+            "minimize: energy",
+            "error: the node `old-0` says nothing of its power, and would seem to draw none\n --> plan.yaml:7:11\n",
+        ),
         ("seeds: 1..4", "seeds: 4..1", "error: `4..1` is no seed at all\n --> plan.yaml:6:8\n"),
         ("plan: How", "paln: How", "error: unknown key `paln` of a plan\n --> plan.yaml:1:1\n"),
     ] {
@@ -245,6 +255,31 @@ pub fn all_values_that_are_wrong_are_told() {
     let places: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix(" --> ")).collect();
     // The alternatives are looked at from the last factor on.
     assert_eq!(places, ["plan.yaml:4:13", "plan.yaml:5:19", "plan.yaml:4:20"], "{said}");
+}
+
+/// Each node draws 0.1 kW at rest for the hour that the job runs, and the one with the job 0.2 kW more; 2 currency units an
+/// hour each.
+pub fn what_runs_show_is_made_small() {
+    const SCENARIO: &str = "\
+scenario: One job for an hour
+params: {workers: 1}
+nodes:
+  - {name: n, cpus: 1, gpus: [{type: l4, count: 1}], count: \"${workers}\", power: {idle: 100W, busy: 300W}, price_per_hour: 2}
+jobs: [{name: train, gpus: 1, duration: 1h}]
+expect: [jobs_completed == 1]
+";
+    for (objective, wanted) in
+        [("energy", "workers=2 is enough: 0.4 kWh. "), ("cost", "workers=2 is enough: a cost of 4.00. ")]
+    {
+        let plan = "plan: What draws least?\nscenario: base.yaml\nfactors: {workers: [3, 2, 4]}\nconstraints: [placed >= 100%]\n";
+        let dir = planned(&format!("{plan}minimize: {objective}\n"));
+        std::fs::write(dir.path().join("base.yaml"), SCENARIO).expect("a folder of our own");
+        let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+        assert!(said.contains(wanted), "{said}");
+        let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+        let column = if objective == "energy" { "energy in kWh" } else { "cost of the run" };
+        assert_eq!(page.matches(&format!(">{column}</th>")).count(), 1, "one column for it");
+    }
 }
 
 /// A node without a price would be the cheapest of all.

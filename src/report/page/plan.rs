@@ -256,6 +256,7 @@ impl PlanReport {
             "slowdown",
             "taken",
             "cost of the run",
+            "energy in kWh",
         ]);
         let mut rows: Vec<Vec<String>> = (self.rows.iter().take(ROWS))
             .map(|row| {
@@ -274,12 +275,15 @@ impl PlanReport {
                 let taken = if row.metrics.contains_key("gpu_allocated") { "gpu_allocated" } else { "cpu_allocated" };
                 cells.push(row.with(taken, |value| format!("{:.1}%", value * 100.0)));
                 cells.push(row.with("cost", |value| format!("{value:.2}")));
+                cells.push(row.with("energy", |value| format!("{value:.1}")));
                 cells
             })
             .collect();
-        // What is said of none has no column.
-        for column in (0..header.len()).rev().filter(|column| *column >= self.factors.len()) {
-            if rows.iter().all(|row| row[column].is_empty()) {
+        // What is said of none has no column, and what is made small has one.
+        let first = self.factors.len();
+        for column in (first..header.len()).rev() {
+            let is_twice = column > first && header[column] == self.objective;
+            if is_twice || rows.iter().all(|row| row[column].is_empty()) {
                 header.remove(column);
                 rows.iter_mut().for_each(|row| drop(row.remove(column)));
             }
