@@ -147,6 +147,7 @@ impl Control {
         let count = candidates.len();
         for (rank, candidate) in candidates.into_iter().enumerate() {
             if self.may_commit(index, &candidate, &deciding.read) {
+                self.forget_promise(index);
                 self.place(index, candidate);
                 return;
             }

@@ -25,8 +25,6 @@ const CLOSE: SimDuration = SimDuration::from_secs(30);
 /// The limit of what has none.
 const YEAR: SimDuration = SimDuration::from_secs(365 * 86_400);
 const SECOND: SimDuration = SimDuration::from_secs(1);
-/// No job is planned again more often in one pass.
-const MOST_LOOKS: u32 = 10_000;
 
 /// Nodes by their index.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,7 +159,7 @@ impl Control {
         let job = self.replicas[index as usize].job;
         let length = self.jobs[job.index()].spec.estimate.unwrap_or(YEAR);
         let mut from = table.now;
-        for _ in 0..MOST_LOOKS {
+        loop {
             let (free, later) = table.free_for(from, length);
             let Some((start, candidate)) = self.first_start(index, &free, table.now) else {
                 let Some(later) = later else { return };
@@ -187,6 +185,10 @@ impl Control {
             candidate.placement.claims().iter().for_each(|claim| nodes.0[claim.node.index()] = true);
             if !table.is_taken(start, length, &nodes) {
                 return table.reserve(start, length, &nodes);
+            }
+            // Planned again from there it would be the same.
+            if start == from {
+                return;
             }
             from = start;
         }
