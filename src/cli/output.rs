@@ -1,6 +1,6 @@
 //! Where data goes: stdout in one of two forms, and files whole or not at all.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -83,19 +83,44 @@ pub fn warn(text: &str) {
     let _unheard = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A file that is written beside its place and takes it when it is whole.
+/// A file that is written beside its place and takes it when it is whole. A device or a pipe is written to as it is: one
+/// that was renamed over would be gone.
 pub struct WholeFile {
+    /// As it was typed.
     path: PathBuf,
-    beside: PathBuf,
+    /// What becomes the file, and its place, which is where a link leads; nothing of a device.
+    replaced: Option<(PathBuf, PathBuf)>,
     out: Option<BufWriter<File>>,
 }
 
 impl WholeFile {
+    /// Fails where no file can take that place, so that nothing is run in vain.
     pub fn create(path: &Path) -> Result<WholeFile, Failure> {
+        let unwritable = |error| Failure::file(path, format!("cannot be written: {error}"));
         let name = path.file_name().ok_or_else(|| Failure::file(path, "is not the name of a file"))?;
-        let beside = path.with_file_name(format!(".{}.partial", name.to_string_lossy()));
-        let file = File::create(&beside).map_err(|error| Failure::file(path, format!("cannot be written: {error}")))?;
-        Ok(WholeFile { path: path.to_path_buf(), beside, out: Some(BufWriter::new(file)) })
+        let link = std::fs::read_link(path).ok();
+        let place = match std::fs::metadata(path) {
+            Ok(found) if found.is_dir() => return Err(Failure::file(path, "is a folder; name a file in it")),
+            Ok(found) if !found.is_file() => None,
+            Ok(_) if link.is_some() && is_opened(path) => None,
+            Ok(_) if link.is_some() => Some(std::fs::canonicalize(path).map_err(unwritable)?),
+            Ok(_) | Err(_) => Some(path.to_path_buf()),
+        };
+        let name = place.as_ref().and_then(|place| place.file_name()).unwrap_or(name);
+        let beside = place.as_ref().map(|place| place.with_file_name(format!(".{}.partial", name.to_string_lossy())));
+        let file = match &beside {
+            Some(beside) => OpenOptions::new().write(true).create(true).truncate(false).open(beside),
+            None => OpenOptions::new().append(true).open(path),
+        };
+        let file = file.map_err(unwritable)?;
+        if beside.is_some() {
+            if let Err(TryLockError::WouldBlock) = file.try_lock() {
+                return Err(Failure::file(path, "is being written by another dryrack; name another file"));
+            }
+            // What one that was killed has left.
+            file.set_len(0).map_err(unwritable)?;
+        }
+        Ok(WholeFile { path: path.to_path_buf(), replaced: beside.zip(place), out: Some(BufWriter::new(file)) })
     }
 
     pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
@@ -125,7 +150,7 @@ impl WholeFile {
     }
 
     fn settle(self) -> Result<(), Failure> {
-        let settled = std::fs::rename(&self.beside, &self.path);
+        let settled = self.replaced.as_ref().map_or(Ok(()), |(beside, place)| std::fs::rename(beside, place));
         settled.map_err(|error| Failure::file(&self.path, format!("cannot be written: {error}")))
     }
 }
@@ -143,8 +168,13 @@ impl Write for WholeFile {
 impl Drop for WholeFile {
     /// What is not whole does not stay.
     fn drop(&mut self) {
-        if self.beside.exists() {
-            let _gone = std::fs::remove_file(&self.beside);
+        if let Some((beside, _)) = self.replaced.as_ref().filter(|(beside, _)| beside.exists()) {
+            let _gone = std::fs::remove_file(beside);
         }
     }
+}
+
+/// `/dev/stdout` and its kin: links to what somebody has open.
+fn is_opened(link: &Path) -> bool {
+    ["/dev", "/proc"].iter().any(|folder| link.starts_with(folder))
 }

@@ -245,6 +245,7 @@ fn main() {
             a_name_like_no_other_is_answered_with_those_there_are,
             a_plot_has_a_curve_for_each_name_and_is_an_svg,
             the_files_of_a_run_are_replaced_together,
+            what_is_no_file_of_its_own_is_not_replaced_by_one,
             a_carried_trace_is_found_from_any_folder,
         }
         Nothing: policy {

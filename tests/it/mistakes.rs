@@ -1,6 +1,8 @@
 //! Slips on the command line, and what is said of them: what was expected, and what to type instead.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use assert_cmd::assert::OutputAssertExt;
 
@@ -151,6 +153,37 @@ pub fn the_files_of_a_run_are_replaced_together() {
     let said = stderr(dir.path(), &["run", "not_ready.yaml", "--until", "4m", "--out", "out"], 2);
     assert!(said.contains("error: out/metrics.json: cannot be written: "), "{said}");
     assert_eq!(read(), before);
+}
+
+/// A pipe or a device that was renamed over would be gone, a link would lead nowhere, and of two that write one file at once
+/// neither would be whole.
+pub fn what_is_no_file_of_its_own_is_not_replaced_by_one() {
+    let dir = empty();
+    let made = Command::new("mkfifo").arg(dir.path().join("pipe")).status().expect("every Unix has it");
+    assert!(made.success());
+    let read = Command::new("cat").arg(dir.path().join("pipe")).stdout(Stdio::piped()).spawn().expect("it starts");
+    stdout(dir.path(), &["probe", "--gpus", "none", "--out", "pipe"], 0);
+    let read = read.wait_with_output().expect("it ends with the writer").stdout;
+    assert!(String::from_utf8_lossy(&read).contains("nodes:"), "{}", String::from_utf8_lossy(&read));
+    let kind = |name: &str| std::fs::symlink_metadata(dir.path().join(name)).expect("it is there").file_type();
+    assert!(kind("pipe").is_fifo());
+
+    std::fs::write(dir.path().join("target.yaml"), "").expect("a folder of our own");
+    std::os::unix::fs::symlink("target.yaml", dir.path().join("link.yaml")).expect("a folder of our own");
+    stdout(dir.path(), &["probe", "--gpus", "none", "--out", "link.yaml"], 0);
+    let through = std::fs::read_to_string(dir.path().join("target.yaml")).expect("it is there");
+    assert!(kind("link.yaml").is_symlink() && through.contains("nodes:"), "{through}");
+
+    std::fs::create_dir(dir.path().join("folder")).expect("a folder of our own");
+    let said = stderr(dir.path(), &["probe", "--gpus", "none", "--out", "folder"], 2);
+    assert_eq!(said, "error: folder: is a folder; name a file in it\n");
+    let first = std::fs::File::create(dir.path().join(".it.yaml.partial")).expect("a folder of our own");
+    first.lock().expect("nobody else has it");
+    let said = stderr(dir.path(), &["probe", "--gpus", "none", "--out", "it.yaml"], 2);
+    assert_eq!(said, "error: it.yaml: is being written by another dryrack; name another file\n");
+    drop(first);
+    stdout(dir.path(), &["probe", "--gpus", "none", "--out", "it.yaml"], 0);
+    assert!(!dir.path().join(".it.yaml.partial").exists());
 }
 
 /// The carried log is found from the scenario's own place, wherever one stands.
