@@ -16,6 +16,7 @@ mod calibrate;
 mod compare;
 mod courses;
 mod readings;
+mod source;
 mod spread;
 
 pub use again::{Again, again};
@@ -23,4 +24,5 @@ pub use calibrate::{Delays, Outside, Recording, calibrate, calibrate_outside, ex
 pub use compare::{Agreement, Decision, TimeError, compare};
 pub use courses::{Courses, courses};
 pub use readings::{Readings, readings};
+pub use source::not_of_source;
 pub use spread::Spread;

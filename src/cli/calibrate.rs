@@ -6,9 +6,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
-use super::logs::WholeLog;
+use super::logs::{WholeLog, read_live};
 use super::output::{Format, say, say_json};
-use super::validate::{interval_of, live_log, rehearsed, scenario};
+use super::validate::{interval_of, rehearsed, scenario};
 use crate::agreement::{
     Delays, Outside, Recording, calibrate as fitted, calibrate_outside, compare, courses, exactness,
 };
@@ -88,7 +88,7 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
 }
 
 fn read(path: &Path) -> Result<Read, Failure> {
-    let (log, live) = live_log(path)?;
+    let (log, live) = read_live(path)?;
     let rehearsal = scenario(path, &log)?;
     Ok(Read { path: path.to_path_buf(), log, on: live.on, rehearsal })
 }

@@ -11,7 +11,7 @@ use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
 use super::run::Overrides;
-use super::validate::{agreement_json, agreement_text, interval_of};
+use super::validate::{SHOWN, agreement_json, agreement_text, interval_of};
 use crate::agreement::{Courses, compare};
 use crate::engine::{Progress, Rehearsal};
 use crate::event::{Foretold, Input, LiveHeader, LogHeader, Sink};
@@ -87,6 +87,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let command = args.overrides.repeat(&args.file, rehearsal.seed);
     let fault = |message: String| Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command));
     let foretold = guarded(|| foretell(&rehearsal, &progress)).map_err(fault)?;
+    let shown = foretold.digest.get(..SHOWN).unwrap_or_default().to_string();
     let began = Clock::start().wall_at_start().to_string();
     let on = cluster.as_ref().map(|cluster| format!("slurm {}", cluster.release));
     let live = LiveHeader { began, cores: cores as u32, on, foretold };
@@ -96,6 +97,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let mut log = LogWriter::new(WholeFile::create(&path)?, &header).map_err(unwritten)?;
     // On its way before anything begins.
     log.keep().map_err(unwritten)?;
+    warn(&format!("foretold, and not begun: digest {shown}; keep it elsewhere to show later that it came first\n"));
     let mut told = Told::new(expectations, &rehearsal);
     let gpus = (cluster.is_none() && work.has_real_gpus()).then(gpus);
     let run = || {

@@ -5,13 +5,16 @@ use std::io::BufReader;
 use std::path::Path;
 
 use super::exit::Failure;
-use crate::event::{LogHeader, Record};
+use crate::event::{LiveHeader, LogHeader, Record};
 use crate::ids::{JobId, NameTable, Names, NodeId};
 use crate::nearest::hint;
 use crate::report::{LogReader, read_log};
 
 pub fn open(path: &Path) -> Result<LogReader<BufReader<File>>, Failure> {
-    let expected = "a log that `dryrack run FILE --out DIR` leaves as DIR/events.jsonl";
+    open_expected(path, "a log that `dryrack run FILE --out DIR` leaves as DIR/events.jsonl")
+}
+
+fn open_expected(path: &Path, expected: &str) -> Result<LogReader<BufReader<File>>, Failure> {
     let within = path.join("events.jsonl");
     if path.is_dir() {
         let near = if within.is_file() { format!("; did you mean `{}`?", within.display()) } else { String::new() };
@@ -28,8 +31,22 @@ pub struct WholeLog {
     pub names: Names,
 }
 
+/// Of a run on a machine.
+const LIVE: &str = "a log that `dryrack live` wrote";
+
 pub fn read_whole(path: &Path) -> Result<WholeLog, Failure> {
-    let reader = open(path)?;
+    whole(path, open(path)?)
+}
+
+/// Likewise, where it is to be one of a run on a machine.
+pub fn read_live(path: &Path) -> Result<(WholeLog, LiveHeader), Failure> {
+    let log = whole(path, open_expected(path, LIVE)?)?;
+    let why = || Failure::file(path, format!("was not recorded on a machine; expected {LIVE}"));
+    let live = log.header.live.clone().ok_or_else(why)?;
+    Ok((log, live))
+}
+
+fn whole(path: &Path, reader: LogReader<BufReader<File>>) -> Result<WholeLog, Failure> {
     let header = reader.header().clone();
     let mut records = Vec::new();
     let mut names = Names::default();

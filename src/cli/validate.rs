@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 
 use super::exit::{Done, Exit, Failure};
 use super::guard::guarded;
-use super::logs::{WholeLog, read_whole};
+use super::logs::{WholeLog, read_live};
 use super::output::{Format, say, say_json};
 use super::replay::profile_of;
 use super::run::options;
-use crate::agreement::{Again, Agreement, Readings, Spread, TimeError, again, compare, courses, readings};
+use crate::agreement::{
+    Again, Agreement, Readings, Spread, TimeError, again, compare, courses, not_of_source, readings,
+};
 use crate::engine::{Difference, Records, Rehearsal, RunOptions, replay, run};
 use crate::event::{Digester, LiveHeader, Record};
 use crate::ids::RunId;
@@ -27,7 +29,14 @@ pub struct ValidateArgs {
     /// How far starts and ends may be from what was foretold; what follows from samples may be later by their interval
     #[arg(long, default_value = "1s", value_name = "TIME")]
     tolerance: SimDuration,
+    /// The digest that `dryrack live` said before the run, and `dryrack run` of the same file, as it was kept elsewhere; may be
+    /// given again
+    #[arg(long, value_name = "DIGEST")]
+    foretold: Vec<String>,
 }
+
+/// Of a digest, as `dryrack run` shows it.
+pub(super) const SHOWN: usize = 12;
 
 /// What came of one log.
 struct Grades {
@@ -35,8 +44,14 @@ struct Grades {
     began: String,
     /// Records that came again.
     replayed: Result<u64, Difference>,
-    /// Rehearsing the log's source again gives the digest that was written before the run.
-    is_foretold: bool,
+    /// What the header foretells, by its digest.
+    digest: String,
+    /// Why the header, or the beginning of the log, is not what the log's source says.
+    not_of_source: Vec<String>,
+    /// Whether the digest is one that was kept elsewhere, if any is.
+    is_kept: Option<bool>,
+    /// What else there is to know.
+    notes: Vec<String>,
     again: Agreement,
     not_taken: Vec<String>,
     blind: Agreement,
@@ -45,7 +60,8 @@ struct Grades {
 
 impl Grades {
     fn exit(&self, tolerance: SimDuration) -> Exit {
-        match (self.replayed.is_ok() && self.is_foretold, self.blind.holds(tolerance) && self.again.holds(tolerance)) {
+        let is_whole = self.replayed.is_ok() && self.not_of_source.is_empty() && self.is_kept != Some(false);
+        match (is_whole, self.blind.holds(tolerance) && self.again.holds(tolerance)) {
             (false, _) => Exit::Failed,
             (true, false) => Exit::Disagrees,
             (true, true) => Exit::Fine,
@@ -55,9 +71,16 @@ impl Grades {
 
 /// 0 if all grades hold, 5 if a rehearsal is beyond the tolerance, 1 if a log is not what it says it is.
 pub fn validate(args: &ValidateArgs, format: Format) -> Done {
+    if let Some(wrong) = args.foretold.iter().find(|digest| !is_digest(digest)) {
+        let expected = format!("expected {SHOWN} to 64 of the digits 0 to 9 and a to f");
+        return Err(Failure::Input(format!("error: --foretold: `{wrong}` is no digest; {expected}")));
+    }
+    if let Some(path) = (1..args.logs.len()).find(|at| args.logs[..*at].contains(&args.logs[*at])) {
+        return Err(Failure::file(&args.logs[path], "is given twice; its figures would count twice"));
+    }
     let mut all = Vec::new();
     for path in &args.logs {
-        all.push((path, grades(path)?));
+        all.push((path, grades(path, &args.foretold)?));
     }
     match format {
         Format::Json => {
@@ -87,26 +110,36 @@ pub fn validate(args: &ValidateArgs, format: Format) -> Done {
         .unwrap_or(Exit::Fine))
 }
 
-fn grades(path: &Path) -> Result<Grades, Failure> {
-    let (log, live) = live_log(path)?;
+fn is_digest(text: &str) -> bool {
+    let is_digit = |letter: char| letter.is_ascii_digit() || ('a'..='f').contains(&letter);
+    (SHOWN..=64).contains(&text.len()) && text.chars().all(is_digit)
+}
+
+fn grades(path: &Path, kept: &[String]) -> Result<Grades, Failure> {
+    let (log, live) = read_live(path)?;
     let profile = profile_of(path, &log.header)?;
     let ours = |message: String| Failure::Ours(format!("our fault: {message}\n  in {}\n", path.display()));
     let replayed = guarded(|| replay(profile, log.header.seed, log.records.iter().cloned())).map_err(ours)?;
     let scenario = scenario(path, &log)?;
-    guarded(|| graded(scenario, &log, live, replayed)).map_err(ours)
+    let is_kept = |digest: &String| kept.iter().any(|kept| digest.starts_with(kept));
+    let is_kept = (!kept.is_empty()).then(|| is_kept(&live.foretold.digest));
+    let notes = Vec::from_iter(another_profile(path, &log, &scenario));
+    guarded(|| Grades { is_kept, notes, ..graded(scenario, &log, live, replayed) }).map_err(ours)
 }
 
-pub(super) fn live_log(path: &Path) -> Result<(WholeLog, LiveHeader), Failure> {
-    let log = read_whole(path)?;
-    let why = "was not recorded on a machine; expected a log that `dryrack live` wrote";
-    let live = log.header.live.clone().ok_or_else(|| Failure::file(path, why))?;
-    Ok((log, live))
+/// Of a log that is older than the profile.
+fn another_profile(path: &Path, log: &WholeLog, scenario: &Rehearsal) -> Option<String> {
+    let now = load_text("", &log.header.source, path.parent().unwrap_or(Path::new("")), &options(path)).ok()?;
+    let name = &scenario.profile.name;
+    (now.rehearsal.profile != scenario.profile)
+        .then(|| format!("the profile `{name}` is another one by now; that of the log was taken"))
 }
 
-/// The log's own source.
+/// The log's own source, under the log's own profile.
 pub(super) fn scenario(path: &Path, log: &WholeLog) -> Result<Rehearsal, Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
-    let options = Options { seed: Some(log.header.seed.to_string()), ..options(path) };
+    let (seed, recorded) = (Some(log.header.seed.to_string()), Some(profile_of(path, &log.header)?));
+    let options = Options { seed, recorded, ..options(path) };
     let loaded = load_text(&path.display().to_string(), &log.header.source, folder, &options);
     Ok(loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?.rehearsal)
 }
@@ -118,6 +151,7 @@ fn graded(scenario: Rehearsal, log: &WholeLog, live: LiveHeader, replayed: Resul
     let of_run = |run: RunId| scenario.arrivals.get(run.job.index()).and_then(|arrival| interval(&arrival.spec.name));
     let readings = readings(&foretold, &log.records, of_run);
     let blind = compare(&live.foretold.runs, &real, interval);
+    let not_of_source = not_of_source(&scenario, &live.foretold, (&foretold, &digest), (&log.records, &log.names));
     let Again { rehearsal, not_taken } = again(scenario.clone(), &log.records, &log.names);
     let (records, _) = rehearsed(&rehearsal);
     let again = compare(&courses(&records, &names(&rehearsal)), &real, interval);
@@ -125,7 +159,10 @@ fn graded(scenario: Rehearsal, log: &WholeLog, live: LiveHeader, replayed: Resul
         title: log.header.scenario.clone(),
         began: live.began,
         replayed,
-        is_foretold: digest == live.foretold.digest,
+        digest: live.foretold.digest,
+        not_of_source,
+        is_kept: None,
+        notes: Vec::new(),
         again,
         not_taken,
         blind,
@@ -155,11 +192,27 @@ fn grades_text(path: &Path, grades: &Grades, tolerance: SimDuration) -> String {
     }
     text.push_str(&agreement_text("re-rehearsal", &grades.again, Some(tolerance)));
     text.extend(grades.not_taken.iter().map(|what| format!("                not taken from the recording: {what}\n")));
-    if !grades.is_foretold {
-        text.push_str("  blind         NOT what a rehearsal of the log's source foretells\n");
-    }
     text.push_str(&agreement_text("blind", &grades.blind, Some(tolerance)));
-    text + &readings_text(&grades.readings)
+    text.push_str(&readings_text(&grades.readings));
+    text + &foretold_text(grades)
+}
+
+/// What stands behind the blind grade, and what no log can show.
+fn foretold_text(grades: &Grades) -> String {
+    let shown = grades.digest.get(..SHOWN).unwrap_or(&grades.digest);
+    let mut text = format!("  foretold      digest {shown}");
+    text.push_str(match (grades.not_of_source.is_empty(), grades.is_kept) {
+        (false, _) => ", NOT of the log's source\n",
+        (true, Some(true)) => ", of the log's source, and as it was kept elsewhere\n",
+        (true, Some(false)) => ", of the log's source, and NOT as it was kept elsewhere\n",
+        (true, None) => {
+            ", of the log's source; whether it was written before the run, and whether others were\n                \
+             run and left out, no log can show: keep the digest elsewhere, for `--foretold`\n"
+        }
+    });
+    text.extend(grades.not_of_source.iter().map(|why| format!("                {why}\n")));
+    text.extend(grades.notes.iter().map(|note| format!("                note: {note}\n")));
+    text
 }
 
 fn readings_text(found: &Readings) -> String {
@@ -267,7 +320,11 @@ fn grades_json(path: &Path, grades: &Grades, tolerance: SimDuration) -> Value {
         "scenario": grades.title,
         "began": grades.began,
         "replay": grades.replayed.as_ref().map_err(Difference::to_string).ok(),
-        "is_foretold": grades.is_foretold,
+        "digest": grades.digest,
+        "is_foretold": grades.not_of_source.is_empty(),
+        "not_of_source": grades.not_of_source,
+        "is_as_kept_elsewhere": grades.is_kept,
+        "notes": grades.notes,
         "re_rehearsal": agreement_json(&grades.again),
         "re_rehearsal_not_taken": grades.not_taken,
         "blind": agreement_json(&grades.blind),

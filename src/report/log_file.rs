@@ -29,8 +29,13 @@ struct HeaderOut<'a> {
 }
 
 #[derive(Deserialize)]
-struct HeaderIn {
-    header: LogHeader,
+struct HeaderIn<H> {
+    header: H,
+}
+
+#[derive(Deserialize)]
+struct FormatOf {
+    format: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -161,11 +166,15 @@ pub struct LogReader<R> {
 impl<R: BufRead> LogReader<R> {
     pub fn new(mut input: R) -> Result<LogReader<R>, LogError> {
         let first = read_line(&mut input, 1)?.ok_or(LogError::Empty)?;
-        let header: HeaderIn = serde_json::from_str(&first.0).map_err(|error| LogError::Header(error.to_string()))?;
-        let header = header.header;
-        if header.format != FORMAT_VERSION {
-            return Err(LogError::Format { found: header.format });
+        // Of another format nothing else can be known.
+        if let Ok(HeaderIn { header: FormatOf { format } }) = serde_json::from_str(&first.0)
+            && format != FORMAT_VERSION
+        {
+            return Err(LogError::Format { found: format });
         }
+        let header: HeaderIn<LogHeader> =
+            serde_json::from_str(&first.0).map_err(|error| LogError::Header(error.to_string()))?;
+        let header = header.header;
         let mut sum = blake3::Hasher::new();
         sum.update(first.0.as_bytes()).update(b"\n");
         let (names, digester) = (Names::default(), Digester::default());
@@ -310,6 +319,11 @@ mod tests {
             ("another time", whole.replace("2000000000,\"in", "2000000001,\"in"), "was changed since it was recorded"),
             ("no record", whole.replacen("wakeup", "wakeap", 1), "line 2: "),
             ("more after the end", format!("{whole}{{}}\n"), "line 5: something follows the footer"),
+            (
+                "a header of another format",
+                whole.replacen("\"format\":1", "\"format\":9", 1).replacen("\"seed\"", "\"seeds\"", 1),
+                "line 1: a log of format 9",
+            ),
             ("another format", whole.replacen("\"format\":1", "\"format\":9", 1), "line 1: a log of format 9"),
         ];
         for (sentence, text, wanted) in rows {

@@ -40,6 +40,8 @@ pub struct Options {
     /// An option of the profile that is to be as in the nearest of its bases that is not historic:
     /// `scheduler.filters.ready.unless`.
     pub as_in_base: Option<String>,
+    /// Whole, as a log holds it, in the place of the one that the text names and changes.
+    pub recorded: Option<Arc<Profile>>,
     /// A model that is asked about and not run, as the file would describe it: `{model: qwen3-32b, replicas: 2}`.
     pub asked: Option<String>,
     /// A plan that this is an alternative of, and where it says what is set.
@@ -408,9 +410,10 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
     let as_in_base = options.as_in_base.as_deref().map(|option| (option, Against::Mended));
     let changes = Changes { as_in_base, policies: file.get("policies") };
     let default = if options.asked.is_some() { PROFILE_OF_MODELS } else { DEFAULT_PROFILE };
-    let profile = match file.get("profile") {
-        None => profiles::profile_with(default, file.place(), folder, changes, report),
-        Some(tree) => {
+    let profile = match (&options.recorded, file.get("profile")) {
+        (Some(profile), _) => Some(Profile::clone(profile)),
+        (None, None) => profiles::profile_with(default, file.place(), folder, changes, report),
+        (None, Some(tree)) => {
             // What was typed on the command line was typed where we stand, and what a plan says beside the plan.
             let plan = options.plan.as_ref().filter(|plan| *report.place(tree.span).0 == *plan.name);
             let folder = match plan.and_then(|plan| Path::new(&*plan.name).parent()) {

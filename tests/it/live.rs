@@ -248,6 +248,108 @@ pub fn a_prediction_that_was_changed_afterwards_is_found_out() {
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
+/// With a footer as whoever changes a log would write it: BLAKE3 of all before it and of the end, as eight bytes.
+fn sealed(header: &str, rest: &str) -> String {
+    let footer_at = rest.rfind("{\"footer\"").expect("it is whole");
+    let mut footer: Value = serde_json::from_str(&rest[footer_at..]).expect("JSON");
+    let (header, before) = (header.trim_end(), &rest[..footer_at]);
+    let end = footer["footer"]["end_ns"].as_u64().expect("a number");
+    let text = format!("{header}\n{before}");
+    let mut sum = blake3::Hasher::new();
+    sum.update(text.as_bytes()).update(&end.to_le_bytes());
+    footer["footer"]["sum"] = sum.finalize().to_hex().to_string().into();
+    format!("{text}{footer}\n")
+}
+
+/// A header and the records of a log, each from a run or changed by hand, under a footer that fits: what does not follow from
+/// the source is found out. What follows from it may have been written afterwards, and only a digest that was kept elsewhere
+/// tells.
+pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_show() {
+    let job = |more: &str| format!("jobs: [{{name: a, gpus: 1, {more}, command: [sleep, \"0.3\"]}}]\n");
+    let stages = ["duration: 300ms", "duration: 340ms", "duration: 300ms, priority: 7", "at: 5s, duration: 300ms"];
+    let stages: Vec<Stage> = stages.into_iter().map(|more| Stage::new(7, &job(more))).collect();
+    let logs: Vec<String> = (stages.iter())
+        .map(|stage| {
+            // Of the last one the header is enough.
+            let mut command = dryrack(stage.dir.path(), &["live", "it.yaml", "--log", "log.jsonl"]);
+            let said = command.output().expect("it is built");
+            assert_eq!(said.status.code(), Some(0));
+            let said = String::from_utf8_lossy(&said.stderr).into_owned();
+            assert!(said.contains("foretold, and not begun: digest "), "{said}");
+            fs::read_to_string(stage.log()).expect("a log")
+        })
+        .collect();
+    let parts: Vec<(&str, &str)> = logs.iter().map(|log| log.split_once('\n').expect("a header")).collect();
+    let digest = |header: &str| -> String {
+        let header: Value = serde_json::from_str(header).expect("JSON");
+        header["header"]["live"]["foretold"]["digest"].as_str().expect("a text").to_string()
+    };
+    let (header, records) = parts[0];
+    let validated = |log: &str, more: &[&str]| {
+        fs::write(stages[0].dir.path().join("other.jsonl"), log).expect("ours");
+        let args = [&["validate", "other.jsonl", "--tolerance", "1h"], more].concat();
+        let output = dryrack(stages[0].dir.path(), &args).output().expect("it is built");
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+        )
+    };
+    let (code, said) = validated(&sealed(header, records), &[]);
+    assert!(code == Some(0) && said.contains("no log can show"), "{said}");
+    let swapped = format!("{}0", &digest(header)[..63]);
+    let rows = [
+        (header.replacen("\"ended\":300000000", "\"ended\":310000000", 1), "`a` is foretold another way"),
+        (header.replacen(&digest(header), &swapped, 1), "a rehearsal of the source has digest"),
+        (header.replacen("duration: 300ms", "duration: 310ms", 1), "a rehearsal of the source has digest"),
+        (header.replacen("ram: 1GiB", "ram: 2GiB", 1), "the run was told of other nodes"),
+        (parts[2].0.to_string(), "`a` was submitted as another job"),
+        (parts[3].0.to_string(), "`a` was submitted at 0s, and the source has it at 5s"),
+    ];
+    for (changed, wanted) in rows {
+        assert_ne!(changed, header);
+        let (code, said) = validated(&sealed(&changed, records), &[]);
+        assert_eq!(code, Some(1), "{wanted}: {said}");
+        assert!(said.contains("NOT of the log's source") && said.contains(wanted), "{wanted}: {said}");
+    }
+
+    // Lengths as they turned out, written into the source afterwards.
+    let forged = sealed(parts[1].0, records);
+    let (code, said) = validated(&forged, &[]);
+    assert!(code == Some(0) && said.contains("no log can show"), "{said}");
+    let (code, said) = validated(&forged, &["--foretold", &digest(header)[..12]]);
+    assert!(code == Some(1) && said.contains("NOT as it was kept elsewhere"), "{said}");
+    let (code, said) = validated(&sealed(header, records), &["--foretold", &digest(header)]);
+    assert!(code == Some(0) && said.contains("and as it was kept elsewhere"), "{said}");
+    let (code, said) = validated(&forged, &["--foretold", "yesterday"]);
+    assert!(code == Some(2) && said.contains("`yesterday` is no digest"), "{said}");
+    // And it is the digest of a plain rehearsal of the file.
+    let run = dryrack(stages[0].dir.path(), &["run", "it.yaml", "--format", "json"]).output().expect("it is built");
+    let run: Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    assert_eq!(run["digest"].as_str(), Some(digest(header).as_str()));
+}
+
+/// The profile travels in the log: one whose file is elsewhere, or was changed since, is not asked again.
+pub fn a_log_is_judged_under_the_profile_that_it_holds() {
+    let stage = Stage::new(8, "jobs: [{name: a, gpus: 1, duration: 300ms, command: [sleep, \"0.3\"]}]\n");
+    let folder = stage.dir.path();
+    let text = fs::read_to_string(folder.join("it.yaml")).expect("ours");
+    fs::write(folder.join("it.yaml"), text.replace("profile: fifo", "profile: mine.profile.yaml")).expect("ours");
+    fs::write(folder.join("mine.profile.yaml"), "base: fifo\nname: mine\ntitle: Mine\n").expect("ours");
+    assert_eq!(stage.live().0, Some(0));
+    let validated = || {
+        let output = dryrack(folder, &["validate", "log.jsonl", "--tolerance", "1h"]).output().expect("it is built");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = validated();
+    assert!(code == Some(0) && !said.contains("another one by now"), "{said}");
+    let slow = "passes: {place: {trigger: {every: 7s}, offset: 3s}}\n";
+    fs::write(folder.join("mine.profile.yaml"), format!("base: fifo\nname: mine\ntitle: Mine\n{slow}")).expect("ours");
+    let (code, said) = validated();
+    assert!(code == Some(0) && said.contains("the profile `mine` is another one by now"), "{said}");
+    fs::remove_file(folder.join("mine.profile.yaml")).expect("it is there");
+    assert_eq!(validated().0, Some(0));
+}
+
 /// Of one run, the medians are its own delays: a rehearsal with them says when it began and ended to the nanosecond.
 pub fn delays_that_are_fitted_on_a_recording_explain_it() {
     let stage = Stage::new(4, "jobs: [{name: a, gpus: 1, duration: 200ms, command: [sleep, \"0.2\"]}]\n");

@@ -213,6 +213,8 @@ fn main() {
             control_c_ends_everything_and_leaves_a_whole_log,
             whoever_is_killed_leaves_no_process,
             a_prediction_that_was_changed_afterwards_is_found_out,
+            a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_show,
+            a_log_is_judged_under_the_profile_that_it_holds,
             delays_that_are_fitted_on_a_recording_explain_it,
         }
         RealTime: live {

@@ -1,0 +1,60 @@
+//! Whether what a log's header foretells, and what its records begin with, is what its source says.
+//!
+//! Whoever writes a source after the run, with lengths and usage as they were, has a header that follows from it. That a
+//! prediction came before the run is shown by nothing in the log; only its digest, kept elsewhere in time, shows it.
+
+use super::courses::courses;
+use crate::engine::Rehearsal;
+use crate::event::{Foretold, Input, Record, Said};
+use crate::ids::{JobId, Names};
+
+/// Why it is not, each in a sentence; none where it is. `foretold` is what the header says, `rehearsed` the records of a
+/// rehearsal of the source, and `digest` theirs; `records` are those of the log.
+pub fn not_of_source(
+    scenario: &Rehearsal,
+    foretold: &Foretold,
+    (rehearsed, digest): (&[Record], &str),
+    (records, names): (&[Record], &Names),
+) -> Vec<String> {
+    let mut faults = Vec::new();
+    if foretold.digest != digest {
+        faults.push(format!("a rehearsal of the source has digest {digest}, and {} is foretold", foretold.digest));
+    } else {
+        let runs = courses(rehearsed, &crate::rehearse::names(scenario));
+        let other = runs.iter().zip(&foretold.runs).find(|(one, other)| one != other).map(|(run, _)| &run.job);
+        if let Some(job) = other {
+            faults.push(format!("`{job}` is foretold another way than a rehearsal of the source has it"));
+        } else if (foretold.records, foretold.runs.len()) != (rehearsed.len() as u64, runs.len()) {
+            faults.push("a rehearsal of the source has other attempts than are foretold".to_string());
+        }
+    }
+    faults.extend(declared_otherwise(scenario, records));
+    faults.extend(records.iter().find_map(|record| submitted_otherwise(scenario, record, names)));
+    faults
+}
+
+/// The nodes are told before anything else; a run that others decide in is told that too.
+fn declared_otherwise(scenario: &Rehearsal, records: &[Record]) -> Option<String> {
+    let first = records.iter().filter_map(|record| match &record.said {
+        Said::Input(input) => Some(input),
+        Said::Event(_) => None,
+    });
+    let declared = scenario.declarations();
+    let found = first.filter(|input| !matches!(input, Input::Reconfigure { .. })).take(declared.len());
+    (!found.eq(&declared)).then(|| "the run was told of other nodes than the source has".to_string())
+}
+
+fn submitted_otherwise(scenario: &Rehearsal, record: &Record, names: &Names) -> Option<String> {
+    let Said::Input(Input::Submit { job, spec }) = &record.said else { return None };
+    let name = |job: JobId| names.job(job);
+    match scenario.arrivals.get(job.index()) {
+        Some(arrival) if arrival.spec != *spec => {
+            Some(format!("`{}` was submitted as another job than the source has", name(*job)))
+        }
+        Some(arrival) if record.at < arrival.at => {
+            Some(format!("`{}` was submitted at {}, and the source has it at {}", name(*job), record.at, arrival.at))
+        }
+        Some(_) => None,
+        None => Some(format!("`{}` was submitted, and the source has no such job", name(*job))),
+    }
+}
