@@ -180,10 +180,29 @@ jobs:
     comes_again(&stage.log(), "one");
 }
 
+/// Whom somebody kills by force.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Killed {
+    Worker,
+    Keeper,
+    /// Whichever of the two `pkill -9 dryrack`, and `pkill -9 -f` with its command line, would find.
+    ByName,
+}
+
+/// Of these processes those in whose name or command line a program of that name occurs.
+fn named(name: &str, pids: [rustix::process::Pid; 2]) -> Vec<rustix::process::Pid> {
+    let says = |pid: rustix::process::Pid, file: &str| {
+        let text = fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero())).expect("it runs");
+        String::from_utf8_lossy(&text).contains(name)
+    };
+    pids.into_iter().filter(|pid| says(*pid, "comm") || says(*pid, "cmdline")).collect()
+}
+
 /// Who does the work and who keeps it, killed by force: descendants in sessions of their own, with an empty environment and
 /// without parents go too. Where the keeper is killed, the log is whole besides.
 pub fn whoever_is_killed_leaves_no_process() {
-    for (number, is_keeper) in [(5, false), (6, true)] {
+    for (number, killed) in [(5, Killed::Worker), (6, Killed::Keeper), (9, Killed::ByName)] {
+        let is_keeper = killed != Killed::Worker;
         let stage = Stage::new(
             number,
             "\
@@ -193,16 +212,22 @@ jobs:
 ",
         );
         let mut command = dryrack(stage.dir.path(), &["live", "it.yaml", "--log", "log.jsonl"]);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it is built");
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it is built");
         let worker = kept_by(child.id());
         let deadline = dryrack::live::clock::Deadline::within(std::time::Duration::from_secs(60));
         while stage.left().iter().filter(|line| line.starts_with("sleep")).count() < 4 {
             assert!(!deadline.has_passed(), "they do not begin: {:?}", stage.left());
             dryrack::live::clock::pause(std::time::Duration::from_millis(10));
         }
-        match is_keeper {
-            true => child.kill().expect("it runs"),
-            false => rustix::process::kill_process(worker, rustix::process::Signal::KILL).expect("it runs"),
+        let keeper = rustix::process::Pid::from_child(&child);
+        let found = match killed {
+            Killed::Worker => vec![worker],
+            Killed::Keeper => vec![keeper],
+            Killed::ByName => named("dryrack", [keeper, worker]),
+        };
+        assert!(!found.is_empty());
+        for pid in found {
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs");
         }
         let output = child.wait_with_output().expect("it ends");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

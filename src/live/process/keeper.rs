@@ -7,12 +7,15 @@
 //! The keeper is the parent of last resort of all that is below it. When the kept one is killed, whatever it has started,
 //! however deep, in whatever session and with whatever environment, becomes a child of the keeper's and is killed. When the
 //! keeper is killed, the kernel tells the kept one with SIGTERM, which ends everything politely. What is left of both being
-//! killed in the same moment is what any program would leave.
+//! killed in the same moment is what any program would leave; so that whoever kills by name (`pkill -9 dryrack`) does not do
+//! that, the kept one has another name.
 //!
 //! The kept one has a process group of its own, so that a terminal and `kill -- -PGID` speak to the keeper alone, which
 //! passes on what it is told.
 
+use std::ffi::{CStr, OsStr};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -20,6 +23,7 @@ use std::time::Duration;
 use rustix::process::{
     Pid, Signal, getpid, getppid, kill_process, set_child_subreaper, set_parent_process_death_signal,
 };
+use rustix::thread::set_name;
 
 use crate::live::clock::{Deadline, pause};
 use crate::live::procfs;
@@ -28,6 +32,9 @@ use crate::units::SimDuration;
 
 /// Who keeps it, in the environment of the kept one.
 pub(super) const KEEPER: &str = "DRYRACK_KEEPER";
+
+/// The name of the kept one, in which that of the program must not occur.
+const KEPT: &CStr = c"kept-work";
 
 /// How the kept one ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +50,7 @@ pub fn keep() -> io::Result<Option<Kept>> {
     let keeper = std::env::var(KEEPER).ok().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
     if keeper.is_some() && keeper == getppid() {
         set_parent_process_death_signal(Some(Signal::TERM))?;
+        set_name(KEPT)?;
         // It was killed before that.
         if getppid() != keeper {
             return Err(io::Error::other("its keeper was killed"));
@@ -74,12 +82,15 @@ pub fn keep() -> io::Result<Option<Kept>> {
 }
 
 fn again() -> io::Result<Child> {
-    let mut args = std::env::args_os();
-    let name = args.next().unwrap_or_else(|| "dryrack".into());
+    let args = std::env::args_os().skip(1);
     // A program that was replaced since is still there under this name.
     let program = std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or("/proc/self/exe".into());
     let mut command = Command::new(program);
-    command.arg0(name).args(args).env(KEEPER, getpid().as_raw_nonzero().to_string()).process_group(0);
+    command
+        .arg0(OsStr::from_bytes(KEPT.to_bytes()))
+        .args(args)
+        .env(KEEPER, getpid().as_raw_nonzero().to_string())
+        .process_group(0);
     command.spawn()
 }
 
