@@ -1,5 +1,6 @@
 //! `--from`: where readings come from, as it was typed, and the probe that is meant.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -28,6 +29,9 @@ pub struct SourceArgs {
     /// Of this machine: how its GPUs are looked for
     #[arg(long, value_name = "WAY", value_enum, default_value = "any")]
     gpus: Way,
+    /// Of this machine: the folder beneath which its /proc and /sys are, as where a container has the host's [default: /]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
     /// How long one look may take
     #[arg(long, value_name = "TIME")]
     within: Option<SimDuration>,
@@ -60,7 +64,7 @@ impl SourceArgs {
     fn bare(&self) -> Result<Box<dyn Probe>, Failure> {
         let token = |usual: &str| std::env::var(self.token_env.as_deref().unwrap_or(usual)).ok();
         Ok(match self.from.as_str() {
-            "this-machine" => Box::new(ThisMachine::new(Roots::default(), self.way())),
+            "this-machine" => Box::new(ThisMachine::new(self.roots()?, self.way())),
             "slurm" => Box::new(Slurm::default()),
             "kubernetes" => Box::new(Kubernetes::default()),
             "gpustack" => {
@@ -100,6 +104,16 @@ impl SourceArgs {
             let from = &self.from;
             Failure::Input(format!("error: --from {from}: where is the server? add --url, or set {variable}"))
         })
+    }
+
+    fn roots(&self) -> Result<Roots, Failure> {
+        let Some(root) = &self.root else { return Ok(Roots::default()) };
+        let roots = Roots { proc: root.join("proc"), sys: root.join("sys") };
+        if !roots.proc.is_dir() && !roots.sys.is_dir() {
+            let expected = "expected a folder with `proc` or `sys` in it, such as /host";
+            return Err(Failure::Input(format!("error: --root: `{}` has neither; {expected}", root.display())));
+        }
+        Ok(roots)
     }
 
     fn way(&self) -> GpuSource {

@@ -84,6 +84,7 @@ fn main() {
         Nothing: probes {
             what_is_found_is_ready_to_run_with_the_use_of_others,
             what_is_not_there_is_said_by_name,
+            a_machine_is_found_beneath_another_root,
             a_recording_goes_on_while_a_probe_hangs_and_gpus_vanish,
             what_is_left_of_a_recording_that_was_killed_is_a_recording,
             a_recording_that_finds_no_room_ends_whole,
@@ -167,6 +168,7 @@ fn main() {
         }
         Time: slurm {
             slow_every_recording_of_slurm_is_met,
+            slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn,
             slow_clocks_are_found_again_from_what_they_started,
         }
         Nothing: futures {

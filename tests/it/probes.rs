@@ -85,6 +85,35 @@ pub fn what_is_not_there_is_said_by_name() {
     assert!(err.contains("no driver answers nvidia-smi"), "{err}");
 }
 
+/// The host's /proc and /sys, as a container has them; the figures of the card are of an MI300X as amd-smi has them in GitHub
+/// dstackai/dstack runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b.
+pub fn a_machine_is_found_beneath_another_root() {
+    let dir = empty();
+    let device = dir.path().join("host/sys/class/drm/card2/device");
+    fs::create_dir_all(&device).expect("made");
+    let figures = [
+        ("vendor", "0x1002\n"),
+        ("mem_info_vram_total", "206141652992\n"),
+        ("mem_info_vram_used", "296747008\n"),
+        ("gpu_busy_percent", "10\n"),
+    ];
+    figures.into_iter().for_each(|(file, text)| fs::write(device.join(file), text).expect("written"));
+    fs::create_dir(dir.path().join("host/proc")).expect("made");
+    for file in ["stat", "meminfo"] {
+        fs::copy(Path::new("/proc").join(file), dir.path().join("host/proc").join(file)).expect("Linux has it");
+    }
+    let (out, _) = run(dir.path(), &["probe", "--root", "host", "--gpus", "amd-sysfs", "--format", "json"], 0);
+    let found: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    let gpu = &found["nodes"][0]["gpus"][0];
+    let value = |name: &str| gpu[name]["value"].as_u64();
+    assert_eq!(
+        (value("memory"), value("memory_used"), value("utilization")),
+        (Some(206_141_652_992), Some(296_747_008), Some(100))
+    );
+    let (_, err) = run(dir.path(), &["probe", "--root", "hots"], 2);
+    assert!(err.contains("--root: `hots` has neither; expected a folder with `proc` or `sys` in it"), "{err}");
+}
+
 /// The second look hangs, at the third the GPU is gone, then it is back.
 pub fn a_recording_goes_on_while_a_probe_hangs_and_gpus_vanish() {
     let dir = with_smi(
