@@ -8,7 +8,7 @@ const WIDTH: usize = 100;
 const STAGED: [&str; 6] = ["filters", "scorers", "generators", "stages", "order", "plan_order"];
 
 /// What a stage does, where that is not plain from its name.
-const STAGES: [(&str, &str); 45] = [
+const STAGES: [(&str, &str); 46] = [
     ("picked", "nodes on which something was picked by hand, if anything was"),
     ("labels", "nodes with the labels that are asked for"),
     ("ready", "nodes that are ready"),
@@ -42,6 +42,7 @@ const STAGES: [(&str, &str); 45] = [
     ("estimate", "shorter by its estimate first"),
     ("remaining", "shorter by what is left of its estimate first"),
     ("attained", "less GPU time had first, by levels"),
+    ("joined", "who came to wait in its level first; who is stopped in it was there before"),
     ("fair_share", "whose user has had the least for its weight first"),
     ("tasks", "fewer tasks first"),
     ("f1", "F1 of Carastan-Santos and de Camargo"),

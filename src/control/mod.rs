@@ -65,6 +65,7 @@ use crate::scheduler::{
 };
 use crate::units::SimTime;
 use crate::workload::{Demand, JobSpec};
+use attained::Turns;
 use clocks::Clocks;
 use clouds::{CloudRecord, InstanceRecord};
 use dropping::Dropping;
@@ -105,6 +106,7 @@ pub struct Control {
     lines: BTreeMap<Option<Arc<str>>, u32>,
     /// What users have had, where the order of the queue looks at it.
     shares: Option<Shares>,
+    turns: Turns,
     /// The head for which room was reserved once and for all, and when.
     reservation: Option<(ReplicaIndex, SimTime)>,
     /// Of those for whom room is on its way, where they would go.
@@ -193,6 +195,7 @@ impl Control {
             demand_index: HashMap::default(),
             lines: BTreeMap::new(),
             shares,
+            turns: Turns::default(),
             reservation: None,
             promises: preempting::Promises::new(),
             fresh: BTreeMap::new(),
@@ -495,7 +498,7 @@ impl Control {
             Timer::Completed { run } => self.free_kept(run, |_| true),
             Timer::ComputationExpired { .. } => self.computation_expired(),
             Timer::CommitDue { .. } => self.commit_due(),
-            Timer::NextLevel { replica, .. } => self.await_next_level(replica),
+            Timer::NextLevel { replica, .. } => self.join_next_level(replica),
             Timer::PolicyLook { replica, .. } => self.look_at_usage(replica),
             Timer::IdleTooLong { node, .. } => self.idle_too_long(node),
             Timer::NotProvisioned { node, .. } => self.not_provisioned(node),

@@ -238,7 +238,7 @@ impl Control {
 
     fn place_in_order(&mut self, options: PassOptions) {
         self.charge_users();
-        self.renew_promises();
+        self.preempt();
         let mut looked_at = self.place_pass.interrupted_after.take().unwrap_or(0);
         loop {
             while let Some((key, _)) = self.queue.next(self.fleet.growth(), self.now) {

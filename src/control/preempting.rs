@@ -1,9 +1,9 @@
 //! Preemption: who is stopped so that the head of the queue can start.
 //!
-//! Asked after everybody was looked at and the head still waits. Those who may be stopped for it are taken, the least
-//! worth keeping first, until it would fit; then whoever turns out not to be needed is spared, the last taken first. Each
-//! is told to stop, and waits again from its last checkpoint, if its job has any. What stops already is reckoned as gone,
-//! so that nobody is stopped for room that is on its way.
+//! Asked before anybody is looked at, so that nobody takes a place that one before it in the queue can have by stopping
+//! others. Those who may be stopped for it are taken, the least worth keeping first, until it would fit; then whoever turns
+//! out not to be needed is spared, the last taken first. Each is told to stop, and waits again from its last checkpoint, if
+//! its job has any. What stops already is reckoned as gone, so that nobody is stopped for room that is on its way.
 //!
 //! The room that is on its way is promised: whoever fits once what stops is gone has a place there, and whoever comes
 //! after it in the queue is judged as if that place were taken, until it is placed, ends or would go elsewhere. Whoever
@@ -20,28 +20,19 @@ use super::Control;
 use super::store::ReplicaIndex;
 use crate::event::{Outcome, Phase, Reason};
 use crate::fleet::{Fleet, Placement};
-use crate::scheduler::{Discipline, OrderKey, Preempt};
+use crate::scheduler::{Discipline, Preempt};
 use crate::units::SimDuration;
 
 /// Who waits for room that is on its way, and where it would go.
 pub(super) type Promises = BTreeMap<ReplicaIndex, Placement>;
 
 impl Control {
-    /// Stops whoever is to be stopped for those who still wait. Gives back whether somebody else may have now what was
-    /// promised before.
+    /// In the order of the queue, promises room to whoever fits once what stops is gone, and stops whom it takes for that.
+    /// Gives back whether somebody else may have now what was promised before.
     pub(super) fn preempt(&mut self) -> bool {
-        self.profile.scheduler.preempt != Preempt::Nobody && self.make_room(Control::victims_for)
-    }
-
-    /// Promises what room is on its way now, before anybody is looked at.
-    pub(super) fn renew_promises(&mut self) {
-        if self.profile.scheduler.preempt != Preempt::Nobody {
-            self.make_room(|_, _, _| None);
+        if self.profile.scheduler.preempt == Preempt::Nobody {
+            return false;
         }
-    }
-
-    /// In the order of the queue, promises room to whoever fits once what stops is gone, with whom `victims` gives.
-    fn make_room(&mut self, victims: impl Fn(&Control, ReplicaIndex, &Fleet) -> Option<Vec<ReplicaIndex>>) -> bool {
         let heads: Vec<ReplicaIndex> = match self.profile.scheduler.discipline {
             Discipline::Strict | Discipline::Committed => {
                 self.queue.heads(self.now).map(|(key, _)| key.replica()).collect()
@@ -59,7 +50,7 @@ impl Control {
             }
             let victims = match self.judge_on(head, &fleet) {
                 Some(_) => Vec::new(),
-                None => match victims(self, head, &fleet) {
+                None => match self.victims_for(head, &fleet) {
                     Some(victims) => victims,
                     None => {
                         hopeless.insert(demand);
@@ -137,7 +128,7 @@ impl Control {
                 Preempt::LongerRemaining => -i64::try_from(self.remaining(*index).as_nanos()).unwrap_or(i64::MAX),
             };
             // Of equal worth, who began last has least to lose.
-            (worth, std::cmp::Reverse((replica.since, *index)))
+            (worth, std::cmp::Reverse((self.runs_there_since(*index), *index)))
         });
         let mut trial = fleet.clone();
         let mut chosen: Vec<ReplicaIndex> = Vec::new();
@@ -166,7 +157,10 @@ impl Control {
                 Preempt::Nobody => false,
                 Preempt::LowerPriority => priority(index) < priority(head),
                 Preempt::LongerRemaining => self.remaining(index) > self.remaining(head),
-                Preempt::MoreAttained => self.level(index) > self.level(head),
+                Preempt::MoreAttained => {
+                    let (level, of_head) = (self.level(index), self.level(head));
+                    level > of_head || (level == of_head && self.joins_behind(index, head))
+                }
             }
     }
 
@@ -185,10 +179,7 @@ impl Control {
         if replica.phase == Phase::Running && self.jobs[replica.job.index()].spec.checkpoints {
             replica.ran = replica.ran.saturating_add(self.now.since(replica.since));
         }
-        let moves = |key: &OrderKey| matches!(key, OrderKey::Remaining | OrderKey::Attained);
-        if self.profile.scheduler.order.iter().any(moves) {
-            self.replicas[index as usize].key = self.key_of(index);
-        }
+        self.leave_as_last(index);
         self.stop(index, Outcome::Lost, Reason::Preempted);
     }
 }

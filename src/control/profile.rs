@@ -320,8 +320,8 @@ impl Profile {
                 (agrees, "longer_remaining", "remaining")
             }
             Preempt::MoreAttained => {
-                let agrees = order.first() == Some(&OrderKey::Attained) && !order.contains(&OrderKey::Priority);
-                (agrees, "more_attained", "attained")
+                let agrees = order.as_slice() == [OrderKey::Attained, OrderKey::Joined];
+                (agrees, "more_attained", "attained, joined")
             }
         };
         let mut faults = Vec::new();

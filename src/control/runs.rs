@@ -153,6 +153,7 @@ impl Control {
     }
 
     pub(super) fn enter_queue(&mut self, index: ReplicaIndex) {
+        self.take_turn(index);
         let replica = &mut self.replicas[index as usize];
         replica.wait = Wait::Queue;
         if !matches!(self.profile.passes.place.trigger, Trigger::EachAfter(_)) {
@@ -180,7 +181,7 @@ impl Control {
     fn entry(&self, index: ReplicaIndex) -> Entry {
         let replica = &self.replicas[index as usize];
         let entry = self.jobs[replica.job.index()].entry(replica.job, index, replica.wanted, replica.ran);
-        Entry { level: self.level(index), ..entry }
+        Entry { level: self.level(index), turn: self.turn(index), ..entry }
     }
 
     pub(super) fn key_of(&self, index: ReplicaIndex) -> QueueKey {
@@ -611,6 +612,7 @@ impl Control {
     /// A replica has ended for good; with the last one, so has its job, as its gravest replica did.
     fn finish(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         let Replica { job, dismissed, .. } = self.replicas[index as usize];
+        self.turns.forget(index);
         let record = &mut self.jobs[job.index()];
         record.live -= 1;
         // How a replica ended that was not wanted any more says nothing of its job.

@@ -112,6 +112,7 @@ impl JobRecord {
             estimate: self.spec.estimate,
             ran,
             level: 0,
+            turn: 0,
             user: self.user,
             tasks: self.spec.demand.tasks,
             submitted: job.index() as u64,

@@ -13,12 +13,13 @@ use crate::scheduler::{
 use crate::units::SimDuration;
 use crate::workload::{Arrival, Checkpoint, Course, JobSpec};
 
-const ORDERS: [OrderKey; 12] = [
+const ORDERS: [OrderKey; 13] = [
     OrderKey::Priority,
     OrderKey::Submitted,
     OrderKey::Estimate,
     OrderKey::Remaining,
     OrderKey::Attained,
+    OrderKey::Joined,
     OrderKey::FairShare,
     OrderKey::Tasks,
     OrderKey::F1,
@@ -91,7 +92,7 @@ fn draw_order(draws: &mut Stream, scheduler: &mut SchedulerOptions) {
         Preempt::Nobody => {}
         Preempt::LowerPriority => scheduler.order.insert(0, OrderKey::Priority),
         Preempt::LongerRemaining => scheduler.order[0] = OrderKey::Remaining,
-        Preempt::MoreAttained => scheduler.order[0] = OrderKey::Attained,
+        Preempt::MoreAttained => scheduler.order = vec![OrderKey::Attained, OrderKey::Joined],
     }
     scheduler.discipline = *draws.pick(&[Discipline::Strict, Discipline::Committed, Discipline::Skipping]);
     scheduler.lines = *draws.pick(&[Lines::One, Lines::One, Lines::EachQueue]);

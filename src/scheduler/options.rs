@@ -81,6 +81,9 @@ pub enum OrderKey {
     /// Who has had less GPU time first, by queues that `levels` part; within one by the next key (Tiresias: Gu and others,
     /// NSDI 2019, its discretized two-dimensional least attained service).
     Attained,
+    /// Who came to wait in its queue of `levels` first. Who was stopped while it ran was there before all of them; who runs
+    /// as it comes into a queue comes after them (Tiresias' simulator, 959f9b0, `dlas_sim_jobs`).
+    Joined,
     /// Whose user has had the least for its weight (`fair_share`). What is had falls with time, so the order is taken anew
     /// with each look.
     FairShare,
@@ -323,7 +326,8 @@ pub enum Preempt {
     LowerPriority,
     /// Of whose estimate more is left: most first, then who began last.
     LongerRemaining,
-    /// Who is in a later queue of `levels`: the last first, then who began last.
+    /// Who is in a later queue of `levels`, or comes this moment into the one in which the other waits: the last queue first,
+    /// and in one who began there last.
     MoreAttained,
 }
 

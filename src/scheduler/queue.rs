@@ -37,6 +37,8 @@ pub struct Entry {
     pub ran: SimDuration,
     /// Of what it has had, where the order looks at that.
     pub level: u32,
+    /// Its turn in that, where the order looks at it.
+    pub turn: i64,
     /// The number of its user's account, where there are accounts.
     pub user: u32,
     pub tasks: u32,
@@ -93,6 +95,7 @@ fn rank_of(key: OrderKey, entry: &Entry) -> u64 {
         }
         OrderKey::Estimate => entry.estimate.map_or(u64::MAX, SimDuration::as_nanos),
         OrderKey::Attained => u64::from(entry.level),
+        OrderKey::Joined => entry.turn.cast_unsigned() ^ 1 << 63,
         OrderKey::Tasks => u64::from(entry.tasks),
         OrderKey::F1 => {
             // Neither has a logarithm where it is nothing; the program takes a tenth of a second.
@@ -119,6 +122,7 @@ fn moving_rank(key: OrderKey, entry: &Entry, now: SimTime, charged: &[f64]) -> u
         | OrderKey::Estimate
         | OrderKey::Remaining
         | OrderKey::Attained
+        | OrderKey::Joined
         | OrderKey::Tasks
         | OrderKey::F1
         | OrderKey::Wfp3Rlscheduler

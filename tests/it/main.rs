@@ -1,6 +1,7 @@
 //! The one integration crate. Its own harness, because a trial whose data is not here must be reported as not run, which
 //! libtest cannot say.
 
+mod attained;
 mod browser;
 mod cli;
 mod clouds;
@@ -186,6 +187,9 @@ fn main() {
         Nothing: theory {
             the_formulas_are_those_of_the_textbook,
             intervals_hold_the_mean_wait_of_theory,
+        }
+        Nothing: attained {
+            drawn_lists_end_when_the_program_would_end_them,
         }
         Coverage: theory {
             theory_coverage,
