@@ -300,12 +300,12 @@ impl PlanReport {
 }
 
 impl PlanRow {
-    /// `12m ± 30s`
+    /// `12m ± 30s`, which in a narrow column is broken before the sign alone.
     fn with(&self, metric: &str, write: impl Fn(f64) -> String) -> String {
         match self.metrics.get(metric) {
             None => String::new(),
             Some((mean, None)) => write(*mean),
-            Some((mean, Some(half))) => format!("{} ± {}", write(*mean), write(*half)),
+            Some((mean, Some(half))) => format!("{} ±\u{a0}{}", write(*mean), write(*half)),
         }
     }
 }
