@@ -258,9 +258,10 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
                     break Some(keeps);
                 }
                 let from = runs.len();
-                let next: Vec<u64> = plan.seeds[from..].iter().take(SEEDS_AT_ONCE).copied().collect();
+                let at_once = usize::try_from(left).unwrap_or(usize::MAX).min(SEEDS_AT_ONCE);
+                let next: Vec<u64> = plan.seeds[from..].iter().take(at_once).copied().collect();
                 let is_new = next.iter().any(|seed| kept.has((cell, *seed)).is_none());
-                if (next.len() as u64) > left || (is_new && kept.is_late()) {
+                if next.is_empty() || (is_new && kept.is_late()) {
                     break None;
                 }
                 left -= next.len() as u64;

@@ -194,7 +194,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -
             let seeds = some(row.runs, "seed");
             format!("{} is enough: {fleet}. It keeps {} with {seeds}.", row.name, all_of(plan.asked.len()))
         }
-        None => format!("None of the {} that were run keeps {}.", some(rows, "alternative"), all_of(plan.asked.len())),
+        None => none_keeps(plan, comparison),
     };
     text.push(' ');
     text.push_str(&match found {
@@ -206,6 +206,24 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -
         },
     });
     text
+}
+
+/// Where none is known to keep them, which is not that none does.
+fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
+    let (rows, asked) = (comparison.rows.len(), all_of(plan.asked.len()));
+    let open = comparison.rows.iter().filter(|row| row.keeps.is_none()).count();
+    match (rows - open, open) {
+        (0, 0) => format!("It is not known whether any alternative keeps {asked}: none was run."),
+        (0, _) => {
+            format!("It is not known whether any alternative keeps {asked}: none was run with enough seeds to tell.")
+        }
+        (1, 0) => format!("The one alternative that was run does not keep {asked}."),
+        (failing, 0) => format!("None of the {} that were run keeps {asked}.", some(failing, "alternative")),
+        (failing, open) => format!(
+            "Of {} that were run {failing} cannot keep {asked}, and of {open} it is not known.",
+            some(rows, "alternative")
+        ),
+    }
 }
 
 fn all_of(constraints: usize) -> String {
@@ -222,6 +240,7 @@ fn how(plan: &PlanFile, found: &Found) -> String {
     };
     let what = if found.best.is_some() { "cheaper alternative" } else { "alternative" };
     let mut text = match (found.cheaper_failing, found.cheaper_presumed) {
+        (0, 0) if found.cheaper_unknown > 0 => String::new(),
         (0, 0) => format!("There is no {what}."),
         (failing, 0) => format!("Each of {} was run and fails.", some(failing, what)),
         (failing, presumed) => format!(
@@ -231,7 +250,9 @@ fn how(plan: &PlanFile, found: &Found) -> String {
             names(&found.monotone),
         ),
     };
-    if found.cheaper_presumed > 0 {
+    if found.cheaper_presumed > 0 && found.tested == 0 {
+        text.push_str(" None of these was run to test that.");
+    } else if found.cheaper_presumed > 0 {
         text.push_str(&format!(
             " {} that were presumed to fail were run to test this, and fail.",
             some(found.tested, "alternative")
@@ -246,6 +267,7 @@ fn how(plan: &PlanFile, found: &Found) -> String {
     if found.cheaper_unknown > 0 {
         text.push_str(&format!(" The budget is spent: of {} it is not known.", some(found.cheaper_unknown, what)));
     }
+    let mut text = text.trim_start().to_string();
     text.push_str(&format!(" {} of {} were run.", found.run, some(plan.cells(), "alternative")));
     text
 }

@@ -194,6 +194,17 @@ pub fn a_search_says_what_it_proved() {
     std::fs::write(dir.path().join("plan.yaml"), few).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
     assert!(said.contains("The budget is spent: of "), "{said}");
+    // A budget that is less than what is run side by side is spent all the same, and what it does not show is not said.
+    let unknown = "It is not known whether any alternative keeps all 2 constraints: none was run with enough seeds to tell. \
+                   The budget is spent: of 24 alternatives it is not known. 0 of 24 alternatives were run.\n";
+    let failing =
+        "The one alternative that was run does not keep all 2 constraints. Of 8 alternatives 1 were run and fail; ";
+    for (longest, wanted) in [("20m", unknown), ("0s", failing)] {
+        let few = PLAN.replace("minimize", "budget: {runs: 1}\nmethod: search\nminimize").replace("20m", longest);
+        std::fs::write(dir.path().join("plan.yaml"), few).expect("a folder of our own");
+        let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
+        assert!(said.contains(wanted), "{said}");
+    }
     let never = PLAN.replace("20m", "0s").replace("1..12", "1..3");
     std::fs::write(dir.path().join("plan.yaml"), never).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
