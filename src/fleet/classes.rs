@@ -1,4 +1,7 @@
 //! Nodes in equal state, kept together: of one shape, with equal status.
+//!
+//! States come back, and with them what was made of their class. So a class that is empty stays known for a while: as many
+//! of them as have come back so far, but no more than are not empty.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -10,7 +13,7 @@ use smallvec::SmallVec;
 use super::node::{NodeShape, NodeState, NodeStatus};
 use crate::ids::NodeId;
 
-/// A class by its slot; slots are used again once their class is empty.
+/// A class by its slot; a slot may be used again once its class is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(u32);
 
@@ -34,11 +37,13 @@ pub struct Class {
     /// Its neighbours among the classes of its shape, in order of their last changes.
     before: Option<ClassId>,
     after: Option<ClassId>,
+    /// Its place among the classes that have members, while it has some.
+    place: u32,
     members: BTreeSet<NodeId>,
 }
 
 impl Class {
-    /// In order of ids; never empty.
+    /// In order of ids.
     pub fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.members.iter().copied()
     }
@@ -86,8 +91,33 @@ pub struct ShapeGroup {
 struct Changes {
     count: u64,
     newest: Option<ClassId>,
-    /// Slots of this shape whose class is empty: a slot never changes its shape.
-    vacant: Vec<ClassId>,
+    /// All of this shape: a slot never changes its shape.
+    slots: Vec<ClassId>,
+    /// How many of them are empty.
+    empty: usize,
+    /// How often one that was empty was found again.
+    come_back: usize,
+    /// The place in `slots` from which an empty one is looked for, all the way round.
+    hand: usize,
+}
+
+/// So many empty classes of a shape are kept in any case.
+const KEPT_EMPTY: usize = 16;
+
+impl Changes {
+    /// An empty class to be given up, where more are empty than are kept.
+    fn vacant(&mut self, slots: &[Class]) -> Option<ClassId> {
+        if self.empty <= KEPT_EMPTY.max(self.come_back.min(self.slots.len() / 2)) {
+            return None;
+        }
+        loop {
+            self.hand = (self.hand + 1) % self.slots.len();
+            let id = self.slots[self.hand];
+            if slots[id.index()].is_empty() {
+                return Some(id);
+            }
+        }
+    }
 }
 
 /// The hash of a shape and a status, by which a class is found. Of the GPUs it takes in what scheduling changes; classes
@@ -110,7 +140,9 @@ fn hash_of(shape_index: u32, status: &NodeStatus) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Classes {
     slots: Vec<Class>,
-    /// Classes that have members, by their hash.
+    /// Those that have members, in an order that says nothing.
+    inhabited: Vec<ClassId>,
+    /// All classes that are known, by their hash.
     by_hash: HashMap<u64, SmallVec<[ClassId; 2]>, foldhash::fast::FixedState>,
     shape_index: HashMap<Arc<NodeShape>, u32, foldhash::fast::FixedState>,
     shapes: Vec<ShapeGroup>,
@@ -134,33 +166,46 @@ impl Classes {
         };
         self.shapes[shape_index as usize].count += 1;
         let class = self.find_or_open(shape_index, status);
-        self.slots[class.index()].members.insert(node);
+        self.enter(class, node);
         self.of_node.push(class);
         self.note_change(class);
     }
 
     pub fn update(&mut self, node: NodeId, status: &NodeStatus) {
         let old_id = self.of_node[node.index()];
-        let old = &mut self.slots[old_id.index()];
+        let old = &self.slots[old_id.index()];
         if old.status == *status {
             return;
         }
-        let shape_index = old.shape_index;
-        old.members.remove(&node);
-        if old.members.is_empty() {
-            if let Entry::Occupied(mut same) = self.by_hash.entry(old.hash) {
-                same.get_mut().retain(|class| *class != old_id);
-                if same.get().is_empty() {
-                    same.remove();
-                }
-            }
-            self.changes[shape_index as usize].vacant.push(old_id);
-        }
-        let new_id = self.find_or_open(shape_index, status);
-        self.slots[new_id.index()].members.insert(node);
+        let new_id = self.find_or_open(old.shape_index, status);
+        self.leave(old_id, node);
+        self.enter(new_id, node);
         self.of_node[node.index()] = new_id;
         self.note_change(old_id);
         self.note_change(new_id);
+    }
+
+    fn enter(&mut self, id: ClassId, node: NodeId) {
+        let class = &mut self.slots[id.index()];
+        if class.members.is_empty() {
+            class.place = self.inhabited.len() as u32;
+            self.inhabited.push(id);
+            self.changes[class.shape_index as usize].empty -= 1;
+        }
+        class.members.insert(node);
+    }
+
+    fn leave(&mut self, id: ClassId, node: NodeId) {
+        let class = &mut self.slots[id.index()];
+        class.members.remove(&node);
+        if class.members.is_empty() {
+            let place = class.place;
+            self.changes[class.shape_index as usize].empty += 1;
+            self.inhabited.swap_remove(place as usize);
+            if let Some(moved) = self.inhabited.get(place as usize) {
+                self.slots[moved.index()].place = place;
+            }
+        }
     }
 
     /// It is the one of its shape that changed last.
@@ -188,8 +233,7 @@ impl Classes {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (ClassId, &Class)> {
-        let listed = self.slots.iter().enumerate().filter(|(_, class)| !class.is_empty());
-        listed.map(|(index, class)| (ClassId(index as u32), class))
+        self.inhabited.iter().map(|id| (*id, &self.slots[id.index()]))
     }
 
     /// The classes of a shape that changed since so many of its changes were read, each once, the last first; some may be
@@ -221,29 +265,35 @@ impl Classes {
 
     fn find_or_open(&mut self, shape_index: u32, status: &NodeStatus) -> ClassId {
         let hash = hash_of(shape_index, status);
-        let same = self.by_hash.entry(hash).or_default();
-        let slots = &self.slots;
+        let same = self.by_hash.get(&hash).map_or(&[][..], |same| same);
         let is_it = |class: &&ClassId| {
-            let class = &slots[class.index()];
+            let class = &self.slots[class.index()];
             class.shape_index == shape_index && class.status == *status
         };
+        let changes = &mut self.changes[shape_index as usize];
         if let Some(class) = same.iter().find(is_it) {
+            changes.come_back += usize::from(self.slots[class.index()].is_empty());
             return *class;
         }
-        let id = match self.changes[shape_index as usize].vacant.pop() {
+        let id = match changes.vacant(&self.slots) {
             Some(id) => {
                 let class = &mut self.slots[id.index()];
+                if let Entry::Occupied(mut same) = self.by_hash.entry(class.hash) {
+                    same.get_mut().retain(|class| *class != id);
+                    if same.get().is_empty() {
+                        same.remove();
+                    }
+                }
                 class.status.clone_from(status);
                 class.hash = hash;
                 class.generation += 1;
                 id
             }
             None => {
-                // The one Arc of equal shapes, so that what is worked out of a shape can be kept by it.
-                let shape = Arc::clone(&self.shapes[shape_index as usize].shape);
-                let members = BTreeSet::new();
+                let id = ClassId(self.slots.len() as u32);
                 self.slots.push(Class {
-                    shape,
+                    // The one Arc of equal shapes, so that what is worked out of a shape can be kept by it.
+                    shape: Arc::clone(&self.shapes[shape_index as usize].shape),
                     status: status.clone(),
                     shape_index,
                     generation: 0,
@@ -251,12 +301,55 @@ impl Classes {
                     changed: 0,
                     before: None,
                     after: None,
-                    members,
+                    place: 0,
+                    members: BTreeSet::new(),
                 });
-                ClassId((self.slots.len() - 1) as u32)
+                changes.slots.push(id);
+                changes.empty += 1;
+                id
             }
         };
-        same.push(id);
+        self.by_hash.entry(hash).or_default().push(id);
         id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::rng::Stream;
+    use crate::units::{Bytes, MilliCpu};
+
+    /// Against nodes grouped by what is taken of them, with few states, which come back, and with many, which do not.
+    #[test]
+    fn nodes_in_equal_state_are_one_class_whatever_was_before() {
+        const NODES: usize = 30;
+        let shape = Arc::new(NodeShape::of(MilliCpu::from_cores(1), Bytes::from_gib(1), Vec::new()));
+        for states in [8, 40, 1000] {
+            let mut draws = Stream::new(states, "classes test", 0);
+            let mut classes = Classes::default();
+            let mut nodes = vec![NodeStatus::idle(NodeState::Ready, &shape); NODES];
+            nodes.iter().enumerate().for_each(|(index, idle)| classes.insert(NodeId::new(index), &shape, idle));
+            let mut known = BTreeMap::new();
+            for _ in 0..2000 {
+                let index = draws.index(NODES);
+                nodes[index].cpu_taken = MilliCpu::new(draws.between(1, states));
+                classes.update(NodeId::new(index), &nodes[index]);
+                let mut plain: BTreeMap<MilliCpu, Vec<NodeId>> = BTreeMap::new();
+                for (index, node) in nodes.iter().enumerate() {
+                    plain.entry(node.cpu_taken).or_default().push(NodeId::new(index));
+                }
+                let kept = classes.iter().map(|(_, class)| (class.status.cpu_taken, class.members().collect()));
+                assert_eq!(kept.collect::<BTreeMap<_, _>>(), plain);
+                for (id, class) in classes.iter() {
+                    let taken = *known.entry((id, class.generation())).or_insert(class.status.cpu_taken);
+                    assert_eq!(taken, class.status.cpu_taken, "another state is another generation");
+                }
+            }
+            let most = 2 * NODES + KEPT_EMPTY;
+            assert!(classes.slots.len() <= most, "{} slots for {NODES} nodes", classes.slots.len());
+        }
     }
 }

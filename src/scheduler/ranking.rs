@@ -259,7 +259,8 @@ impl Ranking {
         }
         let class = fleet.class(id);
         if class.is_empty() {
-            *slot = Slot::default();
+            // Its standing holds still, should the state come back.
+            (slot.count, slot.entered) = (0, None);
             return;
         }
         if slot.generation != class.generation() || matches!(slot.standing, Standing::Unknown) {
