@@ -15,13 +15,14 @@ use serde::ser::{
 /// Where the bytes go.
 pub struct Compact<'a>(pub &'a mut Vec<u8>);
 
-/// Of what has no compact form: a sequence or map of unknown length.
+/// No error: every record has a compact form, and a type that has none, as a sequence or map of unknown length, is a mistake
+/// of ours. So nothing is handed on from each part of a record to the next.
 #[derive(Debug)]
-pub struct NoCompactForm(String);
+pub enum NoCompactForm {}
 
 impl fmt::Display for NoCompactForm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
     }
 }
 
@@ -29,18 +30,30 @@ impl std::error::Error for NoCompactForm {}
 
 impl ser::Error for NoCompactForm {
     fn custom<T: fmt::Display>(message: T) -> NoCompactForm {
-        NoCompactForm(message.to_string())
+        panic!("a record has no compact form: {message}");
     }
 }
 
 impl Compact<'_> {
-    #[inline]
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
+    /// Most are of one byte, and are written where they arise.
+    #[inline(always)]
+    fn varint(&mut self, value: u64) {
+        match value {
+            0..0x80 => self.0.push(value as u8),
+            _ => self.long_varint(value),
         }
-        self.0.push(value as u8);
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self, mut value: u64) {
+        let (mut bytes, mut length) = ([0; 10], 0);
+        while value >= 0x80 {
+            bytes[length] = value as u8 | 0x80;
+            value >>= 7;
+            length += 1;
+        }
+        bytes[length] = value as u8;
+        self.0.extend_from_slice(&bytes[..=length]);
     }
 
     #[inline]
@@ -48,10 +61,8 @@ impl Compact<'_> {
         self.varint((value << 1 ^ value >> 63) as u64);
     }
 
-    fn length(&mut self, length: Option<usize>) -> Result<(), NoCompactForm> {
-        let length = length.ok_or_else(|| NoCompactForm("a sequence of unknown length".to_owned()))?;
-        self.varint(length as u64);
-        Ok(())
+    fn length(&mut self, length: Option<usize>) {
+        self.varint(length.expect("what a record holds has a known length") as u64);
     }
 }
 
@@ -171,7 +182,7 @@ impl Serializer for &mut Compact<'_> {
     }
 
     fn serialize_seq(self, length: Option<usize>) -> Result<Self, NoCompactForm> {
-        self.length(length)?;
+        self.length(length);
         Ok(self)
     }
 
@@ -195,7 +206,7 @@ impl Serializer for &mut Compact<'_> {
     }
 
     fn serialize_map(self, length: Option<usize>) -> Result<Self, NoCompactForm> {
-        self.length(length)?;
+        self.length(length);
         Ok(self)
     }
 

@@ -106,6 +106,9 @@ impl fmt::Debug for Digest {
 pub struct Digester {
     hasher: blake3::Hasher,
     buffer: Vec<u8>,
+    /// How records of one step begin: when that is, and in its compact form.
+    begins: Option<(u64, SimTime)>,
+    beginning: Vec<u8>,
     records: u64,
 }
 
@@ -114,17 +117,23 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 impl Default for Digester {
     fn default() -> Digester {
-        Digester { hasher: blake3::Hasher::new(), buffer: Vec::with_capacity(BUFFER_BYTES + 4096), records: 0 }
+        Digester {
+            hasher: blake3::Hasher::new(),
+            buffer: Vec::with_capacity(BUFFER_BYTES + 4096),
+            begins: None,
+            beginning: Vec::new(),
+            records: 0,
+        }
     }
 }
 
 impl Sink for Digester {
     fn input(&mut self, step: u64, at: SimTime, input: &Input) {
-        self.add(&(step, at, 0u8, input));
+        self.add((step, at), 0, input);
     }
 
     fn event(&mut self, step: u64, at: SimTime, event: &Event) {
-        self.add(&(step, at, 1u8, event));
+        self.add((step, at), 1, event);
     }
 }
 
@@ -146,14 +155,23 @@ impl Digester {
         Digest(*self.hasher.finalize().as_bytes())
     }
 
-    fn add<T: Serialize>(&mut self, parts: &T) {
-        if let Err(error) = parts.serialize(&mut Compact(&mut self.buffer)) {
-            panic!("a record has no compact form: {error}");
+    fn add(&mut self, begins: (u64, SimTime), kind: u8, said: &impl Serialize) {
+        if self.begins != Some(begins) {
+            self.begins = Some(begins);
+            self.beginning.clear();
+            write(&begins, &mut self.beginning);
         }
+        self.buffer.extend_from_slice(&self.beginning);
+        self.buffer.push(kind);
+        write(said, &mut self.buffer);
         self.records += 1;
         if self.buffer.len() >= BUFFER_BYTES {
             self.hasher.update(&self.buffer);
             self.buffer.clear();
         }
     }
+}
+
+fn write(part: &impl Serialize, buffer: &mut Vec<u8>) {
+    let Ok(()) = part.serialize(&mut Compact(buffer));
 }
