@@ -39,7 +39,11 @@ pub struct Placement(Arc<[NodeClaim]>);
 
 impl Placement {
     /// Claims in any order; two on one node are a mistake of the caller.
-    pub fn new(mut claims: SmallVec<[NodeClaim; 1]>) -> Placement {
+    pub fn new(claims: SmallVec<[NodeClaim; 1]>) -> Placement {
+        let mut claims = match claims.into_inner() {
+            Ok(one) => return Placement(Arc::new(one)),
+            Err(others) => others,
+        };
         claims.sort_by_key(|claim| claim.node);
         assert!(claims.windows(2).all(|pair| pair[0].node < pair[1].node), "one claim for each node");
         Placement(claims.into_iter().collect())

@@ -33,7 +33,7 @@ pub struct Candidate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Best first; never empty.
-    Place(Vec<Candidate>),
+    Place(SmallVec<[Candidate; 1]>),
     /// Reasons by number of nodes; together they count every node.
     Refuse { refusal: Refusal, reasons: Histogram },
 }
@@ -61,8 +61,10 @@ pub fn decide_for(
     let choice = GpuChoice::new(options, asking.draw);
     let rows = rows(fleet, demand, grouping);
     let verdicts = judge(options, demand, &rows);
-    let candidates = match &demand.pick {
-        Some(pick @ Pick::AllGpus(_)) => picked_gpus(options, demand, fleet, pick, (&rows, &verdicts), choice),
+    let candidates: SmallVec<[Candidate; 1]> = match &demand.pick {
+        Some(pick @ Pick::AllGpus(_)) => {
+            picked_gpus(options, demand, fleet, pick, (&rows, &verdicts), choice).into_iter().collect()
+        }
         _ if options.gangs == GangPlaces::Consolidate && demand.gang != Gang::Spread => {
             consolidated(options, demand, (&rows, &verdicts), choice).into_iter().collect()
         }
@@ -243,17 +245,14 @@ fn picked_gpus(
     pick: &Pick,
     (rows, verdicts): (&[Row], &[Verdict]),
     choice: GpuChoice<'_>,
-) -> Vec<Candidate> {
+) -> Option<Candidate> {
     let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
     let mut score = Score::ZERO;
     for (_, row) in fit_rows(rows, verdicts) {
         score = score + scorer::total(options, fleet.largest(), demand, row);
         claims.push(claim(row.first(), fit::fill(demand, choice, row, 1)));
     }
-    match claims.len() == pick.nodes().len() {
-        true => vec![Candidate { placement: Placement::new(claims), score }],
-        false => Vec::new(),
-    }
+    (claims.len() == pick.nodes().len()).then(|| Candidate { placement: Placement::new(claims), score })
 }
 
 fn consolidated(

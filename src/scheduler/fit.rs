@@ -1,5 +1,7 @@
 //! How tasks fit on one node: how many, and on which of its GPUs.
 
+use std::borrow::Cow;
+
 use smallvec::SmallVec;
 
 use super::draw::Draw;
@@ -126,21 +128,25 @@ pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Lo
         GpuTake::Share(_) | GpuTake::Memory(_) if limit > 1 && gpus.count > 1 => Preference::MostRoom,
         GpuTake::Share(_) | GpuTake::Memory(_) => Preference::Profile(choice),
     };
-    let mut status = row.status.clone();
+    let mut status = Cow::Borrowed(row.status);
     let mut load = Load::default();
     while load.tasks < limit {
         let room = status.cpu_free(row.shape) >= demand.task.cpu && status.ram_free(row.shape) >= demand.task.ram;
         let Some(taken) = room.then(|| take_gpus(demand, gpus, preference, row, &status)).flatten() else { break };
-        status.cpu_taken = status.cpu_taken + demand.task.cpu;
-        status.ram_taken = status.ram_taken + demand.task.ram;
-        for claim in &taken {
-            let gpu = &mut status.gpus[usize::from(claim.index)];
-            gpu.taken = gpu.taken + claim.share;
-            gpu.memory_taken = gpu.memory_taken + claim.memory;
-            gpu.holders += 1;
-            merge(&mut load.gpus, *claim);
-        }
         load.tasks += 1;
+        // Nobody looks at what is left for another task if none follows.
+        if load.tasks < limit {
+            let left = status.to_mut();
+            left.cpu_taken = left.cpu_taken + demand.task.cpu;
+            left.ram_taken = left.ram_taken + demand.task.ram;
+            for claim in &taken {
+                let gpu = &mut left.gpus[usize::from(claim.index)];
+                gpu.taken = gpu.taken + claim.share;
+                gpu.memory_taken = gpu.memory_taken + claim.memory;
+                gpu.holders += 1;
+            }
+        }
+        taken.iter().for_each(|claim| merge(&mut load.gpus, *claim));
         load.cpu = load.cpu + demand.task.cpu;
         load.ram = load.ram + demand.task.ram;
     }
@@ -160,10 +166,10 @@ fn fill_whole(demand: &Demand, gpus: &GpuDemand, order: GpuOrder, row: &Row, lim
     let tasks = most.min(free.len() as u32 / each);
     if order == GpuOrder::Islands {
         free = islands::take(row, free, tasks as usize, each as usize);
+    } else if is_in_order {
+        free.truncate((tasks * each) as usize);
     } else {
-        if !is_in_order {
-            free.sort_by_key(is_degraded);
-        }
+        free.sort_by_key(is_degraded);
         free.truncate((tasks * each) as usize);
         free.sort_unstable_by_key(|claim| claim.index);
     }

@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::consolidate;
 use super::decide::{Candidate, Decision, before_filters, claim, ever_fits};
@@ -144,7 +144,7 @@ impl Rankings {
                 let load = load(options, demand, &row, fleet.class(place.class), draw, &mut known.memo);
                 let placement = Placement::new([claim(place.node.0, load)].into());
                 let score = if options.gangs == GangPlaces::Consolidate { Score::ZERO } else { place.score };
-                Decision::Place(vec![Candidate { placement, score }])
+                Decision::Place(smallvec![Candidate { placement, score }])
             }
             None => {
                 let ever = *ranking.ever.get_or_insert_with(|| ever_fits(options, demand, fleet));

@@ -102,8 +102,9 @@ impl GpuShare {
 
     /// This share of `memory`, rounded down: two halves never exceed the whole.
     pub fn of(self, memory: Bytes) -> Bytes {
-        let part = u128::from(memory.get()) * u128::from(self.0) / 1000;
-        Bytes::new(u64::try_from(part.min(u128::from(u64::MAX))).expect("bounded by u64::MAX"))
+        // The thousands and what is left over apart, as their product may be too large before it is divided.
+        let (thousands, rest, share) = (memory.get() / 1000, memory.get() % 1000, u64::from(self.0));
+        Bytes::new(thousands.saturating_mul(share).saturating_add(rest * share / 1000))
     }
 }
 
@@ -315,5 +316,16 @@ mod tests {
     fn two_halves_of_odd_memory_do_not_exceed_it() {
         let half = GpuShare::new(500).of(Bytes::new(3));
         assert!(half + half <= Bytes::new(3));
+    }
+
+    #[test]
+    fn a_share_of_any_memory_is_its_product_in_wider_integers() {
+        for memory in [0, 999, 1000, 85_899_345_920, u64::MAX - 1, u64::MAX] {
+            for share in [0, 1, 333, 500, 1000, 1001, u32::MAX] {
+                let plain = u128::from(memory) * u128::from(share) / 1000;
+                let found = GpuShare::new(share).of(Bytes::new(memory)).get();
+                assert_eq!(found, u64::try_from(plain).unwrap_or(u64::MAX), "{share} of {memory}");
+            }
+        }
     }
 }

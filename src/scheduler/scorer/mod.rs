@@ -4,6 +4,8 @@
 
 mod openb;
 
+use smallvec::SmallVec;
+
 use super::fragment;
 use super::islands;
 use super::options::{SchedulerOptions, ScorerName};
@@ -57,6 +59,9 @@ fn mean(parts: &[f64]) -> f64 {
     if parts.is_empty() { 0.0 } else { parts.iter().fold(0.0, |sum, part| sum + part) / parts.len() as f64 }
 }
 
+/// Of CPU, RAM and GPUs.
+type Parts = SmallVec<[f64; 3]>;
+
 fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -64,9 +69,9 @@ fn fraction(part: u64, whole: u64) -> f64 {
 /// What one task would leave of each resource it asks for, as a fraction of the largest node's. Of GPUs it is their time,
 /// or their memory where memory is asked for; those that are failed or of another type count too. The score is one less
 /// the mean of these.
-fn left_over(largest: &Largest, demand: &Demand, row: &Row) -> Vec<f64> {
+fn left_over(largest: &Largest, demand: &Demand, row: &Row) -> Parts {
     let (task, shape, status) = (&demand.task, row.shape, row.status);
-    let mut parts = Vec::with_capacity(3);
+    let mut parts = Parts::new();
     if task.cpu.get() > 0 {
         parts.push(fraction(status.cpu_free(shape).saturating_sub(task.cpu).get(), largest.cpu));
     }
@@ -95,9 +100,9 @@ fn gpu_milli_free(row: &Row) -> u64 {
 
 /// The part of each of the node's resources that would be taken with one task more: of CPU, RAM and GPUs, as far as the
 /// node has them. A GPU counts by its time or its memory, whichever is held more. The score is the mean of these.
-fn taken_after(demand: &Demand, row: &Row) -> Vec<f64> {
+fn taken_after(demand: &Demand, row: &Row) -> Parts {
     let (task, shape, status) = (&demand.task, row.shape, row.status);
-    let mut parts = Vec::with_capacity(3);
+    let mut parts = Parts::new();
     if shape.cpu_capacity().get() > 0 {
         parts.push(fraction((status.cpu_taken + task.cpu).get(), shape.cpu_capacity().get()));
     }
