@@ -9,13 +9,13 @@ use crate::units::SimTime;
 pub fn step(
     control: &mut Control,
     (number, now): (u64, SimTime),
-    inputs: impl IntoIterator<Item = Input>,
+    inputs: &[Input],
     sinks: &mut [&mut dyn Sink],
     obey: &mut impl FnMut(SimTime, Command),
 ) {
     for input in inputs {
-        sinks.iter_mut().for_each(|sink| sink.input(number, now, &input));
-        control.handle(now, &input);
+        sinks.iter_mut().for_each(|sink| sink.input(number, now, input));
+        control.handle(now, input);
         drain(control, (number, now), sinks, obey);
     }
     control.settle(now);

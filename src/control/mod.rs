@@ -112,7 +112,7 @@ pub struct Control {
     /// Of those for whom room is on its way, where they would go.
     promises: preempting::Promises,
     /// Queued since the last pass, in the order in which they were: each is told once why it waits.
-    fresh: BTreeMap<u64, ReplicaIndex>,
+    fresh: VecDeque<(u64, ReplicaIndex)>,
     /// Counts who is queued.
     queued: u64,
     /// Waiting to be analysed, first come first served.
@@ -154,6 +154,17 @@ pub struct Watched {
     pub at: SimTime,
     pub run: RunId,
     pub examination: Examination,
+}
+
+/// What comes first of two things, either of which may never come; of equal times it is the reason that decides.
+fn sooner(
+    one: Option<(SimTime, &'static str)>,
+    other: Option<(SimTime, &'static str)>,
+) -> Option<(SimTime, &'static str)> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
 }
 
 impl Control {
@@ -198,7 +209,7 @@ impl Control {
             turns: Turns::default(),
             reservation: None,
             promises: preempting::Promises::new(),
-            fresh: BTreeMap::new(),
+            fresh: VecDeque::new(),
             queued: 0,
             analysis_queue: VecDeque::new(),
             analysing: BTreeSet::new(),
@@ -315,10 +326,7 @@ impl Control {
             }
             Input::Decided { placement, .. } => self.check_decision(placement.as_ref()),
             Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job of nothing"),
-            Input::Evaluate { demand: Demand { pick: Some(pick), .. }, .. } => {
-                pick.nodes().into_iter().try_for_each(known_node)
-            }
-            Input::Evaluate { .. } => Ok(()),
+            Input::Evaluate { demand, .. } => demand.pick.iter().flat_map(|pick| pick.nodes()).try_for_each(known_node),
         }
     }
 
@@ -376,13 +384,12 @@ impl Control {
 
     /// When it must be settled next though nothing happens, and for what; `None` if it waits for inputs alone.
     pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
-        self.next_but_scans().into_iter().chain(self.scan_due()).min()
+        sooner(self.next_but_scans(), self.scan_due())
     }
 
     fn next_but_scans(&mut self) -> Option<(SimTime, &'static str)> {
-        let timer = self.peek_timer();
-        let passes = [self.analyse_pass_due(), self.place_pass_due(), self.backfill_pass_due(), self.next_look()];
-        passes.into_iter().chain([timer]).flatten().min()
+        let pass = sooner(self.analyse_pass_due(), sooner(self.place_pass_due(), self.backfill_pass_due()));
+        sooner(self.peek_timer(), sooner(pass, self.next_look()))
     }
 
     pub fn fleet(&self) -> &Fleet {
@@ -442,7 +449,7 @@ impl Control {
                 assert!(self.nodes[claim.node.index()].runs.contains(&index), "{} is not on its node", replica.run());
             }
             queued += usize::from(replica.wait == Wait::Queue);
-            let is_fresh = replica.fresh.is_some_and(|turn| self.fresh.get(&turn) == Some(&index));
+            let is_fresh = replica.fresh.is_some_and(|turn| self.fresh.binary_search(&(turn, index)).is_ok());
             assert_eq!(is_fresh, replica.fresh.is_some(), "{} is told what it was told", replica.run());
             assert!(!is_fresh || replica.wait == Wait::Queue, "{} is to be told why it waits", replica.run());
             fresh += usize::from(is_fresh);

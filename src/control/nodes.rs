@@ -1,6 +1,6 @@
 //! What is said of nodes and GPUs, and what follows for what runs there.
 
-use std::collections::BTreeSet;
+use smallvec::SmallVec;
 
 use super::Control;
 use super::store::ReplicaIndex;
@@ -21,8 +21,8 @@ pub struct NodeRecord {
     presumed_lost: bool,
     /// Raised whenever its timers become void.
     pub epoch: u64,
-    /// Replicas with a claim here.
-    pub runs: BTreeSet<ReplicaIndex>,
+    /// Replicas with a claim here, in order of their numbers.
+    pub runs: SmallVec<[ReplicaIndex; 4]>,
 }
 
 impl Control {
@@ -34,7 +34,7 @@ impl Control {
             silent_since: None,
             presumed_lost: false,
             epoch: 0,
-            runs: BTreeSet::new(),
+            runs: SmallVec::new(),
         });
         self.declare_instance(node, state, spec);
         // A demand that fits nowhere may fit here.

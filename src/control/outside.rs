@@ -92,7 +92,7 @@ impl Control {
     /// Everyone who was handed over since is told, once, that another decides.
     pub(super) fn tell_who_decides(&mut self) {
         let reasons = Histogram::of(Reason::DecidedOutside, self.fleet.len() as u32);
-        for index in std::mem::take(&mut self.fresh).into_values() {
+        while let Some((_, index)) = self.fresh.pop_front() {
             self.replicas[index as usize].fresh = None;
             self.hold(index, (Refusal::Unfit, reasons.clone()));
         }

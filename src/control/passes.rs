@@ -319,7 +319,7 @@ impl Control {
 
     /// Everyone who queued up since the last pass and still waits is told why, once.
     fn tell_why_they_wait(&mut self) {
-        for index in std::mem::take(&mut self.fresh).into_values() {
+        while let Some((_, index)) = self.fresh.pop_front() {
             let replica = &mut self.replicas[index as usize];
             replica.fresh = None;
             let demand = &self.demands[replica.demand as usize];

@@ -244,7 +244,9 @@ impl Control {
     pub(super) fn release_claim(&mut self, run: RunId, claim: &NodeClaim) {
         self.fleet.release_of(run, claim);
         let project = self.jobs[run.job.index()].spec.project.as_deref();
-        self.quotas.give_back(project, Holding::of(self.fleet.node(claim.node), claim));
+        if self.quotas.counts(project) {
+            self.quotas.give_back(project, Holding::of(self.fleet.node(claim.node), claim));
+        }
     }
 
     /// What projects are said to hold is what their runs hold.
@@ -271,10 +273,15 @@ impl Control {
         if let Some(shares) = &mut self.shares {
             shares.take(self.jobs[run.job.index()].user, self.now, placement);
         }
-        let taken = self.holding(placement);
-        self.quotas.take(self.jobs[run.job.index()].spec.project.as_deref(), taken);
+        let project = self.jobs[run.job.index()].spec.project.as_deref();
+        if self.quotas.counts(project) {
+            self.quotas.take(project, self.holding(placement));
+        }
         for claim in placement.claims() {
-            self.nodes[claim.node.index()].runs.insert(index);
+            let runs = &mut self.nodes[claim.node.index()].runs;
+            if let Err(place) = runs.binary_search(&index) {
+                runs.insert(place, index);
+            }
         }
     }
 

@@ -163,7 +163,7 @@ impl Control {
         replica.fresh = Some(self.queued);
         let (key, demand, entry) = (replica.key, replica.demand, self.entry(index));
         self.queue.insert_entry(key, demand, entry);
-        self.fresh.insert(self.queued, index);
+        self.fresh.push_back((self.queued, index));
         if self.is_decided_outside() {
             let run = self.replicas[index as usize].run();
             self.ask(Command::Submit { run });
@@ -172,8 +172,10 @@ impl Control {
 
     /// It need not be told why it waits.
     pub(super) fn forget_fresh(&mut self, index: ReplicaIndex) {
-        if let Some(queued) = self.replicas[index as usize].fresh.take() {
-            self.fresh.remove(&queued);
+        if let Some(queued) = self.replicas[index as usize].fresh.take()
+            && let Ok(place) = self.fresh.binary_search(&(queued, index))
+        {
+            self.fresh.remove(place);
         }
     }
 
@@ -476,7 +478,10 @@ impl Control {
         replica.stopping = None;
         replica.stopped_on.clear();
         for claim in placement.claims() {
-            self.nodes[claim.node.index()].runs.remove(&index);
+            let runs = &mut self.nodes[claim.node.index()].runs;
+            if let Ok(place) = runs.binary_search(&index) {
+                runs.remove(place);
+            }
             if !kept.touches(claim.node) {
                 self.release_claim(run, claim);
             }

@@ -121,8 +121,10 @@ fn drive<'a>(rehearsal: &'a Rehearsal, coming: Coming<'a>, options: RunOptions, 
                 progress.step.store(end.steps, Ordering::Relaxed);
                 progress.at.store(now.as_nanos(), Ordering::Relaxed);
             }
-            let inputs = inputs.drain(..together(&inputs, instant));
-            step(&mut control, (end.steps, now), inputs, sinks, &mut |now, command| world.obey(now, command));
+            let count = together(&inputs, instant);
+            let of_step = &inputs[..count];
+            step(&mut control, (end.steps, now), of_step, sinks, &mut |now, command| world.obey(now, command));
+            inputs.drain(..count);
             control.take_dropped(|job| world.forget(job));
             if options.checks == Checks::EveryStep {
                 control.assert_integrity();
@@ -137,7 +139,9 @@ fn drive<'a>(rehearsal: &'a Rehearsal, coming: Coming<'a>, options: RunOptions, 
         }
         // Where nothing more can happen, what was refused would be refused for ever.
         let is_over = of_world.is_none() && control.only_scans_in_vain();
-        let wakeup = control.next_wakeup().filter(|_| !is_over);
+        // Nothing comes before what happens now.
+        let is_now = of_world == Some(now);
+        let wakeup = if is_over || is_now { None } else { control.next_wakeup() };
         next = of_world.into_iter().chain(wakeup.map(|(at, _)| at)).min();
         standing = if next == Some(now) { standing + 1 } else { 0 };
         assert!(standing < STANDSTILL, "time stands still at {now}: {of_world:?} in the world, {wakeup:?} in control");

@@ -113,8 +113,10 @@ fn run_in(
         arrange(&mut inputs, work.profile.instant);
         while !inputs.is_empty() {
             (end.at, end.steps) = (now, end.steps + 1);
-            let inputs = inputs.drain(..together(&inputs, work.profile.instant));
-            step(&mut control, (end.steps, now), inputs, sinks, &mut |now, command| world.obey(now, command));
+            let count = together(&inputs, work.profile.instant);
+            let of_step = &inputs[..count];
+            step(&mut control, (end.steps, now), of_step, sinks, &mut |now, command| world.obey(now, command));
+            inputs.drain(..count);
         }
         sinks.iter_mut().try_for_each(|sink| sink.keep())?;
         if let Err(why) = happened {

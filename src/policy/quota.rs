@@ -86,6 +86,11 @@ impl Quotas {
         known.is_none_or(|(quota, held)| quota.admits(held.and(more)))
     }
 
+    /// Whether anything is counted for a project.
+    pub fn counts(&self, project: Option<&str>) -> bool {
+        project.is_some_and(|project| self.projects.contains_key(project))
+    }
+
     pub fn take(&mut self, project: Option<&str>, more: Holding) {
         if let Some((_, held)) = project.and_then(|project| self.projects.get_mut(project)) {
             *held = held.and(more);

@@ -88,7 +88,7 @@ impl ScanState {
 impl Control {
     /// When a scan is due; the consumer waits for inputs alone.
     pub(super) fn scan_due(&self) -> Option<(SimTime, &'static str)> {
-        let (options, scan) = (self.profile.scan?, self.scan.as_ref()?);
+        let (scan, options) = (self.scan.as_ref()?, self.profile.scan.as_ref()?);
         (!scan.watched.is_empty()).then(|| (scan.ticks.next_tick(options.every, self.now), "a scan"))
     }
 
