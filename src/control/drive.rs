@@ -22,6 +22,7 @@ pub fn step(
     drain(control, (number, now), sinks, obey);
 }
 
+#[inline]
 fn drain(
     control: &mut Control,
     (number, now): (u64, SimTime),

@@ -218,7 +218,7 @@ impl<'a> GpuChoice<'a> {
     }
 
     /// Of whole GPUs any will do but where chance decides: all are empty.
-    fn is_of_no_account(&self) -> bool {
+    pub fn is_of_no_account(&self) -> bool {
         match self.order {
             GpuOrder::First | GpuOrder::Tightest | GpuOrder::Emptiest | GpuOrder::LeastFragmentation => true,
             GpuOrder::Islands => false,

@@ -140,8 +140,9 @@ impl Rankings {
         }
         Some(match ranking.top(fleet) {
             Some(place) => {
-                let row = row_of_class(fleet.class(place.class));
-                let load = load(options, demand, &row, fleet.class(place.class), draw, &mut known.memo);
+                let class = fleet.class(place.class);
+                let (row, part) = (row_of_class(class), &ranking.shapes[class.shape_index()]);
+                let load = load(options, (demand, part), &row, class, draw, &mut known.memo);
                 let placement = Placement::new([claim(place.node.0, load)].into());
                 let score = if options.gangs == GangPlaces::Consolidate { Score::ZERO } else { place.score };
                 Decision::Place(smallvec![Candidate { placement, score }])
@@ -371,16 +372,21 @@ fn remembered(options: &SchedulerOptions, row: &Row, class: &Class, free: &Free,
 /// What the demand takes of a node of this class.
 fn load(
     options: &SchedulerOptions,
-    demand: &Demand,
+    (demand, part): (&Demand, &ShapePart),
     row: &Row,
     class: &Class,
     draw: Draw,
     memo: &mut FragmentMemo,
 ) -> Load {
+    let choice = GpuChoice::in_order_or(options, draw, demand);
+    let of_first = part.uniform.as_ref().filter(|_| choice.is_of_no_account());
+    if let Some(load) = of_first.and_then(|uniform| uniform.first_whole(row.status, demand.tasks)) {
+        return load;
+    }
     let by_fragment = options.gpus == GpuOrder::LeastFragmentation && demand.tasks == 1;
     let share = fragment::shared(demand).filter(|_| by_fragment && row.shape.gpus.iter().all(|gpu| !gpu.unified));
     let Some(share) = share else {
-        return fit::fill(demand, GpuChoice::in_order_or(options, draw, demand), row, demand.tasks);
+        return fit::fill(demand, choice, row, demand.tasks);
     };
     let free = Free::of(row);
     let before = remembered(options, row, class, &free, memo);

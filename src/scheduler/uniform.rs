@@ -1,10 +1,12 @@
 //! Demands on nodes whose GPUs are all alike, and none of them a part of RAM: judged by counting, without a list of claims.
 //! The answers are those of [`super::fit`].
 
-use super::fit::{is_large_enough, is_of_type};
+use smallvec::SmallVec;
+
+use super::fit::{Load, is_large_enough, is_of_type};
 use super::states::ClassState;
 use crate::event::Reason;
-use crate::fleet::{NodeShape, NodeStatus};
+use crate::fleet::{GpuClaim, GpuState, NodeShape, NodeStatus};
 use crate::units::{Bytes, GpuShare, MilliCpu};
 use crate::workload::{Demand, GpuTake, TaskDemand};
 
@@ -71,6 +73,20 @@ impl Uniform {
             GpuTake::Share(_) => Reason::InsufficientGpuShare,
             GpuTake::Memory(_) => Reason::InsufficientGpuMemory,
         })
+    }
+
+    /// What so many tasks take of a node on which they fit, where they take its first GPUs whole and none comes last for
+    /// being degraded.
+    pub fn first_whole(&self, status: &NodeStatus, tasks: u32) -> Option<Load> {
+        let is_in_order = status.gpus.iter().all(|gpu| gpu.state != GpuState::Degraded);
+        if self.take != GpuTake::Whole || !is_in_order {
+            return None;
+        }
+        let claim = |index| GpuClaim { index: index as u16, share: GpuShare::WHOLE, memory: self.capacity };
+        let is_free = |index: &usize| status.gpus[*index].state.is_usable() && status.gpu_is_idle(*index);
+        let gpus = (0..status.gpus.len()).filter(is_free).take((self.gpus * tasks) as usize).map(claim).collect();
+        let cpu = MilliCpu::new(self.cpu.get() * u64::from(tasks));
+        Some(Load { tasks, cpu, ram: Bytes::new(self.ram.get() * u64::from(tasks)), gpus })
     }
 
     /// How many tasks of whole GPUs fit, up to `limit`; `None` where it takes more than counting.
