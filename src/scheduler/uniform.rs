@@ -1,8 +1,6 @@
 //! Demands on nodes whose GPUs are all alike, and none of them a part of RAM: judged by counting, without a list of claims.
 //! The answers are those of [`super::fit`].
 
-use smallvec::SmallVec;
-
 use super::fit::{Load, is_large_enough, is_of_type};
 use super::states::ClassState;
 use crate::event::Reason;

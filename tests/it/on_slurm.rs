@@ -412,7 +412,7 @@ pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
         for inputs in [inputs.collect::<Vec<Input>>(), decisions.collect()] {
             if !inputs.is_empty() {
                 number += 1;
-                step(&mut control, (number, records[0].at), inputs, &mut [&mut outside], &mut |_, _| {});
+                step(&mut control, (number, records[0].at), &inputs, &mut [&mut outside], &mut |_, _| {});
             }
         }
     }
@@ -462,10 +462,10 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
     let mut told = Records::default();
     let now = here.0[0].at;
     let decided = |run, placement: &Placement| Input::Decided { run, placement: Some(placement.clone()) };
-    step(&mut control, (1, now), inputs.iter().cloned(), &mut [&mut told], &mut |_, _| {});
+    step(&mut control, (1, now), &inputs, &mut [&mut told], &mut |_, _| {});
     // The same GPU for two, and one of them once more.
     let three = [decided(one, &place), decided(other, &place), decided(one, &place)];
-    step(&mut control, (2, now), three, &mut [&mut told], &mut |_, _| {});
+    step(&mut control, (2, now), &three, &mut [&mut told], &mut |_, _| {});
     control.assert_integrity();
     let broken = told.0.iter().find_map(|record| match &record.said {
         Said::Event(Event::SafetyBroken { run, what, .. }) => Some((*run, *what)),
@@ -492,6 +492,6 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
     }
     // Where the profile decides, nobody else does.
     let mut own = Control::new(Arc::clone(&rehearsal.profile), rehearsal.seed);
-    step(&mut own, (1, now), inputs, &mut [], &mut |_, _| {});
+    step(&mut own, (1, now), &inputs, &mut [], &mut |_, _| {});
     assert!(own.check_input(now, &decided(other, &place)).is_err());
 }
