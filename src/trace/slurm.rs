@@ -1,8 +1,8 @@
 //! What Slurm keeps of jobs: the table that `sacct --parsable2` prints, and the file of the plugin jobcomp/filetxt.
 //!
 //! Of the many columns of `sacct` JobID, Submit, Start and End are needed; JobName, State, AllocCPUS, NCPUS, ReqCPUS,
-//! ReqMem, AllocTRES, ReqTRES, NNodes, ElapsedRaw, TimelimitRaw, Partition and UID are read where they are there, and
-//! others are not. A step of a job (`7.batch`) is a part of it. Dates are the cluster's own time. A job that never
+//! ReqMem, AllocTRES, ReqTRES, NNodes, Elapsed or ElapsedRaw, Timelimit or TimelimitRaw, Partition and UID are read where
+//! they are there, and others are not. A step of a job (`7.batch`) is a part of it. Dates are the cluster's own time. A job that never
 //! started is left out: how long it would have run nobody knows. Held against records of Slurm 22.05.8 in
 //! `tests/data/slurm`.
 
@@ -69,7 +69,9 @@ impl Job<'_> {
         let (Some(start), false) = (start, never) else { return Ok(Err(Oddity::NeverStarted)) };
         let Some(end) = end.filter(|_| outcome != Some(Outcome::Running)) else { return Ok(Err(Oddity::NoEnd)) };
         let run = match known(self.elapsed) {
-            Some(text) => Some(SimDuration::from_secs(text.parse().map_err(|_| wrong("a number of seconds", text))?)),
+            Some(text) => {
+                Some(length(text, 1).ok_or_else(|| wrong("a number of seconds, or a time such as 1-02:30:00", text))?)
+            }
             None => end.checked_since(start),
         };
         let Some(run) = run else { return Ok(Err(Oddity::NegativeRun)) };
@@ -87,7 +89,8 @@ impl Job<'_> {
         let task = TraceTask::new(self.id.to_string(), line, submit, run);
         Ok(Ok(TraceTask {
             recorded_wait: start.checked_since(submit),
-            estimate: limit(self.limit).map_err(|text| wrong("a number of minutes", text))?,
+            estimate: limit(self.limit)
+                .map_err(|text| wrong("a number of minutes, or a time such as 1-02:30:00", text))?,
             nodes,
             cpu: cpus.or(resources.cpus).map(|cpus| MilliCpu::from_cores(u64::from(cpus))),
             ram: memory,
@@ -161,10 +164,24 @@ fn memory(text: &str) -> Option<Bytes> {
 fn limit(text: &str) -> Result<Option<SimDuration>, &str> {
     match known(text) {
         None | Some("UNLIMITED" | "Partition_Limit") => Ok(None),
-        Some(text) => {
-            text.parse::<u32>().map(|minutes| Some(SimDuration::from_secs(u64::from(minutes) * 60))).map_err(|_| text)
-        }
+        Some(text) => length(text, 60).map(Some).ok_or(text),
     }
+}
+
+/// A number of so many seconds, or a time: `30:00`, `02:30:00` or `1-02:30:00`.
+fn length(text: &str, seconds: u64) -> Option<SimDuration> {
+    let Some((before, last)) = text.rsplit_once(':') else {
+        return text.parse::<u32>().ok().map(|number| SimDuration::from_secs(u64::from(number) * seconds));
+    };
+    let (days, before) = before.split_once('-').map_or((None, before), |(days, rest)| (Some(days), rest));
+    let (hours, minutes) = before.split_once(':').map_or((None, before), |(hours, minutes)| (Some(hours), minutes));
+    // A day has hours behind it.
+    let hours = if days.is_some() { Some(hours?) } else { hours };
+    let number = |text: &str| text.parse::<u32>().ok().map(u64::from);
+    let below = |text: &str, end: u64| number(text).filter(|number| *number < end);
+    let days = days.map_or(Some(0), number)?;
+    let hours = hours.map_or(Some(0), |hours| below(hours, 24))?;
+    Some(SimDuration::from_secs(((days * 24 + hours) * 60 + below(minutes, 60)?) * 60 + below(last, 60)?))
 }
 
 /// Jobs of what `sacct --parsable2` prints.
@@ -208,14 +225,14 @@ impl<R: BufRead> SacctRows<R> {
                 "Submit" => &mut job.submit,
                 "Start" => &mut job.start,
                 "End" => &mut job.end,
-                "ElapsedRaw" => &mut job.elapsed,
+                "Elapsed" | "ElapsedRaw" => &mut job.elapsed,
                 "State" => &mut job.state,
                 "AllocCPUS" | "NCPUS" | "ReqCPUS" => &mut job.cpus,
                 "ReqMem" => &mut job.memory,
                 "AllocTRES" => &mut job.resources,
                 "ReqTRES" => &mut asked,
                 "NNodes" => &mut job.nodes,
-                "TimelimitRaw" => &mut job.limit,
+                "Timelimit" | "TimelimitRaw" => &mut job.limit,
                 "Partition" => &mut job.partition,
                 "UID" => &mut job.user,
                 _ => continue,
@@ -450,6 +467,32 @@ mod tests {
         ends.into_iter().for_each(|(name, outcome)| assert_eq!(by_name(name).outcome, Some(outcome), "{name}"));
         assert_eq!(table.tasks.iter().filter(|task| task.name.starts_with("6_")).count(), 8);
         assert_eq!(by_name("small").submit, SimTime::from_secs(1_795_281_025));
+    }
+
+    /// The formats of Timelimit and Elapsed in sacct(1): `[DD-[HH:]]MM:SS`.
+    #[test]
+    fn times_are_read_as_they_are_printed_too() {
+        let rows = [
+            ("90", Some(5_400)),
+            ("30:00", Some(1_800)),
+            ("02:30:00", Some(9_000)),
+            ("1-02:30:05", Some(95_405)),
+            ("10-00:00:00", Some(864_000)),
+            ("1-30:00", None),
+            ("24:00:00", None),
+            ("00:60", None),
+            ("x", None),
+        ];
+        for (text, seconds) in rows {
+            assert_eq!(length(text, 60), seconds.map(SimDuration::from_secs), "{text}");
+        }
+        let table = "JobID|Submit|Start|End|Elapsed|Timelimit\n\
+                     7|2026-11-21T17:10:00|2026-11-21T17:10:05|2026-11-21T18:10:05|00:50:00|02:00:00\n";
+        let file = Path::new("s.txt");
+        let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
+        // Ten minutes of the hour it was suspended.
+        assert_eq!(read.tasks[0].run, SimDuration::from_secs(3_000));
+        assert_eq!(read.tasks[0].estimate, Some(SimDuration::from_secs(7_200)));
     }
 
     #[test]
