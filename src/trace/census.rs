@@ -2,7 +2,9 @@
 //! how many of them.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 
+use foldhash::fast::FixedState;
 use serde::Serialize;
 
 use crate::units::{GpuShare, SimDuration, SimTime};
@@ -15,6 +17,8 @@ use super::tally::Tally;
 #[derive(Clone, Debug, Default)]
 pub struct Census {
     submits: Vec<u64>,
+    /// Hashes of names: two that have the same by chance count as one.
+    names: Vec<u64>,
     runs: Vec<u64>,
     gpus: BTreeMap<u32, u64>,
     processors: BTreeMap<u32, u64>,
@@ -39,6 +43,8 @@ pub struct Facts {
     /// Instants at which several tasks came, and how many came at the fullest of them.
     pub shared_instants: u64,
     pub most_at_once: u64,
+    /// Tasks with a name that one before them has.
+    pub repeated_names: u64,
     /// Without any submission.
     #[serde(rename = "longest_gap_ns")]
     pub longest_gap: SimDuration,
@@ -73,6 +79,7 @@ pub struct Lengths {
 impl Census {
     pub fn add(&mut self, task: &TraceTask) {
         self.submits.push(task.submit.as_nanos());
+        self.names.push(FixedState::default().hash_one(&task.name));
         if task.run_basis != RunBasis::NotRecorded {
             self.runs.push(task.run.as_nanos());
         }
@@ -118,6 +125,7 @@ impl Census {
     /// The figures; `tally` is that of the reader at the end of its file.
     pub fn finish(mut self, tally: &Tally) -> Facts {
         self.submits.sort_unstable();
+        self.names.sort_unstable();
         let gaps = self.submits.windows(2).map(|pair| pair[1] - pair[0]);
         let at_once: Vec<u64> = self.submits.chunk_by(|a, b| a == b).map(|same| same.len() as u64).collect();
         let time = |at: Option<&u64>| at.map(|at| SimTime::from_nanos(*at));
@@ -128,6 +136,7 @@ impl Census {
             first_submit: time(self.submits.first()),
             last_submit: time(self.submits.last()),
             shared_instants: at_once.iter().filter(|count| **count > 1).count() as u64,
+            repeated_names: self.names.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64,
             most_at_once: at_once.iter().copied().max().unwrap_or(0),
             longest_gap: SimDuration::from_nanos(gaps.max().unwrap_or(0)),
             duration: lengths(&mut self.runs),
@@ -171,6 +180,12 @@ impl Facts {
                 self.longest_gap
             ));
         }
+        if self.repeated_names > 0 {
+            lines.push(format!(
+                "names       {} are those of others above; a run adds a number to them",
+                self.repeated_names
+            ));
+        }
         let Lengths { mean, p50, p95, max } = self.duration;
         // Finer than a second a mean is of no interest here.
         let mean = SimDuration::from_secs(mean.as_nanos() / 1_000_000_000);
@@ -204,7 +219,7 @@ impl Facts {
 }
 
 /// A list that begins later counts its times from 1970: no log is 27 years long.
-const SINCE_1970: SimTime = SimTime::from_secs(27 * 365 * 86_400);
+pub const SINCE_1970: SimTime = SimTime::from_secs(27 * 365 * 86_400);
 
 /// More of what tasks run is named in the JSON form alone.
 const MOST_APPLICATIONS: usize = 32;

@@ -56,7 +56,7 @@ mod usage_csv;
 mod write;
 
 pub use alter::{Sample, Scale};
-pub use census::{Census, Facts, Lengths};
+pub use census::{Census, Facts, Lengths, SINCE_1970};
 pub use date::parse as parse_date;
 pub use error::TraceError;
 pub use fetch::{Got, GotFile, How, get};

@@ -25,13 +25,15 @@ impl TaskStream {
         let mut first = Vec::new();
         let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut first);
         read.map_err(|source| TraceError::Unreadable { file: path.to_path_buf(), line: 1, source })?;
-        let format = format.or_else(|| guess(&first)).ok_or_else(|| {
+        // Where the head of a tar archive says what it is; what follows may look like anything. One format comes in one.
+        let is_archive = first.get(257..262) == Some(b"ustar");
+        let format = format.or_else(|| guess(&first)).filter(|format| !is_archive || *format == Format::Genai);
+        let format = format.ok_or_else(|| {
             let file = path.to_path_buf();
-            // Where the head of a tar archive says what it is.
-            if first.get(257..262) == Some(b"ustar") {
-                return TraceError::Archive { file };
+            match is_archive {
+                true => TraceError::Archive { file },
+                false => TraceError::UnknownFormat { file, valid: Format::OF_TASKS.map(Format::name).join(", ") },
             }
-            TraceError::UnknownFormat { file, valid: Format::OF_TASKS.map(Format::name).join(", ") }
         })?;
         Ok(TaskStream { format, rows: rows(format, path, Cursor::new(first).chain(input))? })
     }

@@ -29,6 +29,7 @@ mod policy_oracle;
 mod probes;
 mod quotas;
 mod report;
+mod requeued;
 mod run_sequences;
 mod runner;
 mod schema;
@@ -186,6 +187,10 @@ fn main() {
         Nothing: theory {
             the_formulas_are_those_of_the_textbook,
             intervals_hold_the_mean_wait_of_theory,
+        }
+        Nothing: requeued {
+            a_table_of_dates_begins_with_its_first_job,
+            an_archive_is_not_taken_for_the_first_file_in_it,
         }
         Nothing: attained {
             drawn_lists_end_when_the_program_would_end_them,

@@ -1,7 +1,9 @@
 //! Tasks of a trace as jobs of the run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+
+use foldhash::fast::FixedState;
 
 use super::order::Order;
 use super::{Asked, Estimates};
@@ -54,11 +56,7 @@ pub(super) fn drafts(
     };
     let rows = rows.filter(|(task, queue)| task.submit >= asked.offset && is_within(task) && is_chosen(queue));
     let chosen: Vec<_> = rows.take(limit).collect();
-    // Where times are dates, the run starts with what is chosen.
-    let start = match asked.from {
-        Some(_) => chosen.first().map_or(SimTime::ZERO, |(task, _)| task.submit),
-        None => asked.offset,
-    };
+    let start = chosen.first().map_or(asked.offset, |(task, _)| asked.start(task.submit));
     let mut courses: BTreeMap<SimDuration, Arc<Course>> = BTreeMap::new();
     let recorded: BTreeMap<&str, &Series> = usage.iter().map(|(pod, series)| (pod.as_str(), series)).collect();
     let draft = |(task, queue): (&TraceTask, &Option<Arc<str>>)| {
@@ -71,7 +69,30 @@ pub(super) fn drafts(
         let arrival = arrival(task, queue.clone(), course, start, (format, asked.estimates));
         Draft { arrival, cancel_at: None, span: asked.span }
     };
-    chosen.into_iter().map(draft).collect()
+    let mut drafts: Vec<Draft> = chosen.into_iter().map(draft).collect();
+    name_apart(&mut drafts);
+    drafts
+}
+
+/// A job that was requeued, or that is in parts, stands in a list once for each: the second is called `7-2`.
+fn name_apart(drafts: &mut [Draft]) {
+    let mut taken: HashSet<Arc<str>, FixedState> =
+        HashSet::with_capacity_and_hasher(drafts.len(), FixedState::default());
+    let is_new = |draft: &Draft| taken.insert(Arc::clone(&draft.arrival.spec.name));
+    let repeated: Vec<bool> = drafts.iter().map(is_new).map(|is_new| !is_new).collect();
+    let mut last: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+    for (draft, _) in drafts.iter_mut().zip(repeated).filter(|(_, repeated)| *repeated) {
+        let spec = &mut draft.arrival.spec;
+        let number = last.entry(Arc::clone(&spec.name)).or_insert(1);
+        let apart = loop {
+            *number += 1;
+            let apart: Arc<str> = Arc::from(format!("{}-{number}", spec.name));
+            if taken.insert(Arc::clone(&apart)) {
+                break apart;
+            }
+        };
+        *spec = Arc::new(JobSpec { name: apart, ..JobSpec::clone(spec) });
+    }
 }
 
 /// A task that takes this course, in a run that starts then.

@@ -20,7 +20,7 @@
 //!   [`order`].
 //! - In Helios' cluster log, the Philly table and Tiresias' lists a task asks for whole GPUs: a task of n GPUs is a gang
 //!   of n tasks of one GPU each. A virtual cluster is a queue, and a label `vc` that its nodes carry and its tasks ask
-//!   for. `from` and `to` choose a part of a trace whose times are dates; the run starts with the first task in it.
+//!   for. `from` and `to` choose a part of a trace whose times are dates; the run starts with the first task that is taken.
 //! - In dryrack's own lists (`csv`, `jsonl`) a task is what it asks for: processors as in the Standard Workload Format, a
 //!   pod as in openb where it asks for cores, RAM or parts of GPUs, or else whole GPUs. Instances of `dlrm` are pods.
 //! - A task of Slurm's files is as many tasks as it had nodes, each on one of its own with an equal part of its cores, RAM
@@ -168,6 +168,13 @@ impl Asked<'_> {
     /// What messages call it.
     fn called(&self) -> &str {
         self.name.or(self.file).map_or("the trace", |(name, _)| name)
+    }
+
+    /// When the run starts, in the time of the trace, whose first task that is taken comes then. Where times are dates that
+    /// is when it does: nobody means the years since 1970.
+    fn start(&self, first: SimTime) -> SimTime {
+        let has_dates = self.offset == SimTime::ZERO && first >= trace::SINCE_1970;
+        if self.from.is_some() || has_dates { first } else { self.offset }
     }
 }
 

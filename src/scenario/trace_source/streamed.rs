@@ -91,8 +91,8 @@ pub(super) fn checked(
     let read = stream.each::<TraceError>(&path, |task| {
         let queue = QueueNames(header.as_ref()).of(&task);
         if counting.takes(&task, queue.as_deref()) {
-            if list.tasks == 0 && asked.from.is_some() {
-                list.start = task.submit;
+            if list.tasks == 0 {
+                list.start = asked.start(task.submit);
             }
             list.tasks += 1;
             // Of a name only its hash is kept: two that have the same by chance are refused as well.

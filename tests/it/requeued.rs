@@ -1,0 +1,48 @@
+//! A table of `sacct` as it comes, from the list to the run.
+
+use crate::cli::{empty, stderr, stdout};
+
+/// 7 was requeued after a node had failed; 8 waits, and has another's name.
+const TABLE: &str = "\
+JobID|JobName|Partition|Submit|Start|End|Elapsed|State|Timelimit|AllocTRES
+7|train|gpu|2026-11-20T10:00:00|2026-11-20T10:00:05|2026-11-20T10:10:05|00:10:00|NODE_FAIL|02:00:00|cpu=4,gres/gpu=2,node=1
+7-2|train|gpu|2026-11-20T10:05:00|2026-11-20T10:06:00|2026-11-20T10:36:00|00:30:00|COMPLETED|02:00:00|cpu=4,gres/gpu=1,node=1
+7|train|gpu|2026-11-20T10:10:05|2026-11-20T10:12:00|2026-11-20T11:12:00|01:00:00|COMPLETED|02:00:00|cpu=4,gres/gpu=2,node=1
+";
+
+const SCENARIO: &str = "\
+scenario: The jobs of a table
+profile: easy
+nodes: [{name: n, machine: a100-80g-x2, price_per_hour: 6}]
+trace: {format: sacct, file: jobs.txt}
+";
+
+pub fn a_table_of_dates_begins_with_its_first_job() {
+    let dir = empty();
+    for (name, text) in [("jobs.txt", TABLE), ("jobs.yaml", SCENARIO)] {
+        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    }
+    let said = stdout(dir.path(), &["trace", "check", "jobs.txt", "--gpus", "2"], 0);
+    assert!(said.contains("names       1 are those of others above"), "{said}");
+    assert!(said.contains("an estimate 100.0 %"), "{said}");
+    let said = stdout(dir.path(), &["run", "jobs.yaml", "--out", "out", "--format", "json"], 0);
+    let report: serde_json::Value = serde_json::from_slice(said.as_bytes()).expect("JSON");
+    // 10:00:00 to 10:10:00, then 7-2 to 10:40:00, then 7 again for an hour: 1h40m at 6 an hour.
+    assert_eq!(report["metrics"]["cost"], 10.0, "{said}");
+    let jobs = std::fs::read_to_string(dir.path().join("out/jobs.csv")).expect("it was written");
+    let begins: Vec<String> =
+        jobs.lines().skip(1).map(|line| line.split(',').take(5).collect::<Vec<_>>().join(",")).collect();
+    assert_eq!(begins, ["7,0,0,0,600", "7-2,0,300,600,2400", "7-3,0,605,2400,6000"]);
+    // Whose tasks are read while it goes on, only their hashes are kept, so names must be their own.
+    let told = stderr(dir.path(), &["run", "jobs.yaml", "--stream"], 2);
+    assert!(told.contains("`7` has a name that another has"), "{told}");
+}
+
+pub fn an_archive_is_not_taken_for_the_first_file_in_it() {
+    let dir = empty();
+    std::fs::write(dir.path().join("job.csv"), "time,name,num_replicas,application,batch_size\n").expect("our own");
+    let made = std::process::Command::new("tar").args(["cf", "jobs.tar", "job.csv"]).current_dir(dir.path()).status();
+    assert!(made.expect("tar runs").success());
+    let told = stderr(dir.path(), &["trace", "info", "jobs.tar"], 2);
+    assert!(told.contains("is an archive of files; unpack it, and name one of them"), "{told}");
+}
