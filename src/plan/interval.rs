@@ -47,9 +47,45 @@ fn student_t(freedom: usize) -> f64 {
     }
 }
 
+/// The least part of all runs of which `kept` of `runs` could have kept something with a chance of 5 %: the one-sided 95 %
+/// limit of Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial,
+/// Biometrika 26(4), 1934. To 1e-9.
+pub fn share_at_least(kept: usize, runs: usize) -> f64 {
+    assert!(kept <= runs, "{kept} of {runs}");
+    if kept == 0 {
+        return 0.0;
+    }
+    // The chance that as many or more are kept where this part of all would be.
+    let chance = |part: f64| {
+        let mut term = libm::pow(part, runs as f64);
+        let mut sum = term;
+        for lost in 1..=runs - kept {
+            term *= (runs - lost + 1) as f64 / lost as f64 * (1.0 - part) / part;
+            sum += term;
+        }
+        sum
+    };
+    let (mut low, mut high) = (0.0, 1.0);
+    while high - low > 1e-9 {
+        let middle = (low + high) / 2.0;
+        if chance(middle) < 0.05 { low = middle } else { high = middle }
+    }
+    low
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_few_that_all_keep_little_is_known_of_the_rest() {
+        // All of n: the nth root of 0.05. 1 of 2: 1 - (1-p)² = 0.05. 8 of 10: 45 p⁸(1-p)² + 10 p⁹(1-p) + p¹⁰ = 0.05.
+        let rows = [(8, 8, 0.6877), (4, 4, 0.4729), (100, 100, 0.9705), (8, 10, 0.4931), (0, 5, 0.0), (1, 2, 0.0253)];
+        for (kept, runs, least) in rows {
+            let found = share_at_least(kept, runs);
+            assert!((found - least).abs() < 1e-4, "{kept} of {runs}: {found}");
+        }
+    }
 
     #[test]
     fn an_interval_is_that_of_the_textbook() {

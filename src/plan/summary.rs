@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::interval::{Estimate, estimate};
+use super::interval::{Estimate, estimate, share_at_least};
 use super::journal::Runs;
 use super::plan_run::{FleetSize, PlanRun};
 use super::search::Found;
@@ -28,6 +28,8 @@ pub struct Row {
     pub runs: usize,
     /// With how many seeds each constraint held.
     pub held: Vec<usize>,
+    /// With how many seeds all of them held.
+    pub kept: usize,
     /// Whether it keeps every constraint; `None` while that depends on seeds that were not run.
     pub keeps: Option<bool>,
     /// One that did not hold, with its first seed and what happened then.
@@ -62,6 +64,7 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
         runs: runs.len(),
         keeps: keeps(&plan.asked, &held, runs.len(), plan.seeds.len()),
         held,
+        kept: runs.iter().filter(|run| run.constraints.iter().all(|kept| kept.held)).count(),
         broken,
         metrics: metrics.collect(),
     }
@@ -192,7 +195,8 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -
         Some(row) => {
             let fleet = row.amount(objective);
             let seeds = some(row.runs, "seed");
-            format!("{} is enough: {fleet}. It keeps {} with {seeds}.", row.name, all_of(plan.asked.len()))
+            let sure = how_sure(row);
+            format!("{} is enough: {fleet}. It keeps {} with {seeds}{sure}.", row.name, all_of(plan.asked.len()))
         }
         None => none_keeps(plan, comparison),
     };
@@ -206,6 +210,20 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -
         },
     });
     text
+}
+
+/// What the seeds that were run say of all others; nothing where seeds make no difference, or there is one alone.
+fn how_sure(row: &Row) -> String {
+    let differs = row.metrics.values().any(|found| found.half_width.is_some_and(|half_width| half_width > 0.0));
+    if row.runs < 2 || !differs {
+        return String::new();
+    }
+    let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
+    let with = match row.kept == row.runs {
+        true => String::new(),
+        false => format!(" (all at once with {} of them)", row.kept),
+    };
+    format!("{with}, and so with at least {least}% of all seeds (95% confidence, Clopper and Pearson)")
 }
 
 /// Where none is known to keep them, which is not that none does.
