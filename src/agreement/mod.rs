@@ -15,14 +15,16 @@ mod again;
 mod calibrate;
 mod compare;
 mod courses;
+mod outside;
 mod readings;
 mod source;
 mod spread;
 
 pub use again::{Again, again};
-pub use calibrate::{Delays, Outside, Recording, calibrate, calibrate_outside, exactness};
+pub use calibrate::{Delays, Recording, calibrate, exactness};
 pub use compare::{Agreement, Decision, TimeError, compare};
 pub use courses::{Courses, courses};
+pub use outside::{Found, Outside, Told, calibrate_outside};
 pub use readings::{Readings, readings};
 pub use source::not_of_source;
 pub use spread::Spread;

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::exit::{Done, Exit, Failure};
 use super::logs::{WholeLog, read_live};
 use super::output::{Format, say, say_json};
 use super::validate::{interval_of, rehearsed, scenario};
 use crate::agreement::{
-    Delays, Outside, Recording, calibrate as fitted, calibrate_outside, compare, courses, exactness,
+    Delays, Found, Recording, Told, calibrate as fitted, calibrate_outside, compare, courses, exactness,
 };
 use crate::control::{PassOptions, Trigger};
 use crate::engine::Rehearsal;
@@ -28,11 +28,16 @@ pub struct CalibrateArgs {
     held_out: Vec<PathBuf>,
 }
 
+/// As `dryrack live` asks where nothing is typed.
+const USUAL_EVERY: SimDuration = SimDuration::from_secs(1);
+
 struct Read {
     path: PathBuf,
     log: WholeLog,
     /// Who decided, if that was not the profile.
     on: Option<String>,
+    /// How often that was asked.
+    every: SimDuration,
     rehearsal: Rehearsal,
 }
 
@@ -40,7 +45,12 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
     let seen = args.logs.iter().map(|path| read(path)).collect::<Result<Vec<Read>, Failure>>()?;
     let held_out = args.held_out.iter().map(|path| read(path)).collect::<Result<Vec<Read>, Failure>>()?;
     let recordings: Vec<Recording<'_>> = (seen.iter())
-        .map(|read| Recording { rehearsal: &read.rehearsal, records: &read.log.records, names: &read.log.names })
+        .map(|read| Recording {
+            rehearsal: &read.rehearsal,
+            records: &read.log.records,
+            names: &read.log.names,
+            every: read.every,
+        })
         .collect();
     let mut delays = fitted(&recordings, interval_of_run);
     let (outside, here): (Vec<&Read>, Vec<&Read>) = seen.iter().partition(|read| read.on.is_some());
@@ -58,9 +68,8 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
             let why = format!("is of profile `{}`, and others of `{}`", other.rehearsal.profile.name, profile.name);
             return Err(Failure::file(&other.path, format!("{why}; fit those of one profile together")));
         }
-        if let Some((outside, later)) = calibrate_outside(&recordings, |rehearsal| rehearsed(rehearsal).0) {
-            (delays.passes, delays.start) = (Some(outside), later);
-        }
+        delays.outside = calibrate_outside(&recordings, |rehearsal| rehearsed(rehearsal).0);
+        delays.start = delays.outside.as_ref().and_then(|found| found.later).unwrap_or_default();
     }
     let gain = [false, true].map(|is_fitted| errors(&held_out, &delays, is_fitted));
     match format {
@@ -74,11 +83,7 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
             "stop_ns": delays.stop.as_nanos(),
             "sampling_jitter_ns": delays.jitter.as_nanos(),
             "fitted_on": delays.counts,
-            "passes_ns": delays.passes.map(|outside| period_ns(outside.place)),
-            "offset_ns": delays.passes.map(|outside| outside.place.offset.as_nanos()),
-            "backfill_ns": delays.passes.and_then(|outside| outside.backfill).map(period_ns),
-            "backfill_offset_ns": delays.passes.and_then(|outside| outside.backfill).map(|pass| pass.offset.as_nanos()),
-            "completing_ns": delays.passes.map(|outside| outside.completing.as_nanos()),
+            "outside": delays.outside.as_ref().map(outside_json),
             "held_out": held_out.len(),
             "median_error_of_starts_ns": gain.each_ref().map(|[starts, _]| middle(starts)),
             "median_error_of_ends_ns": gain.each_ref().map(|[_, ends]| middle(ends)),
@@ -90,7 +95,9 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
 fn read(path: &Path) -> Result<Read, Failure> {
     let (log, live) = read_live(path)?;
     let rehearsal = scenario(path, &log)?;
-    Ok(Read { path: path.to_path_buf(), log, on: live.on, rehearsal })
+    // Where the log does not say it, as often as where nobody does.
+    let every = live.every.unwrap_or(USUAL_EVERY);
+    Ok(Read { path: path.to_path_buf(), log, on: live.on, every, rehearsal })
 }
 
 fn interval_of_run(rehearsal: &Rehearsal, run: RunId) -> Option<SimDuration> {
@@ -128,6 +135,9 @@ fn text(delays: &Delays, gain: &[[Vec<u64>; 2]; 2], held_out: usize) -> String {
          # and its `duration` longer by {}\n",
         delays.jitter, delays.start, delays.stop, delays.length
     );
+    if delays.outside.as_ref().is_some_and(|found| found.later.is_none()) {
+        text.push_str("# `prepare` cannot be told: starts are late by when the clocks tick, too, which are not told\n");
+    }
     let seconds =
         |errors: &[u64]| middle(errors).map_or("none".to_string(), |nanos| format!("{:.3}s", nanos as f64 / 1e9));
     if held_out > 0 {
@@ -143,11 +153,41 @@ fn text(delays: &Delays, gain: &[[Vec<u64>; 2]; 2], held_out: usize) -> String {
     text
 }
 
-fn period_ns(pass: PassOptions) -> u64 {
-    match pass.trigger {
-        Trigger::Every(period) | Trigger::EachAfter(period) => period.as_nanos(),
-        Trigger::Event | Trigger::Outside => 0,
+fn pass_json(told: &Told<PassOptions>) -> Value {
+    match told {
+        Told::Told(pass) => {
+            let every = match pass.trigger {
+                Trigger::Every(period) | Trigger::EachAfter(period) => Some(period.as_nanos()),
+                Trigger::Event | Trigger::Outside => None,
+            };
+            json!({"told": true, "every_ns": every, "offset_ns": pass.offset.as_nanos()})
+        }
+        untold => untold_json(untold),
     }
+}
+
+fn untold_json<T>(untold: &Told<T>) -> Value {
+    match untold {
+        Told::Told(_) => json!({"told": true}),
+        Told::Untold(values) => {
+            json!({"told": false, "as_well_ns": values.iter().map(|value| value.as_nanos()).collect::<Vec<_>>()})
+        }
+        Told::Coarse { found, every } => {
+            json!({"told": false, "found_ns": found.as_nanos(), "asked_every_ns": every.as_nanos()})
+        }
+    }
+}
+
+fn outside_json(found: &Found) -> Value {
+    let completing = match &found.completing {
+        Told::Told(time) => json!({"told": true, "completing_ns": time.as_nanos()}),
+        untold => untold_json(untold),
+    };
+    json!({
+        "place": pass_json(&found.place),
+        "backfill": found.backfill.as_ref().map(pass_json),
+        "completing": completing,
+    })
 }
 
 fn pass_text(pass: PassOptions) -> String {
@@ -159,17 +199,52 @@ fn pass_text(pass: PassOptions) -> String {
     }
 }
 
-/// When whoever decided looks at the queue, as a profile that can be named in the place of the other.
+/// When whoever decided looks at the queue, as a profile that can be named in the place of the other. What the recordings do
+/// not tell is left as that has it, and said to be.
 fn profile_text(delays: &Delays, profile: &str) -> String {
-    let Some(Outside { place, backfill, completing }) = delays.passes else { return String::new() };
-    let backfill = backfill.map_or(String::new(), |pass| format!("  backfill: {}\n", pass_text(pass)));
+    let Some(found) = &delays.outside else { return String::new() };
+    let passes = [("place", Some(&found.place)), ("backfill", found.backfill.as_ref())];
+    let passes = passes.into_iter().filter_map(|(name, told)| Some((name, told?)));
+    let (mut lines, mut untold) = (String::new(), String::new());
+    for (name, told) in passes {
+        match told {
+            Told::Told(pass) => lines.push_str(&format!("  {name}: {}\n", pass_text(*pass))),
+            told => untold.push_str(&untold_text(&format!("the clock of `{name}`"), told)),
+        }
+    }
+    if !lines.is_empty() {
+        lines.insert_str(0, "passes:\n");
+    }
+    match &found.completing {
+        Told::Told(time) => lines.push_str(&format!("completing: {time}\n")),
+        told => untold.push_str(&untold_text("`completing`", told)),
+    }
+    if lines.is_empty() {
+        return format!("{untold}# so there is no profile to write\n");
+    }
     format!(
-        "# a profile, as a file of its own:\n\
+        "{untold}# a profile, as a file of its own:\n\
          base: {profile}\n\
          name: {profile}-as-recorded\n\
          title: As {profile}, with the passes of the scheduler that was recorded\n\
-         passes:\n  place: {}\n{backfill}\
-         completing: {completing}\n",
-        pass_text(place)
+         {lines}"
     )
+}
+
+fn untold_text<T>(what: &str, untold: &Told<T>) -> String {
+    let named = |value: &SimDuration| if value.is_zero() { "none".to_string() } else { value.to_string() };
+    let why = match untold {
+        Told::Told(_) => return String::new(),
+        Told::Untold(values) => {
+            let values: Vec<String> = values.iter().map(named).collect();
+            format!("{} explain so many starts equally well", values.join(", "))
+        }
+        Told::Coarse { found, every } => {
+            format!(
+                "{} does best, but the scheduler was asked every {every} alone; record with a shorter `--every`",
+                named(found)
+            )
+        }
+    };
+    format!("# {what} cannot be told, and is left as it is: {why}\n")
 }

@@ -90,7 +90,8 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let shown = foretold.digest.get(..SHOWN).unwrap_or_default().to_string();
     let began = Clock::start().wall_at_start().to_string();
     let on = cluster.as_ref().map(|cluster| format!("slurm {}", cluster.release));
-    let live = LiveHeader { began, cores: cores as u32, on, foretold };
+    let every = on.is_some().then_some(args.every);
+    let live = LiveHeader { began, cores: cores as u32, on, every, foretold };
     let header = LogHeader { live: Some(live), ..header(&rehearsal) };
     let path = args.log.clone().unwrap_or_else(|| default_log(&args.file));
     let unwritten = |error| Failure::file(&path, format!("cannot be written: {error}"));

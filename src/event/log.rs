@@ -8,7 +8,7 @@ use super::compact::Compact;
 use super::foretold::Foretold;
 use super::input::Input;
 use super::output::Event;
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// Raised when an older reader could no longer read what is written.
 pub const FORMAT_VERSION: u32 = 1;
@@ -45,6 +45,9 @@ pub struct LiveHeader {
     /// Who ran it where that was not dryrack itself: `slurm 22.05.8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
+    /// How often that was asked what becomes of its jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "every_ns")]
+    pub every: Option<SimDuration>,
     pub foretold: Foretold,
 }
 

@@ -167,6 +167,7 @@ fn main() {
         }
         Nothing: slurm {
             a_real_slurm_starts_jobs_as_its_profile_foretells,
+            clocks_of_slurm_go_by_what_passes_take,
         }
         Time: slurm {
             slow_every_recording_of_slurm_is_met,
