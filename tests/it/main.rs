@@ -171,6 +171,7 @@ fn main() {
         }
         Time: slurm {
             slow_every_recording_of_slurm_is_met,
+            slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn,
             slow_clocks_are_found_again_from_what_they_started,
         }
         Nothing: futures {
