@@ -131,7 +131,7 @@ pub struct Found {
 /// median error of starts, of equals the least error of all, of those the first. One after the other are fitted: a clock of
 /// both passes, that of backfilling, that of the other pass, again as long as that changes anything, and for how long a job
 /// completes. A value is told only if every other one is ruled out: if it is further off at so many more starts than it is
-/// nearer that chance would do so in one of a hundred cases at most; and if it is [`LOOKS`] times as long as it took between two
+/// nearer that chance would do so in one of a hundred cases at most; and if it is four times as long as it took between two
 /// looks at the scheduler. `rehearse` runs one; nothing where nothing started.
 pub fn calibrate_outside(recordings: &[Recording<'_>], rehearse: impl Fn(&Rehearsal) -> Vec<Record>) -> Option<Found> {
     let own = Outside::of(&recordings.first()?.rehearsal.profile);
