@@ -35,25 +35,13 @@ impl ser::Error for NoCompactForm {
 }
 
 impl Compact<'_> {
-    /// Most are of one byte, and are written where they arise.
-    #[inline(always)]
-    fn varint(&mut self, value: u64) {
-        match value {
-            0..0x80 => self.0.push(value as u8),
-            _ => self.long_varint(value),
-        }
-    }
-
-    #[inline(never)]
-    fn long_varint(&mut self, mut value: u64) {
-        let (mut bytes, mut length) = ([0; 10], 0);
+    #[inline]
+    fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
-            bytes[length] = value as u8 | 0x80;
+            self.0.push(value as u8 | 0x80);
             value >>= 7;
-            length += 1;
         }
-        bytes[length] = value as u8;
-        self.0.extend_from_slice(&bytes[..=length]);
+        self.0.push(value as u8);
     }
 
     #[inline]

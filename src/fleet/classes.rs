@@ -1,10 +1,10 @@
 //! Nodes in equal state, kept together: of one shape, with equal status.
 //!
 //! States come back, and with them what was made of their class. So a class that is empty stays known for a while: as many
-//! of them as have come back so far, but no more than are not empty.
+//! of them as have come back so far, but no more than there are nodes.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub struct Class {
     after: Option<ClassId>,
     /// Its place among the classes that have members, while it has some.
     place: u32,
+    /// It is among those of its shape that were empty, whether or not it is now.
+    is_listed: bool,
     members: BTreeSet<NodeId>,
 }
 
@@ -91,29 +93,28 @@ pub struct ShapeGroup {
 struct Changes {
     count: u64,
     newest: Option<ClassId>,
-    /// All of this shape: a slot never changes its shape.
-    slots: Vec<ClassId>,
-    /// How many of them are empty.
+    /// How many of its classes are empty.
     empty: usize,
+    /// Those, and some that have come back, each once: a slot never changes its shape.
+    emptied: VecDeque<ClassId>,
     /// How often one that was empty was found again.
     come_back: usize,
-    /// The place in `slots` from which an empty one is looked for, all the way round.
-    hand: usize,
 }
 
 /// So many empty classes of a shape are kept in any case.
 const KEPT_EMPTY: usize = 16;
 
 impl Changes {
-    /// An empty class to be given up, where more are empty than are kept.
-    fn vacant(&mut self, slots: &[Class]) -> Option<ClassId> {
-        if self.empty <= KEPT_EMPTY.max(self.come_back.min(self.slots.len() / 2)) {
+    /// An empty class to be given up, where more are empty than are kept of so many nodes.
+    fn vacant(&mut self, slots: &mut [Class], nodes: usize) -> Option<ClassId> {
+        if self.empty <= KEPT_EMPTY.max(self.come_back.min(nodes)) {
             return None;
         }
         loop {
-            self.hand = (self.hand + 1) % self.slots.len();
-            let id = self.slots[self.hand];
-            if slots[id.index()].is_empty() {
+            let id = self.emptied.pop_front().expect("all that are empty are listed");
+            let class = &mut slots[id.index()];
+            class.is_listed = false;
+            if class.is_empty() {
                 return Some(id);
             }
         }
@@ -199,8 +200,11 @@ impl Classes {
         let class = &mut self.slots[id.index()];
         class.members.remove(&node);
         if class.members.is_empty() {
-            let place = class.place;
-            self.changes[class.shape_index as usize].empty += 1;
+            let (place, changes) = (class.place, &mut self.changes[class.shape_index as usize]);
+            changes.empty += 1;
+            if !std::mem::replace(&mut class.is_listed, true) {
+                changes.emptied.push_back(id);
+            }
             self.inhabited.swap_remove(place as usize);
             if let Some(moved) = self.inhabited.get(place as usize) {
                 self.slots[moved.index()].place = place;
@@ -253,6 +257,10 @@ impl Classes {
         &self.shapes
     }
 
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     pub fn get(&self, class: ClassId) -> &Class {
         &self.slots[class.index()]
     }
@@ -270,12 +278,12 @@ impl Classes {
             let class = &self.slots[class.index()];
             class.shape_index == shape_index && class.status == *status
         };
-        let changes = &mut self.changes[shape_index as usize];
+        let (changes, shape) = (&mut self.changes[shape_index as usize], &self.shapes[shape_index as usize]);
         if let Some(class) = same.iter().find(is_it) {
             changes.come_back += usize::from(self.slots[class.index()].is_empty());
             return *class;
         }
-        let id = match changes.vacant(&self.slots) {
+        let id = match changes.vacant(&mut self.slots, shape.count as usize) {
             Some(id) => {
                 let class = &mut self.slots[id.index()];
                 if let Entry::Occupied(mut same) = self.by_hash.entry(class.hash) {
@@ -293,7 +301,7 @@ impl Classes {
                 let id = ClassId(self.slots.len() as u32);
                 self.slots.push(Class {
                     // The one Arc of equal shapes, so that what is worked out of a shape can be kept by it.
-                    shape: Arc::clone(&self.shapes[shape_index as usize].shape),
+                    shape: Arc::clone(&shape.shape),
                     status: status.clone(),
                     shape_index,
                     generation: 0,
@@ -302,9 +310,9 @@ impl Classes {
                     before: None,
                     after: None,
                     place: 0,
+                    is_listed: false,
                     members: BTreeSet::new(),
                 });
-                changes.slots.push(id);
                 changes.empty += 1;
                 id
             }

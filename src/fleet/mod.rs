@@ -186,6 +186,11 @@ impl Fleet {
         &self.largest
     }
 
+    /// Beyond the place of every class there is or was.
+    pub fn class_slots(&self) -> usize {
+        self.classes.slots()
+    }
+
     pub fn class(&self, class: ClassId) -> &Class {
         self.classes.get(class)
     }

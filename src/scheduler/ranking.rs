@@ -251,7 +251,7 @@ impl Ranking {
 
     fn take_in(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, id: ClassId, known: &mut Known) {
         if self.slots.len() <= id.index() {
-            self.slots.resize(id.index() + 1, Slot::default());
+            self.slots.resize(fleet.class_slots(), Slot::default());
         }
         let slot = &mut self.slots[id.index()];
         match slot.standing {
