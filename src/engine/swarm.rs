@@ -16,7 +16,7 @@ use super::swarm_services::add_services;
 use super::swarm_usage::{draw_options, draw_overrides, draw_usage};
 use crate::catalog::{CpuArch, Os};
 use crate::control::{
-    Assignment, BeginRule, GangRule, Loops, NoCapacityRule, PrepareRule, Profile, RunsOptions, Trigger,
+    Assignment, BeginRule, GangRule, Loops, NoCapacityRule, PassTime, PrepareRule, Profile, RunsOptions, Trigger,
 };
 use crate::event::{Digest, Digester, Event, Input, Record, Said, Sink};
 use crate::fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
@@ -265,6 +265,9 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
             pass.batch = (!each && draws.chance(500)).then(|| draws.between(1, 3) as u32);
             pass.jitter = SimDuration::from_secs(draws.between(0, 3));
         }
+        // Passes that take time come every so often, without a jitter.
+        let backfill = profile.passes.backfill.as_mut();
+        [Some(&mut profile.passes.place), backfill].into_iter().flatten().for_each(|pass| pass.takes = PassTime::NONE);
     }
     // What fails for ever must end.
     profile.retry.limit.get_or_insert(6);

@@ -40,7 +40,7 @@ pub struct NodeShape {
     /// Price per hour, if the user gave one.
     pub price_per_hour: Option<Money>,
     /// What it draws, if the user said so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub power: Option<Power>,
     pub rack: Option<Arc<str>>,
     pub switch: Option<Arc<str>>,
