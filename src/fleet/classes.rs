@@ -1,7 +1,8 @@
 //! Nodes in equal state, kept together: of one shape, with equal status.
 //!
-//! States come back, and with them what was made of their class. So a class that is empty stays known for a while: as many
-//! of them as have come back so far, but no more than there are nodes.
+//! States come back, and with them what was made of their class. So a class that is empty stays known for a while: an
+//! eighth as many of them as have come back so far, but no more than there are nodes. Where tasks only come, more of them would be
+//! in the way of what is still of use.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -107,7 +108,7 @@ const KEPT_EMPTY: usize = 16;
 impl Changes {
     /// An empty class to be given up, where more are empty than are kept of so many nodes.
     fn vacant(&mut self, slots: &mut [Class], nodes: usize) -> Option<ClassId> {
-        if self.empty <= KEPT_EMPTY.max(self.come_back.min(nodes)) {
+        if self.empty <= KEPT_EMPTY.max((self.come_back / 8).min(nodes)) {
             return None;
         }
         loop {
