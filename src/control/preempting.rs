@@ -35,7 +35,10 @@ impl Control {
         }
         let heads: Vec<ReplicaIndex> = match self.profile.scheduler.discipline {
             Discipline::Strict | Discipline::Committed => {
-                self.queue.heads(self.now).map(|(key, _)| key.replica()).collect()
+                let mut heads: Vec<_> = self.queue.heads(self.now).map(|(key, _)| key).collect();
+                // They come by their lines.
+                heads.sort_by_cached_key(|key| self.queue.place_of(*key, self.now));
+                heads.into_iter().map(|key| key.replica()).collect()
             }
             Discipline::Skipping => self.queue.iter(self.now).map(|key| key.replica()).collect(),
         };
