@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use assert_cmd::assert::OutputAssertExt;
@@ -70,13 +71,17 @@ impl Drop for Slurm {
     }
 }
 
-/// The first of so many ports in a row that nobody listens on.
+/// The first of so many ports in a row that nobody listens on. No two trials are given the same: none listens at once.
 fn free_ports(count: u16) -> u16 {
+    static GIVEN: Mutex<u16> = Mutex::new(0);
+    let mut given = GIVEN.lock().expect("nobody fails while it is held");
     let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
-    // Below those that are given to whoever asks for any (32768 and up); another test may look at the same time.
-    let from = 20_000 + (std::process::id() % 2_000) as u16 * 5;
+    // Below those that are given to whoever asks for any (32768 and up); another process may look at the same time.
+    let from = given.max(20_000 + (std::process::id() % 400) as u16 * 25);
     let all_free = |first: &u16| (*first..first + count).all(is_free);
-    (from..32_000).step_by(usize::from(count)).find(all_free).expect("five free ports")
+    let first = (from..32_000).step_by(usize::from(count)).find(all_free).expect("five free ports");
+    *given = first + count;
+    first
 }
 
 /// Looks until it is so, for at most five minutes.
