@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::blocks::BlockSet;
 use super::instance::Instance;
 use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
-use crate::units::{Bytes, GpuShare, MilliCpu, Money, Watts};
+use crate::units::{Bytes, GpuShare, MilliCpu, MilliWatts, Money};
 
 /// A node as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,9 +55,9 @@ pub struct NodeShape {
 #[serde(deny_unknown_fields)]
 pub struct Power {
     /// While nothing runs there.
-    pub idle: Watts,
+    pub idle: MilliWatts,
     /// While all of it is used.
-    pub busy: Watts,
+    pub busy: MilliWatts,
 }
 
 /// What the system keeps for itself.
@@ -221,7 +221,7 @@ impl NodeShape {
     const MOST_RAM: Bytes = Bytes::from_gib(1 << 30);
     const MOST_GPU_MEMORY: Bytes = Bytes::from_gib(1 << 20);
     const MOST_GPUS: usize = 1024;
-    const MOST_POWER: Watts = Watts::new(1_000_000_000);
+    const MOST_POWER: MilliWatts = MilliWatts::new(1_000_000_000);
 
     /// Refuses a machine that cannot be, by what is too much of it.
     pub fn check_size(&self) -> Result<(), &'static str> {

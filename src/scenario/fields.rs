@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::diagnostic::{Report, Span};
 use super::tree::{Entry, Node, Tree};
-use crate::units::{Bytes, GpuShare, MilliCpu, Money, Permille, RequestRate, SimDuration, SimTime, UnitError, Watts};
+use crate::units::{
+    Bytes, GpuShare, MilliCpu, MilliWatts, Money, Permille, RequestRate, SimDuration, SimTime, UnitError,
+};
 
 /// A map whose keys were checked.
 pub(super) struct Fields<'t> {
@@ -226,7 +228,7 @@ quantities! {
     GpuShare: "a part of a GPU such as 0.5 or 50%", [], "1 or 100%";
     Permille: "a percentage such as 92%", ["%"], "429496729%";
     Money: "a price such as 2.49", [], "18446744073709";
-    Watts: "a power such as 350W or 6.5kW", ["W"], "18446744073709551W";
+    MilliWatts: "a power such as 350W or 6.5kW", ["W"], "18446744073709551W";
     RequestRate: "a number of requests per second such as 10 or 0.5", [], "18446744073709551";
 }
 

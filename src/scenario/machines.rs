@@ -8,7 +8,7 @@ use super::fields::{Fields, text, value};
 use super::tree::{Node, Tree};
 use crate::catalog::{self, ComputeCapability, CpuArch, Os, Vendor};
 use crate::fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, read_islands};
-use crate::units::{Bytes, MilliCpu, Money, Watts};
+use crate::units::{Bytes, MilliCpu, MilliWatts, Money};
 
 pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
 pub(super) const ARCH_WORDS: [(&str, CpuArch); 2] = [("x86_64", CpuArch::X86_64), ("aarch64", CpuArch::Aarch64)];
@@ -342,7 +342,7 @@ fn power(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
     let Some(power) = Fields::read(tree, "a power", &["idle", "busy"], report) else { return };
     let mut of = |key: &str, example: &str| {
         power.require(key, example, report)?;
-        power.value::<Watts>(key, report)
+        power.value::<MilliWatts>(key, report)
     };
     let (Some(idle), Some(busy)) = (of("idle", "350W"), of("busy", "6.5kW")) else { return };
     shape.power = Some(Power { idle, busy });

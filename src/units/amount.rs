@@ -89,7 +89,7 @@ quantity! {
 
 quantity! {
     /// Power in thousandths of a watt.
-    Watts(u64)
+    MilliWatts(u64)
 }
 
 quantity! {
@@ -207,11 +207,11 @@ impl FromStr for RequestRate {
     }
 }
 
-impl FromStr for Watts {
+impl FromStr for MilliWatts {
     type Err = UnitError;
     /// `350W`, `6.5kW`; a bare `0` needs no unit.
-    fn from_str(text: &str) -> Result<Watts, UnitError> {
-        parse_scaled_sum(text, &[("kW", 1_000_000), ("W", 1000)], "a power such as 350W or 6.5kW").map(Watts)
+    fn from_str(text: &str) -> Result<MilliWatts, UnitError> {
+        parse_scaled_sum(text, &[("kW", 1_000_000), ("W", 1000)], "a power such as 350W or 6.5kW").map(MilliWatts)
     }
 }
 
@@ -268,7 +268,7 @@ impl fmt::Display for Permille {
     }
 }
 
-impl fmt::Display for Watts {
+impl fmt::Display for MilliWatts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{}W", decimal(self.0, 1000, 3)))
     }
@@ -294,8 +294,8 @@ mod tests {
         assert_eq!("92%".parse(), Ok(Permille::new(920)));
         assert_eq!("0.46".parse(), Ok(GpuShare::new(460)));
         assert_eq!("2.49".parse(), Ok(Money::new(2_490_000)));
-        assert_eq!("350W".parse(), Ok(Watts::new(350_000)));
-        assert_eq!("6.5kW".parse(), Ok(Watts::new(6_500_000)));
+        assert_eq!("350W".parse(), Ok(MilliWatts::new(350_000)));
+        assert_eq!("6.5kW".parse(), Ok(MilliWatts::new(6_500_000)));
         assert!("1.5".parse::<GpuShare>().is_err());
         assert!("80".parse::<Bytes>().is_err());
         assert!("NaN".parse::<MilliCpu>().is_err());
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(GpuShare::WHOLE.to_string(), "1");
         assert_eq!(Permille::new(925).to_string(), "92.5%");
         assert_eq!(Money::new(2_490_000).to_string(), "2.49");
-        assert_eq!(Watts::new(6_500_500).to_string(), "6500.5W");
+        assert_eq!(MilliWatts::new(6_500_500).to_string(), "6500.5W");
     }
 
     #[test]

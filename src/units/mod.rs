@@ -9,7 +9,7 @@ mod score;
 mod text;
 mod time;
 
-pub use amount::{Bytes, GpuShare, MilliCpu, Money, Permille, RequestRate, Watts};
+pub use amount::{Bytes, GpuShare, MilliCpu, MilliWatts, Money, Permille, RequestRate};
 pub use score::Score;
 pub use text::{UnitError, finite, text_form};
 pub use time::{SimDuration, SimTime};
