@@ -230,7 +230,8 @@ fn is_of_another_kind(tree: &Tree, source: SourceId, report: &mut Report) -> boo
 }
 
 fn without_nodes(file: &Fields<'_>, world: &World, report: &mut Report) {
-    if world.nodes.is_empty() && !report.has_errors() {
+    // What a plan makes none of is said.
+    if world.nodes.is_empty() && world.groups.is_empty() && !report.has_errors() {
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
         report.error_with_help(file.place(), "there are no nodes", help);
     }

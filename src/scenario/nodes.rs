@@ -121,7 +121,7 @@ pub(super) fn declare(
         None => vec![Arc::from(name)],
         Some(tree) => {
             // Where the number is wrong, one copy stands for the others in what is checked later.
-            let mut count = fields.count("count", 1, report).unwrap_or(1);
+            let mut count = fields.value("count", report).unwrap_or(1u32);
             if world.nodes.len() + count as usize > MAX_NODES {
                 let message = format!("more than {MAX_NODES} nodes");
                 report.error_with_help(tree.span, message, "rehearse a part of the fleet");
@@ -131,13 +131,14 @@ pub(super) fn declare(
             copies(name, count).collect()
         }
     };
+    // Of none of them too, so that what asks for them is understood.
+    world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
     for name in names {
         if world.node_names.add(Arc::clone(&name)).is_err() {
             let message = format!("two nodes are named `{name}`");
             report.error_with_help(name_tree.span, message, "give each a name of its own, or use `count:`");
             return;
         }
-        world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
         let spec = NodeSpec { name, shape: Arc::clone(&shape) };
         world.nodes.push(InitialNode { spec, state, gpus: gpus.clone(), files: files.clone() });
     }

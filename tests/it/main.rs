@@ -310,6 +310,7 @@ fn main() {
             all_values_that_are_wrong_are_told,
             a_fleet_without_prices_has_no_cheapest,
             what_runs_show_is_made_small,
+            a_mix_may_do_without_a_machine,
             what_was_run_under_another_profile_is_not_gone_on_with,
             runs_that_the_plan_does_not_have_are_refused,
             a_budget_of_time_ends_a_plan_that_goes_on_later,

@@ -295,6 +295,27 @@ expect: [jobs_completed == 1]
     }
 }
 
+/// One job, for which either machine is enough; the first is the cheaper one.
+pub fn a_mix_may_do_without_a_machine() {
+    const SCENARIO: &str = "\
+scenario: One job for an hour
+params: {cheap: 1, dear: 1}
+nodes:
+  - {name: cheap, cpus: 1, gpus: [{type: l4, count: 1}], count: \"${cheap}\", price_per_hour: 2}
+  - {name: dear, cpus: 1, gpus: [{type: l4, count: 1}], count: \"${dear}\", price_per_hour: 3}
+jobs: [{name: train, gpus: 1, duration: 1h}]
+expect: [jobs_completed == 1]
+";
+    let plan = "plan: Which?\nscenario: base.yaml\nfactors: {cheap: 0..1, dear: 0..1}\nminimize: price_per_hour\n\
+                constraints: [placed >= 100%]\n";
+    for method in ["sweep", "search"] {
+        let dir = planned(&format!("{plan}method: {method}\n"));
+        std::fs::write(dir.path().join("base.yaml"), SCENARIO).expect("a folder of our own");
+        let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+        assert!(said.contains("cheap=1, dear=0 is enough: 2.00 an hour. "), "{said}");
+    }
+}
+
 /// A node without a price would be the cheapest of all.
 pub fn a_fleet_without_prices_has_no_cheapest() {
     let dir = planned(&PLAN.replace("minimize: gpus", "minimize: price_per_hour"));

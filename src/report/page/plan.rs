@@ -279,10 +279,10 @@ impl PlanReport {
                 cells
             })
             .collect();
-        // What is said of none has no column, and what is made small has one.
+        // What is said of none has no column, and what is made small has one: with its interval, where runs show it.
         let first = self.factors.len();
         for column in (first..header.len()).rev() {
-            let is_twice = column > first && header[column] == self.objective;
+            let is_twice = column == first && header[first + 1..].contains(&self.objective);
             if is_twice || rows.iter().all(|row| row[column].is_empty()) {
                 header.remove(column);
                 rows.iter_mut().for_each(|row| drop(row.remove(column)));
