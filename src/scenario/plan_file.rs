@@ -234,7 +234,13 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
     let title = file.require("plan", "How few GPUs keep the waiting short?", report);
     let title = title.and_then(|tree| text(tree, "a question", report));
     let scenario = file.require("scenario", "nightly.yaml", report);
-    let scenario = scenario.and_then(|tree| text(tree, "the path of a scenario", report));
+    let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    let scenario = scenario.and_then(|tree| {
+        let path = folder.join(text(tree, "the path of a scenario", report)?);
+        // What cannot be read is told where it is named.
+        read_text(&path, Some(tree.span), report)?;
+        Some(path)
+    });
     let factors = match file.require("factors", "{workers: 4..16, profile: [fifo, sjf]}", report) {
         Some(tree) => factors(tree, report),
         None => Vec::new(),
@@ -270,12 +276,11 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
         report.error_with_help(file.key_span("factors"), message, "leave out values, or make several plans");
     }
     let (runs, time) = file.get("budget").map_or((None, None), |tree| budget(tree, report));
-    let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     Some(PlanFile {
         title: title?.to_string(),
         name: Arc::from(path.display().to_string()),
         text: whole,
-        scenario: folder.join(scenario?),
+        scenario: scenario?,
         factors,
         seeds,
         minimize,

@@ -216,7 +216,11 @@ pub fn a_search_says_what_it_proved() {
 pub fn a_plan_that_is_wrong_is_told_where() {
     let dir = planned(PLAN);
     for (was, is, wanted) in [
-        ("scenario: base.yaml", "scenario: bsae.yaml", "error: cannot read `bsae.yaml`: no such file"),
+        (
+            "scenario: base.yaml",
+            "scenario: bsae.yaml",
+            "error: cannot read `bsae.yaml`: no such file\n --> plan.yaml:2:11\n",
+        ),
         ("workers: 1..12", "wrokers: 1..12", "error: no parameter is named `wrokers`\n --> plan.yaml:4:3\n"),
         ("workers: 1..12", "workers: 12..1", "error: `12..1` are no values of a factor\n --> plan.yaml:4:12\n"),
         ("workers: 1..12", "workers: []", "error: a factor without values\n --> plan.yaml:4:12\n"),
