@@ -238,7 +238,7 @@ impl Control {
         if let Err(refusal) = self.check_input(now, input) {
             panic!("{refusal}: {input:?} at {now}");
         }
-        self.now = now;
+        self.go_on_to(now);
         self.has_news |= !matches!(input, Input::Evaluate { .. });
         self.forget_flaps();
         match input {
@@ -355,7 +355,7 @@ impl Control {
     /// nothing is done before it is due: an order that moves with time would let somebody else go first in each look.
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.now, "time fell from {} to {now}", self.now);
-        self.now = now;
+        self.go_on_to(now);
         let has_news = std::mem::take(&mut self.has_news);
         if !has_news && self.next_wakeup().is_none_or(|(at, _)| at > now) {
             return;
@@ -375,6 +375,13 @@ impl Control {
         self.look_at_runs();
         self.run_scans();
         self.drop_ended();
+    }
+
+    fn go_on_to(&mut self, now: SimTime) {
+        if now > self.now {
+            self.keep_timers();
+            self.now = now;
+        }
     }
 
     /// The next output, in the order in which they arose.

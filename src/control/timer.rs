@@ -65,15 +65,22 @@ impl Timer {
 /// In order of time; of equal times, in the order in which they were set.
 #[derive(Default)]
 pub struct Timers {
-    heap: BinaryHeap<Reverse<(SimTime, u64, Timer)>>,
+    heap: BinaryHeap<Entry>,
+    /// Set in this instant. Most of these are void before it is over, and never come into the heap.
+    fresh: Vec<Entry>,
     set: u64,
 }
+
+type Entry = Reverse<(SimTime, u64, Timer)>;
+
+/// So many set in one instant are looked through one by one.
+const MOST_FRESH: usize = 16;
 
 impl Timers {
     /// A timer at the end of time never fires and is not kept.
     pub fn set(&mut self, at: SimTime, timer: Timer) {
         if at < SimTime::MAX {
-            self.heap.push(Reverse((at, self.set, timer)));
+            self.fresh.push(Reverse((at, self.set, timer)));
             self.set += 1;
         }
     }
@@ -81,23 +88,48 @@ impl Timers {
 
 impl Control {
     pub(super) fn pop_due_timer(&mut self) -> Option<Timer> {
-        let (at, _) = self.peek_timer()?;
+        let Reverse((at, set, timer)) = self.next_timer()?;
         if at > self.now {
             return None;
         }
-        self.timers.heap.pop().map(|Reverse((_, _, timer))| timer)
+        match self.timers.fresh.iter().position(|Reverse((_, other, _))| *other == set) {
+            Some(place) => drop(self.timers.fresh.swap_remove(place)),
+            None => drop(self.timers.heap.pop()),
+        }
+        Some(timer)
     }
 
     /// The next timer that is not void.
     pub(super) fn peek_timer(&mut self) -> Option<(SimTime, &'static str)> {
-        while let Some(Reverse((at, _, timer))) = self.timers.heap.peek() {
-            let (at, timer) = (*at, *timer);
-            if self.is_valid(timer) {
-                return Some((at, timer.reason()));
-            }
+        self.next_timer().map(|Reverse((at, _, timer))| (at, timer.reason()))
+    }
+
+    fn next_timer(&mut self) -> Option<Entry> {
+        if self.timers.fresh.len() > MOST_FRESH {
+            self.keep_timers();
+        }
+        while let Some(Reverse((.., timer))) = self.timers.heap.peek()
+            && !self.is_valid(*timer)
+        {
             self.timers.heap.pop();
         }
-        None
+        let valid = self.timers.fresh.iter().filter(|Reverse((.., timer))| self.is_valid(*timer));
+        // The greatest, as the heap has it, is the first to be due.
+        valid.chain(self.timers.heap.peek()).max().copied()
+    }
+
+    /// The instant in which these were set is over.
+    #[inline]
+    pub(super) fn keep_timers(&mut self) {
+        if !self.timers.fresh.is_empty() {
+            let mut fresh = std::mem::take(&mut self.timers.fresh);
+            for entry in fresh.drain(..) {
+                if self.is_valid(entry.0.2) {
+                    self.timers.heap.push(entry);
+                }
+            }
+            self.timers.fresh = fresh;
+        }
     }
 
     /// One that was dropped has ended, which raised its version.
