@@ -177,11 +177,15 @@ impl<'a> World<'a> {
         while let Some((job, arrival)) = self.coming.take(now) {
             inputs.push(Input::Submit { job, spec: Arc::clone(&arrival.spec) });
             traffic::begin(&mut self.queue, arrival, job);
-            early.extend(self.early.remove(&job).into_iter().flatten());
+            if !self.early.is_empty() {
+                early.extend(self.early.remove(&job).into_iter().flatten());
+            }
         }
-        // As where all is listed: what was asked before this instant was put off to its end.
-        early.sort_by_key(|(at, number, _)| (*at < now, *number));
-        early.into_iter().for_each(|(_, _, due)| self.queue.push(now, due));
+        if !early.is_empty() {
+            // As where all is listed: what was asked before this instant was put off to its end.
+            early.sort_by_key(|(at, number, _)| (*at < now, *number));
+            early.into_iter().for_each(|(_, _, due)| self.queue.push(now, due));
+        }
         if inputs.len() > 1 {
             inputs.sort_by_key(Input::class);
         }

@@ -35,13 +35,27 @@ impl ser::Error for NoCompactForm {
 }
 
 impl Compact<'_> {
+    /// Most numbers are small.
     #[inline]
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
+    fn varint(&mut self, value: u64) {
+        match value {
+            0..0x80 => self.0.push(value as u8),
+            _ => self.long_varint(value),
         }
-        self.0.push(value as u8);
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self, mut value: u64) {
+        if value < 0x4000 {
+            return self.0.extend_from_slice(&[value as u8 | 0x80, (value >> 7) as u8]);
+        }
+        let (mut bytes, mut length) = ([0; 10], 0);
+        while value >= 0x80 {
+            bytes[length] = value as u8 | 0x80;
+            (value, length) = (value >> 7, length + 1);
+        }
+        bytes[length] = value as u8;
+        self.0.extend_from_slice(&bytes[..=length]);
     }
 
     #[inline]
@@ -110,12 +124,12 @@ impl Serializer for &mut Compact<'_> {
     }
 
     fn serialize_f32(self, value: f32) -> Result<(), NoCompactForm> {
-        self.0.extend(value.to_le_bytes());
+        self.0.extend_from_slice(&value.to_le_bytes());
         Ok(())
     }
 
     fn serialize_f64(self, value: f64) -> Result<(), NoCompactForm> {
-        self.0.extend(value.to_le_bytes());
+        self.0.extend_from_slice(&value.to_le_bytes());
         Ok(())
     }
 

@@ -155,11 +155,26 @@ struct Group {
 /// Entries that wait in one line, whose head nobody passes.
 #[derive(Clone, Debug, Default)]
 struct Line {
+    /// All but the head; where the order moves, all.
     waiting: BTreeSet<(QueueKey, u32)>,
     /// Who stays its head until it fits.
     committed: Option<(QueueKey, u32)>,
-    /// Its head, where the order does not move.
+    /// Its head, where the order does not move. Most come to an empty line and leave it at once.
     head: Option<(QueueKey, u32)>,
+}
+
+impl Line {
+    /// In order of their keys.
+    fn iter(&self) -> impl Iterator<Item = &(QueueKey, u32)> {
+        // A committed head may have others before it.
+        let head = self.head.as_ref();
+        let before = head.into_iter().flat_map(|head| self.waiting.range(..*head));
+        let behind = match head {
+            Some(head) => self.waiting.range(*head..),
+            None => self.waiting.range(..),
+        };
+        before.chain(head).chain(behind)
+    }
 }
 
 /// Entries that wait, by place and by demand.
@@ -225,9 +240,9 @@ impl WaitQueue {
     pub fn iter(&self, now: SimTime) -> Box<dyn Iterator<Item = QueueKey> + '_> {
         match (self.lines.as_slice(), &self.moving) {
             ([], None) => Box::new(self.all.iter().map(|(key, _)| *key)),
-            ([line], None) => Box::new(line.waiting.iter().map(|(key, _)| *key)),
+            ([line], None) => Box::new(line.iter().map(|(key, _)| *key)),
             (lines, _) => {
-                let in_lines = lines.iter().flat_map(|line| &line.waiting);
+                let in_lines = lines.iter().flat_map(Line::iter);
                 let mut keys: Vec<QueueKey> = in_lines.chain(&self.all).map(|(key, _)| *key).collect();
                 keys.sort_by_cached_key(|key| self.place_of(*key, now));
                 Box::new(keys.into_iter())
@@ -250,7 +265,7 @@ impl WaitQueue {
     }
 
     /// Likewise, of the lines in which that may be news: whose head is another, or was refused, since this was last asked.
-    pub fn restless_heads(&mut self, now: SimTime) -> SmallVec<[(QueueKey, u32); 4]> {
+    pub fn restless_heads(&mut self, now: SimTime) -> Vec<(QueueKey, u32)> {
         if self.moving.is_some() {
             return self.heads(now).collect();
         }
@@ -286,9 +301,15 @@ impl WaitQueue {
 
     /// It stays the head of its line, where the discipline is that.
     pub fn commit(&mut self, key: QueueKey, demand: u32) {
-        if self.discipline == Discipline::Committed {
-            self.lines[key.line as usize].committed = Some((key, demand));
-            self.settle_head(key.line);
+        if self.discipline != Discipline::Committed {
+            return;
+        }
+        let line = &mut self.lines[key.line as usize];
+        line.committed = Some((key, demand));
+        if self.moving.is_none() && line.head != Some((key, demand)) {
+            line.waiting.remove(&(key, demand));
+            line.waiting.extend(line.head);
+            self.set_head(key.line, Some((key, demand)));
         }
     }
 
@@ -316,8 +337,14 @@ impl WaitQueue {
             if self.lines.len() <= line {
                 self.lines.resize_with(line + 1, Line::default);
             }
-            self.lines[line].waiting.insert((key, demand));
-            return self.settle_head(key.line);
+            let (line, new) = (&mut self.lines[line], (key, demand));
+            let leads = self.moving.is_none() && line.head.is_none_or(|head| new < head && line.committed.is_none());
+            if !leads {
+                line.waiting.insert(new);
+                return;
+            }
+            line.waiting.extend(line.head);
+            return self.set_head(key.line, Some(new));
         }
         self.all.insert((key, demand));
         let group = &mut self.groups[demand as usize];
@@ -345,11 +372,15 @@ impl WaitQueue {
             }
         } else {
             let line = &mut self.lines[key.line as usize];
-            if !line.waiting.remove(&(key, demand)) {
+            let is_head = line.head == Some((key, demand));
+            if !is_head && !line.waiting.remove(&(key, demand)) {
                 return;
             }
             line.committed = line.committed.filter(|(head, _)| *head != key);
-            self.settle_head(key.line);
+            if is_head {
+                let next = line.waiting.pop_first();
+                self.set_head(key.line, next);
+            }
         }
         self.len -= 1;
         self.entries.remove(&key.replica);
@@ -360,17 +391,9 @@ impl WaitQueue {
         }
     }
 
-    /// Somebody came to a line or left it.
-    fn settle_head(&mut self, number: u32) {
-        if self.moving.is_some() {
-            return;
-        }
-        let line = &mut self.lines[number as usize];
-        let head = line.committed.or_else(|| line.waiting.first().copied());
-        let before = std::mem::replace(&mut line.head, head);
-        if before == head {
-            return;
-        }
+    /// A line has another head, which is not among those who wait behind it.
+    fn set_head(&mut self, number: u32, head: Option<(QueueKey, u32)>) {
+        let before = std::mem::replace(&mut self.lines[number as usize].head, head);
         if let Some((key, demand)) = before {
             let group = &mut self.groups[demand as usize];
             group.leads.retain(|line| *line != number);
