@@ -1,8 +1,11 @@
-//! Nodes in equal state, kept together: of one shape, with equal status.
+//! Nodes in equal state, kept together: of one shape, with equal status. Where a shape's GPUs can stand in for each other, it
+//! says nothing which of them is in which state: a class has them in order of their states, and which GPUs are meant is
+//! asked of the node.
 //!
 //! States come back, and with them what was made of their class. So a class that is empty stays known for a while: an
 //! eighth as many of them as have come back so far, but no more than there are nodes. Where tasks only come, more of them would be
-//! in the way of what is still of use.
+//! in the way of what is still of use; there a class of one node becomes the class of its next state, which is one change
+//! and not two.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -11,7 +14,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::node::{NodeShape, NodeState, NodeStatus};
+use super::node::{GpuStatus, NodeShape, NodeState, NodeStatus};
 use crate::ids::NodeId;
 
 /// A class by its slot; a slot may be used again once its class is empty.
@@ -24,20 +27,15 @@ impl ClassId {
     }
 }
 
-/// Nodes that no scheduler could tell apart but by name.
+/// Nodes that no scheduler could tell apart but by name, and by which of their GPUs are in which state.
 #[derive(Clone, Debug)]
 pub struct Class {
     pub shape: Arc<NodeShape>,
+    /// Of each node but for the order of its GPUs, if these can stand in for each other.
     pub status: NodeStatus,
-    shape_index: u32,
-    generation: u32,
+    keys: Option<GpuKeys>,
     /// Of its shape and status.
     hash: u64,
-    /// The number of the last change of its shape that was of this class.
-    changed: u64,
-    /// Its neighbours among the classes of its shape, in order of their last changes.
-    before: Option<ClassId>,
-    after: Option<ClassId>,
     /// Its place among the classes that have members, while it has some.
     place: u32,
     /// It is among those of its shape that were empty, whether or not it is now.
@@ -55,16 +53,6 @@ impl Class {
         *self.members.first().expect("a class that is listed has members")
     }
 
-    /// The place of its shape in [`super::Fleet::shapes`].
-    pub fn shape_index(&self) -> usize {
-        self.shape_index as usize
-    }
-
-    /// Another for each class that ever was in this slot.
-    pub fn generation(&self) -> u32 {
-        self.generation
-    }
-
     pub fn contains(&self, node: NodeId) -> bool {
         self.members.contains(&node)
     }
@@ -78,6 +66,54 @@ impl Class {
     }
 }
 
+/// What of a class is looked at for each change of it: apart from the rest, so that it lies close together.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassHead {
+    /// The number of the last change of its shape that was of this class.
+    changed: u64,
+    /// Its neighbours among the classes of its shape, in order of their last changes, or [`NOWHERE`].
+    before: ClassId,
+    after: ClassId,
+    shape_index: u32,
+    generation: u32,
+    len: u32,
+    /// Of no account while it is empty.
+    first: NodeId,
+}
+
+const NOWHERE: ClassId = ClassId(u32::MAX);
+
+impl ClassHead {
+    fn new(shape_index: u32) -> ClassHead {
+        let first = NodeId::new(0);
+        ClassHead { changed: 0, before: NOWHERE, after: NOWHERE, shape_index, generation: 0, len: 0, first }
+    }
+
+    /// The place of its shape in [`super::Fleet::shapes`].
+    pub fn shape_index(&self) -> usize {
+        self.shape_index as usize
+    }
+
+    /// Another for each class that ever was in this slot.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its member with the lowest id. Panics if it has none.
+    pub fn first(&self) -> NodeId {
+        assert!(self.len > 0, "an empty class has no first member");
+        self.first
+    }
+}
+
 /// All nodes of one shape, whatever their status.
 #[derive(Clone, Debug)]
 pub struct ShapeGroup {
@@ -86,31 +122,137 @@ pub struct ShapeGroup {
     pub idle: NodeStatus,
     pub first: NodeId,
     pub count: u32,
+    /// Its GPUs can stand in for each other: no answer but which of them are taken depends on their order.
+    is_symmetric: bool,
+}
+
+/// How a class is found: what a status says of its GPUs, each in one number; in their order, or by size where GPUs can
+/// stand in for each other.
+type GpuKeys = SmallVec<[u64; 8]>;
+
+impl ShapeGroup {
+    /// `None` where a GPU does not go into one number, as what others use of it.
+    fn keys(&self, status: &NodeStatus) -> Option<GpuKeys> {
+        const FEW: usize = 8;
+        let gpus = status.gpus.as_slice();
+        if gpus.len() > FEW {
+            let mut keys = gpus.iter().map(key_of).collect::<Option<GpuKeys>>()?;
+            if self.is_symmetric {
+                keys.sort_unstable();
+            }
+            return Some(keys);
+        }
+        let mut keys = [u64::MAX; FEW];
+        for (place, gpu) in keys.iter_mut().zip(gpus) {
+            *place = key_of(gpu)?;
+        }
+        if self.is_symmetric {
+            keys = sort_eight(keys);
+        }
+        Some(GpuKeys::from_slice(&keys[..gpus.len()]))
+    }
+
+    /// The status of a class that such a node opens.
+    fn status_of_class(&self, status: &NodeStatus, keys: Option<&GpuKeys>) -> NodeStatus {
+        let mut of_class = status.clone();
+        if self.is_symmetric && keys.is_some() {
+            of_class.gpus.sort_unstable_by_key(|gpu| (gpu.memory_taken, gpu.holders, gpu.taken, gpu.state));
+        }
+        of_class
+    }
+}
+
+/// What the status of a GPU says in one number, if it goes into one: 44 bits of memory, 10 of time, 7 of holders, and its
+/// state.
+fn key_of(gpu: &GpuStatus) -> Option<u64> {
+    let GpuStatus { state, taken, holders, memory_taken, foreign } = gpu;
+    let (memory, taken, holders) = (memory_taken.get(), u64::from(taken.get()), u64::from(*holders));
+    let goes_in = memory < 1 << 44 && taken < 1 << 10 && holders < 1 << 7 && foreign.is_none();
+    goes_in.then_some(memory << 20 | taken << 10 | holders << 3 | *state as u64)
+}
+
+/// By Batcher's odd-even merge sort (*Sorting networks and their applications*, AFIPS 1968): in which order they are is as good
+/// as random, and it has nothing to guess.
+fn sort_eight(keys: [u64; 8]) -> [u64; 8] {
+    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = keys;
+    let pair = |low: &mut u64, high: &mut u64| (*low, *high) = ((*low).min(*high), (*low).max(*high));
+    pair(&mut a, &mut b);
+    pair(&mut c, &mut d);
+    pair(&mut e, &mut f);
+    pair(&mut g, &mut h);
+    pair(&mut a, &mut c);
+    pair(&mut b, &mut d);
+    pair(&mut e, &mut g);
+    pair(&mut f, &mut h);
+    pair(&mut b, &mut c);
+    pair(&mut f, &mut g);
+    pair(&mut a, &mut e);
+    pair(&mut b, &mut f);
+    pair(&mut c, &mut g);
+    pair(&mut d, &mut h);
+    pair(&mut c, &mut e);
+    pair(&mut d, &mut f);
+    pair(&mut b, &mut c);
+    pair(&mut d, &mut e);
+    pair(&mut f, &mut g);
+    [a, b, c, d, e, f, g, h]
+}
+
+/// Whether GPUs of the shape can stand in for each other: all are alike, each has memory of its own, none lies nearer to
+/// some of the others, and no block is made of some of them.
+fn is_symmetric(shape: &NodeShape) -> bool {
+    let is_alike = shape.gpus.windows(2).all(|pair| pair[0] == pair[1]);
+    is_alike && !shape.has_unified_gpus() && shape.instance.is_none() && shape.islands().len() <= 1
 }
 
 /// The classes of one shape in order of their last changes, linked, so that whoever has read so many changes finds what
-/// has changed since, each class once.
-#[derive(Clone, Debug, Default)]
+/// has changed since, each class once; and its own place among the shapes, likewise.
+#[derive(Clone, Debug)]
 struct Changes {
     count: u64,
-    newest: Option<ClassId>,
+    newest: ClassId,
+    /// The number of the last change of all that was of this shape.
+    changed: u64,
+    before: Option<u32>,
+    after: Option<u32>,
     /// How many of its classes are empty.
     empty: usize,
     /// Those, and some that have come back, each once: a slot never changes its shape.
     emptied: VecDeque<ClassId>,
-    /// How often one that was empty was found again.
+    /// How often one that was empty was found again, and how often one was given up.
     come_back: usize,
+    given_up: usize,
 }
 
-/// So many empty classes of a shape are kept in any case.
+/// So many empty classes of a shape are kept in any case, if it has half as many nodes.
 const KEPT_EMPTY: usize = 16;
 
 impl Changes {
+    fn new() -> Changes {
+        Changes {
+            count: 0,
+            newest: NOWHERE,
+            changed: 0,
+            before: None,
+            after: None,
+            empty: 0,
+            emptied: VecDeque::new(),
+            come_back: 0,
+            given_up: 0,
+        }
+    }
+
+    /// Hardly a state has come back while classes were given up: one that loses its last member is not worth keeping.
+    fn is_rarely_known(&self) -> bool {
+        self.given_up > 4 * KEPT_EMPTY && self.come_back < self.given_up / 8
+    }
+
     /// An empty class to be given up, where more are empty than are kept of so many nodes.
     fn vacant(&mut self, slots: &mut [Class], nodes: usize) -> Option<ClassId> {
-        if self.empty <= KEPT_EMPTY.max((self.come_back / 8).min(nodes)) {
+        if self.empty <= KEPT_EMPTY.min(2 * nodes).max((self.come_back / 8).min(nodes)) {
             return None;
         }
+        self.given_up += 1;
         loop {
             let id = self.emptied.pop_front().expect("all that are empty are listed");
             let class = &mut slots[id.index()];
@@ -122,15 +264,33 @@ impl Changes {
     }
 }
 
-/// The hash of a shape and a status, by which a class is found. Of the GPUs it takes in what scheduling changes; classes
-/// that differ in the rest of their status alone share a hash.
-fn hash_of(shape_index: u32, status: &NodeStatus) -> u64 {
+/// A status, and what it says of its GPUs.
+type Standing<'a> = (&'a NodeStatus, Option<&'a GpuKeys>);
+
+fn is_in_state(class: &Class, (status, keys): Standing) -> bool {
+    let NodeStatus { state, reliance, cpu_taken, ram_taken, gpus, kinds, blocks } = status;
+    let own = &class.status;
+    let has_gpus = || match keys {
+        Some(keys) => class.keys.as_deref() == Some(&**keys),
+        None => class.keys.is_none() && own.gpus == *gpus,
+    };
+    own.cpu_taken == *cpu_taken
+        && own.ram_taken == *ram_taken
+        && has_gpus()
+        && (own.state, own.reliance) == (*state, *reliance)
+        && own.kinds == *kinds
+        && own.blocks == *blocks
+}
+
+/// The hash of a shape and a status, by which a class is found. Classes that differ in the rest of their status alone share a
+/// hash.
+fn hash_of(shape_index: u32, (status, keys): Standing) -> u64 {
     let mut hasher = foldhash::fast::FixedState::default().build_hasher();
     hasher.write_u32(shape_index);
     hasher.write_u64(status.cpu_taken.get());
     hasher.write_u64(status.ram_taken.get());
-    for gpu in &status.gpus {
-        hasher.write_u64(gpu.memory_taken.get() ^ u64::from(gpu.taken.get()) << 48 ^ u64::from(gpu.holders) << 32);
+    for key in keys.into_iter().flatten() {
+        hasher.write_u64(*key);
     }
     for (kind, count) in &status.kinds {
         hasher.write_u64(u64::from(*kind) << 32 | u64::from(*count));
@@ -142,6 +302,8 @@ fn hash_of(shape_index: u32, status: &NodeStatus) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Classes {
     slots: Vec<Class>,
+    /// Of each slot.
+    heads: Vec<ClassHead>,
     /// Those that have members, in an order that says nothing.
     inhabited: Vec<ClassId>,
     /// All classes that are known, by their hash.
@@ -149,11 +311,15 @@ pub(super) struct Classes {
     shape_index: HashMap<Arc<NodeShape>, u32, foldhash::fast::FixedState>,
     shapes: Vec<ShapeGroup>,
     changes: Vec<Changes>,
+    /// Changes of all shapes together, and the shape that changed last.
+    change_count: u64,
+    newest: Option<u32>,
     of_node: Vec<ClassId>,
 }
 
 impl Classes {
-    pub fn insert(&mut self, node: NodeId, shape: &Arc<NodeShape>, status: &NodeStatus) {
+    /// Gives back the one of all equal shapes.
+    pub fn insert(&mut self, node: NodeId, shape: &Arc<NodeShape>, status: &NodeStatus) -> Arc<NodeShape> {
         assert_eq!(node.index(), self.of_node.len(), "nodes are declared in order");
         let shape_index = match self.shape_index.get(shape) {
             Some(index) => *index,
@@ -161,25 +327,31 @@ impl Classes {
                 let index = self.shapes.len() as u32;
                 self.shape_index.insert(Arc::clone(shape), index);
                 let idle = NodeStatus::idle(NodeState::Ready, shape);
-                self.changes.push(Changes::default());
-                self.shapes.push(ShapeGroup { shape: Arc::clone(shape), idle, first: node, count: 0 });
+                self.changes.push(Changes::new());
+                let is_symmetric = is_symmetric(shape);
+                self.shapes.push(ShapeGroup { shape: Arc::clone(shape), idle, first: node, count: 0, is_symmetric });
                 index
             }
         };
         self.shapes[shape_index as usize].count += 1;
-        let class = self.find_or_open(shape_index, status);
+        let class = self.find_or_open(shape_index, status, None);
         self.enter(class, node);
         self.of_node.push(class);
         self.note_change(class);
+        Arc::clone(&self.shapes[shape_index as usize].shape)
     }
 
     pub fn update(&mut self, node: NodeId, status: &NodeStatus) {
         let old_id = self.of_node[node.index()];
-        let old = &self.slots[old_id.index()];
-        if old.status == *status {
+        let ClassHead { shape_index, len, .. } = self.heads[old_id.index()];
+        let its_own = (len == 1 && self.changes[shape_index as usize].is_rarely_known()).then_some(old_id);
+        let new_id = self.find_or_open(shape_index, status, its_own);
+        if new_id == old_id {
+            if its_own.is_some() {
+                self.note_change(old_id);
+            }
             return;
         }
-        let new_id = self.find_or_open(old.shape_index, status);
         self.leave(old_id, node);
         self.enter(new_id, node);
         self.of_node[node.index()] = new_id;
@@ -188,20 +360,26 @@ impl Classes {
     }
 
     fn enter(&mut self, id: ClassId, node: NodeId) {
-        let class = &mut self.slots[id.index()];
-        if class.members.is_empty() {
+        let (class, head) = (&mut self.slots[id.index()], &mut self.heads[id.index()]);
+        if head.len == 0 {
             class.place = self.inhabited.len() as u32;
             self.inhabited.push(id);
-            self.changes[class.shape_index as usize].empty -= 1;
+            self.changes[head.shape_index()].empty -= 1;
         }
+        head.first = if head.len == 0 { node } else { head.first.min(node) };
+        head.len += 1;
         class.members.insert(node);
     }
 
     fn leave(&mut self, id: ClassId, node: NodeId) {
-        let class = &mut self.slots[id.index()];
+        let (class, head) = (&mut self.slots[id.index()], &mut self.heads[id.index()]);
         class.members.remove(&node);
-        if class.members.is_empty() {
-            let (place, changes) = (class.place, &mut self.changes[class.shape_index as usize]);
+        head.len -= 1;
+        if let Some(first) = class.members.first().filter(|_| head.first == node) {
+            head.first = *first;
+        }
+        if head.len == 0 {
+            let (place, changes) = (class.place, &mut self.changes[head.shape_index()]);
             changes.empty += 1;
             if !std::mem::replace(&mut class.is_listed, true) {
                 changes.emptied.push_back(id);
@@ -215,26 +393,60 @@ impl Classes {
 
     /// It is the one of its shape that changed last.
     fn note_change(&mut self, id: ClassId) {
-        let shape = self.slots[id.index()].shape_index as usize;
-        let number = self.changes[shape].count;
-        self.changes[shape].count += 1;
-        self.slots[id.index()].changed = number;
-        if self.changes[shape].newest == Some(id) {
+        let shape = self.heads[id.index()].shape_index();
+        self.note_change_of(shape);
+        let (heads, changes) = (&mut self.heads, &mut self.changes[shape]);
+        heads[id.index()].changed = changes.count;
+        changes.count += 1;
+        if changes.newest == id {
             return;
         }
-        let Class { before, after, .. } = self.slots[id.index()];
+        let ClassHead { before, after, .. } = heads[id.index()];
         // It has a successor unless it is new.
-        if let Some(after) = after {
-            self.slots[after.index()].before = before;
-            if let Some(before) = before {
-                self.slots[before.index()].after = Some(after);
+        if after != NOWHERE {
+            heads[after.index()].before = before;
+            if before != NOWHERE {
+                heads[before.index()].after = after;
             }
         }
-        let newest = self.changes[shape].newest.replace(id);
-        if let Some(newest) = newest {
-            self.slots[newest.index()].after = Some(id);
+        let newest = std::mem::replace(&mut changes.newest, id);
+        if newest != NOWHERE {
+            heads[newest.index()].after = id;
         }
-        (self.slots[id.index()].before, self.slots[id.index()].after) = (newest, None);
+        (heads[id.index()].before, heads[id.index()].after) = (newest, NOWHERE);
+    }
+
+    /// Likewise, the shape among all.
+    fn note_change_of(&mut self, shape: usize) {
+        self.changes[shape].changed = self.change_count;
+        self.change_count += 1;
+        if self.newest == Some(shape as u32) {
+            return;
+        }
+        let Changes { before, after, .. } = self.changes[shape];
+        if let Some(after) = after {
+            self.changes[after as usize].before = before;
+            if let Some(before) = before {
+                self.changes[before as usize].after = Some(after);
+            }
+        }
+        let newest = self.newest.replace(shape as u32);
+        if let Some(newest) = newest {
+            self.changes[newest as usize].after = Some(shape as u32);
+        }
+        (self.changes[shape].before, self.changes[shape].after) = (newest, None);
+    }
+
+    /// The shapes of which classes changed since so many changes of all were read, each once, the last first.
+    pub fn changed_shapes(&self, read: u64) -> impl Iterator<Item = usize> + '_ {
+        let of = |shape: u32| &self.changes[shape as usize];
+        let by_change = std::iter::successors(self.newest, move |shape| of(*shape).before);
+        by_change.take_while(move |shape| of(*shape).changed >= read).map(|shape| shape as usize)
+    }
+
+    /// How many changes of all shapes there have been.
+    pub fn all_changes(&self) -> u64 {
+        self.change_count
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (ClassId, &Class)> {
@@ -244,9 +456,10 @@ impl Classes {
     /// The classes of a shape that changed since so many of its changes were read, each once, the last first; some may be
     /// empty.
     pub fn changes(&self, shape: usize, read: u64) -> impl Iterator<Item = ClassId> + '_ {
-        let slot = |id: ClassId| &self.slots[id.index()];
-        let by_change = std::iter::successors(self.changes[shape].newest, move |id| slot(*id).before);
-        by_change.take_while(move |id| slot(*id).changed >= read)
+        let known = |id: ClassId| (id != NOWHERE).then_some(id);
+        let by_change =
+            std::iter::successors(known(self.changes[shape].newest), move |id| known(self.heads[id.index()].before));
+        by_change.take_while(move |id| self.heads[id.index()].changed >= read)
     }
 
     /// How many changes of a shape there have been.
@@ -262,63 +475,72 @@ impl Classes {
         self.slots.len()
     }
 
+    pub fn head(&self, class: ClassId) -> &ClassHead {
+        &self.heads[class.index()]
+    }
+
     pub fn get(&self, class: ClassId) -> &Class {
         &self.slots[class.index()]
     }
 
     pub fn assert_holds(&self, node: NodeId, shape: &NodeShape, status: &NodeStatus) {
-        let class = self.get(self.of_node[node.index()]);
+        let id = self.of_node[node.index()];
+        let (class, head) = (self.get(id), self.head(id));
         assert!(class.members.contains(&node), "node {} is missing from its class", node.index());
-        assert_eq!((&*class.shape, &class.status), (shape, status), "node {} is in the wrong class", node.index());
+        let of_members = (class.members.first().copied(), class.members.len());
+        assert_eq!((Some(head.first), head.len as usize), of_members, "of the class of node {}", node.index());
+        let keys = self.shapes[head.shape_index()].keys(status);
+        let is_its_own = *class.shape == *shape && is_in_state(class, (status, keys.as_ref()));
+        assert!(is_its_own, "node {} is in the wrong class: {status:?} in {:?}", node.index(), class.status);
     }
 
-    fn find_or_open(&mut self, shape_index: u32, status: &NodeStatus) -> ClassId {
-        let hash = hash_of(shape_index, status);
-        let same = self.by_hash.get(&hash).map_or(&[][..], |same| same);
-        let is_it = |class: &&ClassId| {
-            let class = &self.slots[class.index()];
-            class.shape_index == shape_index && class.status == *status
+    /// `its_own` may become the class of this state, as its one member comes into it.
+    fn find_or_open(&mut self, shape_index: u32, status: &NodeStatus, its_own: Option<ClassId>) -> ClassId {
+        let Classes { slots, heads, by_hash, shapes, changes, .. } = self;
+        let (changes, group) = (&mut changes[shape_index as usize], &shapes[shape_index as usize]);
+        let keys = group.keys(status);
+        let hash = hash_of(shape_index, (status, keys.as_ref()));
+        let same = by_hash.get(&hash).map_or(&[][..], |same| same);
+        let is_it = |id: &&ClassId| {
+            heads[id.index()].shape_index == shape_index && is_in_state(&slots[id.index()], (status, keys.as_ref()))
         };
-        let (changes, shape) = (&mut self.changes[shape_index as usize], &self.shapes[shape_index as usize]);
-        if let Some(class) = same.iter().find(is_it) {
-            changes.come_back += usize::from(self.slots[class.index()].is_empty());
-            return *class;
+        if let Some(id) = same.iter().find(is_it) {
+            changes.come_back += usize::from(heads[id.index()].is_empty());
+            return *id;
         }
-        let id = match changes.vacant(&mut self.slots, shape.count as usize) {
+        let of_class = group.status_of_class(status, keys.as_ref());
+        let id = match its_own.or_else(|| changes.vacant(slots, group.count as usize)) {
             Some(id) => {
-                let class = &mut self.slots[id.index()];
-                if let Entry::Occupied(mut same) = self.by_hash.entry(class.hash) {
+                let class = &mut slots[id.index()];
+                if let Entry::Occupied(mut same) = by_hash.entry(class.hash) {
                     same.get_mut().retain(|class| *class != id);
                     if same.get().is_empty() {
                         same.remove();
                     }
                 }
-                class.status.clone_from(status);
+                (class.status, class.keys) = (of_class, keys);
                 class.hash = hash;
-                class.generation += 1;
+                heads[id.index()].generation += 1;
                 id
             }
             None => {
-                let id = ClassId(self.slots.len() as u32);
-                self.slots.push(Class {
+                let id = ClassId(slots.len() as u32);
+                slots.push(Class {
                     // The one Arc of equal shapes, so that what is worked out of a shape can be kept by it.
-                    shape: Arc::clone(&shape.shape),
-                    status: status.clone(),
-                    shape_index,
-                    generation: 0,
+                    shape: Arc::clone(&group.shape),
+                    status: of_class,
+                    keys,
                     hash,
-                    changed: 0,
-                    before: None,
-                    after: None,
                     place: 0,
                     is_listed: false,
                     members: BTreeSet::new(),
                 });
+                heads.push(ClassHead::new(shape_index));
                 changes.empty += 1;
                 id
             }
         };
-        self.by_hash.entry(hash).or_default().push(id);
+        by_hash.entry(hash).or_default().push(id);
         id
     }
 }
@@ -328,8 +550,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::fleet::{GpuShape, ISLANDS_LABEL};
     use crate::rng::Stream;
-    use crate::units::{Bytes, MilliCpu};
+    use crate::units::{Bytes, GpuShare, MilliCpu};
 
     /// Against nodes grouped by what is taken of them, with few states, which come back, and with many, which do not.
     #[test]
@@ -340,7 +563,9 @@ mod tests {
             let mut draws = Stream::new(states, "classes test", 0);
             let mut classes = Classes::default();
             let mut nodes = vec![NodeStatus::idle(NodeState::Ready, &shape); NODES];
-            nodes.iter().enumerate().for_each(|(index, idle)| classes.insert(NodeId::new(index), &shape, idle));
+            nodes.iter().enumerate().for_each(|(index, idle)| {
+                classes.insert(NodeId::new(index), &shape, idle);
+            });
             let mut known = BTreeMap::new();
             for _ in 0..2000 {
                 let index = draws.index(NODES);
@@ -353,12 +578,59 @@ mod tests {
                 let kept = classes.iter().map(|(_, class)| (class.status.cpu_taken, class.members().collect()));
                 assert_eq!(kept.collect::<BTreeMap<_, _>>(), plain);
                 for (id, class) in classes.iter() {
-                    let taken = *known.entry((id, class.generation())).or_insert(class.status.cpu_taken);
+                    let taken = *known.entry((id, classes.head(id).generation())).or_insert(class.status.cpu_taken);
                     assert_eq!(taken, class.status.cpu_taken, "another state is another generation");
                 }
             }
             let most = 2 * NODES + KEPT_EMPTY;
             assert!(classes.slots.len() <= most, "{} slots for {NODES} nodes", classes.slots.len());
         }
+    }
+
+    /// Against the states of the GPUs, put in order; GPUs of two islands, or of which others use one, keep their places.
+    #[test]
+    fn which_gpus_are_in_which_state_does_not_show_where_they_can_stand_in_for_each_other() {
+        const NODES: usize = 40;
+        let whole = |gpus: usize| {
+            let gpus = vec![GpuShape::of("a", Bytes::from_gib(80)); gpus];
+            NodeShape::of(MilliCpu::from_cores(1), Bytes::from_gib(1), gpus)
+        };
+        let mut halves = whole(4);
+        halves.labels.insert(ISLANDS_LABEL.into(), "2+2".into());
+        for (shape, is_symmetric) in [(whole(3), true), (whole(8), true), (whole(10), true), (halves, false)] {
+            let shape = Arc::new(shape);
+            let mut draws = Stream::new(7, "symmetric classes test", 0);
+            let mut classes = Classes::default();
+            let mut nodes = vec![NodeStatus::idle(NodeState::Ready, &shape); NODES];
+            nodes.iter().enumerate().for_each(|(index, idle)| {
+                classes.insert(NodeId::new(index), &shape, idle);
+            });
+            for _ in 0..1000 {
+                let index = draws.index(NODES);
+                let gpu = &mut nodes[index].gpus[draws.index(shape.gpus.len())];
+                (gpu.taken, gpu.holders) = *draws.pick(&[(0, 0), (500, 1), (1000, 1), (1000, 2)].map(share));
+                gpu.foreign.share = GpuShare::new(if draws.chance(20) { 100 } else { 0 });
+                classes.update(NodeId::new(index), &nodes[index]);
+                let state = |status: &NodeStatus| {
+                    let gpu = |gpu: &GpuStatus| (gpu.foreign.share, gpu.taken, gpu.holders);
+                    let mut gpus: Vec<_> = status.gpus.iter().map(gpu).collect();
+                    if is_symmetric && status.gpus.iter().all(|gpu| gpu.foreign.is_none()) {
+                        gpus.sort_unstable();
+                    }
+                    gpus
+                };
+                let mut plain: BTreeMap<_, Vec<NodeId>> = BTreeMap::new();
+                for (index, node) in nodes.iter().enumerate() {
+                    plain.entry(state(node)).or_default().push(NodeId::new(index));
+                    classes.assert_holds(NodeId::new(index), &shape, node);
+                }
+                let kept = classes.iter().map(|(_, class)| (state(&class.status), class.members().collect()));
+                assert_eq!(kept.collect::<BTreeMap<_, _>>(), plain);
+            }
+        }
+    }
+
+    fn share((taken, holders): (u32, u32)) -> (GpuShare, u32) {
+        (GpuShare::new(taken), holders)
     }
 }

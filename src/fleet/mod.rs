@@ -14,7 +14,7 @@ mod node;
 mod serving;
 
 pub use blocks::{BlockSet, Blocks, Cut, GpuParts, MOST_BLOCKS, Slice};
-pub use classes::{Class, ClassId, ShapeGroup};
+pub use classes::{Class, ClassHead, ClassId, ShapeGroup};
 pub use cloud::{Cloud, IdleDuration, InstanceState, offer_of};
 pub use hosting::Hosting;
 pub use instance::{FleetKind, FleetNodes, FleetPlacement, FleetSpec, Instance};
@@ -40,6 +40,7 @@ use hosting::Hosts;
 #[derive(Clone, Debug)]
 pub struct Node {
     pub name: Arc<str>,
+    /// Equal shapes are one.
     pub shape: Arc<NodeShape>,
     pub status: NodeStatus,
     /// Raised by every change of `status`; a commit compares it.
@@ -112,10 +113,10 @@ impl Fleet {
     pub fn declare(&mut self, spec: &NodeSpec, state: NodeState) -> NodeId {
         let id = NodeId::new(self.nodes.len());
         let status = NodeStatus::idle(state, &spec.shape);
-        self.classes.insert(id, &spec.shape, &status);
-        self.largest.include(&spec.shape);
+        let shape = self.classes.insert(id, &spec.shape, &status);
+        self.largest.include(&shape);
         self.hosts.declare(spec, &status);
-        self.nodes.push(Node { name: Arc::clone(&spec.name), shape: Arc::clone(&spec.shape), status, version: 0 });
+        self.nodes.push(Node { name: Arc::clone(&spec.name), shape, status, version: 0 });
         self.count_instance(id, NodeState::Gone, state);
         self.version += 1;
         self.growth += 1;
@@ -171,6 +172,16 @@ impl Fleet {
         self.classes.shapes()
     }
 
+    /// The shapes of which some class changed since so many changes of all were read, each once.
+    pub fn changed_shapes(&self, read: u64) -> impl Iterator<Item = usize> + '_ {
+        self.classes.changed_shapes(read)
+    }
+
+    /// How many changes of all shapes there have been.
+    pub fn all_class_changes(&self) -> u64 {
+        self.classes.all_changes()
+    }
+
     /// The classes of a shape whose members changed since so many of its changes were read, each once; some may be empty by
     /// now.
     pub fn class_changes(&self, shape: usize, read: u64) -> impl Iterator<Item = ClassId> + '_ {
@@ -189,6 +200,10 @@ impl Fleet {
     /// Beyond the place of every class there is or was.
     pub fn class_slots(&self) -> usize {
         self.classes.slots()
+    }
+
+    pub fn class_head(&self, class: ClassId) -> &ClassHead {
+        self.classes.head(class)
     }
 
     pub fn class(&self, class: ClassId) -> &Class {

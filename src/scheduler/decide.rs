@@ -52,6 +52,19 @@ pub fn decide_for(
     grouping: Grouping,
     keep: usize,
 ) -> Decision {
+    decide_by(options, demand, asking, fleet, grouping, keep, || ever_fits(options, demand, fleet))
+}
+
+/// Likewise, where somebody may remember whether it ever fits.
+pub fn decide_by(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    asking: Asking,
+    fleet: &Fleet,
+    grouping: Grouping,
+    keep: usize,
+    ever_fits: impl FnOnce() -> bool,
+) -> Decision {
     if demand.requirements.is_some() {
         return offers::decide(&options.offers, demand, fleet, grouping, keep);
     }
@@ -66,12 +79,12 @@ pub fn decide_for(
             picked_gpus(options, demand, fleet, pick, (&rows, &verdicts), choice).into_iter().collect()
         }
         _ if options.gangs == GangPlaces::Consolidate && demand.gang != Gang::Spread => {
-            consolidated(options, demand, (&rows, &verdicts), choice).into_iter().collect()
+            consolidated(options, demand, fleet, (&rows, &verdicts), choice).into_iter().collect()
         }
         _ if options.gangs == GangPlaces::Neighbours => {
             let fit: Vec<usize> = fit_rows(&rows, &verdicts).map(|(index, _)| index).collect();
             let shares = neighbours(demand, options.gpus, &rows, &fit);
-            shares.map(|shares| shared(demand, &rows, shares, choice)).into_iter().collect()
+            shares.map(|shares| shared(demand, fleet, &rows, shares, choice)).into_iter().collect()
         }
         _ if demand.tasks == 1 => {
             let ranked = match (options.ties, keep) {
@@ -81,7 +94,7 @@ pub fn decide_for(
                 (Ties::First | Ties::Random, _) => ranked(options, demand, fleet, (&rows, &verdicts), keep),
             };
             let candidate = |(score, Reverse(node), index): (Score, Reverse<NodeId>, usize)| {
-                let load = fit::fill(demand, choice, &rows[index], 1);
+                let load = fit::fill(demand, choice, &rows[index].on(fleet, node), 1);
                 Candidate { placement: Placement::new([claim(node, load)].into()), score }
             };
             ranked.into_iter().map(candidate).collect()
@@ -95,7 +108,7 @@ pub fn decide_for(
     if !candidates.is_empty() {
         return Decision::Place(candidates);
     }
-    let refusal = if ever_fits(options, demand, fleet) { Refusal::Unfit } else { Refusal::Never };
+    let refusal = if ever_fits() { Refusal::Unfit } else { Refusal::Never };
     Decision::Refuse { refusal, reasons: histogram(&rows, &verdicts) }
 }
 
@@ -250,7 +263,7 @@ fn picked_gpus(
     let mut score = Score::ZERO;
     for (_, row) in fit_rows(rows, verdicts) {
         score = score + scorer::total(options, fleet.largest(), demand, row);
-        claims.push(claim(row.first(), fit::fill(demand, choice, row, 1)));
+        claims.push(claim(row.first(), fit::fill(demand, choice, &row.on(fleet, row.first()), 1)));
     }
     (claims.len() == pick.nodes().len()).then(|| Candidate { placement: Placement::new(claims), score })
 }
@@ -258,17 +271,19 @@ fn picked_gpus(
 fn consolidated(
     options: &SchedulerOptions,
     demand: &Demand,
+    fleet: &Fleet,
     (rows, verdicts): (&[Row], &[Verdict]),
     choice: GpuChoice<'_>,
 ) -> Option<Candidate> {
     let fit: Vec<usize> = fit_rows(rows, verdicts).map(|(index, _)| index).collect();
     let shares = consolidate(demand, options.gpus, rows, &fit)?;
-    Some(shared(demand, rows, shares, choice))
+    Some(shared(demand, fleet, rows, shares, choice))
 }
 
 /// Nodes by their rows, with how many of the tasks each takes.
-fn shared(demand: &Demand, rows: &[Row], shares: Vec<Share>, choice: GpuChoice<'_>) -> Candidate {
-    let claim = |(node, index, tasks): Share| claim(node, fit::fill(demand, choice, &rows[index], tasks));
+fn shared(demand: &Demand, fleet: &Fleet, rows: &[Row], shares: Vec<Share>, choice: GpuChoice<'_>) -> Candidate {
+    let claim =
+        |(node, index, tasks): Share| claim(node, fit::fill(demand, choice, &rows[index].on(fleet, node), tasks));
     Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO }
 }
 
@@ -305,7 +320,7 @@ fn gang(
         if claims.is_empty() {
             best = score;
         }
-        let load = fit::fill(demand, choice, &rows[index], left.min(limit));
+        let load = fit::fill(demand, choice, &rows[index].on(fleet, node), left.min(limit));
         left -= load.tasks;
         claims.push(claim(node, load));
     }

@@ -156,7 +156,8 @@ pub fn score_with(
     gain(before, fragment(&free))
 }
 
-fn gain(before: f64, after: f64) -> u32 {
+/// The same by what is of no use before and after.
+pub fn gain(before: f64, after: f64) -> u32 {
     let logistic = 1.0 / (1.0 + libm::exp(-((before - after) / 1000.0)));
     (100.0 * logistic) as u32
 }

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::fragment::Free;
-use super::states::{ClassState, MOST_GPUS, ascending};
+use super::fragment::{Free, gain};
+use super::states::{ClassState, MOST_GPUS, Shares, ascending};
 use super::target::{Target, TargetShape};
 use crate::fleet::NodeShape;
 use crate::units::{GpuShare, MilliCpu};
@@ -65,7 +65,7 @@ impl Taken {
         let Some(wanted) = &demand.task.gpus else { return Some(Taken { cpu, gpus: 0, share: GpuShare::ZERO }) };
         match wanted.take {
             GpuTake::Whole => Some(Taken { cpu, gpus: wanted.count, share: GpuShare::WHOLE }),
-            GpuTake::Share(share) if wanted.count == 1 && share < GpuShare::WHOLE => {
+            GpuTake::Share(share) if wanted.count == 1 && share > GpuShare::ZERO && share < GpuShare::WHOLE => {
                 Some(Taken { cpu, gpus: 1, share })
             }
             GpuTake::Share(_) | GpuTake::Memory(_) => None,
@@ -89,6 +89,17 @@ impl FragmentMemo {
 
     /// [`super::fragment::fragment`] of a node of the shape with this index; `None` where it has to be computed plainly.
     pub fn fragment(&mut self, target: &Target, index: usize, shape: &NodeShape, free: &Free) -> Option<f64> {
+        self.fragment_by_shares(target, (index, shape), free.cpu, &ascending(SmallVec::from_slice(&free.gpus)))
+    }
+
+    /// Likewise, of thousandths of each GPU that are free, ascending.
+    fn fragment_by_shares(
+        &mut self,
+        target: &Target,
+        (index, shape): (usize, &NodeShape),
+        cpu: MilliCpu,
+        ascending: &[u32],
+    ) -> Option<f64> {
         while self.accepted.len() <= index {
             self.accepted.push(None);
         }
@@ -96,15 +107,50 @@ impl FragmentMemo {
             self.accepted[index] = Some(accepted(target, shape)?);
         }
         let accepted = self.accepted[index].as_deref()?;
-        let left = ascending(SmallVec::from_slice(&free.gpus));
-        let cpu = free.cpu.get();
+        let cpu = cpu.get();
         let level = level(&self.cpu_levels, cpu);
-        let key = packed(index, &left) | u128::from(level) << LEVEL_BIT;
+        let key = packed(index, ascending) | u128::from(level) << LEVEL_BIT;
         let compute = || {
-            Full::of_each(&left, &self.shares, &mut self.full);
-            compute(target, accepted, cpu, &left, |shape| self.full[self.share_of[shape]])
+            Full::of_each(ascending, &self.shares, &mut self.full);
+            compute(target, accepted, cpu, ascending, |shape| self.full[self.share_of[shape]])
         };
         Some(*self.known.entry(key).or_insert_with(compute))
+    }
+
+    /// [`super::fragment::score`] of a task on nodes of the shape with this index, on which it has room, and where room is a
+    /// matter of shares alone; `None` where it has to be computed plainly.
+    pub fn score_by_shares(
+        &mut self,
+        target: &Target,
+        (index, shape): (usize, &NodeShape),
+        (cpu, shares): (MilliCpu, &Shares),
+        taken: Taken,
+    ) -> Option<u32> {
+        let free = &shares.ascending;
+        let before = self.fragment_by_shares(target, (index, shape), cpu, free)?;
+        let cpu = cpu.saturating_sub(taken.cpu);
+        if taken.gpus == 0 || taken.share == GpuShare::WHOLE {
+            // The last are the ones that are free whole.
+            let left = free.len() - taken.gpus as usize;
+            let mut after: SmallVec<[u32; MOST_GPUS]> = SmallVec::from_elem(0, taken.gpus as usize);
+            after.extend_from_slice(&free[..left]);
+            return Some(gain(before, self.fragment_by_shares(target, (index, shape), cpu, &after)?));
+        }
+        let share = taken.share.get();
+        let mut least: Option<f64> = None;
+        for (place, left) in free.iter().enumerate() {
+            // Those of which equal parts are free differ in nothing that is measured.
+            if *left < share || free.get(place + 1) == Some(left) {
+                continue;
+            }
+            let mut after = free.clone();
+            let at = after[..place].partition_point(|other| *other < left - share);
+            after.copy_within(at..place, at + 1);
+            after[at] = left - share;
+            let after = self.fragment_by_shares(target, (index, shape), cpu, &after)?;
+            least = Some(least.map_or(after, |least| least.min(after)));
+        }
+        Some(least.map_or(0, |after| gain(before, after)))
     }
 
     /// What `compute` says of nodes of the shape with this index in this state, which have room for such a task; asked

@@ -20,12 +20,12 @@ use super::fit::{self, GpuChoice, Load};
 use super::fragment::{self, Free};
 use super::memo::{FragmentMemo, Taken};
 use super::options::{FilterName, GangPlaces, GpuOrder, SchedulerOptions, ScorerName, Ties};
-use super::row::{Row, row_of_class};
+use super::row::{Row, row_of, row_of_class};
 use super::scorer;
 use super::states::States;
 use super::uniform::Uniform;
 use crate::event::{Histogram, Reason, Refusal};
-use crate::fleet::{Class, ClassId, Fleet, GpuState, Placement};
+use crate::fleet::{ClassId, Fleet, GpuState, Placement};
 use crate::ids::NodeId;
 use crate::units::Score;
 use crate::workload::{Demand, Gang};
@@ -44,6 +44,8 @@ pub enum Caching {
 pub struct Rankings {
     demands: Vec<Option<Box<Ranking>>>,
     known: Known,
+    /// Whether each demand would ever fit, and how many nodes there were when it was asked.
+    ever: Vec<Option<(usize, bool)>>,
 }
 
 /// What decisions of all demands share.
@@ -57,6 +59,8 @@ struct Known {
 struct Ranking {
     /// Nodes that were declared when the shapes were looked at.
     nodes: usize,
+    /// Changes of all classes that are taken in.
+    read: u64,
     shapes: Vec<ShapePart>,
     slots: Vec<Slot>,
     best: BinaryHeap<Place>,
@@ -64,8 +68,6 @@ struct Ranking {
     refused: [u32; Reason::ALL.len()],
     /// Whether it goes to one node.
     is_of_one_node: bool,
-    /// Whether it would fit if every node were ready and empty, once it was asked.
-    ever: Option<bool>,
 }
 
 /// What does not change while nodes of a shape live.
@@ -74,8 +76,8 @@ struct ShapePart {
     read: u64,
     /// No class of the shape will ever do, whatever its state: all of its nodes are counted so.
     never: Option<Reason>,
-    /// Of each filter, its answer where that is the same for all classes of the shape.
-    fixed: SmallVec<[Option<Verdict>; 8]>,
+    /// The filters that may refuse a class of the shape, in their order: by its name and its place among all.
+    open: SmallVec<[(FilterName, usize); 4]>,
     /// How many of the tasks a node of the shape would hold if it were empty, where gangs are consolidated.
     whole: u32,
     /// Where its GPUs are all alike.
@@ -114,7 +116,27 @@ const STALE_LEAST: usize = 256;
 impl Rankings {
     pub fn new(options: &SchedulerOptions) -> Rankings {
         let known = Known { states: States::default(), memo: FragmentMemo::new(&options.target) };
-        Rankings { demands: Vec::new(), known }
+        Rankings { demands: Vec::new(), known, ever: Vec::new() }
+    }
+
+    /// [`ever_fits`], of the demand with this number.
+    pub fn ever_fits(&mut self, options: &SchedulerOptions, (number, demand): (u32, &Demand), fleet: &Fleet) -> bool {
+        // Of instances it is a matter of more than what nodes there are.
+        if demand.requirements.is_some() || demand.deployment.is_some() {
+            return ever_fits(options, demand, fleet);
+        }
+        let number = number as usize;
+        if self.ever.len() <= number {
+            self.ever.resize(number + 1, None);
+        }
+        match self.ever[number] {
+            Some((nodes, ever)) if nodes == fleet.len() => ever,
+            _ => {
+                let ever = ever_fits(options, demand, fleet);
+                self.ever[number] = Some((fleet.len(), ever));
+                ever
+            }
+        }
     }
 
     /// The decision for one candidate of the demand with this number, or `None` where there is no ranking.
@@ -128,29 +150,29 @@ impl Rankings {
         if !has_ranking(options, demand) {
             return None;
         }
-        let number = number as usize;
-        if self.demands.len() <= number {
-            self.demands.resize_with(number + 1, || None);
+        let place = number as usize;
+        if self.demands.len() <= place {
+            self.demands.resize_with(place + 1, || None);
         }
         let known = &mut self.known;
-        let ranking = self.demands[number].get_or_insert_with(Box::default);
+        let ranking = self.demands[place].get_or_insert_with(Box::default);
         ranking.update(options, demand, fleet, known);
         if !ranking.is_of_one_node {
             return None;
         }
         Some(match ranking.top(fleet) {
             Some(place) => {
-                let class = fleet.class(place.class);
-                let (row, part) = (row_of_class(class), &ranking.shapes[class.shape_index()]);
-                let load = load(options, (demand, part), &row, class, draw, &mut known.memo);
+                let shape = fleet.class_head(place.class).shape_index();
+                let (row, part) = (row_of(fleet, demand, place.node.0), &ranking.shapes[shape]);
+                let load = load(options, (demand, part), (&row, shape), draw, &mut known.memo);
                 let placement = Placement::new([claim(place.node.0, load)].into());
                 let score = if options.gangs == GangPlaces::Consolidate { Score::ZERO } else { place.score };
                 Decision::Place(smallvec![Candidate { placement, score }])
             }
             None => {
-                let ever = *ranking.ever.get_or_insert_with(|| ever_fits(options, demand, fleet));
-                let refusal = if ever { Refusal::Unfit } else { Refusal::Never };
-                Decision::Refuse { refusal, reasons: ranking.histogram() }
+                let reasons = ranking.histogram();
+                let ever = self.ever_fits(options, (number, demand), fleet);
+                Decision::Refuse { refusal: if ever { Refusal::Unfit } else { Refusal::Never }, reasons }
             }
         })
     }
@@ -181,12 +203,12 @@ impl Default for Ranking {
     fn default() -> Ranking {
         Ranking {
             nodes: 0,
+            read: 0,
             shapes: Vec::new(),
             slots: Vec::new(),
             best: BinaryHeap::new(),
             refused: [0; Reason::ALL.len()],
             is_of_one_node: true,
-            ever: None,
         }
     }
 }
@@ -200,13 +222,13 @@ impl Ranking {
         if !self.is_of_one_node {
             return;
         }
-        for index in 0..self.shapes.len() {
+        let read = std::mem::replace(&mut self.read, fleet.all_class_changes());
+        for index in fleet.changed_shapes(read) {
             let part = &mut self.shapes[index];
-            let end = fleet.class_change_count(index);
-            if part.read == end || part.never.is_some() {
+            if part.never.is_some() {
                 continue;
             }
-            let read = std::mem::replace(&mut part.read, end);
+            let read = std::mem::replace(&mut part.read, fleet.class_change_count(index));
             fleet.class_changes(index, read).for_each(|class| self.take_in(options, demand, fleet, class, known));
         }
         if self.best.len() > STALE_FACTOR * self.slots.len() + STALE_LEAST {
@@ -224,6 +246,7 @@ impl Ranking {
         *self = Ranking { nodes: fleet.len(), is_of_one_node, ..Ranking::default() };
         for group in fleet.shapes() {
             let row = group.row();
+            // Where the answer is the same for all classes of the shape.
             let fixed: SmallVec<[Option<Verdict>; 8]> = (options.filters.iter())
                 .map(|stage| match stage.stage {
                     FilterName::Picked => Some(Verdict::Fit),
@@ -245,7 +268,9 @@ impl Ranking {
                 GangPlaces::Consolidate => consolidate::whole_node(demand, options.gpus, &row),
             };
             let uniform = Uniform::of(demand, row.shape);
-            self.shapes.push(ShapePart { read: 0, never, fixed, whole, uniform });
+            let may_refuse = |place: &usize| fixed[*place] != Some(Verdict::Fit);
+            let open = (0..fixed.len()).filter(may_refuse).map(|place| (options.filters[place].stage, place)).collect();
+            self.shapes.push(ShapePart { read: 0, never, open, whole, uniform });
         }
     }
 
@@ -258,23 +283,23 @@ impl Ranking {
             Standing::Unknown | Standing::Fits(_) => {}
             Standing::No(reason) => self.refused[reason as usize] -= slot.count,
         }
-        let class = fleet.class(id);
-        if class.is_empty() {
+        let head = fleet.class_head(id);
+        if head.is_empty() {
             // Its standing holds still, should the state come back.
             (slot.count, slot.entered) = (0, None);
             return;
         }
-        if slot.generation != class.generation() || matches!(slot.standing, Standing::Unknown) {
-            let part = &self.shapes[class.shape_index()];
-            let standing = judge(options, demand, fleet, (id, class), part, known);
-            *slot = Slot { generation: class.generation(), count: 0, standing, entered: None };
+        if slot.generation != head.generation() || matches!(slot.standing, Standing::Unknown) {
+            let part = &self.shapes[head.shape_index()];
+            let standing = judge(options, demand, fleet, id, part, known);
+            *slot = Slot { generation: head.generation(), count: 0, standing, entered: None };
         }
-        slot.count = class.len() as u32;
+        slot.count = head.len();
         match slot.standing {
             Standing::Unknown => unreachable!("it was judged just now"),
             Standing::No(reason) => self.refused[reason as usize] += slot.count,
             Standing::Fits(score) => {
-                let first = class.first();
+                let first = head.first();
                 if slot.entered.replace(first) != Some(first) {
                     let generation = slot.generation;
                     self.best.push(Place { score, node: Reverse(first), class: id, generation });
@@ -286,9 +311,9 @@ impl Ranking {
     /// The best class, by its first member.
     fn top(&mut self, fleet: &Fleet) -> Option<Place> {
         while let Some(place) = self.best.peek() {
-            let (slot, class) = (&self.slots[place.class.index()], fleet.class(place.class));
+            let (slot, head) = (&self.slots[place.class.index()], fleet.class_head(place.class));
             let is_one = slot.generation == place.generation && slot.entered == Some(place.node.0);
-            if is_one && !class.is_empty() && class.generation() == place.generation {
+            if is_one && !head.is_empty() && head.generation() == place.generation {
                 return Some(*place);
             }
             self.best.pop();
@@ -310,22 +335,28 @@ fn judge(
     options: &SchedulerOptions,
     demand: &Demand,
     fleet: &Fleet,
-    (id, class): (ClassId, &Class),
+    id: ClassId,
     part: &ShapePart,
     Known { states, memo }: &mut Known,
 ) -> Standing {
-    let row = row_of_class(class);
-    for (stage, fixed) in options.filters.iter().zip(&part.fixed) {
-        let reason = match (stage.stage, &part.uniform) {
-            (FilterName::Resources, Some(uniform)) => uniform.first_shortage(states.get(id, class), row.status),
-            _ => fixed.unwrap_or_else(|| filter::judge_one(stage, options.gpus, demand, &row)).reason(),
+    let state = states.get(fleet, id);
+    for (name, place) in &part.open {
+        let reason = match (name, &part.uniform) {
+            // Of a demand that picks nothing, no node is exempted.
+            (FilterName::Ready, _) => state.unready,
+            (FilterName::Resources, Some(uniform)) => uniform.first_shortage(state, || &fleet.class(id).status),
+            _ => {
+                let row = row_of_class(fleet.class(id));
+                filter::judge_one(&options.filters[*place], options.gpus, demand, &row).reason()
+            }
         };
         if let Some(reason) = reason {
             return Standing::No(reason);
         }
     }
+    let (row, shape) = (row_of_class(fleet.class(id)), fleet.class_head(id).shape_index());
     if options.gangs == GangPlaces::Consolidate {
-        let counted = part.uniform.as_ref().and_then(|uniform| uniform.capacity(states.get(id, class), part.whole));
+        let counted = part.uniform.as_ref().and_then(|uniform| uniform.capacity(state, part.whole));
         let room = counted.unwrap_or_else(|| fit::capacity(demand, options.gpus, &row, part.whole));
         // The least room that will do is the best.
         return if room < demand.tasks {
@@ -336,10 +367,16 @@ fn judge(
     }
     Standing::Fits(scorer::total_by(options, |stage| match stage {
         ScorerName::Fgd => {
-            let plainly = |memo: &mut FragmentMemo| fragmentation_score(options, (demand, part), &row, class, memo);
             let is_by_kind = part.uniform.is_some() || demand.task.gpus.is_none();
-            Score::new(f64::from(match Taken::of(demand).filter(|_| is_by_kind) {
-                Some(taken) => memo.score((class.shape_index(), states.get(id, class)), taken, plainly),
+            let taken = Taken::of(demand).filter(|_| is_by_kind);
+            let plainly = |memo: &mut FragmentMemo| {
+                let by_shares = state.shares.as_ref().zip(taken).and_then(|(shares, taken)| {
+                    memo.score_by_shares(&options.target, (shape, row.shape), (state.cpu, shares), taken)
+                });
+                by_shares.unwrap_or_else(|| fragmentation_score(options, (demand, part), (&row, shape), memo))
+            };
+            Score::new(f64::from(match taken {
+                Some(taken) => memo.score((shape, state), taken, plainly),
                 None => plainly(memo),
             }))
         }
@@ -351,30 +388,31 @@ fn judge(
 fn fragmentation_score(
     options: &SchedulerOptions,
     (demand, part): (&Demand, &ShapePart),
-    row: &Row,
-    class: &Class,
+    (row, shape): (&Row, usize),
     memo: &mut FragmentMemo,
 ) -> u32 {
     if let (Some(uniform), Some(share)) = (&part.uniform, fragment::shared(demand)) {
         let is_usable = |index: &usize| row.status.gpus[*index].state.is_usable();
         let usable = (0..row.status.gpus.len()).filter(is_usable);
         let with_room = usable.filter(|index| uniform.has_room(row.status, *index));
-        return fragment::best_share(demand, row, share, with_room, |free| remembered(options, row, class, free, memo));
+        return fragment::best_share(demand, row, share, with_room, |free| {
+            remembered(options, (row, shape), free, memo)
+        });
     }
-    fragment::score_by(demand, row, |free| remembered(options, row, class, free, memo))
+    fragment::score_by(demand, row, |free| remembered(options, (row, shape), free, memo))
 }
 
-fn remembered(options: &SchedulerOptions, row: &Row, class: &Class, free: &Free, memo: &mut FragmentMemo) -> f64 {
-    let known = memo.fragment(&options.target, class.shape_index(), row.shape, free);
+/// Of a row of the shape with this index.
+fn remembered(options: &SchedulerOptions, (row, shape): (&Row, usize), free: &Free, memo: &mut FragmentMemo) -> f64 {
+    let known = memo.fragment(&options.target, shape, row.shape, free);
     known.unwrap_or_else(|| fragment::fragment(&options.target, row.shape, free))
 }
 
-/// What the demand takes of a node of this class.
+/// What the demand takes of a node of this class, of which alone the row is.
 fn load(
     options: &SchedulerOptions,
     (demand, part): (&Demand, &ShapePart),
-    row: &Row,
-    class: &Class,
+    (row, shape): (&Row, usize),
     draw: Draw,
     memo: &mut FragmentMemo,
 ) -> Load {
@@ -389,12 +427,19 @@ fn load(
         return fit::fill(demand, choice, row, demand.tasks);
     };
     let free = Free::of(row);
-    let before = remembered(options, row, class, &free, memo);
+    let before = remembered(options, (row, shape), &free, memo);
     let mut best = None;
+    // GPUs of which equal parts are free differ in nothing that is measured, if they are of one type.
+    let mut seen: SmallVec<[(u32, u32); 8]> = SmallVec::new();
     for found in fit::claimable(demand, row) {
         let index = usize::from(found.index);
-        let fragment = |free: &Free| remembered(options, row, class, free, memo);
-        let score = fragment::score_with(demand, (free.clone(), before), (index, share), fragment);
+        let left = free.gpus[index];
+        let known = seen.iter().find(|(known, _)| *known == left && part.uniform.is_some());
+        let score = known.map(|(_, score)| *score).unwrap_or_else(|| {
+            let fragment = |free: &Free| remembered(options, (row, shape), free, memo);
+            fragment::score_with(demand, (free.clone(), before), (index, share), fragment)
+        });
+        seen.push((left, score));
         let is_degraded = row.status.gpus[index].state == GpuState::Degraded;
         let key = (is_degraded, 100 - score, found.index);
         if best.as_ref().is_none_or(|(least, _)| key < *least) {

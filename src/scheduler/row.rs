@@ -43,6 +43,14 @@ impl<'a> Row<'a> {
     {
         Row { status, ..self.clone() }
     }
+
+    /// Of one of these nodes alone: a class does not say which of its GPUs are in which state.
+    pub fn on(&self, fleet: &'a Fleet, node: NodeId) -> Row<'a> {
+        match self.members {
+            Members::Node(_) => self.clone(),
+            Members::Class(_) => node_row(fleet, node, self.picked, self.gpus.clone()),
+        }
+    }
 }
 
 impl Row<'_> {

@@ -2,7 +2,10 @@
 
 use smallvec::SmallVec;
 
-use crate::fleet::{Class, ClassId, NodeShape, NodeStatus};
+use super::filter;
+use super::row::row_of_class;
+use crate::event::Reason;
+use crate::fleet::{Class, ClassId, Fleet, NodeShape, NodeStatus};
 use crate::units::{Bytes, GpuShare, MilliCpu};
 
 /// GPUs of one node that are looked at together.
@@ -11,12 +14,15 @@ pub const MOST_GPUS: usize = 8;
 /// The classes of a fleet, as they were when they were last asked for.
 #[derive(Default)]
 pub struct States {
-    classes: Vec<Option<(u32, ClassState)>>,
+    /// Each with the generation of the class that it is of.
+    classes: Vec<(Option<u32>, ClassState)>,
 }
 
 /// What is free on a node of a class.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ClassState {
+    /// Why no node of it is ready, if none is.
+    pub unready: Option<Reason>,
     pub cpu: MilliCpu,
     pub ram: Bytes,
     /// `None` where room on a GPU is not a matter of shares alone.
@@ -33,22 +39,31 @@ pub struct Shares {
 }
 
 impl States {
-    pub fn get(&mut self, id: ClassId, class: &Class) -> &ClassState {
+    #[inline]
+    pub fn get(&mut self, fleet: &Fleet, id: ClassId) -> &ClassState {
+        let generation = fleet.class_head(id).generation();
+        let known = self.classes.get(id.index()).is_some_and(|(known, _)| *known == Some(generation));
+        if !known {
+            self.work_out(fleet, id, generation);
+        }
+        &self.classes[id.index()].1
+    }
+
+    #[inline(never)]
+    fn work_out(&mut self, fleet: &Fleet, id: ClassId, generation: u32) {
         if self.classes.len() <= id.index() {
-            self.classes.resize_with(id.index() + 1, || None);
+            self.classes.resize_with(fleet.class_slots(), Default::default);
         }
-        let known = &mut self.classes[id.index()];
-        if known.as_ref().is_none_or(|(generation, _)| *generation != class.generation()) {
-            *known = Some((class.generation(), ClassState::of(&class.shape, &class.status)));
-        }
-        &known.as_ref().expect("it was worked out just now").1
+        self.classes[id.index()] = (Some(generation), ClassState::of(fleet.class(id)));
     }
 }
 
 impl ClassState {
-    pub fn of(shape: &NodeShape, status: &NodeStatus) -> ClassState {
+    pub fn of(class: &Class) -> ClassState {
+        let (shape, status) = (&*class.shape, &class.status);
         let ram = shape.ram_capacity().saturating_sub(status.ram_taken);
-        ClassState { cpu: status.cpu_free(shape), ram, shares: Shares::of(shape, status) }
+        let unready = filter::readiness(&row_of_class(class)).reason();
+        ClassState { unready, cpu: status.cpu_free(shape), ram, shares: Shares::of(shape, status) }
     }
 }
 
@@ -72,6 +87,12 @@ impl Shares {
             free.push(if is_usable { status.gpu_share_free(index).get() } else { 0 });
         }
         Some(Shares { ascending: ascending(free), usable })
+    }
+
+    /// Whether so many have this much free, which is more than nothing.
+    pub fn has(&self, count: u32, share: GpuShare) -> bool {
+        let behind = self.ascending.len().checked_sub(count as usize);
+        behind.is_some_and(|least| self.ascending.get(least).is_none_or(|free| *free >= share.get()))
     }
 
     /// How many have this much free, which is more than nothing.

@@ -40,7 +40,7 @@ impl Uniform {
     }
 
     /// Why not even one task fits, or `None` if one does.
-    pub fn first_shortage(&self, state: &ClassState, status: &NodeStatus) -> Option<Reason> {
+    pub fn first_shortage<'s>(&self, state: &ClassState, status: impl FnOnce() -> &'s NodeStatus) -> Option<Reason> {
         if state.cpu < self.cpu {
             return Some(Reason::InsufficientCpu);
         }
@@ -48,12 +48,13 @@ impl Uniform {
             return Some(Reason::InsufficientRam);
         }
         if let (Some(shares), Some((share, reason))) = (&state.shares, self.by_share()) {
-            return match shares.with(share) {
-                free if free >= self.gpus => None,
-                _ if shares.usable < self.gpus => Some(Reason::GpuNotUsable),
-                _ => Some(reason),
+            return match shares.has(self.gpus, share) {
+                true => None,
+                false if shares.usable < self.gpus => Some(Reason::GpuNotUsable),
+                false => Some(reason),
             };
         }
+        let status = status();
         let (mut free, mut usable, mut own, mut is_foreign) = (0, 0, 0, false);
         for (index, gpu) in status.gpus.iter().enumerate().filter(|(_, gpu)| gpu.state.is_usable()) {
             usable += 1;

@@ -112,7 +112,11 @@ fn taken_after(demand: &Demand, row: &Row) -> Parts {
     }
     if !shape.gpus.is_empty() {
         let count = shape.gpus.len() as f64;
-        let held = (0..shape.gpus.len()).map(|index| gpu_held(row, index)).fold(0.0, |sum, part| sum + part);
+        // In order of size: the sum is that of nodes whose GPUs are in the same states in another order.
+        let mut held: SmallVec<[Score; 8]> =
+            (0..shape.gpus.len()).map(|index| Score::new(gpu_held(row, index))).collect();
+        held.sort_unstable();
+        let held = held.into_iter().fold(Score::ZERO, |sum, part| sum + part).get();
         let memory: Bytes = (0..shape.gpus.len()).map(|index| shape.gpu_memory_capacity(index)).sum();
         let asked = match task.gpus.as_ref().map(|gpus| gpus.take) {
             None => 0.0,
