@@ -52,8 +52,8 @@ enum Needs {
     Data,
     /// To be asked for: by a filter that names `slow`.
     Time,
-    /// The data and hours, in a set of its own that no other names.
-    Hours,
+    /// The data and minutes, in a set of its own that no other names.
+    Means,
     /// A machine with little else to do, in a set of its own that no other names.
     RealTime,
     /// Minutes, in a set of its own that no other names.
@@ -390,7 +390,7 @@ fn main() {
         trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
     }
     for (name, test) in literature::SLOW {
-        trials.push(trial(name, Needs::Hours, move || test(&data().expect("it is here")).expect(name)));
+        trials.push(trial(name, Needs::Means, move || test(&data().expect("it is here")).expect(name)));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -400,7 +400,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::Nothing => true,
         Needs::Data => data().is_some(),
         Needs::Time => is_wanted("slow"),
-        Needs::Hours => is_wanted("literature_means") && data().is_some(),
+        Needs::Means => is_wanted("literature_means") && data().is_some(),
         Needs::RealTime => is_wanted("live_for_real"),
         Needs::Coverage => is_wanted("theory_coverage"),
         Needs::SlurmInRealTime => is_wanted("live_for_real") && clusters::slurm_is_here(),
