@@ -14,13 +14,13 @@
 //!
 //! [`Profile::faults`]: super::Profile::faults
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::Control;
 use super::store::ReplicaIndex;
 use crate::event::{Outcome, Phase, Reason};
 use crate::fleet::{Fleet, Placement};
-use crate::scheduler::{Discipline, Preempt};
+use crate::scheduler::Preempt;
 use crate::units::SimDuration;
 
 /// Who waits for room that is on its way, and where it would go.
@@ -33,43 +33,36 @@ impl Control {
         if self.profile.scheduler.preempt == Preempt::Nobody {
             return false;
         }
-        let heads: Vec<ReplicaIndex> = match self.profile.scheduler.discipline {
-            Discipline::Strict | Discipline::Committed => {
-                let mut heads: Vec<_> = self.queue.heads(self.now).map(|(key, _)| key).collect();
-                // They come by their lines.
-                heads.sort_by_cached_key(|key| self.queue.place_of(*key, self.now));
-                heads.into_iter().map(|key| key.replica()).collect()
-            }
-            Discipline::Skipping => self.queue.iter(self.now).map(|key| key.replica()).collect(),
-        };
-        let mut fleet = self.fleet_without_what_stops();
+        let holders = self.holders();
+        // As it will be, where that is not as it is.
+        let mut coming = self.fleet_without_what_stops(&holders);
         let mut promises = Promises::new();
-        // Whoever comes later in the queue may stop no more than they may, and finds no more room.
-        let mut hopeless = BTreeSet::new();
-        for head in heads {
-            let demand = self.replicas[head as usize].demand;
-            if hopeless.contains(&demand) {
-                continue;
-            }
-            let victims = match self.judge_on(head, &fleet) {
+        let mut walk = self.queue.walk(self.now);
+        while let Some((key, demand)) = walk.next(&self.queue) {
+            let head = key.replica();
+            let fleet = coming.as_ref().unwrap_or(&self.fleet);
+            let victims = match self.judge_on(head, fleet) {
                 Some(_) => Vec::new(),
-                None => match self.victims_for(head, &fleet) {
+                None => match self.victims_for(head, fleet, &holders) {
                     Some(victims) => victims,
                     None => {
-                        hopeless.insert(demand);
+                        // Whoever comes later in the queue may stop no more than they may, and finds no more room.
+                        walk.leave_out(demand);
                         continue;
                     }
                 },
             };
+            let mut fleet = coming.take().unwrap_or_else(|| self.fleet.clone());
             for victim in victims {
                 release(&mut fleet, self.placement_of(victim));
                 self.preempt_one(victim);
                 // What is stopped for one may be more than it takes.
-                hopeless.clear();
+                walk.take_in_again(&self.queue);
             }
-            let coming = self.judge_on(head, &fleet).expect("the victims were enough").placement;
-            fleet.take(&coming);
-            promises.insert(head, coming);
+            let place = self.judge_on(head, &fleet).expect("the victims were enough").placement;
+            fleet.take(&place);
+            promises.insert(head, place);
+            coming = Some(fleet);
         }
         let before = std::mem::replace(&mut self.promises, promises);
         let given_up = before.iter().any(|(head, place)| self.promises.get(head) != Some(place));
@@ -101,18 +94,22 @@ impl Control {
         }
     }
 
-    fn fleet_without_what_stops(&self) -> Fleet {
+    /// `None` where nothing stops.
+    fn fleet_without_what_stops(&self, holders: &[ReplicaIndex]) -> Option<Fleet> {
+        let stops = |index: &&ReplicaIndex| self.replicas[**index as usize].phase == Phase::Stopping;
+        let mut stopping = holders.iter().filter(stops).peekable();
+        stopping.peek()?;
         let mut fleet = self.fleet.clone();
-        for held in self.holders().filter(|index| self.replicas[*index as usize].phase == Phase::Stopping) {
-            release(&mut fleet, self.placement_of(held));
-        }
-        fleet
+        stopping.for_each(|held| release(&mut fleet, self.placement_of(*held)));
+        Some(fleet)
     }
 
     /// Whoever holds a place, in order of their numbers.
-    fn holders(&self) -> impl Iterator<Item = ReplicaIndex> + use<> {
-        let on_nodes = self.nodes.iter().flat_map(|node| node.runs.iter().copied());
-        on_nodes.collect::<BTreeSet<_>>().into_iter()
+    fn holders(&self) -> Vec<ReplicaIndex> {
+        let mut holders: Vec<_> = self.nodes.iter().flat_map(|node| node.runs.iter().copied()).collect();
+        holders.sort_unstable();
+        holders.dedup();
+        holders
     }
 
     fn placement_of(&self, index: ReplicaIndex) -> &Placement {
@@ -120,8 +117,12 @@ impl Control {
     }
 
     /// The fewest that this rule finds; `None` where even all that may be stopped are not enough.
-    fn victims_for(&self, head: ReplicaIndex, fleet: &Fleet) -> Option<Vec<ReplicaIndex>> {
-        let mut candidates: Vec<ReplicaIndex> = self.holders().filter(|index| self.may_stop(*index, head)).collect();
+    fn victims_for(&self, head: ReplicaIndex, fleet: &Fleet, holders: &[ReplicaIndex]) -> Option<Vec<ReplicaIndex>> {
+        let may_stop = |index: &ReplicaIndex| self.may_stop(*index, head);
+        let mut candidates: Vec<ReplicaIndex> = holders.iter().copied().filter(may_stop).collect();
+        if candidates.is_empty() {
+            return None;
+        }
         candidates.sort_by_key(|index| {
             let replica = &self.replicas[*index as usize];
             let worth = match self.profile.scheduler.preempt {

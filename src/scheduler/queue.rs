@@ -5,7 +5,8 @@
 //! room. Both are exact for every pipeline whose verdicts depend on the demand and the fleet alone.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::ops::Bound;
 
 use smallvec::SmallVec;
 
@@ -205,6 +206,50 @@ pub struct WaitQueue {
     is_stale: bool,
 }
 
+/// A walk over those who wait, or over the heads of their lines, in order. A demand can be left out on the way, which costs
+/// nothing for each of those who wait.
+pub struct Walk {
+    /// What is left to come, where demands are not walked one beside the other.
+    in_order: Option<std::vec::IntoIter<(QueueKey, u32)>>,
+    /// The next of each demand that is not left out.
+    next: BinaryHeap<Reverse<(QueueKey, u32)>>,
+    /// Who came last.
+    last: Option<(QueueKey, u32)>,
+    out: BTreeSet<u32>,
+}
+
+impl Walk {
+    /// The next, of a queue that has not changed since the walk began.
+    pub fn next(&mut self, queue: &WaitQueue) -> Option<(QueueKey, u32)> {
+        if let Some(in_order) = &mut self.in_order {
+            return in_order.find(|(_, demand)| !self.out.contains(demand));
+        }
+        if let Some((key, demand)) = self.last.take().filter(|(_, demand)| !self.out.contains(demand)) {
+            self.push_next(queue, key, demand);
+        }
+        self.last = self.next.pop().map(|Reverse(entry)| entry);
+        self.last
+    }
+
+    /// Nobody else of this demand comes, until all come again.
+    pub fn leave_out(&mut self, demand: u32) {
+        self.out.insert(demand);
+    }
+
+    /// Whoever is behind the one who came last comes again, whatever was left out.
+    pub fn take_in_again(&mut self, queue: &WaitQueue) {
+        let out = std::mem::take(&mut self.out);
+        let Some((last, own)) = self.last else { return };
+        out.into_iter().filter(|demand| *demand != own).for_each(|demand| self.push_next(queue, last, demand));
+    }
+
+    fn push_next(&mut self, queue: &WaitQueue, behind: QueueKey, demand: u32) {
+        let waiting = &queue.groups[demand as usize].waiting;
+        let next = waiting.range((Bound::Excluded(behind), Bound::Unbounded)).next();
+        self.next.extend(next.map(|key| Reverse((*key, demand))));
+    }
+}
+
 impl WaitQueue {
     pub fn new(discipline: Discipline, order: &[OrderKey]) -> WaitQueue {
         WaitQueue {
@@ -316,6 +361,26 @@ impl WaitQueue {
     /// Everyone of this demand, in order, where who does not fit is passed over.
     pub fn of_demand(&self, demand: u32) -> impl Iterator<Item = QueueKey> + '_ {
         self.groups.get(demand as usize).into_iter().flat_map(|group| group.waiting.iter().copied())
+    }
+
+    /// Begins to walk over the heads of all lines, or, where there are none, over everyone.
+    pub fn walk(&self, now: SimTime) -> Walk {
+        let is_plain = !self.has_lines() && self.moving.is_none();
+        let first = |(demand, group): (usize, &Group)| Some(Reverse((*group.waiting.first()?, demand as u32)));
+        let next =
+            if is_plain { self.groups.iter().enumerate().filter_map(first).collect() } else { BinaryHeap::new() };
+        let in_order = (!is_plain).then(|| self.heads_or_all(now).into_iter());
+        Walk { in_order, next, last: None, out: BTreeSet::new() }
+    }
+
+    /// The heads of all lines, or, where there are none, everyone: in order as it is now.
+    fn heads_or_all(&self, now: SimTime) -> Vec<(QueueKey, u32)> {
+        let mut entries: Vec<(QueueKey, u32)> = match self.has_lines() {
+            true => self.heads(now).collect(),
+            false => self.all.iter().copied().collect(),
+        };
+        entries.sort_by_cached_key(|(key, _)| self.place_of(*key, now));
+        entries
     }
 
     /// `entry` is what the key was made of.
