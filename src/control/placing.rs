@@ -14,8 +14,8 @@ use crate::policy::Holding;
 use crate::scheduler::deployment::{Evaluation, evaluate_deployment};
 use crate::scheduler::offers::GangRule;
 use crate::scheduler::{
-    Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_by, decide_for, ever_fits,
-    examine, still_fits,
+    Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_for, ever_fits, examine,
+    still_fits,
 };
 use crate::workload::{Demand, Deployment};
 
@@ -33,10 +33,10 @@ pub struct Deciding {
 impl Control {
     /// Looks at one replica of the queue: decides, and commits at once or when the decision is made.
     pub(super) fn consider(&mut self, index: ReplicaIndex) {
-        let commit = self.profile.commit;
-        let takes_time = !commit.decision_time.is_zero();
+        let options = self.profile.commit;
+        let takes_time = !options.decision_time.is_zero();
         // Nothing can change between read and commit within one instant, so one candidate is enough then.
-        let keep = if takes_time { commit.candidates as usize } else { 1 };
+        let keep = if takes_time { options.candidates as usize } else { 1 };
         let left = self.left_to(index);
         let fleet = left.as_ref().unwrap_or(&self.fleet);
         let replica = &self.replicas[index as usize];
@@ -54,26 +54,23 @@ impl Control {
             }
             (Caching::On | Caching::Paranoid, Grouping::Classes, _) => None,
         };
-        let options = &self.profile.scheduler;
-        let plain = || decide_for(options, demand, asking, fleet, self.grouping, keep);
-        let decided = ranked.unwrap_or_else(|| match self.caching {
-            Caching::Off => plain(),
-            Caching::On | Caching::Paranoid => decide_by(options, demand, asking, fleet, self.grouping, keep, || {
-                self.rankings.ever_fits(options, (number, demand), fleet)
-            }),
-        });
-        if self.caching == Caching::Paranoid {
-            assert_eq!(decided, plain(), "{}: what was kept is not what is computed", replica.run());
-        }
-        let decision = match decided {
-            // What is promised to others is free still: it waits for its turn, and not for room.
-            Decision::Refuse { refusal: Refusal::Unfit, .. }
-                if left.is_some() && self.judge_on(index, &self.fleet).is_some() =>
-            {
-                let reasons = Histogram::of(Reason::QueueOrder, self.fleet.len() as u32);
-                Decision::Refuse { refusal: Refusal::Unfit, reasons }
+        let plain = || decide_for(&self.profile.scheduler, demand, asking, fleet, self.grouping, keep);
+        let decision = match ranked {
+            Some(ranked) if self.caching == Caching::Paranoid => {
+                assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.run());
+                ranked
             }
-            decision => decision,
+            Some(ranked) => ranked,
+            None => match plain() {
+                // What is promised to others is free still: it waits for its turn, and not for room.
+                Decision::Refuse { refusal: Refusal::Unfit, .. }
+                    if left.is_some() && self.judge_on(index, &self.fleet).is_some() =>
+                {
+                    let reasons = Histogram::of(Reason::QueueOrder, self.fleet.len() as u32);
+                    Decision::Refuse { refusal: Refusal::Unfit, reasons }
+                }
+                decision => decision,
+            },
         };
         if !takes_time {
             self.conclude(index, decision, self.fleet.growth());
@@ -86,7 +83,7 @@ impl Control {
         self.leave_queue(index, Wait::Decision);
         let version = self.replicas[index as usize].version;
         self.deciding = Some(Deciding { replica: index, version, decision, growth: self.fleet.growth(), read });
-        let at = self.now.saturating_add(commit.decision_time);
+        let at = self.now.saturating_add(options.decision_time);
         self.timers.set(at, Timer::CommitDue { replica: index, version });
     }
 

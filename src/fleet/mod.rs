@@ -6,6 +6,7 @@
 mod blocks;
 mod classes;
 mod cloud;
+mod gpu_keys;
 mod hosting;
 mod instance;
 mod islands;

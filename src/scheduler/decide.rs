@@ -52,19 +52,6 @@ pub fn decide_for(
     grouping: Grouping,
     keep: usize,
 ) -> Decision {
-    decide_by(options, demand, asking, fleet, grouping, keep, || ever_fits(options, demand, fleet))
-}
-
-/// Likewise, where somebody may remember whether it ever fits.
-pub fn decide_by(
-    options: &SchedulerOptions,
-    demand: &Demand,
-    asking: Asking,
-    fleet: &Fleet,
-    grouping: Grouping,
-    keep: usize,
-    ever_fits: impl FnOnce() -> bool,
-) -> Decision {
     if demand.requirements.is_some() {
         return offers::decide(&options.offers, demand, fleet, grouping, keep);
     }
@@ -108,7 +95,7 @@ pub fn decide_by(
     if !candidates.is_empty() {
         return Decision::Place(candidates);
     }
-    let refusal = if ever_fits() { Refusal::Unfit } else { Refusal::Never };
+    let refusal = if ever_fits(options, demand, fleet) { Refusal::Unfit } else { Refusal::Never };
     Decision::Refuse { refusal, reasons: histogram(&rows, &verdicts) }
 }
 
@@ -263,7 +250,7 @@ fn picked_gpus(
     let mut score = Score::ZERO;
     for (_, row) in fit_rows(rows, verdicts) {
         score = score + scorer::total(options, fleet.largest(), demand, row);
-        claims.push(claim(row.first(), fit::fill(demand, choice, &row.on(fleet, row.first()), 1)));
+        claims.push(claim(row.first(), fit::fill(demand, choice, row, 1)));
     }
     (claims.len() == pick.nodes().len()).then(|| Candidate { placement: Placement::new(claims), score })
 }

@@ -27,7 +27,7 @@ mod states;
 mod target;
 mod uniform;
 
-pub use decide::{Candidate, Decision, decide, decide_by, decide_for, ever_fits, still_fits};
+pub use decide::{Candidate, Decision, decide, decide_for, ever_fits, still_fits};
 pub use deployment::{Asking, DeploymentOptions};
 pub use draw::Draw;
 pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine};

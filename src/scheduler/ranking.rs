@@ -44,8 +44,6 @@ pub enum Caching {
 pub struct Rankings {
     demands: Vec<Option<Box<Ranking>>>,
     known: Known,
-    /// Whether each demand would ever fit, and how many nodes there were when it was asked.
-    ever: Vec<Option<(usize, bool)>>,
 }
 
 /// What decisions of all demands share.
@@ -68,6 +66,8 @@ struct Ranking {
     refused: [u32; Reason::ALL.len()],
     /// Whether it goes to one node.
     is_of_one_node: bool,
+    /// Whether it would fit if every node were ready and empty, once it was asked.
+    ever: Option<bool>,
 }
 
 /// What does not change while nodes of a shape live.
@@ -116,27 +116,7 @@ const STALE_LEAST: usize = 256;
 impl Rankings {
     pub fn new(options: &SchedulerOptions) -> Rankings {
         let known = Known { states: States::default(), memo: FragmentMemo::new(&options.target) };
-        Rankings { demands: Vec::new(), known, ever: Vec::new() }
-    }
-
-    /// [`ever_fits`], of the demand with this number.
-    pub fn ever_fits(&mut self, options: &SchedulerOptions, (number, demand): (u32, &Demand), fleet: &Fleet) -> bool {
-        // Of instances it is a matter of more than what nodes there are.
-        if demand.requirements.is_some() || demand.deployment.is_some() {
-            return ever_fits(options, demand, fleet);
-        }
-        let number = number as usize;
-        if self.ever.len() <= number {
-            self.ever.resize(number + 1, None);
-        }
-        match self.ever[number] {
-            Some((nodes, ever)) if nodes == fleet.len() => ever,
-            _ => {
-                let ever = ever_fits(options, demand, fleet);
-                self.ever[number] = Some((fleet.len(), ever));
-                ever
-            }
-        }
+        Rankings { demands: Vec::new(), known }
     }
 
     /// The decision for one candidate of the demand with this number, or `None` where there is no ranking.
@@ -171,7 +151,7 @@ impl Rankings {
             }
             None => {
                 let reasons = ranking.histogram();
-                let ever = self.ever_fits(options, (number, demand), fleet);
+                let ever = *ranking.ever.get_or_insert_with(|| ever_fits(options, demand, fleet));
                 Decision::Refuse { refusal: if ever { Refusal::Unfit } else { Refusal::Never }, reasons }
             }
         })
@@ -209,6 +189,7 @@ impl Default for Ranking {
             best: BinaryHeap::new(),
             refused: [0; Reason::ALL.len()],
             is_of_one_node: true,
+            ever: None,
         }
     }
 }
