@@ -84,21 +84,53 @@ struct ShapePart {
     uniform: Option<Uniform>,
 }
 
-#[derive(Clone, Copy, Default)]
+/// What a demand makes of a class, in sixteen bytes: there is one for each class and demand.
+#[derive(Clone, Copy)]
 struct Slot {
     generation: u32,
-    count: u32,
+    /// Of a class that is refused, the nodes that are counted so; of one that will do, the member under which it stands in the
+    /// heap, or [`NOBODY`].
+    of: u32,
     standing: Standing,
-    /// The member under which it stands in the heap.
-    entered: Option<NodeId>,
 }
 
-#[derive(Clone, Copy, Default)]
-enum Standing {
-    #[default]
-    Unknown,
-    No(Reason),
-    Fits(Score),
+/// No node has this number.
+const NOBODY: u32 = u32::MAX;
+
+impl Slot {
+    const UNKNOWN: Slot = Slot { generation: 0, of: NOBODY, standing: Standing::UNKNOWN };
+
+    fn is_entered_as(&self, place: &Place) -> bool {
+        self.of == place.node.0.index() as u32 && self.standing == Standing::fits(place.score)
+    }
+}
+
+/// A score, or why not: in the bits of what is not a number, which no score is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Standing(u64);
+
+impl Standing {
+    /// It is not judged yet. Reasons come behind, in their order.
+    const UNKNOWN: Standing = Standing(0x7ff8_0000_0000_0000);
+
+    fn no(reason: Reason) -> Standing {
+        Standing(Standing::UNKNOWN.0 + 1 + reason as u64)
+    }
+
+    fn fits(score: Score) -> Standing {
+        Standing(score.get().to_bits())
+    }
+
+    /// The place of the reason why not, if it is refused. Of a score the bits are lower, and of a negative one far higher.
+    fn refused_as(self) -> Option<usize> {
+        let place = self.0.wrapping_sub(Standing::UNKNOWN.0 + 1);
+        (place < Reason::ALL.len() as u64).then_some(place as usize)
+    }
+
+    /// Of what fits.
+    fn score(self) -> Score {
+        Score::new(f64::from_bits(self.0))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +138,6 @@ struct Place {
     score: Score,
     node: Reverse<NodeId>,
     class: ClassId,
-    generation: u32,
 }
 
 /// A place in the heap that is no longer one costs as little as this many that are.
@@ -214,10 +245,7 @@ impl Ranking {
         }
         if self.best.len() > STALE_FACTOR * self.slots.len() + STALE_LEAST {
             let slots = &self.slots;
-            self.best.retain(|place| {
-                let slot = &slots[place.class.index()];
-                slot.generation == place.generation && slot.entered == Some(place.node.0)
-            });
+            self.best.retain(|place| slots[place.class.index()].is_entered_as(place));
         }
     }
 
@@ -257,35 +285,33 @@ impl Ranking {
 
     fn take_in(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, id: ClassId, known: &mut Known) {
         if self.slots.len() <= id.index() {
-            self.slots.resize(fleet.class_slots(), Slot::default());
+            self.slots.resize(fleet.class_slots(), Slot::UNKNOWN);
         }
         let slot = &mut self.slots[id.index()];
-        match slot.standing {
-            Standing::Unknown | Standing::Fits(_) => {}
-            Standing::No(reason) => self.refused[reason as usize] -= slot.count,
+        let refused_as = slot.standing.refused_as();
+        if let Some(reason) = refused_as {
+            self.refused[reason] -= slot.of;
         }
         let head = fleet.class_head(id);
         if head.is_empty() {
             // Its standing holds still, should the state come back.
-            (slot.count, slot.entered) = (0, None);
+            slot.of = if refused_as.is_some() { 0 } else { NOBODY };
             return;
         }
-        if slot.generation != head.generation() || matches!(slot.standing, Standing::Unknown) {
+        if slot.generation != head.generation() || slot.standing == Standing::UNKNOWN {
             let part = &self.shapes[head.shape_index()];
             let standing = judge(options, demand, fleet, id, part, known);
-            *slot = Slot { generation: head.generation(), count: 0, standing, entered: None };
+            *slot = Slot { generation: head.generation(), of: NOBODY, standing };
         }
-        slot.count = head.len();
-        match slot.standing {
-            Standing::Unknown => unreachable!("it was judged just now"),
-            Standing::No(reason) => self.refused[reason as usize] += slot.count,
-            Standing::Fits(score) => {
-                let first = head.first();
-                if slot.entered.replace(first) != Some(first) {
-                    let generation = slot.generation;
-                    self.best.push(Place { score, node: Reverse(first), class: id, generation });
-                }
-            }
+        if let Some(reason) = slot.standing.refused_as() {
+            slot.of = head.len();
+            self.refused[reason] += slot.of;
+            return;
+        }
+        let first = head.first();
+        let entered = std::mem::replace(&mut slot.of, first.index() as u32);
+        if entered != slot.of {
+            self.best.push(Place { score: slot.standing.score(), node: Reverse(first), class: id });
         }
     }
 
@@ -293,8 +319,7 @@ impl Ranking {
     fn top(&mut self, fleet: &Fleet) -> Option<Place> {
         while let Some(place) = self.best.peek() {
             let (slot, head) = (&self.slots[place.class.index()], fleet.class_head(place.class));
-            let is_one = slot.generation == place.generation && slot.entered == Some(place.node.0);
-            if is_one && !head.is_empty() && head.generation() == place.generation {
+            if slot.is_entered_as(place) && !head.is_empty() && head.generation() == slot.generation {
                 return Some(*place);
             }
             self.best.pop();
@@ -332,7 +357,7 @@ fn judge(
             }
         };
         if let Some(reason) = reason {
-            return Standing::No(reason);
+            return Standing::no(reason);
         }
     }
     let (row, shape) = (row_of_class(fleet.class(id)), fleet.class_head(id).shape_index());
@@ -341,12 +366,12 @@ fn judge(
         let room = counted.unwrap_or_else(|| fit::capacity(demand, options.gpus, &row, part.whole));
         // The least room that will do is the best.
         return if room < demand.tasks {
-            Standing::No(Reason::GangIncomplete)
+            Standing::no(Reason::GangIncomplete)
         } else {
-            Standing::Fits(Score::new(-f64::from(room)))
+            Standing::fits(Score::new(-f64::from(room)))
         };
     }
-    Standing::Fits(scorer::total_by(options, |stage| match stage {
+    Standing::fits(scorer::total_by(options, |stage| match stage {
         ScorerName::Fgd => {
             let is_by_kind = part.uniform.is_some() || demand.task.gpus.is_none();
             let taken = Taken::of(demand).filter(|_| is_by_kind);
