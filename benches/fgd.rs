@@ -19,6 +19,10 @@ use dryrack::trace::Roots;
 use dryrack::units::SimTime;
 use dryrack::workload::{Demand, GpuTake};
 
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const ROUNDS: usize = 11;
 
 /// A shape of task, of those that come or of those that are expected. Shares are thousandths of a GPU.

@@ -22,6 +22,10 @@ use dryrack::scheduler::{GpuOrder, ScorerName, Target, TaskShape, WeightedScorer
 use dryrack::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use dryrack::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
 
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const GPUS_PER_NODE: u64 = 8;
 const MEAN: SimDuration = SimDuration::from_secs(3600);
 /// Parts of a thousand that ask for so many whole GPUs, or for half of one.
