@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::instances;
 use crate::catalog::{Accelerator, Host, mismatch};
 use crate::event::Safety;
-use crate::fleet::{Fleet, GpuShape, GpuState, NodeClaim, NodeShape, NodeState, Placement};
+use crate::fleet::{Fleet, GpuShape, GpuState, NodeClaim, NodeShape, NodeState, NodeStatus, Placement};
 use crate::ids::NodeId;
 use crate::units::{Bytes, GpuShare};
 use crate::workload::{Demand, Deployment, Gang, GpuTake, Pick};
@@ -56,11 +56,6 @@ fn overcommits(fleet: &Fleet, claim: &NodeClaim) -> bool {
     let cpu = cpu && claim.cpu.get() > 0;
     let mut ram = status.ram_taken.get() + claim.ram.get() + shape.reserved.ram.get();
     let mut draws_on_ram = claim.ram.get() > 0;
-    for (index, gpu) in shape.gpus.iter().enumerate() {
-        if gpu.unified {
-            ram += status.gpus[index].memory_taken.get() + status.gpus[index].foreign.memory.get();
-        }
-    }
     let mut gpus = false;
     for part in &claim.gpus {
         let index = usize::from(part.index);
@@ -75,7 +70,13 @@ fn overcommits(fleet: &Fleet, claim: &NodeClaim) -> bool {
         gpus |= share > GpuShare::WHOLE.get() && part.share > GpuShare::ZERO;
         gpus |= memory > kind.memory.get() && part.memory > Bytes::ZERO;
     }
-    cpu || (ram > shape.ram.get() && draws_on_ram) || gpus
+    cpu || (draws_on_ram && ram + held_by_unified(shape, status) > shape.ram.get()) || gpus
+}
+
+/// Of memory that GPUs share with the cores.
+fn held_by_unified(shape: &NodeShape, status: &NodeStatus) -> u64 {
+    let unified = status.gpus.iter().zip(&shape.gpus).filter(|(_, kind)| kind.unified);
+    unified.map(|(gpu, _)| gpu.memory_taken.get() + gpu.foreign.memory.get()).sum()
 }
 
 /// A block that is held already, or twice in one claim.
