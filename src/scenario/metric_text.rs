@@ -286,14 +286,13 @@ fn restrict(part: Part<'_>, whole: &Whole<'_>, of: &mut Restriction, report: &mu
             }
             "queue" => {
                 let chances = whole.setting.world.chances.values().filter_map(|chance| chance.queue.as_deref());
-                let known =
-                    arrivals.iter().filter_map(|arrival| arrival.spec.queue.as_deref()).chain(chances).collect();
+                let known = arrivals.iter().filter_map(|arrival| arrival.spec.queue.as_deref()).chain(chances);
                 of.queue = Some(Arc::from(wanted.text));
                 is_known("queue", wanted, whole, known, report)
             }
             "user" => {
                 let chances = whole.setting.world.chances.values().filter_map(|chance| chance.user.as_deref());
-                let known = arrivals.iter().filter_map(|arrival| arrival.spec.user.as_deref()).chain(chances).collect();
+                let known = arrivals.iter().filter_map(|arrival| arrival.spec.user.as_deref()).chain(chances);
                 of.user = Some(Arc::from(wanted.text));
                 is_known("user", wanted, whole, known, report)
             }
@@ -308,11 +307,18 @@ fn restrict(part: Part<'_>, whole: &Whole<'_>, of: &mut Restriction, report: &mu
     all
 }
 
-fn is_known(what: &str, wanted: Part<'_>, whole: &Whole<'_>, known: BTreeSet<&str>, report: &mut Report) -> bool {
+fn is_known<'k>(
+    what: &str,
+    wanted: Part<'_>,
+    whole: &Whole<'_>,
+    mut known: impl Iterator<Item = &'k str> + Clone,
+    report: &mut Report,
+) -> bool {
     // Whose jobs are not here may have it.
-    let found = known.contains(wanted.text) || report.lacks_a_trace();
+    let found = known.clone().any(|name| name == wanted.text) || report.lacks_a_trace();
     if !found {
         let message = format!("no job has the {what} `{}`", wanted.text);
+        let known: BTreeSet<&str> = known.by_ref().collect();
         report.unknown(whole.span(wanted), message, wanted.text, known.into_iter());
     }
     found

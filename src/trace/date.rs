@@ -4,15 +4,16 @@ use crate::units::SimTime;
 
 /// Since the first instant of 1970, as if the clock were UTC's; `None` for what is no date from then to 2500.
 pub fn parse(text: &str) -> Option<SimTime> {
-    let (date, time) = text.split_once([' ', 'T'])?;
-    let [year, month, day] = numbers(date, '-')?;
-    let [hour, minute, second] = numbers(time, ':')?;
+    let between = text.bytes().position(|byte| matches!(byte, b' ' | b'T'))?;
+    let (date, time) = (&text.as_bytes()[..between], &text.as_bytes()[between + 1..]);
+    let [year, month, day] = numbers(date, b'-')?;
+    let [hour, minute, second] = numbers(time, b':')?;
     let is_date =
         (1970..2500).contains(&year) && (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day);
     if !is_date || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    let years = (1970..year).map(|year| if is_leap(year) { 366 } else { 365 }).sum::<u64>();
+    let years = (year - 1970) * 365 + leap_years_before(year) - leap_years_before(1970);
     let days = years + (1..month).map(|month| days_of(year, month)).sum::<u64>() + day - 1;
     Some(SimTime::from_secs(((days * 24 + hour) * 60 + minute) * 60 + second))
 }
@@ -35,15 +36,24 @@ pub fn text(at: SimTime) -> String {
 }
 
 /// Three numbers of digits alone.
-fn numbers(text: &str, between: char) -> Option<[u64; 3]> {
-    let mut parts = text.split(between);
-    let mut next = || {
-        let part = parts.next()?;
-        let is_number = (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
-        if is_number { part.parse().ok() } else { None }
-    };
-    let found = [next()?, next()?, next()?];
-    parts.next().is_none().then_some(found)
+fn numbers(text: &[u8], between: u8) -> Option<[u64; 3]> {
+    let (mut found, mut place, mut digits) = ([0; 3], 0, 0);
+    for byte in text {
+        match byte {
+            b'0'..=b'9' if digits < 4 => {
+                found[place] = found[place] * 10 + u64::from(byte - b'0');
+                digits += 1;
+            }
+            _ if *byte == between && digits > 0 && place < 2 => (place, digits) = (place + 1, 0),
+            _ => return None,
+        }
+    }
+    (place == 2 && digits > 0).then_some(found)
+}
+
+fn leap_years_before(year: u64) -> u64 {
+    let last = year - 1;
+    last / 4 - last / 100 + last / 400
 }
 
 fn is_leap(year: u64) -> bool {
@@ -75,6 +85,11 @@ mod tests {
             ("2017-10-01", None),
             ("2017-10-01 24:00:00", None),
             ("2017-10-1x 00:00:00", None),
+            ("2017-10-01-01 00:00:00", None),
+            ("2017--01 00:00:00", None),
+            ("02017-10-01 00:00:00", None),
+            ("2017-10-01 00:00:", None),
+            ("2017-10-01 00:00", None),
         ];
         for (text, seconds) in rows {
             assert_eq!(parse(text), seconds.map(SimTime::from_secs), "{text}");
