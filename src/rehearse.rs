@@ -7,7 +7,7 @@ use crate::engine::{Progress, Rehearsal, RunEnd, RunOptions, run, run_streamed};
 use crate::event::{Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
 use crate::expect::{Expectation, Horizon, Judge, Verdict};
 use crate::ids::Names;
-use crate::report::RunAccount;
+use crate::report::{Books, RunAccount};
 use crate::scheduler::Caching;
 use crate::units::SimTime;
 use crate::workload::Arrival;
@@ -19,7 +19,7 @@ pub struct Rehearsed {
     pub digest: Digest,
     pub verdicts: Vec<Verdict>,
     /// Finished at `until`.
-    pub accounts: RunAccount,
+    pub books: Books,
 }
 
 /// Runs it. `progress` names the step if an invariant breaks; `more` take every record.
@@ -73,8 +73,9 @@ fn rehearse_with(
         (false, _) | (true, None) => (end.at, Horizon::Everything),
     };
     accounts.finish(until);
-    let verdicts = judge.finish(horizon, &accounts);
-    Rehearsed { end, until, digest: digester.finish(), verdicts, accounts }
+    let books = Books::of(accounts);
+    let verdicts = judge.finish(horizon, &books);
+    Rehearsed { end, until, digest: digester.finish(), verdicts, books }
 }
 
 /// The names of all fleets, nodes and jobs, whether the run comes to them or not.

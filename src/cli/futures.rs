@@ -15,7 +15,7 @@ use crate::engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
 use crate::ids::JobId;
 use crate::plan::{Difference, Estimate, PairedJob, PairedSeed, difference, estimate, most_changed, pair};
 use crate::rehearse::{Rehearsed, names, rehearse};
-use crate::report::{METRICS, Metrics, RunAccount, some, table};
+use crate::report::{METRICS, RunAccount, some, table};
 use crate::scheduler::Caching;
 use crate::units::{SimDuration, SimTime};
 
@@ -88,8 +88,8 @@ impl Futures<'_> {
                 .map_err(|message| Failure::Ours(fault_text(&message, seed, &progress, &(self.repeat)(seed, side))))
         };
         let runs = [one(0)?, one(1)?];
-        let accounts = [&runs[0].accounts, &runs[1].accounts];
-        let metrics = accounts.map(|accounts| match serde_json::to_value(Metrics::of(accounts)) {
+        let accounts = [runs[0].books.accounts(), runs[1].books.accounts()];
+        let metrics = [&runs[0], &runs[1]].map(|run| match serde_json::to_value(run.books.metrics()) {
             Ok(Value::Object(metrics)) => metrics,
             other => unreachable!("metrics are a map, not {other:?}"),
         });

@@ -20,7 +20,7 @@ use crate::live::clock::Clock;
 use crate::live::probe::{GpuSource, Guarded, Roots, ThisMachine};
 use crate::live::{Cluster, LiveEnd, Shares, Work};
 use crate::rehearse::{header, names, rehearse};
-use crate::report::{LogWriter, RunAccount};
+use crate::report::{Books, LogWriter, RunAccount};
 use crate::scenario::load;
 use crate::scheduler::Caching;
 use crate::units::SimDuration;
@@ -164,7 +164,7 @@ fn foretell(rehearsal: &Rehearsal, progress: &Progress) -> Foretold {
     let rehearsed = rehearse(rehearsal, Vec::new(), progress, Caching::On, vec![&mut courses]);
     Foretold {
         digest: rehearsed.digest.to_string(),
-        records: rehearsed.accounts.records,
+        records: rehearsed.books.accounts().records,
         end: rehearsed.until,
         runs: courses.finish(),
     }
@@ -177,8 +177,9 @@ fn default_log(file: &Path) -> PathBuf {
 
 fn tell(path: &Path, rehearsal: &Rehearsal, header: &LogHeader, mut told: Told, end: LiveEnd, format: Format) -> Done {
     told.accounts.finish(end.at);
+    let books = Books::of(told.accounts);
     let whole = !end.interrupted && !end.cut_short && end.broken.is_none();
-    let verdicts = if whole { told.judge.finish(Horizon::Everything, &told.accounts) } else { Vec::new() };
+    let verdicts = if whole { told.judge.finish(Horizon::Everything, &books) } else { Vec::new() };
     let foretold = &header.live.as_ref().expect("written above").foretold;
     let blind = compare(&foretold.runs, &told.courses.finish(), |job| interval_of(rehearsal, job));
     match format {

@@ -206,19 +206,19 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
         }
     };
     let wall = begun.elapsed();
-    let metrics = guarded(|| Metrics::of(&rehearsed.accounts)).map_err(fault)?;
+    let metrics = guarded(|| rehearsed.books.metrics()).map_err(fault)?;
     if let (Some(dir), Some(log)) = (&args.out, log_file) {
         let mut files = vec![(log, Ok(()))];
-        files.extend(tables(dir, &rehearsal, &rehearsed, &metrics)?);
+        files.extend(tables(dir, &rehearsal, &rehearsed, metrics)?);
         WholeFile::keep_all(files)?;
     }
-    let shown = Shown { rehearsal: &rehearsal, rehearsed: &rehearsed, metrics: &metrics, trace: trace.as_ref() };
+    let shown = Shown { rehearsal: &rehearsal, rehearsed: &rehearsed, metrics, trace: trace.as_ref() };
     if let Some(dir) = &args.report {
         guarded(|| shown.write_report(dir, &spans, &command)).map_err(fault)??;
     }
     if let Some(file) = &args.timeline {
         let mut out = WholeFile::create(file)?;
-        let written = write_perfetto(&mut out, &rehearsed.accounts, &spans);
+        let written = write_perfetto(&mut out, rehearsed.books.accounts(), &spans);
         out.keep(written)?;
     }
     report(&shown, wall, format)?;
@@ -235,9 +235,9 @@ fn tables(
 ) -> Result<Vec<(WholeFile, std::io::Result<()>)>, Failure> {
     let recorded = |job: usize| rehearsal.arrivals.get(job).and_then(|arrival| arrival.recorded_wait);
     let mut jobs = WholeFile::create(&dir.join("jobs.csv"))?;
-    let jobs_written = write_jobs_csv(&mut jobs, &rehearsed.accounts, recorded).map_err(std::io::Error::other);
+    let jobs_written = write_jobs_csv(&mut jobs, rehearsed.books.accounts(), recorded).map_err(std::io::Error::other);
     let mut nodes = WholeFile::create(&dir.join("nodes.csv"))?;
-    let nodes_written = write_nodes_csv(&mut nodes, &rehearsed.accounts).map_err(std::io::Error::other);
+    let nodes_written = write_nodes_csv(&mut nodes, rehearsed.books.accounts()).map_err(std::io::Error::other);
     let mut json = serde_json::to_string_pretty(metrics).expect("metrics have a JSON form");
     json.push('\n');
     let mut figures = WholeFile::create(&dir.join("metrics.json"))?;
@@ -259,7 +259,7 @@ impl Shown<'_> {
         std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
         let report = RunReport {
             rehearsal: self.rehearsal,
-            accounts: &self.rehearsed.accounts,
+            accounts: self.rehearsed.books.accounts(),
             metrics: self.metrics,
             spans,
             verdicts: &self.rehearsed.verdicts,
@@ -295,7 +295,7 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 digest: &digest,
                 trace: trace.map_or(Vec::new(), TraceUse::lines),
             };
-            say(&summary(&heading, &rehearsed.accounts, metrics, &rehearsed.verdicts))?;
+            say(&summary(&heading, rehearsed.books.accounts(), metrics, &rehearsed.verdicts))?;
         }
         Format::Json => {
             let expectations: Vec<_> = (rehearsed.verdicts.iter())
@@ -306,8 +306,8 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 "seed": rehearsal.seed,
                 "profile": rehearsal.profile.name,
                 "digest": digest,
-                "events": rehearsed.accounts.events,
-                "records": rehearsed.accounts.records,
+                "events": rehearsed.books.accounts().events,
+                "records": rehearsed.books.accounts().records,
                 "steps": rehearsed.end.steps,
                 "sim_seconds": rehearsed.until.as_secs_f64(),
                 "wall_seconds": wall.as_secs_f64(),

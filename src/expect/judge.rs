@@ -15,7 +15,7 @@ use super::window::{Finding, Horizon, Standing, Tally, bounds};
 use super::words::{landmark_text, sentence, state_name, subject_name};
 use crate::event::{Event, Histogram, Input, Sink};
 use crate::ids::{JobId, Names, RunId};
-use crate::report::RunAccount;
+use crate::report::Books;
 use crate::units::SimTime;
 
 /// What became of one expectation.
@@ -278,29 +278,22 @@ impl Judge {
         })
     }
 
-    /// The verdicts, in the order of the expectations; `accounts` are the finished books of the same run.
-    pub fn finish(mut self, horizon: Horizon, accounts: &RunAccount) -> Vec<Verdict> {
+    /// The verdicts, in the order of the expectations; `books` are of the same run.
+    pub fn finish(mut self, horizon: Horizon, books: &Books) -> Vec<Verdict> {
         self.close_instant();
         let watches = std::mem::take(&mut self.watches);
         let expectations = std::mem::take(&mut self.expectations);
         let judged = expectations.iter().zip(watches).enumerate();
         let verdict = |(index, (expectation, watch)): (usize, (&Expectation, Watch))| {
             let turned_on = self.turned_on(index, &expectation.what, &watch);
-            let (passed, happened) = self.verdict(index, &expectation.what, watch, horizon, accounts);
+            let (passed, happened) = self.verdict(index, &expectation.what, watch, horizon, books);
             let expected = sentence(&expectation.what, &self.names);
             Verdict { name: Arc::clone(&expectation.name), passed, expected, happened, turned_on }
         };
         judged.map(verdict).collect()
     }
 
-    fn verdict(
-        &self,
-        index: usize,
-        what: &What,
-        watch: Watch,
-        horizon: Horizon,
-        accounts: &RunAccount,
-    ) -> (bool, String) {
+    fn verdict(&self, index: usize, what: &What, watch: Watch, horizon: Horizon, books: &Books) -> (bool, String) {
         let window = self.windows[index];
         if let Some(missing) = self.missing(what, window, horizon) {
             return (false, missing);
@@ -328,7 +321,7 @@ impl Judge {
                 let reasons = if reasons.is_empty() { String::new() } else { format!(" ({reasons})") };
                 (holds, format!("{}{reasons}", judgement.name()))
             }
-            (Watch::Nothing, What::Metric(check)) => metric::judge(check, accounts),
+            (Watch::Nothing, What::Metric(check)) => metric::judge(check, books),
             (Watch::Nothing, What::Absent { pattern }) => (false, format!("no job came that is called `{pattern}`")),
             _ => unreachable!("each is watched as what it is"),
         }

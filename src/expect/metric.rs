@@ -3,13 +3,14 @@
 use std::cmp::Ordering;
 
 use super::expectation::{Bound, MetricCheck, Quantity, Restriction};
-use crate::report::{Metrics, Row, RunAccount, Value};
+use crate::report::{Books, Row, Value};
 
 /// Whether it holds, and what the value was.
-pub(super) fn judge(check: &MetricCheck, accounts: &RunAccount) -> (bool, String) {
+pub(super) fn judge(check: &MetricCheck, books: &Books) -> (bool, String) {
+    let accounts = books.accounts();
     let (value, name, rest) = match &check.quantity {
         Quantity::Run(definition) => {
-            let value = Metrics::of(accounts).get(definition.name).expect("every metric has a value");
+            let value = books.metrics().get(definition.name).expect("every metric has a value");
             (value, definition.short_name().to_string(), String::new())
         }
         Quantity::AllocatedAt { percent } => {

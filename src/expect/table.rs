@@ -22,7 +22,7 @@ use super::*;
 use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
 use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
-use crate::report::RunAccount;
+use crate::report::{Books, RunAccount};
 use crate::units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
 use crate::workload::{Demand, JobSpec, TaskDemand};
 
@@ -146,7 +146,7 @@ fn judge(what: What, horizon: Horizon) -> Verdict {
     script.history();
     let Script(judge, mut accounts) = script;
     accounts.finish(at(100));
-    judge.finish(horizon, &accounts).remove(0)
+    judge.finish(horizon, &Books::of(accounts)).remove(0)
 }
 
 fn at(second: u64) -> SimTime {

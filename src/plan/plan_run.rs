@@ -9,7 +9,7 @@ use crate::fleet::offer_of;
 use crate::rehearse::rehearse;
 #[cfg(doc)]
 use crate::report::WAIT_PERCENTS;
-use crate::report::{Metrics, wait_quantiles};
+use crate::report::wait_quantiles;
 use crate::scenario::{Diagnostics, Objective, Options, PlanFile};
 use crate::scheduler::Caching;
 use crate::units::Money;
@@ -100,7 +100,7 @@ pub fn run_alternative(
         let shown = parts.iter().find(|(_, verdict)| !verdict.passed).unwrap_or(&parts[0]);
         Kept { name: shown.0.entry.to_string(), held: shown.1.passed, happened: shown.1.happened.clone() }
     });
-    let metrics = serde_json::to_value(Metrics::of(&rehearsed.accounts)).expect("metrics have a JSON form");
+    let metrics = serde_json::to_value(rehearsed.books.metrics()).expect("metrics have a JSON form");
     let Value::Object(metrics) = metrics else { unreachable!("metrics are a map") };
     Ok(PlanRun {
         cell,
@@ -109,6 +109,6 @@ pub fn run_alternative(
         fleet: size_of(&loaded.rehearsal),
         constraints: kept.collect(),
         metrics,
-        waits: wait_quantiles(&rehearsed.accounts),
+        waits: wait_quantiles(rehearsed.books.accounts()),
     })
 }

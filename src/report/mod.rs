@@ -6,6 +6,7 @@
 
 mod account;
 mod bins;
+mod books;
 mod brief;
 mod fragment_account;
 mod jobs_csv;
@@ -29,6 +30,7 @@ mod usage_account;
 mod waits;
 
 pub use account::{JobAccount, ReplicaAccount, RunAccount};
+pub use books::Books;
 pub use brief::{JobFigures, Row};
 pub use fragment_account::FragmentAccount;
 pub use jobs_csv::{JobRow, read_jobs_csv, write_jobs_csv};

@@ -1,0 +1,26 @@
+//! The finished accounts of a run, and its metrics, worked out once and not before they are asked for.
+
+use std::cell::OnceCell;
+
+use super::account::RunAccount;
+use super::metrics::Metrics;
+
+pub struct Books {
+    accounts: RunAccount,
+    metrics: OnceCell<Metrics>,
+}
+
+impl Books {
+    /// Of accounts that are finished.
+    pub fn of(accounts: RunAccount) -> Books {
+        Books { accounts, metrics: OnceCell::new() }
+    }
+
+    pub fn accounts(&self) -> &RunAccount {
+        &self.accounts
+    }
+
+    pub fn metrics(&self) -> &Metrics {
+        self.metrics.get_or_init(|| Metrics::of(&self.accounts))
+    }
+}
