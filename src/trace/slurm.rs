@@ -1,11 +1,12 @@
 //! What Slurm keeps of jobs: the table that `sacct --parsable2` prints, and the file of the plugin jobcomp/filetxt.
 //!
 //! Of the many columns of `sacct` JobID, Submit, Start and End are needed; JobName, State, AllocCPUS, NCPUS, ReqCPUS,
-//! ReqMem, AllocTRES, ReqTRES, NNodes, Elapsed or ElapsedRaw, Timelimit or TimelimitRaw, Partition and UID are read where
-//! they are there, and others are not. A step of a job (`7.batch`) is a part of it. Dates are the cluster's own time. A job that never
+//! ReqMem, AllocTRES, ReqTRES, NNodes, Elapsed or ElapsedRaw, Timelimit or TimelimitRaw, Partition, UID and User are read
+//! where they are there, and others are not. Users without a UID are numbered from 1 as they come. A step of a job (`7.batch`) is a part of it. Dates are the cluster's own time. A job that never
 //! started is left out: how long it would have run nobody knows. Held against records of Slurm 22.05.8 in
 //! `tests/data/slurm`.
 
+use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -35,7 +36,8 @@ struct Job<'l> {
     nodes: &'l str,
     limit: &'l str,
     partition: &'l str,
-    user: &'l str,
+    /// Its number.
+    user: Option<u64>,
 }
 
 /// Why a job cannot be read: what was expected in place of which text.
@@ -98,7 +100,7 @@ impl Job<'_> {
             gpu_share: gpus.filter(|gpus| *gpus > 0).map(|_| GpuShare::WHOLE),
             gpu_models: resources.model.into_iter().collect(),
             outcome,
-            user: known(self.user).and_then(|user| user.parse().ok()),
+            user: self.user,
             application: known(self.name).map(str::to_string),
             virtual_cluster: known(self.partition).map(str::to_string),
             ..task
@@ -188,6 +190,8 @@ fn length(text: &str, seconds: u64) -> Option<SimDuration> {
 pub(super) struct SacctRows<R> {
     lines: Lines<R>,
     columns: Vec<String>,
+    /// The numbers of users of whom the names alone are known.
+    users: HashMap<String, u64>,
     seen: Seen,
 }
 
@@ -200,7 +204,7 @@ impl<R: BufRead> SacctRows<R> {
         let columns: Vec<String> = header.split('|').map(str::to_string).collect();
         const NEEDED: [&str; 4] = ["JobID", "Submit", "Start", "End"];
         match NEEDED.iter().find(|needed| !columns.iter().any(|column| column == *needed)) {
-            None => Ok(SacctRows { lines, columns, seen: Seen::default() }),
+            None => Ok(SacctRows { lines, columns, users: HashMap::new(), seen: Seen::default() }),
             Some(missing) => {
                 let (file, line, name) = (file.to_path_buf(), 1, missing.to_string());
                 Err(TraceError::MissingColumn { file, line, name, valid: NEEDED.join(", ") })
@@ -208,17 +212,18 @@ impl<R: BufRead> SacctRows<R> {
         }
     }
 
-    fn read(&self) -> Result<Said, TraceError> {
-        let text = std::str::from_utf8(self.lines.bytes());
-        let text = text.map_err(|_| self.lines.malformed(0, "a line of UTF-8", "other bytes"))?;
+    fn read(&mut self) -> Result<Said, TraceError> {
+        let SacctRows { lines, columns, users, .. } = self;
+        let text = std::str::from_utf8(lines.bytes());
+        let text = text.map_err(|_| lines.malformed(0, "a line of UTF-8", "other bytes"))?;
         let fields: Vec<&str> = text.split('|').collect();
-        if fields.len() != self.columns.len() {
-            let expected = format!("{} fields, as the header has", self.columns.len());
-            return Err(self.lines.malformed(0, expected, &fields.len().to_string()));
+        if fields.len() != columns.len() {
+            let expected = format!("{} fields, as the header has", columns.len());
+            return Err(lines.malformed(0, expected, &fields.len().to_string()));
         }
         let mut job = Job::default();
-        let mut asked = "";
-        for (column, field) in self.columns.iter().zip(fields) {
+        let [mut asked, mut uid, mut user] = [""; 3];
+        for (column, field) in columns.iter().zip(fields) {
             let place = match column.as_str() {
                 "JobID" => &mut job.id,
                 "JobName" => &mut job.name,
@@ -234,7 +239,8 @@ impl<R: BufRead> SacctRows<R> {
                 "NNodes" => &mut job.nodes,
                 "Timelimit" | "TimelimitRaw" => &mut job.limit,
                 "Partition" => &mut job.partition,
-                "UID" => &mut job.user,
+                "UID" => &mut uid,
+                "User" => &mut user,
                 _ => continue,
             };
             // What it was given comes before what it asked for, where both are there.
@@ -245,7 +251,12 @@ impl<R: BufRead> SacctRows<R> {
         if is_unknown(job.resources) {
             job.resources = asked;
         }
-        told(job.task(self.lines.number()), &self.lines)
+        job.user = known(uid).and_then(|uid| uid.parse().ok());
+        if let (None, Some(name)) = (job.user, known(user)) {
+            let next = users.len() as u64 + 1;
+            job.user = Some(users.get(name).copied().unwrap_or_else(|| *users.entry(name.to_string()).or_insert(next)));
+        }
+        told(job.task(lines.number()), lines)
     }
 }
 
@@ -328,7 +339,7 @@ impl<R: BufRead> JobcompRows<R> {
             nodes: get("NodeCnt"),
             limit: get("TimeLimit"),
             partition: get("Partition"),
-            user,
+            user: known(user).and_then(|user| user.parse().ok()),
         };
         told(job.task(self.lines.number()), &self.lines)
     }
@@ -337,7 +348,7 @@ impl<R: BufRead> JobcompRows<R> {
 /// Both are read a line at a time.
 trait LineRows {
     fn lines(&mut self) -> &mut dyn Advance;
-    fn read_line(&self) -> Result<Said, TraceError>;
+    fn read_line(&mut self) -> Result<Said, TraceError>;
     fn seen(&mut self) -> &mut Seen;
 }
 
@@ -380,7 +391,7 @@ impl<R: BufRead> LineRows for SacctRows<R> {
         &mut self.lines
     }
 
-    fn read_line(&self) -> Result<Said, TraceError> {
+    fn read_line(&mut self) -> Result<Said, TraceError> {
         self.read()
     }
 
@@ -394,7 +405,7 @@ impl<R: BufRead> LineRows for JobcompRows<R> {
         &mut self.lines
     }
 
-    fn read_line(&self) -> Result<Said, TraceError> {
+    fn read_line(&mut self) -> Result<Said, TraceError> {
         self.read()
     }
 
@@ -454,8 +465,8 @@ mod tests {
         assert_eq!((written.tasks.len(), written.tally.count(Oddity::NeverStarted)), (15, 1));
         for task in &table.tasks {
             let other = written.tasks.iter().find(|other| other.name == task.name).unwrap();
-            // sacct was not asked for the number of the user.
-            assert_eq!(*task, TraceTask { line: task.line, user: None, ..other.clone() });
+            // sacct was asked for the name of the user alone; there was one.
+            assert_eq!(*task, TraceTask { line: task.line, user: Some(1), ..other.clone() });
         }
         let by_name = |name: &str| table.tasks.iter().find(|task| task.application.as_deref() == Some(name)).unwrap();
         let gang = by_name("gang");
@@ -493,6 +504,21 @@ mod tests {
         // Ten minutes of the hour it was suspended.
         assert_eq!(read.tasks[0].run, SimDuration::from_secs(3_000));
         assert_eq!(read.tasks[0].estimate, Some(SimDuration::from_secs(7_200)));
+    }
+
+    #[test]
+    fn users_are_known_by_their_number_or_else_as_they_come() {
+        let of = |columns: &str, users: &[&str]| {
+            let mut table = format!("JobID|Submit|Start|End|{columns}\n");
+            for (job, user) in users.iter().enumerate() {
+                table.push_str(&format!("{job}|2026-11-21T17:10:00|2026-11-21T17:10:05|2026-11-21T18:10:05|{user}\n"));
+            }
+            let file = Path::new("s.txt");
+            let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
+            read.tasks.iter().map(|task| task.user).collect::<Vec<Option<u64>>>()
+        };
+        assert_eq!(of("User", &["ann", "bob", "ann", ""]), [Some(1), Some(2), Some(1), None]);
+        assert_eq!(of("User|UID", &["ann|1000", "bob|7", "ann|1000"]), [Some(1000), Some(7), Some(1000)]);
     }
 
     #[test]
