@@ -1,11 +1,16 @@
 //! How much of the free GPU time was of no use to what is expected to come.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+
 use super::account::RunAccount;
 use super::node_account::NodeAccount;
 use crate::engine::Rehearsal;
 use crate::fleet::NodeShape;
 use crate::ids::NodeId;
-use crate::scheduler::{Free, Target, TaskShape, fragment};
+use crate::scheduler::{FragmentMemo, Free, Target, TaskShape, fragment};
 use crate::units::SimTime;
 
 /// Fragmentation as Weng and others define it (*Beware of Fragmentation*, USENIX ATC 2023, section 4.2): of each node the
@@ -14,7 +19,10 @@ use crate::units::SimTime;
 #[derive(Clone, Debug, Default)]
 pub struct FragmentAccount {
     target: Target,
-    nodes: Vec<Level>,
+    memo: FragmentMemo,
+    /// Shapes of nodes, each once, by the number under which the memo knows them.
+    shapes: HashMap<Arc<NodeShape>, usize, FixedState>,
+    nodes: Vec<NodeLevel>,
     now: Level,
     since: SimTime,
     /// Nanoseconds times millionths of a GPU.
@@ -31,6 +39,13 @@ pub struct Level {
     pub useless: u64,
 }
 
+/// What was last found of a node, and the number of its shape once it was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+struct NodeLevel {
+    shape: Option<usize>,
+    level: Level,
+}
+
 impl FragmentAccount {
     /// The target of the profile, or else all tasks of the run; nothing is measured where there are no GPUs, or where
     /// every job is a model or asks for `resources`, which the measure knows nothing of.
@@ -40,12 +55,16 @@ impl FragmentAccount {
             return FragmentAccount::default();
         }
         if !known.is_empty() {
-            return FragmentAccount { target: known.clone(), ..FragmentAccount::default() };
+            return FragmentAccount::against(known.clone());
         }
         let demands = rehearsal.arrivals.iter().map(|arrival| &arrival.spec.demand);
         let measured = demands.filter(|demand| demand.deployment.is_none() && demand.requirements.is_none());
         let shapes = measured.flat_map(|demand| std::iter::repeat_n(TaskShape::of(demand), demand.tasks as usize));
-        FragmentAccount { target: Target::of(shapes), ..FragmentAccount::default() }
+        FragmentAccount::against(Target::of(shapes))
+    }
+
+    fn against(target: Target) -> FragmentAccount {
+        FragmentAccount { memo: FragmentMemo::new(&target), target, ..FragmentAccount::default() }
     }
 
     pub fn is_measured(&self) -> bool {
@@ -67,10 +86,15 @@ impl FragmentAccount {
         for id in std::mem::take(&mut self.touched) {
             let node = &nodes[id.index()];
             if self.nodes.len() <= id.index() {
-                self.nodes.resize(id.index() + 1, Level::default());
+                self.nodes.resize(id.index() + 1, NodeLevel::default());
             }
-            let after = level(&self.target, &node.spec.shape, &node.free());
-            let before = std::mem::replace(&mut self.nodes[id.index()], after);
+            let known = &mut self.nodes[id.index()];
+            let shape = *known.shape.get_or_insert_with(|| {
+                let next = self.shapes.len();
+                *self.shapes.entry(Arc::clone(&node.spec.shape)).or_insert(next)
+            });
+            let after = level(&self.target, (shape, &node.spec.shape), &node.free(), &mut self.memo);
+            let before = std::mem::replace(&mut known.level, after);
             self.now.free = self.now.free - before.free + after.free;
             self.now.useless = self.now.useless - before.useless + after.useless;
         }
@@ -90,12 +114,14 @@ impl FragmentAccount {
     }
 }
 
-fn level(target: &Target, shape: &NodeShape, free: &Free) -> Level {
+/// Of a node of the shape with this number.
+fn level(target: &Target, (number, shape): (usize, &NodeShape), free: &Free, memo: &mut FragmentMemo) -> Level {
     let all: u64 = free.gpus.iter().map(|left| u64::from(*left)).sum();
     if all == 0 {
         return Level::default();
     }
-    let useless = libm::round(fragment(target, shape, free) * 1000.0) as u64;
+    let useless = memo.fragment(target, number, shape, free).unwrap_or_else(|| fragment(target, shape, free));
+    let useless = libm::round(useless * 1000.0) as u64;
     Level { free: all * 1000, useless: useless.min(all * 1000) }
 }
 

@@ -38,6 +38,8 @@ struct GpuAccount {
     share: GpuShare,
     memory: Bytes,
     holders: u32,
+    /// Taken of it, in thousandths: see [`NodeAccount::gpu_part`].
+    part: u64,
 }
 
 /// What holds from one change to the next, in thousandths.
@@ -51,7 +53,8 @@ pub(super) struct Rates {
 
 impl NodeAccount {
     pub(super) fn new(spec: &NodeSpec, state: NodeState, at: SimTime) -> NodeAccount {
-        let gpu = GpuAccount { state: GpuState::Ready, share: GpuShare::ZERO, memory: Bytes::ZERO, holders: 0 };
+        let gpu =
+            GpuAccount { state: GpuState::Ready, share: GpuShare::ZERO, memory: Bytes::ZERO, holders: 0, part: 0 };
         let mut node = NodeAccount {
             spec: Arc::new(spec.clone()),
             state,
@@ -114,7 +117,7 @@ impl NodeAccount {
     pub(super) fn free(&self) -> Free {
         let whole = u32::from(u16::try_from(GpuShare::WHOLE.get()).expect("a thousand"));
         let left = |index: usize| match self.is_ready() && self.gpus[index].state.is_usable() {
-            true => whole - u32::try_from(self.gpu_part(index)).expect("at most the whole"),
+            true => whole - u32::try_from(self.gpus[index].part).expect("at most the whole"),
             false => 0,
         };
         let cpu = self.spec.shape.cpu_capacity().saturating_sub(self.cpu_taken);
@@ -142,6 +145,7 @@ impl NodeAccount {
             gpu.share = gpu.share + part.share;
             gpu.memory = gpu.memory + part.memory;
             gpu.holders += 1;
+            self.gpus[usize::from(part.index)].part = self.gpu_part(usize::from(part.index));
         }
         self.placed += 1;
         self.now = self.rates();
@@ -157,18 +161,18 @@ impl NodeAccount {
             gpu.share = gpu.share - part.share;
             gpu.memory = gpu.memory - part.memory;
             gpu.holders -= 1;
+            self.gpus[usize::from(part.index)].part = self.gpu_part(usize::from(part.index));
         }
         self.now = self.rates();
     }
 
     fn rates(&self) -> Rates {
         let mut rates = Rates { cpu_taken: self.cpu_taken.get(), ..Rates::default() };
-        for (index, gpu) in self.gpus.iter().enumerate() {
-            let taken = self.gpu_part(index);
-            rates.gpu_taken += taken;
+        for gpu in &self.gpus {
+            rates.gpu_taken += gpu.part;
             if gpu.state.is_usable() && self.is_ready() {
                 rates.gpu_ready += u64::from(GpuShare::WHOLE.get());
-                rates.gpu_taken_ready += taken;
+                rates.gpu_taken_ready += gpu.part;
             }
         }
         rates

@@ -24,7 +24,7 @@ const GPU_BITS: u32 = 10;
 const LEVEL_BIT: u32 = MOST_GPUS as u32 * GPU_BITS;
 const SHAPE_BIT: u32 = 96;
 
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FragmentMemo {
     /// The amounts of CPU that the target asks for, ascending, each once.
     cpu_levels: Vec<u64>,
@@ -49,7 +49,7 @@ pub struct Taken {
     share: GpuShare,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct ScoreKey {
     state: u128,
     /// Of CPU, before and after.
@@ -196,7 +196,7 @@ fn accepted(target: &Target, shape: &NodeShape) -> Option<Box<[bool]>> {
 }
 
 /// GPUs that are too full for a share.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Full {
     gpus: u32,
     /// What is left of them all.

@@ -33,6 +33,7 @@ pub use draw::Draw;
 pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine};
 pub use filter::Verdict;
 pub use fragment::{Free, fragment};
+pub use memo::FragmentMemo;
 pub use options::{
     Backfill, Discipline, Exemption, FairShare, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits,
     OrderKey, Preempt, SchedulerOptions, ScorerName, SlotOptions, Ties, Unfit, WeightedScorer,
