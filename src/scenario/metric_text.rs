@@ -311,14 +311,14 @@ fn is_known<'k>(
     what: &str,
     wanted: Part<'_>,
     whole: &Whole<'_>,
-    mut known: impl Iterator<Item = &'k str> + Clone,
+    known: impl Iterator<Item = &'k str> + Clone,
     report: &mut Report,
 ) -> bool {
     // Whose jobs are not here may have it.
     let found = known.clone().any(|name| name == wanted.text) || report.lacks_a_trace();
     if !found {
         let message = format!("no job has the {what} `{}`", wanted.text);
-        let known: BTreeSet<&str> = known.by_ref().collect();
+        let known: BTreeSet<&str> = known.collect();
         report.unknown(whole.span(wanted), message, wanted.text, known.into_iter());
     }
     found

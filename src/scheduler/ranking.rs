@@ -455,3 +455,22 @@ fn load(
     let (_, found) = best.expect("the class has room for it");
     Load { tasks: 1, cpu: demand.task.cpu, ram: demand.task.ram, gpus: SmallVec::from_elem(found, 1) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standing_is_a_score_or_a_reason() {
+        for score in [0.0, 1.5, -1.5, f64::MAX, f64::MIN, f64::INFINITY, f64::NEG_INFINITY].map(Score::new) {
+            let standing = Standing::fits(score);
+            assert_eq!((standing.refused_as(), standing.score()), (None, score));
+            assert!(standing != Standing::UNKNOWN);
+        }
+        for (place, reason) in Reason::ALL.iter().enumerate() {
+            assert_eq!(Standing::no(*reason).refused_as(), Some(place));
+        }
+        assert_eq!(Standing::UNKNOWN.refused_as(), None);
+        assert_eq!(size_of::<Slot>(), 16);
+    }
+}
