@@ -46,6 +46,7 @@ mod test;
 mod trace;
 mod trace_file;
 mod trace_model;
+mod trace_source;
 mod validate;
 mod watch;
 mod what_if;

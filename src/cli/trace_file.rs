@@ -11,22 +11,13 @@ use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json, warn};
+use super::trace_source::Source;
 use crate::report::some;
 use crate::trace::{
     self, Census, Demands, Facts, Impossible, Processors, Recorded, Sample, Scale, Supply, SwfHeader, TaskStream,
     TaskWriter, TraceError, TraceTask, WriteError, Written,
 };
 use crate::units::{Permille, SimTime};
-
-/// A list of tasks.
-#[derive(Debug, Args)]
-pub struct Source {
-    /// A list of tasks, plain, gzip or zstd
-    pub(super) file: PathBuf,
-    /// Its format; told from its first line if not given
-    #[arg(long, value_name = "FORMAT", value_parser = format_named)]
-    from: Option<trace::Format>,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
@@ -130,17 +121,6 @@ pub struct ResampleArgs {
     target: Target,
 }
 
-fn format_named(text: &str) -> Result<trace::Format, String> {
-    let known = trace::Format::OF_TASKS;
-    known.into_iter().find(|format| format.name() == text).ok_or_else(|| {
-        let names = known.map(trace::Format::name);
-        match crate::nearest::nearest(text, names) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("expected one of {}", names.join(", ")),
-        }
-    })
-}
-
 fn part(text: &str) -> Result<Permille, String> {
     let part: Permille = text.parse().map_err(|error| format!("{error}"))?;
     if part.get() == 0 { Err("expected more than nothing".to_string()) } else { Ok(part) }
@@ -149,12 +129,6 @@ fn part(text: &str) -> Result<Permille, String> {
 impl From<TraceError> for Failure {
     fn from(error: TraceError) -> Failure {
         Failure::Input(format!("error: {error}"))
-    }
-}
-
-impl Source {
-    pub(super) fn open(&self) -> Result<TaskStream, TraceError> {
-        TaskStream::open(&self.file, self.from)
     }
 }
 
@@ -179,14 +153,14 @@ impl Target {
 pub fn info(args: &InfoArgs, format: Format) -> Done {
     let mut stream = args.source.open()?;
     let mut census = Census::default();
-    stream.each(&args.source.file, |task| -> Result<(), Failure> {
+    stream.each(args.source.name(), |task| -> Result<(), Failure> {
         census.add(&task);
         Ok(())
     })?;
     let facts = census.finish(stream.rows.tally());
     match format {
         Format::Json => say_json(&json!({"format": stream.format, "facts": facts}))?,
-        Format::Human => say(&heading(&args.source.file, &stream, &facts))?,
+        Format::Human => say(&heading(args.source.name(), &stream, &facts))?,
     }
     Ok(if facts.tasks == 0 { Exit::NothingSelected } else { Exit::Fine })
 }
@@ -205,7 +179,7 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
     let said = stream.rows.header().and_then(|header| header.max_procs).map(u64::from);
     let supply = Supply { nodes, gpus: args.gpus, processors: args.processors.or(said) };
     let (mut census, mut demands) = (Census::default(), Demands::default());
-    stream.each(&args.source.file, |task| -> Result<(), Failure> {
+    stream.each(args.source.name(), |task| -> Result<(), Failure> {
         census.add(&task);
         demands.add(&task, &supply);
         Ok(())
@@ -218,7 +192,7 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
             say_json(&facts)?;
         }
         Format::Human => {
-            let mut text = heading(&args.source.file, &stream, &facts);
+            let mut text = heading(args.source.name(), &stream, &facts);
             text.push_str("\noffered load, between the first and the last submission\n");
             for load in &loads {
                 text.push_str(&load_line(load));
@@ -258,7 +232,7 @@ fn line(why: Impossible, cases: &trace::Cases) -> String {
 }
 
 pub fn convert(args: &ConvertArgs) -> Done {
-    pass(&args.source, &args.target, |task| Ok(Some(task)))
+    pass(args.source.open()?, args.source.name(), &args.target, |task| Ok(Some(task)))
 }
 
 pub fn sample(args: &SampleArgs) -> Done {
@@ -266,7 +240,8 @@ pub fn sample(args: &SampleArgs) -> Done {
         return Err(Failure::Input(format!("error: --part: {} is more than all", args.part)));
     }
     let sample = Sample { part: args.part, seed: args.seed };
-    pass(&args.source, &args.target, |task| Ok(Some(task).filter(|task| sample.keeps(task))))
+    let keep = |task| Ok(Some(task).filter(|task| sample.keeps(task)));
+    pass(args.source.open()?, args.source.name(), &args.target, keep)
 }
 
 pub fn scale(args: &ScaleArgs) -> Done {
@@ -276,20 +251,21 @@ pub fn scale(args: &ScaleArgs) -> Done {
     };
     // Lists need not be in order, so the first submission is known at the end alone.
     let mut first: Option<SimTime> = None;
-    args.source.open()?.each(&args.source.file, |task| -> Result<(), Failure> {
+    let kept = args.source.keep()?;
+    kept.open()?.each(args.source.name(), |task| -> Result<(), Failure> {
         first = Some(first.map_or(task.submit, |first| first.min(task.submit)));
         Ok(())
     })?;
     let scale = Scale { first: first.unwrap_or(SimTime::ZERO), numerator, denominator };
-    pass(&args.source, &args.target, |task| {
+    pass(kept.open()?, args.source.name(), &args.target, |task| {
         let line = task.line;
-        let too_late = || Failure::file(&args.source.file, format!("line {line} would be submitted too late"));
+        let too_late = || Failure::file(args.source.name(), format!("line {line} would be submitted too late"));
         scale.apply(task).map(Some).ok_or_else(too_late)
     })
 }
 
 pub fn resample(args: &ResampleArgs) -> Done {
-    let (file, mut tasks) = (&args.source.file, Vec::new());
+    let (file, mut tasks) = (args.source.name(), Vec::new());
     let mut stream = args.source.open()?;
     stream.each(file, |task| -> Result<(), Failure> {
         tasks.push(task);
@@ -305,14 +281,14 @@ pub fn resample(args: &ResampleArgs) -> Done {
 
 /// Reads the list and writes what `change` makes of it, whole or not at all.
 fn pass(
-    source: &Source,
+    mut stream: TaskStream,
+    file: &Path,
     target: &Target,
     mut change: impl FnMut(TraceTask) -> Result<Option<TraceTask>, Failure>,
 ) -> Done {
-    let mut stream = source.open()?;
     let header = stream.rows.header().cloned();
-    put(target, &source.file, header.as_ref(), |write| {
-        stream.each(&source.file, |task| change(task)?.map_or(Ok(()), &mut *write))?;
+    put(target, file, header.as_ref(), |write| {
+        stream.each(file, |task| change(task)?.map_or(Ok(()), &mut *write))?;
         Ok(stream.rows.tally().lines())
     })
 }

@@ -7,7 +7,8 @@ use clap::Args;
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json};
-use super::trace_file::{Source, Target, put};
+use super::trace_file::{Target, put};
+use super::trace_source::Source;
 use crate::trace::{self, BadModel, Fitted, Kinds, SwfHeader, TraceTask};
 
 #[derive(Debug, Args)]
@@ -47,7 +48,7 @@ pub struct FitArgs {
 }
 
 pub fn fit(args: &FitArgs, format: Format) -> Done {
-    let (file, mut tasks) = (&args.source.file, Vec::new());
+    let (file, mut tasks) = (args.source.name(), Vec::new());
     let mut stream = args.source.open()?;
     stream.each(file, |task| -> Result<(), Failure> {
         tasks.push(task);

@@ -1,6 +1,6 @@
 //! A list of tasks of whatever format, read one task at a time; what the format is can be told from its first line.
 
-use std::io::{BufRead, Cursor, Read};
+use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 use super::decimal::Decimal;
@@ -9,7 +9,7 @@ use super::index::Format;
 use super::row::TraceTask;
 use super::rows::Rows;
 use super::swf::SwfReader;
-use super::text::{LINE_BYTES_MAX, open_lines};
+use super::text::{LINE_BYTES_MAX, lines_of, open_lines};
 use super::{dlrm, gavel, genai, helios, openb, own, pollux, slurm, tiresias};
 
 /// The tasks of a file in its own order; after an error of one row the next row follows.
@@ -21,7 +21,15 @@ pub struct TaskStream {
 impl TaskStream {
     /// Opens a file, plain or gzip, of this format, or of the one that its first line shows.
     pub fn open(path: &Path, format: Option<Format>) -> Result<TaskStream, TraceError> {
-        let mut input = open_lines(path)?;
+        TaskStream::of(path, open_lines(path)?, format)
+    }
+
+    /// Likewise, of what is read elsewhere and called `name` in messages.
+    pub fn read(name: &Path, input: impl Read + 'static, format: Option<Format>) -> Result<TaskStream, TraceError> {
+        TaskStream::of(name, lines_of(name, input)?, format)
+    }
+
+    fn of(path: &Path, mut input: BufReader<Box<dyn Read>>, format: Option<Format>) -> Result<TaskStream, TraceError> {
         let mut first = Vec::new();
         let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut first);
         read.map_err(|source| TraceError::Unreadable { file: path.to_path_buf(), line: 1, source })?;

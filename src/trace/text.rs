@@ -27,7 +27,13 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
     if file.metadata().map_err(unopened)?.is_dir() {
         return Err(unopened(io::Error::from(io::ErrorKind::IsADirectory)));
     }
-    let mut bytes = BufReader::with_capacity(BUFFER_BYTES, file);
+    uncompressed(path, file)
+}
+
+/// Likewise, of what is read elsewhere and called `path` in messages.
+fn uncompressed(path: &Path, input: impl Read + 'static) -> Result<Box<dyn Read>, TraceError> {
+    let unopened = |source| TraceError::Unopened { file: path.to_path_buf(), source };
+    let mut bytes = BufReader::with_capacity(BUFFER_BYTES, input);
     let begins = bytes.fill_buf().map_err(unopened)?;
     let (gzip, zstd) = (begins.starts_with(&GZIP), begins.starts_with(&ZSTD));
     Ok(match (gzip, zstd) {
@@ -40,6 +46,11 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
 /// [`open`], ready for a reader of lines.
 pub(super) fn open_lines(path: &Path) -> Result<BufReader<Box<dyn Read>>, TraceError> {
     Ok(BufReader::with_capacity(BUFFER_BYTES, open(path)?))
+}
+
+/// The same of what is read elsewhere and called `name` in messages.
+pub(super) fn lines_of(name: &Path, input: impl Read + 'static) -> Result<BufReader<Box<dyn Read>>, TraceError> {
+    Ok(BufReader::with_capacity(BUFFER_BYTES, uncompressed(name, input)?))
 }
 
 /// The lines of one file.

@@ -1,0 +1,79 @@
+//! The list of tasks that a command reads: a file, or what comes through a pipe.
+
+use std::fs::File;
+use std::io::{self, Seek};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::trace::{self, TaskStream, TraceError};
+
+#[derive(Debug, Args)]
+pub struct Source {
+    /// A list of tasks, plain, gzip or zstd; `-` is standard input
+    file: PathBuf,
+    /// Its format; told from its first line if not given
+    #[arg(long, value_name = "FORMAT", value_parser = format_named)]
+    from: Option<trace::Format>,
+}
+
+fn format_named(text: &str) -> Result<trace::Format, String> {
+    let known = trace::Format::OF_TASKS;
+    known.into_iter().find(|format| format.name() == text).ok_or_else(|| {
+        let names = known.map(trace::Format::name);
+        match crate::nearest::nearest(text, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("expected one of {}", names.join(", ")),
+        }
+    })
+}
+
+impl Source {
+    /// What it is called in messages.
+    pub fn name(&self) -> &Path {
+        if self.is_standard_input() { Path::new("standard input") } else { &self.file }
+    }
+
+    fn is_standard_input(&self) -> bool {
+        self.file == Path::new("-")
+    }
+
+    pub fn open(&self) -> Result<TaskStream, TraceError> {
+        match self.is_standard_input() {
+            true => TaskStream::read(self.name(), io::stdin().lock(), self.from),
+            false => TaskStream::open(&self.file, self.from),
+        }
+    }
+
+    /// To be read more than once: what a pipe brings is copied, into a file that is gone when we are.
+    pub fn keep(&self) -> Result<Kept<'_>, TraceError> {
+        let unopened = |source| TraceError::Unopened { file: self.name().to_path_buf(), source };
+        let is_lasting = || self.file.metadata().map(|found| found.is_file() || found.is_dir());
+        if !self.is_standard_input() && is_lasting().map_err(unopened)? {
+            return Ok(Kept { source: self, copy: None });
+        }
+        let mut copy = tempfile::tempfile().map_err(unopened)?;
+        match self.is_standard_input() {
+            true => io::copy(&mut io::stdin().lock(), &mut copy),
+            false => File::open(&self.file).and_then(|mut pipe| io::copy(&mut pipe, &mut copy)),
+        }
+        .map_err(unopened)?;
+        Ok(Kept { source: self, copy: Some(copy) })
+    }
+}
+
+/// A list that can be opened again, once it has been read.
+pub struct Kept<'s> {
+    source: &'s Source,
+    copy: Option<File>,
+}
+
+impl Kept<'_> {
+    pub fn open(&self) -> Result<TaskStream, TraceError> {
+        let Some(copy) = &self.copy else { return self.source.open() };
+        let name = self.source.name();
+        let again = copy.try_clone().and_then(|mut again| again.rewind().map(|()| again));
+        let again = again.map_err(|source| TraceError::Unopened { file: name.to_path_buf(), source })?;
+        TaskStream::read(name, again, self.source.from)
+    }
+}
