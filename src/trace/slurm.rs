@@ -508,9 +508,9 @@ mod tests {
 
     #[test]
     fn users_are_known_by_their_number_or_else_as_they_come() {
-        let of = |columns: &str, users: &[&str]| {
+        let of = |columns: &str, named: &[&str]| {
             let mut table = format!("JobID|Submit|Start|End|{columns}\n");
-            for (job, user) in users.iter().enumerate() {
+            for (job, user) in named.iter().enumerate() {
                 table.push_str(&format!("{job}|2026-11-21T17:10:00|2026-11-21T17:10:05|2026-11-21T18:10:05|{user}\n"));
             }
             let file = Path::new("s.txt");
