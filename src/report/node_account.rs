@@ -38,7 +38,7 @@ struct GpuAccount {
     share: GpuShare,
     memory: Bytes,
     holders: u32,
-    /// Taken of it, in thousandths: see [`NodeAccount::gpu_part`].
+    /// Taken of it, in thousandths, as `NodeAccount::gpu_part` has it.
     part: u64,
 }
 

@@ -89,7 +89,7 @@ struct ShapePart {
 struct Slot {
     generation: u32,
     /// Of a class that is refused, the nodes that are counted so; of one that will do, the member under which it stands in the
-    /// heap, or [`NOBODY`].
+    /// heap, or `NOBODY`.
     of: u32,
     standing: Standing,
 }
