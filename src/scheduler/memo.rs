@@ -119,7 +119,7 @@ impl FragmentMemo {
 
     /// [`super::fragment::score`] of a task on nodes of the shape with this index, on which it has room, and where room is a
     /// matter of shares alone; `None` where it has to be computed plainly.
-    pub fn score_by_shares(
+    pub(super) fn score_by_shares(
         &mut self,
         target: &Target,
         (index, shape): (usize, &NodeShape),
@@ -155,7 +155,7 @@ impl FragmentMemo {
 
     /// What `compute` says of nodes of the shape with this index in this state, which have room for such a task; asked
     /// once for all that comes to the same.
-    pub fn score(
+    pub(super) fn score(
         &mut self,
         (index, state): (usize, &ClassState),
         taken: Taken,
