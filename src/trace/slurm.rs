@@ -2,9 +2,9 @@
 //!
 //! Of the many columns of `sacct` JobID, Submit, Start and End are needed; JobName, State, AllocCPUS, NCPUS, ReqCPUS,
 //! ReqMem, AllocTRES, ReqTRES, NNodes, Elapsed or ElapsedRaw, Timelimit or TimelimitRaw, Partition, UID and User are read
-//! where they are there, and others are not. Users without a UID are numbered from 1 as they come. A step of a job (`7.batch`) is a part of it. Dates are the cluster's own time. A job that never
-//! started is left out: how long it would have run nobody knows. Held against records of Slurm 22.05.8 in
-//! `tests/data/slurm`.
+//! where they are there, and others are not. Where there is no UID users are numbered from 1 as they come. A step of a job
+//! (`7.batch`) is a part of it. Dates are the cluster's own time. A job that never started is left out: how long it would
+//! have run nobody knows. Held against records of Slurm 22.05.8 in `tests/data/slurm`.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -252,9 +252,10 @@ impl<R: BufRead> SacctRows<R> {
             job.resources = asked;
         }
         job.user = known(uid).and_then(|uid| uid.parse().ok());
-        if let (None, Some(name)) = (job.user, known(user)) {
+        // Beside numbers of the cluster's own, others would be somebody else's.
+        if let Some(name) = known(user).filter(|_| !columns.iter().any(|column| column == "UID")) {
             let next = users.len() as u64 + 1;
-            job.user = Some(users.get(name).copied().unwrap_or_else(|| *users.entry(name.to_string()).or_insert(next)));
+            job.user = Some(*users.entry(name.to_string()).or_insert(next));
         }
         told(job.task(lines.number()), lines)
     }
@@ -518,7 +519,7 @@ mod tests {
             read.tasks.iter().map(|task| task.user).collect::<Vec<Option<u64>>>()
         };
         assert_eq!(of("User", &["ann", "bob", "ann", ""]), [Some(1), Some(2), Some(1), None]);
-        assert_eq!(of("User|UID", &["ann|1000", "bob|7", "ann|1000"]), [Some(1000), Some(7), Some(1000)]);
+        assert_eq!(of("User|UID", &["ann|1", "bob|", "ann|1"]), [Some(1), None, Some(1)]);
     }
 
     #[test]
