@@ -242,6 +242,22 @@ fn lists_of_a_program_have_the_parameters_it_was_given(data: &Path) -> Result<()
     }
 }
 
+pub fn a_list_comes_through_a_pipe_too() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("jobs.swf"), JOBS).unwrap();
+    let piped = |args: &[&str], text: &'static str| {
+        assert_cmd::Command::from_std(dryrack(folder.path(), args)).write_stdin(text).assert()
+    };
+    for args in [&["scale", "--gaps", "50%"][..], &["sample", "--part", "100%"], &["convert"], &["resample"]] {
+        let file = dryrack(folder.path(), &[&["trace"], args, &["jobs.swf"]].concat()).assert().success();
+        let piped = piped(&[&["trace"], args, &["-"]].concat(), JOBS).success();
+        assert_eq!(piped.get_output().stdout, file.get_output().stdout, "{args:?}");
+    }
+    let told = piped(&["trace", "scale", "-", "--gaps", "50%"], "; x\n1 2\n").code(2);
+    let told = String::from_utf8(told.get_output().stderr.clone()).unwrap();
+    assert!(told.starts_with("error: standard input:2:4: expected 18 fields"), "{told}");
+}
+
 pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jobs.swf"), JOBS).unwrap();
@@ -256,18 +272,6 @@ pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
     assert_eq!(submits(&["sample", "jobs.swf", "--part", "100%"]), ["100", "110", "140"]);
     assert_eq!(submits(&["resample", "jobs.swf", "--jobs", "500"]).len(), 500);
     assert_eq!(submits(&["resample", "jobs.swf"])[0], "100");
-    // A list that comes through a pipe is read twice too.
-    let piped = |args: &[&str], text: &'static str| {
-        assert_cmd::Command::from_std(dryrack(folder.path(), args)).write_stdin(text).assert()
-    };
-    for args in [&["scale", "--gaps", "50%"][..], &["sample", "--part", "100%"], &["convert"], &["resample"]] {
-        let file = dryrack(folder.path(), &[&["trace"], args, &["jobs.swf"]].concat()).assert().success();
-        let piped = piped(&[&["trace"], args, &["-"]].concat(), JOBS).success();
-        assert_eq!(piped.get_output().stdout, file.get_output().stdout, "{args:?}");
-    }
-    let told = piped(&["trace", "scale", "-", "--gaps", "50%"], "; x\n1 2\n").code(2);
-    let told = String::from_utf8(told.get_output().stderr.clone()).unwrap();
-    assert!(told.starts_with("error: standard input:2:4: expected 18 fields"), "{told}");
     assert_eq!(submits(&["lublin", "--jobs", "40", "--two-kinds"]).len(), 40);
     dryrack(folder.path(), &["trace", "lublin", "--size", "31"]).assert().code(2);
     let told = dryrack(folder.path(), &["trace", "fit", "jobs.swf"]).assert().code(2);

@@ -350,6 +350,7 @@ fn main() {
         }
         Nothing: lists {
             a_log_is_the_same_after_it_was_converted_twice,
+            a_list_comes_through_a_pipe_too,
             a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines,
             a_check_fails_where_a_job_could_never_run,
             a_list_of_ones_own_needs_three_columns,
