@@ -8,7 +8,7 @@
 //! and not two.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::gpu_keys::{GpuKeys, gpu_keys, is_symmetric};
 use super::node::{NodeShape, NodeState, NodeStatus};
-use crate::ids::NodeId;
+use crate::ids::{NodeId, OrderedSet};
 
 /// A class by its slot; a slot may be used again once its class is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,17 +41,17 @@ pub struct Class {
     place: u32,
     /// It is among those of its shape that were empty, whether or not it is now.
     is_listed: bool,
-    members: BTreeSet<NodeId>,
+    members: OrderedSet<NodeId>,
 }
 
 impl Class {
     /// In order of ids.
     pub fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.members.iter().copied()
+        self.members.iter()
     }
 
     pub fn first(&self) -> NodeId {
-        *self.members.first().expect("a class that is listed has members")
+        self.members.first().expect("a class that is listed has members")
     }
 
     pub fn contains(&self, node: NodeId) -> bool {
@@ -313,7 +313,7 @@ impl Classes {
         class.members.remove(&node);
         head.len -= 1;
         if let Some(first) = class.members.first().filter(|_| head.first == node) {
-            head.first = *first;
+            head.first = first;
         }
         if head.len == 0 {
             let (place, changes) = (class.place, &mut self.changes[head.shape_index()]);
@@ -424,7 +424,7 @@ impl Classes {
         let id = self.of_node[node.index()];
         let (class, head) = (self.get(id), self.head(id));
         assert!(class.members.contains(&node), "node {} is missing from its class", node.index());
-        let of_members = (class.members.first().copied(), class.members.len());
+        let of_members = (class.members.first(), class.members.len());
         assert_eq!((Some(head.first), head.len as usize), of_members, "of the class of node {}", node.index());
         let keys = self.shapes[head.shape_index()].keys(status);
         let is_its_own = *class.shape == *shape && is_in_state(class, (status, keys.as_ref()));
@@ -470,7 +470,7 @@ impl Classes {
                     hash,
                     place: 0,
                     is_listed: false,
-                    members: BTreeSet::new(),
+                    members: OrderedSet::default(),
                 });
                 heads.push(ClassHead::new(shape_index));
                 changes.empty += 1;

@@ -4,6 +4,7 @@
 //! Ids are dense and given in order of declaration, so they are the last part of every sort key. In JSON they are the
 //! names they stand for.
 
+mod ordered;
 mod records;
 mod spoken;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use ordered::OrderedSet;
 pub use records::Records;
 pub use spoken::{NameError, declared, lend};
 

@@ -11,6 +11,7 @@ use std::ops::Bound;
 use smallvec::SmallVec;
 
 use super::options::{Discipline, OrderKey};
+use crate::ids::OrderedSet;
 use crate::units::{SimDuration, SimTime};
 
 /// The place of an entry in the queue. The sequence number of its submission makes it unique.
@@ -145,7 +146,7 @@ fn ascending(value: f64) -> u64 {
 struct Group {
     count: u32,
     /// The same in order: kept where who does not fit is passed over.
-    waiting: BTreeSet<QueueKey>,
+    waiting: OrderedSet<QueueKey>,
     /// The lines whose head is one of them: kept where nobody passes the head of one, and heads change only when somebody
     /// comes or goes.
     leads: SmallVec<[u32; 2]>,
@@ -157,7 +158,7 @@ struct Group {
 #[derive(Clone, Debug, Default)]
 struct Line {
     /// All but the head; where the order moves, all.
-    waiting: BTreeSet<(QueueKey, u32)>,
+    waiting: OrderedSet<(QueueKey, u32)>,
     /// Who stays its head until it fits.
     committed: Option<(QueueKey, u32)>,
     /// Its head, where the order does not move. Most come to an empty line and leave it at once.
@@ -166,15 +167,11 @@ struct Line {
 
 impl Line {
     /// In order of their keys.
-    fn iter(&self) -> impl Iterator<Item = &(QueueKey, u32)> {
+    fn iter(&self) -> impl Iterator<Item = (QueueKey, u32)> {
         // A committed head may have others before it.
-        let head = self.head.as_ref();
-        let before = head.into_iter().flat_map(|head| self.waiting.range(..*head));
-        let behind = match head {
-            Some(head) => self.waiting.range(*head..),
-            None => self.waiting.range(..),
-        };
-        before.chain(head).chain(behind)
+        let before = self.head.into_iter().flat_map(|head| self.waiting.range(..head));
+        let behind = self.waiting.range((self.head.map_or(Bound::Unbounded, Bound::Included), Bound::Unbounded));
+        before.chain(self.head).chain(behind)
     }
 }
 
@@ -184,7 +181,7 @@ pub struct WaitQueue {
     discipline: Discipline,
     len: usize,
     /// Everyone, where there are no lines.
-    all: BTreeSet<(QueueKey, u32)>,
+    all: OrderedSet<(QueueKey, u32)>,
     /// By the number of the line, where nobody passes the head of one.
     lines: Vec<Line>,
     /// Lines whose head is another, or was refused, since this was last asked.
@@ -198,7 +195,7 @@ pub struct WaitQueue {
     groups: Vec<Group>,
     /// Who may be judged: heads of groups, or of lines, that were not refused since the fleet last grew. Not asked where
     /// the order moves.
-    open: BTreeSet<(QueueKey, u32)>,
+    open: OrderedSet<(QueueKey, u32)>,
     /// Groups refused since the fleet last grew.
     refused: Vec<u32>,
     /// The growth of the fleet for which that was last seen to, and whether somebody was refused for another since.
@@ -246,7 +243,7 @@ impl Walk {
     fn push_next(&mut self, queue: &WaitQueue, behind: QueueKey, demand: u32) {
         let waiting = &queue.groups[demand as usize].waiting;
         let next = waiting.range((Bound::Excluded(behind), Bound::Unbounded)).next();
-        self.next.extend(next.map(|key| Reverse((*key, demand))));
+        self.next.extend(next.map(|key| Reverse((key, demand))));
     }
 }
 
@@ -255,14 +252,14 @@ impl WaitQueue {
         WaitQueue {
             discipline,
             len: 0,
-            all: BTreeSet::new(),
+            all: OrderedSet::default(),
             lines: Vec::new(),
             restless: Vec::new(),
             moving: order.iter().any(|key| key.moves()).then(|| order.to_vec()),
             entries: BTreeMap::new(),
             charged: Vec::new(),
             groups: Vec::new(),
-            open: BTreeSet::new(),
+            open: OrderedSet::default(),
             refused: Vec::new(),
             reopened_at: 0,
             is_stale: false,
@@ -284,11 +281,11 @@ impl WaitQueue {
     /// Everyone who waits, in order as it is now.
     pub fn iter(&self, now: SimTime) -> Box<dyn Iterator<Item = QueueKey> + '_> {
         match (self.lines.as_slice(), &self.moving) {
-            ([], None) => Box::new(self.all.iter().map(|(key, _)| *key)),
-            ([line], None) => Box::new(line.iter().map(|(key, _)| *key)),
+            ([], None) => Box::new(self.all.iter().map(|(key, _)| key)),
+            ([line], None) => Box::new(line.iter().map(|(key, _)| key)),
             (lines, _) => {
                 let in_lines = lines.iter().flat_map(Line::iter);
-                let mut keys: Vec<QueueKey> = in_lines.chain(&self.all).map(|(key, _)| *key).collect();
+                let mut keys: Vec<QueueKey> = in_lines.chain(self.all.iter()).map(|(key, _)| key).collect();
                 keys.sort_by_cached_key(|key| self.place_of(*key, now));
                 Box::new(keys.into_iter())
             }
@@ -329,7 +326,7 @@ impl WaitQueue {
         }
         match &self.moving {
             None => line.head,
-            Some(_) => line.waiting.iter().min_by_key(|(key, _)| self.place_of(*key, now)).copied(),
+            Some(_) => line.waiting.iter().min_by_key(|(key, _)| self.place_of(*key, now)),
         }
     }
 
@@ -360,13 +357,13 @@ impl WaitQueue {
 
     /// Everyone of this demand, in order, where who does not fit is passed over.
     pub fn of_demand(&self, demand: u32) -> impl Iterator<Item = QueueKey> + '_ {
-        self.groups.get(demand as usize).into_iter().flat_map(|group| group.waiting.iter().copied())
+        self.groups.get(demand as usize).into_iter().flat_map(|group| group.waiting.iter())
     }
 
     /// Begins to walk over the heads of all lines, or, where there are none, over everyone.
     pub fn walk(&self, now: SimTime) -> Walk {
         let is_plain = !self.has_lines() && self.moving.is_none();
-        let first = |(demand, group): (usize, &Group)| Some(Reverse((*group.waiting.first()?, demand as u32)));
+        let first = |(demand, group): (usize, &Group)| Some(Reverse((group.waiting.first()?, demand as u32)));
         let next =
             if is_plain { self.groups.iter().enumerate().filter_map(first).collect() } else { BinaryHeap::new() };
         let in_order = (!is_plain).then(|| self.heads_or_all(now).into_iter());
@@ -377,7 +374,7 @@ impl WaitQueue {
     fn heads_or_all(&self, now: SimTime) -> Vec<(QueueKey, u32)> {
         let mut entries: Vec<(QueueKey, u32)> = match self.has_lines() {
             true => self.heads(now).collect(),
-            false => self.all.iter().copied().collect(),
+            false => self.all.iter().collect(),
         };
         entries.sort_by_cached_key(|(key, _)| self.place_of(*key, now));
         entries
@@ -413,7 +410,7 @@ impl WaitQueue {
         }
         self.all.insert((key, demand));
         let group = &mut self.groups[demand as usize];
-        let old_head = group.waiting.first().copied();
+        let old_head = group.waiting.first();
         group.waiting.insert(key);
         if group.refused_at.is_none() && old_head.is_none_or(|head| key < head) {
             old_head.map(|head| self.open.remove(&(head, demand)));
@@ -427,12 +424,12 @@ impl WaitQueue {
             if !self.all.remove(&(key, demand)) {
                 return;
             }
-            let was_head = group.waiting.first() == Some(&key);
+            let was_head = group.waiting.first() == Some(key);
             group.waiting.remove(&key);
             if was_head && group.refused_at.is_none() {
                 self.open.remove(&(key, demand));
                 if let Some(head) = group.waiting.first() {
-                    self.open.insert((*head, demand));
+                    self.open.insert((head, demand));
                 }
             }
         } else {
@@ -480,10 +477,10 @@ impl WaitQueue {
     pub fn next(&mut self, growth: u64, now: SimTime) -> Option<(QueueKey, u32)> {
         self.reopen(growth);
         if self.moving.is_none() {
-            return self.open.first().copied();
+            return self.open.first();
         }
         let is_open = |(_, demand): &(QueueKey, u32)| self.groups[*demand as usize].refused_at.is_none();
-        let heads = self.heads(now).chain(self.all.iter().copied());
+        let heads = self.heads(now).chain(self.all.iter());
         heads.filter(is_open).min_by_key(|(key, _)| self.place_of(*key, now))
     }
 
@@ -496,7 +493,7 @@ impl WaitQueue {
                 self.open.remove(&head);
             }
             if let Some(head) = group.waiting.first() {
-                self.open.remove(&(*head, demand));
+                self.open.remove(&(head, demand));
             }
             self.refused.push(demand);
         }
@@ -524,7 +521,7 @@ impl WaitQueue {
             group.refused_at = None;
             let led = group.leads.iter().map(|line| self.lines[*line as usize].head.expect("it leads the line"));
             self.open.extend(led);
-            self.open.extend(group.waiting.first().map(|head| (*head, *demand)));
+            self.open.extend(group.waiting.first().map(|head| (head, *demand)));
             false
         });
         self.refused = refused;

@@ -1,0 +1,171 @@
+//! Few things in order.
+
+use std::collections::BTreeSet;
+use std::ops::{Bound, RangeBounds};
+
+/// Of more bytes a tree is kept, in which less is moved.
+const MOST_BYTES: usize = 1024;
+
+/// A set in ascending order, which takes and gives its first at once. What is in it is listed as long as it is little, and
+/// the list keeps its allocation; how much it holds shows in nothing but time.
+#[derive(Clone, Debug)]
+pub struct OrderedSet<T>(Kept<T>);
+
+#[derive(Clone, Debug)]
+enum Kept<T> {
+    /// The last first, since it is mostly the first one that leaves.
+    Listed(Vec<T>),
+    Tree(BTreeSet<T>),
+}
+
+impl<T> Default for OrderedSet<T> {
+    fn default() -> OrderedSet<T> {
+        OrderedSet(Kept::Listed(Vec::new()))
+    }
+}
+
+impl<T: Copy + Ord> OrderedSet<T> {
+    const MOST_LISTED: usize = MOST_BYTES / size_of::<T>();
+    /// A tree is a list again once it holds so few, so that a set does not go back and forth.
+    const LISTED_AGAIN: usize = Self::MOST_LISTED / 2;
+
+    /// Whether it is new.
+    pub fn insert(&mut self, item: T) -> bool {
+        match &mut self.0 {
+            Kept::Listed(list) => {
+                let place = list.partition_point(|other| *other > item);
+                if list.get(place) == Some(&item) {
+                    return false;
+                }
+                if list.len() < Self::MOST_LISTED {
+                    list.insert(place, item);
+                } else {
+                    self.0 = Kept::Tree(list.drain(..).chain([item]).collect());
+                }
+                true
+            }
+            Kept::Tree(tree) => tree.insert(item),
+        }
+    }
+
+    /// Whether it was there.
+    pub fn remove(&mut self, item: &T) -> bool {
+        match &mut self.0 {
+            Kept::Listed(list) => {
+                let place = list.partition_point(|other| other > item);
+                let is_there = list.get(place) == Some(item);
+                if is_there {
+                    list.remove(place);
+                }
+                is_there
+            }
+            Kept::Tree(tree) => {
+                let was_there = tree.remove(item);
+                if tree.len() <= Self::LISTED_AGAIN {
+                    self.0 = Kept::Listed(tree.iter().rev().copied().collect());
+                }
+                was_there
+            }
+        }
+    }
+
+    pub fn first(&self) -> Option<T> {
+        match &self.0 {
+            Kept::Listed(list) => list.last().copied(),
+            Kept::Tree(tree) => tree.first().copied(),
+        }
+    }
+
+    pub fn pop_first(&mut self) -> Option<T> {
+        let first = self.first()?;
+        self.remove(&first);
+        Some(first)
+    }
+
+    pub fn contains(&self, item: &T) -> bool {
+        match &self.0 {
+            Kept::Listed(list) => list.binary_search_by(|other| item.cmp(other)).is_ok(),
+            Kept::Tree(tree) => tree.contains(item),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Kept::Listed(list) => list.len(),
+            Kept::Tree(tree) => tree.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        self.range(..)
+    }
+
+    pub fn range(&self, range: impl RangeBounds<T>) -> impl Iterator<Item = T> + '_ {
+        let (listed, tree) = match &self.0 {
+            Kept::Listed(list) => {
+                let is_beyond = |item: &T| match range.end_bound() {
+                    Bound::Included(end) => item > end,
+                    Bound::Excluded(end) => item >= end,
+                    Bound::Unbounded => false,
+                };
+                let is_reached = |item: &T| match range.start_bound() {
+                    Bound::Included(start) => item >= start,
+                    Bound::Excluded(start) => item > start,
+                    Bound::Unbounded => true,
+                };
+                (&list[list.partition_point(is_beyond)..list.partition_point(is_reached)], None)
+            }
+            Kept::Tree(tree) => (&[][..], Some(tree.range(range))),
+        };
+        listed.iter().rev().chain(tree.into_iter().flatten()).copied()
+    }
+}
+
+impl<T: Copy + Ord> Extend<T> for OrderedSet<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+        items.into_iter().for_each(|item| {
+            self.insert(item);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    /// Against a set of the standard library, while it grows into a tree and while it becomes a list again.
+    #[test]
+    fn it_says_what_a_tree_says_however_much_is_in_it() {
+        let mut draws = Stream::new(1, "ordered set test", 0);
+        let (mut set, mut plain) = (OrderedSet::default(), BTreeSet::new());
+        let mut sizes = BTreeSet::new();
+        for (rounds, of) in [(300, 30), (1500, 600), (1500, 600), (600, 30)] {
+            for _ in 0..rounds {
+                let item: u64 = draws.between(0, of);
+                match draws.chance(40) {
+                    true => assert_eq!(set.remove(&item), plain.remove(&item)),
+                    false => assert_eq!(set.insert(item), plain.insert(item)),
+                }
+                assert!(set.iter().eq(plain.iter().copied()));
+                assert_eq!((set.first(), set.len()), (plain.first().copied(), plain.len()));
+                assert_eq!(set.contains(&item), plain.contains(&item));
+                let other = draws.between(item, of + 1);
+                assert!(set.range(item..other).eq(plain.range(item..other).copied()));
+                assert!(set.range(..=item).eq(plain.range(..=item).copied()));
+                let behind = (Bound::Excluded(item), Bound::Unbounded);
+                assert!(set.range(behind).eq(plain.range(behind).copied()));
+                sizes.insert(matches!(set.0, Kept::Tree(_)));
+            }
+            while plain.len() > 3 {
+                assert_eq!(set.pop_first(), plain.pop_first());
+                assert!(set.iter().eq(plain.iter().copied()));
+            }
+        }
+        assert_eq!(sizes.len(), 2, "it was a list and a tree");
+    }
+}
