@@ -1,8 +1,9 @@
 //! Rankings: for each demand the classes that would do, best first, kept from one decision to the next.
 //!
 //! A verdict or a score of a class holds as long as the class: its members are in equal state. So after a change only the
-//! classes of the shapes that changed are judged, and of these only the new ones; what is refused is counted by reason as
-//! classes come and go. A decision is then the top of a heap, and a refusal costs nothing but its histogram.
+//! classes of the shapes that changed are judged, and of these only the new ones, each stage over all of them; what is refused
+//! is counted by reason as classes come and go. A decision is then the top of a heap, and a refusal costs nothing but its
+//! histogram.
 //!
 //! Every answer is the one of the plain computation ([`super::decide`]): [`Caching::Paranoid`] makes both and compares
 //! them. What has no ranking (picks, gangs on several nodes, chance) is computed plainly.
@@ -51,6 +52,16 @@ pub struct Rankings {
 struct Known {
     states: States,
     memo: FragmentMemo,
+    /// Empty but while classes of a shape are judged; its allocation is used again.
+    judged: Vec<Judged>,
+}
+
+/// A class that no stage before has refused, or the reason of the one that has; and the sum of its scores so far.
+#[derive(Clone, Copy)]
+struct Judged {
+    class: ClassId,
+    reason: Option<Reason>,
+    score: Score,
 }
 
 /// What one demand makes of each class.
@@ -146,7 +157,7 @@ const STALE_LEAST: usize = 256;
 
 impl Rankings {
     pub fn new(options: &SchedulerOptions) -> Rankings {
-        let known = Known { states: States::default(), memo: FragmentMemo::new(&options.target) };
+        let known = Known { memo: FragmentMemo::new(&options.target), ..Known::default() };
         Rankings { demands: Vec::new(), known }
     }
 
@@ -241,7 +252,14 @@ impl Ranking {
                 continue;
             }
             let read = std::mem::replace(&mut part.read, fleet.class_change_count(index));
-            fleet.class_changes(index, read).for_each(|class| self.take_in(options, demand, fleet, class, known));
+            let mut judged = std::mem::take(&mut known.judged);
+            fleet.class_changes(index, read).for_each(|class| self.take_in(fleet, class, &mut judged));
+            if !judged.is_empty() {
+                judge(options, demand, (fleet, index), &self.shapes[index], &mut judged, known);
+                judged.iter().for_each(|judged| self.enter(fleet, *judged));
+                judged.clear();
+            }
+            known.judged = judged;
         }
         if self.best.len() > STALE_FACTOR * self.slots.len() + STALE_LEAST {
             let slots = &self.slots;
@@ -283,7 +301,8 @@ impl Ranking {
         }
     }
 
-    fn take_in(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, id: ClassId, known: &mut Known) {
+    /// A class that is new is left to be judged.
+    fn take_in(&mut self, fleet: &Fleet, id: ClassId, to_judge: &mut Vec<Judged>) {
         if self.slots.len() <= id.index() {
             self.slots.resize(fleet.class_slots(), Slot::UNKNOWN);
         }
@@ -299,11 +318,10 @@ impl Ranking {
             return;
         }
         if slot.generation != head.generation() || slot.standing == Standing::UNKNOWN {
-            let part = &self.shapes[head.shape_index()];
-            let standing = judge(options, demand, fleet, id, part, known);
-            *slot = Slot { generation: head.generation(), of: NOBODY, standing };
+            to_judge.push(Judged { class: id, reason: None, score: Score::ZERO });
+            return;
         }
-        if let Some(reason) = slot.standing.refused_as() {
+        if let Some(reason) = refused_as {
             slot.of = head.len();
             self.refused[reason] += slot.of;
             return;
@@ -313,6 +331,23 @@ impl Ranking {
         if entered != slot.of {
             self.best.push(Place { score: slot.standing.score(), node: Reverse(first), class: id });
         }
+    }
+
+    /// A class that has members is counted among the refused, or stands in the heap.
+    fn enter(&mut self, fleet: &Fleet, Judged { class, reason, score }: Judged) {
+        let head = fleet.class_head(class);
+        let (of, standing) = match reason {
+            Some(reason) => {
+                self.refused[reason as usize] += head.len();
+                (head.len(), Standing::no(reason))
+            }
+            None => {
+                let first = head.first();
+                self.best.push(Place { score, node: Reverse(first), class });
+                (first.index() as u32, Standing::fits(score))
+            }
+        };
+        self.slots[class.index()] = Slot { generation: head.generation(), of, standing };
     }
 
     /// The best class, by its first member.
@@ -336,58 +371,89 @@ impl Ranking {
     }
 }
 
-/// What one class is for the demand: the filters in their order, then the scorers.
+/// What classes of one shape are for the demand: the filters in their order, then the scorers, each over all classes that are
+/// still fit.
 fn judge(
     options: &SchedulerOptions,
     demand: &Demand,
-    fleet: &Fleet,
-    id: ClassId,
+    (fleet, shape): (&Fleet, usize),
     part: &ShapePart,
-    Known { states, memo }: &mut Known,
-) -> Standing {
-    let state = states.get(fleet, id);
+    judged: &mut [Judged],
+    Known { states, memo, .. }: &mut Known,
+) {
+    judged.iter().for_each(|judged| states.know(fleet, judged.class));
     for (name, place) in &part.open {
-        let reason = match (name, &part.uniform) {
+        let stage = &options.filters[*place];
+        match (name, &part.uniform) {
             // Of a demand that picks nothing, no node is exempted.
-            (FilterName::Ready, _) => state.unready,
-            (FilterName::Resources, Some(uniform)) => uniform.first_shortage(state, || &fleet.class(id).status),
-            _ => {
-                let row = row_of_class(fleet.class(id));
-                filter::judge_one(&options.filters[*place], options.gpus, demand, &row).reason()
+            (FilterName::Ready, _) => filter_each(judged, |id| states.of(id).unready),
+            (FilterName::Resources, Some(uniform)) => {
+                filter_each(judged, |id| uniform.first_shortage(states.of(id), || &fleet.class(id).status))
             }
-        };
-        if let Some(reason) = reason {
-            return Standing::no(reason);
+            _ => filter_each(judged, |id| {
+                filter::judge_one(stage, options.gpus, demand, &row_of_class(fleet.class(id))).reason()
+            }),
         }
     }
-    let (row, shape) = (row_of_class(fleet.class(id)), fleet.class_head(id).shape_index());
     if options.gangs == GangPlaces::Consolidate {
-        let counted = part.uniform.as_ref().and_then(|uniform| uniform.capacity(state, part.whole));
-        let room = counted.unwrap_or_else(|| fit::capacity(demand, options.gpus, &row, part.whole));
-        // The least room that will do is the best.
-        return if room < demand.tasks {
-            Standing::no(Reason::GangIncomplete)
-        } else {
-            Standing::fits(Score::new(-f64::from(room)))
-        };
+        return consolidated(options, demand, fleet, part, judged, states);
     }
-    Standing::fits(scorer::total_by(options, |stage| match stage {
-        ScorerName::Fgd => {
-            let is_by_kind = part.uniform.is_some() || demand.task.gpus.is_none();
-            let taken = Taken::of(demand).filter(|_| is_by_kind);
-            let plainly = |memo: &mut FragmentMemo| {
-                let by_shares = state.shares.as_ref().zip(taken).and_then(|(shares, taken)| {
-                    memo.score_by_shares(&options.target, (shape, row.shape), (state.cpu, shares), taken)
+    for scorer in &options.scorers {
+        match scorer.stage {
+            ScorerName::Fgd => {
+                let is_by_kind = part.uniform.is_some() || demand.task.gpus.is_none();
+                let taken = Taken::of(demand).filter(|_| is_by_kind);
+                score_each(judged, scorer.weight, |id| {
+                    let (row, state) = (row_of_class(fleet.class(id)), states.of(id));
+                    let plainly = |memo: &mut FragmentMemo| {
+                        let by_shares = state.shares.as_ref().zip(taken).and_then(|(shares, taken)| {
+                            memo.score_by_shares(&options.target, (shape, row.shape), (state.cpu, shares), taken)
+                        });
+                        by_shares.unwrap_or_else(|| fragmentation_score(options, (demand, part), (&row, shape), memo))
+                    };
+                    Score::new(f64::from(match taken {
+                        Some(taken) => memo.score((shape, state), taken, plainly),
+                        None => plainly(memo),
+                    }))
                 });
-                by_shares.unwrap_or_else(|| fragmentation_score(options, (demand, part), (&row, shape), memo))
-            };
-            Score::new(f64::from(match taken {
-                Some(taken) => memo.score((shape, state), taken, plainly),
-                None => plainly(memo),
-            }))
+            }
+            stage => score_each(judged, scorer.weight, |id| {
+                scorer::score(options, stage, fleet.largest(), demand, &row_of_class(fleet.class(id)))
+            }),
         }
-        _ => scorer::score(options, stage, fleet.largest(), demand, &row),
-    }))
+    }
+}
+
+/// The verdicts of one filter.
+fn filter_each(judged: &mut [Judged], mut reason: impl FnMut(ClassId) -> Option<Reason>) {
+    judged.iter_mut().filter(|judged| judged.reason.is_none()).for_each(|judged| judged.reason = reason(judged.class));
+}
+
+/// The scores of one scorer.
+fn score_each(judged: &mut [Judged], weight: f64, mut score: impl FnMut(ClassId) -> Score) {
+    for judged in judged.iter_mut().filter(|judged| judged.reason.is_none()) {
+        judged.score = judged.score + score(judged.class) * weight;
+    }
+}
+
+/// Where gangs are consolidated the least room that will do is the best.
+fn consolidated(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    fleet: &Fleet,
+    part: &ShapePart,
+    judged: &mut [Judged],
+    states: &States,
+) {
+    for judged in judged.iter_mut().filter(|judged| judged.reason.is_none()) {
+        let counted = part.uniform.as_ref();
+        let counted = counted.and_then(|uniform| uniform.capacity(states.of(judged.class), part.whole));
+        let room = counted.unwrap_or_else(|| {
+            fit::capacity(demand, options.gpus, &row_of_class(fleet.class(judged.class)), part.whole)
+        });
+        judged.score = Score::new(-f64::from(room));
+        judged.reason = (room < demand.tasks).then_some(Reason::GangIncomplete);
+    }
 }
 
 /// [`fragment::score`], of what is remembered.

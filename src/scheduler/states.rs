@@ -39,13 +39,19 @@ pub struct Shares {
 }
 
 impl States {
+    /// Sees to it that the class is known as it is now.
     #[inline]
-    pub fn get(&mut self, fleet: &Fleet, id: ClassId) -> &ClassState {
+    pub fn know(&mut self, fleet: &Fleet, id: ClassId) {
         let generation = fleet.class_head(id).generation();
         let known = self.classes.get(id.index()).is_some_and(|(known, _)| *known == Some(generation));
         if !known {
             self.work_out(fleet, id, generation);
         }
+    }
+
+    /// As it was when it was last to be known.
+    #[inline]
+    pub fn of(&self, id: ClassId) -> &ClassState {
         &self.classes[id.index()].1
     }
 

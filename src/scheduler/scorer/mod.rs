@@ -16,12 +16,8 @@ use crate::workload::{Demand, GpuTake};
 
 /// The weighted sum of all scorers; zero where there are none.
 pub fn total(options: &SchedulerOptions, largest: &Largest, demand: &Demand, row: &Row) -> Score {
-    total_by(options, |stage| score(options, stage, largest, demand, row))
-}
-
-/// Likewise, with the score of each stage from elsewhere.
-pub fn total_by(options: &SchedulerOptions, mut score: impl FnMut(ScorerName) -> Score) -> Score {
-    let weighted = options.scorers.iter().map(|scorer| score(scorer.stage) * scorer.weight);
+    let weighted =
+        options.scorers.iter().map(|scorer| score(options, scorer.stage, largest, demand, row) * scorer.weight);
     weighted.fold(Score::ZERO, |sum, part| sum + part)
 }
 
