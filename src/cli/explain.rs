@@ -224,7 +224,7 @@ fn idle(explained: &Explanation, at: SimTime) -> String {
 
 fn tasks(log: &WholeLog, job: JobId) -> Tasks {
     let mut demands = log.records.iter().filter_map(|record| match &record.said {
-        Said::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(&spec.demand),
+        Said::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(&*spec.demand),
         _ => None,
     });
     demands.next().map_or(Tasks::One, tasks_of)

@@ -101,6 +101,8 @@ pub struct Control {
     dropping: Option<Dropping>,
     demands: Vec<DemandRecord>,
     demand_index: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
+    /// Of each, where it lies: most jobs share the demand that is known already.
+    demand_places: HashMap<*const Demand, u32, foldhash::fast::FixedState>,
     queue: WaitQueue,
     /// The lines of the queue by the queues that jobs name.
     lines: BTreeMap<Option<Arc<str>>, u32>,
@@ -204,6 +206,7 @@ impl Control {
             dropping: None,
             demands: Vec::new(),
             demand_index: HashMap::default(),
+            demand_places: HashMap::default(),
             lines: BTreeMap::new(),
             shares,
             turns: Turns::default(),

@@ -126,14 +126,19 @@ impl Control {
         self.queue_up(index);
     }
 
-    fn demand_number(&mut self, demand: &Demand) -> u32 {
+    fn demand_number(&mut self, demand: &Arc<Demand>) -> u32 {
         // Of a model it counts whose replica it is, so that no two deployments have one answer.
-        if let Some(number) = self.demand_index.get(demand).filter(|_| demand.deployment.is_none()) {
-            return *number;
+        if demand.deployment.is_none() {
+            let known = self.demand_places.get(&Arc::as_ptr(demand)).or_else(|| self.demand_index.get(demand));
+            if let Some(number) = known {
+                return *number;
+            }
         }
-        let (number, demand) = (self.demands.len() as u32, Arc::new(demand.clone()));
-        self.demand_index.insert(Arc::clone(&demand), number);
-        self.demands.push(DemandRecord { demand, held: None, refused_at: None });
+        let number = self.demands.len() as u32;
+        self.demand_index.insert(Arc::clone(demand), number);
+        // It is kept below, so that no other demand comes to lie there.
+        self.demand_places.insert(Arc::as_ptr(demand), number);
+        self.demands.push(DemandRecord { demand: Arc::clone(demand), held: None, refused_at: None });
         number
     }
 

@@ -137,5 +137,5 @@ fn draw_requirements(draws: &mut Stream, arrival: &mut Arrival) {
         requirements: Some(Arc::new(requirements)),
         ..Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO))
     };
-    arrival.spec = Arc::new(JobSpec { demand, ..JobSpec::clone(&arrival.spec) });
+    arrival.spec = Arc::new(JobSpec { demand: Arc::new(demand), ..JobSpec::clone(&arrival.spec) });
 }

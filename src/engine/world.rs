@@ -375,7 +375,7 @@ impl<'a> World<'a> {
             }
             Due::Evaluate(job) => {
                 let spec = &self.coming.of(job).spec;
-                inputs.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: Box::new(spec.demand.clone()) });
+                inputs.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: Arc::clone(&spec.demand) });
             }
         }
     }

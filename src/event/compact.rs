@@ -300,7 +300,9 @@ mod tests {
     #[test]
     fn whatever_a_record_may_hold_has_the_bytes_that_postcard_gives_it() {
         let edges = |bits: u32| [0, 1, 127, 128, 16_383, 16_384, (1 << (bits - 1)) - 1, u64::MAX >> (64 - bits)];
-        for value in [8, 16, 32, 64].into_iter().flat_map(edges) {
+        // Each length of a number, at its ends.
+        let ends = (0..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit]);
+        for value in [8, 16, 32, 64].into_iter().flat_map(edges).chain(ends) {
             let (wide, narrow) = ((value, value as u32, value as u16, value as u8), (value as i64, value as i32));
             let rest = (value as i16, value as i8, value as f32, value as f64, value % 2 == 0);
             assert_eq!(compact(&(wide, narrow, rest)), postcard::to_allocvec(&(wide, narrow, rest)).unwrap());

@@ -163,7 +163,7 @@ pub enum Input {
     /// not have been submitted.
     Evaluate {
         name: Arc<str>,
-        demand: Box<Demand>,
+        demand: Arc<Demand>,
     },
     /// Another profile from now on, as JSON, its bases folded in. What was decided, bound or timed under the one before stays.
     Reconfigure {

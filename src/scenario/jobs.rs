@@ -428,7 +428,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
     let restart = fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or(default);
     JobSpec {
         name: Arc::from(""),
-        demand,
+        demand: Arc::new(demand),
         replicas,
         scaling,
         priority: fields.value("priority", report).unwrap_or(0),

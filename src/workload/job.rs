@@ -19,7 +19,8 @@ use crate::units::{Permille, SimDuration, SimTime};
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
     pub name: Arc<str>,
-    pub demand: Demand,
+    /// One for all jobs that ask for the same, where they are many.
+    pub demand: Arc<Demand>,
     /// Copies that are placed apart from each other and kept at this number.
     pub replicas: u32,
     /// As many as the requests that come to it need; `replicas` is how many it begins with. Read where the profile has runs.
@@ -55,10 +56,10 @@ pub struct JobSpec {
 
 impl JobSpec {
     /// One replica of which nothing else is said: it waits for what it asks for, runs once, and no limit ends it.
-    pub fn of(name: Arc<str>, demand: Demand) -> JobSpec {
+    pub fn of(name: Arc<str>, demand: impl Into<Arc<Demand>>) -> JobSpec {
         JobSpec {
             name,
-            demand,
+            demand: demand.into(),
             replicas: 1,
             scaling: None,
             priority: 0,

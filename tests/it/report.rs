@@ -124,7 +124,8 @@ pub fn what_gpus_really_did_is_what_arithmetic_on_paper_gives() {
 /// nothing with the other half.
 pub fn fragmentation_is_what_arithmetic_on_paper_gives() {
     let mut half = arrival("half", 0, 100);
-    let gpus = Arc::make_mut(&mut half.spec).demand.task.gpus.as_mut().expect("it asks for one");
+    let demand = Arc::make_mut(&mut Arc::make_mut(&mut half.spec).demand);
+    let gpus = demand.task.gpus.as_mut().expect("it asks for one");
     gpus.take = GpuTake::Share(GpuShare::new(500));
     let arrivals = vec![half, arrival("chat", 100, 50), arrival("late", 150, 50)];
     let metrics = Metrics::of(&accounts(&Rehearsal { arrivals, ..rehearsal(60) }, None));

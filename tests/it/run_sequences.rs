@@ -135,11 +135,11 @@ fn draw_run(draws: &mut Stream, number: u64) -> Arrival {
     });
     let startup = *draws.pick(&[StartupOrder::Any, StartupOrder::MasterFirst, StartupOrder::WorkersFirst]);
     let spec = JobSpec {
-        demand: Demand {
+        demand: Arc::new(Demand {
             tasks: *draws.pick(&[1, 1, 2, 2, 3]),
             requirements: Some(Arc::new(requirements)),
             ..Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO))
-        },
+        }),
         priority: draws.between(0, 2) as i32,
         time_limit: draws.chance(150).then(|| secs(draws, 1, 200)),
         terms: RunTerms {

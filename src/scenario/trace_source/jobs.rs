@@ -15,6 +15,33 @@ use crate::trace::{Format, SwfHeader, TaskTrace, TraceTask};
 use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use crate::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Series, TaskDemand, Usage};
 
+/// What jobs have in common: a trace has few demands, queues and users among its many jobs, and each is kept once.
+#[derive(Default)]
+pub(super) struct Shared {
+    demands: HashSet<Arc<Demand>, FixedState>,
+    words: HashSet<Arc<str>, FixedState>,
+}
+
+impl Shared {
+    fn demand(&mut self, demand: Demand) -> Arc<Demand> {
+        if let Some(known) = self.demands.get(&demand) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(demand);
+        self.demands.insert(Arc::clone(&new));
+        new
+    }
+
+    fn word(&mut self, word: &str) -> Arc<str> {
+        if let Some(known) = self.words.get(word) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = Arc::from(word);
+        self.words.insert(Arc::clone(&new));
+        new
+    }
+}
+
 /// The label that names the virtual cluster of a node.
 pub(super) const VC: &str = "vc";
 
@@ -38,11 +65,12 @@ pub(super) fn drafts(
         asked.queues.is_empty() || asked.queues.iter().any(|(typed, _)| queue.as_deref() == Some(*typed))
     };
     let limit = asked.limit.map_or(usize::MAX, |limit| limit as usize);
+    let mut shared = Shared::default();
     if let Some(order) = ordered {
         let stays = Arc::new(Course::default());
         let draft = |(second, (name, task)): (usize, (Arc<str>, usize))| {
             let at = SimTime::from_secs(second as u64);
-            let spec = spec(&tasks.tasks[task], queues[task].clone(), format);
+            let spec = spec(&tasks.tasks[task], queues[task].clone(), format, &mut shared);
             let spec = Arc::new(JobSpec { name, ..spec });
             let arrival = Arrival { at, spec, course: Arc::clone(&stays), recorded_wait: None };
             Draft { arrival, cancel_at: None, span: asked.span }
@@ -66,7 +94,7 @@ pub(super) fn drafts(
             None => Arc::clone(course),
             Some(series) => Arc::new(Course { usage: Some(Arc::new(Usage::of_one(series))), ..Course::clone(course) }),
         };
-        let arrival = arrival(task, queue.clone(), course, start, (format, asked.estimates));
+        let arrival = arrival(task, queue.clone(), course, start, (format, asked.estimates), &mut shared);
         Draft { arrival, cancel_at: None, span: asked.span }
     };
     let mut drafts: Vec<Draft> = chosen.into_iter().map(draft).collect();
@@ -102,9 +130,10 @@ pub(super) fn arrival(
     course: Arc<Course>,
     start: SimTime,
     (format, estimates): (Format, Estimates),
+    shared: &mut Shared,
 ) -> Arrival {
     let at = SimTime::ZERO.saturating_add(task.submit.since(start));
-    let spec = spec(task, queue, format);
+    let spec = spec(task, queue, format, shared);
     let estimate = if estimates == Estimates::Exact { Some(task.run) } else { spec.estimate };
     Arrival { at, spec: Arc::new(JobSpec { estimate, ..spec }), course, recorded_wait: task.recorded_wait }
 }
@@ -112,7 +141,7 @@ pub(super) fn arrival(
 /// What the whole list would have one expect of the future. Types of GPUs that tie are in the trace's own words.
 pub(super) fn target(tasks: &TaskTrace, format: Format) -> Target {
     let shape = |task: &TraceTask| {
-        let demand = spec(task, None, format).demand;
+        let demand = demand_of(task, format);
         TaskShape { models_written: task.gpu_models.join("|"), ..TaskShape::of(&demand) }
     };
     Target::of(tasks.tasks.iter().map(shape))
@@ -135,8 +164,17 @@ impl QueueNames<'_> {
     }
 }
 
-fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
-    let demand = match format {
+fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format, shared: &mut Shared) -> JobSpec {
+    JobSpec {
+        queue: queue.map(|queue| shared.word(&queue)),
+        user: task.user.map(|user| shared.word(&user.to_string())),
+        estimate: task.estimate,
+        ..JobSpec::of(Arc::from(task.name.as_str()), shared.demand(demand_of(task, format)))
+    }
+}
+
+fn demand_of(task: &TraceTask, format: Format) -> Demand {
+    match format {
         Format::Swf => processors(task),
         Format::Openb | Format::Dlrm | Format::Genai => pod(task),
         Format::Helios | Format::Philly | Format::Tiresias | Format::Gavel | Format::Pollux => whole_gpus(task),
@@ -145,12 +183,6 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format) -> JobSpec {
         Format::Csv | Format::Jsonl if task.processors.is_some() => processors(task),
         Format::Csv | Format::Jsonl if task.is_of_one_node() => pod(task),
         Format::Csv | Format::Jsonl => whole_gpus(task),
-    };
-    JobSpec {
-        queue,
-        user: task.user.map(|user| Arc::from(user.to_string())),
-        estimate: task.estimate,
-        ..JobSpec::of(Arc::from(task.name.as_str()), demand)
     }
 }
 

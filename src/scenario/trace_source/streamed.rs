@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::jobs::{QueueNames, arrival};
+use super::jobs::{QueueNames, Shared, arrival};
 use super::{Asked, Estimates, Setting, told};
 use crate::scenario::diagnostic::Report;
 use crate::trace::{self, Format, Rows, Tally, TraceError, TraceTask};
@@ -138,13 +138,14 @@ fn is_plain(asked: &Asked<'_>, report: &mut Report) -> bool {
 pub(in crate::scenario) struct TaskStream {
     rows: Box<dyn Rows>,
     list: TaskList,
+    shared: Shared,
     left: usize,
 }
 
 impl TaskList {
     pub fn open(&self) -> Result<TaskStream, TraceError> {
         let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
-        Ok(TaskStream { rows, list: self.clone(), left: self.tasks })
+        Ok(TaskStream { rows, list: self.clone(), shared: Shared::default(), left: self.tasks })
     }
 }
 
@@ -158,7 +159,7 @@ impl TaskStream {
             if self.list.choice.takes(&task, queue.as_deref()) {
                 self.left -= 1;
                 let course = Arc::new(Course { run: Some(task.run), ..Course::default() });
-                return Ok(Some(arrival(&task, queue, course, start, (format, estimates))));
+                return Ok(Some(arrival(&task, queue, course, start, (format, estimates), &mut self.shared)));
             }
         }
         Ok(None)
