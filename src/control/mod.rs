@@ -105,7 +105,7 @@ pub struct Control {
     demand_places: HashMap<*const Demand, u32, foldhash::fast::FixedState>,
     queue: WaitQueue,
     /// The lines of the queue by the queues that jobs name.
-    lines: BTreeMap<Option<Arc<str>>, u32>,
+    lines: HashMap<Option<Arc<str>>, u32, foldhash::fast::FixedState>,
     /// What users have had, where the order of the queue looks at it.
     shares: Option<Shares>,
     turns: Turns,
@@ -207,7 +207,7 @@ impl Control {
             demands: Vec::new(),
             demand_index: HashMap::default(),
             demand_places: HashMap::default(),
-            lines: BTreeMap::new(),
+            lines: HashMap::default(),
             shares,
             turns: Turns::default(),
             reservation: None,

@@ -46,21 +46,26 @@ impl Control {
         }
         let asking = self.asking(replica.run());
         let number = replica.demand;
-        let ranked = match (self.caching, self.grouping, keep) {
-            _ if left.is_some() => None,
-            (Caching::Off, ..) | (_, Grouping::EachNode, _) => None,
-            (Caching::On | Caching::Paranoid, Grouping::Classes, 1) => {
-                self.rankings.decide(&self.profile.scheduler, (number, demand), &self.fleet, asking.draw)
-            }
-            (Caching::On | Caching::Paranoid, Grouping::Classes, _) => None,
+        let may_keep = match (self.caching, self.grouping, keep) {
+            _ if left.is_some() => false,
+            (Caching::Off, ..) | (_, Grouping::EachNode, _) => false,
+            (Caching::On | Caching::Paranoid, Grouping::Classes, _) => keep == 1,
         };
+        let kept = may_keep
+            .then(|| self.rankings.decide(&self.profile.scheduler, (number, demand), fleet, asking.draw))
+            .flatten();
         let plain = || decide_for(&self.profile.scheduler, demand, asking, fleet, self.grouping, keep);
-        let decision = match ranked {
-            Some(ranked) if self.caching == Caching::Paranoid => {
-                assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.run());
-                ranked
+        let decision = match kept {
+            Some(kept) if self.caching == Caching::Paranoid => {
+                assert_eq!(kept, plain(), "{}: what was kept is not what is computed", replica.run());
+                kept
             }
-            Some(ranked) => ranked,
+            Some(kept) => kept,
+            None if may_keep => {
+                let decision = plain();
+                self.rankings.computed(number, fleet, &decision);
+                decision
+            }
             None => match plain() {
                 // What is promised to others is free still: it waits for its turn, and not for room.
                 Decision::Refuse { refusal: Refusal::Unfit, .. }

@@ -5,8 +5,11 @@
 //! is counted by reason as classes come and go. A decision is then the top of a heap, and a refusal costs nothing but its
 //! histogram.
 //!
+//! What has no ranking (gangs on several nodes, chance) is computed plainly. If it is refused, it is refused again, for the
+//! same reasons, until a class has changed that might do. What picks by hand is computed plainly each time.
+//!
 //! Every answer is the one of the plain computation ([`super::decide`]): [`Caching::Paranoid`] makes both and compares
-//! them. What has no ranking (picks, gangs on several nodes, chance) is computed plainly.
+//! them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -75,8 +78,9 @@ struct Ranking {
     best: BinaryHeap<Place>,
     /// Nodes by the reason why not, in the order of `Reason::ALL`.
     refused: [u32; Reason::ALL.len()],
-    /// Whether it goes to one node.
-    is_of_one_node: bool,
+    /// Whether classes stand in order for it. If not, only a refusal is kept.
+    has_order: bool,
+    refusal: Option<(Refusal, Histogram)>,
     /// Whether it would fit if every node were ready and empty, once it was asked.
     ever: Option<bool>,
 }
@@ -161,7 +165,8 @@ impl Rankings {
         Rankings { demands: Vec::new(), known }
     }
 
-    /// The decision for one candidate of the demand with this number, or `None` where there is no ranking.
+    /// The decision for one candidate of the demand with this number, or `None` where it has to be computed plainly, which
+    /// is then to be told ([`Rankings::computed`]).
     pub fn decide(
         &mut self,
         options: &SchedulerOptions,
@@ -169,7 +174,7 @@ impl Rankings {
         fleet: &Fleet,
         draw: Draw,
     ) -> Option<Decision> {
-        if !has_ranking(options, demand) {
+        if !is_by_class(demand) {
             return None;
         }
         let place = number as usize;
@@ -179,8 +184,9 @@ impl Rankings {
         let known = &mut self.known;
         let ranking = self.demands[place].get_or_insert_with(Box::default);
         ranking.update(options, demand, fleet, known);
-        if !ranking.is_of_one_node {
-            return None;
+        if !ranking.has_order {
+            let refused = ranking.refusal_still(fleet);
+            return refused.map(|(refusal, reasons)| Decision::Refuse { refusal, reasons });
         }
         Some(match ranking.top(fleet) {
             Some(place) => {
@@ -198,27 +204,37 @@ impl Rankings {
             }
         })
     }
+
+    /// What was computed plainly for one candidate of the demand with this number, of the fleet as it is.
+    pub fn computed(&mut self, number: u32, fleet: &Fleet, decision: &Decision) {
+        let Some(ranking) = self.demands.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        if let Decision::Refuse { refusal, reasons } = decision {
+            ranking.refusal = Some((*refusal, reasons.clone()));
+            ranking.read = fleet.all_class_changes();
+        }
+    }
 }
 
-/// Demands of one node that are placed by verdicts and scores of single rows alone.
-fn has_ranking(options: &SchedulerOptions, demand: &Demand) -> bool {
+/// Demands of which a class says all that there is to say.
+fn is_by_class(demand: &Demand) -> bool {
+    demand.pick.is_none() && demand.deployment.is_none() && demand.requirements.is_none()
+}
+
+/// Whether the demand goes to one node, by verdicts and scores of single rows alone. A gang that is consolidated does if each
+/// node that could take part of it would hold all of it if it were empty: what none could hold goes to several.
+fn has_order(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
     let on_one_node = match options.gangs {
         GangPlaces::Demand | GangPlaces::Racks => demand.tasks == 1,
         GangPlaces::Consolidate => demand.gang != Gang::Spread,
         GangPlaces::Neighbours => false,
     };
-    let is_plain = demand.pick.is_none() && demand.deployment.is_none() && demand.requirements.is_none();
-    is_plain && options.ties == Ties::First && on_one_node
-}
-
-/// Whether each node that could take part of a gang would hold all of it if it were empty: what none could hold is
-/// consolidated on several.
-fn is_of_one_node(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
-    demand.tasks == 1
-        || fleet.shapes().iter().all(|group| {
+    let is_held_whole = || {
+        fleet.shapes().iter().all(|group| {
             let room = fit::capacity(demand, options.gpus, &group.row(), demand.tasks);
             room == 0 || room == demand.tasks
         })
+    };
+    options.ties == Ties::First && on_one_node && (demand.tasks == 1 || is_held_whole())
 }
 
 impl Default for Ranking {
@@ -230,7 +246,8 @@ impl Default for Ranking {
             slots: Vec::new(),
             best: BinaryHeap::new(),
             refused: [0; Reason::ALL.len()],
-            is_of_one_node: true,
+            has_order: true,
+            refusal: None,
             ever: None,
         }
     }
@@ -242,7 +259,7 @@ impl Ranking {
         if self.nodes != fleet.len() {
             self.begin(options, demand, fleet);
         }
-        if !self.is_of_one_node {
+        if !self.has_order {
             return;
         }
         let read = std::mem::replace(&mut self.read, fleet.all_class_changes());
@@ -269,8 +286,8 @@ impl Ranking {
 
     /// Forgets everything and looks at the shapes anew.
     fn begin(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) {
-        let is_of_one_node = is_of_one_node(options, demand, fleet);
-        *self = Ranking { nodes: fleet.len(), is_of_one_node, ..Ranking::default() };
+        let has_order = has_order(options, demand, fleet);
+        *self = Ranking { nodes: fleet.len(), has_order, ..Ranking::default() };
         for group in fleet.shapes() {
             let row = group.row();
             // Where the answer is the same for all classes of the shape.
@@ -348,6 +365,16 @@ impl Ranking {
             }
         };
         self.slots[class.index()] = Slot { generation: head.generation(), of, standing };
+    }
+
+    /// Why it was refused the last time, if nothing has changed since but classes that never do.
+    fn refusal_still(&mut self, fleet: &Fleet) -> Option<(Refusal, Histogram)> {
+        let refusal = self.refusal.take()?;
+        if fleet.changed_shapes(self.read).any(|index| self.shapes[index].never.is_none()) {
+            return None;
+        }
+        self.read = fleet.all_class_changes();
+        self.refusal.insert(refusal).clone().into()
     }
 
     /// The best class, by its first member.
