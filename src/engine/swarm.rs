@@ -400,7 +400,7 @@ fn draw_arrival(
         failing_starts: if features.failures && draws.chance(200) { draws.between(1, 3) as u32 } else { 0 },
         stop: SimDuration::from_secs(if draws.chance(300) { draws.between(0, 900) } else { 0 }),
         checkpoint: None,
-        mishaps: draw_mishaps(draws, features),
+        mishaps: Some(Box::new(draw_mishaps(draws, features))),
         usage: None,
         requests: None,
         sampling: Arc::default(),

@@ -19,7 +19,7 @@ use crate::fleet::{GpuState, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, RunId};
 use crate::rng::{Stream, entity};
 use crate::units::{SimDuration, SimTime};
-use crate::workload::{Acks, Analyses, Course, Fate, JobSpec, Starts};
+use crate::workload::{Acks, Analyses, Course, Fate, JobSpec, Mishaps, Starts};
 
 struct WorldNode {
     reported: NodeState,
@@ -529,25 +529,22 @@ impl<'a> World<'a> {
     }
 
     fn start_fate(&self, (spec, course): &Taking, run: RunId) -> Fate {
-        let starts = course.mishaps.starts;
-        self.fate((spec, run), 0, "starts", starts != Starts::default(), |stream| starts.draw(stream))
+        let Some(Mishaps { starts, .. }) = course.mishaps.as_deref() else { return Fate::Well };
+        self.fate((spec, run), 0, "starts", *starts != Starts::default(), |stream| starts.draw(stream))
     }
 
     fn analysis_fate(&self, (spec, course): &Taking, run: RunId) -> Fate {
-        let analyses = course.mishaps.analyses;
-        self.fate((spec, run), 0, "analyses", analyses != Analyses::default(), |stream| analyses.draw(stream))
+        let Some(Mishaps { analyses, .. }) = course.mishaps.as_deref() else { return Fate::Well };
+        self.fate((spec, run), 0, "analyses", *analyses != Analyses::default(), |stream| analyses.draw(stream))
     }
 
     /// What becomes of the next thing that a run says.
     fn ack_fate(&mut self, run: RunId) -> Fate {
         let known = self.runs.get_mut(&run).expect("only a known run has facts");
         known.said += 1;
-        let (said, acks) = (known.said, known.course.mishaps.acks);
-        if acks == Acks::default() {
-            return Fate::Well;
-        }
-        let spec = Arc::clone(&known.spec);
-        self.fate((&spec, run), said, "acknowledgements", true, |stream| acks.draw(stream))
+        let Some(Mishaps { acks, .. }) = known.course.mishaps.as_deref() else { return Fate::Well };
+        let (said, acks, spec) = (known.said, *acks, Arc::clone(&known.spec));
+        self.fate((&spec, run), said, "acknowledgements", acks != Acks::default(), |stream| acks.draw(stream))
     }
 
     /// The n-th draw of one attempt for one purpose, whatever else runs; none is made where nothing can go wrong.

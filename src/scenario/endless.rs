@@ -109,17 +109,18 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     let unlimited = policy.limit.is_none();
     // What outlasts its deadline has failed too.
     let (analysing, preparing) = (profile.deadlines.analysing, profile.deadlines.preparing);
-    let analyses = course.mishaps.analyses;
+    let mishaps = course.mishaps.as_deref().copied().unwrap_or_default();
+    let analyses = mishaps.analyses;
     let hangs = is_certain(analyses.hang) || course.analysis.is_none_or(|length| length > analysing);
     if spec.analyse && (course.analysis_fails || hangs || is_certain(analyses.fail)) {
         let cycle = course.analysis.filter(|_| !hangs).unwrap_or(analysing).saturating_add(grown);
         return unlimited.then_some(Again { how: "fails its analysis", restarts: false, cycle, most: None });
     }
-    if is_certain(course.mishaps.starts.fail) || course.prepare > preparing {
+    if is_certain(mishaps.starts.fail) || course.prepare > preparing {
         let cycle = course.prepare.min(preparing).saturating_add(grown);
         return unlimited.then_some(Again { how: "fails to start", restarts: false, cycle, most: None });
     }
-    if is_certain(course.mishaps.acks.lost) {
+    if is_certain(mishaps.acks.lost) {
         let cycle = profile.deadlines.scheduled.saturating_add(grown);
         return unlimited.then_some(Again {
             how: "is never heard of, and tried again",

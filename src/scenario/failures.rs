@@ -239,16 +239,16 @@ fn mishaps(
     }
     for job in jobs {
         let arrival = &mut arrivals[job.index()];
-        let course = Arc::make_mut(&mut arrival.course);
+        let mishaps = Arc::make_mut(&mut arrival.course).mishaps.get_or_insert_default();
         match kind {
-            "starts" => course.mishaps.starts = Starts { fail: found[0], slow: found[1], slow_by: by },
+            "starts" => mishaps.starts = Starts { fail: found[0], slow: found[1], slow_by: by },
             "analyses" => {
                 let (fail, hang, slow) = (found[0], found[1], found[2]);
-                course.mishaps.analyses = Analyses { fail, hang, slow, slow_by: by };
+                mishaps.analyses = Analyses { fail, hang, slow, slow_by: by };
             }
             _ => {
                 let (lost, late, repeated) = (found[0], found[1], found[2]);
-                course.mishaps.acks = Acks { lost, late, repeated, late_by: by };
+                mishaps.acks = Acks { lost, late, repeated, late_by: by };
             }
         }
     }

@@ -139,8 +139,8 @@ pub struct Course {
     pub stop: SimDuration,
     /// What outlives a run that ends before its end; nothing if there is none.
     pub checkpoint: Option<Checkpoint>,
-    /// What may go wrong by chance.
-    pub mishaps: Mishaps,
+    /// What may go wrong by chance; of most jobs nothing.
+    pub mishaps: Option<Box<Mishaps>>,
     /// What its GPUs do; without it they are never sampled.
     pub usage: Option<Arc<Usage>>,
     /// That come to it as a service.
@@ -181,7 +181,7 @@ impl Default for Course {
             failing_starts: 0,
             stop: SimDuration::ZERO,
             checkpoint: None,
-            mishaps: Mishaps::default(),
+            mishaps: None,
             usage: None,
             requests: None,
             sampling: Arc::default(),
