@@ -318,7 +318,7 @@ impl Stage {
                     let spec = job_spec(name, *nodes, requirements, *priority, terms);
                     let scaling = asked.scaling[number];
                     let replicas = scaling.map_or(1, |scaling| scaling.min);
-                    let spec = Arc::new(JobSpec { replicas, scaling, ..spec });
+                    let spec = Arc::new(JobSpec { replicas, scaling: scaling.map(Box::new), ..spec });
                     self.tell(Input::Submit { job: JobId::new(number), spec });
                     self.names.push(name.clone());
                 }
@@ -501,7 +501,7 @@ fn job_spec(name: &str, nodes: u32, requirements: Arc<Requirements>, priority: i
     let task = TaskDemand::cpu_only(MilliCpu::ZERO);
     JobSpec {
         priority,
-        terms,
+        terms: Arc::new(terms),
         ..JobSpec::of(name.into(), Demand { tasks: nodes, requirements: Some(requirements), ..Demand::of(task) })
     }
 }

@@ -334,7 +334,7 @@ impl Control {
     }
 
     fn check_submission(&self, spec: &JobSpec) -> Result<(), &'static str> {
-        let scales = self.runs.is_some().then_some(spec.scaling).flatten();
+        let scales = self.runs.is_some().then_some(spec.scaling.as_deref()).flatten();
         if spec.replicas == 0 && scales.is_none_or(|scaling| scaling.min > 0) {
             return Err("a job of nothing");
         }

@@ -266,7 +266,7 @@ impl Profile {
     pub fn retry_of(&self, spec: &JobSpec) -> RetryPolicy {
         let RetryOptions { limit, first, factor, max } = self.retry;
         let limit = if spec.restart == Restart::Always { None } else { limit };
-        spec.retry.unwrap_or(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
+        spec.retry.as_deref().copied().unwrap_or(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
     }
 
     /// All that is wrong with it.

@@ -414,12 +414,12 @@ fn draw_arrival(
         analyse: features.analysis && draws.chance(500),
         restart: if features.failures { *draws.pick(&restarts) } else { Restart::Never },
         unselectable: *draws.pick(&[Unselectable::Wait, Unselectable::Wait, Unselectable::Refuse]),
-        terms: draw_terms(draws),
+        terms: Arc::new(draw_terms(draws)),
         ..JobSpec::of(format!("j{number}").into(), demand)
     };
     if features.usage {
         draw_usage(draws, &mut course);
-        spec.utilization = draw_overrides(draws);
+        spec.utilization = Arc::new(draw_overrides(draws));
     }
     Arrival {
         at: SimTime::ZERO + horizon_part(draws, horizon, 1),

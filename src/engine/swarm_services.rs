@@ -32,11 +32,11 @@ pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {
         let project = (has_quotas && draws.chance(700)).then(|| *draws.pick(&projects));
         let mut spec = JobSpec { project: project.map(Arc::from), ..JobSpec::clone(&arrival.spec) };
         let limit = SimDuration::from_secs(draws.between(1, 1200));
-        spec.terms.idle = *draws.pick(&[None, Some(IdleLimit::Off), Some(IdleLimit::After(limit))]);
+        Arc::make_mut(&mut spec.terms).idle = *draws.pick(&[None, Some(IdleLimit::Off), Some(IdleLimit::After(limit))]);
         let mut course = Course::clone(&arrival.course);
         if is_service {
             let scaling = draw_scaling(&mut draws);
-            (spec.replicas, spec.scaling) = (scaling.min, Some(scaling));
+            (spec.replicas, spec.scaling) = (scaling.min, Some(Box::new(scaling)));
             // One that ended by itself would be begun again at once.
             course.run = course.run.map(|length| length.max(SimDuration::from_secs(60)));
             course.requests = Some(Arc::new(draw_requests(&mut draws)));

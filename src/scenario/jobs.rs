@@ -23,7 +23,7 @@ use crate::rng::{self, Lengths, Stream};
 use crate::units::{Permille, SimDuration, SimTime};
 use crate::workload::{
     Arrival, Backoff, Checkpoint, Course, Demand, Ending, GpuTake, JobSpec, Pick, Requirements, Restart, RetryPolicy,
-    Unselectable, UtilizationOverrides,
+    Unselectable,
 };
 
 const RESTARTS: [(&str, Restart); 3] =
@@ -222,7 +222,9 @@ pub(super) fn arrange(
         match world.job_names.add(Arc::clone(&spec.name)) {
             Ok(index) => {
                 cancellations.extend(draft.cancel_at.map(|at| (at, JobId::new(index))));
-                world.replicas.push(spec.scaling.map_or(spec.replicas, |scaling| scaling.max.max(spec.replicas)));
+                world
+                    .replicas
+                    .push(spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.max.max(spec.replicas)));
                 world.job_spans.push(draft.span);
                 arrivals.push(draft.arrival);
             }
@@ -255,8 +257,9 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, most: usize, rep
     let mut spec = spec(&fields, demand, setting.profile, report);
     let policy = fields.get("utilization_policy");
     let place = name_tree.map_or(fields.place(), |tree| tree.span);
-    spec.utilization =
-        policies::utilization(policy, sampled.interval, place, setting.profile, report).unwrap_or_default();
+    spec.utilization = policies::utilization(policy, sampled.interval, place, setting.profile, report)
+        .map(Arc::new)
+        .unwrap_or_default();
     let run = fields.get("duration").and_then(|tree| lengths(tree, report));
     let mut course = course(&fields, run, report);
     course.usage = fields.get("usage").and_then(|tree| usage(tree, setting.places, report)).map(Arc::new);
@@ -430,7 +433,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         name: Arc::from(""),
         demand: Arc::new(demand),
         replicas,
-        scaling,
+        scaling: scaling.map(Box::new),
         priority: fields.value("priority", report).unwrap_or(0),
         queue: fields.text("queue", "the name of a queue", report).map(Arc::from),
         user: fields.text("user", "the name of a user", report).map(Arc::from),
@@ -439,10 +442,10 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         time_limit,
         analyse: fields.has("analysis"),
         restart,
-        retry: fields.get("retry").and_then(|tree| retry(tree, profile, restart, report)),
+        retry: fields.get("retry").and_then(|tree| retry(tree, profile, restart, report)).map(Box::new),
         checkpoints: fields.has("checkpoint"),
-        terms: terms::read(fields, report),
-        utilization: UtilizationOverrides::default(),
+        terms: Arc::new(terms::read(fields, report)),
+        utilization: Arc::default(),
         unselectable: fields
             .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
             .unwrap_or_default(),

@@ -25,7 +25,7 @@ pub struct JobSpec {
     pub replicas: u32,
     /// As many as the requests that come to it need; `replicas` is how many it begins with. Read where the profile has runs.
     #[serde(default)]
-    pub scaling: Option<Scaling>,
+    pub scaling: Option<Box<Scaling>>,
     /// Higher goes first.
     pub priority: i32,
     pub queue: Option<Arc<str>>,
@@ -41,7 +41,7 @@ pub struct JobSpec {
     pub analyse: bool,
     pub restart: Restart,
     /// Overrides the profile's.
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<Box<RetryPolicy>>,
     /// What becomes of it if what it picks by hand could not be selected when it comes.
     pub unselectable: Unselectable,
     /// It is said to write checkpoints, so that what was preempted goes on where it was.
@@ -49,9 +49,9 @@ pub struct JobSpec {
     pub checkpoints: bool,
     /// How its nodes are started, ended and tried again together; read where the profile has runs.
     #[serde(default)]
-    pub terms: RunTerms,
+    pub terms: Arc<RunTerms>,
     /// What its configuration says of the utilization policy, over the profile.
-    pub utilization: UtilizationOverrides,
+    pub utilization: Arc<UtilizationOverrides>,
 }
 
 impl JobSpec {
@@ -73,8 +73,8 @@ impl JobSpec {
             retry: None,
             unselectable: Unselectable::Wait,
             checkpoints: false,
-            terms: RunTerms::default(),
-            utilization: UtilizationOverrides::default(),
+            terms: Arc::default(),
+            utilization: Arc::default(),
         }
     }
 }

@@ -142,12 +142,12 @@ fn draw_run(draws: &mut Stream, number: u64) -> Arrival {
         }),
         priority: draws.between(0, 2) as i32,
         time_limit: draws.chance(150).then(|| secs(draws, 1, 200)),
-        terms: RunTerms {
+        terms: Arc::new(RunTerms {
             retry,
             startup,
             stop: *draws.pick(&[StopCriteria::AllDone, StopCriteria::MasterDone]),
             idle: None,
-        },
+        }),
         ..JobSpec::clone(&plain.spec)
     };
     let course = Course {

@@ -35,7 +35,7 @@ impl Control {
     }
 
     fn scaling(&self, job: JobId) -> Scaling {
-        self.jobs[job.index()].spec.scaling.expect("only what scales comes here")
+        self.jobs[job.index()].spec.scaling.as_deref().copied().expect("only what scales comes here")
     }
 
     /// A look at a service that is active, and of which no replica is to be tried again.

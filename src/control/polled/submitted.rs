@@ -142,7 +142,7 @@ impl Control {
         let fleet = self.runs.as_ref().and_then(|flow| flow.runs[replica.job.index()].fleet);
         let spec = &self.jobs[replica.job.index()].spec;
         let room_for = match demand.tasks {
-            1 => spec.scaling.map_or(spec.replicas, |scaling| scaling.min),
+            1 => spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.min),
             nodes => nodes,
         };
         let ask = Ask { requirements, nodes: demand.tasks, room_for, fleet, master };

@@ -16,13 +16,19 @@ use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use crate::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Series, TaskDemand, Usage};
 
 /// What jobs have in common: a trace has few demands, queues and users among its many jobs, and each is kept once.
-#[derive(Default)]
 pub(super) struct Shared {
+    /// Of which a trace says nothing: the rest of each job.
+    plain: JobSpec,
     demands: HashSet<Arc<Demand>, FixedState>,
     words: HashSet<Arc<str>, FixedState>,
 }
 
 impl Shared {
+    pub fn new() -> Shared {
+        let nothing = Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO));
+        Shared { plain: JobSpec::of("".into(), nothing), demands: HashSet::default(), words: HashSet::default() }
+    }
+
     fn demand(&mut self, demand: Demand) -> Arc<Demand> {
         if let Some(known) = self.demands.get(&demand) {
             return Arc::clone(known);
@@ -65,7 +71,7 @@ pub(super) fn drafts(
         asked.queues.is_empty() || asked.queues.iter().any(|(typed, _)| queue.as_deref() == Some(*typed))
     };
     let limit = asked.limit.map_or(usize::MAX, |limit| limit as usize);
-    let mut shared = Shared::default();
+    let mut shared = Shared::new();
     if let Some(order) = ordered {
         let stays = Arc::new(Course::default());
         let draft = |(second, (name, task)): (usize, (Arc<str>, usize))| {
@@ -169,7 +175,9 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format, shared: &mut 
         queue: queue.map(|queue| shared.word(&queue)),
         user: task.user.map(|user| shared.word(&user.to_string())),
         estimate: task.estimate,
-        ..JobSpec::of(Arc::from(task.name.as_str()), shared.demand(demand_of(task, format)))
+        name: Arc::from(task.name.as_str()),
+        demand: shared.demand(demand_of(task, format)),
+        ..shared.plain.clone()
     }
 }
 

@@ -145,7 +145,7 @@ pub(in crate::scenario) struct TaskStream {
 impl TaskList {
     pub fn open(&self) -> Result<TaskStream, TraceError> {
         let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
-        Ok(TaskStream { rows, list: self.clone(), shared: Shared::default(), left: self.tasks })
+        Ok(TaskStream { rows, list: self.clone(), shared: Shared::new(), left: self.tasks })
     }
 }
 
