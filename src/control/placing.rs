@@ -63,7 +63,7 @@ impl Control {
             Some(kept) => kept,
             None if may_keep => {
                 let decision = plain();
-                self.rankings.computed(number, fleet, &decision);
+                self.rankings.computed(&self.profile.scheduler, (number, demand), fleet, &decision);
                 decision
             }
             None => match plain() {

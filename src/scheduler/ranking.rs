@@ -23,13 +23,13 @@ use super::filter::{self, Verdict};
 use super::fit::{self, GpuChoice, Load};
 use super::fragment::{self, Free};
 use super::memo::{FragmentMemo, Taken};
-use super::options::{FilterName, GangPlaces, GpuOrder, SchedulerOptions, ScorerName, Ties};
+use super::options::{FilterName, FilterStage, GangPlaces, GpuOrder, SchedulerOptions, ScorerName, Ties};
 use super::row::{Row, row_of, row_of_class};
 use super::scorer;
 use super::states::States;
 use super::uniform::Uniform;
 use crate::event::{Histogram, Reason, Refusal};
-use crate::fleet::{ClassId, Fleet, GpuState, Placement};
+use crate::fleet::{ClassId, Fleet, GpuState, Placement, ShapeGroup};
 use crate::ids::NodeId;
 use crate::units::Score;
 use crate::workload::{Demand, Gang};
@@ -81,6 +81,8 @@ struct Ranking {
     /// Whether classes stand in order for it. If not, only a refusal is kept.
     has_order: bool,
     refusal: Option<(Refusal, Histogram)>,
+    /// With the first refusal that is kept: for each shape, whether a class of it may ever do.
+    may_do: Vec<bool>,
     /// Whether it would fit if every node were ready and empty, once it was asked.
     ever: Option<bool>,
 }
@@ -206,9 +208,19 @@ impl Rankings {
     }
 
     /// What was computed plainly for one candidate of the demand with this number, of the fleet as it is.
-    pub fn computed(&mut self, number: u32, fleet: &Fleet, decision: &Decision) {
+    pub fn computed(
+        &mut self,
+        options: &SchedulerOptions,
+        (number, demand): (u32, &Demand),
+        fleet: &Fleet,
+        decision: &Decision,
+    ) {
         let Some(ranking) = self.demands.get_mut(number as usize).and_then(Option::as_mut) else { return };
         if let Decision::Refuse { refusal, reasons } = decision {
+            if ranking.may_do.is_empty() {
+                let may_do = |group: &ShapeGroup| fixed(options, demand, &group.row()).1.is_none();
+                ranking.may_do = fleet.shapes().iter().map(may_do).collect();
+            }
             ranking.refusal = Some((*refusal, reasons.clone()));
             ranking.read = fleet.all_class_changes();
         }
@@ -248,6 +260,7 @@ impl Default for Ranking {
             refused: [0; Reason::ALL.len()],
             has_order: true,
             refusal: None,
+            may_do: Vec::new(),
             ever: None,
         }
     }
@@ -288,22 +301,9 @@ impl Ranking {
     fn begin(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) {
         let has_order = has_order(options, demand, fleet);
         *self = Ranking { nodes: fleet.len(), has_order, ..Ranking::default() };
-        for group in fleet.shapes() {
+        for group in fleet.shapes().iter().filter(|_| has_order) {
             let row = group.row();
-            // Where the answer is the same for all classes of the shape.
-            let fixed: SmallVec<[Option<Verdict>; 8]> = (options.filters.iter())
-                .map(|stage| match stage.stage {
-                    FilterName::Picked => Some(Verdict::Fit),
-                    FilterName::Labels | FilterName::Compatible => {
-                        Some(filter::judge_one(stage, options.gpus, demand, &row))
-                    }
-                    FilterName::Ready | FilterName::Resources => None,
-                })
-                .collect();
-            // A refusal counts only where nothing before it could refuse for another reason.
-            let stages = std::iter::once(Some(before_filters(row.shape))).chain(fixed.iter().copied());
-            let first = stages.into_iter().find(|verdict| *verdict != Some(Verdict::Fit));
-            let never = first.flatten().and_then(|verdict| verdict.reason());
+            let (fixed, never) = fixed(options, demand, &row);
             if let Some(reason) = never {
                 self.refused[reason as usize] += group.count;
             }
@@ -370,7 +370,7 @@ impl Ranking {
     /// Why it was refused the last time, if nothing has changed since but classes that never do.
     fn refusal_still(&mut self, fleet: &Fleet) -> Option<(Refusal, Histogram)> {
         let refusal = self.refusal.take()?;
-        if fleet.changed_shapes(self.read).any(|index| self.shapes[index].never.is_none()) {
+        if fleet.changed_shapes(self.read).any(|index| self.may_do[index]) {
             return None;
         }
         self.read = fleet.all_class_changes();
@@ -396,6 +396,21 @@ impl Ranking {
         }
         histogram
     }
+}
+
+/// What filters say of every class of a shape, whatever its state; and the reason why none will ever do, if that is known
+/// before any stage that looks at the state could refuse one for another.
+fn fixed(options: &SchedulerOptions, demand: &Demand, row: &Row) -> (SmallVec<[Option<Verdict>; 8]>, Option<Reason>) {
+    let of_stage = |stage: &FilterStage| match stage.stage {
+        FilterName::Picked => Some(Verdict::Fit),
+        FilterName::Labels | FilterName::Compatible => Some(filter::judge_one(stage, options.gpus, demand, row)),
+        FilterName::Ready | FilterName::Resources => None,
+    };
+    let fixed: SmallVec<[Option<Verdict>; 8]> = options.filters.iter().map(of_stage).collect();
+    let mut stages = std::iter::once(Some(before_filters(row.shape))).chain(fixed.iter().copied());
+    let first = stages.find(|verdict| *verdict != Some(Verdict::Fit));
+    let never = first.flatten().and_then(|verdict| verdict.reason());
+    (fixed, never)
 }
 
 /// What classes of one shape are for the demand: the filters in their order, then the scorers, each over all classes that are
