@@ -374,7 +374,7 @@ impl Ranking {
             return None;
         }
         self.read = fleet.all_class_changes();
-        self.refusal.insert(refusal).clone().into()
+        Some(self.refusal.insert(refusal).clone())
     }
 
     /// The best class, by its first member.
@@ -488,11 +488,10 @@ fn consolidated(
     states: &States,
 ) {
     for judged in judged.iter_mut().filter(|judged| judged.reason.is_none()) {
-        let counted = part.uniform.as_ref();
-        let counted = counted.and_then(|uniform| uniform.capacity(states.of(judged.class), part.whole));
-        let room = counted.unwrap_or_else(|| {
-            fit::capacity(demand, options.gpus, &row_of_class(fleet.class(judged.class)), part.whole)
-        });
+        let class = judged.class;
+        let counted = part.uniform.as_ref().and_then(|uniform| uniform.capacity(states.of(class), part.whole));
+        let plainly = || fit::capacity(demand, options.gpus, &row_of_class(fleet.class(class)), part.whole);
+        let room = counted.unwrap_or_else(plainly);
         judged.score = Score::new(-f64::from(room));
         judged.reason = (room < demand.tasks).then_some(Reason::GangIncomplete);
     }
