@@ -61,7 +61,7 @@ use crate::fleet::{Fleet, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, Records, RunId};
 use crate::policy::Quotas;
 use crate::scheduler::{
-    Caching, Decision, Discipline, Examination, Grouping, OrderKey, Rankings, WaitQueue, decide, examine,
+    Caching, Decision, Discipline, Examination, Grouping, OrderKey, Rankings, Refusals, WaitQueue, decide, examine,
 };
 use crate::units::SimTime;
 use crate::workload::{Demand, JobSpec};
@@ -87,6 +87,7 @@ pub struct Control {
     grouping: Grouping,
     caching: Caching,
     rankings: Rankings,
+    refusals: Refusals,
     seed: u64,
     now: SimTime,
     /// More was heard than questions since it last settled.
@@ -196,6 +197,7 @@ impl Control {
             grouping,
             caching: Caching::On,
             rankings,
+            refusals: Refusals::default(),
             seed,
             now: SimTime::ZERO,
             has_news: false,

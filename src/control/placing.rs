@@ -51,11 +51,13 @@ impl Control {
             (Caching::Off, ..) | (_, Grouping::EachNode, _) => false,
             (Caching::On | Caching::Paranoid, Grouping::Classes, _) => keep == 1,
         };
-        let kept = may_keep
-            .then(|| self.rankings.decide(&self.profile.scheduler, (number, demand), fleet, asking.draw))
-            .flatten();
-        let plain = || decide_for(&self.profile.scheduler, demand, asking, fleet, self.grouping, keep);
-        let decision = match kept {
+        let scheduler = &self.profile.scheduler;
+        let kept = may_keep.then(|| {
+            let ranked = self.rankings.decide(scheduler, (number, demand), fleet, asking.draw);
+            ranked.or_else(|| self.refusals.still(number, fleet))
+        });
+        let plain = || decide_for(scheduler, demand, asking, fleet, self.grouping, keep);
+        let decision = match kept.flatten() {
             Some(kept) if self.caching == Caching::Paranoid => {
                 assert_eq!(kept, plain(), "{}: what was kept is not what is computed", replica.run());
                 kept
@@ -63,7 +65,7 @@ impl Control {
             Some(kept) => kept,
             None if may_keep => {
                 let decision = plain();
-                self.rankings.computed(&self.profile.scheduler, (number, demand), fleet, &decision);
+                self.refusals.keep(scheduler, (number, demand), fleet, &decision);
                 decision
             }
             None => match plain() {

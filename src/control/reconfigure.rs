@@ -11,7 +11,7 @@ use super::profile::Profile;
 use super::sharing::Shares;
 use super::store::ReplicaIndex;
 use crate::event::Phase;
-use crate::scheduler::{OrderKey, Rankings, WaitQueue};
+use crate::scheduler::{OrderKey, Rankings, Refusals, WaitQueue};
 use crate::workload::JobSpec;
 
 /// Why a run cannot go on under another profile, if it cannot.
@@ -44,6 +44,7 @@ impl Control {
         assert!(self.dropping.is_none(), "a profile changes where ended jobs are dropped");
         let waiting: Vec<ReplicaIndex> = self.queue.iter(self.now).map(|key| key.replica()).collect();
         self.rankings = Rankings::new(&profile.scheduler);
+        self.refusals = Refusals::default();
         self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);
         self.analyse_pass.follow(profile.passes.analyse);
         self.place_pass.follow(profile.passes.place);

@@ -20,6 +20,7 @@ mod options;
 mod queue;
 mod racks;
 mod ranking;
+mod refusals;
 mod row;
 mod scorer;
 mod select;
@@ -40,6 +41,7 @@ pub use options::{
 };
 pub use queue::{Entry, MOST_KEYS, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};
+pub use refusals::Refusals;
 pub use row::{Grouping, Row};
 pub use select::{Selectable, on_gpu, on_node, refused_picks, select};
 pub use target::{Target, TargetShape, TaskShape};

@@ -5,11 +5,9 @@
 //! is counted by reason as classes come and go. A decision is then the top of a heap, and a refusal costs nothing but its
 //! histogram.
 //!
-//! What has no ranking (gangs on several nodes, chance) is computed plainly. If it is refused, it is refused again, for the
-//! same reasons, until a class has changed that might do. What picks by hand is computed plainly each time.
-//!
 //! Every answer is the one of the plain computation ([`super::decide`]): [`Caching::Paranoid`] makes both and compares
-//! them.
+//! them. What has no ranking (picks, gangs on several nodes, chance) is computed plainly; of it refusals are kept
+//! ([`super::refusals`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,7 +27,7 @@ use super::scorer;
 use super::states::States;
 use super::uniform::Uniform;
 use crate::event::{Histogram, Reason, Refusal};
-use crate::fleet::{ClassId, Fleet, GpuState, Placement, ShapeGroup};
+use crate::fleet::{ClassId, Fleet, GpuState, Placement};
 use crate::ids::NodeId;
 use crate::units::Score;
 use crate::workload::{Demand, Gang};
@@ -78,11 +76,8 @@ struct Ranking {
     best: BinaryHeap<Place>,
     /// Nodes by the reason why not, in the order of `Reason::ALL`.
     refused: [u32; Reason::ALL.len()],
-    /// Whether classes stand in order for it. If not, only a refusal is kept.
-    has_order: bool,
-    refusal: Option<(Refusal, Histogram)>,
-    /// With the first refusal that is kept: for each shape, whether a class of it may ever do.
-    may_do: Vec<bool>,
+    /// Whether it goes to one node.
+    is_of_one_node: bool,
     /// Whether it would fit if every node were ready and empty, once it was asked.
     ever: Option<bool>,
 }
@@ -167,8 +162,7 @@ impl Rankings {
         Rankings { demands: Vec::new(), known }
     }
 
-    /// The decision for one candidate of the demand with this number, or `None` where it has to be computed plainly, which
-    /// is then to be told ([`Rankings::computed`]).
+    /// The decision for one candidate of the demand with this number, or `None` where there is no ranking.
     pub fn decide(
         &mut self,
         options: &SchedulerOptions,
@@ -176,7 +170,7 @@ impl Rankings {
         fleet: &Fleet,
         draw: Draw,
     ) -> Option<Decision> {
-        if !is_by_class(demand) {
+        if !has_ranking(options, demand) {
             return None;
         }
         let place = number as usize;
@@ -186,9 +180,8 @@ impl Rankings {
         let known = &mut self.known;
         let ranking = self.demands[place].get_or_insert_with(Box::default);
         ranking.update(options, demand, fleet, known);
-        if !ranking.has_order {
-            let refused = ranking.refusal_still(fleet);
-            return refused.map(|(refusal, reasons)| Decision::Refuse { refusal, reasons });
+        if !ranking.is_of_one_node {
+            return None;
         }
         Some(match ranking.top(fleet) {
             Some(place) => {
@@ -206,47 +199,31 @@ impl Rankings {
             }
         })
     }
-
-    /// What was computed plainly for one candidate of the demand with this number, of the fleet as it is.
-    pub fn computed(
-        &mut self,
-        options: &SchedulerOptions,
-        (number, demand): (u32, &Demand),
-        fleet: &Fleet,
-        decision: &Decision,
-    ) {
-        let Some(ranking) = self.demands.get_mut(number as usize).and_then(Option::as_mut) else { return };
-        if let Decision::Refuse { refusal, reasons } = decision {
-            if ranking.may_do.is_empty() {
-                let may_do = |group: &ShapeGroup| fixed(options, demand, &group.row()).1.is_none();
-                ranking.may_do = fleet.shapes().iter().map(may_do).collect();
-            }
-            ranking.refusal = Some((*refusal, reasons.clone()));
-            ranking.read = fleet.all_class_changes();
-        }
-    }
 }
 
-/// Demands of which a class says all that there is to say.
-fn is_by_class(demand: &Demand) -> bool {
+/// Demands of which classes say all that there is to say.
+pub(super) fn is_by_class(demand: &Demand) -> bool {
     demand.pick.is_none() && demand.deployment.is_none() && demand.requirements.is_none()
 }
 
-/// Whether the demand goes to one node, by verdicts and scores of single rows alone. A gang that is consolidated does if each
-/// node that could take part of it would hold all of it if it were empty: what none could hold goes to several.
-fn has_order(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
+/// Demands of one node that are placed by verdicts and scores of single rows alone.
+fn has_ranking(options: &SchedulerOptions, demand: &Demand) -> bool {
     let on_one_node = match options.gangs {
         GangPlaces::Demand | GangPlaces::Racks => demand.tasks == 1,
         GangPlaces::Consolidate => demand.gang != Gang::Spread,
         GangPlaces::Neighbours => false,
     };
-    let is_held_whole = || {
-        fleet.shapes().iter().all(|group| {
+    is_by_class(demand) && options.ties == Ties::First && on_one_node
+}
+
+/// Whether each node that could take part of a gang would hold all of it if it were empty: what none could hold is
+/// consolidated on several.
+fn is_of_one_node(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
+    demand.tasks == 1
+        || fleet.shapes().iter().all(|group| {
             let room = fit::capacity(demand, options.gpus, &group.row(), demand.tasks);
             room == 0 || room == demand.tasks
         })
-    };
-    options.ties == Ties::First && on_one_node && (demand.tasks == 1 || is_held_whole())
 }
 
 impl Default for Ranking {
@@ -258,9 +235,7 @@ impl Default for Ranking {
             slots: Vec::new(),
             best: BinaryHeap::new(),
             refused: [0; Reason::ALL.len()],
-            has_order: true,
-            refusal: None,
-            may_do: Vec::new(),
+            is_of_one_node: true,
             ever: None,
         }
     }
@@ -272,7 +247,7 @@ impl Ranking {
         if self.nodes != fleet.len() {
             self.begin(options, demand, fleet);
         }
-        if !self.has_order {
+        if !self.is_of_one_node {
             return;
         }
         let read = std::mem::replace(&mut self.read, fleet.all_class_changes());
@@ -299,9 +274,9 @@ impl Ranking {
 
     /// Forgets everything and looks at the shapes anew.
     fn begin(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) {
-        let has_order = has_order(options, demand, fleet);
-        *self = Ranking { nodes: fleet.len(), has_order, ..Ranking::default() };
-        for group in fleet.shapes().iter().filter(|_| has_order) {
+        let is_of_one_node = is_of_one_node(options, demand, fleet);
+        *self = Ranking { nodes: fleet.len(), is_of_one_node, ..Ranking::default() };
+        for group in fleet.shapes().iter().filter(|_| is_of_one_node) {
             let row = group.row();
             let (fixed, never) = fixed(options, demand, &row);
             if let Some(reason) = never {
@@ -367,16 +342,6 @@ impl Ranking {
         self.slots[class.index()] = Slot { generation: head.generation(), of, standing };
     }
 
-    /// Why it was refused the last time, if nothing has changed since but classes that never do.
-    fn refusal_still(&mut self, fleet: &Fleet) -> Option<(Refusal, Histogram)> {
-        let refusal = self.refusal.take()?;
-        if fleet.changed_shapes(self.read).any(|index| self.may_do[index]) {
-            return None;
-        }
-        self.read = fleet.all_class_changes();
-        Some(self.refusal.insert(refusal).clone())
-    }
-
     /// The best class, by its first member.
     fn top(&mut self, fleet: &Fleet) -> Option<Place> {
         while let Some(place) = self.best.peek() {
@@ -400,7 +365,11 @@ impl Ranking {
 
 /// What filters say of every class of a shape, whatever its state; and the reason why none will ever do, if that is known
 /// before any stage that looks at the state could refuse one for another.
-fn fixed(options: &SchedulerOptions, demand: &Demand, row: &Row) -> (SmallVec<[Option<Verdict>; 8]>, Option<Reason>) {
+pub(super) fn fixed(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    row: &Row,
+) -> (SmallVec<[Option<Verdict>; 8]>, Option<Reason>) {
     let of_stage = |stage: &FilterStage| match stage.stage {
         FilterName::Picked => Some(Verdict::Fit),
         FilterName::Labels | FilterName::Compatible => Some(filter::judge_one(stage, options.gpus, demand, row)),
