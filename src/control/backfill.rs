@@ -50,6 +50,7 @@ impl Control {
             if ends < reserved
                 && let Some(candidate) = self.fits_now(key.replica())
             {
+                self.examine_if_watched(key.replica(), |control| control.left_to(key.replica()));
                 self.start_past_head(key.replica(), candidate);
             }
         }
@@ -68,6 +69,7 @@ impl Control {
                 self.judge_on(head, &fleet).is_some()
             };
             if harmless {
+                self.examine_if_watched(index, |control| control.left_to(index));
                 self.start_past_head(index, candidate);
                 reserved = self.first_fit_time(head).unwrap_or(reserved);
             }
@@ -81,6 +83,9 @@ impl Control {
             let index = key.replica();
             let Some((from, candidate)) = self.first_gap(index, &booked, &empty) else { continue };
             let until = self.ends_if_started(index, from);
+            if from == self.now {
+                self.examine_if_watched(index, |_| Some(beside(&empty, &most_taken(&booked, from, until))));
+            }
             booked.push(Booked { from, until, placement: candidate.placement.clone() });
             if from == self.now {
                 self.start_past_head(index, candidate);
@@ -106,8 +111,7 @@ impl Control {
         times.sort_unstable();
         times.dedup();
         times.into_iter().find_map(|from| {
-            let mut fleet = empty.clone();
-            fleet.take(&most_taken(booked, from, self.ends_if_started(index, from)));
+            let fleet = beside(empty, &most_taken(booked, from, self.ends_if_started(index, from)));
             self.judge_on(index, &fleet).map(|candidate| (from, candidate))
         })
     }
@@ -191,4 +195,11 @@ impl Control {
         self.leave_queue(index, Wait::Nothing);
         self.place(index, candidate);
     }
+}
+
+/// What is left of a fleet beside this.
+fn beside(empty: &Fleet, taken: &Placement) -> Fleet {
+    let mut fleet = empty.clone();
+    fleet.take(taken);
+    fleet
 }

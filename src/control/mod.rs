@@ -14,6 +14,7 @@ mod clocks;
 mod clouds;
 mod drive;
 mod dropping;
+mod explaining;
 mod instances;
 mod nodes;
 mod outside;
@@ -37,6 +38,7 @@ mod watching;
 pub use clocks::{PassTime, Ticks};
 pub use clouds::LONGEST_PROVISIONING;
 pub use drive::{arrange, step, together};
+pub use explaining::{Watch, Watched};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
     Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PlacelessRule, PolledLoops,
@@ -69,6 +71,7 @@ use attained::Turns;
 use clocks::Clocks;
 use clouds::{CloudRecord, InstanceRecord};
 use dropping::Dropping;
+use explaining::Watching;
 use nodes::NodeRecord;
 use passes::PassState;
 use placing::Deciding;
@@ -146,17 +149,9 @@ pub struct Control {
     outbox: VecDeque<Output>,
     /// Where the profile has runs.
     runs: Option<polled::Flow>,
-    watch: Option<JobId>,
-    watched: Option<Watched>,
+    watching: Watching,
     /// When the profile last changed.
     reconfigured: Option<SimTime>,
-}
-
-/// The last decision about a job that is being watched.
-pub struct Watched {
-    pub at: SimTime,
-    pub run: RunId,
-    pub examination: Examination,
 }
 
 /// What comes first of two things, either of which may never come; of equal times it is the reason that decides.
@@ -226,8 +221,7 @@ impl Control {
             clouds: Vec::new(),
             instances: BTreeMap::new(),
             outbox: VecDeque::new(),
-            watch: None,
-            watched: None,
+            watching: Watching::default(),
             reconfigured: None,
         }
     }
@@ -416,15 +410,6 @@ impl Control {
     pub fn examine(&self, job: JobId) -> Option<Examination> {
         let demand = self.jobs.get(job.index())?.demand;
         Some(examine(&self.profile.scheduler, &self.demands[demand as usize].demand, &self.fleet))
-    }
-
-    /// Examines each decision about this job while it is made, for an explanation afterwards.
-    pub fn watch(&mut self, job: JobId) {
-        self.watch = Some(job);
-    }
-
-    pub fn watched(&self) -> Option<&Watched> {
-        self.watched.as_ref()
     }
 
     /// What each run holds now, kept claims included.

@@ -78,10 +78,8 @@ impl Control {
             self.say(Event::CommitRefused { run, because: Reason::NotWaiting, fallback: false });
             return;
         };
-        if self.watch == Some(run.job) {
-            // Why there is not said; what the profile would have said of each node is.
-            self.watched = Some(self.watched_on(index, &self.fleet));
-        }
+        // Why there is not said; what the profile would have said of each node is.
+        self.examine_if_watched(index, |_| None);
         self.leave_queue(index, Wait::Nothing);
         match placement {
             Some(placement) => self.place(index, Candidate { placement: placement.clone(), score: Score::ZERO }),

@@ -3,19 +3,17 @@
 use std::sync::Arc;
 
 use super::Control;
-use super::Watched;
 use super::safety;
 use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
-use crate::fleet::{Fleet, Hosting, NodeClaim, Placement};
+use crate::fleet::{Hosting, NodeClaim, Placement};
 use crate::ids::{NodeId, RunId};
 use crate::policy::Holding;
 use crate::scheduler::deployment::{Evaluation, evaluate_deployment};
 use crate::scheduler::offers::GangRule;
 use crate::scheduler::{
-    Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_for, ever_fits, examine,
-    still_fits,
+    Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_for, ever_fits, still_fits,
 };
 use crate::workload::{Demand, Deployment};
 
@@ -37,13 +35,11 @@ impl Control {
         let takes_time = !options.decision_time.is_zero();
         // Nothing can change between read and commit within one instant, so one candidate is enough then.
         let keep = if takes_time { options.candidates as usize } else { 1 };
+        self.examine_if_watched(index, |control| control.left_to(index));
         let left = self.left_to(index);
         let fleet = left.as_ref().unwrap_or(&self.fleet);
         let replica = &self.replicas[index as usize];
         let demand = &self.demands[replica.demand as usize].demand;
-        if self.watch == Some(replica.job) {
-            self.watched = Some(self.watched_on(index, fleet));
-        }
         let asking = self.asking(replica.run());
         let number = replica.demand;
         let may_keep = match (self.caching, self.grouping, keep) {
@@ -92,13 +88,6 @@ impl Control {
         self.deciding = Some(Deciding { replica: index, version, decision, growth: self.fleet.growth(), read });
         let at = self.now.saturating_add(options.decision_time);
         self.timers.set(at, Timer::CommitDue { replica: index, version });
-    }
-
-    /// What the profile's own scheduler says of every node for this replica.
-    pub(super) fn watched_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Watched {
-        let replica = &self.replicas[index as usize];
-        let demand = &self.demands[replica.demand as usize].demand;
-        Watched { at: self.now, run: replica.run(), examination: examine(&self.profile.scheduler, demand, fleet) }
     }
 
     /// Answers what the scheduler would say to a demand now: the very stages of a decision, and nothing comes of it.
@@ -294,6 +283,7 @@ impl Control {
 
     /// Enters a placement: into the ledger, into the log, and to the world.
     pub(super) fn place(&mut self, index: ReplicaIndex, candidate: Candidate) {
+        self.keep_examination(index);
         let replica = &self.replicas[index as usize];
         let run = replica.run();
         let demand = &self.demands[replica.demand as usize].demand;

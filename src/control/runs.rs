@@ -566,16 +566,19 @@ impl Control {
             self.finish(index, outcome, because);
             return;
         }
-        let replica = &mut self.replicas[index as usize];
         // Losing a node or a GPU is nobody's failure: it costs no attempt and no pause.
         let next = match outcome {
-            Outcome::Lost => Next::After(SimDuration::ZERO),
+            Outcome::Lost => {
+                self.forget_failures(index);
+                Next::After(SimDuration::ZERO)
+            }
             Outcome::Completed
             | Outcome::Failed
             | Outcome::Cancelled
             | Outcome::NeverFits
             | Outcome::Expired
             | Outcome::Refused => {
+                let replica = &mut self.replicas[index as usize];
                 let policy = self.profile.retry_of(&self.jobs[replica.job.index()].spec);
                 replica.retry.failed(&policy, ran)
             }

@@ -14,7 +14,7 @@
 use super::Control;
 use super::backfill::Held;
 use super::store::ReplicaIndex;
-use crate::fleet::{NodeState, Placement};
+use crate::fleet::{Fleet, NodeState, Placement};
 use crate::ids::NodeId;
 use crate::scheduler::{Candidate, QueueKey, SlotOptions};
 use crate::units::{SimDuration, SimTime};
@@ -169,6 +169,7 @@ impl Control {
             let mut start = start.max(from);
             let mut later = later;
             if start <= table.now && !self.is_completing(&candidate) {
+                self.examine_if_watched(index, |control| Some(control.fleet_of(&free)));
                 return self.start_past_head(index, candidate);
             }
             if start <= table.now {
@@ -200,8 +201,8 @@ impl Control {
         self.kept_claims.values().any(touched)
     }
 
-    /// When and where it fits on these nodes, if what runs ends at its limit.
-    fn first_start(&self, index: ReplicaIndex, free: &Nodes, now: SimTime) -> Option<(SimTime, Candidate)> {
+    /// The fleet with these nodes alone, and without what is completing.
+    fn fleet_of(&self, free: &Nodes) -> Fleet {
         let mut fleet = self.fleet.clone();
         for node in 0..free.0.len() {
             let node = NodeId::new(node);
@@ -212,6 +213,12 @@ impl Control {
         for kept in self.kept_claims.values().flat_map(|kept| kept.claims()) {
             fleet.release(kept);
         }
+        fleet
+    }
+
+    /// When and where it fits on these nodes, if what runs ends at its limit.
+    fn first_start(&self, index: ReplicaIndex, free: &Nodes, now: SimTime) -> Option<(SimTime, Candidate)> {
+        let mut fleet = self.fleet_of(free);
         if let Some(candidate) = self.judge_on(index, &fleet) {
             return Some((now, candidate));
         }

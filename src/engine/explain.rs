@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::replay::{Difference, Replay};
-use crate::control::Profile;
+use crate::control::{Profile, Watch, Watched};
 use crate::event::{Event, Input, Record, Said};
 use crate::fleet::{Fleet, Placement};
 use crate::ids::JobId;
@@ -43,7 +43,7 @@ pub fn explain(
     at: Option<SimTime>,
 ) -> Result<Explanation, Difference> {
     let mut replay = Replay::new(profile, seed);
-    replay.control.watch(job);
+    replay.control.watch(Watch::Job(job));
     let mut end = SimTime::ZERO;
     let mut last = None;
     let mut placed: Option<WhyHere> = None;
@@ -65,10 +65,9 @@ pub fn explain(
         if event.job() != Some(job) {
             continue;
         }
-        if let Event::Placed { placement, .. } = &event {
-            let watched = replay.control.watched().expect("its decision was watched");
-            let (placement, examination) = (placement.clone(), watched.examination.clone());
-            placed = Some(WhyHere { at: watched.at, placement, examination });
+        if let Event::Placed { run, placement, .. } = &event {
+            let Watched { at, examination, .. } = replay.control.take_watched(*run).expect("what is placed is kept");
+            placed = Some(WhyHere { at, placement: placement.clone(), examination });
         }
         match &event {
             Event::Placed { run, .. } => drop(at_work.insert(run.replica)),

@@ -10,6 +10,7 @@ mod conform;
 mod deployments;
 mod determinism;
 mod diagnostics;
+mod explained;
 mod fit;
 mod futures;
 mod fuzzed;
@@ -144,6 +145,9 @@ fn main() {
         }
         Slurm: clusters {
             a_slurm_job_array_leaves_what_one_process_leaves,
+        }
+        Nothing: explained {
+            what_passed_the_head_is_explained,
         }
         Nothing: on_slurm {
             decisions_of_others_lead_where_the_same_ones_here_do,

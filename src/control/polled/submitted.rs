@@ -6,14 +6,14 @@ use smallvec::SmallVec;
 
 use super::options::{Assignment, GangRule, Loops, NoCapacityRule};
 use crate::control::store::ReplicaIndex;
-use crate::control::{Control, Watched, safety};
+use crate::control::{Control, safety};
 use crate::event::{Event, Histogram, Outcome, Output, Phase, Reason, Refusal, Safety};
 use crate::fleet::Placement;
 use crate::ids::NodeId;
 use crate::lifecycle::MemberState;
 use crate::policy::Holding;
 use crate::scheduler::offers::{Ask, Assigned, assign};
-use crate::scheduler::{Candidate, Decision, decide, decide_for, examine};
+use crate::scheduler::{Candidate, Decision, decide, decide_for};
 use crate::units::Score;
 use crate::workload::{Demand, Gang, Pick};
 
@@ -88,9 +88,9 @@ impl Control {
         let (number, growth) = (replica.demand, self.fleet.growth());
         let record = &self.demands[number as usize];
         if !whole && record.demand.requirements.is_some() {
-            if self.watch.is_some() {
+            if self.is_watched(index) {
                 let alone = Demand { tasks: 1, ..(*record.demand).clone() };
-                self.examine_if_watched(index, &alone);
+                self.examine_part_if_watched(index, &alone);
             }
             return self.seek_offer(index, siblings);
         }
@@ -104,7 +104,7 @@ impl Control {
             false => self.demand_of_one(&record.demand, siblings),
         };
         let asking = self.asking(replica.run());
-        self.examine_if_watched(index, &demand);
+        self.examine_part_if_watched(index, &demand);
         match decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
             Decision::Refuse { refusal, reasons } => {
@@ -114,14 +114,6 @@ impl Control {
                 }
                 Err((refusal, reasons))
             }
-        }
-    }
-
-    fn examine_if_watched(&mut self, index: ReplicaIndex, demand: &Demand) {
-        let replica = &self.replicas[index as usize];
-        if self.watch == Some(replica.job) {
-            let examination = examine(&self.profile.scheduler, demand, &self.fleet);
-            self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
         }
     }
 
@@ -226,6 +218,7 @@ impl Control {
             );
             self.outbox.push_back(Output::Event(Event::SafetyBroken { run, node, what }));
         }
+        self.keep_shared_examination(index);
         self.enter_ledger(index, &placement);
         self.say(Event::Placed { run, score, placement: placement.clone() });
         placement.claims().iter().for_each(|claim| self.instance_taken(claim.node));

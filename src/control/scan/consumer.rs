@@ -5,13 +5,12 @@ use std::sync::Arc;
 use super::options::{DeadEntries, OwnClaim, Reads, Unplaced, Writes};
 use super::rows::Carried;
 use super::{Control, ReplicaIndex};
-use crate::control::Watched;
 use crate::control::store::Wait;
 use crate::control::timer::Timer;
 use crate::event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use crate::fleet::Placement;
 use crate::ids::RunId;
-use crate::scheduler::{Candidate, Decision, decide_for, examine, still_fits};
+use crate::scheduler::{Candidate, Decision, decide_for, still_fits};
 use crate::units::SimTime;
 
 /// A row as it was put into the queue.
@@ -155,7 +154,7 @@ impl Control {
         if let Some((run, placement)) = &own {
             placement.claims().iter().for_each(|claim| self.fleet.release_of(*run, claim));
         }
-        self.look_at(entry.replica, entry.demand);
+        self.examine_part_if_watched(entry.replica, &demand);
         let asking = self.asking(entry.run);
         let decision = decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1);
         if let Some((run, placement)) = &own {
@@ -165,16 +164,6 @@ impl Control {
             self.demands[entry.demand as usize].refused_at = Some(self.fleet.growth());
         }
         decision
-    }
-
-    /// What is decided of a job that is watched is examined too.
-    pub(super) fn look_at(&mut self, index: ReplicaIndex, demand: u32) {
-        let replica = &self.replicas[index as usize];
-        if self.watch == Some(replica.job) {
-            let demand = &self.demands[demand as usize].demand;
-            let examination = examine(&self.profile.scheduler, demand, &self.fleet);
-            self.watched = Some(Watched { at: self.now, run: replica.run(), examination });
-        }
     }
 
     fn carried_by(&self, row: u64) -> Option<Carried> {
@@ -212,7 +201,8 @@ impl Control {
                     return;
                 }
                 if index != entry.replica {
-                    self.look_at(index, entry.demand);
+                    let demand = Arc::clone(demand);
+                    self.examine_part_if_watched(index, &demand);
                 }
                 self.write_placement(index, &read, candidate);
             }

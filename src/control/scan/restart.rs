@@ -52,9 +52,10 @@ impl Control {
         let is_checked = self.scan_options().writes == Writes::Checked;
         if is_checked && !still_fits(&self.profile.scheduler, demand, &self.fleet, &carried.placement) {
             self.delete_row(index);
+            self.forget_failures(index);
             return self.queue_up(index);
         }
-        self.look_at(index, self.replicas[index as usize].demand);
+        self.examine_if_watched(index, |_| None);
         let replica = &mut self.replicas[index as usize];
         (replica.wait, replica.held) = (crate::control::store::Wait::Scan, None);
         replica.last_restart = Some(self.now);

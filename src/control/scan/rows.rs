@@ -110,9 +110,7 @@ impl Control {
     fn create_row(&mut self, index: ReplicaIndex) {
         let options = self.scan_options();
         let at = dated(self.now, options.dated_to);
-        // What a row counts begins with it.
-        let replica = &mut self.replicas[index as usize];
-        (replica.retry, replica.last_restart) = (RetryState::default(), None);
+        self.replicas[index as usize].last_restart = None;
         let scan = self.scan.as_mut().expect("only a scanned flow has rows");
         let id = match options.row_ids {
             RowIds::New => scan.serial + 1,
@@ -124,6 +122,13 @@ impl Control {
         scan.row_of.insert(index, id);
         scan.created.push(id);
         self.watch_row(id);
+    }
+
+    /// A row counts its failures, and is made anew without them, unless what failed had no place to stay in.
+    pub(in crate::control) fn forget_failures(&mut self, index: ReplicaIndex) {
+        if self.scan.is_some() {
+            self.replicas[index as usize].retry = RetryState::default();
+        }
     }
 
     pub(super) fn scan_options(&self) -> ScanOptions {

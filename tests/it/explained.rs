@@ -1,0 +1,38 @@
+//! What `explain` and a failed expectation say of a job that passed the head of the queue.
+
+use std::path::Path;
+
+use crate::cli::{empty, stdout};
+
+/// Both nodes have one GPU. `wide` needs both, so it waits until `a` ends after a minute, and `small` is done by then: it
+/// starts on the other node at once, or when backfilling next looks.
+fn backfilled(profile: &str) -> String {
+    format!(
+        "scenario: One that passes the head of the queue\n\
+         profile: {profile}\n\
+         nodes: [{{name: n, count: 2, gpus: 1, gpu: l4}}]\n\
+         jobs:\n  \
+         - {{name: a, gpus: 1, duration: 1m, estimate: 1m}}\n  \
+         - {{name: wide, tasks: 2, gpus: 1, duration: 1m, estimate: 1m}}\n  \
+         - {{name: small, gpus: 1, duration: 10s, estimate: 10s}}\n\
+         expect: [{{job: small, never: placed}}]\n"
+    )
+}
+
+fn write(dir: &Path, profile: &str) {
+    std::fs::write(dir.join("backfilled.yaml"), backfilled(profile)).expect("a folder of our own");
+}
+
+const PROFILES: [&str; 4] = ["easy", "conservative", "slurm-22.05", "rlscheduler-fcfs-backfill"];
+
+pub fn what_passed_the_head_is_explained() {
+    for profile in PROFILES {
+        let dir = empty();
+        write(dir.path(), profile);
+        stdout(dir.path(), &["run", "backfilled.yaml", "--out", "."], 1);
+        let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "small", "--at", "35s"], 0);
+        assert!(said.contains("why here: placed on n-1/0 at "), "{profile}: {said}");
+        let said = stdout(dir.path(), &["test", "backfilled.yaml"], 1);
+        assert!(said.contains("1 failed") && !said.contains("our fault"), "{profile}: {said}");
+    }
+}
