@@ -117,6 +117,8 @@ pub struct Control {
     reservation: Option<(ReplicaIndex, SimTime)>,
     /// Of those for whom room is on its way, where they would go.
     promises: preempting::Promises,
+    /// What is ahead of each node, where nodes are reserved in slots.
+    ahead: slots::Ahead,
     /// Queued since the last pass, in the order in which they were: each is told once why it waits.
     fresh: VecDeque<(u64, ReplicaIndex)>,
     /// Counts who is queued.
@@ -209,6 +211,7 @@ impl Control {
             turns: Turns::default(),
             reservation: None,
             promises: preempting::Promises::new(),
+            ahead: slots::Ahead::default(),
             fresh: VecDeque::new(),
             queued: 0,
             analysis_queue: VecDeque::new(),

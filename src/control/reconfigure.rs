@@ -9,6 +9,7 @@ use super::Control;
 use super::clocks::Clocks;
 use super::profile::Profile;
 use super::sharing::Shares;
+use super::slots::Ahead;
 use super::store::ReplicaIndex;
 use crate::event::Phase;
 use crate::scheduler::{OrderKey, Rankings, Refusals, WaitQueue};
@@ -45,6 +46,7 @@ impl Control {
         let waiting: Vec<ReplicaIndex> = self.queue.iter(self.now).map(|key| key.replica()).collect();
         self.rankings = Rankings::new(&profile.scheduler);
         self.refusals = Refusals::default();
+        self.ahead = Ahead::default();
         self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);
         self.analyse_pass.follow(profile.passes.analyse);
         self.place_pass.follow(profile.passes.place);

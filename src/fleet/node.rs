@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::blocks::BlockSet;
 use super::instance::Instance;
+use super::ledger::{self, NodeClaim};
 use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
 use crate::units::{Bytes, GpuShare, MilliCpu, MilliWatts, Money};
 
@@ -285,6 +286,11 @@ impl NodeStatus {
             kinds: SmallVec::new(),
             blocks: BlockSet::default(),
         }
+    }
+
+    /// As it stands once this claim is given back; for a copy. Panics if it was not there.
+    pub fn give_back(&mut self, shape: &NodeShape, claim: &NodeClaim) {
+        ledger::release(shape, self, claim);
     }
 
     pub fn cpu_free(&self, shape: &NodeShape) -> MilliCpu {

@@ -268,7 +268,13 @@ fn consolidated(
 }
 
 /// Nodes by their rows, with how many of the tasks each takes.
-fn shared(demand: &Demand, fleet: &Fleet, rows: &[Row], shares: Vec<Share>, choice: GpuChoice<'_>) -> Candidate {
+pub(super) fn shared(
+    demand: &Demand,
+    fleet: &Fleet,
+    rows: &[Row],
+    shares: Vec<Share>,
+    choice: GpuChoice<'_>,
+) -> Candidate {
     let claim =
         |(node, index, tasks): Share| claim(node, fit::fill(demand, choice, &rows[index].on(fleet, node), tasks));
     Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO }

@@ -21,6 +21,7 @@ mod queue;
 mod racks;
 mod ranking;
 mod refusals;
+mod room;
 mod row;
 mod scorer;
 mod select;
@@ -42,6 +43,7 @@ pub use options::{
 pub use queue::{Entry, MOST_KEYS, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};
 pub use refusals::Refusals;
+pub use room::{asks_for_readiness, is_by_room, nodes_among_neighbours, place_among_neighbours, room};
 pub use row::{Grouping, Row};
 pub use select::{Selectable, on_gpu, on_node, refused_picks, select};
 pub use target::{Target, TargetShape, TaskShape};

@@ -16,11 +16,11 @@ use crate::workload::{Demand, Gang};
 
 /// A node that would do: its row, how many of the tasks it would take, and its free cores.
 #[derive(Clone, Copy)]
-struct Node {
-    id: NodeId,
-    row: usize,
-    room: u32,
-    cores: MilliCpu,
+pub struct Node {
+    pub id: NodeId,
+    pub row: usize,
+    pub room: u32,
+    pub cores: MilliCpu,
 }
 
 /// Where the tasks go; nothing if they do not fit. `rows` are all of the fleet, `fit` those that passed every filter, by
@@ -35,9 +35,14 @@ pub fn neighbours(demand: &Demand, order: GpuOrder, rows: &[Row], fit: &[usize])
     }
     nodes.retain(|node| node.room > 0);
     nodes.sort_unstable_by_key(|node| node.id);
+    choose(demand.tasks, &nodes)
+}
+
+/// Where so many tasks go, of nodes that all have room, in order of their ids.
+pub fn choose(tasks: u32, nodes: &[Node]) -> Option<Vec<Share>> {
     let mut runs: Vec<&[Node]> = nodes.chunk_by(|a, b| a.id.index() + 1 == b.id.index()).collect();
     let mut shares: Vec<Share> = Vec::new();
-    let mut left = demand.tasks;
+    let mut left = tasks;
     while left > 0 {
         let run = runs.remove(best(&runs, left)?);
         match run.iter().filter(|node| node.room >= left).min_by_key(|node| node.cores) {

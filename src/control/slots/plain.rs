@@ -1,34 +1,17 @@
-//! Backfilling as Slurm's sched/backfill has it: a table of time slots, in which who waits reserves whole nodes.
-//!
-//! In the order of the queue, each is planned from now on: the nodes that nobody before it has reserved at any time up to
-//! its limit, and of those the first time at which enough is free, if what runs ends at its limit. Who could begin now
-//! begins. Everybody else reserves the nodes that it would have, all of each of them, from the start of the slot in which
-//! it would begin; where that runs into another's reservation, it is planned again from the end of that slot. So a job
-//! waits beside an idle node when its limit, not its run time, reaches into a reservation, even by less than a slot. Nodes on
-//! which a run is completing are planned with, from the next second on.
-//!
-//! Read off slurm.conf(5) and what Slurm 22.05.8 logs (`DebugFlags=Backfill`). Time is counted in whole seconds, and slots
-//! from time zero, which stands for a whole minute of the day. What is not there: reservations by hand, licenses, limits of
-//! users, job arrays as one, a pass that yields its locks.
+//! The plain computation of slots, which keeps nothing and looks at everything anew: what [`super`] does is held against it.
 
-use super::Control;
-use super::backfill::Held;
-use super::store::ReplicaIndex;
+use super::super::Control;
+use super::super::backfill::Held;
+use super::super::store::ReplicaIndex;
+use super::{CLOSE, Plan, SECOND, YEAR, down_to};
 use crate::fleet::{Fleet, NodeState, Placement};
 use crate::ids::NodeId;
-use crate::scheduler::{Candidate, QueueKey, SlotOptions};
+use crate::scheduler::{Candidate, SlotOptions};
 use crate::units::{SimDuration, SimTime};
-
-/// Ends of what runs count as one, the last of them, if they lie no further than this behind the first multiple of it that
-/// comes after the first of them; with each further look it is twice as far, and as often twice as reaches the next.
-const CLOSE: SimDuration = SimDuration::from_secs(30);
-/// The limit of what has none.
-const YEAR: SimDuration = SimDuration::from_secs(365 * 86_400);
-const SECOND: SimDuration = SimDuration::from_secs(1);
 
 /// Nodes by their index.
 #[derive(Clone, Debug, PartialEq)]
-struct Nodes(Vec<bool>);
+pub struct Nodes(Vec<bool>);
 
 impl Nodes {
     fn and(&self, other: &Nodes) -> Nodes {
@@ -37,6 +20,16 @@ impl Nodes {
 
     fn is_within(&self, other: &Nodes) -> bool {
         self.0.iter().zip(&other.0).all(|(one, other)| !*one || *other)
+    }
+
+    pub fn of(nodes: impl Iterator<Item = NodeId>, len: usize) -> Nodes {
+        let mut set = Nodes(vec![false; len]);
+        nodes.for_each(|node| set.0[node.index()] = true);
+        set
+    }
+
+    fn nodes(&self) -> Vec<NodeId> {
+        (0..self.0.len()).map(NodeId::new).filter(|node| self.has(*node)).collect()
     }
 
     fn has(&self, node: NodeId) -> bool {
@@ -52,20 +45,26 @@ struct Slot {
 }
 
 /// Slots in order, without gaps.
-struct Table {
+pub struct Table {
     now: SimTime,
     options: SlotOptions,
     slots: Vec<Slot>,
 }
 
-fn down_to(at: SimTime, unit: SimDuration) -> SimTime {
-    SimTime::from_nanos(at.as_nanos() / unit.as_nanos() * unit.as_nanos())
-}
-
 impl Table {
-    fn new(now: SimTime, options: SlotOptions, nodes: usize) -> Table {
+    pub fn new(now: SimTime, options: SlotOptions, nodes: usize) -> Table {
         let all = Slot { from: now, until: now.saturating_add(options.window), free: Nodes(vec![true; nodes]) };
         Table { now, options, slots: vec![all] }
+    }
+
+    pub fn of<N: Iterator<Item = NodeId>>(
+        now: SimTime,
+        options: SlotOptions,
+        nodes: usize,
+        slots: impl Iterator<Item = ((SimTime, SimTime), N)>,
+    ) -> Table {
+        let slot = |((from, until), free): ((SimTime, SimTime), N)| Slot { from, until, free: Nodes::of(free, nodes) };
+        Table { now, options, slots: slots.map(slot).collect() }
     }
 
     /// Nodes that are free from then on for so long, and when to look next if they do not do: the end of the first slot
@@ -103,7 +102,8 @@ impl Table {
         self.slots.iter().any(|slot| slot.until > from && slot.from < until && !nodes.is_within(&slot.free))
     }
 
-    fn reserve(&mut self, from: SimTime, length: SimDuration, nodes: &Nodes) {
+    pub fn reserve(&mut self, from: SimTime, length: SimDuration, nodes: &[NodeId]) {
+        let nodes = Nodes::of(nodes.iter().copied(), self.slots[0].free.0.len());
         let (from, until) = self.span(from, length);
         let from = from.max(self.now);
         let until = until.max(from.saturating_add(self.options.resolution));
@@ -145,32 +145,22 @@ impl Table {
 }
 
 impl Control {
-    pub(super) fn backfill_slots(&mut self) {
-        let options = self.profile.scheduler.slots;
-        let mut table = Table::new(down_to(self.now, SECOND), options, self.fleet.len());
-        let waiting: Vec<QueueKey> = self.queue.iter(self.now).take(options.depth as usize).collect();
-        for key in waiting {
-            self.plan(key.replica(), &mut table);
-        }
-    }
-
-    /// Starts it, reserves nodes for it, or neither.
-    fn plan(&mut self, index: ReplicaIndex, table: &mut Table) {
+    /// Looks at every time and every end from the beginning, each on a copy of the fleet.
+    pub(super) fn plan_plainly(&self, index: ReplicaIndex, table: &Table) -> Plan {
         let job = self.replicas[index as usize].job;
         let length = self.jobs[job.index()].spec.estimate.unwrap_or(YEAR);
         let mut from = table.now;
         loop {
             let (free, later) = table.free_for(from, length);
             let Some((start, candidate)) = self.first_start(index, &free, table.now) else {
-                let Some(later) = later else { return };
+                let Some(later) = later else { return Plan::Nothing };
                 from = later;
                 continue;
             };
             let mut start = start.max(from);
             let mut later = later;
             if start <= table.now && !self.is_completing(&candidate) {
-                self.examine_if_watched(index, |control| Some(control.fleet_of(&free)));
-                return self.start_past_head(index, candidate);
+                return Plan::Start(candidate, free.nodes());
             }
             if start <= table.now {
                 (start, later) = (table.now.saturating_add(SECOND), None);
@@ -180,16 +170,16 @@ impl Control {
                 continue;
             }
             if start > table.now.saturating_add(table.options.window) {
-                return;
+                return Plan::Nothing;
             }
-            let mut nodes = Nodes(vec![false; self.fleet.len()]);
-            candidate.placement.claims().iter().for_each(|claim| nodes.0[claim.node.index()] = true);
+            let nodes = Nodes::of(candidate.placement.claims().iter().map(|claim| claim.node), self.fleet.len());
             if !table.is_taken(start, length, &nodes) {
-                return table.reserve(start, length, &nodes);
+                let nodes = candidate.placement.claims().iter().map(|claim| claim.node).collect();
+                return Plan::Reserve(start, nodes);
             }
             // Planned again from there it would be the same.
             if start == from {
-                return;
+                return Plan::Nothing;
             }
             from = start;
         }
@@ -202,7 +192,7 @@ impl Control {
     }
 
     /// The fleet with these nodes alone, and without what is completing.
-    fn fleet_of(&self, free: &Nodes) -> Fleet {
+    pub(super) fn fleet_of(&self, free: &Nodes) -> Fleet {
         let mut fleet = self.fleet.clone();
         for node in 0..free.0.len() {
             let node = NodeId::new(node);

@@ -1,0 +1,335 @@
+//! What is ahead of each node if what runs ends at its limit, and how many tasks of a demand it would take after each of these
+//! ends. Both are kept from pass to pass, and worked out again only for nodes that have changed.
+
+use smallvec::SmallVec;
+
+use super::super::Control;
+use super::super::store::ReplicaIndex;
+use super::table::{contains, insert, nodes_of, words_for};
+use super::{CLOSE, SECOND, down_to};
+use crate::event::Phase;
+use crate::fleet::{NodeStatus, Placement};
+use crate::ids::{NodeId, RunId};
+use crate::scheduler::room;
+use crate::units::{MilliCpu, SimDuration, SimTime};
+
+/// An end of what runs, in order of time: of ends at one time the lower number comes first.
+pub type Moment = (SimTime, ReplicaIndex);
+
+struct End {
+    at: Moment,
+    placement: Placement,
+}
+
+/// The ends that are ahead of one node.
+#[derive(Default)]
+struct Line {
+    /// Of the node's status, and whose claims on it are taken to be free already.
+    version: u64,
+    kept: SmallVec<[RunId; 1]>,
+    ends: SmallVec<[Moment; 4]>,
+    /// Another number whenever something of it changes.
+    generation: u64,
+    /// Free cores now and after each end.
+    cores: SmallVec<[MilliCpu; 4]>,
+}
+
+/// What one demand makes of a node.
+#[derive(Default)]
+struct NodeRooms {
+    /// Of the line that it was worked out of.
+    generation: u64,
+    /// Now and after each end.
+    rooms: SmallVec<[u32; 6]>,
+    /// When it first has room for a task.
+    ready: Option<SimTime>,
+}
+
+/// What one demand makes of all nodes.
+#[derive(Default)]
+pub struct Rooms {
+    read: u64,
+    nodes: Vec<NodeRooms>,
+    /// The most that one node ever has room for.
+    pub most: u32,
+    /// Room on all nodes now.
+    pub total: u64,
+    /// When more nodes have room for a task; with each time the set of all that have had by then.
+    times: Vec<SimTime>,
+    sets: Vec<u64>,
+    nobody: Vec<u64>,
+}
+
+impl Rooms {
+    /// Nodes that have had room for a task by then.
+    pub fn ready_by(&self, at: SimTime) -> &[u64] {
+        let words = self.nobody.len();
+        match self.times.partition_point(|time| *time <= at) {
+            0 => &self.nobody,
+            place => &self.sets[(place - 1) * words..place * words],
+        }
+    }
+
+    /// The first time by which so many of these nodes have had room for a task.
+    fn ready_at(&self, free: &[u64], least: u32) -> Option<SimTime> {
+        let words = self.nobody.len();
+        let mut sets = self.sets.chunks_exact(words);
+        let place = sets.position(|set| super::table::common(set, free, least) >= least)?;
+        Some(self.times[place])
+    }
+
+    fn gather(&mut self) {
+        let words = self.nobody.len();
+        self.most = self.nodes.iter().flat_map(|node| node.rooms.iter().copied()).max().unwrap_or(0);
+        self.total = self.nodes.iter().map(|node| u64::from(node.rooms[0])).sum();
+        let ready = self.nodes.iter().enumerate().filter_map(|(node, rooms)| Some((rooms.ready?, NodeId::new(node))));
+        let mut ready: Vec<(SimTime, NodeId)> = ready.collect();
+        ready.sort_unstable();
+        self.times.clear();
+        self.sets.clear();
+        for (at, node) in ready {
+            if self.times.last() != Some(&at) {
+                self.times.push(at);
+                let last = self.sets.len().saturating_sub(words);
+                match self.sets.is_empty() {
+                    true => self.sets.resize(words, 0),
+                    false => self.sets.extend_from_within(last..),
+                }
+            }
+            let last = self.sets.len() - words;
+            insert(&mut self.sets[last..], node);
+        }
+    }
+}
+
+/// All nodes, and what the demands make of them, by the number of the demand.
+#[derive(Default)]
+pub struct Ahead {
+    generation: u64,
+    lines: Vec<Line>,
+    /// In order, without what never ends.
+    ends: Vec<End>,
+    /// By node, what is taken to be free there already.
+    kept: Vec<(NodeId, RunId)>,
+    rooms: Vec<Option<Box<Rooms>>>,
+}
+
+impl Ahead {
+    /// What is ahead as things stand.
+    pub fn begin(&mut self, control: &Control) {
+        self.lines.resize_with(control.fleet.len(), Line::default);
+        let mut running: Vec<ReplicaIndex> = control.nodes.iter().flat_map(|node| node.runs.iter().copied()).collect();
+        running.sort_unstable();
+        running.dedup();
+        self.ends.clear();
+        self.ends.extend(running.into_iter().filter_map(|index| control.end_of(index)));
+        self.ends.sort_unstable_by_key(|end| end.at);
+        let kept =
+            |(run, kept): (&RunId, &Placement)| kept.claims().iter().map(|it| (it.node, *run)).collect::<Vec<_>>();
+        self.kept = control.kept_claims.iter().flat_map(kept).collect();
+        self.kept.sort_unstable();
+        for node in 0..control.fleet.len() {
+            self.look_at(control, NodeId::new(node));
+        }
+    }
+
+    /// It has just begun.
+    pub fn enter(&mut self, control: &Control, index: ReplicaIndex) {
+        let end = control.end_of(index);
+        if let Some(end) = end {
+            let place = self.ends.partition_point(|other| other.at < end.at);
+            self.ends.insert(place, end);
+        }
+        let placement = control.replicas[index as usize].placement.as_ref();
+        for claim in placement.iter().flat_map(|placement| placement.claims()) {
+            self.look_at(control, claim.node);
+        }
+    }
+
+    /// Takes in what has changed of a node.
+    fn look_at(&mut self, control: &Control, node: NodeId) {
+        let line = &mut self.lines[node.index()];
+        let version = control.fleet.node(node).version;
+        let kept = &self.kept[self.kept.partition_point(|(other, _)| *other < node)..];
+        let kept: SmallVec<[RunId; 1]> =
+            kept.iter().take_while(|(other, _)| *other == node).map(|(_, run)| *run).collect();
+        let runs = control.nodes[node.index()].runs.iter();
+        let mut ends: SmallVec<[Moment; 4]> = runs.filter_map(|index| control.moment_of(*index)).collect();
+        ends.sort_unstable();
+        let is_same = line.generation > 0 && line.version == version && line.kept == kept && line.ends == ends;
+        if is_same {
+            return;
+        }
+        self.generation += 1;
+        *line = Line { version, kept, ends, generation: self.generation, cores: SmallVec::new() };
+        let mut cores = SmallVec::new();
+        let shape = &control.fleet.node(node).shape;
+        each_status(control, node, line, |status| cores.push(status.cpu_free(shape)));
+        line.cores = cores;
+    }
+
+    /// What the demand makes of all nodes as they stand.
+    pub fn rooms(&mut self, control: &Control, demand: u32) -> &Rooms {
+        let place = demand as usize;
+        if self.rooms.len() <= place {
+            self.rooms.resize_with(place + 1, || None);
+        }
+        let rooms = self.rooms[place].get_or_insert_default();
+        if rooms.read == self.generation {
+            return rooms;
+        }
+        rooms.read = self.generation;
+        rooms.nodes.resize_with(self.lines.len(), NodeRooms::default);
+        rooms.nobody.resize(words_for(self.lines.len()), 0);
+        let (options, demand) = (&control.profile.scheduler, &control.demands[place].demand);
+        for (number, (line, of_node)) in self.lines.iter().zip(&mut rooms.nodes).enumerate() {
+            if of_node.generation == line.generation {
+                continue;
+            }
+            let node = NodeId::new(number);
+            of_node.generation = line.generation;
+            of_node.rooms.clear();
+            each_status(control, node, line, |status| {
+                of_node.rooms.push(room(options, demand, &control.fleet, node, status));
+            });
+            let first = of_node.rooms.iter().position(|room| *room > 0);
+            of_node.ready = first.map(|step| step.checked_sub(1).map_or(SimTime::ZERO, |end| line.ends[end].0));
+        }
+        rooms.gather();
+        rooms
+    }
+
+    /// The same, where [`Ahead::rooms`] was asked for since anything changed.
+    pub fn known(&self, demand: u32) -> &Rooms {
+        self.rooms[demand as usize].as_deref().expect("it was asked for")
+    }
+
+    fn step(&self, node: NodeId, by: Option<Moment>) -> usize {
+        by.map_or(0, |by| self.lines[node.index()].ends.partition_point(|end| *end <= by))
+    }
+
+    /// Room and free cores of each of these nodes, once everything up to that moment has ended.
+    pub fn standing<'a>(
+        &'a self,
+        rooms: &'a Rooms,
+        free: &'a [u64],
+        by: Option<Moment>,
+    ) -> impl Iterator<Item = (NodeId, u32, MilliCpu)> + 'a {
+        nodes_of(free).map(move |node| {
+            let step = self.step(node, by);
+            (node, rooms.nodes[node.index()].rooms[step], self.lines[node.index()].cores[step])
+        })
+    }
+
+    fn has_room(&self, rooms: &Rooms, free: &[u64], by: Option<Moment>, tasks: u32) -> bool {
+        let mut sum = 0;
+        self.standing(rooms, free, by).any(|(_, room, _)| {
+            sum += u64::from(room);
+            sum >= u64::from(tasks)
+        })
+    }
+
+    /// The status of a node as it stands, with what has ended taken to be free already.
+    pub fn status_now(&self, control: &Control, node: NodeId) -> NodeStatus {
+        status_now(control, node, &self.lines[node.index()])
+    }
+
+    /// When so many tasks fit on these nodes, at least `least` of them, if what runs ends at its limit; and after which
+    /// end, unless it is now.
+    pub fn first_start(
+        &self,
+        rooms: &Rooms,
+        free: &[u64],
+        (tasks, least): (u32, u32),
+        now: SimTime,
+    ) -> Option<(SimTime, Option<Moment>)> {
+        if self.has_room(rooms, free, None, tasks) {
+            return Some((now, None));
+        }
+        // Before that there is no need to add up.
+        let ready = rooms.ready_at(free, least)?;
+        let (mut next, mut reach, mut close) = (0, None, CLOSE);
+        while next < self.ends.len() {
+            let (last, after, from) = self.last_that_is_close(free, next, reach, close)?;
+            (next, reach) = (after, Some(from));
+            close = close.saturating_mul(2);
+            while self.ends.get(next).is_some_and(|end| end.at.0 > from.saturating_add(close)) {
+                close = close.saturating_mul(2);
+            }
+            let by = self.ends[last].at;
+            if by.0 >= ready && self.has_room(rooms, free, Some(by), tasks) {
+                // What is over its limit is about to end.
+                return Some((by.0.max(now.saturating_add(SECOND)), Some(by)));
+            }
+        }
+        None
+    }
+
+    /// Of the ends from `next` on that concern these nodes the last that counts as one with the first of them, where to go on
+    /// behind it, and from when distances are measured. The first that is followed by an end too far away is the last;
+    /// only those that concern these nodes are looked at.
+    fn last_that_is_close(
+        &self,
+        free: &[u64],
+        next: usize,
+        reach: Option<SimTime>,
+        close: SimDuration,
+    ) -> Option<(usize, usize, SimTime)> {
+        let concerns = |place: &usize| self.ends[*place].placement.claims().iter().any(|it| contains(free, it.node));
+        let first = match reach {
+            Some(_) => next,
+            None => (next..self.ends.len()).find(concerns)?,
+        };
+        let from = reach.unwrap_or_else(|| down_to(self.ends[first].at.0, CLOSE).saturating_add(CLOSE));
+        let far = self.ends.partition_point(|end| end.at.0 <= from.saturating_add(close));
+        // The one before the first that is far away, or whoever comes after it.
+        let least = far.saturating_sub(1).max(first);
+        match (least..self.ends.len()).find(concerns) {
+            Some(last) => Some((last, last + 1, from)),
+            None => (first..least).rev().find(concerns).map(|last| (last, self.ends.len(), from)),
+        }
+    }
+}
+
+/// The status of a node now, with what has ended taken to be free already, and after each end that is ahead of it.
+fn each_status(control: &Control, node: NodeId, line: &Line, mut each: impl FnMut(&NodeStatus)) {
+    let mut status = status_now(control, node, line);
+    each(&status);
+    for (_, replica) in &line.ends {
+        let placement = control.replicas[*replica as usize].placement.as_ref().expect("what runs has a place");
+        give_back(control, &mut status, (node, placement));
+        each(&status);
+    }
+}
+
+fn status_now(control: &Control, node: NodeId, line: &Line) -> NodeStatus {
+    let mut status = control.fleet.node(node).status.clone();
+    line.kept.iter().for_each(|run| give_back(control, &mut status, (node, &control.kept_claims[run])));
+    status
+}
+
+fn give_back(control: &Control, status: &mut NodeStatus, (node, placement): (NodeId, &Placement)) {
+    let shape = &control.fleet.node(node).shape;
+    let claims = placement.claims().iter().filter(|claim| claim.node == node);
+    claims.for_each(|claim| status.give_back(shape, claim));
+}
+
+impl Control {
+    /// When it ends at its limit, in whole seconds; nothing where it has none.
+    fn moment_of(&self, index: ReplicaIndex) -> Option<Moment> {
+        let replica = &self.replicas[index as usize];
+        let estimate = self.jobs[replica.job.index()].spec.estimate?;
+        let since = match replica.phase {
+            Phase::Running | Phase::Scheduled => replica.since,
+            Phase::Pending | Phase::Analysing | Phase::Preparing | Phase::Stopping | Phase::Ended => self.now,
+        };
+        let until = since.saturating_add(estimate);
+        (until < SimTime::MAX).then(|| (down_to(until, SECOND), index))
+    }
+
+    fn end_of(&self, index: ReplicaIndex) -> Option<End> {
+        let at = self.moment_of(index)?;
+        let placement = self.replicas[index as usize].placement.clone().unwrap_or_default();
+        Some(End { at, placement })
+    }
+}

@@ -1,0 +1,235 @@
+//! Backfilling as Slurm's sched/backfill has it: a table of time slots, in which who waits reserves whole nodes.
+//!
+//! In the order of the queue, each is planned from now on: the nodes that nobody before it has reserved at any time up to
+//! its limit, and of those the first time at which enough is free, if what runs ends at its limit. Who could begin now
+//! begins. Everybody else reserves the nodes that it would have, all of each of them, from the start of the slot in which
+//! it would begin; where that runs into another's reservation, it is planned again from the end of that slot. So a job
+//! waits beside an idle node when its limit, not its run time, reaches into a reservation, even by less than a slot. Nodes on
+//! which a run is completing are planned with, from the next second on.
+//!
+//! Read off slurm.conf(5) and what Slurm 22.05.8 logs (`DebugFlags=Backfill`). Time is counted in whole seconds, and slots
+//! from time zero, which stands for a whole minute of the day. What is not there: reservations by hand, licenses, limits of
+//! users, job arrays as one, a pass that yields its locks.
+
+//!
+//! A pass goes no further down the queue than to the last who could begin now: a reservation behind it would bind nobody. What
+//! is ahead of each node is kept from pass to pass ([`ahead`]), and the fleet is never copied. [`plain`] is the same
+//! without any of that.
+
+mod ahead;
+mod plain;
+mod table;
+
+use std::collections::BTreeMap;
+
+use super::Control;
+use super::store::ReplicaIndex;
+use crate::fleet::{NodeStatus, Placement};
+use crate::ids::NodeId;
+use crate::scheduler::{
+    Caching, Candidate, GangPlaces, Grouping, QueueKey, asks_for_readiness, is_by_room, nodes_among_neighbours,
+    place_among_neighbours,
+};
+use crate::units::{SimDuration, SimTime};
+pub use ahead::Ahead;
+use table::{Look, Table};
+
+/// Ends of what runs count as one, the last of them, if they lie no further than this behind the first multiple of it that
+/// comes after the first of them; with each further look it is twice as far, and as often twice as reaches the next.
+const CLOSE: SimDuration = SimDuration::from_secs(30);
+/// The limit of what has none.
+const YEAR: SimDuration = SimDuration::from_secs(365 * 86_400);
+const SECOND: SimDuration = SimDuration::from_secs(1);
+
+/// What comes of a look at one who waits.
+#[derive(Debug, PartialEq, Eq)]
+enum Plan {
+    /// It begins now. With the nodes that it could have taken.
+    Start(Candidate, Vec<NodeId>),
+    /// From then on these nodes are its own.
+    Reserve(SimTime, Vec<NodeId>),
+    Nothing,
+}
+
+fn down_to(at: SimTime, unit: SimDuration) -> SimTime {
+    SimTime::from_nanos(at.as_nanos() / unit.as_nanos() * unit.as_nanos())
+}
+
+impl Control {
+    pub(super) fn backfill_slots(&mut self) {
+        let options = self.profile.scheduler.slots;
+        let waiting: Vec<QueueKey> = self.queue.iter(self.now).take(options.depth as usize).collect();
+        let scheduler = &self.profile.scheduler;
+        let is_counted = scheduler.gangs == GangPlaces::Neighbours && asks_for_readiness(scheduler);
+        match (self.caching, self.grouping) {
+            (Caching::On | Caching::Paranoid, Grouping::Classes) if is_counted => self.backfill_counted(&waiting),
+            _ => self.backfill_plainly(&waiting),
+        }
+    }
+
+    fn backfill_plainly(&mut self, waiting: &[QueueKey]) {
+        let now = down_to(self.now, SECOND);
+        let mut table = plain::Table::new(now, self.profile.scheduler.slots, self.fleet.len());
+        for key in waiting {
+            let index = key.replica();
+            match self.plan_plainly(index, &table) {
+                Plan::Start(candidate, free) => self.start_in_slots(index, candidate, &free),
+                Plan::Reserve(start, nodes) => table.reserve(start, self.limit_of(index), &nodes),
+                Plan::Nothing => {}
+            }
+        }
+    }
+
+    fn backfill_counted(&mut self, waiting: &[QueueKey]) {
+        let now = down_to(self.now, SECOND);
+        let mut table = Table::new(now, self.profile.scheduler.slots, self.fleet.len());
+        let mut plain = (self.caching == Caching::Paranoid)
+            .then(|| plain::Table::new(now, self.profile.scheduler.slots, self.fleet.len()));
+        let mut ahead = std::mem::take(&mut self.ahead);
+        ahead.begin(self);
+        // Of a demand and a limit for which nothing came, with the number of changes since then that would matter.
+        let mut in_vain: BTreeMap<(u32, SimDuration), u32> = BTreeMap::new();
+        let mut changes = 0;
+        let mut left = waiting;
+        while let Some((last, before)) = left.split_last()
+            && !self.may_start(&mut ahead, last.replica())
+        {
+            left = before;
+        }
+        while let Some((key, behind)) = left.split_first() {
+            let index = key.replica();
+            let (demand, length) = (self.replicas[index as usize].demand, self.limit_of(index));
+            left = behind;
+            let plan = match in_vain.get(&(demand, length)) {
+                Some(then) if *then == changes => Plan::Nothing,
+                _ => self.plan(index, &mut ahead, &table),
+            };
+            if let Some(plain) = &plain {
+                let run = self.replicas[index as usize].run();
+                assert_eq!(plan, self.plan_plainly(index, plain), "{run}: the plan is not the plain one");
+            }
+            changes += u32::from(plan != Plan::Nothing);
+            match plan {
+                Plan::Start(candidate, free) => {
+                    self.start_in_slots(index, candidate, &free);
+                    ahead.enter(self, index);
+                    while let Some((last, before)) = left.split_last()
+                        && !self.may_start(&mut ahead, last.replica())
+                    {
+                        left = before;
+                    }
+                }
+                Plan::Reserve(start, nodes) => {
+                    let mut set = vec![0; table.words()];
+                    nodes.iter().for_each(|node| table::insert(&mut set, *node));
+                    table.reserve(start, length, &set);
+                    plain.iter_mut().for_each(|plain| plain.reserve(start, length, &nodes));
+                }
+                Plan::Nothing if is_by_room(&self.profile.scheduler, &self.demands[demand as usize].demand) => {
+                    in_vain.insert((demand, length), changes);
+                }
+                Plan::Nothing => {}
+            }
+        }
+        self.ahead = ahead;
+    }
+
+    fn start_in_slots(&mut self, index: ReplicaIndex, candidate: Candidate, free: &[NodeId]) {
+        let of = |control: &Control| plain::Nodes::of(free.iter().copied(), control.fleet.len());
+        self.examine_if_watched(index, |control| Some(control.fleet_of(&of(control))));
+        self.start_past_head(index, candidate);
+    }
+
+    fn limit_of(&self, index: ReplicaIndex) -> SimDuration {
+        let job = self.replicas[index as usize].job;
+        self.jobs[job.index()].spec.estimate.unwrap_or(YEAR)
+    }
+
+    /// Whether it fits now, if nobody has reserved anything.
+    fn may_start(&self, ahead: &mut Ahead, index: ReplicaIndex) -> bool {
+        let number = self.replicas[index as usize].demand;
+        let demand = &self.demands[number as usize].demand;
+        !is_by_room(&self.profile.scheduler, demand) || ahead.rooms(self, number).total >= u64::from(demand.tasks)
+    }
+
+    fn plan(&self, index: ReplicaIndex, ahead: &mut Ahead, table: &Table) -> Plan {
+        let number = self.replicas[index as usize].demand;
+        let demand = &self.demands[number as usize].demand;
+        if !is_by_room(&self.profile.scheduler, demand) {
+            return self.plan_plainly(index, &table.plainly());
+        }
+        ahead.rooms(self, number);
+        let (ahead, rooms, length) = (&*ahead, ahead.known(number), self.limit_of(index));
+        if rooms.most == 0 {
+            return Plan::Nothing;
+        }
+        let needed = (demand.tasks, demand.tasks.div_ceil(rooms.most));
+        let (mut free, mut nodes) = (vec![0; table.words()], vec![0; table.words()]);
+        let end_of_window = table.now.saturating_add(table.options.window);
+        let mut from = table.now;
+        while from <= end_of_window {
+            let mut later = match table.look(from, length, &mut free, needed.1, |at| rooms.ready_by(at)) {
+                Look::Free(later) => later,
+                Look::TooEarly(later) => {
+                    from = later;
+                    continue;
+                }
+            };
+            let Some((start, by)) = ahead.first_start(rooms, &free, needed, table.now) else {
+                let Some(later) = later else { return Plan::Nothing };
+                from = later;
+                continue;
+            };
+            let mut start = start.max(from);
+            let taken = || nodes_among_neighbours(demand, ahead.standing(rooms, &free, by)).expect("there is room");
+            if start <= table.now && !self.is_completing_on(&taken()) {
+                return Plan::Start(self.place_now(index, ahead, rooms, &free), table::nodes_of(&free).collect());
+            }
+            if start <= table.now {
+                (start, later) = (table.now.saturating_add(SECOND), None);
+            }
+            if let Some(later) = later.filter(|later| start > *later) {
+                from = later;
+                continue;
+            }
+            if start > end_of_window {
+                return Plan::Nothing;
+            }
+            let taken = taken();
+            nodes.fill(0);
+            taken.iter().for_each(|node| table::insert(&mut nodes, *node));
+            if !table.is_taken(start, length, &nodes) {
+                return Plan::Reserve(start, in_order(taken));
+            }
+            // Planned again from there it would be the same.
+            if start == from {
+                return Plan::Nothing;
+            }
+            from = start;
+        }
+        Plan::Nothing
+    }
+
+    /// Where it begins now, on these nodes, which have room for it.
+    fn place_now(&self, index: ReplicaIndex, ahead: &Ahead, rooms: &ahead::Rooms, free: &[u64]) -> Candidate {
+        let replica = &self.replicas[index as usize];
+        let demand = &self.demands[replica.demand as usize].demand;
+        let with_room = ahead.standing(rooms, free, None).filter(|(_, room, _)| *room > 0);
+        let nodes: Vec<(NodeId, NodeStatus)> =
+            with_room.map(|(node, ..)| (node, ahead.status_now(self, node))).collect();
+        let asking = self.asking(replica.run());
+        let found = place_among_neighbours(&self.profile.scheduler, demand, asking, &self.fleet, &nodes);
+        found.expect("there is room")
+    }
+
+    /// Whether something of these nodes is about to be free.
+    fn is_completing_on(&self, nodes: &[NodeId]) -> bool {
+        let touched = |kept: &Placement| nodes.iter().any(|node| kept.touches(*node));
+        self.kept_claims.values().any(touched)
+    }
+}
+
+fn in_order(mut nodes: Vec<NodeId>) -> Vec<NodeId> {
+    nodes.sort_unstable();
+    nodes
+}

@@ -1,0 +1,188 @@
+//! The table of time slots, with a bit for each node. It is the one of [`super::plain`], kept flat so that a look at many slots
+//! reads few lines of memory.
+
+use super::{down_to, plain};
+use crate::ids::NodeId;
+use crate::scheduler::SlotOptions;
+use crate::units::{SimDuration, SimTime};
+
+const BITS: usize = u64::BITS as usize;
+
+/// How many words hold a bit for each of so many nodes.
+pub fn words_for(nodes: usize) -> usize {
+    nodes.div_ceil(BITS)
+}
+
+pub fn insert(set: &mut [u64], node: NodeId) {
+    set[node.index() / BITS] |= 1 << (node.index() % BITS);
+}
+
+pub fn contains(set: &[u64], node: NodeId) -> bool {
+    set[node.index() / BITS] >> (node.index() % BITS) & 1 == 1
+}
+
+/// In ascending order.
+pub fn nodes_of(set: &[u64]) -> impl Iterator<Item = NodeId> + '_ {
+    set.iter().enumerate().flat_map(|(place, word)| {
+        let rest = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
+        let lefts = std::iter::successors(Some(*word).filter(|word| *word != 0), rest);
+        lefts.map(move |left| NodeId::new(place * BITS + left.trailing_zeros() as usize))
+    })
+}
+
+/// How many nodes are in both, counted no further than `enough`.
+pub fn common(one: &[u64], other: &[u64], enough: u32) -> u32 {
+    let mut count = 0;
+    for (one, other) in one.iter().zip(other) {
+        count += (one & other).count_ones();
+        if count >= enough {
+            break;
+        }
+    }
+    count
+}
+
+/// What a look at the table finds from a time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing can begin before this time, at which other nodes are free.
+    TooEarly(SimTime),
+    /// The set of free nodes is complete. With the time at which to look next if they do not do.
+    Free(Option<SimTime>),
+}
+
+/// Slots in order, without gaps.
+pub struct Table {
+    pub now: SimTime,
+    pub options: SlotOptions,
+    words: usize,
+    all: Vec<u64>,
+    /// From when until when.
+    slots: Vec<(SimTime, SimTime)>,
+    /// The free nodes of each slot, so many words each.
+    free: Vec<u64>,
+}
+
+impl Table {
+    pub fn new(now: SimTime, options: SlotOptions, nodes: usize) -> Table {
+        let words = words_for(nodes);
+        let mut all = vec![0; words];
+        (0..nodes).for_each(|node| insert(&mut all, NodeId::new(node)));
+        let free = all.clone();
+        Table { now, options, words, all, slots: vec![(now, now.saturating_add(options.window))], free }
+    }
+
+    /// The same, for who has to be planned plainly.
+    pub fn plainly(&self) -> plain::Table {
+        let nodes = self.all.iter().map(|word| word.count_ones() as usize).sum();
+        let slots = self.slots.iter().enumerate().map(|(place, slot)| (*slot, nodes_of(self.free_in(place))));
+        plain::Table::of(self.now, self.options, nodes, slots)
+    }
+
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    fn free_in(&self, place: usize) -> &[u64] {
+        &self.free[place * self.words..(place + 1) * self.words]
+    }
+
+    /// Nodes that are free from then on for so long, and when to look next if they do not do. Gives up as soon as fewer than
+    /// `least` of them are in the set that `ready_by` gives for that later time.
+    pub fn look<'s>(
+        &self,
+        from: SimTime,
+        length: SimDuration,
+        free: &mut [u64],
+        least: u32,
+        ready_by: impl Fn(SimTime) -> &'s [u64],
+    ) -> Look {
+        let until = from.max(self.now).saturating_add(length);
+        free.copy_from_slice(&self.all);
+        let mut later: Option<(SimTime, &[u64])> = None;
+        let first = self.slots.partition_point(|(_, until)| *until <= from);
+        for place in first..self.slots.len() {
+            let here = self.free_in(place);
+            if later.is_none() && place + 1 < self.slots.len() {
+                let next = self.free_in(place + 1);
+                let has_others = (0..self.words).any(|word| next[word] & !(free[word] & here[word]) != 0);
+                later = has_others.then(|| (self.slots[place].1, ready_by(self.slots[place].1)));
+            }
+            if self.slots[place].0 > until {
+                break;
+            }
+            free.iter_mut().zip(here).for_each(|(free, here)| *free &= here);
+            if let Some((later, ready)) = later
+                && common(free, ready, least) < least
+            {
+                return Look::TooEarly(later);
+            }
+        }
+        Look::Free(later.map(|(later, _)| later))
+    }
+
+    /// What would be reserved: whole slots, and one at least.
+    fn span(&self, from: SimTime, length: SimDuration) -> (SimTime, SimTime) {
+        let resolution = self.options.resolution;
+        (down_to(from, resolution), down_to(from.saturating_add(length), resolution))
+    }
+
+    pub fn is_taken(&self, from: SimTime, length: SimDuration, nodes: &[u64]) -> bool {
+        let (from, until) = self.span(from, length);
+        let first = self.slots.partition_point(|(_, end)| *end <= from);
+        let mut within = (first..self.slots.len()).take_while(|place| self.slots[*place].0 < until);
+        within.any(|place| nodes.iter().zip(self.free_in(place)).any(|(node, free)| node & !free != 0))
+    }
+
+    pub fn reserve(&mut self, from: SimTime, length: SimDuration, nodes: &[u64]) {
+        let (from, until) = self.span(from, length);
+        let from = from.max(self.now);
+        let until = until.max(from.saturating_add(self.options.resolution));
+        let before = self.cut(from);
+        self.cut(until);
+        let first = self.slots.partition_point(|(start, _)| *start < from);
+        for place in first..self.slots.len() {
+            let (start, end) = self.slots[place];
+            if end > until {
+                break;
+            }
+            if start < end {
+                let free = &mut self.free[place * self.words..(place + 1) * self.words];
+                free.iter_mut().zip(nodes).for_each(|(free, taken)| *free &= !taken);
+            }
+        }
+        self.merge(before.saturating_sub(1), until);
+    }
+
+    /// A slot ends there; its place.
+    fn cut(&mut self, at: SimTime) -> usize {
+        let past = self.slots.len() - 1;
+        let place = self.slots.partition_point(|(_, until)| *until < at).min(past);
+        let (_, until) = self.slots[place];
+        if until > at {
+            self.slots[place].1 = at;
+            self.slots.insert(place + 1, (at, until));
+            let (from, to) = (place * self.words, (place + 1) * self.words);
+            let old = self.free.len();
+            self.free.resize(old + self.words, 0);
+            self.free.copy_within(from..old, to);
+        }
+        place
+    }
+
+    /// Of the slots from there to the first that begins at `until`, the first two neighbours that are free alike become one:
+    /// so it shows in what order reservations came, as the end of a slot is when a job is looked at again.
+    fn merge(&mut self, from: usize, until: SimTime) {
+        for place in from..self.slots.len() - 1 {
+            if place > from && self.slots[place].0 >= until {
+                return;
+            }
+            if self.free_in(place) == self.free_in(place + 1) {
+                self.slots[place].1 = self.slots[place + 1].1;
+                self.slots.remove(place + 1);
+                self.free.drain((place + 1) * self.words..(place + 2) * self.words);
+                return;
+            }
+        }
+    }
+}
