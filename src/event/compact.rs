@@ -34,10 +34,24 @@ impl ser::Error for NoCompactForm {
     }
 }
 
+/// Numbers below this fit into the eight bytes of a word.
+const LARGEST_SPREAD: u64 = 1 << 56;
+
+/// The varint of a number below [`LARGEST_SPREAD`] as a word, and how many bytes of it count.
+#[inline]
+pub(super) fn spread(value: u64) -> (u64, usize) {
+    let word = value & 0xfff_ffff | (value & 0xff_ffff_f000_0000) << 4;
+    let word = word & 0x3fff_0000_3fff | (word & 0xfff_c000_0fff_c000) << 2;
+    let word = word & 0x7f_007f_007f_007f | (word & 0x3f80_3f80_3f80_3f80) << 1;
+    let length = (70 - (value | 1).leading_zeros() as usize) / 7;
+    let more = 0x80_8080_8080_8080 & ((1 << (8 * (length - 1))) - 1);
+    (word | more, length)
+}
+
 impl Compact<'_> {
     /// Most numbers are small.
     #[inline]
-    fn varint(&mut self, value: u64) {
+    pub(super) fn varint(&mut self, value: u64) {
         match value {
             0..0x80 => self.0.push(value as u8),
             _ => self.long_varint(value),
@@ -46,8 +60,9 @@ impl Compact<'_> {
 
     #[inline(never)]
     fn long_varint(&mut self, mut value: u64) {
-        if value < 0x4000 {
-            return self.0.extend_from_slice(&[value as u8 | 0x80, (value >> 7) as u8]);
+        if value < LARGEST_SPREAD {
+            let (word, length) = spread(value);
+            return self.word(word, length);
         }
         let (mut bytes, mut length) = ([0; 10], 0);
         while value >= 0x80 {
@@ -58,8 +73,16 @@ impl Compact<'_> {
         self.0.extend_from_slice(&bytes[..=length]);
     }
 
+    /// Adds the first `length` bytes of `word`, lowest first.
     #[inline]
-    fn zigzag(&mut self, value: i64) {
+    pub(super) fn word(&mut self, word: u64, length: usize) {
+        let end = self.0.len() + length;
+        self.0.extend_from_slice(&word.to_le_bytes());
+        self.0.truncate(end);
+    }
+
+    #[inline]
+    pub(super) fn zigzag(&mut self, value: i64) {
         self.varint((value << 1 ^ value >> 63) as u64);
     }
 

@@ -9,6 +9,7 @@ mod foretold;
 mod input;
 mod log;
 mod output;
+mod packed;
 mod reason;
 
 pub use codec::{CodecError, decode_line, encode_event, encode_input, encode_line};

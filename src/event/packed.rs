@@ -1,0 +1,567 @@
+//! The compact form of the records that every job leaves, without serde: the bytes that [`Compact`] writes by way of it, in
+//! a fifth of the instructions.
+//!
+//! Other records, and the parts that few jobs have, go through serde. Each type is taken apart whole, so that a new field is
+//! an error here; a property holds the bytes against serde's.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::compact::{Compact, spread};
+use super::input::{Input, Lifecycle};
+use super::output::Event;
+use super::reason::{Histogram, Reason};
+use crate::fleet::{GpuClaim, NodeClaim, Placement};
+use crate::ids::{JobId, NodeId, RunId};
+use crate::units::SimTime;
+use crate::workload::{Demand, JobSpec, RunTerms, UtilizationOverrides};
+
+/// Reasons are written in one byte.
+const _: () = assert!(Reason::ALL.len() <= 0x80);
+
+/// The compact forms of what many jobs share, by where it lies: as many as a trace has kinds of jobs. Another in the same
+/// place is written anew.
+struct Forms<T>(Vec<Option<(Arc<T>, Vec<u8>)>>);
+
+const FORMS: usize = 256;
+
+impl<T> Default for Forms<T> {
+    fn default() -> Forms<T> {
+        Forms((0..FORMS).map(|_| None).collect())
+    }
+}
+
+impl<T: Serialize> Forms<T> {
+    fn write(&mut self, shared: &Arc<T>, out: &mut Compact<'_>) {
+        let address = Arc::as_ptr(shared).addr();
+        let place = &mut self.0[(address >> 4 ^ address >> 12) % FORMS];
+        match place {
+            // While it is kept here, nothing else can lie where it does.
+            Some((known, form)) if Arc::ptr_eq(known, shared) => out.0.extend_from_slice(form),
+            _ => {
+                let mut form = place.take().map_or(Vec::new(), |(_, form)| form);
+                form.clear();
+                Compact(&mut form).by_serde(&**shared);
+                out.0.extend_from_slice(&form);
+                *place = Some((Arc::clone(shared), form));
+            }
+        }
+    }
+}
+
+/// What jobs share of their specs.
+#[derive(Default)]
+pub(super) struct Shared {
+    demands: Forms<Demand>,
+    terms: Forms<RunTerms>,
+    utilizations: Forms<UtilizationOverrides>,
+}
+
+pub(super) fn write_input(input: &Input, shared: &mut Shared, out: &mut Vec<u8>) {
+    let mut out = Compact(out);
+    match input {
+        Input::Run { run, fact } => {
+            out.0.push(8);
+            out.run(*run);
+            out.fact(*fact);
+        }
+        Input::Cancel { job } => {
+            out.0.push(10);
+            out.job(*job);
+        }
+        Input::Submit { job, spec } => {
+            out.0.push(13);
+            out.job(*job);
+            out.spec(spec, shared);
+        }
+        Input::Wakeup => out.0.push(14),
+        Input::FleetDeclared { .. }
+        | Input::NodeDeclared { .. }
+        | Input::NodeReported { .. }
+        | Input::HeartbeatBack { .. }
+        | Input::HeartbeatMissed { .. }
+        | Input::GpuReported { .. }
+        | Input::ForeignUse { .. }
+        | Input::CapacityReported { .. }
+        | Input::UsageSample { .. }
+        | Input::RequestsCounted { .. }
+        | Input::Scale { .. }
+        | Input::Evaluate { .. }
+        | Input::Reconfigure { .. }
+        | Input::Decided { .. } => out.by_serde(input),
+    }
+}
+
+pub(super) fn write_event(event: &Event, out: &mut Vec<u8>) {
+    let mut out = Compact(out);
+    match event {
+        Event::Held { run, refusal, reasons } => {
+            out.0.push(3);
+            out.run(*run);
+            out.0.push(*refusal as u8);
+            out.histogram(reasons);
+        }
+        Event::Placed { run, score, placement } => {
+            out.0.push(4);
+            out.run(*run);
+            out.0.extend_from_slice(&score.get().to_le_bytes());
+            out.placement(placement);
+        }
+        Event::AnalysisStarted { run } => {
+            out.0.push(6);
+            out.run(*run);
+        }
+        Event::Moved { run, from, to, because } => {
+            out.0.push(7);
+            out.run(*run);
+            match because {
+                None => out.0.extend_from_slice(&[*from as u8, *to as u8, 0]),
+                Some(reason) => out.0.extend_from_slice(&[*from as u8, *to as u8, 1, *reason as u8]),
+            }
+        }
+        Event::Ended { run, from, outcome, because, kept } => {
+            out.0.push(8);
+            out.run(*run);
+            out.0.extend_from_slice(&[*from as u8, *outcome as u8, *because as u8]);
+            out.varint(kept.len() as u64);
+            kept.iter().for_each(|node| out.node(*node));
+        }
+        Event::ClaimFreed { run, node } => {
+            out.0.push(9);
+            out.run(*run);
+            out.node(*node);
+        }
+        Event::Retry { run, at, because } => {
+            out.0.push(10);
+            out.run(*run);
+            out.time(*at);
+            out.0.push(*because as u8);
+        }
+        Event::ReplicaAdded { run } => {
+            out.0.push(17);
+            out.run(*run);
+        }
+        Event::JobEnded { job, outcome, because } => {
+            out.0.push(18);
+            out.job(*job);
+            out.0.extend_from_slice(&[*outcome as u8, *because as u8]);
+        }
+        Event::NodeChanged { .. }
+        | Event::GpuChanged { .. }
+        | Event::InstanceChanged { .. }
+        | Event::CommitRefused { .. }
+        | Event::DeadlineExpired { .. }
+        | Event::SafetyBroken { .. }
+        | Event::PolicyBound { .. }
+        | Event::PolicyFired { .. }
+        | Event::PolicyWarned { .. }
+        | Event::SampleOdd { .. }
+        | Event::Evaluated { .. } => out.by_serde(event),
+    }
+}
+
+impl Compact<'_> {
+    pub(super) fn by_serde(&mut self, part: &(impl Serialize + ?Sized)) {
+        let Ok(()) = part.serialize(self);
+    }
+
+    pub(super) fn time(&mut self, at: SimTime) {
+        self.varint(at.as_nanos());
+    }
+
+    fn job(&mut self, job: JobId) {
+        let (word, length) = spread(job.index() as u64);
+        self.word(word, length);
+    }
+
+    fn node(&mut self, node: NodeId) {
+        self.varint(node.index() as u64);
+    }
+
+    fn run(&mut self, run: RunId) {
+        let RunId { job, replica, attempt } = run;
+        if replica >= 0x80 || attempt >= 0x80 {
+            self.job(job);
+            self.varint(replica.into());
+            return self.varint(attempt.into());
+        }
+        // Five bytes at most, and one for each of the others.
+        let (word, length) = spread(job.index() as u64);
+        let others = u64::from(replica) | u64::from(attempt) << 8;
+        self.word(word | others << (8 * length), length + 2);
+    }
+
+    fn fact(&mut self, fact: Lifecycle) {
+        match fact {
+            Lifecycle::Analysed => self.0.push(0),
+            Lifecycle::AnalysisFailed => self.0.push(1),
+            Lifecycle::Preparing => self.0.push(2),
+            Lifecycle::Prepared => self.0.push(3),
+            Lifecycle::Started => self.0.push(4),
+            Lifecycle::StartFailed => self.0.push(5),
+            Lifecycle::Exited(ending) => self.0.extend_from_slice(&[6, ending as u8]),
+            Lifecycle::GpuFailed => self.0.push(7),
+            Lifecycle::NodeFailed => self.0.push(8),
+            Lifecycle::Stopped => self.0.push(9),
+            Lifecycle::StoppedOn { node } => {
+                self.0.push(10);
+                self.node(node);
+            }
+            Lifecycle::Preempted => self.0.push(11),
+            Lifecycle::TimedOut => self.0.push(12),
+        }
+    }
+
+    fn spec(&mut self, spec: &JobSpec, shared: &mut Shared) {
+        let JobSpec {
+            name,
+            demand,
+            replicas,
+            scaling,
+            priority,
+            queue,
+            user,
+            project,
+            estimate,
+            time_limit,
+            analyse,
+            restart,
+            retry,
+            unselectable,
+            checkpoints,
+            terms,
+            utilization,
+        } = spec;
+        self.text(name);
+        shared.demands.write(demand, self);
+        self.varint((*replicas).into());
+        self.optional(scaling.as_ref(), |out, scaling| out.by_serde(scaling));
+        self.zigzag((*priority).into());
+        for name in [queue, user, project] {
+            self.optional(name.as_ref(), |out, name| out.text(name));
+        }
+        for length in [estimate, time_limit] {
+            self.optional(*length, |out, length| out.varint(length.as_nanos()));
+        }
+        self.0.extend_from_slice(&[u8::from(*analyse), *restart as u8]);
+        self.optional(retry.as_ref(), |out, retry| out.by_serde(retry));
+        self.0.extend_from_slice(&[*unselectable as u8, u8::from(*checkpoints)]);
+        shared.terms.write(terms, self);
+        shared.utilizations.write(utilization, self);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.varint(text.len() as u64);
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    #[inline]
+    fn optional<T>(&mut self, part: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        match part {
+            None => self.0.push(0),
+            Some(part) => {
+                self.0.push(1);
+                write(self, part);
+            }
+        }
+    }
+
+    fn histogram(&mut self, reasons: &Histogram) {
+        self.varint(reasons.iter().count() as u64);
+        for (reason, count) in reasons.iter() {
+            self.0.push(reason as u8);
+            self.varint(count.into());
+        }
+    }
+
+    fn placement(&mut self, placement: &Placement) {
+        self.varint(placement.claims().len() as u64);
+        for claim in placement.claims() {
+            let NodeClaim { node, tasks, cpu, ram, gpus, blocks } = claim;
+            self.node(*node);
+            self.varint((*tasks).into());
+            self.varint(cpu.get());
+            self.varint(ram.get());
+            self.varint(gpus.len() as u64);
+            for part in gpus {
+                let GpuClaim { index, share, memory } = part;
+                self.varint((*index).into());
+                self.varint(share.get().into());
+                self.varint(memory.get());
+            }
+            self.varint(blocks.len() as u64);
+            blocks.iter().for_each(|block| self.varint((*block).into()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::event::{Outcome, Phase, Refusal};
+    use crate::ids::GpuId;
+    use crate::units::{Bytes, GpuShare, MilliCpu, Permille, RequestRate, Score, SimDuration};
+    use crate::workload::{
+        Backoff, Ending, Gang, GpuDemand, GpuTake, IdleGpus, IdleLimit, Pick, PolicySource, Restart, RetryPolicy,
+        Scaling, StartupOrder, StopCriteria, TaskDemand, Unselectable,
+    };
+
+    /// Small numbers and large ones, as the length of what is written depends on them.
+    fn number() -> impl Strategy<Value = u64> {
+        (any::<u64>(), 0..64_u32).prop_map(|(number, shift)| number >> shift)
+    }
+
+    fn count() -> impl Strategy<Value = u32> {
+        number().prop_map(|number| number as u32)
+    }
+
+    fn text() -> impl Strategy<Value = Arc<str>> {
+        "[a-zé]{0,200}".prop_map(Arc::from)
+    }
+
+    fn run() -> impl Strategy<Value = RunId> {
+        (count(), count(), count()).prop_map(|(job, replica, attempt)| RunId {
+            job: JobId::new(job as usize),
+            replica,
+            attempt,
+        })
+    }
+
+    fn node() -> impl Strategy<Value = NodeId> {
+        count().prop_map(|index| NodeId::new(index as usize))
+    }
+
+    fn reason() -> impl Strategy<Value = Reason> {
+        select(Reason::ALL)
+    }
+
+    fn length() -> impl Strategy<Value = SimDuration> {
+        number().prop_map(SimDuration::from_nanos)
+    }
+
+    fn fact() -> impl Strategy<Value = Lifecycle> {
+        let plain = [
+            Lifecycle::Analysed,
+            Lifecycle::AnalysisFailed,
+            Lifecycle::Preparing,
+            Lifecycle::Prepared,
+            Lifecycle::Started,
+            Lifecycle::StartFailed,
+            Lifecycle::Exited(Ending::Completed),
+            Lifecycle::Exited(Ending::Failed),
+            Lifecycle::GpuFailed,
+            Lifecycle::NodeFailed,
+            Lifecycle::Stopped,
+            Lifecycle::Preempted,
+            Lifecycle::TimedOut,
+        ];
+        prop_oneof![13 => select(plain.to_vec()), 1 => node().prop_map(|node| Lifecycle::StoppedOn { node })]
+    }
+
+    fn demand() -> impl Strategy<Value = Demand> {
+        let take = prop_oneof![
+            Just(GpuTake::Whole),
+            count().prop_map(|share| GpuTake::Share(GpuShare::new(share))),
+            number().prop_map(|bytes| GpuTake::Memory(Bytes::new(bytes))),
+        ];
+        let gpus =
+            (count(), take, vec(text(), 0..3), option::of(number())).prop_map(|(count, take, models, memory)| {
+                GpuDemand { count, take, models, min_memory: memory.map(Bytes::new) }
+            });
+        let labels = proptest::collection::btree_map(text(), text(), 0..3);
+        let task = (number(), number(), option::of(gpus), labels).prop_map(|(cpu, ram, gpus, labels)| {
+            let (cpu, ram) = (MilliCpu::new(cpu), Bytes::new(ram));
+            TaskDemand { cpu, ram, gpus, labels, os: None, arch: None }
+        });
+        let gang = select(vec![Gang::Anywhere, Gang::Spread, Gang::Packed]);
+        let pick = option::of((vec(node(), 0..4), 0..3_u16).prop_map(|(nodes, index)| match index {
+            0 => Pick::Nodes(nodes),
+            _ => Pick::AllGpus(nodes.into_iter().map(|node| GpuId { node, index }).collect()),
+        }));
+        (count(), task, gang, pick).prop_map(|(tasks, task, gang, pick)| Demand {
+            tasks,
+            gang,
+            pick,
+            ..Demand::of(task)
+        })
+    }
+
+    fn scaling() -> impl Strategy<Value = Scaling> {
+        (count(), count(), number(), length()).prop_map(|(min, max, rate, window)| Scaling {
+            min,
+            max,
+            target: RequestRate::new(rate),
+            window,
+            scale_up_delay: window,
+            scale_down_delay: window,
+        })
+    }
+
+    fn spec() -> impl Strategy<Value = JobSpec> {
+        let retry = (option::of(count()), length(), count()).prop_map(|(limit, first, factor)| RetryPolicy {
+            limit,
+            backoff: Backoff { first, factor: Permille::new(factor), max: first },
+        });
+        let terms = (option::of(length()), any::<bool>()).prop_map(|(idle, first)| RunTerms {
+            startup: if first { StartupOrder::MasterFirst } else { StartupOrder::Any },
+            stop: if first { StopCriteria::MasterDone } else { StopCriteria::AllDone },
+            idle: idle.map(IdleLimit::After),
+            ..RunTerms::default()
+        });
+        let utilization = (option::of(length()), any::<bool>()).prop_map(|(window, all)| UtilizationOverrides {
+            time_window: window,
+            gpus: all.then_some(IdleGpus::All),
+            from: if all { PolicySource::Profile } else { PolicySource::Configuration },
+            ..UtilizationOverrides::default()
+        });
+        let names = (text(), option::of(text()), option::of(text()), option::of(text()));
+        let numbers = (count(), any::<i32>(), option::of(length()), option::of(length()));
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>(), select(vec![Restart::Never, Restart::Always]));
+        let parts = (option::of(scaling()), option::of(retry), terms, utilization);
+        (names, demand(), numbers, flags, parts).prop_map(|(names, demand, numbers, flags, parts)| JobSpec {
+            name: names.0,
+            demand: Arc::new(demand),
+            replicas: numbers.0,
+            scaling: parts.0.map(Box::new),
+            priority: numbers.1,
+            queue: names.1,
+            user: names.2,
+            project: names.3,
+            estimate: numbers.2,
+            time_limit: numbers.3,
+            analyse: flags.0,
+            restart: flags.3,
+            retry: parts.1.map(Box::new),
+            unselectable: if flags.1 { Unselectable::Refuse } else { Unselectable::Wait },
+            checkpoints: flags.2,
+            terms: Arc::new(parts.2),
+            utilization: Arc::new(parts.3),
+        })
+    }
+
+    fn input() -> impl Strategy<Value = Input> {
+        let job = || count().prop_map(|job| JobId::new(job as usize));
+        prop_oneof![
+            (run(), fact()).prop_map(|(run, fact)| Input::Run { run, fact }),
+            job().prop_map(|job| Input::Cancel { job }),
+            (job(), spec()).prop_map(|(job, spec)| Input::Submit { job, spec: Arc::new(spec) }),
+            Just(Input::Wakeup),
+            (job(), count()).prop_map(|(job, replicas)| Input::Scale { job, replicas }),
+        ]
+    }
+
+    fn placement() -> impl Strategy<Value = Placement> {
+        let gpu = (any::<u16>(), count(), number()).prop_map(|(index, share, memory)| GpuClaim {
+            index,
+            share: GpuShare::new(share),
+            memory: Bytes::new(memory),
+        });
+        let claim = (count(), number(), number(), vec(gpu, 0..5), vec(any::<u16>(), 0..6));
+        proptest::collection::btree_map(node(), claim, 1..4).prop_map(|claims| {
+            let claim =
+                |(node, (tasks, cpu, ram, gpus, blocks)): (NodeId, (u32, u64, u64, Vec<GpuClaim>, Vec<u16>))| {
+                    let (cpu, ram) = (MilliCpu::new(cpu), Bytes::new(ram));
+                    NodeClaim { node, tasks, cpu, ram, gpus: gpus.into(), blocks: blocks.into() }
+                };
+            Placement::new(claims.into_iter().map(claim).collect())
+        })
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let reasons = || {
+            vec((reason(), 1..100_000_u32), 0..4).prop_map(|counts| {
+                let mut histogram = Histogram::default();
+                counts.into_iter().for_each(|(reason, count)| histogram.add(reason, count));
+                histogram
+            })
+        };
+        let phase = || select(&Phase::ALL[..]);
+        let outcome = || select(&Outcome::ALL[..]);
+        let refusal = || select(vec![Refusal::Unfit, Refusal::Never]);
+        prop_oneof![
+            (run(), refusal(), reasons()).prop_map(|(run, refusal, reasons)| Event::Held { run, refusal, reasons }),
+            (run(), -1e9..1e9_f64, placement()).prop_map(|(run, score, placement)| Event::Placed {
+                run,
+                score: Score::new(score),
+                placement
+            }),
+            run().prop_map(|run| Event::AnalysisStarted { run }),
+            (run(), phase(), phase(), option::of(reason())).prop_map(|(run, from, to, because)| Event::Moved {
+                run,
+                from,
+                to,
+                because
+            }),
+            (run(), phase(), outcome(), reason(), vec(node(), 0..3)).prop_map(|(run, from, outcome, because, kept)| {
+                Event::Ended { run, from, outcome, because, kept: kept.into() }
+            }),
+            (run(), node()).prop_map(|(run, node)| Event::ClaimFreed { run, node }),
+            (run(), number(), reason()).prop_map(|(run, at, because)| Event::Retry {
+                run,
+                at: SimTime::from_nanos(at),
+                because
+            }),
+            run().prop_map(|run| Event::ReplicaAdded { run }),
+            (count(), outcome(), reason()).prop_map(|(job, outcome, because)| Event::JobEnded {
+                job: JobId::new(job as usize),
+                outcome,
+                because,
+            }),
+            (run(), phase()).prop_map(|(run, phase)| Event::DeadlineExpired { run, phase }),
+            (text(), option::of(refusal()), reasons()).prop_map(|(name, refusal, reasons)| Event::Evaluated {
+                name,
+                refusal,
+                reasons
+            }),
+        ]
+    }
+
+    fn by_serde(said: &impl Serialize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        Compact(&mut bytes).by_serde(said);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn an_input_has_the_bytes_that_serde_gives_it(inputs in vec(input(), 1..4)) {
+            let mut shared = Shared::default();
+            // Twice, as the second time some of it is remembered.
+            for input in inputs.iter().chain(&inputs) {
+                let mut bytes = Vec::new();
+                write_input(input, &mut shared, &mut bytes);
+                prop_assert_eq!(bytes, by_serde(input));
+            }
+        }
+
+        #[test]
+        fn an_event_has_the_bytes_that_serde_gives_it(event in event()) {
+            let mut bytes = Vec::new();
+            write_event(&event, &mut bytes);
+            prop_assert_eq!(bytes, by_serde(&event));
+        }
+    }
+
+    /// More demands than are remembered, each of which comes again.
+    #[test]
+    fn demands_that_take_turns_in_one_place_are_told_apart() {
+        let spec = |tasks| {
+            let task = TaskDemand::cpu_only(MilliCpu::new(1));
+            Arc::new(JobSpec::of("a".into(), Demand { tasks, ..Demand::of(task) }))
+        };
+        let specs: Vec<_> = (0..4 * FORMS as u32).map(spec).collect();
+        let mut shared = Shared::default();
+        for spec in specs.iter().chain(&specs) {
+            let input = Input::Submit { job: JobId::new(0), spec: Arc::clone(spec) };
+            let mut bytes = Vec::new();
+            write_input(&input, &mut shared, &mut bytes);
+            assert_eq!(bytes, by_serde(&input));
+        }
+    }
+}
