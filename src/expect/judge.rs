@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::expectation::{Comparison, EventName, Expectation, Judgement, Landmark, Mode, Subject, What, Whose, Window};
 use super::fold::{Fold, Sought};
-use super::metric;
+use super::metric::{self, Figures};
 use super::named::{gives, kind};
 use super::story::{COUNT_INSTANTS, Story, cut_text, tell_count};
 use super::window::{Finding, Horizon, Standing, Tally, bounds};
@@ -145,7 +145,9 @@ impl Judge {
 
     fn arrive(&mut self, at: SimTime) {
         if at > self.now {
-            self.close_instant();
+            if !self.touched.is_empty() || !self.counted.is_empty() {
+                self.close_instant();
+            }
             self.now = at;
         }
     }
@@ -283,17 +285,25 @@ impl Judge {
         self.close_instant();
         let watches = std::mem::take(&mut self.watches);
         let expectations = std::mem::take(&mut self.expectations);
+        let figures = Figures::of(&expectations, books.accounts());
         let judged = expectations.iter().zip(watches).enumerate();
         let verdict = |(index, (expectation, watch)): (usize, (&Expectation, Watch))| {
             let turned_on = self.turned_on(index, &expectation.what, &watch);
-            let (passed, happened) = self.verdict(index, &expectation.what, watch, horizon, books);
+            let (passed, happened) = self.verdict(index, &expectation.what, watch, horizon, (books, &figures));
             let expected = sentence(&expectation.what, &self.names);
             Verdict { name: Arc::clone(&expectation.name), passed, expected, happened, turned_on }
         };
         judged.map(verdict).collect()
     }
 
-    fn verdict(&self, index: usize, what: &What, watch: Watch, horizon: Horizon, books: &Books) -> (bool, String) {
+    fn verdict(
+        &self,
+        index: usize,
+        what: &What,
+        watch: Watch,
+        horizon: Horizon,
+        (books, figures): (&Books, &Figures<'_>),
+    ) -> (bool, String) {
         let window = self.windows[index];
         if let Some(missing) = self.missing(what, window, horizon) {
             return (false, missing);
@@ -321,7 +331,7 @@ impl Judge {
                 let reasons = if reasons.is_empty() { String::new() } else { format!(" ({reasons})") };
                 (holds, format!("{}{reasons}", judgement.name()))
             }
-            (Watch::Nothing, What::Metric(check)) => metric::judge(check, books),
+            (Watch::Nothing, What::Metric(check)) => metric::judge(check, books, figures),
             (Watch::Nothing, What::Absent { pattern }) => (false, format!("no job came that is called `{pattern}`")),
             _ => unreachable!("each is watched as what it is"),
         }

@@ -168,16 +168,27 @@ impl Briefs {
 }
 
 impl RunAccount {
-    /// Of all replicas, those whose jobs came when the warm-up was over, in order of their ids. The books are finished.
-    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        let (mut over, mut there) = (self.briefs().rows().peekable(), self.replicas().map(Row::of).peekable());
+    /// Tells all replicas whose jobs came when the warm-up was over, in order of their ids. The books are finished.
+    pub fn each_row<'a>(&'a self, mut tell: impl FnMut(Row<'a>)) {
         let warm_up = self.warm_up;
-        let next = move || match (over.peek(), there.peek()) {
-            (Some(a), Some(b)) if (a.job, a.replica) < (b.job, b.replica) => over.next(),
-            (_, Some(_)) => there.next(),
-            (_, None) => over.next(),
+        let mut tell = |row: Row<'a>| {
+            if row.submitted >= warm_up {
+                tell(row);
+            }
         };
-        std::iter::from_fn(next).filter(move |row| row.submitted >= warm_up)
+        let there = self.replicas().map(Row::of);
+        if self.briefs().rows.is_empty() {
+            return there.for_each(tell);
+        }
+        let mut over = self.briefs().rows().peekable();
+        there.for_each(|row| {
+            let is_earlier = |other: &Row<'_>| (other.job, other.replica) < (row.job, row.replica);
+            while let Some(earlier) = over.next_if(is_earlier) {
+                tell(earlier);
+            }
+            tell(row);
+        });
+        over.for_each(tell);
     }
 
     /// All jobs, in no order.

@@ -3,17 +3,18 @@
 //! Quantiles are by nearest rank: the smallest value that at least p of all do not exceed (definition 1 of Hyndman and
 //! Fan, Sample Quantiles in Statistical Packages, The American Statistician 50(4), 1996), so each is a value that occurred.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
+use foldhash::fast::FixedState;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::account::RunAccount;
-use super::brief::{JobFigures, Row};
+use super::brief::Row;
 use super::page::WAIT_PERCENTS;
 use super::series::Function;
 use crate::engine::{Accounts, Standing};
 use crate::event::Outcome;
-use crate::units::{Money, SimDuration};
+use crate::units::{Money, SimDuration, SimTime};
 
 /// A metric's name, with its unit last where it has one, and what it means.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,16 +104,15 @@ pub struct Metrics(Vec<Value>);
 impl Metrics {
     /// Of books that are finished. Asserts that every job is accounted for once.
     pub fn of(accounts: &RunAccount) -> Metrics {
-        let standings = count_standings(accounts);
-        let waits = Waits::of(accounts);
-        let placed = ratio(waits.0.len() as u128, accounts.rows().count() as u128);
-        let values =
-            [standings.as_slice(), &waits.values(), &[placed, slowdown(accounts), makespan(accounts)]].concat();
+        let (standings, survived) = count_standings(accounts);
+        let mut rows = Rows::of(accounts);
+        let placed = ratio(rows.waits.len() as u128, rows.count);
+        let values = [standings.as_slice(), &rows.waits(), &[placed, rows.slowdown(), rows.makespan()]].concat();
         let sum = |part: fn(&super::NodeAccount) -> u128| accounts.nodes.iter().map(part).sum::<u128>();
         let rest = [
             ratio(sum(|node| node.gpu_taken_ready), sum(|node| node.gpu_ready)),
             ratio(sum(|node| node.cpu_taken_ready), sum(|node| node.cpu_ready)),
-            rlscheduler_utilization(accounts),
+            rows.rlscheduler_utilization(accounts),
             Value::Count(accounts.retries),
             Value::Count(accounts.commits_refused),
             Value::Count(accounts.deadlines_expired),
@@ -124,7 +124,8 @@ impl Metrics {
             instance_hours(accounts),
             cost(accounts),
         ];
-        let rest = [rest.as_slice(), &of_jobs_and_users(accounts), &of_gpus(accounts), &of_mishaps(accounts)].concat();
+        let rest =
+            [rest.as_slice(), &rows.of_jobs_and_users(), &of_gpus(accounts), &of_mishaps(accounts, survived)].concat();
         let metrics = Metrics([values.as_slice(), &rest].concat());
         assert_eq!(metrics.0.len(), METRICS.len(), "a value for each metric");
         metrics
@@ -146,36 +147,146 @@ impl Metrics {
     }
 }
 
-/// Submitted, ended by each outcome, running, waiting; submitted is the sum of the others.
-fn count_standings(accounts: &RunAccount) -> [Value; 10] {
-    let standing = |is_counted: &dyn Fn(&JobFigures) -> bool| {
-        let jobs = || accounts.job_rows().filter(|job| is_counted(job));
-        let mut counted = Accounts { submitted: jobs().count() as u64, ..Accounts::default() };
-        jobs().for_each(|job| counted.add(job.standing));
-        counted.checked()
-    };
-    assert_eq!(standing(&|_| true).outcomes, accounts.ended, "each ended job has one record of its end");
-    let Accounts { submitted, outcomes, running, waiting } = standing(&|job| job.submitted >= accounts.warm_up);
+/// Submitted, ended by each outcome, running, waiting; submitted is the sum of the others. And the failures that jobs got
+/// over.
+fn count_standings(accounts: &RunAccount) -> ([Value; 10], Value) {
+    let (mut all, mut counted) = (Accounts::default(), Accounts::default());
+    let mut survived = 0;
+    for job in accounts.job_rows() {
+        all.submitted += 1;
+        all.add(job.standing);
+        if job.submitted >= accounts.warm_up {
+            counted.submitted += 1;
+            counted.add(job.standing);
+            let survives = match job.standing {
+                Standing::Ended(outcome) => outcome == Outcome::Completed,
+                Standing::Running => true,
+                Standing::Waiting => false,
+            };
+            survived += if survives { job.failures } else { 0 };
+        }
+    }
+    assert_eq!(all.checked().outcomes, accounts.ended, "each ended job has one record of its end");
+    let Accounts { submitted, outcomes, running, waiting } = counted.checked();
     let [completed, failed, cancelled, lost, never_fits, expired, refused] = outcomes;
-    [submitted, completed, failed, cancelled, lost, never_fits, expired, refused, running, waiting].map(Value::Count)
+    let counts = [submitted, completed, failed, cancelled, lost, never_fits, expired, refused, running, waiting];
+    (counts.map(Value::Count), Value::Count(survived))
 }
 
-/// Queue waits in ascending order.
-struct Waits(Vec<SimDuration>);
+/// What metrics take of the replicas, in one pass over them.
+#[derive(Default)]
+struct Rows<'a> {
+    count: u128,
+    /// Nanoseconds from being wanted to the first placement, of those that were placed.
+    waits: Vec<u64>,
+    /// Likewise to the end, of those that completed.
+    turnarounds: Vec<u64>,
+    /// Of those that completed.
+    slowdowns: Vec<f64>,
+    users: Users<'a>,
+    first_submitted: Option<SimTime>,
+    last_started: Option<SimTime>,
+    last_ended: Option<SimTime>,
+    /// Nanoseconds times thousandths of a core, of those that completed.
+    work: u128,
+}
 
-impl Waits {
-    fn of(accounts: &RunAccount) -> Waits {
-        let wait = |replica: Row<'_>| replica.placed.map(|at| at.since(replica.wanted));
-        let mut waits: Vec<SimDuration> = accounts.rows().filter_map(wait).collect();
-        waits.sort_unstable();
-        Waits(waits)
+impl<'a> Rows<'a> {
+    fn of(accounts: &'a RunAccount) -> Rows<'a> {
+        let mut rows = Rows::default();
+        accounts.each_row(|replica| rows.add(replica));
+        rows
     }
 
-    fn values(&self) -> [Value; 4] {
-        let Some(longest) = self.0.last() else { return [Value::Undefined; 4] };
-        let sum: u128 = self.0.iter().map(|wait| u128::from(wait.as_nanos())).sum();
-        let mean = u64::try_from(sum / self.0.len() as u128).expect("a mean is no more than the longest");
-        [SimDuration::from_nanos(mean), quantile(&self.0, 50), quantile(&self.0, 95), *longest].map(Value::Time)
+    fn add(&mut self, replica: Row<'a>) {
+        self.count += 1;
+        self.waits.extend(replica.placed.map(|at| at.since(replica.wanted).as_nanos()));
+        self.first_submitted = Some(self.first_submitted.map_or(replica.submitted, |at| at.min(replica.submitted)));
+        self.last_started = self.last_started.max(replica.last_started);
+        self.last_ended = self.last_ended.max(replica.ended);
+        let (Some(Outcome::Completed), Some(ended)) = (replica.outcome, replica.ended) else { return };
+        let turnaround = ended.since(replica.wanted);
+        self.turnarounds.push(turnaround.as_nanos());
+        let Some(started) = replica.last_started else { return };
+        let run = ended.since(started);
+        let slowdown = (turnaround.as_secs_f64() / run.max(SLOWDOWN_BOUND).as_secs_f64()).max(1.0);
+        self.slowdowns.push(slowdown);
+        if let Some(user) = replica.user {
+            self.users.add(user, slowdown);
+        }
+        self.work += u128::from(run.as_nanos()) * replica.cpu;
+    }
+
+    fn waits(&self) -> [Value; 4] {
+        [Function::Mean, Function::Quantile(500), Function::Quantile(950), Function::Max]
+            .map(|function| of_times(function, &self.waits))
+    }
+
+    /// The mean, in the order of the replicas.
+    fn slowdown(&self) -> Value {
+        let sum: f64 = self.slowdowns.iter().fold(0.0, |sum, slowdown| sum + slowdown);
+        if self.slowdowns.is_empty() { Value::Undefined } else { Value::Ratio(sum / self.slowdowns.len() as f64) }
+    }
+
+    fn makespan(&self) -> Value {
+        let ends = self.first_submitted.zip(self.last_ended);
+        ends.map_or(Value::Undefined, |(first, last)| Value::Time(last.since(first)))
+    }
+
+    fn rlscheduler_utilization(&self, accounts: &RunAccount) -> Value {
+        let Some((first, last)) = self.first_submitted.zip(self.last_started) else { return Value::Undefined };
+        let cpu: u128 = accounts.nodes.iter().map(|node| u128::from(node.spec.shape.cpu.get())).sum();
+        ratio(self.work, u128::from(last.since(first).as_nanos()) * cpu)
+    }
+
+    /// Turnaround, the long end of the slowdown, and how alike users fare.
+    fn of_jobs_and_users(&mut self) -> [Value; 4] {
+        let (mean, late) = (Function::Mean, Function::Quantile(950));
+        let slowdown = match self.slowdowns.is_empty() {
+            true => Value::Undefined,
+            false => Value::Ratio(late.of_ratios(self.slowdowns.iter().copied())),
+        };
+        [of_times(mean, &self.turnarounds), of_times(late, &self.turnarounds), slowdown, self.users.fairness()]
+    }
+}
+
+fn of_times(function: Function, nanos: &[u64]) -> Value {
+    if nanos.is_empty() {
+        return Value::Undefined;
+    }
+    let nanos = function.of_whole(nanos.iter().copied());
+    Value::Time(SimDuration::from_nanos(u64::try_from(nanos).expect("no more than the longest")))
+}
+
+/// Sums of slowdowns by user, each in the order of the replicas.
+#[derive(Default)]
+struct Users<'a> {
+    sums: Vec<(&'a str, f64, u64)>,
+    /// Places among the sums by where a name lies, which is mostly the same for all jobs of a user.
+    places: HashMap<*const u8, usize, FixedState>,
+}
+
+impl<'a> Users<'a> {
+    fn add(&mut self, user: &'a str, slowdown: f64) {
+        let place = *self.places.entry(user.as_ptr()).or_insert_with(|| {
+            self.sums.iter().position(|(name, ..)| *name == user).unwrap_or_else(|| {
+                self.sums.push((user, 0.0, 0));
+                self.sums.len() - 1
+            })
+        });
+        let (_, sum, count) = &mut self.sums[place];
+        *sum += slowdown;
+        *count += 1;
+    }
+
+    /// (Σx)² / (n Σx²) over the users' means; jobs of which no user is stated do not count.
+    fn fairness(&mut self) -> Value {
+        // A sum of doubles is taken in the order of the names.
+        self.sums.sort_unstable_by_key(|(user, ..)| *user);
+        let means = || self.sums.iter().map(|(_, sum, count)| sum / *count as f64);
+        let (sum, squares) = (means().sum::<f64>(), means().map(|mean| mean * mean).sum::<f64>());
+        let count = self.sums.len();
+        if count == 0 { Value::Undefined } else { Value::Ratio(sum * sum / (count as f64 * squares)) }
     }
 }
 
@@ -185,62 +296,18 @@ pub(super) fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration
     ascending[rank - 1]
 }
 
-/// Of one replica that completed.
-fn slowdown_of(replica: Row<'_>) -> Option<f64> {
-    let (Some(Outcome::Completed), Some(started), Some(ended)) = (replica.outcome, replica.last_started, replica.ended)
-    else {
-        return None;
-    };
-    let run = ended.since(started).max(SLOWDOWN_BOUND);
-    Some((ended.since(replica.wanted).as_secs_f64() / run.as_secs_f64()).max(1.0))
-}
-
 /// Seconds that were waited at the percentiles of [`WAIT_PERCENTS`]; those never placed are later than all others, and
 /// have none.
 pub fn wait_quantiles(accounts: &RunAccount) -> Vec<Option<f64>> {
-    let mut waits = Waits::of(accounts).0;
-    waits.resize(accounts.rows().count(), SimDuration::MAX);
+    let mut waits: Vec<SimDuration> = Vec::new();
+    let wait = |replica: Row<'_>| replica.placed.map_or(SimDuration::MAX, |at| at.since(replica.wanted));
+    accounts.each_row(|replica| waits.push(wait(replica)));
+    waits.sort_unstable();
     let at = |percent: &u8| match quantile(&waits, usize::from(*percent)) {
         SimDuration::MAX => None,
         wait => Some(wait.as_secs_f64()),
     };
     if waits.is_empty() { vec![None; WAIT_PERCENTS.len()] } else { WAIT_PERCENTS.iter().map(at).collect() }
-}
-
-fn slowdown(accounts: &RunAccount) -> Value {
-    let (mut sum, mut count) = (0.0, 0u64);
-    for slowdown in accounts.rows().filter_map(slowdown_of) {
-        sum += slowdown;
-        count += 1;
-    }
-    if count == 0 { Value::Undefined } else { Value::Ratio(sum / count as f64) }
-}
-
-/// Turnaround, the long end of the slowdown, and how alike users fare.
-fn of_jobs_and_users(accounts: &RunAccount) -> [Value; 4] {
-    let completed = accounts.rows().filter(|replica| replica.outcome == Some(Outcome::Completed));
-    let turnaround = |replica: Row<'_>| replica.ended.map(|ended| Value::Time(ended.since(replica.wanted)));
-    let turnarounds: Vec<Value> = completed.filter_map(turnaround).collect();
-    let (mean, late) = (Function::Mean.of(&turnarounds), Function::Quantile(950).of(&turnarounds));
-    // Of ten million jobs each of these is large.
-    drop(turnarounds);
-    let slowdowns: Vec<Value> = accounts.rows().filter_map(|replica| slowdown_of(replica).map(Value::Ratio)).collect();
-    [mean, late, Function::Quantile(950).of(&slowdowns), fairness(accounts)]
-}
-
-/// (Σx)² / (n Σx²) over the users' means; jobs of which no user is stated do not count.
-fn fairness(accounts: &RunAccount) -> Value {
-    let mut users: BTreeMap<&str, (f64, u64)> = BTreeMap::new();
-    for replica in accounts.rows() {
-        if let (Some(user), Some(slowdown)) = (replica.user, slowdown_of(replica)) {
-            let (sum, count) = users.entry(&**user).or_default();
-            *sum += slowdown;
-            *count += 1;
-        }
-    }
-    let means: Vec<f64> = users.values().map(|(sum, count)| sum / *count as f64).collect();
-    let (sum, squares) = (means.iter().sum::<f64>(), means.iter().map(|mean| mean * mean).sum::<f64>());
-    if means.is_empty() { Value::Undefined } else { Value::Ratio(sum * sum / (means.len() as f64 * squares)) }
 }
 
 /// Hours, use and idleness of GPUs, and what was free and of no use.
@@ -261,48 +328,13 @@ fn of_gpus(accounts: &RunAccount) -> [Value; 6] {
 }
 
 /// What was taken away, what failed and was got over, and what policies did.
-fn of_mishaps(accounts: &RunAccount) -> [Value; 5] {
-    let survives = |job: &JobFigures| match job.standing {
-        Standing::Ended(outcome) => outcome == Outcome::Completed,
-        Standing::Running => true,
-        Standing::Waiting => false,
-    };
-    let jobs = accounts.job_rows().filter(|job| job.submitted >= accounts.warm_up).filter(survives);
+fn of_mishaps(accounts: &RunAccount, survived: Value) -> [Value; 5] {
     let saved = &accounts.saved;
     let hours = |time: u128| match saved.ended == saved.unknown {
         true => Value::Undefined,
         false => ratio(time, NANOS_PER_HOUR * 1000),
     };
-    [
-        Value::Count(accounts.preemptions),
-        Value::Count(jobs.map(|job| job.failures).sum()),
-        Value::Count(saved.ended),
-        hours(saved.idle),
-        hours(saved.busy),
-    ]
-}
-
-fn makespan(accounts: &RunAccount) -> Value {
-    let first = accounts.rows().map(|replica| replica.submitted).min();
-    let last = accounts.rows().filter_map(|replica| replica.ended).max();
-    first.zip(last).map_or(Value::Undefined, |(first, last)| Value::Time(last.since(first)))
-}
-
-fn rlscheduler_utilization(accounts: &RunAccount) -> Value {
-    let first = accounts.rows().map(|replica| replica.submitted).min();
-    let last = accounts.rows().filter_map(|replica| replica.last_started).max();
-    let Some((first, last)) = first.zip(last) else { return Value::Undefined };
-    let mut work = 0;
-    for replica in accounts.rows() {
-        let (Some(Outcome::Completed), Some(started), Some(ended)) =
-            (replica.outcome, replica.last_started, replica.ended)
-        else {
-            continue;
-        };
-        work += u128::from(ended.since(started).as_nanos()) * replica.cpu;
-    }
-    let cpu: u128 = accounts.nodes.iter().map(|node| u128::from(node.spec.shape.cpu.get())).sum();
-    ratio(work, u128::from(last.since(first).as_nanos()) * cpu)
+    [Value::Count(accounts.preemptions), survived, Value::Count(saved.ended), hours(saved.idle), hours(saved.busy)]
 }
 
 /// Undefined where no fleet has instances made.

@@ -94,12 +94,14 @@ impl Series {
     /// The values of the jobs that `wanted` takes, and how many of their replicas have none.
     pub fn values(self, accounts: &RunAccount, wanted: impl Fn(&Row<'_>) -> bool) -> (Vec<Value>, usize) {
         let (mut values, mut without) = (Vec::new(), 0);
-        for replica in accounts.rows().filter(wanted) {
-            match self.of(replica) {
-                Some(value) => values.push(value),
-                None => without += 1,
+        accounts.each_row(|replica| {
+            if wanted(&replica) {
+                match self.of(replica) {
+                    Some(value) => values.push(value),
+                    None => without += 1,
+                }
             }
-        }
+        });
         (values, without)
     }
 }
@@ -140,29 +142,37 @@ impl Function {
         }
     }
 
-    fn of_whole(self, values: impl Iterator<Item = u64>) -> u128 {
-        let mut ascending: Vec<u64> = values.collect();
-        ascending.sort_unstable();
-        let sum = || ascending.iter().map(|value| u128::from(*value)).sum::<u128>();
+    pub(super) fn of_whole(self, values: impl Iterator<Item = u64>) -> u128 {
+        let mut values: Vec<u64> = values.collect();
+        let sum = |values: &[u64]| values.iter().map(|value| u128::from(*value)).sum::<u128>();
+        let one = |value: Option<&u64>| u128::from(*value.expect("there is a value"));
         match self {
-            Function::Mean => sum() / ascending.len() as u128,
-            Function::Sum => sum(),
-            Function::Min => u128::from(ascending[0]),
-            Function::Max => u128::from(ascending[ascending.len() - 1]),
-            Function::Quantile(permille) => u128::from(ascending[rank(ascending.len(), permille)]),
+            Function::Mean => sum(&values) / values.len() as u128,
+            Function::Sum => sum(&values),
+            Function::Min => one(values.iter().min()),
+            Function::Max => one(values.iter().max()),
+            Function::Quantile(permille) => {
+                let rank = rank(values.len(), permille);
+                u128::from(*values.select_nth_unstable(rank).1)
+            }
         }
     }
 
-    fn of_ratios(self, values: impl Iterator<Item = f64>) -> f64 {
-        let mut ascending: Vec<f64> = values.collect();
-        ascending.sort_unstable_by(f64::total_cmp);
-        let sum = || ascending.iter().sum::<f64>();
+    pub(super) fn of_ratios(self, values: impl Iterator<Item = f64>) -> f64 {
+        let mut values: Vec<f64> = values.collect();
+        // A sum of doubles is taken in ascending order.
+        let sum = |values: &mut [f64]| {
+            values.sort_unstable_by(f64::total_cmp);
+            values.iter().sum::<f64>()
+        };
+        let one = |values: &mut [f64], rank: usize| *values.select_nth_unstable_by(rank, f64::total_cmp).1;
+        let count = values.len();
         match self {
-            Function::Mean => sum() / ascending.len() as f64,
-            Function::Sum => sum(),
-            Function::Min => ascending[0],
-            Function::Max => ascending[ascending.len() - 1],
-            Function::Quantile(permille) => ascending[rank(ascending.len(), permille)],
+            Function::Mean => sum(&mut values) / count as f64,
+            Function::Sum => sum(&mut values),
+            Function::Min => one(&mut values, 0),
+            Function::Max => one(&mut values, count - 1),
+            Function::Quantile(permille) => one(&mut values, rank(count, permille)),
         }
     }
 
