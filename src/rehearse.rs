@@ -81,14 +81,15 @@ fn rehearse_with(
 /// The names of all fleets, nodes and jobs, whether the run comes to them or not.
 pub fn names(rehearsal: &Rehearsal) -> Names {
     let mut names = Names::default();
+    // A loaded scenario names each once.
     for fleet in &rehearsal.fleets {
-        names.fleets.add(fleet.name.clone()).expect("a loaded scenario names each fleet once");
+        names.fleets.add_new(fleet.name.clone());
     }
     for node in &rehearsal.nodes {
-        names.nodes.add(node.spec.name.clone()).expect("a loaded scenario names each node once");
+        names.nodes.add_new(node.spec.name.clone());
     }
     for arrival in &rehearsal.arrivals {
-        names.jobs.add(arrival.spec.name.clone()).expect("a loaded scenario names each job once");
+        names.jobs.add_new(arrival.spec.name.clone());
     }
     names
 }

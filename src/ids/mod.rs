@@ -10,8 +10,9 @@ mod records;
 mod spoken;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -75,28 +76,55 @@ pub struct RunId {
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
     names: Vec<Arc<str>>,
-    by_name: HashMap<Arc<str>, u32, foldhash::fast::FixedState>,
+    /// All of them, from when one is first looked for.
+    by_name: OnceLock<ByName>,
 }
+
+type ByName = HashMap<Arc<str>, u32, foldhash::fast::FixedState>;
 
 /// A name was given twice.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DuplicateName;
 
+fn next_id(names: &[Arc<str>]) -> u32 {
+    u32::try_from(names.len()).expect("fewer than 2^32 names")
+}
+
 impl NameTable {
     /// Adds a name; its id is the number of names before it.
     pub fn add(&mut self, name: Arc<str>) -> Result<usize, DuplicateName> {
-        let index = self.names.len();
-        let id = u32::try_from(index).expect("fewer than 2^32 names");
-        if self.by_name.contains_key(&name) {
-            return Err(DuplicateName);
+        self.by_name();
+        let by_name = self.by_name.get_mut().expect("just made");
+        match by_name.entry(Arc::clone(&name)) {
+            Entry::Occupied(_) => Err(DuplicateName),
+            Entry::Vacant(entry) => {
+                entry.insert(next_id(&self.names));
+                self.names.push(name);
+                Ok(self.names.len() - 1)
+            }
         }
-        self.by_name.insert(Arc::clone(&name), id);
+    }
+
+    /// Adds a name that is known to be new. Panics when one is looked for if it was not.
+    pub fn add_new(&mut self, name: Arc<str>) -> usize {
+        if let Some(by_name) = self.by_name.get_mut() {
+            let known = by_name.insert(Arc::clone(&name), next_id(&self.names));
+            assert!(known.is_none(), "`{name}` is given twice");
+        }
         self.names.push(name);
-        Ok(index)
+        self.names.len() - 1
     }
 
     pub fn find(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).map(|id| *id as usize)
+        self.by_name().get(name).map(|id| *id as usize)
+    }
+
+    fn by_name(&self) -> &ByName {
+        self.by_name.get_or_init(|| {
+            let by_name: ByName = self.names.iter().cloned().zip(0..).collect();
+            assert_eq!(by_name.len(), self.names.len(), "a name is given twice");
+            by_name
+        })
     }
 
     pub fn get(&self, index: usize) -> Option<&Arc<str>> {

@@ -21,6 +21,11 @@ impl<T> Default for Records<T> {
 }
 
 impl<T> Records<T> {
+    /// With room for so many.
+    pub fn with_capacity(count: usize) -> Records<T> {
+        Records { places: Vec::with_capacity(count), kept: Vec::with_capacity(count), free: Vec::new() }
+    }
+
     /// How many there ever were: the number of the next.
     pub fn len(&self) -> usize {
         self.places.len()

@@ -161,6 +161,7 @@ impl RunAccount {
     /// been, what comes, and from when on it counts.
     pub fn of(rehearsal: &Rehearsal) -> RunAccount {
         RunAccount {
+            jobs: Records::with_capacity(rehearsal.arrivals.len()),
             states_power: false,
             courses: rehearsal.arrivals.iter().map(|arrival| Arc::clone(&arrival.course)).collect(),
             fragments: FragmentAccount::of(rehearsal),
@@ -172,7 +173,7 @@ impl RunAccount {
     /// For figures alone: of a job that is over little is kept, of what its GPUs did and of how it stood from time to time
     /// nothing, and jobs have no names.
     pub fn brief(rehearsal: &Rehearsal) -> RunAccount {
-        RunAccount { is_brief: true, ..RunAccount::of(rehearsal) }
+        RunAccount { is_brief: true, jobs: Records::default(), ..RunAccount::of(rehearsal) }
     }
 
     pub(super) fn briefs(&self) -> &Briefs {
@@ -401,7 +402,7 @@ impl RunAccount {
     fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
         assert_eq!(job.index(), self.jobs.len(), "jobs are submitted in the order of their ids");
         if !self.is_brief {
-            self.names.jobs.add(Arc::clone(&spec.name)).expect("a job is submitted once");
+            self.names.jobs.add_new(Arc::clone(&spec.name));
         }
         self.waited.resize(Reason::ALL.len(), 0);
         let replicas = (0..spec.replicas).map(|_| ReplicaAccount::new(self.now)).collect();
@@ -469,10 +470,13 @@ impl RunAccount {
         let held = std::mem::take(&mut replica.holding);
         assert!(held || kept.is_empty(), "{run} keeps a claim it does not have");
         if held {
-            let placement = replica.placement.clone().expect("what holds was placed");
-            let (remains, free) = placement.split(|node| kept.contains(&node));
-            if !remains.is_empty() {
-                self.kept.insert(run, (remains, since));
+            let mut free = replica.placement.clone().expect("what holds was placed");
+            if !kept.is_empty() {
+                let remains;
+                (remains, free) = free.split(|node| kept.contains(&node));
+                if !remains.is_empty() {
+                    self.kept.insert(run, (remains, since));
+                }
             }
             self.release(run, &free, since);
         }
@@ -562,7 +566,7 @@ impl Sink for RunAccount {
             Input::Submit { job, spec } => self.submit(*job, spec),
             Input::NodeDeclared { node, state, spec } => {
                 assert_eq!(node.index(), self.nodes.len(), "nodes are declared in the order of their ids");
-                self.names.nodes.add(Arc::clone(&spec.name)).expect("a node is declared once");
+                self.names.nodes.add_new(Arc::clone(&spec.name));
                 self.load.add_gpus(spec.shape.gpus.len());
                 self.states_power |= spec.shape.power.is_some();
                 self.nodes.push(NodeAccount::new(spec, *state, at));
@@ -571,7 +575,7 @@ impl Sink for RunAccount {
             }
             Input::FleetDeclared { spec, .. } => {
                 self.clouds.push(spec.cloud.is_some());
-                self.names.fleets.add(Arc::clone(&spec.name)).expect("a fleet is declared once");
+                self.names.fleets.add_new(Arc::clone(&spec.name));
             }
             Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }

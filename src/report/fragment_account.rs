@@ -20,6 +20,9 @@ use crate::units::SimTime;
 pub struct FragmentAccount {
     target: Target,
     memo: FragmentMemo,
+    /// Of nodes whose GPUs are free whole or not at all: by the number of their shape, how many of the target's amounts of CPU
+    /// are free, and how many GPUs. `None` where GPUs are of several types.
+    of_whole: Vec<Option<Vec<Option<Level>>>>,
     /// Shapes of nodes, each once, by the number under which the memo knows them.
     shapes: HashMap<Arc<NodeShape>, usize, FixedState>,
     nodes: Vec<NodeLevel>,
@@ -83,21 +86,48 @@ impl FragmentAccount {
 
     /// An instant is over.
     pub(super) fn settle(&mut self, nodes: &[NodeAccount]) {
-        for id in std::mem::take(&mut self.touched) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for id in touched.drain(..) {
             let node = &nodes[id.index()];
             if self.nodes.len() <= id.index() {
                 self.nodes.resize(id.index() + 1, NodeLevel::default());
             }
+            let shape = match self.nodes[id.index()].shape {
+                Some(shape) => shape,
+                None => self.number_of(&node.spec.shape),
+            };
+            let after = self.level_of(shape, node);
             let known = &mut self.nodes[id.index()];
-            let shape = *known.shape.get_or_insert_with(|| {
-                let next = self.shapes.len();
-                *self.shapes.entry(Arc::clone(&node.spec.shape)).or_insert(next)
-            });
-            let after = level(&self.target, (shape, &node.spec.shape), &node.free(), &mut self.memo);
+            known.shape = Some(shape);
             let before = std::mem::replace(&mut known.level, after);
             self.now.free = self.now.free - before.free + after.free;
             self.now.useless = self.now.useless - before.useless + after.useless;
         }
+        self.touched = touched;
+    }
+
+    fn number_of(&mut self, shape: &Arc<NodeShape>) -> usize {
+        let next = self.shapes.len();
+        let number = *self.shapes.entry(Arc::clone(shape)).or_insert(next);
+        if number == self.of_whole.len() {
+            let is_uniform = shape.gpus.windows(2).all(|pair| pair[0].model == pair[1].model);
+            self.of_whole.push(is_uniform.then(Vec::new));
+        }
+        number
+    }
+
+    /// Of a node of the shape with this number.
+    fn level_of(&mut self, number: usize, node: &NodeAccount) -> Level {
+        let (memo, target) = (&mut self.memo, &self.target);
+        let of_shape = self.of_whole[number].as_mut().zip(node.whole_gpus_free());
+        let Some((of_shape, gpus)) = of_shape else {
+            return level(target, (number, &node.spec.shape), &node.free(), memo);
+        };
+        let state = memo.cpu_level(node.cpu_free()) * (node.gpu_count() + 1) + gpus as usize;
+        if of_shape.len() <= state {
+            of_shape.resize(state + 1, None);
+        }
+        *of_shape[state].get_or_insert_with(|| level(target, (number, &node.spec.shape), &node.free(), memo))
     }
 
     /// Adds up what held since the last instant.

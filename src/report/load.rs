@@ -17,6 +17,8 @@ pub struct LoadAccount {
     has_asked: bool,
     /// By percents of load: the sum of the hundredths, and how many there were.
     sums: BTreeMap<u32, (u64, u64)>,
+    /// The load of the last instant, of which these are not among the sums yet: mostly it is that of the next as well.
+    last: (u32, u64, u64),
 }
 
 impl LoadAccount {
@@ -42,15 +44,24 @@ impl LoadAccount {
         }
         let percent = u32::try_from(half_to_even(100 * self.asked, self.capacity)).unwrap_or(u32::MAX);
         let hundredths = (20_000 * taken + self.capacity) / (2 * self.capacity);
-        let (sum, count) = self.sums.entry(percent).or_default();
-        *sum += hundredths;
-        *count += 1;
+        if percent != self.last.0 {
+            let (before, more, times) = std::mem::replace(&mut self.last, (percent, 0, 0));
+            if times > 0 {
+                let (sum, count) = self.sums.entry(before).or_default();
+                (*sum, *count) = (*sum + more, *count + times);
+            }
+        }
+        self.last.1 += hundredths;
+        self.last.2 += 1;
     }
 
     /// The mean for this load, rounded to hundredths of a percent, half up; nothing if the load never was that.
     pub fn allocated_at(&self, percent: u32) -> Option<f64> {
-        let (sum, count) = self.sums.get(&percent)?;
-        Some(((2 * sum + count) / (2 * count)) as f64 / 10_000.0)
+        let (before, times) = self.sums.get(&percent).copied().unwrap_or_default();
+        let (last, more, last_times) = self.last;
+        let (more, last_times) = if last == percent { (more, last_times) } else { (0, 0) };
+        let (sum, count) = (before + more, times + last_times);
+        (count > 0).then(|| ((2 * sum + count) / (2 * count)) as f64 / 10_000.0)
     }
 }
 
@@ -67,6 +78,26 @@ fn half_to_even(part: u64, whole: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_that_comes_again_has_the_mean_of_all_its_instants() {
+        let mut load = LoadAccount::default();
+        load.add_gpus(100);
+        // One GPU of a hundred is asked for in each of the first two instants; then capacity doubles.
+        let mut instant = |gpus: u64, more: usize, taken: u64| {
+            load.asked += 1000 * gpus;
+            load.has_asked = true;
+            load.add_gpus(more);
+            load.settle(taken);
+        };
+        instant(1, 0, 1000);
+        instant(1, 0, 3000);
+        instant(0, 100, 4000);
+        instant(0, 0, 8000);
+        let means = [0, 1, 2, 3].map(|percent| load.allocated_at(percent));
+        // At 1 %: 1 % of 100 GPUs, then 2 % and 4 % of 200. At 2 %: 3 % of 100.
+        assert_eq!(means, [None, Some(0.0233), Some(0.03), None]);
+    }
 
     #[test]
     fn halves_go_to_the_even_percent() {

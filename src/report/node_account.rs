@@ -12,6 +12,9 @@ pub struct NodeAccount {
     pub spec: Arc<NodeSpec>,
     pub state: NodeState,
     gpus: Vec<GpuAccount>,
+    /// How many GPUs are usable and not taken at all, and how many are usable and taken in part.
+    whole: u32,
+    partial: u32,
     cpu_taken: MilliCpu,
     ram_taken: Bytes,
     now: Rates,
@@ -51,6 +54,12 @@ pub(super) struct Rates {
     pub cpu_taken: u64,
 }
 
+const WHOLE: u64 = GpuShare::WHOLE.get() as u64;
+
+fn is_partial(part: u64) -> bool {
+    0 < part && part < WHOLE
+}
+
 impl NodeAccount {
     pub(super) fn new(spec: &NodeSpec, state: NodeState, at: SimTime) -> NodeAccount {
         let gpu =
@@ -59,6 +68,8 @@ impl NodeAccount {
             spec: Arc::new(spec.clone()),
             state,
             gpus: vec![gpu; spec.shape.gpus.len()],
+            whole: 0,
+            partial: 0,
             cpu_taken: MilliCpu::ZERO,
             ram_taken: Bytes::ZERO,
             now: Rates::default(),
@@ -73,7 +84,7 @@ impl NodeAccount {
             cpu_taken_total: 0,
             placed: 0,
         };
-        node.now = node.rates();
+        node.count();
         node
     }
 
@@ -120,20 +131,19 @@ impl NodeAccount {
             true => whole - u32::try_from(self.gpus[index].part).expect("at most the whole"),
             false => 0,
         };
-        let cpu = self.spec.shape.cpu_capacity().saturating_sub(self.cpu_taken);
-        Free { cpu, gpus: (0..self.gpus.len()).map(left).collect() }
+        Free { cpu: self.cpu_free(), gpus: (0..self.gpus.len()).map(left).collect() }
     }
 
     pub(super) fn set_state(&mut self, at: SimTime, state: NodeState) {
         self.settle(at);
         self.state = state;
-        self.now = self.rates();
+        self.count();
     }
 
     pub(super) fn set_gpu_state(&mut self, at: SimTime, index: u16, state: GpuState) {
         self.settle(at);
         self.gpus[usize::from(index)].state = state;
-        self.now = self.rates();
+        self.count();
     }
 
     pub(super) fn take(&mut self, at: SimTime, claim: &NodeClaim) {
@@ -145,10 +155,10 @@ impl NodeAccount {
             gpu.share = gpu.share + part.share;
             gpu.memory = gpu.memory + part.memory;
             gpu.holders += 1;
-            self.gpus[usize::from(part.index)].part = self.gpu_part(usize::from(part.index));
+            self.count_again(usize::from(part.index));
         }
         self.placed += 1;
-        self.now = self.rates();
+        self.now.cpu_taken = self.cpu_taken.get();
     }
 
     /// Panics below zero: the log frees what it never gave.
@@ -161,31 +171,66 @@ impl NodeAccount {
             gpu.share = gpu.share - part.share;
             gpu.memory = gpu.memory - part.memory;
             gpu.holders -= 1;
-            self.gpus[usize::from(part.index)].part = self.gpu_part(usize::from(part.index));
+            self.count_again(usize::from(part.index));
         }
-        self.now = self.rates();
+        self.now.cpu_taken = self.cpu_taken.get();
     }
 
-    fn rates(&self) -> Rates {
-        let mut rates = Rates { cpu_taken: self.cpu_taken.get(), ..Rates::default() };
+    /// Adds up what its GPUs come to, from nothing.
+    fn count(&mut self) {
+        self.now = Rates { cpu_taken: self.cpu_taken.get(), ..Rates::default() };
+        (self.whole, self.partial) = (0, 0);
         for gpu in &self.gpus {
-            rates.gpu_taken += gpu.part;
+            self.now.gpu_taken += gpu.part;
             if gpu.state.is_usable() && self.is_ready() {
-                rates.gpu_ready += u64::from(GpuShare::WHOLE.get());
-                rates.gpu_taken_ready += gpu.part;
+                self.now.gpu_ready += WHOLE;
+                self.now.gpu_taken_ready += gpu.part;
+            }
+            if gpu.state.is_usable() {
+                self.whole += u32::from(gpu.part == 0);
+                self.partial += u32::from(is_partial(gpu.part));
             }
         }
-        rates
+    }
+
+    /// Another part of this GPU is taken than before.
+    fn count_again(&mut self, index: usize) {
+        let after = self.gpu_part(index);
+        let (is_ready, gpu) = (self.is_ready(), &mut self.gpus[index]);
+        let before = std::mem::replace(&mut gpu.part, after);
+        self.now.gpu_taken = self.now.gpu_taken - before + after;
+        if gpu.state.is_usable() {
+            self.whole = self.whole - u32::from(before == 0) + u32::from(after == 0);
+            self.partial = self.partial - u32::from(is_partial(before)) + u32::from(is_partial(after));
+            if is_ready {
+                self.now.gpu_taken_ready = self.now.gpu_taken_ready - before + after;
+            }
+        }
+    }
+
+    /// How many GPUs are free; `None` where some are free in part.
+    pub(super) fn whole_gpus_free(&self) -> Option<u32> {
+        match self.is_ready() {
+            true => (self.partial == 0).then_some(self.whole),
+            false => Some(0),
+        }
+    }
+
+    pub(super) fn cpu_free(&self) -> MilliCpu {
+        self.spec.shape.cpu_capacity().saturating_sub(self.cpu_taken)
     }
 
     /// The part of a GPU that is taken, in thousandths: the larger of share and memory, since neither leaves the other
     /// of much use; at most all of it, however much was promised.
     fn gpu_part(&self, index: usize) -> u64 {
         let gpu = &self.gpus[index];
+        if gpu.share >= GpuShare::WHOLE {
+            return WHOLE;
+        }
         let memory = u128::from(gpu.memory.get()) * 1000;
         let capacity = u128::from(self.spec.shape.gpu_memory_capacity(index).get()).max(1);
         let by_memory = u64::try_from(memory / capacity).unwrap_or(u64::MAX);
-        by_memory.max(u64::from(gpu.share.get())).min(u64::from(GpuShare::WHOLE.get()))
+        by_memory.max(u64::from(gpu.share.get())).min(WHOLE)
     }
 
     /// Whether nobody holds anything of it.

@@ -87,6 +87,11 @@ impl FragmentMemo {
         FragmentMemo { cpu_levels, shares, share_of, ..FragmentMemo::default() }
     }
 
+    /// How many of the target's amounts of CPU are free.
+    pub fn cpu_level(&self, free: MilliCpu) -> usize {
+        level(&self.cpu_levels, free.get()) as usize
+    }
+
     /// [`super::fragment::fragment`] of a node of the shape with this index; `None` where it has to be computed plainly.
     pub fn fragment(&mut self, target: &Target, index: usize, shape: &NodeShape, free: &Free) -> Option<f64> {
         self.fragment_by_shares(target, (index, shape), free.cpu, &ascending(SmallVec::from_slice(&free.gpus)))
