@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use super::gpu_keys::{GpuKeys, gpu_keys, is_symmetric};
 use super::node::{NodeShape, NodeState, NodeStatus};
+use super::steps::{Step, Steps};
 use crate::ids::{NodeId, OrderedSet};
 
 /// A class by its slot; a slot may be used again once its class is empty.
@@ -252,6 +253,7 @@ pub(super) struct Classes {
     change_count: u64,
     newest: Option<u32>,
     of_node: Vec<ClassId>,
+    steps: Steps,
 }
 
 impl Classes {
@@ -278,11 +280,28 @@ impl Classes {
         Arc::clone(&self.shapes[shape_index as usize].shape)
     }
 
-    pub fn update(&mut self, node: NodeId, status: &NodeStatus) {
+    /// `step` says what has changed, where that is known.
+    pub fn update(&mut self, node: NodeId, status: &NodeStatus, step: Option<Step>) {
         let old_id = self.of_node[node.index()];
-        let ClassHead { shape_index, len, .. } = self.heads[old_id.index()];
+        let ClassHead { shape_index, len, generation, .. } = self.heads[old_id.index()];
         let its_own = (len == 1 && self.changes[shape_index as usize].is_rarely_known()).then_some(old_id);
-        let new_id = self.find_or_open(shape_index, status, its_own);
+        let says_all = || self.shapes[shape_index as usize].is_symmetric && self.slots[old_id.index()].keys.is_some();
+        let (from, step) = ((old_id, generation), step.filter(|_| says_all()));
+        let known = step.and_then(|step| self.steps.get(from, &step));
+        let known = known.filter(|(id, generation)| self.heads[id.index()].generation == *generation);
+        let new_id = match known {
+            Some((id, _)) => {
+                self.changes[shape_index as usize].come_back += usize::from(self.heads[id.index()].is_empty());
+                id
+            }
+            None => {
+                let id = self.find_or_open(shape_index, status, its_own);
+                if let Some(step) = step {
+                    self.steps.keep(from, step, (id, self.heads[id.index()].generation));
+                }
+                id
+            }
+        };
         if new_id == old_id {
             if its_own.is_some() {
                 self.note_change(old_id);
@@ -507,7 +526,7 @@ mod tests {
             for _ in 0..2000 {
                 let index = draws.index(NODES);
                 nodes[index].cpu_taken = MilliCpu::new(draws.between(1, states));
-                classes.update(NodeId::new(index), &nodes[index]);
+                classes.update(NodeId::new(index), &nodes[index], None);
                 let mut plain: BTreeMap<MilliCpu, Vec<NodeId>> = BTreeMap::new();
                 for (index, node) in nodes.iter().enumerate() {
                     plain.entry(node.cpu_taken).or_default().push(NodeId::new(index));
@@ -547,7 +566,7 @@ mod tests {
                 let gpu = &mut nodes[index].gpus[draws.index(shape.gpus.len())];
                 (gpu.taken, gpu.holders) = *draws.pick(&[(0, 0), (500, 1), (1000, 1), (1000, 2)].map(share));
                 gpu.foreign.share = GpuShare::new(if draws.chance(20) { 100 } else { 0 });
-                classes.update(NodeId::new(index), &nodes[index]);
+                classes.update(NodeId::new(index), &nodes[index], None);
                 let state = |status: &NodeStatus| {
                     let gpu = |gpu: &GpuStatus| (gpu.foreign.share, gpu.taken, gpu.holders);
                     let mut gpus: Vec<_> = status.gpus.iter().map(gpu).collect();

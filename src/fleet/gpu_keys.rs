@@ -31,7 +31,7 @@ pub(super) fn gpu_keys(status: &NodeStatus, is_symmetric: bool) -> Option<GpuKey
 
 /// What the status of a GPU says in one number, if it goes into one: 44 bits of memory, 10 of time, 7 of holders, and its
 /// state.
-fn key_of(gpu: &GpuStatus) -> Option<u64> {
+pub(super) fn key_of(gpu: &GpuStatus) -> Option<u64> {
     let GpuStatus { state, taken, holders, memory_taken, foreign } = gpu;
     let (memory, taken, holders) = (memory_taken.get(), u64::from(taken.get()), u64::from(*holders));
     let goes_in = memory < 1 << 44 && taken < 1 << 10 && holders < 1 << 7 && foreign.is_none();

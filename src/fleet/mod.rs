@@ -13,6 +13,7 @@ mod islands;
 mod ledger;
 mod node;
 mod serving;
+mod steps;
 
 pub use blocks::{BlockSet, Blocks, Cut, GpuParts, MOST_BLOCKS, Slice};
 pub use classes::{Class, ClassHead, ClassId, ShapeGroup};
@@ -36,6 +37,7 @@ use std::sync::Arc;
 use crate::ids::{FleetId, GpuId, NodeId};
 use classes::Classes;
 use hosting::Hosts;
+use steps::{Step, common_key};
 
 /// One node: what it is, and how it stands.
 #[derive(Clone, Debug)]
@@ -238,7 +240,7 @@ impl Fleet {
     pub fn take(&mut self, placement: &Placement) {
         for claim in placement.claims() {
             let keeps_kinds = self.keeps_kinds;
-            self.change(claim.node, |_, status| {
+            self.change_by(claim, |_, status| {
                 ledger::take(status, claim);
                 if keeps_kinds {
                     ledger::count_in(status, claim);
@@ -259,7 +261,7 @@ impl Fleet {
     /// Takes one claim out of the ledger again. Panics if it was not there.
     pub fn release(&mut self, claim: &NodeClaim) {
         let keeps_kinds = self.keeps_kinds;
-        self.change(claim.node, |shape, status| {
+        self.change_by(claim, |shape, status| {
             ledger::release(shape, status, claim);
             if keeps_kinds {
                 ledger::count_out(status, claim);
@@ -271,9 +273,31 @@ impl Fleet {
     fn change(&mut self, id: NodeId, apply: impl FnOnce(&NodeShape, &mut NodeStatus)) {
         let node = &mut self.nodes[id.index()];
         apply(&node.shape, &mut node.status);
+        self.changed(id, None);
+    }
+
+    /// Likewise, where nothing changes but what a claim takes or gives back.
+    fn change_by(&mut self, claim: &NodeClaim, apply: impl FnOnce(&NodeShape, &mut NodeStatus)) {
+        let node = &mut self.nodes[claim.node.index()];
+        let is_all = !self.keeps_kinds && claim.blocks.is_empty();
+        let before = if is_all { common_key(&node.status, claim) } else { None };
+        apply(&node.shape, &mut node.status);
+        let after = before.and_then(|_| common_key(&node.status, claim));
+        let step = before.zip(after).map(|(before, after)| Step {
+            gpus: claim.gpus.len() as u32,
+            before,
+            after,
+            cpu: node.status.cpu_taken,
+            ram: node.status.ram_taken,
+        });
+        self.changed(claim.node, step);
+    }
+
+    fn changed(&mut self, id: NodeId, step: Option<Step>) {
+        let node = &mut self.nodes[id.index()];
         node.version += 1;
         self.version += 1;
-        self.classes.update(id, &node.status);
+        self.classes.update(id, &node.status, step);
         self.hosts.changed(id, &node.status);
     }
 
