@@ -4,17 +4,23 @@ use crate::units::SimTime;
 
 /// Since the first instant of 1970, as if the clock were UTC's; `None` for what is no date from then to 2500.
 pub fn parse(text: &str) -> Option<SimTime> {
-    let between = text.bytes().position(|byte| matches!(byte, b' ' | b'T'))?;
-    let (date, time) = (&text.as_bytes()[..between], &text.as_bytes()[between + 1..]);
-    let [year, month, day] = numbers(date, b'-')?;
-    let [hour, minute, second] = numbers(time, b':')?;
+    let [year, month, day, hour, minute, second] = match in_full(text.as_bytes()) {
+        Some(parts) => parts,
+        None => {
+            let between = text.bytes().position(|byte| matches!(byte, b' ' | b'T'))?;
+            let (date, time) = (&text.as_bytes()[..between], &text.as_bytes()[between + 1..]);
+            let ([year, month, day], [hour, minute, second]) = (numbers(date, b'-')?, numbers(time, b':')?);
+            [year, month, day, hour, minute, second]
+        }
+    };
     let is_date =
         (1970..2500).contains(&year) && (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day);
     if !is_date || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
     let years = (year - 1970) * 365 + leap_years_before(year) - leap_years_before(1970);
-    let days = years + (1..month).map(|month| days_of(year, month)).sum::<u64>() + day - 1;
+    let months = DAYS_BEFORE[month as usize - 1] + u64::from(month > 2 && is_leap(year));
+    let days = years + months + day - 1;
     Some(SimTime::from_secs(((days * 24 + hour) * 60 + minute) * 60 + second))
 }
 
@@ -33,6 +39,22 @@ pub fn text(at: SimTime) -> String {
     }
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02}", days + 1)
+}
+
+/// Of each month of a year that is no leap year.
+const DAYS_BEFORE: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+
+/// The six numbers of a date each part of which has all its digits, as nearly every one does; else `None`.
+fn in_full(text: &[u8]) -> Option<[u64; 6]> {
+    let text: &[u8; 19] = text.try_into().ok()?;
+    let is_between =
+        (text[4], text[7], text[13], text[16]) == (b'-', b'-', b':', b':') && matches!(text[10], b' ' | b'T');
+    let digits = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18].map(|place| text[place].wrapping_sub(b'0'));
+    if !is_between || digits.iter().any(|digit| *digit > 9) {
+        return None;
+    }
+    let two = |place: usize| u64::from(digits[place]) * 10 + u64::from(digits[place + 1]);
+    Some([two(0) * 100 + two(2), two(4), two(6), two(8), two(10), two(12)])
 }
 
 /// Three numbers of digits alone.
@@ -80,6 +102,8 @@ mod tests {
             ("2017-10-01 00:00:45", Some(1_506_816_045)),
             ("2000-02-29 12:00:00", Some(951_825_600)),
             ("2100-03-01T00:00:00", Some(4_107_542_400)),
+            ("2100-02-28 00:00:00", Some(4_107_456_000)),
+            ("2016-12-31 23:59:59", Some(1_483_228_799)),
             ("2017-02-29 00:00:00", None),
             ("2017-13-01 00:00:00", None),
             ("2017-10-01", None),
@@ -90,6 +114,8 @@ mod tests {
             ("02017-10-01 00:00:00", None),
             ("2017-10-01 00:00:", None),
             ("2017-10-01 00:00", None),
+            ("2017-10-01_00:00:00", None),
+            ("2017-10:01 00:00:00", None),
         ];
         for (text, seconds) in rows {
             assert_eq!(parse(text), seconds.map(SimTime::from_secs), "{text}");

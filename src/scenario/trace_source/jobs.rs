@@ -1,6 +1,6 @@
 //! Tasks of a trace as jobs of the run.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -20,13 +20,30 @@ pub(super) struct Shared {
     /// Of which a trace says nothing: the rest of each job.
     plain: JobSpec,
     demands: HashSet<Arc<Demand>, FixedState>,
+    /// Of whole GPUs, by how many, and by the name of the virtual cluster, which is one of the words: by where it lies.
+    whole: HashMap<(u32, Option<usize>), Arc<Demand>, FixedState>,
     words: HashSet<Arc<str>, FixedState>,
 }
 
 impl Shared {
     pub fn new() -> Shared {
         let nothing = Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO));
-        Shared { plain: JobSpec::of("".into(), nothing), demands: HashSet::default(), words: HashSet::default() }
+        let plain = JobSpec::of("".into(), nothing);
+        Shared { plain, demands: HashSet::default(), whole: HashMap::default(), words: HashSet::default() }
+    }
+
+    fn demand_of(&mut self, task: &TraceTask, format: Format) -> Arc<Demand> {
+        if !is_of_whole_gpus(task, format) {
+            return self.demand(demand_of(task, format));
+        }
+        let cluster = task.virtual_cluster.as_deref().map(|cluster| self.word(cluster).as_ptr().addr());
+        let key = (task.gpus.unwrap_or(0), cluster);
+        if let Some(known) = self.whole.get(&key) {
+            return Arc::clone(known);
+        }
+        let new = self.demand(whole_gpus(task));
+        self.whole.insert(key, Arc::clone(&new));
+        new
     }
 
     fn demand(&mut self, demand: Demand) -> Arc<Demand> {
@@ -176,21 +193,32 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format, shared: &mut 
         user: task.user.map(|user| shared.word(&user.to_string())),
         estimate: task.estimate,
         name: Arc::from(task.name.as_str()),
-        demand: shared.demand(demand_of(task, format)),
+        demand: shared.demand_of(task, format),
         ..shared.plain.clone()
     }
 }
 
+/// Where a task asks for whole GPUs and nothing else, wherever they are in its virtual cluster.
+fn is_of_whole_gpus(task: &TraceTask, format: Format) -> bool {
+    match format {
+        Format::Helios | Format::Philly | Format::Tiresias | Format::Gavel | Format::Pollux => true,
+        Format::Csv | Format::Jsonl => task.nodes.is_none() && task.processors.is_none() && !task.is_of_one_node(),
+        Format::Swf | Format::Openb | Format::Dlrm | Format::Genai | Format::Sacct | Format::Jobcomp => false,
+    }
+}
+
 fn demand_of(task: &TraceTask, format: Format) -> Demand {
+    if is_of_whole_gpus(task, format) {
+        return whole_gpus(task);
+    }
     match format {
         Format::Swf => processors(task),
         Format::Openb | Format::Dlrm | Format::Genai => pod(task),
-        Format::Helios | Format::Philly | Format::Tiresias | Format::Gavel | Format::Pollux => whole_gpus(task),
         Format::Sacct | Format::Jobcomp => apart(task),
         Format::Csv | Format::Jsonl if task.nodes.is_some() => apart(task),
         Format::Csv | Format::Jsonl if task.processors.is_some() => processors(task),
-        Format::Csv | Format::Jsonl if task.is_of_one_node() => pod(task),
-        Format::Csv | Format::Jsonl => whole_gpus(task),
+        Format::Csv | Format::Jsonl => pod(task),
+        Format::Helios | Format::Philly | Format::Tiresias | Format::Gavel | Format::Pollux => whole_gpus(task),
     }
 }
 
