@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::coming::Coming;
 use super::rehearsal::Rehearsal;
-use super::world::World;
+use super::world::{World, earlier};
 use crate::control::{Control, arrange, step, together};
 use crate::event::{Input, Sink};
 use crate::scheduler::{Caching, Grouping};
@@ -142,7 +142,7 @@ fn drive<'a>(rehearsal: &'a Rehearsal, coming: Coming<'a>, options: RunOptions, 
         // Nothing comes before what happens now.
         let is_now = of_world == Some(now);
         let wakeup = if is_over || is_now { None } else { control.next_wakeup() };
-        next = of_world.into_iter().chain(wakeup.map(|(at, _)| at)).min();
+        next = earlier(of_world, wakeup.map(|(at, _)| at));
         standing = if next == Some(now) { standing + 1 } else { 0 };
         assert!(standing < STANDSTILL, "time stands still at {now}: {of_world:?} in the world, {wakeup:?} in control");
     }

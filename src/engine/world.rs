@@ -82,6 +82,14 @@ impl WorldRun {
     }
 }
 
+/// The earlier of two optional times.
+pub(super) fn earlier(one: Option<SimTime>, other: Option<SimTime>) -> Option<SimTime> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 pub struct World<'a> {
     rehearsal: &'a Rehearsal,
     queue: EventQueue<Due>,
@@ -157,7 +165,7 @@ impl<'a> World<'a> {
 
     /// When something happens next of itself.
     pub fn next_time(&mut self) -> Option<SimTime> {
-        [self.queue.next_time(), self.coming.next_time()].into_iter().flatten().min()
+        earlier(self.queue.next_time(), self.coming.next_time())
     }
 
     /// Lets everything of this instant happen; adds what the control plane hears of it, in order of classes.
