@@ -38,6 +38,8 @@ pub(super) struct Turns {
     first: i64,
     last: (i64, SimTime),
     of: BTreeMap<ReplicaIndex, Turn>,
+    /// Who came into a queue while it ran, and when: those of the last such moment.
+    joined: (SimTime, Vec<ReplicaIndex>),
 }
 
 #[derive(Clone, Copy, Default)]
@@ -96,7 +98,7 @@ impl Control {
             return;
         }
         if order.contains(&OrderKey::Joined) && self.level(index) > 0 {
-            let Turns { first, last, of } = &mut self.turns;
+            let Turns { first, last, of, .. } = &mut self.turns;
             let turn = of.entry(index).or_default();
             if std::mem::take(&mut turn.is_last) {
                 *last = (last.0 + i64::from(last.1 != turn.joined), turn.joined);
@@ -112,7 +114,17 @@ impl Control {
     /// It comes into the next queue while it runs.
     pub(super) fn join_next_level(&mut self, index: ReplicaIndex) {
         self.turns.of.entry(index).or_default().joined = self.now;
+        if self.turns.joined.0 != self.now {
+            self.turns.joined = (self.now, Vec::new());
+        }
+        self.turns.joined.1.push(index);
+        self.note_changes_of(index);
         self.await_next_level(index);
+    }
+
+    /// Who came into a queue in this moment, while it ran.
+    pub(super) fn those_who_join(&self) -> &[ReplicaIndex] {
+        if self.turns.joined.0 == self.now { &self.turns.joined.1 } else { &[] }
     }
 
     /// Whether it came into its queue in this moment, while it ran.

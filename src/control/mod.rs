@@ -117,6 +117,7 @@ pub struct Control {
     reservation: Option<(ReplicaIndex, SimTime)>,
     /// Of those for whom room is on its way, where they would go.
     promises: preempting::Promises,
+    preempting: preempting::Preempting,
     /// What is ahead of each node, where nodes are reserved in slots.
     ahead: slots::Ahead,
     /// Queued since the last pass, in the order in which they were: each is told once why it waits.
@@ -211,6 +212,7 @@ impl Control {
             turns: Turns::default(),
             reservation: None,
             promises: preempting::Promises::new(),
+            preempting: preempting::Preempting::default(),
             ahead: slots::Ahead::default(),
             fresh: VecDeque::new(),
             queued: 0,

@@ -36,44 +36,9 @@ impl Control {
         // Nothing can change between read and commit within one instant, so one candidate is enough then.
         let keep = if takes_time { options.candidates as usize } else { 1 };
         self.examine_if_watched(index, |control| control.left_to(index));
-        let left = self.left_to(index);
-        let fleet = left.as_ref().unwrap_or(&self.fleet);
-        let replica = &self.replicas[index as usize];
-        let demand = &self.demands[replica.demand as usize].demand;
-        let asking = self.asking(replica.run());
-        let number = replica.demand;
-        let may_keep = match (self.caching, self.grouping, keep) {
-            _ if left.is_some() => false,
-            (Caching::Off, ..) | (_, Grouping::EachNode, _) => false,
-            (Caching::On | Caching::Paranoid, Grouping::Classes, _) => keep == 1,
-        };
-        let scheduler = &self.profile.scheduler;
-        let kept = may_keep.then(|| {
-            let ranked = self.rankings.decide(scheduler, (number, demand), fleet, asking.draw);
-            ranked.or_else(|| self.refusals.still(number, fleet))
-        });
-        let plain = || decide_for(scheduler, demand, asking, fleet, self.grouping, keep);
-        let decision = match kept.flatten() {
-            Some(kept) if self.caching == Caching::Paranoid => {
-                assert_eq!(kept, plain(), "{}: what was kept is not what is computed", replica.run());
-                kept
-            }
-            Some(kept) => kept,
-            None if may_keep => {
-                let decision = plain();
-                self.refusals.keep(scheduler, (number, demand), fleet, &decision);
-                decision
-            }
-            None => match plain() {
-                // What is promised to others is free still: it waits for its turn, and not for room.
-                Decision::Refuse { refusal: Refusal::Unfit, .. }
-                    if left.is_some() && self.judge_on(index, &self.fleet).is_some() =>
-                {
-                    let reasons = Histogram::of(Reason::QueueOrder, self.fleet.len() as u32);
-                    Decision::Refuse { refusal: Refusal::Unfit, reasons }
-                }
-                decision => decision,
-            },
+        let decision = match self.decide_beside_promises(index, keep) {
+            Some(decision) => decision,
+            None => self.decide_now(index, keep),
         };
         if !takes_time {
             self.conclude(index, decision, self.fleet.growth());
@@ -88,6 +53,35 @@ impl Control {
         self.deciding = Some(Deciding { replica: index, version, decision, growth: self.fleet.growth(), read });
         let at = self.now.saturating_add(options.decision_time);
         self.timers.set(at, Timer::CommitDue { replica: index, version });
+    }
+
+    /// The decision about a replica on the fleet as it is.
+    fn decide_now(&mut self, index: ReplicaIndex, keep: usize) -> Decision {
+        let replica = &self.replicas[index as usize];
+        let demand = &self.demands[replica.demand as usize].demand;
+        let asking = self.asking(replica.run());
+        let (number, scheduler, fleet) = (replica.demand, &self.profile.scheduler, &self.fleet);
+        let may_keep = match (self.caching, self.grouping) {
+            (Caching::Off, _) | (_, Grouping::EachNode) => false,
+            (Caching::On | Caching::Paranoid, Grouping::Classes) => keep == 1,
+        };
+        let plain = || decide_for(scheduler, demand, asking, fleet, self.grouping, keep);
+        if !may_keep {
+            return plain();
+        }
+        let ranked = self.rankings.decide(scheduler, (number, demand), fleet, asking.draw);
+        match ranked.or_else(|| self.refusals.still(number, fleet)) {
+            Some(kept) if self.caching == Caching::Paranoid => {
+                assert_eq!(kept, plain(), "{}: what was kept is not what is computed", replica.run());
+                kept
+            }
+            Some(kept) => kept,
+            None => {
+                let decision = plain();
+                self.refusals.keep(scheduler, (number, demand), fleet, &decision);
+                decision
+            }
+        }
     }
 
     /// Answers what the scheduler would say to a demand now: the very stages of a decision, and nothing comes of it.

@@ -47,6 +47,7 @@ impl Control {
         self.rankings = Rankings::new(&profile.scheduler);
         self.refusals = Refusals::default();
         self.ahead = Ahead::default();
+        self.preempting.begin_anew();
         self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);
         self.analyse_pass.follow(profile.passes.analyse);
         self.place_pass.follow(profile.passes.place);

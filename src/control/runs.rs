@@ -222,7 +222,7 @@ impl Control {
         if replica.phase == Phase::Running {
             replica.served = replica.served.saturating_add(self.now.since(replica.since));
         }
-        replica.phase = to;
+        let stopped = std::mem::replace(&mut replica.phase, to) == Phase::Stopping;
         replica.since = self.now;
         replica.version += 1;
         if to != Phase::Pending {
@@ -233,6 +233,9 @@ impl Control {
         if to == Phase::Running {
             self.bind_policy(index);
             self.await_next_level(index);
+        }
+        if stopped != (to == Phase::Stopping) {
+            self.note_stopping(index, to);
         }
         self.set_deadline(index);
     }

@@ -77,6 +77,11 @@ impl Fleet {
 }
 
 impl Hosts {
+    /// Whether somebody has asked for models.
+    pub fn is_used(&self) -> bool {
+        self.serving.is_some()
+    }
+
     pub fn declare(&mut self, spec: &NodeSpec, status: &NodeStatus) {
         self.idle.take();
         if let Some(serving) = &mut self.serving {

@@ -4,6 +4,7 @@
 //! decision looks at classes rather than nodes. Must never decide where anything goes.
 
 mod blocks;
+mod changes;
 mod classes;
 mod cloud;
 mod gpu_keys;
@@ -35,6 +36,7 @@ pub use serving::{
 use std::sync::Arc;
 
 use crate::ids::{FleetId, GpuId, NodeId};
+use changes::Changes;
 use classes::Classes;
 use hosting::Hosts;
 use steps::{Step, common_key};
@@ -72,6 +74,7 @@ pub struct Fleet {
     version: u64,
     growth: u64,
     keeps_kinds: bool,
+    changes: Changes,
 }
 
 impl Largest {
@@ -121,6 +124,7 @@ impl Fleet {
         self.hosts.declare(spec, &status);
         self.nodes.push(Node { name: Arc::clone(&spec.name), shape, status, version: 0 });
         self.count_instance(id, NodeState::Gone, state);
+        self.changes.note(id);
         self.version += 1;
         self.growth += 1;
         id
@@ -297,6 +301,7 @@ impl Fleet {
         let node = &mut self.nodes[id.index()];
         node.version += 1;
         self.version += 1;
+        self.changes.note(id);
         self.classes.update(id, &node.status, step);
         self.hosts.changed(id, &node.status);
     }

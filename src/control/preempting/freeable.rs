@@ -1,0 +1,131 @@
+//! What would be free for one who waits if all that it may stop were gone, by node: kept from pass to pass, so that whoever
+//! cannot start in any case costs a look at the nodes that have changed.
+
+use std::collections::BTreeMap;
+
+use super::super::Control;
+use super::super::store::ReplicaIndex;
+use super::shadow::Shadow;
+use crate::event::Phase;
+use crate::fleet::{Fleet, NodeStatus};
+use crate::ids::NodeId;
+use crate::scheduler::{Preempt, is_by_room, room};
+
+/// Of so many demands and ranks at once what they make of the nodes is kept.
+const MOST_KEPT: usize = 256;
+
+/// By the number of the demand and the rank of who waits.
+#[derive(Default)]
+pub struct Freeable {
+    rooms: BTreeMap<(u32, i64), Rooms>,
+}
+
+#[derive(Default)]
+struct Rooms {
+    /// Changes of the fleet that are taken in.
+    read: u64,
+    nodes: Vec<u32>,
+    total: u64,
+}
+
+impl Rooms {
+    fn set(&mut self, node: NodeId, room: u32) {
+        let before = std::mem::replace(&mut self.nodes[node.index()], room);
+        self.total = self.total + u64::from(room) - u64::from(before);
+    }
+}
+
+impl Freeable {
+    /// Whether it would fit on the shadow of the fleet without all that it may stop. `None` where that is not known.
+    pub fn would_fit(&mut self, control: &Control, head: ReplicaIndex, shadow: &Shadow) -> Option<bool> {
+        let rank = control.rank_of(head)?;
+        let number = control.replicas[head as usize].demand;
+        let demand = &control.demands[number as usize].demand;
+        let has_unified = || control.fleet.shapes().iter().any(|group| group.shape.has_unified_gpus());
+        if !is_by_room(&control.profile.scheduler, demand) || has_unified() {
+            return None;
+        }
+        if self.rooms.len() >= MOST_KEPT && !self.rooms.contains_key(&(number, rank)) {
+            self.rooms.clear();
+        }
+        let rooms = self.rooms.entry((number, rank)).or_default();
+        let may_stop = |index: ReplicaIndex| control.ranks_behind(index, rank);
+        let of_fleet = |node: NodeId| control.room_without(head, (&control.fleet, node), may_stop);
+        match control.fleet.changed_since(rooms.read).filter(|_| rooms.nodes.len() == control.fleet.len()) {
+            Some(changed) => changed.iter().for_each(|node| rooms.set(*node, of_fleet(*node))),
+            None => {
+                rooms.nodes = (0..control.fleet.len()).map(|node| of_fleet(NodeId::new(node))).collect();
+                rooms.total = rooms.nodes.iter().map(|room| u64::from(*room)).sum();
+            }
+        }
+        rooms.read = control.fleet.node_changes();
+        // Where the shadow differs, or somebody may be stopped for this moment alone, it is looked at for itself.
+        let mut apart = shadow.changed();
+        let joining =
+            control.those_who_join().iter().filter_map(|index| control.replicas[*index as usize].placement.as_ref());
+        apart.extend(joining.flat_map(|placement| placement.claims().iter().map(|claim| claim.node)));
+        apart.sort_unstable();
+        apart.dedup();
+        let total = apart.iter().fold(rooms.total, |total, node| {
+            let room = control.room_without(head, (&shadow.fleet, *node), |index| control.may_stop(index, head));
+            total + u64::from(room) - u64::from(rooms.nodes[node.index()])
+        });
+        Some(total >= u64::from(demand.tasks))
+    }
+}
+
+impl Control {
+    /// What of one who waits decides whom it may stop at any time; `None` where that changes with time.
+    fn rank_of(&self, head: ReplicaIndex) -> Option<i64> {
+        match self.profile.scheduler.preempt {
+            Preempt::Nobody | Preempt::LongerRemaining => None,
+            Preempt::LowerPriority => Some(i64::from(self.priority_of(head))),
+            Preempt::MoreAttained => Some(i64::from(self.level(head))),
+        }
+    }
+
+    /// Whether one of that rank may stop it, whatever the moment.
+    fn ranks_behind(&self, index: ReplicaIndex, rank: i64) -> bool {
+        self.may_be_stopped(index)
+            && match self.profile.scheduler.preempt {
+                Preempt::Nobody | Preempt::LongerRemaining => false,
+                Preempt::LowerPriority => i64::from(self.priority_of(index)) < rank,
+                Preempt::MoreAttained => i64::from(self.level(index)) > rank,
+            }
+    }
+
+    /// How many tasks the node would take in that fleet without those of its runs.
+    fn room_without(
+        &self,
+        head: ReplicaIndex,
+        (fleet, node): (&Fleet, NodeId),
+        is_gone: impl Fn(ReplicaIndex) -> bool,
+    ) -> u32 {
+        let demand = &self.demands[self.replicas[head as usize].demand as usize].demand;
+        let record = fleet.node(node);
+        let mut without: Option<NodeStatus> = None;
+        for index in self.nodes[node.index()].runs.iter().filter(|index| is_gone(**index)) {
+            let claims = self.placement_of(*index).claims().iter().filter(|claim| claim.node == node);
+            let status = without.get_or_insert_with(|| record.status.clone());
+            claims.for_each(|claim| status.give_back(&record.shape, claim));
+        }
+        room(&self.profile.scheduler, demand, fleet, node, without.as_ref().unwrap_or(&record.status))
+    }
+
+    /// What is kept of its nodes is worked out again.
+    pub(in super::super) fn note_changes_of(&mut self, index: ReplicaIndex) {
+        let placement = self.replicas[index as usize].placement.clone();
+        placement.iter().flat_map(|placement| placement.claims()).for_each(|claim| self.fleet.note_change(claim.node));
+    }
+
+    /// It begins or ceases to stop.
+    pub(in super::super) fn note_stopping(&mut self, index: ReplicaIndex, phase: Phase) {
+        match phase {
+            Phase::Stopping => self.preempting.stopping.insert(index),
+            Phase::Pending | Phase::Analysing | Phase::Scheduled | Phase::Preparing | Phase::Running | Phase::Ended => {
+                self.preempting.stopping.remove(&index)
+            }
+        };
+        self.note_changes_of(index);
+    }
+}

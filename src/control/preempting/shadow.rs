@@ -1,0 +1,76 @@
+//! A second fleet, in which things may be tried: kept beside the real one, and brought back to it by the nodes that differ.
+
+use super::super::Control;
+use super::super::store::ReplicaIndex;
+use crate::fleet::{Fleet, Placement};
+use crate::ids::NodeId;
+use crate::scheduler::{Caching, Candidate, Decision, Rankings, decide_for};
+
+pub struct Shadow {
+    pub fleet: Fleet,
+    /// Changes of the real fleet that are taken in.
+    read: u64,
+    /// Changes of its own up to which it was as the real one.
+    own: u64,
+    rankings: Rankings,
+}
+
+impl Shadow {
+    pub fn new(control: &Control) -> Shadow {
+        let fleet = control.fleet.clone();
+        let (read, own) = (control.fleet.node_changes(), fleet.node_changes());
+        Shadow { fleet, read, own, rankings: Rankings::new(&control.profile.scheduler) }
+    }
+
+    /// As the real fleet is now.
+    pub fn follow(&mut self, control: &Control) {
+        let differs = control.fleet.changed_since(self.read).zip(self.fleet.changed_since(self.own));
+        let Some((theirs, own)) = differs.filter(|_| self.fleet.len() == control.fleet.len()) else {
+            return *self = Shadow::new(control);
+        };
+        let mut nodes: Vec<NodeId> = theirs.iter().chain(own).copied().collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes.into_iter().for_each(|node| self.fleet.stand_as_in(&control.fleet, node));
+        (self.read, self.own) = (control.fleet.node_changes(), self.fleet.node_changes());
+    }
+
+    /// Nodes that differ from the real ones, or have since it last followed, in order.
+    pub fn changed(&self) -> Vec<NodeId> {
+        let Some(changed) = self.fleet.changed_since(self.own) else {
+            return (0..self.fleet.len()).map(NodeId::new).collect();
+        };
+        let mut nodes = changed.to_vec();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    pub fn release(&mut self, placement: &Placement) {
+        placement.claims().iter().for_each(|claim| self.fleet.release(claim));
+    }
+
+    /// As [`Control::judge_on`] of this fleet.
+    pub fn judge(&mut self, control: &Control, index: ReplicaIndex) -> Option<Candidate> {
+        match self.decide(control, index) {
+            Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
+            Decision::Refuse { .. } => None,
+        }
+    }
+
+    /// The decision for one candidate.
+    pub fn decide(&mut self, control: &Control, index: ReplicaIndex) -> Decision {
+        let replica = &control.replicas[index as usize];
+        let demand = &control.demands[replica.demand as usize].demand;
+        let (options, asking) = (&control.profile.scheduler, control.asking(replica.run()));
+        let plain = || decide_for(options, demand, asking, &self.fleet, control.grouping, 1);
+        match self.rankings.decide(options, (replica.demand, demand), &self.fleet, asking.draw) {
+            Some(ranked) if control.caching == Caching::Paranoid => {
+                assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.run());
+                ranked
+            }
+            Some(ranked) => ranked,
+            None => plain(),
+        }
+    }
+}
