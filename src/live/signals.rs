@@ -1,12 +1,13 @@
 //! What interrupts a wait: a child that changed, and a person or a system that wants us to end.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{pipe, unregister};
 
+use super::process::lost_keeper;
 use crate::units::SimDuration;
 
 /// The longest wait at once, so that a word that was lost costs no more than this.
@@ -36,6 +37,9 @@ impl Signals {
         let mut registered = vec![pipe::register(SIGCHLD, to_children)?];
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             registered.push(pipe::register(signal, to_ends.try_clone()?)?);
+        }
+        if lost_keeper() {
+            (&to_ends).write_all(&[1])?;
         }
         Ok(Signals { children, ends, registered })
     }

@@ -19,6 +19,10 @@ impl Stop {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop.0))?;
             signal_hook::flag::register(signal, Arc::clone(&stop.0))?;
         }
+        #[cfg(target_os = "linux")]
+        if super::process::lost_keeper() {
+            stop.0.store(true, Ordering::Relaxed);
+        }
         // A file that may not grow any more is an error of the write then, and no death.
         signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         Ok(stop)

@@ -16,6 +16,7 @@ mod futures;
 mod fuzzed;
 mod grammar;
 mod imports;
+mod keepers;
 mod lists;
 mod literature;
 mod live;
@@ -232,6 +233,12 @@ fn main() {
             a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_show,
             a_log_is_judged_under_the_profile_that_it_holds,
             delays_that_are_fitted_on_a_recording_explain_it,
+        }
+        Nothing: keepers {
+            a_keeper_killed_as_its_child_is_born_leaves_nobody,
+        }
+        Time: keepers {
+            slow_500_keepers_killed_as_their_children_are_born_leave_nobody,
         }
         RealTime: live {
             live_for_real_every_committed_scenario_runs_and_its_log_replays,

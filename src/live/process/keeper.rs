@@ -6,9 +6,14 @@
 //!
 //! The keeper is the parent of last resort of all that is below it. When the kept one is killed, whatever it has started,
 //! however deep, in whatever session and with whatever environment, becomes a child of the keeper's and is killed. When the
-//! keeper is killed, the kernel tells the kept one with SIGTERM, which ends everything politely. What is left of both being
-//! killed in the same moment is what any program would leave; so that whoever kills by name (`pkill -9 dryrack`) does not do
-//! that, the kept one has another name.
+//! keeper is killed, the kernel tells the kept one with SIGTERM, which ends everything politely. If both are killed in the
+//! same moment, what they started goes on, as with any program; so that whoever kills by name (`pkill -9 dryrack`) does not
+//! do that, the kept one has another name.
+//!
+//! The kernel sends that signal only to a process that has asked for it, and a signal is lost while nobody listens. So the
+//! kept one looks twice whether its keeper is still its parent: after it has asked, and after it has begun to listen
+//! ([`lost_keeper`]). A process that was started to be kept and whose parent is another ends at once; it never becomes a
+//! keeper of its own.
 //!
 //! The kept one has a process group of its own, so that a terminal and `kill -- -PGID` speak to the keeper alone, which
 //! passes on what it is told.
@@ -18,6 +23,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::process::{
@@ -36,6 +42,9 @@ pub(super) const KEEPER: &str = "DRYRACK_KEEPER";
 /// The name of the kept one, in which that of the program must not occur.
 const KEPT: &CStr = c"kept-work";
 
+/// Of the kept one: who keeps it.
+static KEPT_BY: OnceLock<Pid> = OnceLock::new();
+
 /// How the kept one ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
@@ -47,13 +56,13 @@ pub enum Kept {
 /// the work.
 pub fn keep() -> io::Result<Option<Kept>> {
     let me = getpid();
-    let keeper = std::env::var(KEEPER).ok().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
-    if keeper.is_some() && keeper == getppid() {
+    if let Some(keeper) = named_keeper() {
+        KEPT_BY.get_or_init(|| keeper);
         set_parent_process_death_signal(Some(Signal::TERM))?;
         set_name(KEPT)?;
-        // It was killed before that.
-        if getppid() != keeper {
-            return Err(io::Error::other("its keeper was killed"));
+        // The signal is of a death from now on.
+        if lost_keeper() {
+            return Err(io::Error::other("the process that keeps it was killed"));
         }
         // Whatever it leaves when it ends by itself is its own to end, too.
         set_child_subreaper(Some(me))?;
@@ -79,6 +88,20 @@ pub fn keep() -> io::Result<Option<Kept>> {
         Some(code) => Kept::Ended { code },
         None => Kept::Killed { signal: status.signal().unwrap_or(0), left },
     }))
+}
+
+/// Whether this process was to be kept and its keeper is gone. Whoever begins to listen to signals asks this afterwards,
+/// and takes a yes for the signal that came before.
+pub fn lost_keeper() -> bool {
+    KEPT_BY.get().is_some_and(|keeper| getppid() != Some(*keeper))
+}
+
+/// Who keeps this process, if it was started to be kept; that one may be dead by now. The variable alone does not say it:
+/// the programs that the kept one starts inherit it. The name is what only the kept one is started with.
+fn named_keeper() -> Option<Pid> {
+    let keeper = std::env::var(KEEPER).ok().and_then(|pid| Pid::from_raw(pid.parse().ok()?))?;
+    let has_name = || std::env::args_os().next().is_some_and(|name| name.as_bytes() == KEPT.to_bytes());
+    (getppid() == Some(keeper) || has_name()).then_some(keeper)
 }
 
 fn again() -> io::Result<Child> {

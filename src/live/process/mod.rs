@@ -5,7 +5,7 @@ mod family;
 mod keeper;
 mod task;
 
-pub use keeper::{Kept, end_all, keep};
+pub use keeper::{Kept, end_all, keep, lost_keeper};
 pub use task::TaskEnd;
 
 use std::collections::BTreeMap;
