@@ -9,15 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
 use super::emit::scalar;
 use super::found::free_name;
-use super::imported::{ImportError, Imported, Names, counted, time};
+use super::imported::{ImportError, Imported, Names, Origin, counted, time};
+use super::sqlite::Database;
+use crate::live::probe::shown;
 use crate::units::SimDuration;
 
 struct Instance {
+    place: String,
     fleet: String,
     name: String,
     offer: Value,
@@ -26,6 +28,7 @@ struct Instance {
 
 /// One submission of one job.
 struct Job {
+    place: String,
     id: String,
     run: String,
     run_id: String,
@@ -41,113 +44,121 @@ struct Job {
 /// At a time in milliseconds, of each GPU: percent and bytes.
 type Points = Vec<(i64, Vec<Option<f64>>, Vec<Option<u64>>)>;
 
+/// What the keys of a host are made of.
+const OF_INSTANCES: [(&str, &str); 12] = [
+    ("name", "name"),
+    ("cpus", "offer"),
+    ("ram", "offer"),
+    ("gpus", "offer"),
+    ("type", "offer"),
+    ("memory", "offer"),
+    ("count", "offer"),
+    ("blocks", "total_blocks"),
+    ("disk", "offer"),
+    ("backend", "offer"),
+    ("region", "offer"),
+    ("price_per_hour", "offer"),
+];
+/// What the keys of a job are made of.
+const OF_JOBS: [(&str, &str); 6] = [
+    ("name", "run_name"),
+    ("at", "submitted_at"),
+    ("duration", "last_processed_at"),
+    ("nodes", "job_num"),
+    ("resources", "job_spec_data"),
+    ("utilization_policy", "job_spec_data"),
+];
+
 const TABLES: [&str; 5] = ["instances", "fleets", "runs", "jobs", "job_metrics_points"];
 
 pub fn import_dstack(path: &Path, names: Names) -> Result<Imported, ImportError> {
-    let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    for table in TABLES {
-        if columns(&database, table)?.is_empty() {
-            return Err(ImportError::NoTable { server: "dstack", table });
-        }
-    }
+    let database = Database::open(path, "dstack")?;
+    database.require(&TABLES)?;
     let instances = instances(&database)?;
+    if instances.is_empty() {
+        return Err(ImportError::malformed("table `instances`", "an instance with an offer, which says what it has"));
+    }
     let jobs = jobs(&database)?;
-    let mut points = BTreeMap::new();
-    for job in &jobs {
-        points.insert(job.id.clone(), self::points(&database, &job.id)?);
-    }
-    Ok(Writer::new(names).write(&instances, &jobs, &points))
+    let points = points(&database, &jobs)?;
+    let (imported, origins) = Writer::new(names).write(&instances, &jobs, &points);
+    imported.checked(&origins)
 }
 
-fn columns(database: &Connection, table: &str) -> Result<BTreeSet<String>, ImportError> {
-    let mut statement = database.prepare("SELECT name FROM pragma_table_info(?1)")?;
-    let names = statement.query_map([table], |row| row.get(0))?;
-    Ok(names.collect::<Result<_, _>>()?)
-}
-
-/// Milliseconds since 1970 of a column with a date.
-fn millis(column: &str) -> String {
-    format!(
-        "CAST(strftime('%s', {column}) AS INTEGER) * 1000 + CAST(substr(strftime('%f', {column}), 4, 3) AS INTEGER)"
-    )
-}
-
-fn json(table: &'static str, row: &str, text: Option<String>) -> Result<Value, ImportError> {
-    let Some(text) = text else { return Ok(Value::Null) };
-    serde_json::from_str(&text).map_err(|_| ImportError::malformed(format!("table `{table}`, row {row}"), "JSON"))
-}
-
-fn instances(database: &Connection) -> Result<Vec<Instance>, ImportError> {
-    let has = columns(database, "instances")?;
-    let blocks = if has.contains("total_blocks") { "i.total_blocks" } else { "1" };
-    let mut statement = database.prepare(&format!(
-        "SELECT coalesce(f.name, 'fleet'), i.name, i.offer, coalesce({blocks}, 1) FROM instances i \
-         LEFT JOIN fleets f ON f.id = i.fleet_id ORDER BY f.name, i.instance_num, i.id"
-    ))?;
-    let mut rows = statement.query([])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let name: String = row.get(1)?;
-        let offer = json("instances", &name, row.get(2)?)?;
+fn instances(database: &Database) -> Result<Vec<Instance>, ImportError> {
+    let mut fleets = BTreeMap::new();
+    database.each("fleets", |row| {
+        fleets.insert(row.require_text("id")?.to_string(), row.require_text("name")?.to_string());
+        Ok(())
+    })?;
+    // By fleet and number; those of no fleet come first.
+    let mut found = BTreeMap::new();
+    database.each("instances", |row| {
+        let offer = row.json("offer")?;
         // One that never came to be has no offer.
-        if !offer.is_null() {
-            found.push(Instance { fleet: row.get(0)?, name, offer, blocks: row.get(3)? });
+        if offer.is_null() {
+            return Ok(());
         }
-    }
-    Ok(found)
+        let fleet = row.text("fleet_id")?.and_then(|id| fleets.get(id)).cloned();
+        let order = (fleet.clone(), row.integer("instance_num")?, found.len());
+        let (place, name) = (row.place(), row.require_text("name")?.to_string());
+        let blocks = row.integer("total_blocks")?.unwrap_or(1);
+        found.insert(
+            order,
+            Instance { place, fleet: fleet.unwrap_or_else(|| "fleet".to_string()), name, offer, blocks },
+        );
+        Ok(())
+    })?;
+    Ok(found.into_values().collect())
 }
 
-fn jobs(database: &Connection) -> Result<Vec<Job>, ImportError> {
-    let running = match columns(database, "jobs")?.contains("running_at") {
-        true => format!("CASE WHEN j.running_at IS NULL THEN NULL ELSE {} END", millis("j.running_at")),
-        false => "NULL".to_string(),
-    };
-    let mut statement = database.prepare(&format!(
-        "SELECT j.id, j.run_name, j.run_id, j.replica_num, j.job_num, {}, {running}, {}, upper(j.status), \
-         j.job_spec_data FROM jobs j ORDER BY j.submitted_at, j.run_id, j.replica_num, j.job_num, j.submission_num, j.id",
-        millis("j.submitted_at"),
-        millis("j.last_processed_at"),
-    ))?;
-    let mut rows = statement.query([])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let id: String = row.get(0)?;
-        let spec = json("jobs", &id, row.get(9)?)?;
-        found.push(Job {
-            run: row.get(1)?,
-            run_id: row.get(2)?,
-            replica: row.get(3)?,
-            number: row.get(4)?,
-            submitted: row.get(5)?,
-            running: row.get(6)?,
-            processed: row.get(7)?,
-            status: row.get(8)?,
-            spec,
-            id,
-        });
-    }
-    Ok(found)
-}
-
-fn points(database: &Connection, job: &str) -> Result<Points, ImportError> {
-    let mut statement = database.prepare(
-        "SELECT timestamp_micro / 1000, gpus_util_percent, gpus_memory_usage_bytes FROM job_metrics_points \
-         WHERE job_id = ?1 ORDER BY timestamp_micro, id",
-    )?;
-    let mut rows = statement.query([job])?;
-    let mut found = Points::new();
-    while let Some(row) = rows.next()? {
-        let list = |text: Option<String>| -> Result<Vec<Value>, ImportError> {
-            Ok(json("job_metrics_points", job, text)?.as_array().cloned().unwrap_or_default())
+fn jobs(database: &Database) -> Result<Vec<Job>, ImportError> {
+    let mut found = BTreeMap::new();
+    database.each("jobs", |row| {
+        let job = Job {
+            place: row.place(),
+            id: row.require_text("id")?.to_string(),
+            run: row.require_text("run_name")?.to_string(),
+            run_id: row.require_text("run_id")?.to_string(),
+            replica: row.require_integer("replica_num")?,
+            number: row.require_integer("job_num")?,
+            submitted: row.require_millis("submitted_at")?,
+            running: row.millis("running_at")?,
+            processed: row.require_millis("last_processed_at")?,
+            status: row.require_text("status")?.to_ascii_uppercase(),
+            spec: row.json("job_spec_data")?,
         };
-        let at: i64 = row.get(0)?;
-        let used =
-            list(row.get(1)?)?.iter().map(|one| one.as_f64().filter(|one| (0.0..=100.0).contains(one))).collect();
-        let memory = list(row.get(2)?)?.iter().map(Value::as_u64).collect();
-        // Two of one millisecond are one.
-        if found.last().is_none_or(|(last, ..)| *last < at) {
-            found.push((at, used, memory));
-        }
+        let submission = row.integer("submission_num")?;
+        // To the microsecond, as it is written.
+        let submitted = row.require_text("submitted_at")?.to_string();
+        found.insert((submitted, job.run_id.clone(), job.replica, job.number, submission, job.id.clone()), job);
+        Ok(())
+    })?;
+    Ok(found.into_values().collect())
+}
+
+/// Of each job by its id, in order of time.
+fn points(database: &Database, jobs: &[Job]) -> Result<BTreeMap<String, Points>, ImportError> {
+    let mut found: BTreeMap<String, Points> = jobs.iter().map(|job| (job.id.clone(), Points::new())).collect();
+    database.each("job_metrics_points", |row| {
+        // Of jobs that are gone nothing is made.
+        let Some(points) = found.get_mut(row.require_text("job_id")?) else { return Ok(()) };
+        let list = |column: &str| -> Result<Vec<Value>, ImportError> {
+            match row.json(column)? {
+                Value::Null => Ok(Vec::new()),
+                Value::Array(list) => Ok(list),
+                _ => Err(row.malformed(column, "a list")),
+            }
+        };
+        let percent = |one: &Value| one.as_f64().filter(|one| (0.0..=100.0).contains(one));
+        let used = list("gpus_util_percent")?.iter().map(percent).collect();
+        let memory = list("gpus_memory_usage_bytes")?.iter().map(Value::as_u64).collect();
+        points.push((row.require_count("timestamp_micro", 1_000_000)?, used, memory));
+        Ok(())
+    })?;
+    for points in found.values_mut() {
+        points.sort_by_key(|(at, ..)| *at);
+        // Two of one millisecond are one, the first by its id.
+        points.dedup_by_key(|(at, ..)| *at);
     }
     Ok(found)
 }
@@ -157,6 +168,7 @@ struct Writer {
     runs: BTreeSet<String>,
     hosts: BTreeSet<String>,
     imported: Imported,
+    origins: Vec<Origin>,
     never_ran: u64,
     still_run: u64,
 }
@@ -164,10 +176,16 @@ struct Writer {
 impl Writer {
     fn new(names: Names) -> Writer {
         let (runs, hosts) = (BTreeSet::new(), BTreeSet::new());
-        Writer { names, runs, hosts, imported: Imported::default(), never_ran: 0, still_run: 0 }
+        let (imported, origins) = (Imported::default(), Vec::new());
+        Writer { names, runs, hosts, imported, origins, never_ran: 0, still_run: 0 }
     }
 
-    fn write(mut self, instances: &[Instance], jobs: &[Job], points: &BTreeMap<String, Points>) -> Imported {
+    fn write(
+        mut self,
+        instances: &[Instance],
+        jobs: &[Job],
+        points: &BTreeMap<String, Points>,
+    ) -> (Imported, Vec<Origin>) {
         let mut text =
             String::from("scenario: The runs of a dstack server, as its database has them\nprofile: dstack\n");
         self.fleets(&mut text, instances);
@@ -183,7 +201,7 @@ impl Writer {
                 self.imported.notes.push(format!("{} {what}", counted(count as usize, "run")));
             }
         }
-        self.imported
+        (self.imported, self.origins)
     }
 
     fn fleets(&mut self, text: &mut String, instances: &[Instance]) {
@@ -198,11 +216,14 @@ impl Writer {
         let mut taken = BTreeSet::new();
         for (index, (fleet, members)) in fleets.into_iter().enumerate() {
             let name = self.name(fleet, "fleet", index, &mut taken);
+            let origin = |from, place: String| Origin { from, place, columns: &OF_INSTANCES };
+            self.origins.push(origin(text.len(), format!("table `fleets`, the row of `{}`", shown(fleet))));
             let _infallible = writeln!(text, "  {}:\n    hosts:", scalar(&name, true));
             for member in members {
                 let mut hosts = std::mem::take(&mut self.hosts);
                 let name = self.name(&member.name, "host", hosts.len(), &mut hosts);
                 self.hosts = hosts;
+                self.origins.push(origin(text.len(), member.place.clone()));
                 let _infallible = writeln!(text, "      - {}", host(&name, member));
             }
         }
@@ -225,6 +246,7 @@ impl Writer {
             replicas.entry((job.run_id.as_str(), job.replica)).or_default().push(job);
         }
         let mut entries = String::new();
+        let of_fleets = self.origins.len();
         for job in jobs {
             // In the order of their first jobs.
             if let Some(own) = replicas.remove(&(job.run_id.as_str(), job.replica)) {
@@ -232,6 +254,8 @@ impl Writer {
             }
         }
         text.push_str(if entries.is_empty() { "jobs: []\n" } else { "jobs:\n" });
+        let before = text.len();
+        self.origins[of_fleets..].iter_mut().for_each(|origin| origin.from += before);
         text.push_str(&entries);
     }
 
@@ -253,6 +277,7 @@ impl Writer {
         let name = self.name(&job.run, "run", runs.len(), &mut runs);
         self.runs = runs;
         let at = own.iter().map(|job| job.submitted).min().unwrap_or(first) - first;
+        self.origins.push(Origin { from: text.len(), place: job.place.clone(), columns: &OF_JOBS });
         let _infallible =
             write!(text, "  - {{name: {}, at: {}, duration: {}", scalar(&name, true), time(at), time(length));
         if nodes > 1 {

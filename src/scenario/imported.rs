@@ -1,11 +1,18 @@
 //! What an import of a server's records yields, and why there is none.
+//!
+//! What is written is read before by the parser that will read it ([`Imported::checked`]): an import ends with a scenario
+//! that can be run, or with what in the source stands against it, by table, row and column.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use thiserror::Error;
 
+use super::diagnostic::{Diagnostic, Severity};
 use super::found::free_name;
-use crate::live::probe::Missing;
+use super::load::{Options, check};
+use crate::live::probe::{Missing, shown};
+use crate::trace::read_usage_csv;
 use crate::units::SimDuration;
 
 #[derive(Debug, Error)]
@@ -14,10 +21,19 @@ pub enum ImportError {
     Database(#[from] rusqlite::Error),
     #[error("it is no database of a {server} server: it has no table `{table}`")]
     NoTable { server: &'static str, table: &'static str },
-    #[error("{0}")]
-    Unread(#[from] Missing),
+    #[error("{place}: {source}")]
+    Unread { place: String, source: Missing },
     #[error("{place}: expected {expected}")]
     Malformed { place: String, expected: String },
+    /// The first faults, a sentence each, and how many there are beyond them.
+    #[error("no valid scenario can be made of it\n  {}{}", faults.join("\n  "), further(*more))]
+    Refused { faults: Vec<String>, more: usize },
+    #[error("what would be written cannot be checked: {0}")]
+    Unchecked(#[from] std::io::Error),
+}
+
+fn further(more: usize) -> String {
+    if more == 0 { String::new() } else { format!("\n  and {}", counted(more, "further fault")) }
 }
 
 impl ImportError {
@@ -36,6 +52,83 @@ pub struct Imported {
     /// What the scenario holds, such as `2 nodes`.
     pub holds: Vec<String>,
 }
+
+/// Where an entry of the scenario comes from.
+#[derive(Debug)]
+pub(super) struct Origin {
+    /// The byte of the scenario at which the entry begins.
+    pub from: usize,
+    /// ``table `models`, row 3``
+    pub place: String,
+    /// What keys of the entry are made of: the key, and the column.
+    pub columns: &'static [(&'static str, &'static str)],
+}
+
+/// Faults that are told.
+const SHOWN: usize = 8;
+
+impl Imported {
+    /// The same, if [`check`] accepts it.
+    pub(super) fn checked(self, origins: &[Origin]) -> Result<Imported, ImportError> {
+        let folder = tempfile::tempdir()?;
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap_or(folder.path()))?;
+            std::fs::write(path, text)
+        };
+        self.recordings.iter().try_for_each(|(path, text)| write(path, text))?;
+        write(SCENARIO, &self.scenario)?;
+        for (name, _) in &self.recordings {
+            // Those that no job refers to are not read by the scenario.
+            if let Err(fault) = read_usage_csv(&folder.path().join(name)) {
+                let said = fault.to_string().replace(&format!("{}/", folder.path().display()), "");
+                return Err(ImportError::Refused { faults: vec![said], more: 0 });
+            }
+        }
+        let path = folder.path().join(SCENARIO);
+        let found = check(&path, &Options::default());
+        let errors: Vec<&Diagnostic> =
+            found.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).collect();
+        if errors.is_empty() {
+            return Ok(self);
+        }
+        let told = |error: &&Diagnostic| self.told(error, &path, folder.path(), origins);
+        let faults = errors.iter().take(SHOWN).map(told).collect();
+        Err(ImportError::Refused { faults, more: errors.len().saturating_sub(SHOWN) })
+    }
+
+    /// A fault of the text, as one of what it was made of.
+    fn told(&self, error: &Diagnostic, path: &Path, folder: &Path, origins: &[Origin]) -> String {
+        // The folder is nobody's who reads this.
+        let message = error.message.replace(&format!("{}/", folder.display()), "");
+        if *error.file != *path.display().to_string() {
+            let file = Path::new(&*error.file);
+            let file = file.strip_prefix(folder).unwrap_or(file);
+            return format!("{}, line {}: {message}", file.display(), error.line);
+        }
+        let lines = self.scenario.split_inclusive('\n');
+        let begin: usize = lines.clone().take(error.line as usize - 1).map(str::len).sum();
+        let line = lines.clone().nth(error.line as usize - 1).unwrap_or_default();
+        let before: String = line.chars().take(error.column as usize - 1 + error.length as usize).collect();
+        let at = begin + before.len();
+        let Some(origin) = origins.iter().rfind(|origin| origin.from <= at) else { return message };
+        let column = column_of(&self.scenario[origin.from..at], origin.columns);
+        let column = column.map_or_else(String::new, |column| format!(", column `{column}`"));
+        format!("{}{column}: {message}, in `{}`", origin.place, shown(line.trim()))
+    }
+}
+
+/// The column of the last key of an entry up to the fault.
+fn column_of(entry: &str, columns: &[(&'static str, &'static str)]) -> Option<&'static str> {
+    let is_between = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+    // The fault may be of the last key itself, which has no colon behind it yet.
+    let ends = entry.match_indices(':').map(|(at, _)| at).chain([entry.len()]);
+    let keys: Vec<&str> = ends.filter_map(|end| entry[..end].rsplit(is_between).next()).collect();
+    keys.iter().rev().find_map(|key| columns.iter().find(|(known, _)| known == key).map(|(_, column)| *column))
+}
+
+/// The name of the scenario within its folder.
+pub const SCENARIO: &str = "scenario.yaml";
 
 /// Whether what a server has keeps its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +169,21 @@ impl NameBook {
         self.given.get(name).map(String::as_str)
     }
 }
+
+/// Milliseconds since 1970 of a date as a server writes it, in UTC: `2026-11-02 08:20:00.125`, `2026-11-02T08:20:00Z`.
+pub(super) fn millis_of_date(typed: &str) -> Option<i64> {
+    let plain = typed.trim_end_matches('Z').trim_end_matches("+00:00");
+    let (whole, part) = plain.split_once('.').unwrap_or((plain, "0"));
+    let at = crate::trace::parse_date(whole)?;
+    if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let thousandths: i64 = format!("{part:0<3}")[..3].parse().ok()?;
+    Some((at.as_nanos() / 1_000_000) as i64 + thousandths)
+}
+
+/// The beginning of 2500, to which dates are read: what is counted in other units is of the same time.
+pub(super) const LAST_MILLIS: i64 = 16_725_225_600_000;
 
 pub(super) fn time(millis: i64) -> String {
     SimDuration::from_millis(millis.max(0) as u64).to_string()

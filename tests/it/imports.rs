@@ -7,10 +7,10 @@ use tempfile::TempDir;
 
 use crate::cli::{dryrack, empty};
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/probe");
+pub const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/probe");
 
 /// A folder with a database as it was written.
-fn unpacked(name: &str) -> (TempDir, PathBuf) {
+pub fn unpacked(name: &str) -> (TempDir, PathBuf) {
     let dir = empty();
     let path = dir.path().join("server.db");
     let packed = fs::File::open(format!("{DATA}/{name}.sqlite.gz")).expect("it is carried");

@@ -16,6 +16,7 @@ mod futures;
 mod fuzzed;
 mod grammar;
 mod imports;
+mod imports_fuzzed;
 mod keepers;
 mod lists;
 mod literature;
@@ -103,6 +104,14 @@ fn main() {
             what_gpustack_answers_is_a_scenario_that_runs,
             nothing_that_somebody_named_is_left_after_anonymizing,
             the_wrong_file_is_told_what_was_expected,
+        }
+        Nothing: imports_fuzzed {
+            what_is_imported_of_damaged_records_is_accepted_or_its_fault_is_named,
+            a_column_whose_name_is_no_text_is_named,
+            a_value_that_no_scenario_can_hold_is_told_by_its_column,
+        }
+        Time: imports_fuzzed {
+            slow_what_is_imported_of_1000_damaged_records_is_accepted_or_its_fault_is_named,
         }
         Nothing: cli {
             help_and_version_are_data,

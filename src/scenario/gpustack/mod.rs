@@ -15,14 +15,24 @@ use serde_json::Value;
 pub use pages::import_gpustack_pages;
 pub use store::import_gpustack_store;
 
-use super::imported::ImportError;
+use super::imported::{ImportError, millis_of_date};
+use crate::live::probe::shown;
 
-/// Rows, each a map by the names of their fields.
+/// A map by the names of its fields, and where it was read.
+#[derive(Debug)]
+struct KeptRow {
+    place: String,
+    value: Value,
+}
+
+/// Rows, in the order of their ids.
 #[derive(Debug, Default)]
 struct Kept {
-    workers: Vec<Value>,
-    models: Vec<Value>,
-    instances: Vec<Value>,
+    /// The table or the file of the workers.
+    workers_in: &'static str,
+    workers: Vec<KeptRow>,
+    models: Vec<KeptRow>,
+    instances: Vec<KeptRow>,
     /// Weight files that were downloaded, since 0.6.
     files: Vec<Value>,
     /// The mean utilization of all GPUs in percent, at milliseconds since 1970.
@@ -43,18 +53,12 @@ fn flag(row: &Value, key: &str) -> Option<bool> {
     row[key].as_bool().or_else(|| row[key].as_i64().map(|number| number != 0))
 }
 
-/// Milliseconds since 1970 of `2026-11-02 08:20:00.125`, `2026-11-02T08:20:00Z` and their like, which are UTC.
+/// Milliseconds since 1970 of a field with a date.
 fn millis(row: &Value, key: &str, place: &str) -> Result<Option<i64>, ImportError> {
     let Some(typed) = text(row, key) else { return Ok(None) };
-    let malformed = || ImportError::malformed(format!("{place}, `{key}`"), format!("a date, not `{typed}`"));
-    let plain = typed.trim_end_matches('Z').trim_end_matches("+00:00");
-    let (whole, part) = plain.split_once('.').unwrap_or((plain, "0"));
-    let at = crate::trace::parse_date(whole).ok_or_else(malformed)?;
-    if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(malformed());
-    }
-    let thousandths: i64 = format!("{part:0<3}")[..3].parse().map_err(|_| malformed())?;
-    Ok(Some((at.as_nanos() / 1_000_000) as i64 + thousandths))
+    let malformed =
+        || ImportError::malformed(format!("{place}, column `{key}`"), format!("a date, not `{}`", shown(typed)));
+    millis_of_date(typed).map(Some).ok_or_else(malformed)
 }
 
 #[cfg(test)]
@@ -71,6 +75,6 @@ mod tests {
         assert_eq!(of("2026-11-02 08:20:00").expect("it is a date"), Some(1_793_607_600_000));
         assert_eq!(of("").expect("nothing is said"), None);
         let said = of("yesterday").unwrap_err().to_string();
-        assert_eq!(said, "row 1, `at`: expected a date, not `yesterday`");
+        assert_eq!(said, "row 1, column `at`: expected a date, not `yesterday`");
     }
 }

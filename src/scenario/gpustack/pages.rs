@@ -16,7 +16,7 @@ use std::{fs, io};
 use serde_json::Value;
 
 use super::super::imported::{ImportError, Imported, Names};
-use super::{Kept, write};
+use super::{Kept, KeptRow, write};
 use crate::live::probe::shown;
 
 /// The longest first: `models` begins no other, but `model-instances` and `model-files` begin alike.
@@ -42,10 +42,11 @@ pub fn import_gpustack_pages(folder: &Path, names: Names) -> Result<Imported, Im
         rows(&paths, kind)
     };
     let kept = Kept {
+        workers_in: "workers.json",
         workers: take("workers")?,
         models: take("models")?,
         instances: take("model-instances")?,
-        files: take("model-files")?,
+        files: take("model-files")?.into_iter().map(|row| row.value).collect(),
         loads: Vec::new(),
     };
     write::write(&kept, names)
@@ -56,7 +57,7 @@ fn unreadable(path: &Path, error: &io::Error) -> ImportError {
 }
 
 /// Of all pages of one kind, each row once, in the order of their ids.
-fn rows(paths: &[PathBuf], kind: &str) -> Result<Vec<Value>, ImportError> {
+fn rows(paths: &[PathBuf], kind: &str) -> Result<Vec<KeptRow>, ImportError> {
     if paths.is_empty() {
         // Nobody needs to know which files were downloaded.
         let expected = format!("a file `{kind}.json`, the answer of /v2/{kind}");
@@ -71,8 +72,8 @@ fn rows(paths: &[PathBuf], kind: &str) -> Result<Vec<Value>, ImportError> {
     }
     // Pages overlap where rows came and went between them.
     let mut seen = BTreeSet::new();
-    rows.retain(|row| row["id"].as_i64().is_none_or(|id| seen.insert(id)));
-    rows.sort_by_key(|row| row["id"].as_i64());
+    rows.retain(|row: &KeptRow| row.value["id"].as_i64().is_none_or(|id| seen.insert(id)));
+    rows.sort_by_key(|row| row.value["id"].as_i64());
     if total > rows.len() as u64 {
         let expected = format!(
             "all {total} rows, and {} are here; save the other pages as `{kind}-2.json` (page=2) and so on",
@@ -80,7 +81,7 @@ fn rows(paths: &[PathBuf], kind: &str) -> Result<Vec<Value>, ImportError> {
         );
         return Err(ImportError::malformed(paths[0].display().to_string(), expected));
     }
-    rows.retain(|row| row["deleted_at"].is_null());
+    rows.retain(|row| row.value["deleted_at"].is_null());
     Ok(rows)
 }
 
@@ -97,7 +98,7 @@ fn page(path: &Path) -> Result<Value, ImportError> {
 }
 
 /// A page has its rows under `items`.
-fn items(mut page: Value, path: &Path) -> Result<Vec<Value>, ImportError> {
+fn items(mut page: Value, path: &Path) -> Result<Vec<KeptRow>, ImportError> {
     let place = path.display().to_string();
     let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) else {
         // What a server says when it refuses.
@@ -105,8 +106,9 @@ fn items(mut page: Value, path: &Path) -> Result<Vec<Value>, ImportError> {
         let said = said.map(|said| format!("; it says `{}`", shown(said))).unwrap_or_default();
         return Err(ImportError::malformed(place, format!("a page with `items`{said}")));
     };
-    match found.iter().position(|row| !row.is_object()) {
-        Some(index) => Err(ImportError::malformed(format!("{place}, item {}", index + 1), "a map")),
-        None => Ok(found),
-    }
+    let row = |(index, value): (usize, Value)| {
+        let place = format!("{place}, item {}", index + 1);
+        if value.is_object() { Ok(KeptRow { place, value }) } else { Err(ImportError::malformed(place, "a map")) }
+    };
+    found.into_iter().enumerate().map(row).collect()
 }

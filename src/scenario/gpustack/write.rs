@@ -6,20 +6,62 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::super::emit::scalar;
-use super::super::found::{FoundOptions, amount, entry};
-use super::super::imported::{ImportError, Imported, NameBook, Names, counted, time};
+use super::super::found::{FoundOptions, amount, comment, entry};
+use super::super::imported::{ImportError, Imported, NameBook, Names, Origin, counted, time};
 use super::ask::{Ask, ask, parts};
-use super::{Kept, flag, millis, text, word};
+use super::{Kept, KeptRow, flag, millis, text, word};
 use crate::live::clock::{Stamp, Wall};
-use crate::live::probe::{NodeFound, gpustack_worker};
+use crate::live::probe::{NodeFound, gpustack_worker, shown};
 use crate::units::{Bytes, SimDuration};
 
 /// Instances that are created within it are created together.
 const TOGETHER: i64 = 1000;
 
+/// What the keys of a node are made of.
+const OF_WORKERS: [(&str, &str); 13] = [
+    ("name", "name"),
+    ("cpus", "status"),
+    ("ram", "status"),
+    ("gpus", "status"),
+    ("type", "status"),
+    ("memory", "status"),
+    ("driver", "status"),
+    ("os", "labels"),
+    ("arch", "labels"),
+    ("labels", "labels"),
+    ("reserved", "system_reserved"),
+    ("gpu_memory", "system_reserved"),
+    ("state", "state"),
+];
+/// What the keys of a job are made of. Of weights and of what an instance takes other rows tell, which are named for it.
+const OF_MODELS: [(&str, &str); 19] = [
+    ("name", "name"),
+    ("at", "created_at"),
+    ("replicas", "replicas"),
+    ("model", "huggingface_repo_id"),
+    ("weights", "model_files.size"),
+    ("category", "categories"),
+    ("backend", "backend"),
+    ("placement", "placement_strategy"),
+    ("distributed", "distributed_inference_across_workers"),
+    ("parameters", "backend_parameters"),
+    ("gpus", "gpu_selector"),
+    ("pick_gpus", "gpu_selector"),
+    ("gpus_per_replica", "gpu_selector"),
+    ("gpu_memory", "model_instances.computed_resource_claim"),
+    ("ram", "model_instances.computed_resource_claim"),
+    ("nodes", "model_instances.distributed_servers"),
+    ("on", "worker_selector"),
+    ("labels", "worker_selector"),
+    ("selector", "worker_selector"),
+];
+
 const HEAD: &str = "scenario: The models of a GPUStack server, as it keeps them\nprofile: gpustack\n";
 
 pub(super) fn write(kept: &Kept, names: Names) -> Result<Imported, ImportError> {
+    if kept.workers.is_empty() {
+        return Err(ImportError::malformed(kept.workers_in, "a worker, for there are no nodes without one"));
+    }
     let mut writer = Writer {
         names,
         workers: NameBook::new(names, "worker"),
@@ -29,6 +71,7 @@ pub(super) fn write(kept: &Kept, names: Names) -> Result<Imported, ImportError> 
         gpus: BTreeMap::new(),
         by_id: BTreeMap::new(),
         left_out: BTreeMap::new(),
+        origins: Vec::new(),
     };
     let mut text = String::from(HEAD);
     writer.nodes(&mut text, kept)?;
@@ -36,27 +79,25 @@ pub(super) fn write(kept: &Kept, names: Names) -> Result<Imported, ImportError> 
     let first = jobs.iter().map(|job| job.at).min().unwrap_or(0);
     let end = end(kept)?.max(first);
     writer.write_jobs(&mut text, &jobs, first);
+    writer.origins.push(Origin { from: text.len(), place: "the last date of all rows".to_string(), columns: &[] });
     let _infallible = writeln!(text, "until: {}", time((end - first).max(1000)));
     let mut imported = Imported { scenario: text, ..Imported::default() };
     imported.recordings.extend(loads(kept, first));
     imported.holds = vec![counted(kept.workers.len(), "node"), counted(jobs.len(), "job")];
     imported.notes = writer
         .left_out
-        .into_iter()
-        .map(|((noun, why), count)| format!("left out: {}: {why}", counted(count, noun)))
+        .iter()
+        .map(|((noun, why), count)| format!("left out: {}: {why}", counted(*count, noun)))
         .collect();
-    Ok(imported)
+    imported.checked(&writer.origins)
 }
 
 /// The last that the server wrote down.
 fn end(kept: &Kept) -> Result<i64, ImportError> {
     let mut last = kept.loads.iter().map(|(at, _)| *at).max().unwrap_or(0);
-    for (rows, what) in [(&kept.workers, "worker"), (&kept.models, "model"), (&kept.instances, "instance")] {
-        for (index, row) in rows.iter().enumerate() {
-            for key in ["updated_at", "created_at", "heartbeat_time"] {
-                let at = millis(row, key, &format!("{what} {}", index + 1))?;
-                last = last.max(at.unwrap_or(0));
-            }
+    for row in kept.workers.iter().chain(&kept.models).chain(&kept.instances) {
+        for key in ["updated_at", "created_at", "heartbeat_time"] {
+            last = last.max(millis(&row.value, key, &row.place)?.unwrap_or(0));
         }
     }
     Ok(last)
@@ -81,6 +122,8 @@ fn loads(kept: &Kept, first: i64) -> Option<(String, String)> {
 /// A model that is asked for.
 struct Job {
     name: String,
+    /// Where it was read.
+    place: String,
     /// Milliseconds since 1970.
     at: i64,
     replicas: u64,
@@ -103,6 +146,8 @@ struct Writer {
     by_id: BTreeMap<i64, String>,
     /// What, and why.
     left_out: BTreeMap<(&'static str, &'static str), usize>,
+    /// Of the entries that are written.
+    origins: Vec<Origin>,
 }
 
 impl Writer {
@@ -110,11 +155,14 @@ impl Writer {
         // What the server's own instances take is in the jobs.
         let options = FoundOptions { idle_up_to: Bytes::ZERO, gpu: None, without_use: true };
         let at = Stamp { since_start: SimDuration::ZERO, wall: Wall(0) };
-        out.push_str(if kept.workers.is_empty() { "nodes: []\n" } else { "nodes:\n" });
+        out.push_str("nodes:\n");
         for (index, row) in kept.workers.iter().enumerate() {
-            let found = gpustack_worker(row, index, "the list of workers", at)?;
+            let KeptRow { place, value } = row;
+            let unread = |source| ImportError::Unread { place: place.clone(), source };
+            let found = gpustack_worker(value, index, "the worker", at).map_err(unread)?;
+            self.origins.push(Origin { from: out.len(), place: place.clone(), columns: &OF_WORKERS });
             self.gpus.insert(found.name.clone(), found.gpus.iter().map(|gpu| gpu.index).collect());
-            if let Some(id) = row["id"].as_i64() {
+            if let Some(id) = value["id"].as_i64() {
                 self.by_id.insert(id, found.name.clone());
             }
             let name = self.workers.of(&found.name);
@@ -138,24 +186,32 @@ impl Writer {
 
     fn jobs(&mut self, kept: &Kept) -> Result<Vec<Job>, ImportError> {
         let mut jobs = Vec::new();
-        for (index, model) in kept.models.iter().enumerate() {
-            let own: Vec<&Value> =
-                kept.instances.iter().filter(|instance| instance["model_id"] == model["id"]).collect();
-            jobs.extend(self.job(model, &own, &kept.files, &format!("model {}", index + 1))?);
+        for model in &kept.models {
+            let own: Vec<&KeptRow> =
+                kept.instances.iter().filter(|instance| instance.value["model_id"] == model.value["id"]).collect();
+            jobs.extend(self.job(model, &own, &kept.files)?);
         }
         jobs.sort_by_key(|job| job.at);
         Ok(jobs)
     }
 
-    fn job(&mut self, model: &Value, own: &[&Value], files: &[Value], place: &str) -> Result<Option<Job>, ImportError> {
+    fn job(&mut self, row: &KeptRow, own: &[&KeptRow], files: &[Value]) -> Result<Option<Job>, ImportError> {
+        let KeptRow { place, value: model } = row;
+        let instances: Vec<&Value> = own.iter().map(|instance| &instance.value).collect();
         let called = text(model, "name").ok_or_else(|| ImportError::malformed(place, "a model with a name"))?;
-        let replicas = model["replicas"].as_u64().unwrap_or(1);
+        let replicas = match &model["replicas"] {
+            Value::Null => 1,
+            stated => stated.as_u64().ok_or_else(|| {
+                let expected = format!("a number of replicas, found `{}`", shown(&stated.to_string()));
+                ImportError::malformed(format!("{place}, column `replicas`"), expected)
+            })?,
+        };
         if replicas == 0 {
             self.leave_out("model", "no replica was asked for");
             return Ok(None);
         }
         let name = self.models.of(called);
-        let asked = match ask(model, own, files, &name, self.names) {
+        let asked = match ask(model, &instances, files, &name, self.names) {
             Ask::Model(asked) => asked + &self.narrowed(model, true),
             Ask::Claim(asked) => asked + &self.narrowed(model, false),
             Ask::Unknown => {
@@ -165,7 +221,7 @@ impl Writer {
         };
         let mut created = Vec::new();
         for instance in own {
-            created.extend(millis(instance, "created_at", place)?);
+            created.extend(millis(&instance.value, "created_at", &instance.place)?);
         }
         created.sort_unstable();
         let at = match created.first() {
@@ -181,8 +237,8 @@ impl Writer {
                 changes.push((when, so_many));
             }
         }
-        let recorded = own.iter().map(|instance| self.where_it_is(instance)).collect();
-        Ok(Some(Job { name, at, replicas: begins, asked, recorded, changes }))
+        let recorded = instances.iter().map(|instance| self.where_it_is(instance)).collect();
+        Ok(Some(Job { name, place: place.clone(), at, replicas: begins, asked, recorded, changes }))
     }
 
     /// What the user picked, and the nodes that would do.
@@ -257,12 +313,11 @@ impl Writer {
         said
     }
 
-    fn write_jobs(&self, out: &mut String, jobs: &[Job], first: i64) {
+    fn write_jobs(&mut self, out: &mut String, jobs: &[Job], first: i64) {
         out.push_str(if jobs.is_empty() { "jobs: []\n" } else { "jobs:\n" });
         for job in jobs {
-            for recorded in &job.recorded {
-                let _infallible = writeln!(out, "  # Recorded: {recorded}.");
-            }
+            job.recorded.iter().for_each(|recorded| comment(out, "  ", &format!("Recorded: {recorded}.")));
+            self.origins.push(Origin { from: out.len(), place: job.place.clone(), columns: &OF_MODELS });
             let _infallible = write!(out, "  - {{name: {}, at: {}", scalar(&job.name, true), time(job.at - first));
             if job.replicas != 1 {
                 let _infallible = write!(out, ", replicas: {}", job.replicas);
@@ -277,6 +332,12 @@ impl Writer {
         if changes.is_empty() {
             return;
         }
+        let place = "the dates of the models' instances".to_string();
+        self.origins.push(Origin {
+            from: out.len(),
+            place,
+            columns: &[("at", "created_at"), ("replicas", "replicas")],
+        });
         out.push_str("changes:\n");
         for (at, job, replicas) in changes {
             let (at, job) = (time(at - first), scalar(job, true));
