@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
@@ -21,8 +22,9 @@ use crate::plan::{
     Comparison, FleetSize, Found, InputHash, Journal, JournalError, PlanHeader, PlanRun, Runs, Search, answer, compare,
     fleet_size, page, run_alternative,
 };
-use crate::report::{some, table};
+use crate::report::{about, some, table};
 use crate::scenario::{Diagnostics, Method, Objective, Options, PlanFile, load_plan};
+use crate::units::SimDuration;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -104,11 +106,19 @@ impl Planning {
         let input = |faults: Diagnostics| Failure::Input(faults.to_string());
         let base = options(file);
         let (mut hash, mut seed) = (InputHash::default(), None);
-        let (plan, warnings) = load_plan(file, &base, |loaded| {
-            hash.rehearsal(&loaded.rehearsal);
-            seed.get_or_insert(loaded.rehearsal.seed);
-        })
-        .map_err(input)?;
+        let read = AtomicUsize::new(0);
+        let said = || {
+            let read = some(read.load(Ordering::Relaxed), "alternative");
+            format!("reading {}: {read} so far", file.display())
+        };
+        let loaded = progress::with_line(said, || {
+            load_plan(file, &base, |loaded| {
+                hash.rehearsal(&loaded.rehearsal);
+                seed.get_or_insert(loaded.rehearsal.seed);
+                read.fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        let (plan, warnings) = loaded.map_err(input)?;
         warn(&warnings.to_string());
         hash.text(&plan.text);
         let plan = match seed {
@@ -243,8 +253,11 @@ fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), F
 fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
     let plan = &planning.plan;
     let objective = plan.minimize.unwrap_or(Objective::Gpus);
-    let sizes: Result<Vec<FleetSize>, Diagnostics> =
-        (0..plan.cells()).into_par_iter().map(|cell| fleet_size(plan, cell, &planning.base)).collect();
+    let size = |cell: usize| fleet_size(plan, cell, &planning.base);
+    let sizes: Result<Vec<FleetSize>, Diagnostics> = progress::with_line(
+        || "counting what each alternative has".to_string(),
+        || (0..plan.cells()).into_par_iter().map(size).collect(),
+    );
     let sizes = sizes.map_err(|faults| Failure::Input(faults.to_string()))?;
     let of = |size: &FleetSize| size.of(objective).expect("a search makes small what is known before");
     let mut search = Search::new(plan, sizes.iter().map(of).collect());
@@ -336,7 +349,7 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
     let energy = comparison.rows.iter().any(|row| row.metrics.contains_key("energy")).then_some("energy");
     header.extend(["GPUs", "nodes"].into_iter().chain(price));
     header.extend(["runs", "keeps", "wait p95", "GPUs taken"].into_iter().chain(energy));
-    let rows: Vec<Vec<String>> = (comparison.rows.iter().take(SHOWN))
+    let rows: Vec<Vec<String>> = (comparison.ranked(plan.minimize).into_iter().take(SHOWN))
         .map(|row| {
             let mut cells: Vec<String> = plan.values(row.cell).map(|(_, value)| value.to_string()).collect();
             let keeps = match (row.keeps, &row.broken) {
@@ -348,7 +361,7 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
             cells.extend([row.fleet.gpus.to_string(), row.fleet.nodes.to_string()]);
             cells.extend(price.and_then(|_| row.fleet.price()));
             cells.extend([row.runs.to_string(), keeps]);
-            cells.push(row.metrics.get("queue_wait_p95_seconds").map_or(String::new(), |found| with(found, 1.0, "s")));
+            cells.push(row.metrics.get("queue_wait_p95_seconds").map_or(String::new(), lengths));
             cells.push(row.metrics.get("gpu_allocated").map_or(String::new(), |found| with(found, 100.0, "%")));
             cells.extend(
                 energy.map(|energy| row.metrics.get(energy).map_or(String::new(), |found| with(found, 1.0, "kWh"))),
@@ -364,7 +377,16 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
     text
 }
 
-/// `12.3 ± 0.4 s`
+/// `1h4m ± 30s`
+fn lengths(found: &crate::plan::Estimate) -> String {
+    let length = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
+    match found.half_width {
+        Some(half_width) => format!("{} ± {}", length(found.mean), length(half_width)),
+        None => length(found.mean),
+    }
+}
+
+/// `12.3 ± 0.4 kWh`
 fn with(found: &crate::plan::Estimate, scale: f64, unit: &str) -> String {
     match found.half_width {
         Some(half_width) => format!("{:.1} ± {:.1} {unit}", found.mean * scale, half_width * scale),

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json, warn};
 use crate::policy::{GpuTime, Judged, MOST_SAMPLES, judge_recording, ring_samples};
-use crate::report::{SweepPlot, SweepPoint, covered_text, idle_text, some, table};
+use crate::report::{SweepPlot, SweepPoint, covered_alone_text, covered_text, idle_text, some, table};
 use crate::scenario::{PolicyFile, load_policy};
 use crate::trace::{Index, TraceError, load_usage, read_usage_csv};
 use crate::units::{Permille, SimDuration};
@@ -56,6 +56,14 @@ pub struct PolicyArgs {
 struct Job {
     name: String,
     rows: Vec<UsageRow>,
+    /// Of a job that is one column of a recording, which.
+    column: Option<u16>,
+}
+
+impl Job {
+    fn whole(name: String, rows: Vec<UsageRow>) -> Job {
+        Job { name, rows, column: None }
+    }
 }
 
 pub fn policy(args: &PolicyArgs, format: Format) -> Done {
@@ -92,7 +100,7 @@ fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
     let is_trace = index.traces.iter().any(|entry| entry.name == args.usage);
     if is_trace {
         let pods = load_usage(&index, &super::trace::roots(None), &args.usage).map_err(told)?;
-        let jobs = pods.into_iter().map(|(name, series)| Job { name, rows: series.rows() });
+        let jobs = pods.into_iter().map(|(name, series)| Job::whole(name, series.rows()));
         return Ok((jobs.collect(), Refused::new()));
     }
     let path = Path::new(&args.usage);
@@ -110,9 +118,13 @@ fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
     let refused = recording.refused.clone();
     if !args.each {
         let name = path.file_stem().map_or(args.usage.clone(), |name| name.to_string_lossy().into_owned());
-        return Ok((vec![Job { name, rows: recording.rows }], refused));
+        return Ok((vec![Job::whole(name, recording.rows)], refused));
     }
-    let job = |column: usize| Job { name: recording.names[column].clone(), rows: recording.column(column) };
+    let job = |column: usize| Job {
+        name: recording.names[column].clone(),
+        rows: recording.column(column),
+        column: u16::try_from(column).ok(),
+    };
     Ok(((0..recording.names.len()).map(job).collect(), refused))
 }
 
@@ -139,7 +151,8 @@ fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged], refused: &
             continue;
         };
         let idle = idle_text(policy.min_gpu_utilization, policy.at_minimum);
-        let why = covered_text(&idle, policy.time_window, covered);
+        let text_of = if job.column.is_some() { covered_alone_text } else { covered_text };
+        let why = text_of(&idle, policy.time_window, covered);
         text.push_str(&format!("{}: fires at {at}: {why}\n", job.name));
         let GpuTime { idle, busy, .. } = judged.after;
         let then = match judged.busy_again_after {
@@ -208,7 +221,7 @@ fn as_json(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged], refused:
                 "job": job.name,
                 "fires_at": judged.fired.as_ref().map(|(at, _)| at.to_string()),
                 "covered": judged.fired.as_ref().map(|(_, covered)| json!({
-                    "gpus": covered.gpus, "first": covered.first.to_string(), "last": covered.last.to_string(),
+                    "gpus": job.column.map_or_else(|| covered.gpus.clone(), |column| smallvec::smallvec![column]), "first": covered.first.to_string(), "last": covered.last.to_string(),
                     "samples": covered.samples,
                 })),
                 "false_end": judged.is_false_end(),

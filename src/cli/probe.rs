@@ -15,7 +15,7 @@ use crate::live::probe::{GpuFound, Look, NodeFound, Reading, shown_url};
 use crate::live::stop::Stop;
 use crate::report::{some, table};
 use crate::scenario::{FoundOptions, nodes_text};
-use crate::units::{Bytes, SimDuration};
+use crate::units::{Bytes, GpuShare, SimDuration};
 
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
@@ -55,7 +55,7 @@ pub fn probe(args: &ProbeArgs, format: Format) -> Done {
     }
     match format {
         Format::Json => say_json(&as_json(&look, at))?,
-        Format::Human => say(&human(&look))?,
+        Format::Human => say(&human(&look, args.source.is_scheduler()))?,
     }
     if let Some(out) = &args.out {
         let nodes = some(look.nodes.len(), "node");
@@ -86,7 +86,18 @@ fn shown<T: ToString>(reading: &Reading<T>) -> String {
     reading.as_ref().map_or_else(|missing| format!("({})", missing.name()), T::to_string)
 }
 
-fn human(look: &Look) -> String {
+/// What a GPU does, where its source says it; else who has it, where the source is a scheduler's.
+fn shown_use(gpu: &GpuFound, has_scheduler: bool) -> String {
+    match &gpu.utilization {
+        Ok(level) => format!("{level} busy"),
+        Err(_) if gpu.held == GpuShare::WHOLE => "held".to_string(),
+        Err(_) if gpu.held > GpuShare::ZERO => format!("{} held", gpu.held),
+        Err(_) if has_scheduler => "free".to_string(),
+        Err(missing) => format!("utilization ({})", missing.name()),
+    }
+}
+
+fn human(look: &Look, has_scheduler: bool) -> String {
     let mut rows = Vec::new();
     for node in &look.nodes {
         let of = |used: String, all: String| format!("{used} of {all}");
@@ -102,7 +113,7 @@ fn human(look: &Look) -> String {
             rows.push(vec![
                 format!("  gpu{}", gpu.index),
                 shown(&gpu.name),
-                format!("{} busy", shown(&gpu.utilization)),
+                shown_use(gpu, has_scheduler),
                 format!("{} in use", of(shown(&gpu.memory_used), shown(&gpu.memory))),
                 gpu.holder.clone().map_or_else(String::new, |holder| format!("held by {holder}")),
                 gpu.uuid.clone().unwrap_or_default(),

@@ -128,6 +128,11 @@ impl SourceArgs {
         }
     }
 
+    /// Whether who has a GPU is known there, whatever the GPU does.
+    pub fn is_scheduler(&self) -> bool {
+        matches!(self.from.as_str(), "slurm" | "kubernetes" | "gpustack" | "dstack")
+    }
+
     pub fn from(&self) -> &str {
         &self.from
     }

@@ -125,6 +125,23 @@ impl Comparison {
         known.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(row, _)| row)
     }
 
+    /// For a reader: those that keep every constraint first, then those of which it is not known, each the cheapest first
+    /// where something is to be small; equal ones in their order.
+    pub fn ranked(&self, objective: Option<Objective>) -> Vec<&Row> {
+        let place = |row: &Row| match row.keeps {
+            Some(true) => 0,
+            None => 1,
+            Some(false) => 2,
+        };
+        let amount = |row: &Row| objective.and_then(|objective| row.of(objective)).unwrap_or(f64::INFINITY);
+        let mut rows: Vec<&Row> = self.rows.iter().collect();
+        rows.sort_by(|one, other| {
+            let by_amount = amount(one).total_cmp(&amount(other));
+            place(one).cmp(&place(other)).then(by_amount).then(one.cell.cmp(&other.cell))
+        });
+        rows
+    }
+
     /// Whether of each it is known what it costs an hour.
     pub fn has_prices(&self) -> bool {
         self.rows.iter().all(|row| row.fleet.price_per_hour_millionths.is_some())

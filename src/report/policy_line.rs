@@ -54,6 +54,11 @@ fn fired_text(minimum: Permille) -> String {
 pub fn covered_text(idle: &str, window: SimDuration, covered: &Coverage) -> String {
     let gpus: Vec<String> = covered.gpus.iter().map(u16::to_string).collect();
     let noun = if gpus.len() == 1 { "GPU" } else { "GPUs" };
+    format!("{noun} {} {}", gpus.join(", "), covered_alone_text(idle, window, covered))
+}
+
+/// The same of a GPU that needs no number: `below 30% for 10m: 61 samples from 5m to 15m`
+pub fn covered_alone_text(idle: &str, window: SimDuration, covered: &Coverage) -> String {
     let Coverage { first, last, samples, .. } = covered;
-    format!("{noun} {} {idle} for {window}: {samples} samples from {first} to {last}", gpus.join(", "))
+    format!("{idle} for {window}: {samples} samples from {first} to {last}")
 }

@@ -174,7 +174,7 @@ fn means(samples: &[Sample], end: SimTime, of: impl Fn(&Sample) -> u64) -> Vec<u
 }
 
 /// A length of time to two figures, for people: `4.2s`, `12m`, `3h20m`, `17d`.
-pub(super) fn about(length: SimDuration) -> String {
+pub fn about(length: SimDuration) -> String {
     let seconds = length.as_nanos() / 1_000_000_000;
     match seconds {
         0 if length.is_zero() => "0s".to_string(),

@@ -88,6 +88,7 @@ fn main() {
     let mut trials = trials! {
         Nothing: probes {
             what_is_found_is_ready_to_run_with_the_use_of_others,
+            a_gpu_that_slurm_gave_to_nobody_is_shown_as_free,
             what_is_not_there_is_said_by_name,
             a_machine_is_found_beneath_another_root,
             a_recording_goes_on_while_a_probe_hangs_and_gpus_vanish,
@@ -285,6 +286,7 @@ fn main() {
         Nothing: policy {
             every_form_of_the_page_of_usage_and_policies_holds,
             a_policy_is_rehearsed_on_a_recording_alone,
+            each_column_is_named_as_the_recording_names_it,
             a_sweep_tries_every_minimum_with_every_window,
             a_wrong_policy_or_recording_is_told_where,
         }
@@ -326,6 +328,7 @@ fn main() {
             a_sweep_goes_on_from_wherever_it_was_cut,
             a_search_finds_what_the_whole_grid_has,
             a_search_says_what_it_proved,
+            the_alternatives_are_shown_with_the_cheapest_that_will_do_first,
             a_plan_that_is_wrong_is_told_where,
             all_values_that_are_wrong_are_told,
             a_fleet_without_prices_has_no_cheapest,

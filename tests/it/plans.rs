@@ -177,6 +177,28 @@ pub fn a_search_finds_what_the_whole_grid_has() {
     println!("per cent of the grid that were run: {shares:?}");
 }
 
+/// For a reader, the alternatives that keep the constraints come first, the cheapest of them before the others, and waits
+/// are told in minutes and hours.
+pub fn the_alternatives_are_shown_with_the_cheapest_that_will_do_first() {
+    // The dearest comes first in the plan, and what is too little comes between.
+    let plan = PLAN.replace("1..12", "[12, 1, 10, 11]").replace("profile: [fifo, first-fit]", "first: [4]");
+    let dir = planned(&plan);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    let rows: Vec<Vec<&str>> = said
+        .lines()
+        .skip_while(|line| !line.starts_with("workers"))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let header = &rows[0];
+    let keeps = header.iter().position(|cell| *cell == "keeps").expect("a column");
+    let order: Vec<(&str, bool)> = rows[1..].iter().map(|row| (row[0], row[keeps] == "yes")).collect();
+    assert_eq!(order, [("10", true), ("11", true), ("12", true), ("1", false)], "{said}");
+    // With one worker they wait for more than a minute.
+    let wait = said.lines().find(|line| line.trim_start().starts_with("1 ")).expect("a row");
+    let is_length = |word: &str| word.contains('m') && word.chars().all(|letter| "0123456789dhms.".contains(letter));
+    assert!(wait.split_whitespace().any(is_length), "{said}");
+}
+
 /// The answer says what was run, what was presumed, and how that was tested.
 pub fn a_search_says_what_it_proved() {
     let dir = planned(&format!("{PLAN}method: search\n"));

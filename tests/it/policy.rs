@@ -16,6 +16,10 @@ fn policy(args: &[&str]) -> (i32, String, String) {
     std::fs::write(dir.path().join("wrong.yaml"), twice).expect("written");
     std::fs::write(dir.path().join("dense.yaml"), format!("{file}interval: 5s\n")).expect("written");
     std::fs::write(dir.path().join("gpus.csv"), recording()).expect("written");
+    let turned = recording().replace("time,gpu0,gpu1", "time,node9/gpu3,node7/gpu0");
+    let turned = turned.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let turned: String = turned.map(|cells| format!("{},{},{}\n", cells[0], cells[2], cells[1])).collect();
+    std::fs::write(dir.path().join("busy-then-idle.csv"), turned).expect("written");
     std::fs::write(dir.path().join("empty.csv"), "time,gpu0\n").expect("written");
     let mut command = Command::cargo_bin("dryrack").expect("it is built");
     let run = command.current_dir(dir.path()).env_remove("DRYRACK_DATA").arg("policy").args(args);
@@ -36,6 +40,18 @@ pub fn a_policy_is_rehearsed_on_a_recording_alone() {
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     assert_eq!((&said["ended"], &said["jobs"][0]["fires_at"]), (&1.into(), &"15m".into()));
     assert_eq!(said["jobs"][1]["fires_at"], serde_json::Value::Null);
+}
+
+/// Of each column the job is that column, and no text or figure calls it the first.
+pub fn each_column_is_named_as_the_recording_names_it() {
+    let each = ["policy.yaml", "--usage", "busy-then-idle.csv", "--each"];
+    let (code, said, _) = policy(&each);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.starts_with("node7/gpu0: never fires\nnode9/gpu3: fires at 15m: below 30% for 10m: "), "{said}");
+    assert!(!said.contains("GPU 0"), "{said}");
+    let (_, said, _) = policy(&[&each[..], &["--format", "json"]].concat());
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(said["jobs"][1]["covered"]["gpus"], serde_json::json!([1]), "{said:#}");
 }
 
 pub fn a_sweep_tries_every_minimum_with_every_window() {

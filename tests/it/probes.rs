@@ -70,6 +70,23 @@ pub fn what_is_found_is_ready_to_run_with_the_use_of_others() {
     assert!(!free.contains("foreign:") && !free.contains("reserved:"), "{free}");
 }
 
+/// The answers are those of a Slurm 22.05: `whole` has both GPUs of n1 and `single` the first of n2.
+pub fn a_gpu_that_slurm_gave_to_nobody_is_shown_as_free() {
+    let dir = empty();
+    for (program, file) in [("sinfo", "slurm-22.05-sinfo.json"), ("squeue", "slurm-22.05-squeue.json")] {
+        let answer = format!("{}/tests/data/probe/{file}", env!("CARGO_MANIFEST_DIR"));
+        let path = dir.path().join(program);
+        fs::write(&path, format!("#!/bin/sh\ncat {answer}\n")).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("made a program");
+    }
+    let (out, _) = run(dir.path(), &["probe", "--from", "slurm"], 0);
+    let shown: Vec<&str> = out.lines().filter(|line| line.starts_with("  gpu")).collect();
+    let free: Vec<bool> = shown.iter().map(|line| line.contains(" free ") && !line.contains("held")).collect();
+    assert_eq!(free, [false, false, false, true, true, true, true, true], "{out}");
+    assert!(shown[0].contains("held by 1 whole") && shown[2].contains("held by 2 single"), "{out}");
+    assert!(!out.contains("busy"), "{out}");
+}
+
 pub fn what_is_not_there_is_said_by_name() {
     let dir = empty();
     let (_, err) = run(dir.path(), &["probe", "--from", "slrum"], 2);

@@ -71,6 +71,27 @@ fn other_forms_of_slurm_are_read() {
     assert_eq!((node.ram.clone(), node.state), (Ok(Bytes::from_gib(1)), NodeState::Maintenance));
 }
 
+/// A count is of GPUs that are in use, and one of 0 is of none, however the type is written; a type's count takes none of
+/// another type.
+#[test]
+fn an_idle_gpu_of_slurm_is_nobodys() {
+    let rows: [(&str, &str, &[bool]); 7] = [
+        ("gpu:2", "gpu:0", &[false, false]),
+        ("gpu:2", "gpu:(null):0(IDX:N/A)", &[false, false]),
+        ("gpu:2", "gpu:(null):1(IDX:1)", &[true, false]),
+        ("gpu:(null):2(S:0-1)", "gpu:(null):2(IDX:0-1)", &[true, true]),
+        ("gpu:a100:2(S:0)", "gpu:a100:0(IDX:N/A)", &[false, false]),
+        ("gpu:a100:2,gpu:l4:2", "gpu:a100:0(IDX:N/A),gpu:l4:1(IDX:2)", &[false, false, true, false]),
+        ("gpu:a100:1", "", &[false]),
+    ];
+    for (gres, used, expected) in rows {
+        let node = json!({"name": "a1", "state": "IDLE", "gres": gres, "gres_used": used});
+        let look = slurm::read(&json!({"nodes": [node]}), &json!({"jobs": []}), now()).expect("it is read");
+        let held: Vec<bool> = held(&look.nodes[0]).into_iter().map(|(is_held, _)| is_held).collect();
+        assert_eq!(held, expected, "{gres}, of which {used}");
+    }
+}
+
 #[test]
 fn gpustack_says_workers_and_what_is_set_aside_on_them() {
     let page = read(include_str!("../../../tests/data/probe/gpustack-workers.json"));

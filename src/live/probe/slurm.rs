@@ -114,14 +114,17 @@ fn node(value: &Value, at: Stamp) -> Result<NodeFound, Missing> {
     Ok(node)
 }
 
-/// Types and counts of `gpu:2`, `gpu:a100:8(S:0-1)` or several of them, other resources left out.
+/// Types and counts of `gpu:2`, `gpu:a100:8(S:0-1)`, `gpu:(null):0(IDX:N/A)` or several of them, other resources left out.
 fn gpus(gres: &str) -> Vec<(Option<String>, u64)> {
     let mut found = Vec::new();
     for one in split_outside_brackets(gres) {
-        let plain = one.split('(').next().unwrap_or_default();
+        // What stands behind the count is in brackets; of GPUs without a type the type is `(null)`.
+        let plain = one.replace("(null)", "");
+        let plain = plain.split('(').next().unwrap_or_default();
         let parts: Vec<&str> = plain.split(':').collect();
         let (model, count) = match parts[..] {
-            ["gpu"] => (None, Some(1)),
+            ["gpu"] | ["gpu", ""] => (None, Some(1)),
+            ["gpu", "", count] => (None, count.parse().ok()),
             ["gpu", count] if count.starts_with(|first: char| first.is_ascii_digit()) => (None, count.parse().ok()),
             ["gpu", model] => (Some(model.to_string()), Some(1)),
             ["gpu", model, count] => (Some(model.to_string()), count.parse().ok()),
@@ -194,12 +197,15 @@ fn indices(detail: &str) -> Vec<u64> {
     all
 }
 
-/// Where jobs do not say which GPUs they have, as many as are counted.
+/// Where jobs do not say which GPUs they have, as many of each type as are counted. A count without a type is of all.
 fn hold_counted(node: &mut NodeFound, gres_used: &str) {
-    let used: u64 = gpus(gres_used).iter().map(|(_, count)| count).sum();
-    let held = node.gpus.iter().filter(|gpu| gpu.held > GpuShare::ZERO).count() as u64;
-    let free = node.gpus.iter_mut().filter(|gpu| gpu.held == GpuShare::ZERO);
-    free.take(used.saturating_sub(held) as usize).for_each(|gpu| gpu.held = GpuShare::WHOLE);
+    for (model, used) in gpus(gres_used) {
+        let is_of = |gpu: &GpuFound| model.as_ref().is_none_or(|model| gpu.name.as_ref() == Ok(model));
+        let is_held = |gpu: &&GpuFound| gpu.held > GpuShare::ZERO && is_of(gpu);
+        let held = node.gpus.iter().filter(is_held).count() as u64;
+        let free = node.gpus.iter_mut().filter(|gpu| gpu.held == GpuShare::ZERO && is_of(gpu));
+        free.take(used.saturating_sub(held) as usize).for_each(|gpu| gpu.held = GpuShare::WHOLE);
+    }
 }
 
 /// `n[1-3,07],login` as the names it stands for; at most a hundred thousand.
