@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use super::output::Unwritten;
 use crate::scenario::nearest_path;
 
 /// The exit codes.
@@ -76,9 +77,11 @@ impl Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
-            _ => Failure::Input(format!("error: cannot write: {error}")),
+        let of_file = error.get_ref().and_then(|inner| inner.downcast_ref::<Unwritten>());
+        match (of_file, error.kind()) {
+            (Some(unwritten), _) => Failure::Input(format!("error: {unwritten}")),
+            (None, io::ErrorKind::BrokenPipe) => Failure::BrokenPipe,
+            (None, _) => Failure::Input(format!("error: standard output: cannot be written: {error}")),
         }
     }
 }

@@ -94,10 +94,9 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let live = LiveHeader { began, cores: cores as u32, on, every, foretold };
     let header = LogHeader { live: Some(live), ..header(&rehearsal) };
     let path = args.log.clone().unwrap_or_else(|| default_log(&args.file));
-    let unwritten = |error| Failure::file(&path, format!("cannot be written: {error}"));
-    let mut log = LogWriter::new(WholeFile::create(&path)?, &header).map_err(unwritten)?;
+    let mut log = LogWriter::new(WholeFile::create(&path)?, &header)?;
     // On its way before anything begins.
-    log.keep().map_err(unwritten)?;
+    log.keep()?;
     warn(&format!("foretold, and not begun: digest {shown}; keep it elsewhere to show later that it came first\n"));
     let mut told = Told::new(expectations, &rehearsal);
     let gpus = (cluster.is_none() && work.has_real_gpus()).then(gpus);
@@ -110,7 +109,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     };
     let ended = |error| Failure::file(&path, format!("the run ended, and its log is not kept: {error}"));
     let end = guarded(run).map_err(fault)?.map_err(ended)?;
-    log.finish(end.at).map_err(unwritten)?.keep(Ok(()))?;
+    log.finish(end.at)?.keep(Ok(()))?;
     tell(&path, &rehearsal, &header, told, end, format)
 }
 

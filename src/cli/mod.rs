@@ -145,31 +145,32 @@ pub fn main() -> Exit {
     guard::install();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are data and no error; clap knows which stream is theirs.
-            let _unheard = error.print();
-            return if error.use_stderr() { Exit::BadInput } else { Exit::Fine };
+        Err(said) => {
+            let exit = if said.use_stderr() { Exit::BadInput } else { Exit::Fine };
+            return output::say_parsed(&said).map_or_else(failed, |()| exit);
         }
     };
     cli.color.apply();
     match guard::guarded(|| cli.dispatch()) {
         Ok(Ok(exit)) => exit,
-        Ok(Err(failure)) => {
-            let exit = failure.exit();
-            match failure {
-                Failure::Input(message) | Failure::Ours(message) | Failure::Killed(message) => {
-                    output::warn(&ended(message))
-                }
-                Failure::BrokenPipe => {}
-            }
-            exit
-        }
+        Ok(Err(failure)) => failed(failure),
         Err(message) => {
             let typed: Vec<String> = std::env::args().skip(1).collect();
             output::warn(&format!("our fault: {message}\n  repeat with: dryrack {}\n", typed.join(" ")));
             Exit::OurFault
         }
     }
+}
+
+/// Says why, and gives the exit code.
+fn failed(failure: Failure) -> Exit {
+    let exit = failure.exit();
+    match failure {
+        Failure::Input(message) => output::warn(&ended(output::cut(&message))),
+        Failure::Ours(message) | Failure::Killed(message) => output::warn(&ended(message)),
+        Failure::BrokenPipe => {}
+    }
+    exit
 }
 
 fn ended(message: String) -> String {

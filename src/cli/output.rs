@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::exit::Failure;
+use crate::scenario::cut_quotes;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -75,6 +76,30 @@ pub fn say_json(value: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
     out.flush()
+}
+
+/// What the parser of the command line says: help and version are data, which must arrive; a fault is a diagnostic.
+pub fn say_parsed(said: &clap::Error) -> Result<(), Failure> {
+    let rendered = said.render();
+    if said.use_stderr() {
+        warn(&cut(&rendered.ansi().to_string()));
+        return Ok(());
+    }
+    Ok(say(&rendered.ansi().to_string())?)
+}
+
+/// The same without what nobody reads to its end: whatever was typed may stand in a message, at any length.
+pub fn cut(message: &str) -> String {
+    const LINE: usize = 1000;
+    let shortened = |line: &str| {
+        let line = cut_quotes(line);
+        let (letters, end) = (line.chars().count(), line.ends_with('\n'));
+        match letters > LINE {
+            true => format!("{}…{}", line.chars().take(LINE).collect::<String>(), if end { "\n" } else { "" }),
+            false => line,
+        }
+    };
+    message.split_inclusive('\n').map(shortened).collect()
 }
 
 /// Diagnostics and progress. If nobody listens there is nobody to tell.
@@ -146,7 +171,7 @@ impl WholeFile {
     fn finish(&mut self, written: io::Result<()>) -> Result<(), Failure> {
         let mut out = self.out.take().expect("finished once");
         let finished = written.and_then(|()| out.flush());
-        finished.map_err(|error| Failure::file(&self.path, format!("cannot be written: {error}")))
+        finished.map_err(|error| Failure::from(Unwritten::at(&self.path, error)))
     }
 
     fn settle(self) -> Result<(), Failure> {
@@ -155,13 +180,33 @@ impl WholeFile {
     }
 }
 
+/// The error of a write, with the file that it was to. It travels inside an `io::Error`, so that whoever writes through
+/// layers (compression, CSV) need not know what lies below them.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: cannot be written: {source}", path.display())]
+pub struct Unwritten {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl Unwritten {
+    fn at(path: &Path, error: io::Error) -> io::Error {
+        match error.get_ref().is_some_and(|inner| inner.is::<Unwritten>()) {
+            true => error,
+            false => io::Error::new(error.kind(), Unwritten { path: path.to_path_buf(), source: error }),
+        }
+    }
+}
+
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out.as_mut().expect("written before it is kept").write(bytes)
+        let written = self.out.as_mut().expect("written before it is kept").write(bytes);
+        written.map_err(|error| Unwritten::at(&self.path, error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.as_mut().expect("written before it is kept").flush()
+        let flushed = self.out.as_mut().expect("written before it is kept").flush();
+        flushed.map_err(|error| Unwritten::at(&self.path, error))
     }
 }
 

@@ -9,6 +9,7 @@ use super::exit::{Done, Exit, Failure};
 use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
+use super::progress::with_line;
 use crate::engine::{Progress, Rehearsal};
 use crate::event::Sink;
 use crate::rehearse::{Rehearsed, header, rehearse, rehearse_streamed};
@@ -160,7 +161,7 @@ pub fn quoted(word: &str) -> String {
 
 pub fn run(args: &RunArgs, format: Format) -> Done {
     let options = Options { streamed: args.stream, ..args.overrides.lower(&args.file) };
-    let loaded = load(&args.file, &options);
+    let loaded = with_line(|| format!("reading {}", args.file.display()), || load(&args.file, &options));
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
     let Loaded { rehearsal, expectations, trace, streamed, .. } = loaded;
@@ -180,7 +181,7 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
             let unreadable = |error: &TraceError| Failure::Input(format!("{error}\n"));
             let mut arrivals = streamed.arrivals().map_err(|error| unreadable(&error))?;
             let work = || rehearse_streamed(&rehearsal, &mut arrivals, expectations, &progress, args.caching());
-            let rehearsed = guarded(work).map_err(fault)?;
+            let rehearsed = told(&progress, work).map_err(fault)?;
             match arrivals.fault() {
                 Some(error) => return Err(unreadable(error)),
                 None => rehearsed,
@@ -188,20 +189,17 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
         }
         (None, None) => {
             let work = || rehearse(&rehearsal, expectations, &progress, args.caching(), sinks);
-            guarded(work).map_err(fault)?
+            told(&progress, work).map_err(fault)?
         }
         (Some(dir), None) => {
             std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
-            let path = dir.join("events.jsonl");
-            let mut log = LogWriter::new(WholeFile::create(&path)?, &header(&rehearsal))?;
+            let mut log = LogWriter::new(WholeFile::create(&dir.join("events.jsonl"))?, &header(&rehearsal))?;
             let work = || {
                 sinks.push(&mut log);
                 rehearse(&rehearsal, expectations, &progress, args.caching(), sinks)
             };
-            let rehearsed = guarded(work).map_err(fault)?;
-            let written = log.finish(rehearsed.until);
-            let file = written.map_err(|error| Failure::file(&path, format!("cannot be written: {error}")))?;
-            log_file = Some(file);
+            let rehearsed = told(&progress, work).map_err(fault)?;
+            log_file = Some(log.finish(rehearsed.until)?);
             rehearsed
         }
     };
@@ -224,6 +222,15 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
     report(&shown, wall, format)?;
     let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     Ok(if failed { Exit::Failed } else { Exit::Fine })
+}
+
+/// Does the work, saying how far it has come.
+fn told<T>(progress: &Progress, work: impl FnOnce() -> T) -> Result<T, String> {
+    let said = || match progress.step() {
+        0 => "beginning".to_string(),
+        steps => format!("at {} of the run, {steps} steps", progress.at()),
+    };
+    with_line(said, || guarded(work))
 }
 
 /// All but the log, written beside their places.

@@ -68,6 +68,9 @@ pub struct TestArgs {
     /// Say nothing of what passed
     #[arg(short, long)]
     quiet: bool,
+    /// Say of each scenario that was not run what it lacks
+    #[arg(short, long)]
+    verbose: bool,
     /// Write a JUnit report there, beside what is said
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,

@@ -309,16 +309,14 @@ where
         Some(path) if path.extension().is_some_and(|ending| ending == "gz") => {
             let out = GzEncoder::new(WholeFile::create(path)?, Compression::default());
             let (out, tasks) = write(out, file, form, header, feed)?;
-            let out = out.finish().map_err(|error| Failure::file(path, format!("cannot be written: {error}")))?;
-            out.keep(Ok(()))?;
+            out.finish()?.keep(Ok(()))?;
             tasks
         }
         Some(path) if path.extension().is_some_and(|ending| ending == "zst") => {
-            let unwritten = |error: io::Error| Failure::file(path, format!("cannot be written: {error}"));
             // As the program zstd does where it is not told another level.
-            let out = zstd::stream::write::Encoder::new(WholeFile::create(path)?, 0).map_err(unwritten)?;
+            let out = zstd::stream::write::Encoder::new(WholeFile::create(path)?, 0)?;
             let (out, tasks) = write(out, file, form, header, feed)?;
-            out.finish().map_err(unwritten)?.keep(Ok(()))?;
+            out.finish()?.keep(Ok(()))?;
             tasks
         }
         Some(path) => {

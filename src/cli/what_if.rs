@@ -115,15 +115,13 @@ impl WhatIfArgs {
                 }
                 None => None,
             };
-            let path = dir.join(name);
-            let mut log = LogWriter::new(WholeFile::create(&path)?, &header)?;
+            let mut log = LogWriter::new(WholeFile::create(&dir.join(name))?, &header)?;
             let progress = Progress::default();
             let work = || rehearse(rehearsal, Vec::new(), &progress, Caching::On, vec![&mut log]);
             let rehearsed = guarded(work).map_err(|message| {
                 Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command(rehearsal.seed, side)))
             })?;
-            let written = log.finish(rehearsed.until);
-            files.push((written.map_err(|error| Failure::file(&path, format!("cannot be written: {error}")))?, Ok(())));
+            files.push((log.finish(rehearsed.until)?, Ok(())));
             parent = Some(rehearsed.digest.to_string());
         }
         WholeFile::keep_all(files)?;

@@ -63,6 +63,9 @@ pub struct Diagnostics(Vec<Diagnostic>);
 const SHOWN: usize = 110;
 /// Characters shown before the fault where a line is cut.
 const BEFORE: usize = 30;
+/// Characters of a text in backticks that are shown, and of its end.
+const QUOTED: usize = 300;
+const QUOTED_END: usize = 60;
 
 impl Excerpt {
     fn cut(line: &str, column: usize, length: usize) -> Excerpt {
@@ -77,6 +80,26 @@ impl Excerpt {
         let offset = (column - start) + usize::from(start > 0);
         Excerpt { text: text.trim_end().to_string(), offset, length: length.min(shown.saturating_sub(offset)).max(1) }
     }
+}
+
+/// The same with each text in backticks cut that nobody reads to its end. What was typed may be of any length.
+pub fn cut_quotes(text: &str) -> String {
+    if text.len() <= QUOTED {
+        return text.to_string();
+    }
+    let cut = |(index, part): (usize, &str)| {
+        let is_quoted = index % 2 == 1;
+        match part.chars().count() {
+            letters if is_quoted && letters > QUOTED => {
+                let begin: String = part.chars().take(QUOTED - QUOTED_END).collect();
+                let end: String = part.chars().skip(letters - QUOTED_END).collect();
+                format!("{begin}…{end}")
+            }
+            _ => part.to_string(),
+        }
+    };
+    let parts: Vec<String> = text.split('`').enumerate().map(cut).collect();
+    parts.join("`")
 }
 
 /// A file must not be able to write to the terminal by way of its own diagnostics.
@@ -188,6 +211,8 @@ pub(super) struct Report {
     more: usize,
     /// Values of which all has been said.
     hushed: Vec<Span>,
+    /// Words of messages that are not told.
+    hushed_words: Vec<String>,
 }
 
 /// Stands for the file where there is none.
@@ -278,14 +303,21 @@ impl Report {
         self.hushed.push(span);
     }
 
+    /// Nothing more is said in which these words stand: it would be of what nobody wrote, or of what the file knows.
+    pub fn hush_about(&mut self, words: impl Into<String>) {
+        self.hushed_words.push(words.into());
+    }
+
     fn add(&mut self, severity: Severity, span: Span, message: String, help: Option<String>) {
-        if self.hushed.contains(&span) {
+        let is_hushed = self.hushed_words.iter().any(|words| message.contains(words.as_str()));
+        if is_hushed || self.hushed.contains(&span) {
             return;
         }
         self.keep(Fault { severity, kind: Kind::Wrong, span, message, help });
     }
 
     fn keep(&mut self, fault: Fault) {
+        let fault = Fault { message: cut_quotes(&fault.message), help: fault.help.as_deref().map(cut_quotes), ..fault };
         match self.faults.len() < MAX_FAULTS {
             true => self.faults.push(fault),
             // An error must not go unseen behind warnings.

@@ -66,9 +66,11 @@ const PROFILE: [(&str, &str); 13] = [
     ("stop_criteria", "stop_criteria"),
     ("idle_duration", "idle_duration"),
 ];
-/// The same, of which nothing is rehearsed.
-const PROFILE_MEANINGLESS: [&str; 7] =
-    ["instance_types", "reservation", "availability_zones", "schedule", "tags", "instances", "backend_options"];
+/// The same, of which nothing is rehearsed though it changes where or when a run is.
+const PROFILE_MEANINGLESS: [&str; 6] =
+    ["instance_types", "reservation", "availability_zones", "schedule", "instances", "backend_options"];
+/// What a profile says for people alone.
+const PROFILE_INSIDE: [&str; 1] = ["tags"];
 /// What a run's configuration alone says.
 const RUN: [(&str, &str); 5] = [
     ("resources", "resources"),
@@ -77,7 +79,10 @@ const RUN: [(&str, &str); 5] = [
     ("replicas", "replicas"),
     ("scaling", "scaling"),
 ];
-const RUN_MEANINGLESS: [&str; 38] = [
+/// Of which nothing is rehearsed though it may change where a run is, or when it ends.
+const RUN_MEANINGLESS: [&str; 6] = ["volumes", "privileged", "docker", "inactivity_duration", "probes", "router"];
+/// What is done within a run, and how it is reached: it changes neither where a run is nor when, so nothing is said of it.
+const RUN_INSIDE: [&str; 32] = [
     "dstack",
     "image",
     "commands",
@@ -86,11 +91,9 @@ const RUN_MEANINGLESS: [&str; 38] = [
     "env",
     "ports",
     "port",
-    "volumes",
     "working_dir",
     "home_dir",
     "user",
-    "privileged",
     "entrypoint",
     "shell",
     "registry_auth",
@@ -98,20 +101,16 @@ const RUN_MEANINGLESS: [&str; 38] = [
     "files",
     "setup",
     "init",
-    "docker",
     "single_branch",
     "ide",
     "version",
-    "inactivity_duration",
     "gateway",
     "model",
     "https",
     "auth",
     "rate_limits",
-    "probes",
     "strip_prefix",
     "path_prefix",
-    "router",
     "dev",
     "router_args",
     "cors",
@@ -218,7 +217,8 @@ impl Profiles {
             return;
         };
         let known: Vec<&str> =
-            PROFILE.iter().map(|(key, _)| *key).chain(PROFILE_MEANINGLESS).chain(["name", "default"]).collect();
+            PROFILE.iter().map(|(key, _)| *key).chain(PROFILE_MEANINGLESS).chain(PROFILE_INSIDE).collect();
+        let known: Vec<&str> = known.into_iter().chain(["name", "default"]).collect();
         for item in items {
             let Some(fields) = Fields::read(item, "a profile of dstack", &known, report) else { continue };
             let Some(name) = fields.require("name", "large", report) else { continue };
@@ -272,7 +272,7 @@ fn run(read: &Read, profiles: &Profiles, report: &mut Report) -> Option<Tree> {
     let beside = beside.as_ref();
     let mut known = vec!["type", "name"];
     known.extend(RUN.iter().chain(&PROFILE).map(|(key, _)| *key));
-    known.extend(RUN_MEANINGLESS.iter().chain(&PROFILE_MEANINGLESS));
+    known.extend(RUN_MEANINGLESS.iter().chain(&RUN_INSIDE).chain(&PROFILE_MEANINGLESS).chain(&PROFILE_INSIDE));
     known.extend(NOT_REHEARSED);
     let fields = Fields::read(file, "a run of dstack", &known, report)?;
     for key in NOT_REHEARSED.iter().filter(|key| fields.has(key)) {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::diagnostic::{Report, Span};
+use super::elsewhere::elsewhere;
 use super::tree::{Entry, Node, Tree};
 use crate::units::{
     Bytes, GpuShare, MilliCpu, MilliWatts, Money, Permille, RequestRate, SimDuration, SimTime, UnitError,
@@ -32,8 +33,13 @@ impl<'t> Fields<'t> {
         super::tests::note(what, known);
         let mut meant = Vec::new();
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
-            meant.extend(crate::nearest::nearest(&entry.key, known.iter().copied()).map(str::to_string));
             let message = format!("unknown key `{}` of {what}", entry.key);
+            if let Some((key, help)) = elsewhere(what, &entry.key) {
+                meant.push(key.to_string());
+                report.error_with_help(entry.key_span, message, help);
+                continue;
+            }
+            meant.extend(crate::nearest::nearest(&entry.key, known.iter().copied()).map(str::to_string));
             report.unknown(entry.key_span, message, &entry.key, known.iter().copied());
         }
         Some(Fields { span: tree.span, what, entries, meant })
@@ -93,6 +99,11 @@ impl<'t> Fields<'t> {
     /// A whole number of at least `least`.
     pub fn count(&self, key: &str, least: u32, report: &mut Report) -> Option<u32> {
         let tree = self.get(key)?;
+        if let Node::Map(entries) = &tree.node {
+            let message = format!("expected a whole number as `{key}` of {}, found a map", self.what);
+            report.error_with_help(tree.span, message, beside(key, entries));
+            return None;
+        }
         let number: u32 = value(tree, report)?;
         if number < least {
             let message = format!("`{key}` of {} must be at least {least}", self.what);
@@ -150,6 +161,18 @@ impl<'t> Fields<'t> {
             Some((Arc::from(entry.key.as_str()), Arc::from(text(&entry.value, "a label's value", report)?)))
         };
         entries.iter().filter_map(|entry| pair(entry, report)).collect()
+    }
+}
+
+/// What to write instead of `tasks: {count: 4, gpus: 1}`, where a number alone stands.
+fn beside(key: &str, entries: &[Entry]) -> String {
+    let is_count = |entry: &&Entry| matches!(entry.key.as_str(), "count" | "number" | "n" | "size") || entry.key == key;
+    let count = entries.iter().find(is_count).and_then(|entry| entry.value.scalar()).unwrap_or("4");
+    let others: Vec<String> =
+        entries.iter().filter(|entry| !is_count(entry)).map(|entry| format!("`{}`", entry.key)).collect();
+    match others.is_empty() {
+        true => format!("write `{key}: {count}`"),
+        false => format!("write `{key}: {count}`, and {} beside it, not within it", others.join(", ")),
     }
 }
 

@@ -13,12 +13,13 @@ use super::profiles::{self, Against, Changes};
 use super::source::read_text;
 use super::streamed::Streamed;
 use super::trace_source::{self, TraceUse};
-use super::tree::Tree;
+use super::tree::{Node, Tree};
 use super::usage::{Places, Sampled, sampling};
 use super::world::World;
 use super::{changes, deployment, dstack_files, endless, failures, faults, instances, jobs, live, nodes, splits};
 use crate::control::Profile;
 use crate::engine::{Fault, Rehearsal};
+use crate::event::Reason;
 use crate::expect::{Expectation, Reproduction, ShareAt};
 use crate::ids::JobId;
 use crate::live::Shares;
@@ -190,6 +191,8 @@ struct Head {
     report: Option<String>,
     seed: u64,
     profile: Option<Arc<Profile>>,
+    /// The profile under which the rest is checked where that one is not there.
+    stand_in: Option<&'static str>,
     until: Option<SimTime>,
     warm_up: Option<SimTime>,
     tags: Vec<String>,
@@ -237,6 +240,30 @@ fn without_nodes(file: &Fields<'_>, world: &World, report: &mut Report) {
     }
 }
 
+/// The file is not run. What is wrong under the profile that stands in for the one that it names is no fault of the file's.
+fn stand_in(head: &Head, place: &Place<'_>, report: &mut Report) -> Option<Arc<Profile>> {
+    let name = head.stand_in.unwrap_or(DEFAULT_PROFILE);
+    let profile = profiles::profile(name, place.source.start(), place.folder, report)?;
+    report.hush_about(format!("the profile `{name}`"));
+    Some(Arc::new(profile))
+}
+
+/// Who expects that a host cannot be split knows that it is never used.
+fn hush_about_hosts(file: &Fields<'_>, report: &mut Report) {
+    if file.get("expect").is_some_and(|expect| mentions(expect, Reason::CannotSplit.name())) {
+        report.hush_about(splits::NEVER_USED);
+    }
+}
+
+/// Whether somewhere within stands this word.
+fn mentions(tree: &Tree, word: &str) -> bool {
+    match &tree.node {
+        Node::Scalar { text, .. } => text == word,
+        Node::List(items) => items.iter().any(|item| mentions(item, word)),
+        Node::Map(entries) => entries.iter().any(|entry| mentions(&entry.value, word)),
+    }
+}
+
 /// Of dstack's files this is the larger part.
 fn warn_without_runs(dstack: Option<Span>, profile: &Profile, report: &mut Report) {
     if let Some(span) = dstack.filter(|_| profile.runs.is_none()) {
@@ -270,19 +297,17 @@ fn composed(place: &Place<'_>, options: &Options, report: &mut Report) -> Option
 }
 
 fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Loaded> {
-    let Place { source, text, folder, .. } = *place;
+    let Place { text, folder, .. } = *place;
     let Composed { tree, is_changed, shares, dstack } = composed(place, options, report)?;
     let effective = if is_changed { emit(&tree) } else { text.to_string() };
     let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
     let head = head(&file, folder, options, report);
     let mut world = World::default();
     let base = nodes::read(&file, &mut world, report);
-    let profile = match head.profile {
-        Some(profile) => profile,
-        // What a job leaves to the profile is of no account then: the file is not run.
-        None => Arc::new(profiles::profile(DEFAULT_PROFILE, source.start(), folder, report)?),
-    };
-    warn_without_runs(dstack, &profile, report);
+    let is_named = head.profile.is_some();
+    let profile = head.profile.clone().or_else(|| stand_in(&head, place, report))?;
+    warn_without_runs(dstack.filter(|_| is_named), &profile, report);
+    hush_about_hosts(&file, report);
     instances::read(&file, &base, &mut world, &profile, report);
     let shares_of_cpu = live::shares(&file, &world, report);
     // Before the jobs of the file, which may pick nodes of the trace.
@@ -301,7 +326,9 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     if entries.is_empty() && trace.is_none() && options.asked.is_none() {
         without_jobs(&file, report);
     }
-    splits::warn_of_unusable(&world, &profile, report);
+    if is_named {
+        splits::warn_of_unusable(&world, &profile, report);
+    }
     let (streamed, (mut arrivals, cancellations)) = match streamed {
         true => streamed_jobs(entries, traced.1, (&file, &profile), &mut world, report),
         false => (None, jobs::arrange(jobs::drafts(&entries).chain(traced.0).collect(), &mut world, report)),
@@ -426,8 +453,10 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
                 .and_then(|name| profiles::profile_with(name, tree.span, folder, changes, report))
         }
     };
+    let named = file.get("profile").and_then(Tree::scalar).filter(|_| profile.is_none());
     let tags = file.items("tags", "a tag", report);
     Head {
+        stand_in: named.and_then(profiles::stand_in),
         title: title.unwrap_or("").to_string(),
         report: file.text("report", "a report such as gpustack#1548", report).map(str::to_string),
         seed: file.value("seed", report).unwrap_or(1),

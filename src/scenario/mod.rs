@@ -28,6 +28,7 @@ mod diagnostic;
 mod dstack_db;
 mod dstack_files;
 mod dstack_fleets;
+mod elsewhere;
 mod emit;
 mod endless;
 mod expectation_window;
@@ -81,7 +82,7 @@ mod world;
 mod tests;
 
 pub use compose::{Cell, Outline};
-pub use diagnostic::{COMMAND_LINE, Diagnostic, Diagnostics, Kind, Severity, Span};
+pub use diagnostic::{COMMAND_LINE, Diagnostic, Diagnostics, Kind, Severity, Span, cut_quotes};
 pub use dstack_db::import_dstack;
 pub use expectations::expectation_words;
 pub use fields::matches as matches_pattern;

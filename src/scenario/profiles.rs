@@ -12,6 +12,7 @@ use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 use super::tree_serde::Misfit;
 use crate::control::{Profile, Trigger};
+use crate::nearest::nearest;
 
 macro_rules! builtin {
     ($($name:literal),* $(,)?) => {
@@ -215,6 +216,55 @@ pub(super) fn profile_with(
     Some(profile)
 }
 
+/// The profiles of the releases before and after one that has no profile of its own. What it decides is that of neither,
+/// as far as is known.
+struct Beside {
+    before: Option<&'static str>,
+    after: Option<&'static str>,
+}
+
+impl Beside {
+    fn help(&self) -> String {
+        match (self.before, self.after) {
+            (Some(before), Some(after)) => {
+                format!(
+                    "of the releases beside it there are `{before}`, the last before it, and `{after}`, the first after it"
+                )
+            }
+            (Some(last), None) => format!("the last release that has a profile is `{last}`"),
+            (None, Some(first)) => format!("the first release that has a profile is `{first}`"),
+            (None, None) => unreachable!("there is one of each family"),
+        }
+    }
+}
+
+/// `dstack` and 0.19.29 of `dstack-0.19.29`.
+fn release(name: &str) -> Option<(&str, [u32; 3])> {
+    let (family, version) = name.split_once('-')?;
+    let mut parts = version.split('.').map(|part| part.parse().ok());
+    let release = [parts.next()??, parts.next()??, parts.next()??];
+    parts.next().is_none().then_some((family, release))
+}
+
+/// `None` of what is no release of a program of which there are profiles.
+fn releases_beside(name: &str) -> Option<Beside> {
+    let (family, asked) = release(name)?;
+    let of_family =
+        |known: &'static str| release(known).filter(|(other, _)| *other == family).map(|(_, at)| (at, known));
+    let known: Vec<([u32; 3], &'static str)> = profile_names().filter_map(of_family).collect();
+    let before = known.iter().filter(|(at, _)| *at < asked).max().map(|(_, name)| *name);
+    let after = known.iter().filter(|(at, _)| *at > asked).min().map(|(_, name)| *name);
+    (before.is_some() || after.is_some()).then_some(Beside { before, after })
+}
+
+/// Under what a file is checked that names a profile that there is not: the one that was most likely meant.
+pub(super) fn stand_in(name: &str) -> Option<&'static str> {
+    match releases_beside(name) {
+        Some(Beside { before, after }) => before.or(after),
+        None => nearest(name, profile_names()),
+    }
+}
+
 fn is_builtin(name: &str) -> bool {
     BUILTIN.iter().any(|(known, _)| *known == name)
 }
@@ -302,7 +352,11 @@ fn source_of(name: &str, span: Span, folder: &Path, report: &mut Report) -> Opti
         return Some((source, text, beside));
     }
     let Some((_, text)) = BUILTIN.iter().find(|(known, _)| *known == name) else {
-        report.unknown(span, format!("no profile is named `{name}`"), name, profile_names());
+        let message = format!("no profile is named `{name}`");
+        match releases_beside(name) {
+            Some(beside) => report.error_with_help(span, message, beside.help()),
+            None => report.unknown(span, message, name, profile_names()),
+        }
         return None;
     };
     let text: Arc<str> = Arc::from(*text);
@@ -374,6 +428,25 @@ fn holds(tree: &Tree, span: Span) -> bool {
         Node::List(items) => tree.span == span || items.iter().any(|item| holds(item, span)),
         Node::Map(entries) => {
             tree.span == span || entries.iter().any(|entry| entry.key_span == span || holds(&entry.value, span))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_without_a_profile_is_answered_with_those_beside_it() {
+        let help = |name: &str| releases_beside(name).map(|beside| beside.help());
+        let said = help("dstack-0.19.29").expect("a release");
+        assert!(
+            said.contains("`dstack-0.19.10`, the last before") && said.contains("`dstack-0.21.0`, the first after")
+        );
+        assert_eq!(help("dstack-1.0.0").as_deref(), Some("the last release that has a profile is `dstack-0.22.5`"));
+        assert_eq!(help("gpustack-0.1.0").as_deref(), Some("the first release that has a profile is `gpustack-0.6.0`"));
+        for no_release in ["spred", "slurm-23.02", "gpustack-0.5", "nomad-1.2.3"] {
+            assert_eq!(help(no_release), None, "{no_release}");
         }
     }
 }

@@ -40,6 +40,7 @@ pub(super) fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -
         refuse(message, "use `count:` for copies of a job or node, and `trace:` for a large workload", None);
         return None;
     }
+    end_lines(&mut bytes);
     match String::from_utf8(bytes) {
         Ok(text) => {
             let text: Arc<str> = text.into();
@@ -57,6 +58,15 @@ pub(super) fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -
             let source = report.add_source(name.as_str(), String::from_utf8_lossy(&bytes[..at]));
             report.error_with_help(source.span(at, at), message, help);
             None
+        }
+    }
+}
+
+/// A carriage return alone ends a line in YAML. It becomes a line feed, so that all who count lines count the same.
+fn end_lines(bytes: &mut [u8]) {
+    for at in 0..bytes.len() {
+        if bytes[at] == b'\r' && bytes.get(at + 1) != Some(&b'\n') {
+            bytes[at] = b'\n';
         }
     }
 }

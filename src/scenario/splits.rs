@@ -99,6 +99,9 @@ fn has_mig(gpu: &GpuShape) -> bool {
     MIG_GPUS.split([',', ' ']).any(|name| name.eq_ignore_ascii_case(known))
 }
 
+/// How what is said of a host ends that cannot be split.
+pub(super) const NEVER_USED: &str = "so this host is never used";
+
 /// Blocks that cannot divide the machine: it is never used.
 pub(super) fn warn_of_blocks(shape: &NodeShape, span: Span, report: &mut Report) {
     let Some(instance) = &shape.instance else { return };
@@ -113,7 +116,7 @@ pub(super) fn warn_of_blocks(shape: &NodeShape, span: Span, report: &mut Report)
         Blocks::Auto => cpus as u32,
         Blocks::Count(count) => *count,
     };
-    let message = format!("{wanted} blocks do not divide {cpus} CPUs and {gpus} GPUs, so this host is never used");
+    let message = format!("{wanted} blocks do not divide {cpus} CPUs and {gpus} GPUs, {NEVER_USED}");
     match Blocks::nearest_split(wanted, cpus, gpus) {
         Some(near) => report.warning(span, message, format!("write `blocks: {near}`")),
         None => report.warning(span, message, "give it CPUs"),
@@ -126,7 +129,7 @@ fn warn_of_parts(parts: &GpuParts, (cpus, gpus): (u64, u32), span: Span, report:
     let (most, message) = match () {
         () if gpus == 0 => return,
         () if total > u64::from(MOST_BLOCKS) => {
-            let message = format!("{total} parts of {gpus} GPUs are too many, so this host is never used");
+            let message = format!("{total} parts of {gpus} GPUs are too many, {NEVER_USED}");
             (cpus.min(u64::from(MOST_BLOCKS)), message)
         }
         () if total > cpus => {

@@ -496,6 +496,50 @@ pub fn a_scenario_whose_trace_is_not_here_is_not_run() {
     assert_eq!(said[0]["diagnostics"][0]["kind"], "trace_missing");
 }
 
+/// One line for all of them, however many there are; of each alone where that is asked for.
+pub fn what_was_not_run_for_want_of_data_is_told_in_one_line() {
+    let dir = scenario();
+    let file = "{format: swf, file: lists/x.swf}\nnodes: [{name: a, cpus: 256}]";
+    for (number, trace) in ["openb", file, "openb"].into_iter().enumerate() {
+        let text = format!("scenario: On a trace\ntrace: {trace}\n");
+        std::fs::write(dir.path().join(format!("t{number}.yaml")), text).expect("a folder of our own");
+    }
+    let said = |args: &[&str]| {
+        let output = on_a_trace(dir.path(), args, None).assert().code(0).get_output().stdout.clone();
+        without_times(&String::from_utf8(output).expect("text"))
+    };
+    let line = "4 scenarios not run: openb, lists/x.swf are not here; get openb with `dryrack trace get openb`, or set \
+                DRYRACK_DATA to a folder that has them; --verbose says which scenario wants which\n";
+    let brief = said(&["test", "."]);
+    assert!(brief.contains(line) && brief.matches("not here").count() == 1, "{brief}");
+    let verbose = said(&["test", ".", "--verbose"]);
+    assert!(verbose.contains(line) && verbose.matches("is not here").count() == 4, "{verbose}");
+    let json: serde_json::Value = serde_json::from_str(&said(&["test", ".", "--format", "json"])).expect("JSON");
+    assert_eq!(json.to_string().matches(" is not here").count(), 4, "{json:#}");
+}
+
+/// Whoever runs them for the first time is told of nothing that is as it should be.
+pub fn no_scenario_of_ours_is_warned_of() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let mut folders = vec![folder];
+    let mut checked = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("it is there").flatten() {
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            // Those with a whole trace take seconds, and have no words of their own besides.
+            let is_large = matches!(name.as_str(), "traces" | "literature" | "theory" | "files");
+            if path.is_dir() && !is_large {
+                folders.push(path);
+            } else if name.ends_with(".yaml") && !name.ends_with(".profile.yaml") && !name.ends_with(".part.yaml") {
+                let said = dryrack::scenario::check(&path, &dryrack::scenario::Options::default());
+                assert!(said.is_empty(), "{said}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 100, "{checked} were found");
+}
+
 pub fn a_trace_that_should_be_here_and_is_not_is_a_failure() {
     let dir = scenario();
     let data = empty();

@@ -155,6 +155,82 @@ pub fn the_files_of_a_run_are_replaced_together() {
     assert_eq!(read(), before);
 }
 
+/// `/dev/full` refuses each write as a full disk does. Help is data: who asked for it and did not get it is told.
+pub fn what_finds_no_room_is_told_with_the_name_of_the_file() {
+    let dir = scenario();
+    std::fs::write(dir.path().join("list.csv"), "job,submit_s,duration_s,gpus\na,0,60,1\n")
+        .expect("a folder of our own");
+    for out in ["full", "full.gz", "full.zst"] {
+        std::os::unix::fs::symlink("/dev/full", dir.path().join(out)).expect("a folder of our own");
+        let said = stderr(dir.path(), &["trace", "convert", "list.csv", "--out", out], 2);
+        assert_eq!(said, format!("error: {out}: cannot be written: No space left on device (os error 28)\n"));
+    }
+    for args in [&["--help"][..], &["run", "--help"], &["--version"], &["trace", "convert", "list.csv"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+        let output = dryrack(dir.path(), args).stdout(full).output().expect("it is built");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert_eq!(said, "error: standard output: cannot be written: No space left on device (os error 28)\n");
+    }
+}
+
+/// A release that has no profile is no slip of the pen: those beside it are named, and nothing is said of a profile that
+/// nobody asked for.
+pub fn a_release_without_a_profile_is_answered_with_those_beside_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for file in
+        ["cheapest-instance-is-made", "service-scales-with-its-requests", "files-of-a-cloud", "idle-fleet-overnight"]
+    {
+        let file = root.join(format!("scenarios/dstack/{file}.yaml")).display().to_string();
+        let said = stderr(root, &["run", &file, "--profile", "dstack-0.19.29"], 2);
+        assert_eq!(said.matches("error: ").count(), 1, "{said}");
+        assert!(said.starts_with("error: no profile is named `dstack-0.19.29`\n"), "{said}");
+        let help = "of the releases beside it there are `dstack-0.19.10`, the last before it, and `dstack-0.21.0`, the first \
+                    after it";
+        assert!(said.contains(help), "{said}");
+    }
+}
+
+/// Whatever is typed, and however long it is, no line of an answer is.
+pub fn what_is_typed_at_length_is_answered_briefly() {
+    let dir = scenario();
+    let long = "x".repeat(20_000);
+    let path = format!("{long}.yaml");
+    let set = format!("nodes.{long}.state=ready");
+    let text = format!(
+        "scenario: Long\nnodes: [{{name: a, machine: {long}}}]\njobs: [{{name: j, gpus: {long}, {long}: 1}}]\n"
+    );
+    std::fs::write(dir.path().join("long.yaml"), text).expect("a folder of our own");
+    let rows: [&[&str]; 8] = [
+        &["run", "not_ready.yaml", "--profile", &long],
+        &["run", "not_ready.yaml", "--set", &set],
+        &["run", "not_ready.yaml", "--seed", &long],
+        &["run", "not_ready.yaml", "--stream", &long],
+        &["check", "long.yaml"],
+        &["probe", "--from", &long],
+        &["trace", "get", &long],
+        &["run", &path],
+    ];
+    for args in rows {
+        let said = stderr(dir.path(), args, 2);
+        let longest = said.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(longest < 1100 && said.len() < 6000, "{} of {}: {said:.2000}", longest, said.len());
+    }
+}
+
+/// As editors of old machines end them; the first line is a comment, and is not all there is.
+pub fn a_file_whose_lines_end_in_carriage_returns_has_lines() {
+    let dir = empty();
+    let text =
+        "# An old file\rscenario: Old\rnodes: [{name: a, machine: a100-80g-x2}]\rjobs:\r  - {name: j, gpu: 1, at: x}\r";
+    std::fs::write(dir.path().join("old.yaml"), text).expect("a folder of our own");
+    let said = stderr(dir.path(), &["check", "old.yaml"], 2);
+    assert!(said.contains(" --> old.yaml:5:"), "{said}");
+    assert!(said.contains("5 |   - {name: j, gpu: 1, at: x}\n"), "{said}");
+    std::fs::write(dir.path().join("old.yaml"), text.replace(", gpu: 1, at: x", ", gpus: 1")).expect("as before");
+    stdout(dir.path(), &["check", "old.yaml"], 0);
+}
+
 /// A pipe or a device that was renamed over would be gone, a link would lead nowhere, and of two that write one file at once
 /// neither would be whole.
 pub fn what_is_no_file_of_its_own_is_not_replaced_by_one() {

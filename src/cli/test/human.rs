@@ -1,5 +1,6 @@
 //! The report for people.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use super::case::{Case, Judged, Status, Tested};
 use super::plan::name;
 use crate::cli::causes::Causes;
 use crate::report::some;
+use crate::scenario::Kind;
 
 const OK: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -28,7 +30,13 @@ pub fn text(outcome: &Outcome<'_>) -> String {
         }
     }
     for Tested { file, cases } in &outcome.tested {
-        for case in cases.iter().filter(|case| case.status != Status::Passed) {
+        // What is not here is said once for all of them.
+        let is_told = |case: &&Case| match case.status {
+            Status::Passed => false,
+            Status::NotRun => outcome.args.verbose,
+            Status::Failed | Status::Invalid | Status::OurFault => true,
+        };
+        for case in cases.iter().filter(is_told) {
             text.push_str(&case_details(file, case));
         }
     }
@@ -42,7 +50,37 @@ pub fn text(outcome: &Outcome<'_>) -> String {
         text.push_str(&comparison(compared));
     }
     text.push_str(&slowest(&outcome.tested, outcome.args.slowest));
+    text.push_str(&not_run(&outcome.tested));
     text + &summary_line(outcome)
+}
+
+/// How many were not run for want of data, which data that is, and how to get it: one line for all of them.
+fn not_run(tested: &[Tested]) -> String {
+    let cases: Vec<&Case> =
+        tested.iter().flat_map(|tested| &tested.cases).filter(|case| case.status == Status::NotRun).collect();
+    let lacking =
+        cases.iter().flat_map(|case| case.diagnostics.iter()).filter(|known| known.kind == Kind::TraceMissing);
+    // `trace openb is not here: no FILE`, or `FILE is not here`.
+    let names: BTreeSet<&str> = lacking.filter_map(|known| Some(known.message.split_once(" is not here")?.0)).collect();
+    let traces: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix("trace ")).collect();
+    let files: Vec<&str> = names.iter().filter(|name| !name.starts_with("trace ")).copied().collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let get = match traces[..] {
+        [] => String::new(),
+        [trace] if files.is_empty() => format!("get it with `dryrack trace get {trace}`, or "),
+        [trace] => format!("get {trace} with `dryrack trace get {trace}`, or "),
+        _ => "get each with `dryrack trace get NAME`, or ".to_string(),
+    };
+    let all: Vec<&str> = traces.into_iter().chain(files).collect();
+    let (are, them) = if all.len() == 1 { ("is", "it") } else { ("are", "them") };
+    let which = "; --verbose says which scenario wants which";
+    format!(
+        "\n{} not run: {} {are} not here; {get}set DRYRACK_DATA to a folder that has {them}{which}\n",
+        some(cases.len(), "scenario"),
+        all.join(", "),
+    )
 }
 
 fn case_line(file: &Path, case: &Case) -> String {

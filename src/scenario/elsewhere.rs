@@ -1,0 +1,77 @@
+//! What other systems call what a scenario calls otherwise, for those who write their first one.
+
+/// The key that is meant by a word of Slurm's or of Kubernetes', and what to write; `None` of words that are nobody's. `what`
+/// is of what it was written as a key.
+pub(super) fn elsewhere(what: &str, key: &str) -> Option<(&'static str, &'static str)> {
+    let words: &[(&str, &[&str], &str)] = match what {
+        "a job" => &JOB,
+        "a node" => &NODE,
+        _ => return None,
+    };
+    let plain = key.to_ascii_lowercase().replace(['-', '_'], "");
+    let found = words.iter().find(|(_, words, _)| words.contains(&plain.as_str()))?;
+    Some((found.0, found.2))
+}
+
+/// The key here, their words without hyphens and capitals, and what to write.
+type Words = (&'static str, &'static [&'static str], &'static str);
+
+const JOB: [Words; 13] = [
+    (
+        "labels",
+        &["partition"],
+        "a partition is a label of nodes: write `labels: {partition: gpu}` on its nodes, and on the job",
+    ),
+    (
+        "priority",
+        &["qos", "nice", "priorityclass", "priorityclassname"],
+        "write how urgent it is as `priority: 100`; the higher goes first",
+    ),
+    ("user", &["account", "namespace", "tenant"], "write `user: NAME`, or `project: NAME` where a quota is of it"),
+    (
+        "time_limit",
+        &["time", "timelimit", "walltime", "activedeadlineseconds"],
+        "write `time_limit: 2h`; how long it really runs is its `duration`",
+    ),
+    ("duration", &["runtime", "length", "elapsed"], "write `duration: 2h`"),
+    ("at", &["submit", "submittime", "submitted", "arrival", "begin", "start"], "write when it comes as `at: 10m`"),
+    ("tasks", &["ntasks", "parallelism", "workers"], "write `tasks: 4`; what each of them needs stands beside it"),
+    ("nodes", &["numnodes", "nodecount"], "write `nodes: 2`; what is needed on each stands beside it"),
+    ("cpus", &["cpuspertask", "ncpus", "cores", "mincpus"], "write `cpus: 8`, which is of each task"),
+    (
+        "ram",
+        &["mem", "memory", "memorymb", "mempernode"],
+        "write `ram: 64GiB`, which is of each task; of a GPU's memory it is `gpu_memory: 40GiB`",
+    ),
+    (
+        "gpus",
+        &["gres", "tres", "tresperjob", "gpuspertask", "gpuspernode", "numgpus", "ngpus", "limits"],
+        "write `gpus: 2`, which is of each task, and `gpu: a100-80g` for their type",
+    ),
+    (
+        "labels",
+        &["constraint", "features", "nodeselector", "affinity", "nodeaffinity"],
+        "write `labels: {zone: west}`; only nodes with these labels will do",
+    ),
+    (
+        "on",
+        &["nodelist", "nodename", "hostname", "worker", "host"],
+        "write `on: alpha`, or `gpus: [alpha/0]` for its first GPU",
+    ),
+];
+
+const NODE: [Words; 5] = [
+    (
+        "labels",
+        &["partition", "partitions", "features", "feature", "taints"],
+        "write `labels: {partition: gpu}`; a job with the same `labels` goes to such nodes alone",
+    ),
+    (
+        "gpus",
+        &["gres", "numgpus", "ngpus", "accelerators"],
+        "write `gpus: [{type: a100-80g, count: 4}]`, or a `machine`",
+    ),
+    ("cpus", &["cores", "ncpus", "numcpus", "vcpus"], "write `cpus: 64`"),
+    ("ram", &["mem", "memory", "realmemory"], "write `ram: 512GiB`"),
+    ("name", &["nodename", "hostname", "host"], "write `name: alpha`"),
+];
