@@ -12,6 +12,7 @@ use crate::fleet::NodeShape;
 use crate::ids::NodeId;
 use crate::scheduler::{FragmentMemo, Free, Target, TaskShape, fragment};
 use crate::units::SimTime;
+use crate::workload::Demand;
 
 /// Fragmentation as Weng and others define it (*Beware of Fragmentation*, USENIX ATC 2023, section 4.2): of each node the
 /// free GPU time that the target workload cannot use, in the mean over its shapes; of the cluster, their sum. Of each node
@@ -62,8 +63,18 @@ impl FragmentAccount {
         }
         let demands = rehearsal.arrivals.iter().map(|arrival| &arrival.spec.demand);
         let measured = demands.filter(|demand| demand.deployment.is_none() && demand.requirements.is_none());
-        let shapes = measured.flat_map(|demand| std::iter::repeat_n(TaskShape::of(demand), demand.tasks as usize));
-        FragmentAccount::against(Target::of(shapes))
+        // Many jobs share one demand: each is looked at once, and its tasks are counted.
+        let mut counts: Vec<(&Demand, u64)> = Vec::new();
+        let mut places: HashMap<usize, usize, FixedState> = HashMap::default();
+        for demand in measured.filter(|demand| demand.tasks > 0) {
+            let place = *places.entry(Arc::as_ptr(demand).addr()).or_insert_with(|| {
+                counts.push((demand, 0));
+                counts.len() - 1
+            });
+            counts[place].1 += u64::from(demand.tasks);
+        }
+        let shapes = counts.into_iter().map(|(demand, tasks)| (TaskShape::of(demand), tasks));
+        FragmentAccount::against(Target::of_counted(shapes))
     }
 
     fn against(target: Target) -> FragmentAccount {

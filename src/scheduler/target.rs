@@ -53,11 +53,16 @@ impl Target {
     /// 8f3d641, `GetTypicalPods` with a threshold of 95 and a step of 1: the count of each by that of all, divided by the
     /// covered part of all, in this order).
     pub fn of(tasks: impl Iterator<Item = TaskShape>) -> Target {
+        Target::of_counted(tasks.map(|task| (task, 1)))
+    }
+
+    /// Likewise, of so many tasks of each of these shapes, at least one; a shape may come several times.
+    pub fn of_counted(tasks: impl Iterator<Item = (TaskShape, u64)>) -> Target {
         let mut counts: BTreeMap<TaskShape, u64> = BTreeMap::new();
         let mut all = 0u64;
-        for task in tasks {
-            *counts.entry(task).or_default() += 1;
-            all += 1;
+        for (task, count) in tasks {
+            *counts.entry(task).or_default() += count;
+            all += count;
         }
         let mut shapes: Vec<(u64, TaskShape)> = counts.into_iter().map(|(shape, count)| (count, shape)).collect();
         shapes.sort_unstable_by(|a, b| b.cmp(a));

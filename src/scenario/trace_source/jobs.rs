@@ -108,7 +108,7 @@ pub(super) fn drafts(
     let rows = rows.filter(|(task, queue)| task.submit >= asked.offset && is_within(task) && is_chosen(queue));
     let chosen: Vec<_> = rows.take(limit).collect();
     let start = chosen.first().map_or(asked.offset, |(task, _)| asked.start(task.submit));
-    let mut courses: BTreeMap<SimDuration, Arc<Course>> = BTreeMap::new();
+    let mut courses: HashMap<SimDuration, Arc<Course>, FixedState> = HashMap::default();
     let recorded: BTreeMap<&str, &Series> = usage.iter().map(|(pod, series)| (pod.as_str(), series)).collect();
     let draft = |(task, queue): (&TraceTask, &Option<Arc<str>>)| {
         let course =
