@@ -30,7 +30,7 @@ pub fn what_passed_the_head_is_explained() {
         let dir = empty();
         write(dir.path(), profile);
         stdout(dir.path(), &["run", "backfilled.yaml", "--out", "."], 1);
-        let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "small", "--at", "35s"], 0);
+        let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "small", "--at", "5s"], 0);
         assert!(said.contains("why here: placed on n-1/0 at "), "{profile}: {said}");
         let said = stdout(dir.path(), &["test", "backfilled.yaml"], 1);
         assert!(said.contains("1 failed") && !said.contains("our fault"), "{profile}: {said}");
