@@ -19,6 +19,16 @@ pub(super) struct Held {
     pub(super) placement: Placement,
 }
 
+/// A head that is waited for, and what was known when it was picked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picked {
+    head: ReplicaIndex,
+    /// When it would fit.
+    reserved: SimTime,
+    /// The number of replicas by then.
+    came_before: usize,
+}
+
 impl Control {
     /// Lets pass whoever may, after the head of the queue was refused.
     pub(super) fn backfill(&mut self) {
@@ -39,15 +49,21 @@ impl Control {
 
     fn backfill_rlscheduler(&mut self) {
         let Some((head, mut rest)) = self.head_and_rest() else { return };
-        let reserved = match self.reservation {
-            Some((known, at)) if known == head => at,
-            _ => self.first_fit_time(head).unwrap_or(SimTime::MAX),
+        let picked = match self.picked {
+            Some(picked) if picked.head == head => picked,
+            _ => {
+                let reserved = self.first_fit_time(head).unwrap_or(SimTime::MAX);
+                Picked { head, reserved, came_before: self.replicas.len() }
+            }
         };
-        self.reservation = Some((head, reserved));
-        rest.sort_by_key(|key| key.replica());
+        self.picked = Some(picked);
+        // In order of submission. Of one instant, the queue was in the order of its policy when the head was picked from it;
+        // who has come since is behind, as it came.
+        let came_since = |replica: ReplicaIndex| (replica as usize >= picked.came_before).then_some(replica);
+        rest.sort_by_key(|key| (self.replicas[key.replica() as usize].wanted, came_since(key.replica())));
         for key in rest {
             let ends = self.ends_if_started(key.replica(), self.now);
-            if ends < reserved
+            if ends < picked.reserved
                 && let Some(candidate) = self.fits_now(key.replica())
             {
                 self.examine_if_watched(key.replica(), |control| control.left_to(key.replica()));

@@ -113,8 +113,8 @@ pub struct Control {
     /// What users have had, where the order of the queue looks at it.
     shares: Option<Shares>,
     turns: Turns,
-    /// The head for which room was reserved once and for all, and when.
-    reservation: Option<(ReplicaIndex, SimTime)>,
+    /// The head for which room was reserved once and for all.
+    picked: Option<backfill::Picked>,
     /// Of those for whom room is on its way, where they would go.
     promises: preempting::Promises,
     preempting: preempting::Preempting,
@@ -210,7 +210,7 @@ impl Control {
             lines: HashMap::default(),
             shares,
             turns: Turns::default(),
-            reservation: None,
+            picked: None,
             promises: preempting::Promises::new(),
             preempting: preempting::Preempting::default(),
             ahead: slots::Ahead::default(),

@@ -56,7 +56,7 @@ impl Control {
         self.backfilled = None;
         let before = std::mem::replace(&mut self.profile, Arc::new(profile));
         self.reconfigured = Some(self.now);
-        self.reservation = None;
+        self.picked = None;
         self.lines.clear();
         for job in self.jobs.numbers() {
             let queue = self.jobs[job].spec.queue.clone();

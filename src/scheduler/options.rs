@@ -280,7 +280,8 @@ pub enum Backfill {
     Conservative,
     /// RLScheduler's (cd433e3, `moveforward_for_resources_backfill_greedy`): in order of submission, whoever fits now and
     /// ends *before* the reservation, which is made once, when the head is first refused. What would be free beside the
-    /// head is not used.
+    /// head is not used. Jobs submitted in one instant are in the order of the queue at that moment, those that came after
+    /// it in order of arrival: both sorts of that program are stable.
     Rlscheduler,
     /// Slurm's (22.05, sched/backfill): in the order of the queue, who could begin now without running into a reservation
     /// does, and everybody else reserves whole nodes in a table of time slots (`control::slots`). Reserved anew with each

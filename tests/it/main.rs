@@ -33,6 +33,7 @@ mod probes;
 mod quotas;
 mod report;
 mod requeued;
+mod rlscheduler;
 mod run_sequences;
 mod runner;
 mod schema;
@@ -213,6 +214,9 @@ fn main() {
         }
         Nothing: attained {
             drawn_lists_end_when_the_program_would_end_them,
+        }
+        Nothing: rlscheduler {
+            drawn_lists_start_when_the_program_would_start_them,
         }
         Coverage: theory {
             theory_coverage,
