@@ -1,7 +1,8 @@
 //! Alibaba's openb lists (cluster-trace-gpu-v2023): machines and pods as CSV with a header line.
 //!
-//! Source: the repository hkust-adsl/kubernetes-scheduler-simulator, folder `data/csv`. Every column must be there, in
-//! any order. The lists quote nothing, so a quotation mark is not special.
+//! Source: the repository hkust-adsl/kubernetes-scheduler-simulator, folder `data/csv`. Columns come in any order. The lists
+//! quote nothing, so a quotation mark is not special. The lists `multigpu20` to `multigpu50` have the first five columns of
+//! pods and no others: what a pod asks for, but not when it came or how long it stayed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -17,6 +18,7 @@ use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span, open_lines};
 
 const NODE_COLUMNS: [&str; 5] = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
+/// The first five must be there, and the last three all or none.
 const POD_COLUMNS: [&str; 11] = [
     "name",
     "cpu_milli",
@@ -30,6 +32,8 @@ const POD_COLUMNS: [&str; 11] = [
     "deletion_time",
     "scheduled_time",
 ];
+const NEEDED_OF_PODS: usize = 5;
+const TIMES: std::ops::Range<usize> = 8..11;
 
 /// Reads a list of pods, plain or gzip, to its end; all faults at once.
 pub fn read_tasks(path: &Path) -> Result<TaskTrace, TraceError> {
@@ -98,6 +102,7 @@ impl<R: BufRead> Iterator for NodeReader<R> {
 /// The pods of a list in its own order, one in memory at a time; the error of one row does not end it.
 pub struct PodReader<R> {
     table: Table<R, { POD_COLUMNS.len() }>,
+    has_times: bool,
     tally: Tally,
     last_submit: SimTime,
 }
@@ -116,11 +121,17 @@ struct Stay {
     basis: RunBasis,
 }
 
+impl Stay {
+    const NOT_RECORDED: Stay =
+        Stay { submit: SimTime::ZERO, wait: None, run: SimDuration::ZERO, basis: RunBasis::NotRecorded };
+}
+
 impl<R: BufRead> PodReader<R> {
     /// Reads the header line; `file` is the input's name in messages.
     pub fn new(file: &Path, input: R) -> Result<PodReader<R>, TraceError> {
-        let table = Table::new(file, input, POD_COLUMNS)?;
-        Ok(PodReader { table, tally: Tally::default(), last_submit: SimTime::ZERO })
+        let table = Table::with_at_least(NEEDED_OF_PODS, file, input, POD_COLUMNS)?;
+        let has_times = table.has_all_or_none(TIMES, file, POD_COLUMNS)?;
+        Ok(PodReader { table, has_times, tally: Tally::default(), last_submit: SimTime::ZERO })
     }
 
     /// What was odd in the rows read so far.
@@ -144,7 +155,10 @@ impl<R: BufRead> PodReader<R> {
             _ => Some(lines.text(qos, "a class of service")?.to_string()),
         };
         let outcome = outcome(lines, phase)?;
-        let stay = stay(lines, [creation, deletion, scheduled], &mut odd)?;
+        let stay = match self.has_times {
+            true => stay(lines, [creation, deletion, scheduled], &mut odd)?,
+            false => Ok(Stay::NOT_RECORDED),
+        };
         let line = lines.number();
 
         self.tally.add_row();
@@ -155,7 +169,7 @@ impl<R: BufRead> PodReader<R> {
                 return Ok(None);
             }
         };
-        if stay.run.is_zero() {
+        if stay.run.is_zero() && self.has_times {
             odd.push(Oddity::ZeroRun);
         }
         if stay.submit < self.last_submit {
@@ -329,6 +343,44 @@ mod tests {
         assert_eq!((task.recorded_wait, task.outcome), (None, Some(Outcome::Pending)));
         assert_eq!((task.gpus, task.gpu_share), (Some(0), None));
         assert_eq!(tally.count(Oddity::NeverScheduled), 1);
+    }
+
+    #[test]
+    fn a_list_without_times_says_what_its_pods_ask_for() {
+        let text = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n\
+                    openb-pod-0001,6000,12288,1,460\nopenb-pod-0005,20000,65536,0,0\nopenb-pod-8314,88000,327680,8,1000\n";
+        let trace = read_tasks_from(Path::new("pods.csv"), text.as_bytes()).unwrap();
+        let said = |task: &TraceTask| (task.name.clone(), task.cpu, task.ram, task.gpus, task.gpu_share);
+        let pod = |name: &str, cores, gib, gpus, share| {
+            (name.to_string(), Some(MilliCpu::from_cores(cores)), Some(Bytes::from_gib(gib)), Some(gpus), share)
+        };
+        assert_eq!(
+            trace.tasks.iter().map(said).collect::<Vec<_>>(),
+            [
+                pod("openb-pod-0001", 6, 12, 1, Some(GpuShare::new(460))),
+                pod("openb-pod-0005", 20, 64, 0, None),
+                pod("openb-pod-8314", 88, 320, 8, Some(GpuShare::WHOLE)),
+            ]
+        );
+        for task in &trace.tasks {
+            assert_eq!((task.submit, task.run_basis), (SimTime::ZERO, RunBasis::NotRecorded));
+            assert_eq!((task.gpu_models.len(), task.outcome, task.qos.as_deref()), (0, None, None));
+        }
+        assert_eq!((trace.tally.kept(), trace.tally.iter().count()), (3, 0));
+    }
+
+    #[test]
+    fn times_are_there_all_or_none() {
+        let text = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time\np,1,1,0,0,5\n";
+        let told = read_tasks_from(Path::new("pods.csv"), text.as_bytes()).unwrap_err().to_string();
+        let needed = "every one of creation_time, deletion_time, scheduled_time is needed";
+        assert_eq!(
+            told,
+            format!(
+                "pods.csv: 2 faults\n  pods.csv:1: no column `deletion_time`; {needed}\n  \
+                 pods.csv:1: no column `scheduled_time`; {needed}"
+            )
+        );
     }
 
     #[test]

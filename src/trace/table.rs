@@ -84,6 +84,26 @@ impl<R: BufRead, const N: usize> Table<R, N> {
         }
     }
 
+    /// Whether the file has these columns, of which it has all or none.
+    pub(super) fn has_all_or_none(
+        &self,
+        these: std::ops::Range<usize>,
+        file: &Path,
+        columns: [&'static str; N],
+    ) -> Result<bool, TraceError> {
+        let missing: Vec<usize> = these.clone().filter(|column| !self.order.contains(column)).collect();
+        if missing.is_empty() || missing.len() == these.len() {
+            return Ok(missing.is_empty());
+        }
+        let needed = columns[these].join(", ");
+        let mut faults = Faults::default();
+        for column in missing {
+            let (file, line, name) = (file.to_path_buf(), self.lines.number(), columns[column].to_string());
+            faults.push(TraceError::MissingColumn { file, line, name, valid: needed.clone() });
+        }
+        Err(TraceError::from_faults(file, faults))
+    }
+
     /// Moves to the next row that is not empty.
     pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
         while self.lines.advance()? {

@@ -211,6 +211,7 @@ fn main() {
         Nothing: requeued {
             a_table_of_dates_begins_with_its_first_job,
             an_archive_is_not_taken_for_the_first_file_in_it,
+            a_list_without_times_comes_in_an_order_and_stays,
         }
         Nothing: attained {
             drawn_lists_end_when_the_program_would_end_them,

@@ -46,3 +46,44 @@ pub fn an_archive_is_not_taken_for_the_first_file_in_it() {
     let told = stderr(dir.path(), &["trace", "info", "jobs.tar"], 2);
     assert!(told.contains("is an archive of files; unpack it, and name one of them"), "{told}");
 }
+
+/// As in openb's lists `multigpu20` to `multigpu50`: what pods ask for, but not when they came or how long they stayed.
+const WITHOUT_TIMES: &str = "\
+name,cpu_milli,memory_mib,num_gpu,gpu_milli
+openb-pod-0001,6000,12288,1,460
+openb-pod-0005,20000,65536,0,0
+openb-pod-8314,88000,327680,8,1000
+";
+
+const NODES: &str = "sn,cpu_milli,memory_mib,gpu,model\nlarge,96000,393216,8,V100M32\nsmall,64000,262144,2,P100\n";
+
+pub fn a_list_without_times_comes_in_an_order_and_stays() {
+    let dir = empty();
+    let traced =
+        |more: &str| format!("scenario: Pods\ntrace: {{format: openb, file: pods.csv, node_file: nodes.csv{more}}}\n");
+    let (ordered, plain) = (traced(", order: order.txt"), traced(""));
+    let order = "openb-pod-8314\nopenb-pod-0005\nopenb-pod-0001\n";
+    for (name, text) in [
+        ("pods.csv", WITHOUT_TIMES),
+        ("nodes.csv", NODES),
+        ("order.txt", order),
+        ("ordered.yaml", &ordered),
+        ("plain.yaml", &plain),
+    ] {
+        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    }
+    stdout(dir.path(), &["run", "ordered.yaml", "--out", "out"], 0);
+    let jobs = std::fs::read_to_string(dir.path().join("out/jobs.csv")).expect("it was written");
+    let kept = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        [0, 2, 3, 4, 5].map(|column| cells[column]).join(",")
+    };
+    // One a second. The first takes all GPUs of the large node, and 8 cores are left there.
+    let wanted = ["openb-pod-8314,0,0,,large", "openb-pod-0005,1,1,,small", "openb-pod-0001,2,2,,small"];
+    assert_eq!(jobs.lines().skip(1).map(kept).collect::<Vec<_>>(), wanted);
+    let told = stderr(dir.path(), &["run", "plain.yaml"], 2);
+    assert!(told.contains("trace pods.csv does not say how long its tasks run"), "{told}");
+    assert!(told.contains("add `tune: 130%` or `order: FILE`"), "{told}");
+    let told = stderr(dir.path(), &["run", "plain.yaml", "--stream"], 2);
+    assert!(told.contains("`openb-pod-0001` does not say how long it runs"), "{told}");
+}

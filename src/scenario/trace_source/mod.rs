@@ -15,6 +15,7 @@
 //!   than the whole is asked for. Its nodes are in the trace. GPU types are those of the catalog under the trace's names
 //!   for them; of a type that the catalog does not know (openb's `G2` and `G3`), nothing is known but its name, so its
 //!   memory is 0 and nothing may ask for any.
+//!   The lists `multigpu20` to `multigpu50` have no times, and are taken with `order` or `tune` alone.
 //! - With `order` (a file that names tasks, one to a line) or `tune` (a part of the GPUs that all tasks together ask for)
 //!   tasks come one a second in that order and stay: how full a cluster gets is asked then, and not for how long. See
 //!   [`order`].
@@ -231,7 +232,11 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
             told(trace::load_tasks(&index, setting.roots, name, asked.list), asked.span, report)?
         }
     };
-    with_durations(&mut tasks, &asked, report)?;
+    // What comes in an order of the file's own stays.
+    let stays = asked.order.is_some() || asked.tune.is_some();
+    if !stays || !asked.durations.is_empty() {
+        with_durations(&mut tasks, &asked, report)?;
+    }
     let usage = match (format, asked.name) {
         (Format::Genai, Some((name, span))) => told(trace::load_usage(&index, setting.roots, name), span, report)?,
         _ => Vec::new(),
@@ -397,6 +402,12 @@ fn durations(fields: &Fields<'_>, report: &mut Report) -> BTreeMap<String, SimDu
 /// Gives a duration to what has none. What is not said of an application of the trace is a fault.
 fn with_durations(tasks: &mut TaskTrace, asked: &Asked<'_>, report: &mut Report) -> Option<()> {
     let unsaid = |task: &&mut TraceTask| task.run_basis == RunBasis::NotRecorded;
+    if tasks.tasks.iter_mut().filter(unsaid).any(|task| task.application.is_none()) {
+        let message = format!("trace {} does not say how long its tasks run", asked.called());
+        let help = "add `tune: 130%` or `order: FILE`: then they come one a second in that order, and stay";
+        report.error_with_help(asked.span, message, help);
+        return None;
+    }
     let mut missing = BTreeSet::new();
     for task in tasks.tasks.iter_mut().filter(unsaid) {
         let application = task.application.clone().unwrap_or_default();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::jobs::{QueueNames, Shared, arrival};
 use super::{Asked, Estimates, Setting, told};
 use crate::scenario::diagnostic::Report;
-use crate::trace::{self, Format, Rows, Tally, TraceError, TraceTask};
+use crate::trace::{self, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
 use crate::units::SimTime;
 use crate::workload::{Arrival, Course};
 
@@ -100,6 +100,7 @@ pub(super) fn checked(
             let fault = match last {
                 Some(last) if task.submit < last => Some("comes before the one above it"),
                 _ if !is_new => Some("has a name that another has"),
+                _ if task.run_basis == RunBasis::NotRecorded => Some("does not say how long it runs"),
                 _ => None,
             };
             last = Some(task.submit);
@@ -114,7 +115,7 @@ pub(super) fn checked(
         report.unknown(*span, format!("trace {} has no queue `{typed}`", asked.called()), typed, known);
     }
     if let Some(odd) = odd {
-        let help = "sort it by submission with names of their own, or leave `--stream` out";
+        let help = "leave `--stream` out; a list that is streamed is sorted by submission, with names of their own and durations";
         report.error_with_help(span, odd, help);
     }
     if list.tasks == 0 && !report.has_errors() {
