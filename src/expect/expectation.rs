@@ -36,6 +36,8 @@ pub enum What {
         mode: Mode,
         /// Only for jobs: with a claim on this node.
         on: Option<NodeId>,
+        /// Only with `on`: how many blocks of that node each replica holds.
+        blocks: Option<BlockCount>,
         /// Only for jobs: the reasons last said for it contain this one.
         because: Option<Reason>,
         /// Only for jobs: so many replicas at least; all if absent.
@@ -60,6 +62,14 @@ pub enum What {
     Metric(MetricCheck),
     /// Of jobs that come by chance, and of which none of this name came: nothing can be said of it.
     Absent { pattern: Arc<str> },
+}
+
+/// A number of blocks of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockCount {
+    /// All that the node is split into.
+    All,
+    Some(Comparison),
 }
 
 /// Of which jobs the events are counted.

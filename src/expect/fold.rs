@@ -3,19 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason};
-use crate::fleet::{GpuState, InstanceState, NodeState, Placement};
+use crate::fleet::{GpuState, InstanceState, NodeClaim, NodeState, Placement};
 use crate::ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
 
-use super::expectation::{State, Subject};
+use super::expectation::{BlockCount, State, Subject};
 
 /// The subjects that were seen so far. Only what is fed is known: a judge feeds the records of the jobs it watches.
 #[derive(Default)]
 pub struct Fold {
     jobs: BTreeMap<JobId, JobFold>,
-    nodes: BTreeMap<NodeId, NodeFold>,
+    nodes: Nodes,
     /// Fleets whose instances are made.
     clouds: BTreeSet<FleetId>,
 }
+
+type Nodes = BTreeMap<NodeId, NodeFold>;
 
 struct JobFold {
     replicas: Vec<ReplicaFold>,
@@ -41,6 +43,8 @@ struct NodeFold {
     /// Where its fleet's cloud makes it.
     instance: Option<InstanceState>,
     gpus: Vec<GpuState>,
+    /// What it is split into, as an instance of a fleet.
+    blocks: Option<u32>,
 }
 
 /// What a job is compared with.
@@ -48,6 +52,8 @@ struct NodeFold {
 pub struct Sought {
     pub state: State,
     pub on: Option<NodeId>,
+    /// Of that node.
+    pub blocks: Option<BlockCount>,
     pub because: Option<Reason>,
 }
 
@@ -61,10 +67,11 @@ impl Fold {
             }
             Input::NodeDeclared { node, state, spec } => {
                 let gpus = vec![GpuState::Ready; spec.shape.gpus.len()];
-                let fleet = spec.shape.instance.as_ref().map(|instance| instance.fleet);
-                let is_made = fleet.is_some_and(|fleet| self.clouds.contains(&fleet));
+                let of = spec.shape.instance.as_ref();
+                let is_made = of.is_some_and(|of| self.clouds.contains(&of.fleet));
+                let blocks = of.and_then(|of| of.total_blocks);
                 let instance = is_made.then(|| InstanceState::of(*state));
-                let known = self.nodes.insert(*node, NodeFold { state: *state, instance, gpus });
+                let known = self.nodes.insert(*node, NodeFold { state: *state, instance, gpus, blocks });
                 assert!(known.is_none(), "{} was declared twice", spec.name);
             }
             Input::FleetDeclared { fleet, spec } => {
@@ -199,7 +206,7 @@ impl Fold {
                 self.nodes.get(&node).is_some_and(|known| known.instance == Some(state))
             }
             (Subject::Gpu(gpu), State::Gpu(state)) => self.gpu(gpu) == Some(state),
-            (Subject::Job(job), _) => self.jobs.get(&job).is_some_and(|job| job.is(sought, replicas)),
+            (Subject::Job(job), _) => self.jobs.get(&job).is_some_and(|job| job.is(sought, replicas, &self.nodes)),
             (Subject::Node(_) | Subject::Gpu(_), _) => false,
         }
     }
@@ -209,7 +216,7 @@ impl Fold {
         match subject {
             Subject::Node(node) => self.nodes.get(&node).map_or_else(absent, NodeFold::describe),
             Subject::Gpu(gpu) => self.gpu(gpu).map_or_else(absent, |state| gpu_state_name(state).to_string()),
-            Subject::Job(job) => self.jobs.get(&job).map_or_else(absent, |job| job.describe(names)),
+            Subject::Job(job) => self.jobs.get(&job).map_or_else(absent, |job| job.describe(names, &self.nodes)),
         }
     }
 }
@@ -228,7 +235,7 @@ fn absent() -> String {
 }
 
 impl JobFold {
-    fn is(&self, sought: &Sought, replicas: Option<u32>) -> bool {
+    fn is(&self, sought: &Sought, replicas: Option<u32>, nodes: &Nodes) -> bool {
         // How a job ended is said of it as a whole, unless a number of replicas is asked for.
         if let (State::Outcome(outcome), None) = (sought.state, replicas) {
             let so = |(ended, because)| {
@@ -238,14 +245,14 @@ impl JobFold {
         }
         let all = self.replicas.iter().filter(|replica| replica.is_wanted).count();
         let least = replicas.map_or(all.max(1), |least| least as usize);
-        self.replicas.iter().filter(|replica| replica.is_wanted && replica.is(sought)).count() >= least
+        self.replicas.iter().filter(|replica| replica.is_wanted && replica.is(sought, nodes)).count() >= least
     }
 
     fn says(&self, reason: Reason) -> bool {
         self.replicas.iter().any(|replica| replica.reasons.contains(reason))
     }
 
-    fn describe(&self, names: &Names) -> String {
+    fn describe(&self, names: &Names, nodes: &Nodes) -> String {
         if let Some((outcome, because)) = self.ended {
             return match because.name() == outcome.name() {
                 true => outcome.name().to_string(),
@@ -254,7 +261,7 @@ impl JobFold {
         }
         let mut groups: Vec<(String, usize)> = Vec::new();
         for replica in self.replicas.iter().filter(|replica| replica.is_wanted) {
-            let text = replica.describe(names);
+            let text = replica.describe(names, nodes);
             match groups.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, count)) => *count += 1,
                 None => groups.push((text, 1)),
@@ -283,21 +290,42 @@ impl ReplicaFold {
         }
     }
 
-    fn is(&self, sought: &Sought) -> bool {
+    fn is(&self, sought: &Sought, nodes: &Nodes) -> bool {
         let state = match sought.state {
             State::Phase(phase) => self.phase == phase,
             State::Placed => self.phase.holds_claim(),
             State::Outcome(outcome) => self.phase == Phase::Ended && self.outcome == Some(outcome),
             State::Node(_) | State::Instance(_) | State::Gpu(_) => false,
         };
-        let on = |node| self.claim.as_ref().is_some_and(|claim| claim.touches(node));
+        let holds = |node: NodeId, blocks: Option<BlockCount>| {
+            let held = self.blocks_of(node);
+            let total = nodes.get(&node).and_then(|known| known.blocks);
+            held.is_some_and(|held| match blocks {
+                None => true,
+                Some(BlockCount::All) => total == Some(held),
+                Some(BlockCount::Some(comparison)) => comparison.holds(held.into()),
+            })
+        };
+        let on = |node| holds(node, sought.blocks);
         state && sought.on.is_none_or(on) && sought.because.is_none_or(|reason| self.reasons.contains(reason))
     }
 
-    fn describe(&self, names: &Names) -> String {
+    /// How many blocks of a node it holds; `None` where it holds nothing there.
+    fn blocks_of(&self, node: NodeId) -> Option<u32> {
+        let here = self.claim.as_ref()?.claims().iter().find(|part| part.node == node)?;
+        Some(here.blocks.len() as u32)
+    }
+
+    fn describe(&self, names: &Names, nodes: &Nodes) -> String {
         let mut text = self.phase.name().to_string();
         if let Some(claim) = &self.claim {
-            let shown: Vec<&str> = claim.claims().iter().take(3).map(|part| names.node(part.node)).collect();
+            let show = |part: &NodeClaim| match nodes.get(&part.node).and_then(|known| known.blocks) {
+                Some(total) if total > 1 => {
+                    format!("{} ({} of {total} blocks)", names.node(part.node), part.blocks.len())
+                }
+                Some(_) | None => names.node(part.node).to_string(),
+            };
+            let shown: Vec<String> = claim.claims().iter().take(3).map(show).collect();
             let more = claim.claims().len() - shown.len();
             text.push_str(if self.phase == Phase::Ended { " but still holding " } else { " on " });
             text.push_str(&shown.join(", "));

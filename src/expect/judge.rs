@@ -169,13 +169,15 @@ impl Judge {
             }
         }
         for index in touched {
-            let What::State { subject, state, mode, on, because, replicas, .. } = &self.expectations[index].what else {
+            let What::State { subject, state, mode, on, blocks, because, replicas, .. } =
+                &self.expectations[index].what
+            else {
                 continue;
             };
             let Watch::State { tally, story } = &mut self.watches[index] else {
                 unreachable!("a state is watched as a state")
             };
-            let sought = Sought { state: *state, on: *on, because: *because };
+            let sought = Sought { state: *state, on: *on, blocks: *blocks, because: *because };
             let mut is = self.fold.is(*subject, &sought, *replicas);
             // One replica is enough to break a `never`, and so is the job as a whole.
             if *mode == Mode::Never && replicas.is_none() {
@@ -199,7 +201,7 @@ impl Judge {
             _ => return,
         };
         let Some(Landmark { subject, state, on, because }) = landmark(self.windows[index]) else { return };
-        if self.fold.is(subject, &Sought { state, on, because }, None) {
+        if self.fold.is(subject, &Sought { state, on, blocks: None, because }, None) {
             self.set(index, set);
         }
     }

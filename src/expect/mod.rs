@@ -20,8 +20,8 @@ mod words;
 mod table;
 
 pub use expectation::{
-    Bound, Comparison, EventName, Expectation, Judgement, Landmark, MetricCheck, Mode, Quantity, Reproduction,
-    Restriction, Sign, SourcePlace, State, Subject, What, Whose, Window,
+    BlockCount, Bound, Comparison, EventName, Expectation, Judgement, Landmark, MetricCheck, Mode, Quantity,
+    Reproduction, Restriction, Sign, SourcePlace, State, Subject, What, Whose, Window,
 };
 pub use fold::{Fold, Sought, gpu_state_name, node_state_name};
 pub use judge::{Judge, Verdict};

@@ -156,7 +156,7 @@ fn at(second: u64) -> SimTime {
 /// `{job: …, MODE: STATE}` with nothing else said.
 fn says(job: usize, mode: Mode, state: State, window: Window) -> What {
     let subject = Subject::Job(JobId::new(job));
-    What::State { subject, state, mode, on: None, because: None, replicas: None, window }
+    What::State { subject, state, mode, on: None, blocks: None, because: None, replicas: None, window }
 }
 
 fn on(mut what: What, wanted: usize) -> What {
@@ -182,12 +182,30 @@ fn replicas(mut what: What, count: u32) -> What {
 
 fn of_node(node: usize, mode: Mode, state: NodeState, window: Window) -> What {
     let subject = Subject::Node(NodeId::new(node));
-    What::State { subject, state: State::Node(state), mode, on: None, because: None, replicas: None, window }
+    What::State {
+        subject,
+        state: State::Node(state),
+        mode,
+        on: None,
+        blocks: None,
+        because: None,
+        replicas: None,
+        window,
+    }
 }
 
 fn of_gpu(index: u16, mode: Mode, state: GpuState, window: Window) -> What {
     let subject = Subject::Gpu(GpuId { node: NodeId::new(BETA), index });
-    What::State { subject, state: State::Gpu(state), mode, on: None, because: None, replicas: None, window }
+    What::State {
+        subject,
+        state: State::Gpu(state),
+        mode,
+        on: None,
+        blocks: None,
+        because: None,
+        replicas: None,
+        window,
+    }
 }
 
 fn count(event: EventName, subject: Option<Subject>, is: Comparison, window: Window) -> What {

@@ -1,13 +1,13 @@
 //! Expectations as sentences.
 
-use super::expectation::{Comparison, EventName, Landmark, Mode, State, Subject, What, Whose, Window};
+use super::expectation::{BlockCount, Comparison, EventName, Landmark, Mode, State, Subject, What, Whose, Window};
 use super::fold::{gpu_state_name, node_state_name};
 use crate::ids::Names;
 
 /// What is expected: `chat is never placed on alpha before 5m`.
 pub(super) fn sentence(what: &What, names: &Names) -> String {
     match what {
-        What::State { subject, state, mode, on, because, replicas, window } => {
+        What::State { subject, state, mode, on, blocks, because, replicas, window } => {
             let mut text = subject_name(*subject, names);
             if let Some(count) = replicas {
                 text = format!("{count} of the replicas of {text}");
@@ -22,6 +22,7 @@ pub(super) fn sentence(what: &What, names: &Names) -> String {
             if let Some(node) = on {
                 text.push_str(&format!(" on {}", names.node(*node)));
             }
+            text.push_str(&blocks.map_or(String::new(), block_text));
             if let Some(reason) = because {
                 text.push_str(&format!(" because {reason}"));
             }
@@ -85,6 +86,14 @@ fn window_text(window: Window, last_if_unstated: bool, names: &Names) -> String 
         Window::Within(length) => format!(" within {length} of its submission"),
         Window::BeforeState(landmark) => format!(" before {}", landmark_text(&landmark, names)),
         Window::AfterState(landmark) => format!(" after {}", landmark_text(&landmark, names)),
+    }
+}
+
+/// ` with all of its blocks`
+fn block_text(blocks: BlockCount) -> String {
+    match blocks {
+        BlockCount::All => " with all of its blocks".to_string(),
+        BlockCount::Some(count) => format!(" with {} of its blocks", comparison(count)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::diagnostic::{Report, Span};
+use super::expectation_blocks;
 use super::expectation_window::{self, ForKey, TIMES};
 use super::fields::{Fields, is_pattern, text, value, word};
 use super::load::Varying;
@@ -62,7 +63,9 @@ impl Form {
     /// All keys but those that say when. The second is the one by which it is known.
     fn keys(self) -> &'static [&'static str] {
         match self {
-            Form::State => &["name", "job", "node", "gpu", "is", "never", "always", "on", "because", "replicas"],
+            Form::State => {
+                &["name", "job", "node", "gpu", "is", "never", "always", "on", "blocks", "because", "replicas"]
+            }
             Form::Count => &["name", "count", "job", "node", "gpu", "is", "because"],
             Form::Reason => &["name", "reason", "job", "node", "gpu", "is", "never"],
             Form::Evaluation => &["name", "evaluate", "is", "because", "at"],
@@ -303,10 +306,11 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, repo
         report.error_with_help(fields.place(), "it is not said of what", help);
     }
     let on = fields.get("on").and_then(|tree| world.node(text(tree, "the name of a node", report)?, tree.span, report));
+    let blocks = expectation_blocks::read(fields, on, world, report);
     let because = fields.get("because").and_then(|tree| reason(tree, report));
     let replicas = fields.count("replicas", 1, report);
     if !fields.has("job") {
-        for key in ["on", "because", "replicas"].iter().filter(|key| fields.has(key)) {
+        for key in ["on", "blocks", "because", "replicas"].iter().filter(|key| fields.has(key)) {
             report.error_with_help(fields.key_span(key), format!("`{key}` is said of jobs alone"), "leave it out");
         }
     }
@@ -337,7 +341,7 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, repo
         report.error_with_help(fields.key_span("on"), message, "leave `on` out, or write a state such as `placed`");
     }
     let lower = |subject: &Subject| {
-        let what = What::State { subject: *subject, state, mode, on, because, replicas, window };
+        let what = What::State { subject: *subject, state, mode, on, blocks, because, replicas, window };
         (what, Some(*subject))
     };
     subjects.iter().map(lower).collect()
@@ -545,7 +549,7 @@ pub(super) fn evaluations<'e>(
 }
 
 /// `2`, `">= 2"` or `"<= 3"`.
-fn comparison(tree: &Tree, report: &mut Report) -> Option<Comparison> {
+pub(super) fn comparison(tree: &Tree, report: &mut Report) -> Option<Comparison> {
     let typed = text(tree, "a number such as 2, \">= 2\" or \"<= 3\"", report)?;
     let make: fn(u64) -> Comparison = match typed.trim_start_matches(['<', '>', '=', ' ']) {
         rest if rest.len() == typed.len() => return value::<u64>(tree, report).map(Comparison::Exactly),

@@ -34,6 +34,7 @@ const GPU_GROUP: Kind = Kind::Either(&[Kind::Text, Kind::Map("gpu_group")]);
 const GPUS_OF_JOB: Kind = Kind::Either(&[Kind::Amount("2, 0.5 or 50%"), Kind::ListOf(&Kind::Text)]);
 const FOREIGN: Kind = Kind::Either(&[Kind::Words(|| vec!["none"]), Kind::Map("foreign_use")]);
 const COMPARED: Kind = Kind::Either(&[Kind::Amount("\">= 2\", or a state"), Kind::Offered(states)]);
+const BLOCK_COUNT: Kind = Kind::Either(&[Kind::Amount("\">= 2\""), Kind::Words(|| vec!["all"])]);
 const REPLICAS: Kind = Kind::Either(&[Kind::Whole, Kind::Text, Kind::Map("replica_range")]);
 pub(super) const REQUESTS: Kind = Kind::Either(&[Kind::Amount("20 or 0.5"), Kind::ListOf(&Kind::Map("requests"))]);
 const TURNS: Kind = Kind::Words(|| both(NODE_TURNS.map(|(name, _)| name), GPU_STATES.map(|(name, _)| name)));
@@ -573,6 +574,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("never", Kind::Offered(states), "A state it is in at no instant"),
             ("always", Kind::Offered(states), "A state it is in at every instant"),
             ("on", Kind::Text, "With a claim on this node"),
+            ("blocks", BLOCK_COUNT, "With `on`: so many blocks of that node"),
             ("because", Kind::Words(reasons), "The reason that is given"),
             ("replicas", Kind::Whole, "So many replicas at least"),
             ("count", Kind::Words(events), "The number of these events"),

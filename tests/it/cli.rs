@@ -321,6 +321,13 @@ pub fn a_scenario_that_holds_is_ok_and_its_report_is_reproduced() {
     assert_eq!(without_times(&stdout(dir.path(), &["test", ".", "--threads", "1"], 0)), wanted);
 }
 
+pub fn the_cause_of_a_report_of_dstack_is_the_option_that_its_fix_changed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/dstack");
+    let told = stdout(&folder, &["test", "multinode-on-split-hosts.yaml"], 0);
+    let cause = "reproduced under dstack-0.19.9, because of scheduler.offers.split_hosts_for_multinode\n";
+    assert!(told.contains(cause), "{told}");
+}
+
 pub fn the_cause_of_a_report_is_found_and_an_option_that_nothing_tells_apart_is_an_error() {
     let dir = scenario();
     // With the one option as in the base nothing fails any more, and the run can be repeated so.

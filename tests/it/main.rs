@@ -135,6 +135,7 @@ fn main() {
             a_reader_that_goes_away_is_no_failure,
             waits_are_plotted_the_same_twice,
             a_scenario_that_holds_is_ok_and_its_report_is_reproduced,
+            the_cause_of_a_report_of_dstack_is_the_option_that_its_fix_changed,
             the_cause_of_a_report_is_found_and_an_option_that_nothing_tells_apart_is_an_error,
             a_failure_says_where_what_and_how_to_see_it_again,
             a_broken_file_does_not_hide_the_others,

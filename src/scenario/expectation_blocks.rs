@@ -1,0 +1,49 @@
+//! `blocks` of an expectation: how many blocks of a node a job holds.
+
+use super::diagnostic::Report;
+use super::expectations::comparison;
+use super::fields::Fields;
+use super::tree::Tree;
+use super::world::World;
+use crate::expect::{BlockCount, Comparison};
+use crate::ids::NodeId;
+
+/// Reads `blocks`, which is said of the node that `on` names.
+pub(super) fn read(fields: &Fields<'_>, on: Option<NodeId>, world: &World, report: &mut Report) -> Option<BlockCount> {
+    let tree = fields.get("blocks")?;
+    if !fields.has("on") {
+        report.error_with_help(fields.key_span("blocks"), "`blocks` is said of one node", "add the node: `on: NODE`");
+        return None;
+    }
+    let count = match tree.scalar() {
+        Some("all") => BlockCount::All,
+        _ => BlockCount::Some(comparison(tree, report)?),
+    };
+    let shape = &world.nodes[on?.index()].spec.shape;
+    let name = fields.get("on").and_then(Tree::scalar).unwrap_or("the node");
+    let (message, help) = match shape.instance.as_ref().map(|instance| instance.total_blocks) {
+        Some(Some(total)) => {
+            check_count(tree, (name, total), count, report);
+            return Some(count);
+        }
+        Some(None) => ("cannot be split as its fleet says", "change `blocks` of its fleet"),
+        None => ("is no instance of a fleet", "leave `blocks` out, or name an instance of `fleets`"),
+    };
+    report.error_with_help(fields.key_span("blocks"), format!("`{name}` {message}, so it has no blocks"), help);
+    None
+}
+
+/// That a job on the node could hold so many.
+fn check_count(tree: &Tree, (name, total): (&str, u32), count: BlockCount, report: &mut Report) {
+    let wanted = match count {
+        BlockCount::All => return,
+        BlockCount::Some(Comparison::Exactly(wanted) | Comparison::AtLeast(wanted) | Comparison::AtMost(wanted)) => {
+            wanted
+        }
+    };
+    if wanted == 0 || wanted > u64::from(total) {
+        let blocks = if total == 1 { "block" } else { "blocks" };
+        let message = format!("`{name}` has {total} {blocks}, and a job there holds at least 1: not {wanted}");
+        report.error_with_help(tree.span, message, format!("write a number from 1 to {total}, or `all`"));
+    }
+}
