@@ -108,10 +108,12 @@ impl Control {
         }
     }
 
-    /// As which model's replica it is placed.
+    /// As whose replica it is placed.
     pub(super) fn asking(&self, run: RunId) -> Asking {
-        let replicas = self.jobs[run.job.index()].spec.replicas;
-        Asking { job: Some(run.job), replicas, draw: Draw::new(self.seed, run) }
+        let spec = &self.jobs[run.job.index()].spec;
+        let fleet = self.runs.as_ref().and_then(|flow| flow.fleet_of(run.job));
+        let least = spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.min);
+        Asking { job: Some(run.job), replicas: spec.replicas, draw: Draw::new(self.seed, run), fleet, least }
     }
 
     fn versions_of(&self, candidates: &[Candidate]) -> Vec<(NodeId, u64)> {

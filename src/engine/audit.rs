@@ -129,7 +129,31 @@ impl Audit {
                 assert!(*taken <= 1000 || excused, "{run} takes more of a GPU than there is");
             }
         }
+        self.is_in_one_fleet(run, placement);
         assert!(self.claims.insert(run, placement.clone()).is_none(), "{run} was placed twice");
+    }
+
+    /// All replicas of a run are in the fleet that it was given, but for those that are on their way out.
+    fn is_in_one_fleet(&self, run: RunId, placement: &Placement) {
+        let fleet_of = |placement: &Placement| {
+            let fleets = placement
+                .claims()
+                .iter()
+                .map(|claim| self.nodes[claim.node.index()].0.instance.as_ref().map(|instance| instance.fleet));
+            fleets.collect::<BTreeSet<_>>()
+        };
+        if !self.has_runs || self.jobs[run.job.index()].spec.demand.requirements.is_none() {
+            return;
+        }
+        let mut fleets = fleet_of(placement);
+        let first = RunId { job: run.job, replica: 0, attempt: 0 };
+        for (other, claim) in self.claims.range(first..).take_while(|(other, _)| other.job == run.job) {
+            let stays = |(_, phase): &(u32, Phase)| phase.holds_claim() && *phase != Phase::Stopping;
+            if self.phases.get(&(other.job, other.replica)).is_some_and(stays) {
+                fleets.extend(fleet_of(claim));
+            }
+        }
+        assert!(fleets.len() == 1, "{run} is in another fleet than the rest of its job: {fleets:?}");
     }
 
     /// Nodes of each replica: more than one where the tasks of a gang are runs' nodes.

@@ -72,6 +72,7 @@ reasons! {
     // An instance is not offered because …
     NotInFleet => "not_in_fleet", "no instance of a fleet";
     FleetNotNamed => "fleet_not_named", "of a fleet that the job does not name";
+    OtherFleet => "other_fleet", "of another fleet than the job's";
     FleetNotCluster => "fleet_not_cluster", "of a fleet whose placement is not cluster";
     FleetTooSmall => "fleet_too_small", "of a fleet that has not enough left for all nodes";
     CannotSplit => "cannot_split", "cannot be split into its blocks";

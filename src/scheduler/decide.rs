@@ -53,7 +53,7 @@ pub fn decide_for(
     keep: usize,
 ) -> Decision {
     if demand.requirements.is_some() {
-        return offers::decide(&options.offers, demand, fleet, grouping, keep);
+        return offers::decide(&options.offers, demand, asking, fleet, grouping, keep);
     }
     if let Some(deployment) = &demand.deployment {
         return decide_deployment(&options.deployments, demand, deployment, fleet, asking, keep);

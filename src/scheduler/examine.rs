@@ -1,7 +1,7 @@
 //! Why not, and why here: the plain computation, node by node, with everything that an explanation shows.
 
 use super::decide::{Decision, decide, judge};
-use super::deployment::{NodeFound, findings};
+use super::deployment::{Asking, NodeFound, findings};
 use super::filter::{self, Verdict};
 use super::fit;
 use super::offers;
@@ -63,7 +63,7 @@ pub fn examine(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Ex
     }
     let rows = rows(fleet, demand, Grouping::EachNode);
     let verdicts = match demand.requirements {
-        Some(_) => offers::judge(&options.offers, demand, fleet, &rows),
+        Some(_) => offers::judge(&options.offers, demand, Asking::NOBODY, fleet, &rows),
         None => judge(options, demand, &rows),
     };
     let nodes = rows.iter().zip(verdicts).map(|(row, verdict)| find(options, demand, fleet, row, verdict)).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::decide::{Decision, decide, judge};
-use super::deployment::{Pickable, PickableNode, findings, pickable};
+use super::deployment::{Asking, Pickable, PickableNode, findings, pickable};
 use super::filter::Verdict;
 use super::offers;
 use super::options::SchedulerOptions;
@@ -145,7 +145,8 @@ fn judge_gpu(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, gpu: Gp
 fn judge_alone(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: NodeId) -> Verdict {
     if demand.requirements.is_some() {
         // A fleet is chosen by all it has.
-        return offers::judge(&options.offers, demand, fleet, &rows(fleet, demand, Grouping::EachNode))[node.index()];
+        let rows = rows(fleet, demand, Grouping::EachNode);
+        return offers::judge(&options.offers, demand, Asking::NOBODY, fleet, &rows)[node.index()];
     }
     judge(options, demand, std::slice::from_ref(&row_of(fleet, demand, node)))[0]
 }

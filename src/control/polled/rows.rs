@@ -211,6 +211,11 @@ impl Flow {
         self.options.loops == Loops::Ideal
     }
 
+    /// The fleet that all nodes of the run go to, once it has one.
+    pub fn fleet_of(&self, job: JobId) -> Option<FleetId> {
+        self.runs.get(job.index())?.fleet
+    }
+
     pub(super) fn run(&mut self, job: JobId) -> &mut RunRow {
         &mut self.runs[job.index()]
     }

@@ -94,8 +94,11 @@ impl Control {
             }
             return self.seek_offer(index, siblings);
         }
-        // A demand that was refused is refused as long as nothing is given back; of models, replicas differ.
-        let alike = siblings.len() == 1 && record.demand.deployment.is_none();
+        let asking = self.asking(replica.run());
+        // A demand that was refused is refused as long as nothing is given back. Replicas of models differ, and so do those
+        // of a run that has its fleet.
+        let alike = siblings.len() == 1 && record.demand.deployment.is_none() && asking.fleet.is_none();
+        let alike = alike && (record.demand.requirements.is_none() || asking.least == 1);
         if let (Some(held), true) = (&record.held, record.refused_at == Some(growth) && alike) {
             return Err(held.clone());
         }
@@ -103,7 +106,6 @@ impl Control {
             true => (*record.demand).clone(),
             false => self.demand_of_one(&record.demand, siblings),
         };
-        let asking = self.asking(replica.run());
         self.examine_part_if_watched(index, &demand);
         match decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
@@ -130,14 +132,7 @@ impl Control {
         let master = if index == siblings[0] { None } else { node_of(siblings[0]) };
         let replica = &self.replicas[index as usize];
         let demand = Arc::clone(&self.demands[replica.demand as usize].demand);
-        let requirements = demand.requirements.as_deref().expect("only what requires is offered");
-        let fleet = self.runs.as_ref().and_then(|flow| flow.runs[replica.job.index()].fleet);
-        let spec = &self.jobs[replica.job.index()].spec;
-        let room_for = match demand.tasks {
-            1 => spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.min),
-            nodes => nodes,
-        };
-        let ask = Ask { requirements, nodes: demand.tasks, room_for, fleet, master };
+        let ask = Ask { master, ..Ask::of_whole(&demand, self.asking(replica.run())) };
         let options = &self.profile.scheduler;
         match assign(&options.offers, &ask, &self.fleet, self.grouping) {
             Ok(Assigned { claim, .. }) => {
@@ -190,6 +185,16 @@ impl Control {
             }
         }
         self.give_back_beside(&placement);
+        self.settle_in_fleet(seekers[0], &placement);
+    }
+
+    /// Nodes that are placed together take their fleet at once: other replicas of the run go to no other one.
+    fn settle_in_fleet(&mut self, index: ReplicaIndex, placement: &Placement) {
+        let job = self.replicas[index as usize].job;
+        let own = self.fleet.node(placement.claims()[0].node).shape.instance.as_ref().map(|own| own.fleet);
+        if self.flow().options.gang == GangRule::Whole {
+            self.flow().run(job).fleet = own;
+        }
     }
 
     /// Enters the place of one node: into the ledger and into the log. Nothing is asked of its host yet.

@@ -6,7 +6,7 @@ use crate::control::Control;
 use crate::event::{Outcome, Phase, Reason};
 use crate::ids::JobId;
 use crate::lifecycle::{MemberState, WholeState};
-use crate::scheduler::{Decision, Grouping, decide};
+use crate::scheduler::{Decision, Grouping, decide_for};
 
 /// A run as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,8 @@ impl Control {
         for index in &flow.parked {
             let replica = &self.replicas[*index as usize];
             let demand = &self.demands[replica.demand as usize].demand;
-            let decision = decide(&self.profile.scheduler, demand, &self.fleet, Grouping::EachNode, 1);
+            let asking = self.asking(replica.run());
+            let decision = decide_for(&self.profile.scheduler, demand, asking, &self.fleet, Grouping::EachNode, 1);
             let wanted = flow.over_quota.get(index);
             let is_over_quota = wanted.is_some_and(|wanted| !self.is_within_quota(*index, *wanted));
             let waits = is_over_quota || matches!(decision, Decision::Refuse { .. });

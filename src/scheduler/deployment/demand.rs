@@ -13,13 +13,13 @@ use super::search::Search;
 use super::{Answer, Evaluation, evaluate, filter, hardware, place, plan, score};
 use crate::event::Refusal;
 use crate::fleet::{Fleet, GpuClaim, GpuKind, ModelKey, NodeClaim, Placement, Serving};
-use crate::ids::{JobId, NodeId};
+use crate::ids::{FleetId, JobId, NodeId};
 use crate::scheduler::decide::{Candidate as Placeable, Decision};
 use crate::scheduler::draw::Draw;
 use crate::units::{Bytes, GpuShare, MilliCpu, Score};
 use crate::workload::{Demand, Deployment, Pick, Strategy};
 
-/// Who asks: what a decision about a model reads beside its demand.
+/// Who asks: what a decision reads beside the demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asking {
     /// The job whose replicas count as the model's own; None before it is submitted.
@@ -28,11 +28,15 @@ pub struct Asking {
     pub replicas: u32,
     /// What it draws, where the options leave something to chance.
     pub draw: Draw,
+    /// The fleet that its other replicas are in: it goes to no other one.
+    pub fleet: Option<FleetId>,
+    /// The fewest replicas it has: a fleet is chosen by whether it has room for so many.
+    pub least: u32,
 }
 
 impl Asking {
     /// Nobody yet: an evaluation before deployment, of one replica.
-    pub const NOBODY: Asking = Asking { job: None, replicas: 1, draw: Draw::NONE };
+    pub const NOBODY: Asking = Asking { job: None, replicas: 1, draw: Draw::NONE, fleet: None, least: 1 };
 
     /// By which a job's instances are known to be of one model.
     pub fn key(job: JobId) -> ModelKey {

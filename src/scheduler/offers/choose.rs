@@ -21,8 +21,8 @@ pub fn candidates(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[
 
 /// Why a fleet is no candidate.
 pub fn why_not(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row<'_>], id: FleetId) -> Option<Reason> {
-    if !may_use(ask, fleet, id) {
-        return Some(Reason::FleetNotNamed);
+    if let Err(reason) = may_use(ask, fleet, id) {
+        return Some(reason);
     }
     // What has its fleet is not asked again whether that was a good choice.
     if ask.fleet.is_some() {

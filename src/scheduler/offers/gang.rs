@@ -9,6 +9,7 @@ use super::{Ask, choose};
 use crate::event::{Histogram, Reason, Refusal};
 use crate::fleet::{Fleet, FleetKind, NodeClaim, Placement};
 use crate::ids::{FleetId, NodeId};
+use crate::scheduler::Asking;
 use crate::scheduler::decide::{Candidate, Decision};
 use crate::scheduler::filter::Verdict;
 use crate::scheduler::row::{Grouping, Row, ideal_rows, rows};
@@ -16,9 +17,15 @@ use crate::units::Score;
 use crate::workload::{CreationPolicy, Demand, Requirements};
 
 /// Decides for a job that requires instances; `keep` is how many candidates are wanted. A job of several nodes has one.
-pub fn decide(options: &OfferOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {
-    let Some(requirements) = demand.requirements.as_deref() else { panic!("a demand without requirements") };
-    let ask = Ask { requirements, nodes: demand.tasks, room_for: demand.tasks, fleet: None, master: None };
+pub fn decide(
+    options: &OfferOptions,
+    demand: &Demand,
+    asking: Asking,
+    fleet: &Fleet,
+    grouping: Grouping,
+    keep: usize,
+) -> Decision {
+    let ask = Ask::of_whole(demand, asking);
     let rows = rows(fleet, demand, grouping);
     let offers = row_offers(options, &ask, fleet, &rows);
     let found: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
@@ -40,9 +47,8 @@ pub fn decide(options: &OfferOptions, demand: &Demand, fleet: &Fleet, grouping: 
 }
 
 /// Each node's answer alone: whether it could take one node of the job.
-pub fn judge(options: &OfferOptions, demand: &Demand, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<Verdict> {
-    let Some(requirements) = demand.requirements.as_deref() else { panic!("a demand without requirements") };
-    let ask = Ask { requirements, nodes: demand.tasks, room_for: demand.tasks, fleet: None, master: None };
+pub fn judge(options: &OfferOptions, demand: &Demand, asking: Asking, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<Verdict> {
+    let ask = Ask::of_whole(demand, asking);
     let offers = row_offers(options, &ask, fleet, rows);
     verdicts(options, &ask, fleet, rows, &offers)
 }
@@ -73,8 +79,7 @@ fn verdicts(
 
 /// Whether the job would fit if every instance were ready and idle, what could be made among them.
 pub fn ever_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet) -> bool {
-    let Some(requirements) = demand.requirements.as_deref() else { panic!("a demand without requirements") };
-    let ask = Ask { requirements, nodes: demand.tasks, room_for: demand.tasks, fleet: None, master: None };
+    let ask = Ask::of_whole(demand, Asking::NOBODY);
     if may_grow(options, &ask, fleet) {
         return true;
     }
@@ -215,7 +220,7 @@ pub fn still_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet, placem
     let rows = rows(fleet, demand, Grouping::EachNode);
     placement.claims().iter().all(|claim| {
         let row = &rows[claim.node.index()];
-        let passes = judge(options, demand, fleet, &rows)[claim.node.index()].is_fit();
+        let passes = judge(options, demand, Asking::NOBODY, fleet, &rows)[claim.node.index()].is_fit();
         passes && claim.blocks.iter().all(|block| row.status.block_is_idle(row.shape, *block))
     })
 }

@@ -26,8 +26,9 @@ pub use options::{
 
 use crate::fleet::{NodeClaim, Slice};
 use crate::ids::{FleetId, NodeId};
+use crate::scheduler::Asking;
 use crate::units::Money;
-use crate::workload::Requirements;
+use crate::workload::{Demand, Requirements};
 
 /// One node of a job, as far as it is known where the others are.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,15 @@ pub struct Ask<'a> {
     pub fleet: Option<FleetId>,
     /// Where its first node is, for the later ones.
     pub master: Option<NodeId>,
+}
+
+impl<'a> Ask<'a> {
+    /// All nodes of one replica together.
+    pub fn of_whole(demand: &'a Demand, asking: Asking) -> Ask<'a> {
+        let Some(requirements) = demand.requirements.as_deref() else { panic!("a demand without requirements") };
+        let room_for = if demand.tasks == 1 { asking.least } else { demand.tasks };
+        Ask { requirements, nodes: demand.tasks, room_for, fleet: asking.fleet, master: None }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -69,9 +69,7 @@ fn row_offer<'r, 'f>(
     let never = |reason| Err(Verdict::Never(reason));
     let Some(instance) = &row.shape.instance else { return never(Reason::NotInFleet) };
     let spec = fleet.fleet(instance.fleet);
-    if !may_use(ask, fleet, instance.fleet) {
-        return never(Reason::FleetNotNamed);
-    }
+    may_use(ask, fleet, instance.fleet).map_err(Verdict::Never)?;
     let Some(total) = instance.total_blocks else { return never(Reason::CannotSplit) };
     if !row.picked {
         return never(Reason::NotPicked);
@@ -123,9 +121,12 @@ fn may_be_made(
 }
 
 /// Whether the job may use a fleet: one that it names if it names any, and its own once it has one.
-pub fn may_use(ask: &Ask<'_>, fleet: &Fleet, id: FleetId) -> bool {
+pub fn may_use(ask: &Ask<'_>, fleet: &Fleet, id: FleetId) -> Result<(), Reason> {
     let names = &ask.requirements.fleets;
-    (names.is_empty() || names.contains(&fleet.fleet(id).name)) && ask.fleet.is_none_or(|own| own == id)
+    if !names.is_empty() && !names.contains(&fleet.fleet(id).name) {
+        return Err(Reason::FleetNotNamed);
+    }
+    if ask.fleet.is_some_and(|own| own != id) { Err(Reason::OtherFleet) } else { Ok(()) }
 }
 
 impl RowOffer<'_, '_> {
