@@ -10,10 +10,10 @@ use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
 use crate::fleet::{Hosting, NodeClaim, Placement};
 use crate::ids::{NodeId, RunId};
 use crate::policy::Holding;
-use crate::scheduler::deployment::{Evaluation, evaluate_deployment};
+use crate::scheduler::deployment::{Evaluation, evaluate_deployment, ever_compatible};
 use crate::scheduler::offers::GangRule;
 use crate::scheduler::{
-    Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_for, ever_fits, still_fits,
+    Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_for, still_fits,
 };
 use crate::workload::{Demand, Deployment};
 
@@ -102,7 +102,7 @@ impl Control {
         match evaluate_deployment(&options.deployments, demand, deployment, &self.fleet) {
             Evaluation::Compatible { .. } => (None, Histogram::default()),
             Evaluation::Incompatible(reasons) => {
-                let ever = ever_fits(options, demand, &self.fleet);
+                let ever = ever_compatible(&options.deployments, demand, deployment, &self.fleet);
                 (Some(if ever { Refusal::Unfit } else { Refusal::Never }), reasons)
             }
         }

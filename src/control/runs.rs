@@ -13,6 +13,7 @@ use crate::fleet::{NodeState, Placement};
 use crate::ids::{JobId, NodeId, RunId};
 use crate::lifecycle::is_run_edge;
 use crate::policy::{Next, RetryState};
+use crate::scheduler::deployment::refused_at_submission;
 use crate::scheduler::{Entry, Lines, QueueKey, Verdict, refused_picks};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Demand, Ending, JobSpec, Restart, Unselectable};
@@ -76,6 +77,14 @@ impl Control {
 
     /// Why the picks of a job that does not wait for them cannot be selected now; nothing where all can.
     fn refused_picks(&self, spec: &JobSpec) -> Option<(Refusal, Histogram)> {
+        let options = &self.profile.scheduler;
+        let by_release =
+            spec.demand.deployment.as_ref().and_then(|deployment| {
+                refused_at_submission(&options.deployments, &spec.demand, deployment, &self.fleet)
+            });
+        if let Some((refusal, reason)) = by_release {
+            return Some((refusal, Histogram::of(reason, self.fleet.len().max(1) as u32)));
+        }
         if spec.unselectable == Unselectable::Wait {
             return None;
         }

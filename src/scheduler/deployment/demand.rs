@@ -6,12 +6,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::candidate::{Candidate, Found, Share};
-use super::evaluate::with_selector;
+use super::evaluate::{first_refusal, with_selector};
 use super::options::DeploymentOptions;
 use super::request::{PickedGpu, Picks, Request};
 use super::search::Search;
 use super::{Answer, Evaluation, evaluate, filter, hardware, place, plan, score};
-use crate::event::Refusal;
+use crate::event::{Reason, Refusal};
 use crate::fleet::{Fleet, GpuClaim, GpuKind, ModelKey, NodeClaim, Placement, Serving};
 use crate::ids::{FleetId, JobId, NodeId};
 use crate::scheduler::decide::{Candidate as Placeable, Decision};
@@ -77,6 +77,30 @@ pub fn evaluate_deployment(
     fleet: &Fleet,
 ) -> Evaluation {
     evaluate(options, &request(deployment, picks_of(demand, fleet), Asking::NOBODY), &fleet.serving())
+}
+
+/// Whether the model would be judged compatible if every node were ready, whole and empty.
+pub fn ever_compatible(options: &DeploymentOptions, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> bool {
+    let request = request(deployment, picks_of(demand, fleet), Asking::NOBODY);
+    first_refusal(&options.evaluation.checks, options, &request, fleet.idle_serving()).is_none()
+        && ever_fits_deployment(options, demand, deployment, fleet)
+}
+
+/// Why the model is refused as soon as it is submitted, and whether it would be by an empty fleet too.
+pub fn refused_at_submission(
+    options: &DeploymentOptions,
+    demand: &Demand,
+    deployment: &Deployment,
+    fleet: &Fleet,
+) -> Option<(Refusal, Reason)> {
+    let checks = &options.evaluation.at_submission;
+    if checks.is_empty() {
+        return None;
+    }
+    let request = request(deployment, picks_of(demand, fleet), Asking::NOBODY);
+    let reason = first_refusal(checks, options, &request, &fleet.serving())?;
+    let for_ever = first_refusal(checks, options, &request, fleet.idle_serving()).is_some();
+    Some((if for_ever { Refusal::Never } else { Refusal::Unfit }, reason))
 }
 
 /// How good the places are that replicas of this model have, as its strategy scores them with all that is there; of a

@@ -24,10 +24,8 @@ pub enum Evaluation {
 /// Checks, then the very stages of a decision.
 pub fn evaluate(options: &DeploymentOptions, request: &Request, serving: &Serving) -> Evaluation {
     let all = serving.hosts().len().max(1) as u32;
-    for check in &options.evaluation.checks {
-        if let Some(reason) = refusal(*check, options, request, serving) {
-            return Evaluation::Incompatible(Histogram::of(reason, all));
-        }
+    if let Some(reason) = first_refusal(&options.evaluation.checks, options, request, serving) {
+        return Evaluation::Incompatible(Histogram::of(reason, all));
     }
     let categorized = with_category(options, request.deployment);
     let deployment = match options.default_selector {
@@ -74,6 +72,16 @@ fn with_category<'d>(options: &DeploymentOptions, deployment: &'d Deployment) ->
         }
         Some(_) | None => Cow::Borrowed(deployment),
     }
+}
+
+/// The reason of the first check that fails.
+pub(super) fn first_refusal(
+    checks: &[EvaluationCheck],
+    options: &DeploymentOptions,
+    request: &Request,
+    serving: &Serving,
+) -> Option<Reason> {
+    checks.iter().find_map(|check| refusal(*check, options, request, serving))
 }
 
 fn refusal(

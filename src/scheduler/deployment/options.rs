@@ -365,6 +365,9 @@ pub struct ReadinessOptions {
 #[serde(deny_unknown_fields)]
 pub struct EvaluationOptions {
     pub checks: Vec<EvaluationCheck>,
+    /// Which of them are made of a model as it is submitted: it is refused at once where one fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_submission: Vec<EvaluationCheck>,
     /// Architectures that are known, and the category that a model without one is given by them; all, and none, if empty.
     pub architectures: Vec<KnownArchitecture>,
 }
