@@ -184,11 +184,8 @@ pub fn the_alternatives_are_shown_with_the_cheapest_that_will_do_first() {
     let plan = PLAN.replace("1..12", "[12, 1, 10, 11]").replace("profile: [fifo, first-fit]", "first: [4]");
     let dir = planned(&plan);
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
-    let rows: Vec<Vec<&str>> = said
-        .lines()
-        .skip_while(|line| !line.starts_with("workers"))
-        .map(|line| line.split_whitespace().collect())
-        .collect();
+    let table = said.lines().skip_while(|line| !line.starts_with("workers ")).take_while(|line| !line.is_empty());
+    let rows: Vec<Vec<&str>> = table.map(|line| line.split_whitespace().collect()).collect();
     let header = &rows[0];
     let keeps = header.iter().position(|cell| *cell == "keeps").expect("a column");
     let order: Vec<(&str, bool)> = rows[1..].iter().map(|row| (row[0], row[keeps] == "yes")).collect();
