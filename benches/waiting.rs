@@ -1,0 +1,293 @@
+//! Long queues: the CPU time of whole runs in which N jobs wait behind full nodes.
+//!
+//! `cargo bench --bench waiting` prints the table of `benches/README.md`: all profiles, 100 to 10,000 jobs, 50 and 500
+//! nodes. Words narrow it: profiles, then numbers of jobs, then `on` and numbers of nodes; for one of each,
+//! `cargo bench --bench waiting -- easy 1000 on 500`, or shorter `easy 1000 500`. `alike` makes all of them equal gangs of
+//! four nodes, and `failures` lets each node crash now and then. Each cell is a process of its own, which is ended after a
+//! minute; larger queues of that profile on as many nodes are left out then. Where one cell is asked for, the first digits of
+//! the digest are printed; `scenario` behind prints its world as a scenario file instead, which another build can run.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dryrack::engine::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal, RunOptions, run};
+use dryrack::event::{Digester, Event, Input, Sink};
+use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
+use dryrack::ids::NodeId;
+use dryrack::rng::Stream;
+use dryrack::scenario::load_profile;
+use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
+use dryrack::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, TaskDemand};
+
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const PROFILES: [&str; 9] = [
+    "conservative",
+    "slurm-22.05",
+    "easy",
+    "priority-preemption",
+    "tiresias",
+    "fair-share",
+    "srtf",
+    "gpustack",
+    "fifo",
+];
+const JOBS: [u64; 5] = [100, 300, 1000, 3000, 10_000];
+const NODES: [u64; 2] = [50, 500];
+const GPUS_PER_NODE: u32 = 8;
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Mixed,
+    Alike,
+    Failures,
+}
+
+impl Kind {
+    const ALL: [(&str, Kind); 3] = [("mixed", Kind::Mixed), ("alike", Kind::Alike), ("failures", Kind::Failures)];
+
+    fn name(self) -> &'static str {
+        Kind::ALL.iter().find(|(_, kind)| *kind == self).expect("all kinds are listed").0
+    }
+}
+
+#[derive(Default)]
+struct Ended(u64);
+
+impl Sink for Ended {
+    fn input(&mut self, _: u64, _: SimTime, _: &Input) {}
+
+    fn event(&mut self, _: u64, _: SimTime, event: &Event) {
+        self.0 += u64::from(matches!(event, Event::JobEnded { .. }));
+    }
+}
+
+fn demand(nodes: u32, gpus: u32) -> Demand {
+    let need = GpuDemand { count: gpus, take: GpuTake::Whole, models: Vec::new(), min_memory: None };
+    let cores = MilliCpu::from_cores(4 * u64::from(gpus));
+    let demand = Demand::of(TaskDemand { gpus: Some(need), ..TaskDemand::cpu_only(cores) });
+    match nodes {
+        1 => demand,
+        _ => Demand { tasks: nodes, gang: Gang::Spread, ..demand },
+    }
+}
+
+fn node(index: usize) -> InitialNode {
+    let gpus = (0..GPUS_PER_NODE).map(|_| GpuShape::of("a", Bytes::from_gib(80))).collect();
+    let shape = NodeShape::of(MilliCpu::from_cores(64), Bytes::from_gib(512), gpus);
+    let spec = NodeSpec { name: format!("n{index}").into(), shape: Arc::new(shape) };
+    InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files: ModelFiles::default() }
+}
+
+/// Each runs for a part of its estimate.
+fn arrival(draws: &mut Stream, at: SimTime, demand: &Arc<Demand>, estimate: SimDuration) -> Arrival {
+    let part = SimDuration::from_secs(estimate.as_nanos() / 100_000_000_000 * draws.between(30, 100));
+    let mut spec = JobSpec::of(Arc::from("job"), Arc::clone(demand));
+    spec.estimate = Some(estimate);
+    spec.priority = *draws.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+    spec.user = Some(format!("user{}", draws.between(0, 9)).into());
+    let course = Course { run: Some(part), ..Course::default() };
+    Arrival { at, spec: Arc::new(spec), course: Arc::new(course), recorded_wait: None }
+}
+
+/// First one for each node that takes all of it, then whoever waits: all within twenty minutes, while the nodes are full.
+fn arrivals(kind: Kind, jobs: u64, nodes: u64) -> Vec<Arrival> {
+    let mut draws = Stream::new(1, "waiting bench", 0);
+    let minutes = |count: u64| SimDuration::from_secs(60 * count);
+    let whole = Arc::new(demand(1, GPUS_PER_NODE));
+    let mut arrivals: Vec<Arrival> = (0..nodes)
+        .map(|_| {
+            let estimate = minutes(draws.between(70, 300));
+            arrival(&mut draws, SimTime::ZERO, &whole, estimate)
+        })
+        .collect();
+    let small: Vec<Arc<Demand>> = (1..=GPUS_PER_NODE).map(|gpus| Arc::new(demand(1, gpus))).collect();
+    let gangs: Vec<Arc<Demand>> = [(2, 8), (3, 4), (4, 8)].map(|(nodes, gpus)| Arc::new(demand(nodes, gpus))).into();
+    for number in 0..jobs {
+        let at = SimTime::ZERO + SimDuration::from_nanos(1_200_000 / jobs * (number + 1) * 1_000_000);
+        let wanted = match kind {
+            Kind::Alike => &gangs[2],
+            Kind::Mixed | Kind::Failures if draws.chance(100) => draws.pick(&gangs),
+            Kind::Mixed | Kind::Failures => draws.pick(&small),
+        };
+        let estimate = match kind {
+            Kind::Alike => minutes(60),
+            Kind::Mixed | Kind::Failures => minutes(draws.between(1, 40) * 10),
+        };
+        arrivals.push(arrival(&mut draws, at, wanted, estimate));
+    }
+    arrivals
+}
+
+/// For a day each node crashes once in about ten hours and is back after ten minutes.
+fn failures(nodes: u64) -> Vec<(SimTime, Fault)> {
+    let mut draws = Stream::new(2, "waiting bench", 0);
+    let mut faults = Vec::new();
+    for node in (0..nodes as usize).map(NodeId::new) {
+        let mut at = SimTime::ZERO;
+        loop {
+            let pause = draws.exponential(SimDuration::from_secs(36_000)).as_nanos() / 1_000_000_000;
+            at = at.saturating_add(SimDuration::from_secs(pause));
+            if at > SimTime::from_secs(86_400) {
+                break;
+            }
+            faults.push((at, Fault::Node { node, becomes: NodeTurn::Crashed }));
+            at = at.saturating_add(SimDuration::from_secs(600));
+            faults.push((at, Fault::Node { node, becomes: NodeTurn::Ready }));
+        }
+    }
+    faults.sort_by_key(|(at, _)| *at);
+    faults
+}
+
+/// The same world as a scenario, for another build of the program.
+fn print_scenario(profile: &str, kind: Kind, jobs: u64, nodes: u64) {
+    println!("scenario: {jobs} jobs wait on {nodes} nodes\nprofile: {profile}\nnodes:");
+    println!(
+        "  - {{name: n, count: {nodes}, cpus: 64, ram: 512GiB, gpus: [{{type: a, memory: 80GiB, count: {GPUS_PER_NODE}}}]}}"
+    );
+    println!("jobs:");
+    for (number, arrival) in arrivals(kind, jobs, nodes).into_iter().enumerate() {
+        let (spec, task) = (&arrival.spec, &arrival.spec.demand.task);
+        let gpus = task.gpus.as_ref().map_or(0, |gpus| gpus.count);
+        let gang = if spec.demand.tasks == 1 {
+            String::new()
+        } else {
+            format!(", tasks: {}, gang: spread", spec.demand.tasks)
+        };
+        println!(
+            "  - {{name: j{number}, at: {}ms, gpus: {gpus}, cpus: {}{gang}, estimate: {}s, duration: {}s, priority: {}, user: {}}}",
+            arrival.at.as_nanos() / 1_000_000,
+            task.cpu.get() / 1000,
+            spec.estimate.map_or(0, |estimate| estimate.as_nanos() / 1_000_000_000),
+            arrival.course.run.map_or(0, |run| run.as_nanos() / 1_000_000_000),
+            spec.priority,
+            spec.user.as_deref().unwrap_or("nobody"),
+        );
+    }
+    if kind == Kind::Failures {
+        println!("faults:");
+    }
+    let width = (nodes - 1).to_string().len();
+    for (at, fault) in failures(nodes).into_iter().filter(|_| kind == Kind::Failures) {
+        let Fault::Node { node, becomes } = fault else { continue };
+        let becomes = if becomes == NodeTurn::Ready { "ready" } else { "crashed" };
+        println!("  - {{at: {}ms, node: n-{:0width$}, becomes: {becomes}}}", at.as_nanos() / 1_000_000, node.index());
+    }
+}
+
+/// Of this thread, in which all of a run happens.
+fn cpu_seconds() -> f64 {
+    let said = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = said.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+    nanos.expect("the system says how long a thread has run") as f64 / 1e9
+}
+
+/// Runs one cell and prints it.
+fn run_one(profile: &str, kind: Kind, jobs: u64, nodes: u64) -> ExitCode {
+    let rehearsal = Rehearsal {
+        title: "waiting".to_string(),
+        source: String::new(),
+        seed: 1,
+        profile: load_profile(profile, Path::new(".")).unwrap_or_else(|faults| panic!("{faults}")),
+        fleets: Vec::new(),
+        clouds: Default::default(),
+        nodes: (0..nodes as usize).map(node).collect(),
+        arrivals: arrivals(kind, jobs, nodes),
+        cancellations: Vec::new(),
+        scalings: Vec::new(),
+        faults: if kind == Kind::Failures { failures(nodes) } else { Vec::new() },
+        evaluations: Vec::new(),
+        branch: None,
+        until: None,
+        warm_up: None,
+    };
+    let (mut digester, mut ended) = (Digester::default(), Ended::default());
+    let begun = cpu_seconds();
+    run(&rehearsal, RunOptions::default(), &mut [&mut digester, &mut ended]);
+    let seconds = cpu_seconds() - begun;
+    println!("{seconds:.2} s of CPU, digest {}", &digester.finish().to_string()[..16]);
+    if ended.0 == jobs + nodes {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("{} of {} jobs have ended", ended.0, jobs + nodes);
+    ExitCode::FAILURE
+}
+
+/// What one cell says, of a process of its own; `None` if it takes too long.
+#[expect(clippy::disallowed_methods, reason = "what takes too long is ended by the clock")]
+fn cell(profile: &str, kind: Kind, jobs: u64, nodes: u64) -> Option<String> {
+    let own = std::env::current_exe().expect("this program has a path");
+    let numbers = [jobs.to_string(), nodes.to_string()];
+    let words = [profile, kind.name(), &numbers[0], &numbers[1], "alone"];
+    let mut child = Command::new(own).args(words).stdout(Stdio::piped()).spawn().expect("it can run itself");
+    let begun = Instant::now();
+    while begun.elapsed() < LIMIT {
+        if child.try_wait().expect("it is a child").is_some() {
+            let output = child.wait_with_output().expect("it has ended");
+            assert!(output.status.success(), "{profile} with {jobs} jobs on {nodes} nodes failed");
+            return Some(String::from_utf8_lossy(&output.stdout).trim().to_string());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it is a child");
+    None
+}
+
+fn print_table(profiles: &[String], kind: Kind, jobs: &[u64], nodes: &[u64]) {
+    let heads: Vec<String> =
+        nodes.iter().flat_map(|nodes| jobs.iter().map(move |jobs| format!("{jobs} on {nodes}"))).collect();
+    println!("| {} | {} |", kind.name(), heads.join(" | "));
+    println!("| --- |{}", " ---: |".repeat(heads.len()));
+    for profile in profiles {
+        let mut cells = Vec::new();
+        for nodes in nodes {
+            let mut is_slow = false;
+            for jobs in jobs {
+                let said = if is_slow { None } else { cell(profile, kind, *jobs, *nodes) };
+                let seconds = said.and_then(|said| said.split_whitespace().next().map(str::to_string));
+                cells.push(seconds.unwrap_or_else(|| if is_slow { "-".into() } else { "over 60".into() }));
+                is_slow |= cells.last().is_some_and(|cell| cell == "over 60");
+            }
+        }
+        println!("| {profile} | {} |", cells.join(" | "));
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let kind = words.iter().find_map(|word| Kind::ALL.iter().find(|(name, _)| name == word));
+    let kind = kind.map_or(Kind::Mixed, |(_, kind)| *kind);
+    let is_reserved = |word: &str| {
+        word == "on" || word == "alone" || word == "scenario" || Kind::ALL.iter().any(|(name, _)| *name == word)
+    };
+    let is_number = |word: &&String| word.parse::<u64>().is_ok();
+    let profiles: Vec<String> = words.iter().filter(|word| !is_reserved(word) && !is_number(word)).cloned().collect();
+    let on = words.iter().position(|word| word == "on");
+    let numbers = |words: &[String]| words.iter().filter_map(|word| word.parse().ok()).collect::<Vec<u64>>();
+    let (mut jobs, mut nodes) = match on {
+        Some(place) => (numbers(&words[..place]), numbers(&words[place..])),
+        None => (numbers(&words), Vec::new()),
+    };
+    if on.is_none() && jobs.len() == 2 {
+        nodes = vec![jobs.remove(1)];
+    }
+    if let ([profile], [jobs], [nodes]) = (profiles.as_slice(), jobs.as_slice(), nodes.as_slice()) {
+        if words.iter().any(|word| word == "scenario") {
+            print_scenario(profile, kind, *jobs, *nodes);
+            return ExitCode::SUCCESS;
+        }
+        return run_one(profile, kind, *jobs, *nodes);
+    }
+    let or = |own: Vec<u64>, all: &[u64]| if own.is_empty() { all.to_vec() } else { own };
+    let profiles = if profiles.is_empty() { PROFILES.map(str::to_string).to_vec() } else { profiles };
+    print_table(&profiles, kind, &or(jobs, &JOBS), &or(nodes, &NODES));
+    ExitCode::SUCCESS
+}
