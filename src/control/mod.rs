@@ -9,7 +9,6 @@
 
 mod attained;
 mod backfill;
-mod booked;
 mod clocks;
 mod clouds;
 mod drive;
@@ -115,6 +114,8 @@ pub struct Control {
     turns: Turns,
     /// The head for which room was reserved once and for all.
     picked: Option<backfill::Picked>,
+    /// What backfilling keeps from pass to pass.
+    backfilling: Option<Box<backfill::Backfilling>>,
     /// Of those for whom room is on its way, where they would go.
     promises: preempting::Promises,
     preempting: preempting::Preempting,
@@ -180,7 +181,8 @@ impl Control {
         let is_fair = profile.scheduler.order.contains(&OrderKey::FairShare);
         let shares = is_fair.then(|| Shares::new(&profile.scheduler.fair_share));
         let rankings = Rankings::new(&profile.scheduler);
-        Control {
+        let mut control = Control {
+            backfilling: None,
             queue: WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order),
             fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
             analyse_pass: PassState::new(profile.passes.analyse, seed, "analyse pass"),
@@ -228,12 +230,16 @@ impl Control {
             outbox: VecDeque::new(),
             watching: Watching::default(),
             reconfigured: None,
-        }
+        };
+        control.keep_backfilling();
+        control
     }
 
     /// The same, with or without keeping what was computed: every output is the same.
     pub fn with_caching(self, caching: Caching) -> Control {
-        Control { caching, ..self }
+        let mut control = Control { caching, ..self };
+        control.keep_backfilling();
+        control
     }
 
     /// Applies one input. Inputs of one instant come in order of their classes; then comes [`Control::settle`].

@@ -56,7 +56,7 @@ impl Control {
     }
 
     /// The decision about a replica on the fleet as it is.
-    fn decide_now(&mut self, index: ReplicaIndex, keep: usize) -> Decision {
+    pub(super) fn decide_now(&mut self, index: ReplicaIndex, keep: usize) -> Decision {
         let replica = &self.replicas[index as usize];
         let demand = &self.demands[replica.demand as usize].demand;
         let asking = self.asking(replica.run());

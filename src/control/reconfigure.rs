@@ -55,6 +55,7 @@ impl Control {
         self.clocks = Clocks::new(&profile.passes, profile.ticks.as_ref());
         self.backfilled = None;
         let before = std::mem::replace(&mut self.profile, Arc::new(profile));
+        self.keep_backfilling();
         self.reconfigured = Some(self.now);
         self.picked = None;
         self.lines.clear();

@@ -177,6 +177,7 @@ impl Control {
         replica.fresh = Some(self.queued);
         let (key, demand, entry) = (replica.key, replica.demand, self.entry(index));
         self.queue.insert_entry(key, demand, entry);
+        self.shelve(index);
         self.fresh.push_back((self.queued, index));
         if self.is_decided_outside() {
             let run = self.replicas[index as usize].run();
@@ -205,11 +206,12 @@ impl Control {
     }
 
     pub(super) fn leave_queue(&mut self, index: ReplicaIndex, wait: Wait) {
-        let replica = &mut self.replicas[index as usize];
+        let replica = &self.replicas[index as usize];
         if replica.wait == Wait::Queue {
             self.queue.remove(replica.key, replica.demand);
+            self.unshelve(index);
         }
-        replica.wait = wait;
+        self.replicas[index as usize].wait = wait;
         self.forget_fresh(index);
         if wait == Wait::Nothing {
             self.forget_promise(index);
@@ -226,6 +228,7 @@ impl Control {
 
     /// One edge of the lifecycle, which an event of its own has said.
     pub(super) fn enter_silently(&mut self, index: ReplicaIndex, to: Phase) {
+        let before = self.phase_before(index);
         let replica = &mut self.replicas[index as usize];
         assert!(is_run_edge(replica.phase, to), "{} cannot go from {:?} to {to:?}", replica.run(), replica.phase);
         if replica.phase == Phase::Running {
@@ -246,6 +249,7 @@ impl Control {
         if stopped != (to == Phase::Stopping) {
             self.note_stopping(index, to);
         }
+        self.note_phase(index, before);
         self.set_deadline(index);
     }
 
@@ -499,6 +503,8 @@ impl Control {
             if let Ok(place) = runs.binary_search(&index) {
                 runs.remove(place);
             }
+            // What is kept of it is taken as before, but is not said to end any more.
+            self.fleet.note_change(claim.node);
             if !kept.touches(claim.node) {
                 self.release_claim(run, claim);
             }

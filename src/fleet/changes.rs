@@ -38,6 +38,7 @@ impl Fleet {
     /// What is kept of a node is to be worked out again, though nothing of the node itself has changed.
     pub fn note_change(&mut self, node: NodeId) {
         self.changes.note(node);
+        self.note_for_backfilling(node);
     }
 
     /// Whether what holds something is known by the status of the nodes alone: there are no fleets of instances and no models.

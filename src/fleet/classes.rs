@@ -427,6 +427,11 @@ impl Classes {
         &self.shapes
     }
 
+    /// The place among them of a node's own.
+    pub fn shape_of(&self, node: NodeId) -> usize {
+        self.heads[self.of_node[node.index()].index()].shape_index()
+    }
+
     pub fn slots(&self) -> usize {
         self.slots.len()
     }

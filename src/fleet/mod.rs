@@ -13,6 +13,7 @@ mod instance;
 mod islands;
 mod ledger;
 mod node;
+mod node_changes;
 mod serving;
 mod steps;
 
@@ -39,6 +40,7 @@ use crate::ids::{FleetId, GpuId, NodeId};
 use changes::Changes;
 use classes::Classes;
 use hosting::Hosts;
+use node_changes::NodeChanges;
 use steps::{Step, common_key};
 
 /// One node: what it is, and how it stands.
@@ -75,6 +77,8 @@ pub struct Fleet {
     growth: u64,
     keeps_kinds: bool,
     changes: Changes,
+    /// Likewise, each node once, where somebody asks for that.
+    node_changes: Option<NodeChanges>,
 }
 
 impl Largest {
@@ -123,6 +127,7 @@ impl Fleet {
         self.largest.include(&shape);
         self.hosts.declare(spec, &status);
         self.nodes.push(Node { name: Arc::clone(&spec.name), shape, status, version: 0 });
+        self.note_for_backfilling(id);
         self.count_instance(id, NodeState::Gone, state);
         self.changes.note(id);
         self.version += 1;
@@ -304,6 +309,55 @@ impl Fleet {
         self.changes.note(id);
         self.classes.update(id, &node.status, step);
         self.hosts.changed(id, &node.status);
+        self.note_for_backfilling(id);
+    }
+
+    /// From now on [`Fleet::changed_nodes`] answers; every node counts as changed.
+    pub fn keep_node_changes(&mut self) {
+        if self.node_changes.is_none() {
+            self.node_changes = Some(NodeChanges::of(self.nodes.len()));
+        }
+    }
+
+    pub fn keeps_node_changes(&self) -> bool {
+        self.node_changes.is_some()
+    }
+
+    fn note_for_backfilling(&mut self, node: NodeId) {
+        if let Some(changes) = &mut self.node_changes {
+            changes.note(node);
+        }
+    }
+
+    /// How many changes of nodes there have been, where they are kept.
+    pub fn node_change_count(&self) -> u64 {
+        self.node_changes.as_ref().map_or(0, NodeChanges::count)
+    }
+
+    /// The nodes that changed since so many changes were read, each once, the last first; none where they are not kept.
+    pub fn changed_nodes(&self, read: u64) -> impl Iterator<Item = NodeId> + '_ {
+        self.node_changes.iter().flat_map(move |changes| changes.since(read))
+    }
+
+    /// The place of a node's shape in [`Fleet::shapes`].
+    pub fn shape_index(&self, node: NodeId) -> usize {
+        self.classes.shape_of(node)
+    }
+
+    /// What a node's status would be with a claim more.
+    pub fn with_claim(&self, status: &mut NodeStatus, claim: &NodeClaim) {
+        ledger::take(status, claim);
+        if self.keeps_kinds {
+            ledger::count_in(status, claim);
+        }
+    }
+
+    /// What it would be without one that it has.
+    pub fn without_claim(&self, status: &mut NodeStatus, claim: &NodeClaim) {
+        ledger::release(&self.node(claim.node).shape, status, claim);
+        if self.keeps_kinds {
+            ledger::count_out(status, claim);
+        }
     }
 
     /// Integrity: the claims of everything that holds something add up to the ledger, and each node is in the class of

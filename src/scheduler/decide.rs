@@ -58,27 +58,42 @@ pub fn decide_for(
     if let Some(deployment) = &demand.deployment {
         return decide_deployment(&options.deployments, demand, deployment, fleet, asking, keep);
     }
-    let choice = GpuChoice::new(options, asking.draw);
     let rows = rows(fleet, demand, grouping);
     let verdicts = judge(options, demand, &rows);
-    let candidates: SmallVec<[Candidate; 1]> = match &demand.pick {
+    let candidates = candidates(options, demand, fleet, (&rows, &verdicts), asking, keep);
+    if !candidates.is_empty() {
+        return Decision::Place(candidates);
+    }
+    let refusal = if ever_fits(options, demand, fleet) { Refusal::Unfit } else { Refusal::Never };
+    Decision::Refuse { refusal, reasons: histogram(&rows, &verdicts) }
+}
+
+/// The best places, best first, of rows with their verdicts; none where they are not enough.
+pub(super) fn candidates(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    fleet: &Fleet,
+    (rows, verdicts): (&[Row], &[Verdict]),
+    asking: Asking,
+    keep: usize,
+) -> SmallVec<[Candidate; 1]> {
+    let choice = GpuChoice::new(options, asking.draw);
+    match &demand.pick {
         Some(pick @ Pick::AllGpus(_)) => {
-            picked_gpus(options, demand, fleet, pick, (&rows, &verdicts), choice).into_iter().collect()
+            picked_gpus(options, demand, fleet, pick, (rows, verdicts), choice).into_iter().collect()
         }
         _ if options.gangs == GangPlaces::Consolidate && demand.gang != Gang::Spread => {
-            consolidated(options, demand, fleet, (&rows, &verdicts), choice).into_iter().collect()
+            consolidated(options, demand, fleet, (rows, verdicts), choice).into_iter().collect()
         }
         _ if options.gangs == GangPlaces::Neighbours => {
-            let fit: Vec<usize> = fit_rows(&rows, &verdicts).map(|(index, _)| index).collect();
-            let shares = neighbours(demand, options.gpus, &rows, &fit);
-            shares.map(|shares| shared(demand, fleet, &rows, shares, choice)).into_iter().collect()
+            let fit: Vec<usize> = fit_rows(rows, verdicts).map(|(index, _)| index).collect();
+            let shares = neighbours(demand, options.gpus, rows, &fit);
+            shares.map(|shares| shared(demand, fleet, rows, shares, choice)).into_iter().collect()
         }
         _ if demand.tasks == 1 => {
             let ranked = match (options.ties, keep) {
-                (Ties::Random, 1) => {
-                    drawn(options, demand, fleet, (&rows, &verdicts), asking.draw).into_iter().collect()
-                }
-                (Ties::First | Ties::Random, _) => ranked(options, demand, fleet, (&rows, &verdicts), keep),
+                (Ties::Random, 1) => drawn(options, demand, fleet, (rows, verdicts), asking.draw).into_iter().collect(),
+                (Ties::First | Ties::Random, _) => ranked(options, demand, fleet, (rows, verdicts), keep),
             };
             let candidate = |(score, Reverse(node), index): (Score, Reverse<NodeId>, usize)| {
                 let load = fit::fill(demand, choice, &rows[index].on(fleet, node), 1);
@@ -87,16 +102,11 @@ pub fn decide_for(
             ranked.into_iter().map(candidate).collect()
         }
         _ if options.gangs == GangPlaces::Racks => {
-            let within = racks::within(demand, options.gpus, &rows, &verdicts);
-            gang(options, demand, fleet, (&rows, &within), choice).into_iter().collect()
+            let within = racks::within(demand, options.gpus, rows, verdicts);
+            gang(options, demand, fleet, (rows, &within), choice).into_iter().collect()
         }
-        _ => gang(options, demand, fleet, (&rows, &verdicts), choice).into_iter().collect(),
-    };
-    if !candidates.is_empty() {
-        return Decision::Place(candidates);
+        _ => gang(options, demand, fleet, (rows, verdicts), choice).into_iter().collect(),
     }
-    let refusal = if ever_fits(options, demand, fleet) { Refusal::Unfit } else { Refusal::Never };
-    Decision::Refuse { refusal, reasons: histogram(&rows, &verdicts) }
 }
 
 /// Whether the demand would fit if every node were ready, whole and empty.

@@ -4,6 +4,7 @@
 //! one node) to a slice of verdicts. Automatic placement and a pick by hand go through the same stages. Reads a fleet and
 //! must never change it, and never asks what time it is.
 
+mod by_node;
 mod consolidate;
 mod decide;
 pub mod deployment;
@@ -29,6 +30,7 @@ mod states;
 mod target;
 mod uniform;
 
+pub use by_node::{asks_for_itself, asks_no_more, decide_among, is_by_node, may_ever_do};
 pub use decide::{Candidate, Decision, decide, decide_for, ever_fits, still_fits};
 pub use deployment::{Asking, DeploymentOptions};
 pub use draw::Draw;

@@ -274,6 +274,11 @@ impl WaitQueue {
         self.len == 0
     }
 
+    /// Whether those that wait may change places as time goes by.
+    pub fn moves(&self) -> bool {
+        self.moving.is_some()
+    }
+
     fn has_lines(&self) -> bool {
         self.discipline != Discipline::Skipping
     }

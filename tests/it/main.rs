@@ -2,6 +2,7 @@
 //! libtest cannot say.
 
 mod attained;
+mod backfilling;
 mod browser;
 mod cli;
 mod clouds;
@@ -114,6 +115,12 @@ fn main() {
         }
         Time: imports_fuzzed {
             slow_what_is_imported_of_1000_damaged_records_is_accepted_or_its_fault_is_named,
+        }
+        Nothing: backfilling {
+            what_is_kept_decides_as_the_plain_computation,
+        }
+        Time: backfilling {
+            slow_what_is_kept_decides_as_the_plain_computation_in_3000_worlds,
         }
         Nothing: cli {
             help_and_version_are_data,

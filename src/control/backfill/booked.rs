@@ -1,0 +1,217 @@
+//! Places that are booked for a time, by what runs and by what is reserved: how much of each node is taken at most at one
+//! moment of a span. What comes one after the other in the same place is not added up.
+//!
+//! [`most_taken`] is the plain computation over all nodes; [`most_of_node`] is the same of one node, in one sweep.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use smallvec::SmallVec;
+
+use crate::fleet::{GpuClaim, NodeClaim, Placement};
+use crate::ids::NodeId;
+use crate::units::{Bytes, GpuShare, MilliCpu, SimTime};
+
+/// A placement from a time until another, which is no longer a part of it.
+#[derive(Clone, Debug)]
+pub(super) struct Booked {
+    pub from: SimTime,
+    pub until: SimTime,
+    pub placement: Placement,
+}
+
+/// What is taken of one node.
+#[derive(Clone, Default)]
+struct Taken {
+    cpu: MilliCpu,
+    ram: Bytes,
+    gpus: BTreeMap<u16, (GpuShare, Bytes)>,
+    blocks: BTreeSet<u16>,
+}
+
+impl Taken {
+    fn add(&mut self, claim: &NodeClaim) {
+        self.cpu = self.cpu + claim.cpu;
+        self.ram = self.ram + claim.ram;
+        for part in &claim.gpus {
+            let (share, memory) = self.gpus.entry(part.index).or_default();
+            (*share, *memory) = (*share + part.share, *memory + part.memory);
+        }
+        self.blocks.extend(&claim.blocks);
+    }
+
+    fn raise_to(&mut self, other: &Taken) {
+        self.cpu = self.cpu.max(other.cpu);
+        self.ram = self.ram.max(other.ram);
+        for (index, (share, memory)) in &other.gpus {
+            let known = self.gpus.entry(*index).or_default();
+            *known = (known.0.max(*share), known.1.max(*memory));
+        }
+        self.blocks.extend(&other.blocks);
+    }
+
+    fn claim(self, node: NodeId) -> NodeClaim {
+        let gpus = self.gpus.into_iter().map(|(index, (share, memory))| GpuClaim { index, share, memory });
+        let (gpus, blocks) = (gpus.collect(), self.blocks.into_iter().collect::<SmallVec<_>>());
+        NodeClaim { node, tasks: 1, cpu: self.cpu, ram: self.ram, gpus, blocks }
+    }
+}
+
+/// Of each node and each thing on it what is taken at most at one moment from `from` until just before `until`: what fits
+/// beside that fits all the time, and what does not does not at some moment.
+pub(super) fn most_taken(booked: &[Booked], from: SimTime, until: SimTime) -> Placement {
+    let within: Vec<&Booked> = booked.iter().filter(|one| one.from < until && one.until > from).collect();
+    // More is taken only where something begins.
+    let mut moments: Vec<SimTime> = within.iter().map(|one| one.from.max(from)).collect();
+    moments.sort_unstable();
+    moments.dedup();
+    let mut most: BTreeMap<NodeId, Taken> = BTreeMap::new();
+    for moment in moments {
+        let mut now: BTreeMap<NodeId, Taken> = BTreeMap::new();
+        for one in within.iter().filter(|one| one.from <= moment && one.until > moment) {
+            one.placement.claims().iter().for_each(|claim| now.entry(claim.node).or_default().add(claim));
+        }
+        now.iter().for_each(|(node, taken)| most.entry(*node).or_default().raise_to(taken));
+    }
+    Placement::new(most.into_iter().map(|(node, taken)| taken.claim(node)).collect())
+}
+
+/// A claim on a node, from when until when.
+pub(super) type Span<'a> = (SimTime, SimTime, &'a NodeClaim);
+
+/// [`most_taken`], of one node and the spans of its claims that reach into the time asked for; nothing if there are none.
+pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Option<NodeClaim> {
+    let node = spans.first()?.2.node;
+    spans.iter_mut().for_each(|span| span.0 = span.0.max(from));
+    spans.sort_unstable_by_key(|span| span.0);
+    let mut by_end: SmallVec<[usize; 16]> = (0..spans.len()).collect();
+    by_end.sort_unstable_by_key(|place| spans[*place].1);
+    let mut ending = by_end.into_iter().peekable();
+    let (mut now, mut most) = (Sum::default(), Sum::default());
+    for (place, (begins, _, claim)) in spans.iter().enumerate() {
+        now.add(claim);
+        if spans.get(place + 1).is_some_and(|next| next.0 == *begins) {
+            continue;
+        }
+        // What has ended by then has begun before, and was added.
+        while let Some(gone) = ending.next_if(|place| spans[*place].1 <= *begins) {
+            now.subtract(spans[gone].2);
+        }
+        most.raise_to(&now);
+    }
+    let mut blocks: SmallVec<[u16; 4]> = spans.iter().flat_map(|(_, _, claim)| claim.blocks.iter().copied()).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    let gpus =
+        most.gpus.into_iter().map(|(index, share, memory)| GpuClaim { index, share: GpuShare::new(share), memory });
+    Some(NodeClaim { node, tasks: 1, cpu: most.cpu, ram: most.ram, gpus: gpus.collect(), blocks })
+}
+
+/// What is taken of a node, but blocks; GPUs in order, with those of which nothing is taken any more.
+#[derive(Default)]
+struct Sum {
+    cpu: MilliCpu,
+    ram: Bytes,
+    gpus: SmallVec<[(u16, u32, Bytes); 8]>,
+}
+
+impl Sum {
+    fn add(&mut self, claim: &NodeClaim) {
+        self.cpu = self.cpu + claim.cpu;
+        self.ram = self.ram + claim.ram;
+        for part in &claim.gpus {
+            let (_, share, memory) = self.gpu(part.index);
+            (*share, *memory) = (*share + part.share.get(), *memory + part.memory);
+        }
+    }
+
+    fn subtract(&mut self, claim: &NodeClaim) {
+        self.cpu = self.cpu - claim.cpu;
+        self.ram = self.ram - claim.ram;
+        for part in &claim.gpus {
+            let (_, share, memory) = self.gpu(part.index);
+            (*share, *memory) = (*share - part.share.get(), *memory - part.memory);
+        }
+    }
+
+    fn raise_to(&mut self, other: &Sum) {
+        self.cpu = self.cpu.max(other.cpu);
+        self.ram = self.ram.max(other.ram);
+        for (index, share, memory) in &other.gpus {
+            let (_, own, own_memory) = self.gpu(*index);
+            (*own, *own_memory) = ((*own).max(*share), (*own_memory).max(*memory));
+        }
+    }
+
+    fn gpu(&mut self, index: u16) -> &mut (u16, u32, Bytes) {
+        let place = self.gpus.binary_search_by_key(&index, |(index, ..)| *index).unwrap_or_else(|place| {
+            self.gpus.insert(place, (index, 0, Bytes::ZERO));
+            place
+        });
+        &mut self.gpus[place]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    /// Two cores from 0 to 10, one GPU and one core from 5 to 20, three cores from 20 to 30.
+    #[test]
+    fn what_follows_is_not_added_to_what_went_before() {
+        let at = SimTime::from_secs;
+        let booked = |from: u64, until: u64, cores: u64, gpus: &[u16]| {
+            let part = |index: &u16| GpuClaim { index: *index, share: GpuShare::WHOLE, memory: Bytes::new(1) };
+            let claim = NodeClaim {
+                node: NodeId::new(0),
+                tasks: 1,
+                cpu: MilliCpu::from_cores(cores),
+                ram: Bytes::ZERO,
+                gpus: gpus.iter().map(part).collect(),
+                blocks: SmallVec::new(),
+            };
+            Booked { from: at(from), until: at(until), placement: Placement::new([claim].into()) }
+        };
+        let all = [booked(0, 10, 2, &[]), booked(5, 20, 1, &[3]), booked(20, 30, 3, &[3])];
+        let most = |from: u64, until: u64| {
+            let placement = most_taken(&all, at(from), at(until));
+            let claim = placement.claims().first().cloned();
+            claim.map(|claim| (claim.cpu.get() / 1000, claim.gpus.iter().map(|part| part.index).collect::<Vec<_>>()))
+        };
+        assert_eq!(most(0, 5), Some((2, vec![])));
+        assert_eq!(most(0, 6), Some((3, vec![3])));
+        assert_eq!(most(10, 20), Some((1, vec![3])));
+        assert_eq!(most(0, 30), Some((3, vec![3])));
+        assert_eq!(most(30, 40), None);
+    }
+
+    /// Against the plain computation, on claims drawn at random: parts of GPUs, memory, and blocks that follow each other.
+    #[test]
+    fn one_node_in_one_sweep_is_as_all_nodes_at_each_moment() {
+        let mut draws = Stream::new(9, "booked test", 0);
+        for _ in 0..2000 {
+            let mut all = Vec::new();
+            for _ in 0..draws.between(0, 9) {
+                let gpus = (0..4).filter(|_| draws.chance(400)).collect::<Vec<u16>>();
+                let mut part = |index| GpuClaim {
+                    index,
+                    share: GpuShare::new(*draws.pick(&[0, 100, 300])),
+                    memory: Bytes::new(draws.between(0, 3)),
+                };
+                let gpus = gpus.into_iter().map(&mut part).collect();
+                let (cpu, ram) = (MilliCpu::new(draws.between(0, 5)), Bytes::new(draws.between(0, 5)));
+                let blocks = (0..3).filter(|_| draws.chance(300)).collect();
+                let claim = NodeClaim { node: NodeId::new(0), tasks: 1, cpu, ram, gpus, blocks };
+                let from = draws.between(0, 10);
+                let [from, until] = [from, from + draws.between(1, 10)].map(SimTime::from_nanos);
+                all.push(Booked { from, until, placement: Placement::new([claim].into()) });
+            }
+            let from = draws.between(0, 12);
+            let [from, until] = [from, from + draws.between(0, 10)].map(SimTime::from_nanos);
+            let within = all.iter().filter(|one| one.from < until && one.until > from);
+            let spans = within.map(|one| (one.from, one.until, &one.placement.claims()[0])).collect();
+            let plain = most_taken(&all, from, until);
+            assert_eq!(most_of_node(spans, from).as_ref(), plain.claims().first(), "{all:?} from {from} to {until}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Of each node what runs there and when that is said to end, kept from pass to pass and changed by what happens to the node.
+
+use std::collections::BTreeSet;
+
+use crate::fleet::{Fleet, NodeClaim, NodeStatus, Placement};
+use crate::ids::NodeId;
+use crate::units::{GpuShare, SimTime};
+
+/// A claim on one node, one of a placement's.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    placement: Placement,
+    place: u32,
+    /// Those of the node's first 64 GPUs of which nothing is left to others.
+    pub gpus: u64,
+}
+
+impl Part {
+    /// Of each node of the placement.
+    pub fn all(placement: &Placement) -> impl Iterator<Item = Part> + '_ {
+        placement.claims().iter().enumerate().map(|(place, claim)| Part::of(placement, place, claim))
+    }
+
+    pub fn on(placement: &Placement, node: NodeId) -> Option<Part> {
+        let place = placement.claims().binary_search_by_key(&node, |claim| claim.node).ok()?;
+        Some(Part::of(placement, place, &placement.claims()[place]))
+    }
+
+    fn of(placement: &Placement, place: usize, claim: &NodeClaim) -> Part {
+        let whole = claim.gpus.iter().filter(|part| part.share == GpuShare::WHOLE && part.index < 64);
+        let gpus = whole.fold(0, |gpus, part| gpus | 1 << part.index);
+        Part { placement: placement.clone(), place: place as u32, gpus }
+    }
+
+    pub fn claim(&self) -> &NodeClaim {
+        &self.placement.claims()[self.place as usize]
+    }
+}
+
+/// Something that runs, on one of its nodes.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub until: SimTime,
+    pub part: Part,
+}
+
+impl Held {
+    pub fn claim(&self) -> &NodeClaim {
+        self.part.claim()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct NodeCalendar {
+    held: Vec<Held>,
+    /// The node's status without what runs there.
+    empty: Option<NodeStatus>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calendar {
+    /// Changes of nodes that are taken in.
+    pub read: u64,
+    /// When that was.
+    pub at: SimTime,
+    nodes: Vec<NodeCalendar>,
+    /// When something ends, and where.
+    ends: BTreeSet<(SimTime, NodeId)>,
+    /// Nodes of which something ends the later the later it is now.
+    pub floating: BTreeSet<NodeId>,
+}
+
+impl Calendar {
+    /// What runs on a node is this now; `floats` says whether the end of some of it moves with time.
+    pub fn replace(&mut self, fleet: &Fleet, node: NodeId, mut held: Vec<Held>, floats: bool) {
+        if self.nodes.len() < fleet.len() {
+            self.nodes.resize(fleet.len(), NodeCalendar { held: Vec::new(), empty: None });
+        }
+        let own = &mut self.nodes[node.index()];
+        let is_finite = |held: &&Held| held.until < SimTime::MAX;
+        for gone in own.held.iter().filter(is_finite) {
+            self.ends.remove(&(gone.until, node));
+        }
+        held.sort_by_key(|held| held.until);
+        self.ends.extend(held.iter().filter(is_finite).map(|held| (held.until, node)));
+        let mut empty = fleet.node(node).status.clone();
+        held.iter().for_each(|held| fleet.without_claim(&mut empty, held.claim()));
+        *own = NodeCalendar { held, empty: Some(empty) };
+        match floats {
+            true => self.floating.insert(node),
+            false => self.floating.remove(&node),
+        };
+    }
+
+    /// In order of their ends.
+    pub fn held_on(&self, node: NodeId) -> std::slice::Iter<'_, Held> {
+        self.nodes[node.index()].held.iter()
+    }
+
+    pub fn empty(&self, node: NodeId) -> &NodeStatus {
+        self.nodes[node.index()].empty.as_ref().expect("every node is taken in")
+    }
+
+    /// The first time at which something is said to end.
+    pub fn first_end(&self) -> Option<SimTime> {
+        self.ends.first().map(|(at, _)| *at)
+    }
+
+    /// When something is said to end and where, from then on.
+    pub fn ends_from(&self, from: SimTime) -> impl Iterator<Item = (SimTime, NodeId)> + '_ {
+        self.ends.range((from, NodeId::new(0))..).copied()
+    }
+
+    /// Nodes of which something should have ended by now.
+    pub fn overdue(&self, now: SimTime) -> impl Iterator<Item = NodeId> + '_ {
+        self.ends.iter().take_while(move |(at, _)| *at <= now).map(|(_, node)| *node)
+    }
+}

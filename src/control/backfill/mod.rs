@@ -1,0 +1,421 @@
+//! Backfilling: who passes the head of the queue because it does not put it off.
+//!
+//! The future is made of what is known: everything that runs ends when its estimate says, in order of these times, and
+//! gives back what it holds. Whether somebody fits then is asked of the scheduler's own stages, of nodes as they would
+//! stand; so a reservation is of places, not of numbers alone.
+//!
+//! The plain computation ([`plain`]) asks of a copy of the fleet, each who waits by itself, in each pass. Where caching is
+//! on, [`Backfilling`] keeps what was learned: who waits by demand ([`shelves`]), what runs on each node and until when
+//! ([`calendar`]), what each demand will find there ([`outlook`]), and, for reservations of everybody, the plan of a pass
+//! ([`plan`]). Every answer is that of the plain computation; [`Caching::Paranoid`] makes both and compares them.
+
+mod booked;
+mod calendar;
+mod outlook;
+mod plain;
+mod plan;
+mod shelves;
+
+pub(super) use plain::Held;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Control;
+use super::profile::Profile;
+use super::store::{Replica, ReplicaIndex, Wait};
+use crate::event::Phase;
+use crate::fleet::{Fleet, NodeClaim};
+use crate::scheduler::{Backfill, Caching, Candidate, Decision, Grouping, QueueKey, asks_for_itself, is_by_node};
+use crate::units::{SimDuration, SimTime};
+use calendar::{Calendar, Part};
+use outlook::Outlook;
+use plan::{Bookings, Doing};
+use shelves::{ENDLESS, Position, Shelves, Waiting};
+
+/// More is not kept of what demands will find on nodes: so many demands times nodes.
+const MOST_OUTLOOKS: usize = 4_000_000;
+
+/// The least time there is.
+const MOMENT: SimDuration = SimDuration::from_nanos(1);
+
+/// A head that is waited for, and what was known when it was picked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picked {
+    head: ReplicaIndex,
+    /// When it would fit.
+    reserved: SimTime,
+    /// The number of replicas by then.
+    came_before: usize,
+}
+
+/// A reservation.
+struct Planned {
+    replica: ReplicaIndex,
+    from: SimTime,
+    candidate: Candidate,
+    /// The fleet that was judged, of who starts now and is watched.
+    sees: Option<Fleet>,
+}
+
+/// What is kept from pass to pass.
+#[derive(Default)]
+pub(super) struct Backfilling {
+    shelves: Shelves,
+    calendar: Calendar,
+    /// By demand.
+    outlooks: BTreeMap<u32, Outlook>,
+    /// By demand: where it goes now, and of which version of the fleet that is said.
+    now: Vec<Option<(u64, Option<Candidate>)>>,
+    /// By demand: for each shape of nodes, whether one could ever hold a task.
+    doing: Doing,
+    /// Of two demands, whether the first asks for no more than the second.
+    compared: BTreeMap<(u32, u32), bool>,
+    bookings: Bookings,
+    since: Since,
+}
+
+/// What happened since the last pass in which everybody had a reservation.
+#[derive(Default)]
+struct Since {
+    /// Changes of nodes that were there by then.
+    read: u64,
+    /// Who came behind all others.
+    came_last: Vec<(u32, QueueKey)>,
+    /// Demands of which somebody else came or went.
+    disturbed: BTreeSet<u32>,
+    /// The last in the queue that there ever was.
+    last: Option<QueueKey>,
+}
+
+impl Backfilling {
+    /// `None` where nothing is kept: nobody backfills, or as the plain computation has it.
+    pub fn of(profile: &Profile, grouping: Grouping, caching: Caching) -> Option<Box<Backfilling>> {
+        let keeps = match profile.scheduler.backfill {
+            Backfill::Easy | Backfill::Conservative | Backfill::Rlscheduler => true,
+            Backfill::None | Backfill::Slots => false,
+        };
+        let is_plain = caching == Caching::Off || grouping == Grouping::EachNode;
+        (keeps && !is_plain).then(Box::default)
+    }
+
+    fn insert(&mut self, demand: u32, new: Waiting) {
+        self.shelves.insert(demand, new);
+        let is_last = self.since.last.is_none_or(|last| last < new.key);
+        if is_last {
+            self.since.last = Some(new.key);
+            self.since.came_last.push((demand, new.key));
+        } else {
+            self.since.disturbed.insert(demand);
+        }
+    }
+
+    fn remove(&mut self, demand: u32, key: QueueKey) {
+        self.shelves.remove(demand, key);
+        self.since.disturbed.insert(demand);
+    }
+}
+
+impl Control {
+    /// Begins anew with what is kept.
+    pub(super) fn keep_backfilling(&mut self) {
+        self.backfilling = Backfilling::of(&self.profile, self.grouping, self.caching);
+        if self.backfilling.is_some() {
+            self.fleet.keep_node_changes();
+        }
+    }
+
+    /// Somebody begins to wait in the queue.
+    pub(super) fn shelve(&mut self, index: ReplicaIndex) {
+        let replica = &self.replicas[index as usize];
+        let key = replica.key;
+        let length = self.jobs[replica.job.index()].spec.estimate.unwrap_or(ENDLESS);
+        if let Some(kept) = &mut self.backfilling {
+            kept.insert(replica.demand, Waiting { key, length });
+        }
+    }
+
+    /// Somebody does not wait in the queue any more.
+    pub(super) fn unshelve(&mut self, index: ReplicaIndex) {
+        let Replica { key, demand, .. } = self.replicas[index as usize];
+        if let Some(kept) = &mut self.backfilling {
+            kept.remove(demand, key);
+        }
+    }
+
+    /// Lets pass whoever may, after the head of the queue was refused.
+    pub(super) fn backfill(&mut self) {
+        match self.profile.scheduler.backfill {
+            Backfill::None => {}
+            Backfill::Easy => self.backfill_easy(),
+            Backfill::Conservative => self.backfill_conservative(),
+            Backfill::Rlscheduler => self.backfill_rlscheduler(),
+            Backfill::Slots => self.backfill_slots(),
+        }
+    }
+
+    fn head(&self) -> Option<QueueKey> {
+        self.queue.heads(self.now).next().map(|(head, _)| head)
+    }
+
+    fn backfill_rlscheduler(&mut self) {
+        let Some(head) = self.head() else { return };
+        let picked = match self.picked {
+            Some(picked) if picked.head == head.replica() => picked,
+            _ => {
+                let reserved = self.fits_at(head.replica()).unwrap_or(SimTime::MAX);
+                Picked { head: head.replica(), reserved, came_before: self.replicas.len() }
+            }
+        };
+        self.picked = Some(picked);
+        let is_by_demand = self.is_by_demand();
+        // Whoever ends before then, and be it by the least.
+        let most = picked.reserved.checked_since(self.now.saturating_add(MOMENT));
+        if is_by_demand && self.next_to_pass(head, Position::Start, most, None).is_none() {
+            return;
+        }
+        // In order of submission. Of one instant, the queue was in the order of its policy when the head was picked from it;
+        // who has come since is behind, as it came.
+        let came_since = |replica: ReplicaIndex| (replica as usize >= picked.came_before).then_some(replica);
+        let mut rest = self.rest(head);
+        rest.sort_by_key(|key| (self.replicas[key.replica() as usize].wanted, came_since(key.replica())));
+        for index in rest.into_iter().map(QueueKey::replica) {
+            if self.ends_if_started(index, self.now) >= picked.reserved {
+                continue;
+            }
+            let fits = match is_by_demand {
+                true => self.fits_now_of_kept(index),
+                false => self.fits_now(index),
+            };
+            if let Some(candidate) = fits {
+                self.examine_if_watched(index, |control| control.left_to(index));
+                self.start_past_head(index, candidate);
+            }
+        }
+    }
+
+    fn fits_now_of_kept(&mut self, index: ReplicaIndex) -> Option<Candidate> {
+        let mut kept = self.backfilling.take().expect("something is kept");
+        let found = self.fits_now_kept(&mut kept, index);
+        self.backfilling = Some(kept);
+        found
+    }
+
+    fn backfill_easy(&mut self) {
+        let Some(head) = self.head() else { return };
+        let Some(mut reserved) = self.fits_at(head.replica()) else { return };
+        if !self.is_by_demand() {
+            return self.easy_in_order(head, reserved);
+        }
+        let mut from = Position::Start;
+        loop {
+            let (most, beside) = (reserved.checked_since(self.now), Some((head.replica(), reserved)));
+            let Some((index, candidate)) = self.next_to_pass(head, from, most, beside) else { return };
+            from = Position::Behind(self.replicas[index as usize].key);
+            self.examine_if_watched(index, |control| control.left_to(index));
+            self.start_past_head(index, candidate);
+            reserved = self.fits_at(head.replica()).unwrap_or(reserved);
+        }
+    }
+
+    /// Whether all of one demand who wait have one answer, and an order that stays.
+    fn is_by_demand(&self) -> bool {
+        let Some(kept) = &self.backfilling else { return false };
+        let has_one_answer = |demand: u32| {
+            let demand = &self.demands[demand as usize].demand;
+            !asks_for_itself(&self.profile.scheduler, demand)
+        };
+        self.promises.is_empty() && !self.queue.moves() && kept.shelves.demands().all(has_one_answer)
+    }
+
+    /// The first behind `from`, but the head, that fits now and is no longer than `most`, if that is any time at all; or of
+    /// any length, where the head of `beside` fits beside it at that time.
+    fn next_to_pass(
+        &mut self,
+        head: QueueKey,
+        from: Position,
+        most: Option<SimDuration>,
+        beside: Option<(ReplicaIndex, SimTime)>,
+    ) -> Option<(ReplicaIndex, Candidate)> {
+        let mut kept = self.backfilling.take().expect("something is kept");
+        let mut best: Option<(QueueKey, Candidate)> = None;
+        for demand in kept.shelves.demands().collect::<Vec<_>>() {
+            let shelf = kept.shelves.of(demand);
+            let first = |most: SimDuration| {
+                let first = shelf.first(from, most);
+                let first = if first?.key == head { shelf.first(Position::Behind(head), most) } else { first };
+                first.filter(|found| best.as_ref().is_none_or(|(key, _)| found.key < *key))
+            };
+            let short = most.and_then(first);
+            let any = if beside.is_some() { first(ENDLESS) } else { short };
+            let Some(any) = any else { continue };
+            let Some(candidate) = self.fits_now_kept(&mut kept, any.key.replica()) else { continue };
+            let passes = match beside.filter(|_| Some(any) != short) {
+                Some((head, at)) if self.fits_beside(&mut kept, head, at, candidate.placement.claims()) => Some(any),
+                Some(_) | None => short,
+            };
+            if let Some(passes) = passes {
+                best = Some((passes.key, candidate));
+            }
+        }
+        self.backfilling = Some(kept);
+        best.map(|(key, candidate)| (key.replica(), candidate))
+    }
+
+    /// Where it goes now: one answer for all of its demand, until the fleet changes.
+    fn fits_now_kept(&mut self, kept: &mut Backfilling, index: ReplicaIndex) -> Option<Candidate> {
+        let number = self.replicas[index as usize].demand;
+        if kept.now.len() <= number as usize {
+            kept.now.resize_with(self.demands.len(), || None);
+        }
+        let version = self.fleet.version();
+        let known = kept.now[number as usize].as_ref().filter(|(of, _)| *of == version);
+        let found = match known {
+            Some((_, known)) => known.clone(),
+            None => {
+                let found = match self.decide_now(index, 1) {
+                    Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
+                    Decision::Refuse { .. } => None,
+                };
+                kept.now[number as usize] = Some((version, found.clone()));
+                found
+            }
+        };
+        if self.caching == Caching::Paranoid {
+            assert_eq!(found, self.judge_on(index, &self.fleet), "what is kept is not what is computed");
+        }
+        found
+    }
+
+    /// The first time at which it fits, if what runs ends by its estimate and nobody else comes.
+    fn fits_at(&mut self, index: ReplicaIndex) -> Option<SimTime> {
+        let (number, tasks) = self.asked_for(index);
+        let Some(mut kept) = self.backfilling.take() else { return self.first_fit_time(index) };
+        let found = match is_by_node(&self.profile.scheduler, &self.demands[number as usize].demand) {
+            true => {
+                self.look_ahead(&mut kept, [number]);
+                kept.outlooks[&number].fits_at(tasks, &kept.calendar)
+            }
+            false => self.first_fit_time(index),
+        };
+        self.backfilling = Some(kept);
+        if self.caching == Caching::Paranoid {
+            assert_eq!(found, self.first_fit_time(index), "the reservation is not what is computed");
+        }
+        found
+    }
+
+    /// Whether it fits at this end beside somebody who has these claims from now on.
+    fn fits_beside(&mut self, kept: &mut Backfilling, index: ReplicaIndex, at: SimTime, claims: &[NodeClaim]) -> bool {
+        let (number, _) = self.asked_for(index);
+        let demand = &self.demands[number as usize].demand;
+        if !is_by_node(&self.profile.scheduler, demand) {
+            return self.fits_beside_plainly(index, at, claims);
+        }
+        self.look_ahead(kept, [number]);
+        let (scheduler, demand) = (&self.profile.scheduler, &self.demands[number as usize].demand);
+        let outlook = &kept.outlooks[&number];
+        let found = outlook.fits_beside((scheduler, demand), (&self.fleet, &kept.calendar), at, claims);
+        if self.caching == Caching::Paranoid {
+            assert_eq!(found, self.fits_beside_plainly(index, at, claims), "the head is put off, or is not");
+        }
+        found
+    }
+
+    fn asked_for(&self, index: ReplicaIndex) -> (u32, u32) {
+        let number = self.replicas[index as usize].demand;
+        (number, self.demands[number as usize].demand.tasks)
+    }
+
+    /// Takes in what happened to nodes, and what these demands make of it.
+    fn look_ahead(&mut self, kept: &mut Backfilling, demands: impl IntoIterator<Item = u32>) {
+        self.update_calendar(&mut kept.calendar);
+        if kept.outlooks.len() * self.fleet.len() > MOST_OUTLOOKS {
+            kept.outlooks.clear();
+        }
+        for number in demands {
+            let demand = &self.demands[number as usize].demand;
+            let outlook = kept.outlooks.entry(number).or_default();
+            outlook.update(&self.profile.scheduler, demand, &self.fleet, &kept.calendar);
+        }
+    }
+
+    fn update_calendar(&mut self, calendar: &mut Calendar) {
+        if calendar.at != self.now {
+            calendar.at = self.now;
+            calendar.floating.iter().for_each(|node| self.fleet.note_change(*node));
+        }
+        let read = std::mem::replace(&mut calendar.read, self.fleet.node_change_count());
+        for node in self.fleet.changed_nodes(read) {
+            let (mut held, mut floats) = (Vec::new(), false);
+            for index in &self.nodes[node.index()].runs {
+                let replica = &self.replicas[*index as usize];
+                let part = replica.placement.as_ref().and_then(|placement| Part::on(placement, node));
+                floats |= !is_timed(replica.phase);
+                held.extend(part.map(|part| calendar::Held { until: self.said_end(*index), part }));
+            }
+            calendar.replace(&self.fleet, node, held, floats);
+        }
+    }
+
+    /// When something that holds a place ends by its estimate; as long as it does not run, counted from now.
+    pub(super) fn said_end(&self, index: ReplicaIndex) -> SimTime {
+        let replica = &self.replicas[index as usize];
+        self.ends_if_started(index, if is_timed(replica.phase) { replica.since } else { self.now })
+    }
+
+    /// A change of phase may move the end of what runs somewhere.
+    pub(super) fn note_phase(&mut self, index: ReplicaIndex, before: Option<(Phase, SimTime)>) {
+        let Some((phase, since)) = before else { return };
+        let replica = &self.replicas[index as usize];
+        if (is_timed(phase), since) != (is_timed(replica.phase), replica.since)
+            && let Some(placement) = &replica.placement
+        {
+            placement.claims().iter().for_each(|claim| self.fleet.note_change(claim.node));
+        }
+    }
+
+    /// What [`Control::note_phase`] asks for.
+    pub(super) fn phase_before(&self, index: ReplicaIndex) -> Option<(Phase, SimTime)> {
+        let replica = &self.replicas[index as usize];
+        self.backfilling.as_ref().map(|_| (replica.phase, replica.since))
+    }
+
+    fn backfill_conservative(&mut self) {
+        let kept = self.backfilling.take();
+        let is_planned = kept.as_ref().is_some_and(|kept| self.can_plan(kept));
+        let plain = (!is_planned || self.caching == Caching::Paranoid).then(|| self.reserve_plainly());
+        let starts = match (kept, plain) {
+            (Some(mut kept), plain) if is_planned => {
+                let starts = self.plan_reservations(&mut kept, plain.as_deref());
+                self.backfilling = Some(kept);
+                starts
+            }
+            (kept, plain) => {
+                self.backfilling = kept;
+                plain.into_iter().flatten().filter(|planned| planned.from == self.now).collect()
+            }
+        };
+        for Planned { replica, candidate, sees, .. } in starts {
+            self.examine_if_watched(replica, |_| sees);
+            self.start_past_head(replica, candidate);
+        }
+        if let Some(kept) = &mut self.backfilling {
+            kept.since.read = if is_planned { self.fleet.node_change_count() } else { 0 };
+            kept.since.came_last.clear();
+            kept.since.disturbed.clear();
+        }
+    }
+
+    pub(super) fn start_past_head(&mut self, index: ReplicaIndex, candidate: Candidate) {
+        self.leave_queue(index, Wait::Nothing);
+        self.place(index, candidate);
+    }
+}
+
+/// Whether its end is counted from when its phase began.
+fn is_timed(phase: Phase) -> bool {
+    match phase {
+        Phase::Running | Phase::Scheduled => true,
+        Phase::Pending | Phase::Analysing | Phase::Preparing | Phase::Stopping | Phase::Ended => false,
+    }
+}

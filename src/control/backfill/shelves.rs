@@ -1,0 +1,194 @@
+//! Who waits, by demand: in order, each with how long it says it will run, so that the first that is short enough is found
+//! without looking at those before it.
+
+use std::collections::BTreeSet;
+
+use crate::scheduler::QueueKey;
+use crate::units::SimDuration;
+
+/// The length of what gives no estimate.
+pub(super) const ENDLESS: SimDuration = SimDuration::MAX;
+
+/// A bucket is cut in two when it has more.
+const MOST: usize = 128;
+
+/// Somebody who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub key: QueueKey,
+    pub length: SimDuration,
+}
+
+/// Those of one demand.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shelf {
+    /// In order; none is empty.
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Clone, Debug)]
+struct Bucket {
+    shortest: SimDuration,
+    entries: Vec<Waiting>,
+}
+
+impl Bucket {
+    fn of(entries: Vec<Waiting>) -> Bucket {
+        let shortest = entries.iter().map(|entry| entry.length).min().unwrap_or(ENDLESS);
+        Bucket { shortest, entries }
+    }
+
+    fn last(&self) -> QueueKey {
+        self.entries.last().expect("no bucket is empty").key
+    }
+}
+
+impl Shelf {
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
+    }
+
+    fn insert(&mut self, new: Waiting) {
+        let place = self.buckets.partition_point(|bucket| bucket.last() < new.key).min(self.buckets.len().max(1) - 1);
+        let Some(bucket) = self.buckets.get_mut(place) else {
+            self.buckets.push(Bucket::of(vec![new]));
+            return;
+        };
+        let at = bucket.entries.partition_point(|entry| entry.key < new.key);
+        bucket.entries.insert(at, new);
+        bucket.shortest = bucket.shortest.min(new.length);
+        if bucket.entries.len() > MOST {
+            let upper = bucket.entries.split_off(MOST / 2);
+            *bucket = Bucket::of(std::mem::take(&mut bucket.entries));
+            self.buckets.insert(place + 1, Bucket::of(upper));
+        }
+    }
+
+    fn remove(&mut self, key: QueueKey) {
+        let place = self.buckets.partition_point(|bucket| bucket.last() < key);
+        let Some(bucket) = self.buckets.get_mut(place) else { return };
+        let Ok(at) = bucket.entries.binary_search_by_key(&key, |entry| entry.key) else { return };
+        let gone = bucket.entries.remove(at);
+        if bucket.entries.is_empty() {
+            self.buckets.remove(place);
+        } else if gone.length == bucket.shortest {
+            *bucket = Bucket::of(std::mem::take(&mut bucket.entries));
+        }
+    }
+
+    /// The first of those from `from` on (behind it, if it is left out) that is no longer than `most`.
+    pub fn first(&self, from: Position, most: SimDuration) -> Option<Waiting> {
+        let place = self.buckets.partition_point(|bucket| !from.is_before(bucket.last()));
+        let mut buckets = self.buckets[place..].iter().filter(|bucket| bucket.shortest <= most);
+        buckets.find_map(|bucket| {
+            let at = bucket.entries.partition_point(|entry| !from.is_before(entry.key));
+            bucket.entries[at..].iter().find(|entry| entry.length <= most).copied()
+        })
+    }
+}
+
+/// A place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Position {
+    Start,
+    At(QueueKey),
+    Behind(QueueKey),
+}
+
+impl Position {
+    fn is_before(self, key: QueueKey) -> bool {
+        match self {
+            Position::Start => true,
+            Position::At(own) => own <= key,
+            Position::Behind(own) => own < key,
+        }
+    }
+}
+
+/// All who wait.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shelves {
+    by_demand: Vec<Shelf>,
+    waiting: BTreeSet<u32>,
+}
+
+impl Shelves {
+    pub fn insert(&mut self, demand: u32, new: Waiting) {
+        if self.by_demand.len() <= demand as usize {
+            self.by_demand.resize_with(demand as usize + 1, Shelf::default);
+        }
+        self.by_demand[demand as usize].insert(new);
+        self.waiting.insert(demand);
+    }
+
+    pub fn remove(&mut self, demand: u32, key: QueueKey) {
+        let Some(shelf) = self.by_demand.get_mut(demand as usize) else { return };
+        shelf.remove(key);
+        if shelf.is_empty() {
+            self.waiting.remove(&demand);
+        }
+    }
+
+    /// The demands of those who wait, in order of their numbers.
+    pub fn demands(&self) -> impl Iterator<Item = u32> + '_ {
+        self.waiting.iter().copied()
+    }
+
+    pub fn of(&self, demand: u32) -> &Shelf {
+        &self.by_demand[demand as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+    use crate::scheduler::{Entry, OrderKey};
+    use crate::units::SimTime;
+
+    fn key(number: u64) -> QueueKey {
+        let entry = Entry {
+            priority: 0,
+            at: SimTime::ZERO,
+            estimate: None,
+            ran: SimDuration::ZERO,
+            level: 0,
+            turn: 0,
+            user: 0,
+            tasks: 1,
+            submitted: number,
+            replica: number as u32,
+            line: 0,
+        };
+        QueueKey::new(&[OrderKey::Submitted], entry)
+    }
+
+    /// Against a list that is searched from its beginning.
+    #[test]
+    fn the_first_that_is_short_enough_is_found() {
+        let mut draws = Stream::new(5, "shelves test", 0);
+        let (mut shelf, mut plain) = (Shelf::default(), Vec::<Waiting>::new());
+        for step in 0..6000 {
+            let number = draws.between(0, 999);
+            match plain.binary_search_by_key(&key(number), |entry| entry.key) {
+                Ok(at) if step > 2000 => {
+                    plain.remove(at);
+                    shelf.remove(key(number));
+                }
+                Ok(_) => {}
+                Err(at) => {
+                    let new = Waiting { key: key(number), length: SimDuration::from_secs(draws.between(1, 1000)) };
+                    plain.insert(at, new);
+                    shelf.insert(new);
+                }
+            }
+            let most = SimDuration::from_secs(draws.between(0, 1000) / draws.between(1, 100));
+            let place = key(draws.between(0, 1000));
+            for from in [Position::Start, Position::At(place), Position::Behind(place)] {
+                let is_it = |entry: &&Waiting| from.is_before(entry.key) && entry.length <= most;
+                assert_eq!(shelf.first(from, most), plain.iter().find(is_it).copied());
+            }
+        }
+        assert_eq!(shelf.is_empty(), plain.is_empty());
+    }
+}

@@ -1,0 +1,73 @@
+//! What single nodes make of a demand, standing as somebody says: for looks into the future, where a node has another status
+//! than now. Only of demands for which a decision is made of what single nodes say; how many tasks they hold is [`super::room`].
+
+use super::decide::{Candidate, candidates};
+use super::deployment::Asking;
+use super::filter::Verdict;
+use super::options::{GangPlaces, GpuOrder, SchedulerOptions, Ties};
+use super::ranking::fixed;
+use super::row::{Row, row_of};
+use crate::fleet::{Fleet, NodeStatus, ShapeGroup};
+use crate::ids::NodeId;
+use crate::workload::{Demand, Gang, GpuTake, Pick};
+
+/// Whether a decision asks each node by itself how many tasks it would hold and how good it is, and looks at nothing else.
+pub fn is_by_node(options: &SchedulerOptions, demand: &Demand) -> bool {
+    let is_plain = demand.deployment.is_none() && demand.requirements.is_none();
+    let picks_gpus = demand.pick.as_ref().is_some_and(Pick::is_of_gpus);
+    let gangs = match options.gangs {
+        GangPlaces::Demand => true,
+        GangPlaces::Racks => demand.tasks == 1,
+        GangPlaces::Consolidate => demand.gang == Gang::Spread,
+        GangPlaces::Neighbours => false,
+    };
+    is_plain && !picks_gpus && gangs && !is_by_chance(options)
+}
+
+/// Whether two jobs of one demand may be placed differently on the same fleet.
+pub fn asks_for_itself(options: &SchedulerOptions, demand: &Demand) -> bool {
+    demand.deployment.is_some() || demand.requirements.is_some() || is_by_chance(options)
+}
+
+fn is_by_chance(options: &SchedulerOptions) -> bool {
+    options.ties == Ties::Random || options.gpus == GpuOrder::Random
+}
+
+/// Whether nodes of this shape could hold a task in some state of theirs.
+pub fn may_ever_do(options: &SchedulerOptions, demand: &Demand, group: &ShapeGroup) -> bool {
+    fixed(options, demand, &group.row()).1.is_none()
+}
+
+/// Whether `one` fits wherever `other` does, as far as that is plain: it asks for no more of anything.
+pub fn asks_no_more(one: &Demand, other: &Demand) -> bool {
+    let gpus = match (&one.task.gpus, &other.task.gpus) {
+        (None, None) => true,
+        (Some(own), Some(others)) => {
+            let is_less = own.count < others.count && own.take == GpuTake::Whole;
+            let is_like = (own.take, own.min_memory) == (others.take, others.min_memory) && own.models == others.models;
+            is_like && (is_less || own.count == others.count)
+        }
+        (None, Some(_)) | (Some(_), None) => false,
+    };
+    let (own, others) = (&one.task, &other.task);
+    let is_for_the_same = (own.os, own.arch) == (others.os, others.arch) && own.labels == others.labels;
+    let is_gang_of_no_more = one.tasks == 1 || (one.gang == other.gang && one.tasks <= other.tasks);
+    gpus && is_for_the_same
+        && one.pick == other.pick
+        && is_gang_of_no_more
+        && own.cpu <= others.cpu
+        && own.ram <= others.ram
+}
+
+/// The decision if only these nodes were there, each of which has room, and stood so.
+pub fn decide_among(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    asking: Asking,
+    fleet: &Fleet,
+    nodes: &[(NodeId, NodeStatus)],
+) -> Option<Candidate> {
+    let rows: Vec<Row> = nodes.iter().map(|(node, status)| row_of(fleet, demand, *node).as_if(status)).collect();
+    let verdicts = vec![Verdict::Fit; rows.len()];
+    candidates(options, demand, fleet, (&rows, &verdicts), asking, 1).into_iter().next()
+}
