@@ -148,7 +148,10 @@ impl Audit {
         let mut fleets = fleet_of(placement);
         let first = RunId { job: run.job, replica: 0, attempt: 0 };
         for (other, claim) in self.claims.range(first..).take_while(|(other, _)| other.job == run.job) {
-            let stays = |(_, phase): &(u32, Phase)| phase.holds_claim() && *phase != Phase::Stopping;
+            // A claim of an earlier attempt is only waiting to be freed.
+            let stays = |(attempt, phase): &(u32, Phase)| {
+                *attempt == other.attempt && phase.holds_claim() && *phase != Phase::Stopping
+            };
             if self.phases.get(&(other.job, other.replica)).is_some_and(stays) {
                 fleets.extend(fleet_of(claim));
             }
