@@ -456,6 +456,9 @@ mod tests {
         ]
     }
 
+    /// Tasks, CPU, RAM, GPUs and blocks of a claim.
+    type Parts = (u32, u64, u64, Vec<GpuClaim>, Vec<u16>);
+
     fn placement() -> impl Strategy<Value = Placement> {
         let gpu = (any::<u16>(), count(), number()).prop_map(|(index, share, memory)| GpuClaim {
             index,
@@ -464,11 +467,10 @@ mod tests {
         });
         let claim = (count(), number(), number(), vec(gpu, 0..5), vec(any::<u16>(), 0..6));
         proptest::collection::btree_map(node(), claim, 1..4).prop_map(|claims| {
-            let claim =
-                |(node, (tasks, cpu, ram, gpus, blocks)): (NodeId, (u32, u64, u64, Vec<GpuClaim>, Vec<u16>))| {
-                    let (cpu, ram) = (MilliCpu::new(cpu), Bytes::new(ram));
-                    NodeClaim { node, tasks, cpu, ram, gpus: gpus.into(), blocks: blocks.into() }
-                };
+            let claim = |(node, (tasks, cpu, ram, gpus, blocks)): (NodeId, Parts)| {
+                let (cpu, ram) = (MilliCpu::new(cpu), Bytes::new(ram));
+                NodeClaim { node, tasks, cpu, ram, gpus: gpus.into(), blocks: blocks.into() }
+            };
             Placement::new(claims.into_iter().map(claim).collect())
         })
     }
