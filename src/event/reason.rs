@@ -21,9 +21,9 @@ macro_rules! reasons {
                 match self { $(Reason::$variant => $name,)* }
             }
 
-            /// Whether it is a reason to wait, which is given of what is nowhere yet. All but one stand first in the list.
+            /// Whether it is a reason to wait, which is given of what is nowhere yet. All but two stand first in the list.
             pub fn is_of_waiting(self) -> bool {
-                self <= Reason::StaleRead || self == Reason::DecidedOutside
+                self <= Reason::StaleRead || matches!(self, Reason::DecidedOutside | Reason::OtherFleet)
             }
 
             /// For a sentence such as "3 nodes: …".
@@ -72,7 +72,6 @@ reasons! {
     // An instance is not offered because …
     NotInFleet => "not_in_fleet", "no instance of a fleet";
     FleetNotNamed => "fleet_not_named", "of a fleet that the job does not name";
-    OtherFleet => "other_fleet", "of another fleet than the job's";
     FleetNotCluster => "fleet_not_cluster", "of a fleet whose placement is not cluster";
     FleetTooSmall => "fleet_too_small", "of a fleet that has not enough left for all nodes";
     CannotSplit => "cannot_split", "cannot be split into its blocks";
@@ -151,6 +150,8 @@ reasons! {
     DecidedOutside => "decided_outside", "a scheduler outside decides on it";
     NotWaiting => "not_waiting", "was decided on outside, and does not wait to be";
     RefusedOutside => "refused_outside", "a scheduler outside does not take it";
+    // Last, so that the digests of earlier runs stay: an instance is not offered because it is …
+    OtherFleet => "other_fleet", "of another fleet than the job's";
 }
 
 impl fmt::Display for Reason {
