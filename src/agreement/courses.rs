@@ -100,6 +100,7 @@ impl Sink for Courses {
             | Event::SampleOdd { .. }
             | Event::ReplicaAdded { .. }
             | Event::JobEnded { .. }
+            | Event::Preempted { .. }
             | Event::Evaluated { .. } => {}
         }
     }

@@ -382,6 +382,10 @@ impl Sink for Audit {
                 self.covered(*run, covered);
             }
             Event::SampleOdd { run, .. } => assert!(self.bound.contains_key(run), "{run} is under no policy"),
+            Event::Preempted { run, by } => {
+                let holds = |run: &RunId| self.phases[&(run.job, run.replica)].1.holds_claim();
+                assert!(holds(run) && !holds(by), "{run} gives way to {by}");
+            }
             Event::CommitRefused { .. } | Event::DeadlineExpired { .. } => {}
         }
     }

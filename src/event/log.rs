@@ -11,8 +11,9 @@ use super::output::Event;
 use super::packed::{Shared, write_event, write_input};
 use crate::units::{SimDuration, SimTime};
 
-/// Raised when an older reader could no longer read what is written.
-pub const FORMAT_VERSION: u32 = 1;
+/// Raised when an older reader could no longer read what is written. Logs of every format from 1 on are read; format 2 has
+/// [`Event::Preempted`].
+pub const FORMAT_VERSION: u32 = 2;
 
 /// What a log needs to stand alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

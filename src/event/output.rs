@@ -248,6 +248,11 @@ pub enum Event {
         refusal: Option<Refusal>,
         reasons: Histogram,
     },
+    /// It is about to be told to stop, so that `by` gets its place. Last, so that other records keep their compact form.
+    Preempted {
+        run: RunId,
+        by: RunId,
+    },
 }
 
 /// One output of the control plane.
@@ -260,6 +265,11 @@ pub enum Output {
 impl Event {
     /// The job it is about, if it is about one.
     pub fn job(&self) -> Option<JobId> {
+        if let Event::JobEnded { job, .. } = self { Some(*job) } else { self.run().map(|run| run.job) }
+    }
+
+    /// The run it is about, if it is about one.
+    pub fn run(&self) -> Option<RunId> {
         match self {
             Event::Held { run, .. }
             | Event::Placed { run, .. }
@@ -275,11 +285,12 @@ impl Event {
             | Event::PolicyFired { run, .. }
             | Event::PolicyWarned { run, .. }
             | Event::SampleOdd { run, .. }
-            | Event::SafetyBroken { run, .. } => Some(run.job),
-            Event::JobEnded { job, .. } => Some(*job),
+            | Event::SafetyBroken { run, .. }
+            | Event::Preempted { run, .. } => Some(*run),
             Event::NodeChanged { .. }
             | Event::GpuChanged { .. }
             | Event::InstanceChanged { .. }
+            | Event::JobEnded { .. }
             | Event::Evaluated { .. } => None,
         }
     }

@@ -34,6 +34,8 @@ struct ReplicaFold {
     reasons: Histogram,
     /// How its last attempt ended.
     outcome: Option<Outcome>,
+    /// Who gets the place that was taken from it.
+    gave_way_to: Option<RunId>,
     /// It was not scaled away: "all replicas" means it too.
     is_wanted: bool,
 }
@@ -114,8 +116,10 @@ impl Fold {
                 replica.phase = Phase::Scheduled;
                 replica.claim = Some(placement.clone());
                 replica.reasons = Histogram::default();
+                replica.gave_way_to = None;
             }
             Event::AnalysisStarted { .. } => {}
+            Event::Preempted { run, by } => self.replica(*run).gave_way_to = Some(*by),
             Event::CommitRefused { run, because, .. } => self.replica(*run).reasons = Histogram::of(*because, 1),
             Event::Moved { run, to, because, .. } => {
                 let replica = self.replica(*run);
@@ -189,6 +193,14 @@ impl Fold {
             Subject::Node(node) => self.nodes.contains_key(&node),
             Subject::Gpu(gpu) => self.gpu(gpu).is_some(),
         }
+    }
+
+    /// Of a job the first replica that is, or is not, in the state.
+    pub fn first_replica(&self, subject: Subject, sought: &Sought, is_in_it: bool) -> Option<u32> {
+        let Subject::Job(job) = subject else { return None };
+        let mut replicas = self.jobs.get(&job)?.replicas.iter();
+        let place = replicas.position(|replica| replica.is_wanted && replica.is(sought, &self.nodes) == is_in_it);
+        place.map(|place| place as u32)
     }
 
     fn gpu(&self, gpu: GpuId) -> Option<GpuState> {
@@ -286,6 +298,7 @@ impl ReplicaFold {
             claim: None,
             reasons: Histogram::default(),
             outcome: None,
+            gave_way_to: None,
             is_wanted: true,
         }
     }
@@ -334,7 +347,11 @@ impl ReplicaFold {
             }
         }
         if !self.reasons.is_empty() {
-            let reasons: Vec<&str> = self.reasons.iter().map(|(reason, _)| reason.name()).collect();
+            let told = |reason: Reason| match (reason, self.gave_way_to) {
+                (Reason::Preempted, Some(by)) => format!("{} by {}", reason.name(), names.run(by)),
+                _ => reason.name().to_string(),
+            };
+            let reasons: Vec<String> = self.reasons.iter().map(|(reason, _)| told(reason)).collect();
             text.push_str(&format!(" ({})", reasons.join(", ")));
         }
         text

@@ -34,7 +34,8 @@ pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
         Event::PolicyFired { run, .. } => (Some(EventName::PolicyFired), Some(*run)),
         Event::PolicyWarned { run, .. } => (Some(EventName::PolicyWarned), Some(*run)),
         Event::SampleOdd { run, .. } => (Some(EventName::SampleOdd), Some(*run)),
-        Event::ReplicaAdded { run } => (None, Some(*run)),
+        // That it was told to stop is counted, and that it has stopped.
+        Event::ReplicaAdded { run } | Event::Preempted { run, .. } => (None, Some(*run)),
         // An answer to a question is not something that happened.
         Event::Evaluated { .. } => (None, None),
     }
@@ -61,6 +62,7 @@ pub(super) fn gives(event: &Event, reason: Reason) -> bool {
         | Event::AnalysisStarted { .. }
         | Event::ClaimFreed { .. }
         | Event::ReplicaAdded { .. }
+        | Event::Preempted { .. }
         | Event::SafetyBroken { .. } => false,
     }
 }

@@ -165,6 +165,23 @@ impl Names {
         self.jobs.get(job.index()).map_or("?", |name| name)
     }
 
+    /// `chat`, `chat[1]`, `chat #2`: the replica if it is not the first, the attempt if it is not.
+    pub fn run(&self, run: RunId) -> String {
+        let mut name = self.replica(run.job, run.replica);
+        if run.attempt > 1 {
+            name.push_str(&format!(" #{}", run.attempt));
+        }
+        name
+    }
+
+    /// `chat`, `chat[1]`
+    pub fn replica(&self, job: JobId, replica: u32) -> String {
+        match replica {
+            0 => self.job(job).to_string(),
+            _ => format!("{}[{replica}]", self.job(job)),
+        }
+    }
+
     /// `alpha/0`
     pub fn gpu(&self, gpu: GpuId) -> String {
         format!("{}/{}", self.node(gpu.node), gpu.index)

@@ -649,7 +649,10 @@ impl Sink for RunAccount {
             Event::PolicyBound { run, values, .. } => {
                 self.policies.insert(*run, *values);
             }
-            Event::Evaluated { .. } | Event::AnalysisStarted { .. } | Event::SampleOdd { .. } => {}
+            Event::Evaluated { .. }
+            | Event::AnalysisStarted { .. }
+            | Event::SampleOdd { .. }
+            | Event::Preempted { .. } => {}
             Event::PolicyFired { .. } => self.policies_fired += 1,
             Event::PolicyWarned { .. } => self.policies_warned += 1,
             Event::DeadlineExpired { .. } => self.deadlines_expired += 1,

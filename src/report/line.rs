@@ -90,7 +90,7 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
         }
         Input::Decided { run, placement } => {
             let detail = if placement.is_some() { "it has a place" } else { "it is not taken" };
-            Some(Parts { job: Some(run.job), ..plain(run_name(*run, names), "outside", detail.to_string()) })
+            Some(Parts { job: Some(run.job), ..plain(names.run(*run), "outside", detail.to_string()) })
         }
         // What was reported shows in the event that follows from it.
         Input::NodeReported { .. }
@@ -108,7 +108,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
     let of_run = |run: RunId, what, detail, reasons| Parts {
         job: Some(run.job),
         reasons,
-        ..plain(run_name(run, names), what, detail)
+        ..plain(names.run(run), what, detail)
     };
     let one = |reason| Histogram::of(reason, 1);
     match event {
@@ -149,6 +149,9 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
         }
         Event::Retry { run, at, because } => {
             of_run(*run, "retry", format!("not before {at}; {because}"), one(*because))
+        }
+        Event::Preempted { run, by } => {
+            of_run(*run, "preempted", format!("by {}", names.run(*by)), one(Reason::Preempted))
         }
         Event::ReplicaAdded { run } => of_run(*run, "replica added", String::new(), Histogram::default()),
         Event::DeadlineExpired { run, phase } => {
@@ -206,18 +209,6 @@ fn safety_name(what: crate::event::Safety) -> &'static str {
         Safety::GangTorn => "gang_torn",
         Safety::RequirementUnmet => "requirement_unmet",
     }
-}
-
-/// `chat`, `chat[1]`, `chat #2`: the replica if it is not the first, the attempt if it is not.
-fn run_name(run: RunId, names: &Names) -> String {
-    let mut name = names.job(run.job).to_string();
-    if run.replica > 0 {
-        name.push_str(&format!("[{}]", run.replica));
-    }
-    if run.attempt > 1 {
-        name.push_str(&format!(" #{}", run.attempt));
-    }
-    name
 }
 
 /// `alpha/0, alpha/1`, or `alpha` where no GPU is taken.

@@ -52,7 +52,7 @@ pub enum LogError {
     Empty,
     #[error("line 1: not the header of a log: {0}")]
     Header(String),
-    #[error("line 1: a log of format {found}; this dryrack reads format {FORMAT_VERSION}")]
+    #[error("line 1: a log of format {found}; this dryrack reads formats 1 to {FORMAT_VERSION}")]
     Format { found: u32 },
     #[error("line {line}: {error}")]
     Record { line: u64, error: CodecError },
@@ -168,7 +168,7 @@ impl<R: BufRead> LogReader<R> {
         let first = read_line(&mut input, 1)?.ok_or(LogError::Empty)?;
         // Of another format nothing else can be known.
         if let Ok(HeaderIn { header: FormatOf { format } }) = serde_json::from_str(&first.0)
-            && format != FORMAT_VERSION
+            && !(1..=FORMAT_VERSION).contains(&format)
         {
             return Err(LogError::Format { found: format });
         }
@@ -321,10 +321,10 @@ mod tests {
             ("more after the end", format!("{whole}{{}}\n"), "line 5: something follows the footer"),
             (
                 "a header of another format",
-                whole.replacen("\"format\":1", "\"format\":9", 1).replacen("\"seed\"", "\"seeds\"", 1),
+                whole.replacen("\"format\":2", "\"format\":9", 1).replacen("\"seed\"", "\"seeds\"", 1),
                 "line 1: a log of format 9",
             ),
-            ("another format", whole.replacen("\"format\":1", "\"format\":9", 1), "line 1: a log of format 9"),
+            ("another format", whole.replacen("\"format\":2", "\"format\":9", 1), "line 1: a log of format 9"),
         ];
         for (sentence, text, wanted) in rows {
             let error = read(&text).expect_err(sentence);

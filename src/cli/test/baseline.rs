@@ -44,6 +44,7 @@ impl Sink for Decisions {
             | Event::CommitRefused { .. }
             | Event::Retry { .. }
             | Event::DeadlineExpired { .. }
+            | Event::Preempted { .. }
             | Event::SafetyBroken { .. } => true,
             Event::JobEnded { outcome, .. } => *outcome != Outcome::Completed,
             _ => false,

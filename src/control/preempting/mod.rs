@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::Control;
 use super::store::ReplicaIndex;
-use crate::event::{Histogram, Outcome, Phase, Reason, Refusal};
+use crate::event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use crate::fleet::{Fleet, Placement};
 use crate::scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for};
 use crate::units::{SimDuration, SimTime};
@@ -112,7 +112,7 @@ impl Control {
                 continue;
             };
             for victim in victims {
-                self.preempt_one(victim);
+                self.preempt_one(victim, head);
                 // What is stopped for one may be more than it takes.
                 walk.take_in_again(&self.queue);
             }
@@ -189,7 +189,7 @@ impl Control {
                 continue;
             };
             for victim in victims {
-                self.preempt_one(victim);
+                self.preempt_one(victim, head);
                 // What is stopped for one may be more than it takes.
                 walk.take_in_again(&self.queue);
             }
@@ -366,7 +366,9 @@ impl Control {
         }
     }
 
-    fn preempt_one(&mut self, index: ReplicaIndex) {
+    fn preempt_one(&mut self, index: ReplicaIndex, head: ReplicaIndex) {
+        let [run, by] = [index, head].map(|index| self.replicas[index as usize].run());
+        self.say(Event::Preempted { run, by });
         let replica = &mut self.replicas[index as usize];
         if replica.phase == Phase::Running && self.jobs[replica.job.index()].spec.checkpoints {
             replica.ran = replica.ran.saturating_add(self.now.since(replica.since));
