@@ -10,10 +10,11 @@ use super::guard::guarded;
 use super::logs::{WholeLog, read_whole};
 use super::output::{Format, say, say_json};
 use super::replay::profile_of;
-use crate::engine::{Explanation, explain as explain_job};
-use crate::event::{Event, Histogram, Input, Outcome, Reason, Record, Refusal, Said};
+use crate::control::AnalysedBefore;
+use crate::engine::{Explanation, ReplicaStanding, explain as explain_job};
+use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, Refusal, Said};
 use crate::fleet::{NodeState, Placement};
-use crate::ids::{GpuId, JobId, Names};
+use crate::ids::{GpuId, JobId, Names, RunId};
 use crate::report::{Filter, record_line, table};
 use crate::scheduler::{Decision, Examination, FilterName, NodeFinding};
 use crate::units::SimTime;
@@ -23,10 +24,10 @@ use crate::workload::{Demand, Pick};
 pub struct ExplainArgs {
     /// A log that `run --out` wrote
     log: PathBuf,
-    /// The job in question
+    /// The job in question, or a replica or an attempt as the log names it: `chat`, `chat[1]`, `chat #2`
     #[arg(long, value_name = "NAME")]
     job: String,
-    /// At this time, such as 1h30m; at the end if not given
+    /// At this time, such as 1h30m; at the end, or while the attempt lasted, if not given
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     at: Option<SimTime>,
 }
@@ -36,39 +37,207 @@ const SHOWN: usize = 10;
 
 pub fn explain(args: &ExplainArgs, format: Format) -> Done {
     let log = read_whole(&args.log)?;
-    let job = log.job(&args.job)?;
+    let Named { job, replica, attempt } = named(&args.job, &log)?;
+    let ended = attempt.map(|attempt| end_of(RunId { job, replica: replica.unwrap_or(0), attempt }, &args.job, &log));
+    let at = args.at.or(ended.transpose()?.flatten());
     let profile = profile_of(&args.log, &log.header)?;
     let seed = log.header.seed;
-    let explained = guarded(|| explain_job(profile, seed, log.records.iter().cloned(), job, args.at));
+    let explained = guarded(|| explain_job(profile, seed, &log.records, (job, replica), at));
     let explained = explained.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
     let explained = explained
         .map_err(|error| Failure::file(&args.log, format!("does not replay: {error}; see `dryrack replay`")))?;
+    let count = explained.replicas.len();
+    if let Some(replica) = replica.filter(|replica| count > 0 && *replica as usize >= count) {
+        let (asked, last) = (log.names.replica(job, replica), log.names.replica(job, count as u32 - 1));
+        let message = format!("error: there is no `{asked}` by {}; the last replica is `{last}`\n", explained.at);
+        return Err(Failure::Input(message));
+    }
     match format {
-        Format::Json => say_json(&as_json(&explained, &args.job, tasks(&log, job), &log.names))?,
-        Format::Human => say(&human(&explained, args.at, job, &log))?,
+        Format::Json => say_json(&as_json(&explained, job, tasks(&log, job), &log.names))?,
+        Format::Human => say(&human(&explained, at, job, &log))?,
     }
     Ok(Exit::Fine)
 }
 
+/// What a name as the log prints it stands for.
+struct Named {
+    job: JobId,
+    replica: Option<u32>,
+    attempt: Option<u32>,
+}
+
+/// `chat`, `chat[1]`, `chat #2`, `chat[1] #2`. A job of exactly that name comes first.
+fn named(name: &str, log: &WholeLog) -> Result<Named, Failure> {
+    let exactly = |name: &str| log.names.jobs.find(name).map(JobId::new);
+    let (of_replica, attempt) = match name.rsplit_once(" #").map(|(rest, number)| (rest, number.parse::<u32>())) {
+        Some((rest, Ok(attempt))) if exactly(name).is_none() => (rest, Some(attempt)),
+        _ => (name, None),
+    };
+    let bracketed = of_replica.strip_suffix(']').and_then(|rest| rest.rsplit_once('['));
+    match bracketed.map(|(rest, number)| (exactly(rest), number.parse::<u32>())) {
+        Some((Some(job), Ok(replica))) if exactly(of_replica).is_none() => {
+            Ok(Named { job, replica: Some(replica), attempt })
+        }
+        _ => Ok(Named { job: log.job(of_replica)?, replica: attempt.map(|_| 0), attempt }),
+    }
+}
+
+/// The last moment of an attempt; `None` if it goes on.
+fn end_of(run: RunId, name: &str, log: &WholeLog) -> Result<Option<SimTime>, Failure> {
+    let mut of_it = log.records.iter().filter_map(|record| match &record.said {
+        Said::Event(event) => event.run().filter(|other| *other == run).map(|_| (record.at, event)),
+        Said::Input(_) => None,
+    });
+    let unknown = || Failure::Input(format!("error: the log has no attempt `{name}`\n"));
+    let first = of_it.next().ok_or_else(unknown)?;
+    let ended = std::iter::once(first).chain(of_it).find(|(_, event)| matches!(event, Event::Ended { .. }));
+    Ok(ended.map(|(at, _)| SimTime::from_nanos(at.as_nanos().saturating_sub(1))))
+}
+
 fn human(explained: &Explanation, asked: Option<SimTime>, job: JobId, log: &WholeLog) -> String {
     let names = &log.names;
-    let mut text = format!("{} at {}\n", names.job(job), asked.unwrap_or(explained.at));
+    let mut text = format!("{} at {}\n", names.replica(job, explained.replica), asked.unwrap_or(explained.at));
+    if explained.replicas.len() > 1 {
+        text.push_str(&overview(explained, names));
+    }
     if let Some((at, event)) = &explained.last {
         let record = Record { step: 0, at: *at, said: Said::Event(event.clone()) };
         let line = record_line(&record, names, &Filter::default()).expect("nothing is left out");
         text.push_str(&format!("last said: {}\n", line.trim_start()));
+    }
+    let Some(standing) = explained.replicas.get(explained.replica as usize) else {
+        text.push_str("not submitted yet\n");
+        return text;
+    };
+    if let Some(line) = taken_by(standing, names) {
+        text.push_str(&format!("{line}\n"));
     }
     match (&explained.placed, &explained.now) {
         (Some(here), _) => {
             let place = place(&here.placement, names);
             text.push_str(&format!("\nwhy here: placed on {place} at {}\n", here.at));
             text.push_str(&candidates(&here.examination, names));
-            text.push_str(&refusals(&here.examination));
+            let reasons = here.examination.nodes.iter().filter_map(|node| node.verdict.reason());
+            text.push_str(&refusals(&histogram(reasons)));
         }
-        (None, Some(examination)) => text.push_str(&why_not(examination, tasks(log, job), names)),
-        (None, None) => text.push_str("not submitted yet\n"),
+        (None, Some(examination)) => {
+            text.push_str(&why_nowhere(explained, standing, examination, tasks(log, job), names))
+        }
+        (None, None) => {}
     }
     text
+}
+
+/// Every replica, one to a line; the one that is explained is marked.
+fn overview(explained: &Explanation, names: &Names) -> String {
+    let row = |(number, standing): (usize, &ReplicaStanding)| {
+        let is_it = number == explained.replica as usize;
+        let run = &standing.run;
+        let mark = if is_it { "*" } else { "" };
+        let (is, detail) = stands(standing, names);
+        vec![mark.to_string(), names.replica(run.job, number as u32), is, detail]
+    };
+    let rows = || explained.replicas.iter().enumerate().map(row);
+    let shown: Vec<Vec<String>> = match explained.replicas.len() > SHOWN {
+        // The one that is explained is among them.
+        true => rows().enumerate().filter(|(at, row)| *at < SHOWN || row[0] == "*").map(|(_, row)| row).collect(),
+        false => rows().collect(),
+    };
+    let left_out = explained.replicas.len() - shown.len();
+    let more = if left_out > 0 { format!("  and {left_out} more replicas\n") } else { String::new() };
+    format!("{}{more}\n", table(&["", "replica", "is", ""], &shown))
+}
+
+/// What a replica is, and where or why.
+fn stands(standing: &ReplicaStanding, names: &Names) -> (String, String) {
+    let because = |because: Reason, word: &str| match because.name() == word {
+        true => String::new(),
+        false => because.name().to_string(),
+    };
+    match (&standing.placed, &standing.held, standing.ended) {
+        (_, _, Some((at, outcome, reason))) if standing.phase == Phase::Ended => {
+            (format!("{} at {at}", outcome.name()), because(reason, outcome.name()))
+        }
+        (Some((_, placement)), _, _) if standing.is_placed() => {
+            (standing.phase.name().to_string(), place(placement, names))
+        }
+        (_, Some((_, _, reasons)), _) => (standing.phase.name().to_string(), reasons.to_string()),
+        _ => (standing.phase.name().to_string(), String::new()),
+    }
+}
+
+/// `preempted at 30s by urgent, which gets its place on alpha/0`, of what has no place since.
+fn taken_by(standing: &ReplicaStanding, names: &Names) -> Option<String> {
+    let (at, by) = standing.gave_way?;
+    let (since, placement) = standing.placed.as_ref()?;
+    let (by, place) = (names.run(by), place(placement, names));
+    (*since <= at).then(|| format!("preempted at {at}: its place on {place} goes to {by}"))
+}
+
+/// What a front page of a replica without a place shows.
+fn why_nowhere(
+    explained: &Explanation,
+    standing: &ReplicaStanding,
+    now: &Examination,
+    tasks: Tasks,
+    names: &Names,
+) -> String {
+    if let Some((at, outcome, because)) = over(explained, standing) {
+        let last = standing.placed.as_ref().map_or(String::new(), |(since, placement)| {
+            format!("; it was on {} from {since}", place(placement, names))
+        });
+        return format!("\nit is over: {} at {at}, {because}{last}\n", outcome.name());
+    }
+    if let Some(before) = &explained.analysed_before {
+        return format!("\nwhy not: {}\n{}", behind(before, names), queue(before, names));
+    }
+    let mut text = match &standing.last {
+        Some((at, _)) if standing.phase == Phase::Analysing => format!("\nwhy not: it is being analysed since {at}\n"),
+        _ => String::new(),
+    };
+    if let Some((at, refusal, reasons)) = &standing.held
+        && !is_refused_so(now, *refusal, reasons)
+    {
+        text.push_str(&format!("\nwhy not, as decided at {at}\n{}", refusals(reasons)));
+    }
+    text.push_str(&why_not(now, tasks, names));
+    text
+}
+
+/// What has ended is over, unless it never fitted: then that is what is asked.
+fn over(explained: &Explanation, standing: &ReplicaStanding) -> Option<(SimTime, Outcome, Reason)> {
+    let of_replica = standing.ended.filter(|_| standing.phase == Phase::Ended);
+    explained.ended.or(of_replica).filter(|(_, outcome, _)| *outcome != Outcome::NeverFits)
+}
+
+/// Whether a decision refuses for these reasons.
+fn is_refused_so(examination: &Examination, word: Refusal, because: &Histogram) -> bool {
+    matches!(&examination.decision, Decision::Refuse { refusal, reasons } if *refusal == word && reasons == because)
+}
+
+/// `it waits to be analysed, behind 9 entries of runs that have ended and 1 other; chat is analysed now`
+fn behind(before: &AnalysedBefore, names: &Names) -> String {
+    let entries = |count: usize| if count == 1 { "1 entry".to_string() } else { format!("{count} entries") };
+    let behind = match (before.unwanted.len(), before.wanted.len()) {
+        (0, 0) => "as the next".to_string(),
+        (0, others) => format!("behind {}", entries(others)),
+        (ended, 0) => format!("behind {} of runs that have ended", entries(ended)),
+        (ended, others) => format!("behind {} of runs that have ended and {others} more", entries(ended)),
+    };
+    let now: Vec<String> = before.now.iter().map(|run| names.run(*run)).collect();
+    let now = if now.is_empty() { String::new() } else { format!("; {} is analysed now", now.join(", ")) };
+    format!("it waits to be analysed, {behind}{now}")
+}
+
+/// The queue before it, as far as it is shown.
+fn queue(before: &AnalysedBefore, names: &Names) -> String {
+    let part = |runs: &[RunId], what: &str| {
+        let shown: Vec<String> = runs.iter().take(SHOWN).map(|run| names.run(*run)).collect();
+        let more = runs.len() - shown.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        if runs.is_empty() { String::new() } else { format!("  {what}: {}{more}\n", shown.join(", ")) }
+    };
+    format!("{}{}", part(&before.unwanted, "have ended"), part(&before.wanted, "wait"))
 }
 
 /// What a front page of a waiting job shows.
@@ -77,24 +246,20 @@ fn why_not(examination: &Examination, tasks: Tasks, names: &Names) -> String {
         Decision::Place(_) => {
             format!("\nit would fit now:\n{}", candidates(examination, names))
         }
-        Decision::Refuse { refusal, .. } => {
+        Decision::Refuse { refusal, reasons } => {
             let head = match refusal {
                 Refusal::Unfit => "why not now",
                 Refusal::Never => "why never: it would not fit an empty fleet either",
             };
             let change = least_change(examination, tasks, names)
                 .map_or(String::new(), |change| format!("\nleast change: {change}\n"));
-            format!("\n{head}\n{}{change}\n{}", refusals(examination), node_table(examination, names))
+            format!("\n{head}\n{}{change}\n{}", refusals(reasons), node_table(examination, names))
         }
     }
 }
 
 /// `  3 nodes  node_not_ready  not ready`, most first.
-fn refusals(examination: &Examination) -> String {
-    let mut reasons = Histogram::default();
-    for reason in examination.nodes.iter().filter_map(|node| node.verdict.reason()) {
-        reasons.add(reason, 1);
-    }
+fn refusals(reasons: &Histogram) -> String {
     let line = |(reason, count): (Reason, u32)| {
         format!(
             "  {count:>5} {}  {:<24} {}\n",
@@ -104,6 +269,12 @@ fn refusals(examination: &Examination) -> String {
         )
     };
     reasons.iter().map(line).collect()
+}
+
+fn histogram(reasons: impl Iterator<Item = Reason>) -> Histogram {
+    let mut histogram = Histogram::default();
+    reasons.for_each(|reason| histogram.add(reason, 1));
+    histogram
 }
 
 fn candidates(examination: &Examination, names: &Names) -> String {
@@ -177,40 +348,63 @@ enum Tasks {
 /// The one or two lines that tell most, for whoever reads of a failure.
 pub fn brief(explained: &Explanation, demand: &Demand, asked: Option<SimTime>, names: &Names) -> Vec<String> {
     let at = asked.unwrap_or(explained.at);
-    if let Some((ended, Event::JobEnded { outcome, because, .. })) = &explained.last
-        && *outcome != Outcome::NeverFits
-    {
-        let because = if because.name() == outcome.name() { String::new() } else { format!(", {because}") };
-        return vec![format!("why not   it was over by {at}: {} at {ended}{because}", outcome.name())];
+    let Some(standing) = explained.replicas.get(explained.replica as usize) else {
+        return vec![format!("why not   not submitted by {at}")];
+    };
+    let count = explained.replicas.len();
+    let which = match count {
+        1 => String::new(),
+        _ => format!("{} ", names.replica(standing.run.job, explained.replica)),
+    };
+    if let Some(here) = &explained.placed {
+        let fits = here.examination.nodes.iter().filter(|node| node.verdict.is_fit()).count();
+        let of = here.examination.nodes.len();
+        let place = place(&here.placement, names);
+        return vec![format!(
+            "why here  {which}placed on {place} at {}; {fits} of {of} nodes would have done",
+            here.at
+        )];
     }
-    let (waiting, replicas) = explained.without_place;
-    let which = if waiting < replicas { format!(", {waiting} of {replicas} replicas") } else { String::new() };
-    match (&explained.placed, &explained.now) {
-        (Some(here), _) if waiting == 0 => {
-            let fits = here.examination.nodes.iter().filter(|node| node.verdict.is_fit()).count();
-            let of = here.examination.nodes.len();
-            let place = place(&here.placement, names);
-            vec![format!("why here  placed on {place} at {}; {fits} of {of} nodes would have done", here.at)]
+    let mut lines = match (over(explained, standing), &explained.analysed_before, &explained.now) {
+        (Some((ended, outcome, because)), _, _) => {
+            let because = if because.name() == outcome.name() { String::new() } else { format!(", {because}") };
+            let which = if which.is_empty() { "it ".to_string() } else { which };
+            vec![format!("why not   {which}was over by {at}: {} at {ended}{because}", outcome.name())]
         }
-        (_, Some(examination)) => {
-            let Decision::Refuse { refusal, reasons } = &examination.decision else {
-                return vec![idle(explained, at)];
-            };
-            let word = if *refusal == Refusal::Never { "why never" } else { "why not" };
-            let counted: Vec<String> =
-                reasons.iter().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
-            let mut lines = vec![format!("{word}   at {at}{which}: {}", counted.join(", "))];
-            lines
-                .extend(least_change(examination, tasks_of(demand), names).map(|change| format!("if only   {change}")));
-            lines
-        }
-        (_, None) => vec![format!("why not   not submitted by {at}")],
-    }
+        (None, Some(before), _) => vec![format!("why not   at {at}: {which}{}", behind(before, names))],
+        (None, None, Some(now)) => why_not_now(explained, standing, now, (at, tasks_of(demand)), names),
+        (None, None, None) => Vec::new(),
+    };
+    lines.extend(taken_by(standing, names).map(|line| format!("why not   {line}")));
+    lines
+}
+
+fn why_not_now(
+    explained: &Explanation,
+    standing: &ReplicaStanding,
+    now: &Examination,
+    (at, tasks): (SimTime, Tasks),
+    names: &Names,
+) -> Vec<String> {
+    let Decision::Refuse { refusal, reasons } = &now.decision else {
+        return vec![idle(standing, at)];
+    };
+    let (waiting, count) = (explained.replicas.iter().filter(|one| one.waits()).count(), explained.replicas.len());
+    let which = if (1..count).contains(&waiting) { format!(", {waiting} of {count} replicas") } else { String::new() };
+    let word = if *refusal == Refusal::Never { "why never" } else { "why not" };
+    let mut lines = vec![format!("{word}   at {at}{which}: {}", counted(reasons))];
+    lines.extend(least_change(now, tasks, names).map(|change| format!("if only   {change}")));
+    lines
+}
+
+fn counted(reasons: &Histogram) -> String {
+    let counted: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
+    counted.join(", ")
 }
 
 /// Why what would fit has no place.
-fn idle(explained: &Explanation, at: SimTime) -> String {
-    match &explained.last {
+fn idle(standing: &ReplicaStanding, at: SimTime) -> String {
+    match &standing.last {
         Some((_, Event::Retry { at: due, .. })) if *due > at => {
             format!("why not   backing off until {due}; at {at} it would fit")
         }
@@ -289,16 +483,37 @@ fn place(placement: &Placement, names: &Names) -> String {
     parts.join(" ")
 }
 
-fn as_json(explained: &Explanation, job: &str, tasks: Tasks, names: &Names) -> Value {
+fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names) -> Value {
     let ready = explained.fleet.iter().filter(|(_, node)| node.status.state == NodeState::Ready).count();
+    let decided = |at: SimTime, examination: &Examination| json!({"at_seconds": at.as_secs_f64(), "examination": examination_json(examination, tasks, names)});
+    let runs = |runs: &[RunId]| runs.iter().map(|run| names.run(*run)).collect::<Vec<_>>();
+    let replica = |(number, standing): (usize, &ReplicaStanding)| {
+        json!({
+            "replica": names.replica(job, number as u32),
+            "is": standing.phase.name(),
+            "on": standing.placed.as_ref().filter(|_| standing.is_placed()).map(|(_, at)| place(at, names)),
+            "because": standing.held.as_ref().map(|(_, _, reasons)| reasons),
+            "preempted_by": standing.gave_way.map(|(_, by)| names.run(by)),
+        })
+    };
+    let standing = explained.replicas.get(explained.replica as usize);
     json!({
-        "job": job,
+        "job": names.job(job),
+        "replica": names.replica(job, explained.replica),
         "at_seconds": explained.at.as_secs_f64(),
         "nodes_ready": ready,
-        "placed": explained.placed.as_ref().map(|here| json!({
-            "at_seconds": here.at.as_secs_f64(),
-            "on": place(&here.placement, names),
-            "examination": examination_json(&here.examination, tasks, names),
+        "replicas": explained.replicas.iter().enumerate().map(replica).collect::<Vec<_>>(),
+        "placed": explained.placed.as_ref().map(|here| {
+            let mut placed = decided(here.at, &here.examination);
+            placed["on"] = place(&here.placement, names).into();
+            placed
+        }),
+        "held": standing.and_then(|standing| standing.held.as_ref()).map(|(at, refusal, reasons)| json!({
+            "at_seconds": at.as_secs_f64(), "refuse": refusal, "reasons": reasons,
+        })),
+        "refused": explained.refused.as_ref().map(|(at, examination)| decided(*at, examination)),
+        "analysed_before": explained.analysed_before.as_ref().map(|before| json!({
+            "now": runs(&before.now), "have_ended": runs(&before.unwanted), "wait": runs(&before.wanted),
         })),
         "now": explained.now.as_ref().map(|examination| examination_json(examination, tasks, names)),
     })

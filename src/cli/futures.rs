@@ -127,8 +127,7 @@ impl Futures<'_> {
                     let id = names.jobs.find(&job.name).map(JobId::new);
                     let known = id.and_then(|id| Some((id, &rehearsal.arrivals.get(id.index())?.spec.demand)));
                     let Some((id, demand)) = known else { continue };
-                    let log = records.0.iter().cloned();
-                    let explained = explain(Arc::clone(&rehearsal.profile), *seed, log, id, Some(at));
+                    let explained = explain(Arc::clone(&rehearsal.profile), *seed, &records.0, (id, None), Some(at));
                     let explained = explained.map_err(|error| Failure::Ours(format!("our fault: {error}\n")))?;
                     reasons[index] = brief(&explained, demand, Some(at), &names);
                 }

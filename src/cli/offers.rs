@@ -7,13 +7,12 @@ use super::exit::{Done, Exit, Failure};
 use super::guard::guarded;
 use super::output::{Format, say, say_json};
 use super::selection::JobArgs;
-use crate::engine::{Selection, selection};
+use crate::engine::Selection;
 use crate::event::Histogram;
 use crate::report::table;
-use crate::scheduler::offers::{Ask, Availability, Offer, Plan, plan};
-use crate::scheduler::{Decision, Grouping, SchedulerOptions, decide};
+use crate::scheduler::offers::{Availability, Offer, Plan};
+use crate::scheduler::{Decision, SchedulerOptions};
 use crate::units::Bytes;
-use crate::workload::Demand;
 
 #[derive(Debug, Args)]
 pub struct OffersArgs {
@@ -22,14 +21,12 @@ pub struct OffersArgs {
 }
 
 pub fn offers(args: &OffersArgs, format: Format) -> Done {
-    let (rehearsal, job) = args.asked.load()?;
-    let demand = &rehearsal.arrivals[job.index()].spec.demand;
-    if demand.requirements.is_none() {
+    let of = args.asked.load()?;
+    if of.rehearsal.arrivals[of.job.index()].spec.demand.requirements.is_none() {
         let message = format!("error: `{}` has no `resources`; see `dryrack select` for other jobs\n", args.asked.job);
         return Err(Failure::Input(message));
     }
-    let options = &rehearsal.profile.scheduler;
-    let found = guarded(|| asked(options, demand, selection(&rehearsal, job, args.asked.at)));
+    let found = guarded(|| asked(&of.rehearsal.profile.scheduler, args.asked.selection(&of)));
     let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
     match format {
         Format::Human => say(&human(&args.asked.job, &found))?,
@@ -47,14 +44,13 @@ struct Found {
     others: Vec<(String, &'static str, &'static str)>,
 }
 
-fn asked(options: &SchedulerOptions, demand: &Demand, at: Selection) -> Found {
-    let Some(requirements) = demand.requirements.as_deref() else { panic!("checked before it was asked") };
-    let ask = Ask { requirements, nodes: demand.tasks, room_for: demand.tasks, fleet: None, master: None };
-    let plan = plan(&options.offers, &ask, &at.fleet);
-    let decision = match decide(options, demand, &at.fleet, Grouping::EachNode, 1) {
+fn asked(options: &SchedulerOptions, at: Selection) -> Found {
+    let fleet = &at.sight.fleet;
+    let Some(plan) = at.sight.plan(options) else { panic!("checked before it was asked") };
+    let decision = match at.sight.examine(options).decision {
         Decision::Place(candidates) => {
             let claims = candidates[0].placement.claims().iter();
-            Ok(claims.map(|claim| at.fleet.node(claim.node).name.to_string()).collect())
+            Ok(claims.map(|claim| fleet.node(claim.node).name.to_string()).collect())
         }
         Decision::Refuse { reasons, .. } => Err(reasons),
     };
@@ -64,14 +60,14 @@ fn asked(options: &SchedulerOptions, demand: &Demand, at: Selection) -> Found {
             Some(reason) => (reason.name(), reason.text()),
             None => ("other_fleet", "of a fleet that was not chosen, or beyond the end of the list"),
         };
-        (at.fleet.node(known.node).name.to_string(), name, text)
+        (fleet.node(known.node).name.to_string(), name, text)
     };
     let others = at.nodes.iter().filter(|known| !is_offered(known.node)).map(other).collect();
     Found { plan, decision, others, at }
 }
 
 fn human(job: &str, found: &Found) -> String {
-    let fleet = &found.at.fleet;
+    let fleet = &found.at.sight.fleet;
     let row = |(index, offer): (usize, &Offer)| {
         let node = fleet.node(offer.node);
         let instance = node.shape.instance.as_ref().expect("only instances have offers");
@@ -123,7 +119,7 @@ fn availability(offer: &Offer) -> &'static str {
 }
 
 fn as_json(job: &str, found: &Found) -> Value {
-    let fleet = &found.at.fleet;
+    let fleet = &found.at.sight.fleet;
     let mib = |bytes: Bytes| bytes.get() >> 20;
     let offer = |offer: &Offer| {
         let node = fleet.node(offer.node);

@@ -28,39 +28,59 @@ pub struct SelectArgs {
 pub struct JobArgs {
     /// A scenario file
     file: PathBuf,
-    /// The job that is asked about
+    /// The job that is asked about, or one of its replicas: `chat`, `chat[1]`
     #[arg(long, value_name = "NAME")]
     pub job: String,
-    /// At this time, such as 1h30m; when the job is submitted if not given
+    /// At this time, such as 1h30m; when it is first decided about if not given
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     pub at: Option<SimTime>,
     #[command(flatten)]
     overrides: Overrides,
 }
 
+/// What is asked about, loaded.
+pub struct Asked {
+    pub rehearsal: Rehearsal,
+    pub job: JobId,
+    /// The first that has no place if absent.
+    pub replica: Option<u32>,
+}
+
 impl JobArgs {
-    pub fn load(&self) -> Result<(Rehearsal, JobId), Failure> {
+    pub fn load(&self) -> Result<Asked, Failure> {
         let loaded = load(&self.file, &self.overrides.lower(&self.file));
         let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
         warn(&loaded.warnings.to_string());
         let rehearsal = loaded.rehearsal;
         let names = || rehearsal.arrivals.iter().map(|arrival| &*arrival.spec.name);
         // Of a job with a `count`, or several of one name, the first stands for all.
-        let is_first = |name: &str| {
-            name.strip_prefix(&*self.job)
-                .and_then(|rest| rest.strip_prefix('-'))
-                .is_some_and(|rest| rest.parse() == Ok(0u32))
+        let is_first = |name: &str, asked: &str| {
+            let rest = name.strip_prefix(asked).and_then(|rest| rest.strip_prefix('-'));
+            rest.is_some_and(|rest| rest.parse() == Ok(0u32))
         };
-        match names().position(|name| name == self.job).or_else(|| names().position(is_first)) {
-            Some(job) => Ok((rehearsal, JobId::new(job))),
+        let find = |asked: &str| {
+            let first = || names().position(|name| is_first(name, asked));
+            names().position(|name| name == asked).or_else(first).map(JobId::new)
+        };
+        let of_replica = || {
+            let (job, number) = self.job.strip_suffix(']')?.rsplit_once('[')?;
+            Some((find(job)?, Some(number.parse().ok()?)))
+        };
+        match find(&self.job).map(|job| (job, None)).or_else(of_replica) {
+            Some((job, replica)) => Ok(Asked { rehearsal, job, replica }),
             None => Err(no_such("no job is named", &self.job, names())),
         }
+    }
+
+    /// What can be picked for it.
+    pub fn selection(&self, asked: &Asked) -> Selection {
+        selection(&asked.rehearsal, asked.job, asked.replica, self.at)
     }
 }
 
 pub fn select(args: &SelectArgs, format: Format) -> Done {
-    let (rehearsal, job) = args.asked.load()?;
-    let found = guarded(|| selection(&rehearsal, job, args.asked.at));
+    let asked = args.asked.load()?;
+    let found = guarded(|| args.asked.selection(&asked));
     let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
     match format {
         Format::Human => say(&human(&args.asked.job, &found))?,
@@ -73,7 +93,7 @@ pub fn select(args: &SelectArgs, format: Format) -> Done {
 fn lines(found: &Selection) -> Vec<(String, Verdict, bool)> {
     let mut lines = Vec::new();
     for known in &found.nodes {
-        let name = &found.fleet.node(known.node).name;
+        let name = &found.sight.fleet.node(known.node).name;
         lines.push((name.to_string(), known.verdict, known.with_others.0));
         let gpus = known.gpus.iter().zip(&known.with_others.1).enumerate();
         lines.extend(gpus.map(|(index, (verdict, others))| (format!("{name}/{index}"), *verdict, *others)));
@@ -108,7 +128,7 @@ fn as_json(job: &str, found: &Selection) -> Value {
     };
     let nodes: Vec<Value> = (found.nodes.iter())
         .map(|known| {
-            let name = &found.fleet.node(known.node).name;
+            let name = &found.sight.fleet.node(known.node).name;
             let gpus = known.gpus.iter().zip(&known.with_others.1).enumerate();
             let choose = |(index, (verdict, others)): (usize, (&Verdict, &bool))| {
                 choice("gpu", &format!("{name}/{index}"), *verdict, *others)

@@ -1,21 +1,35 @@
 //! Decisions about a job that is being explained: each is examined while it is made, and kept until it is asked for.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::Control;
-use super::store::ReplicaIndex;
+use super::store::{Replica, ReplicaIndex, Wait};
+use crate::event::Phase;
 use crate::fleet::Fleet;
 use crate::ids::{JobId, RunId};
-use crate::scheduler::{Examination, examine};
+use crate::scheduler::{Examination, Seats, Sight};
 use crate::units::SimTime;
-use crate::workload::Demand;
+use crate::workload::{Demand, JobSpec};
 
-/// What a decision saw.
+/// What a decision saw, and the decision again by the plain computation.
 #[derive(Clone)]
 pub struct Watched {
     pub at: SimTime,
+    /// Whose: of nodes that are decided about together, the first.
     pub run: RunId,
+    pub sight: Sight,
     pub examination: Examination,
+}
+
+/// Who comes before a replica that waits to be analysed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnalysedBefore {
+    /// Being analysed.
+    pub now: Vec<RunId>,
+    /// Entries of the queue before its own, in order: of runs that go on, and of runs that have ended.
+    pub wanted: Vec<RunId>,
+    pub unwanted: Vec<RunId>,
 }
 
 /// Whose decisions are examined.
@@ -30,8 +44,11 @@ pub enum Watch {
 #[derive(Default)]
 pub(super) struct Watching {
     whose: Watch,
-    /// The last decision that was examined.
-    decided: Option<Watched>,
+    /// The last decision of all, and of each replica the last one that has not placed it yet.
+    last: Option<Watched>,
+    decided: BTreeMap<(JobId, u32), Watched>,
+    /// All decisions, until they are taken.
+    decisions: Vec<Watched>,
     /// The decisions that placed something, until they are taken.
     placed: BTreeMap<RunId, Watched>,
 }
@@ -56,26 +73,75 @@ impl Control {
         }
     }
 
-    /// A decision is made about this replica on this fleet: by its own demand, unless a part of that is decided alone.
-    pub(super) fn examined(&self, index: ReplicaIndex, demand: Option<&Demand>, fleet: &Fleet) -> Watched {
-        let replica = &self.replicas[index as usize];
-        let demand = demand.unwrap_or(&self.demands[replica.demand as usize].demand);
-        Watched { at: self.now, run: replica.run(), examination: examine(&self.profile.scheduler, demand, fleet) }
+    /// Every decision since this was last asked, in their order.
+    pub fn take_decisions(&mut self) -> Vec<Watched> {
+        std::mem::take(&mut self.watching.decisions)
     }
 
-    /// The same, kept where the replica is watched. `fleet` gives the fleet that the decision sees, if that is not the
-    /// fleet as it is.
+    /// What a decision about this replica would see now, whether or not one is due.
+    pub fn sight_of(&self, job: JobId, replica: u32) -> Option<Sight> {
+        let index = self.jobs.get(job.index())?.replica(replica)?;
+        let waits = self.replicas[index as usize].wait == Wait::Queue;
+        let left = if waits { self.left_to(index) } else { None };
+        let part = self.part_of_run(index);
+        Some(self.sight(index, part, left.as_ref().unwrap_or(&self.fleet)))
+    }
+
+    /// The same of a job that is not submitted yet.
+    pub fn sight_before(&self, job: JobId, spec: &JobSpec) -> Sight {
+        let demand = Arc::clone(&spec.demand);
+        let run = RunId { job, replica: 0, attempt: 1 };
+        let one_by_one = self.runs.is_some() && !self.places_whole() && demand.requirements.is_some();
+        let seats = if one_by_one { Seats::One { master: None } } else { Seats::All };
+        let (fleet, asking, keep) = (self.fleet.clone(), self.asking_for(run, spec, None), self.candidates_wanted());
+        Sight { fleet, demand, asking, seats, keep }
+    }
+
+    /// The first replica that has no place; of a job that has all its places the first, for another one like it. `None` of a
+    /// job that is not submitted yet.
+    pub fn next_to_place(&self, job: JobId) -> Option<u32> {
+        let record = self.jobs.get(job.index())?;
+        let waits =
+            |index: &ReplicaIndex| matches!(self.replicas[*index as usize].phase, Phase::Pending | Phase::Analysing);
+        Some(record.replicas().find(waits).map_or(0, |index| self.replicas[index as usize].number))
+    }
+
+    /// By the replica's own demand, unless a part of that is decided about.
+    fn sight(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet) -> Sight {
+        let replica = &self.replicas[index as usize];
+        let whole = || (Arc::clone(&self.demands[replica.demand as usize].demand), Seats::All);
+        let keep = if part.is_some() { 1 } else { self.candidates_wanted() };
+        let (demand, seats) = part.unwrap_or_else(whole);
+        Sight { fleet: fleet.clone(), demand, asking: self.asking(replica.run()), seats, keep }
+    }
+
+    fn examined(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet) -> Watched {
+        let sight = self.sight(index, part, fleet);
+        let examination = sight.examine(&self.profile.scheduler);
+        Watched { at: self.now, run: self.replicas[index as usize].run(), sight, examination }
+    }
+
+    fn keep_decision(&mut self, watched: Watched) {
+        self.watching.last = Some(watched.clone());
+        self.watching.decided.insert((watched.run.job, watched.run.replica), watched.clone());
+        self.watching.decisions.push(watched);
+    }
+
+    /// A decision is made about this replica: it is kept where the replica is watched. `fleet` gives the fleet that the
+    /// decision sees, if that is not the fleet as it is.
     pub(super) fn examine_if_watched(&mut self, index: ReplicaIndex, fleet: impl FnOnce(&Control) -> Option<Fleet>) {
         if self.is_watched(index) {
             let fleet = fleet(self);
-            self.watching.decided = Some(self.examined(index, None, fleet.as_ref().unwrap_or(&self.fleet)));
+            let watched = self.examined(index, None, fleet.as_ref().unwrap_or(&self.fleet));
+            self.keep_decision(watched);
         }
     }
 
-    /// The same for a part of a demand.
-    pub(super) fn examine_part_if_watched(&mut self, index: ReplicaIndex, demand: &Demand) {
+    /// The same, by another demand than its own.
+    pub(super) fn examine_part_if_watched(&mut self, index: ReplicaIndex, demand: &Arc<Demand>, seats: Seats) {
         if self.is_watched(index) {
-            self.watching.decided = Some(self.examined(index, Some(demand), &self.fleet));
+            let watched = self.examined(index, Some((Arc::clone(demand), seats)), &self.fleet);
+            self.keep_decision(watched);
         }
     }
 
@@ -86,19 +152,56 @@ impl Control {
             return;
         }
         let run = self.replicas[index as usize].run();
-        let is_of_it = |decided: &Watched| (decided.run.job, decided.run.replica) == (run.job, run.replica);
-        let decided = self.watching.decided.take().filter(is_of_it);
+        let decided = self.watching.decided.remove(&(run.job, run.replica));
         let watched = decided.unwrap_or_else(|| self.examined(index, None, &self.fleet));
-        self.watching.placed.insert(run, Watched { run, ..watched });
+        self.watching.placed.insert(run, watched);
     }
 
-    /// It is about to be placed together with others, by one decision about all of them.
+    /// It is about to be placed by a decision that was made about another.
+    pub(super) fn keep_examination_of(&mut self, index: ReplicaIndex, other: RunId) {
+        let decided = self.watching.decided.get(&(other.job, other.replica)).cloned();
+        self.place_by(index, decided);
+    }
+
+    /// It is about to be placed together with others, by the last decision of all.
     pub(super) fn keep_shared_examination(&mut self, index: ReplicaIndex) {
-        if let (true, Some(decided)) = (self.is_watched(index), self.watching.decided.clone()) {
-            let run = self.replicas[index as usize].run();
-            self.watching.placed.insert(run, Watched { run, ..decided });
-        } else {
-            self.keep_examination(index);
+        let job = self.replicas[index as usize].job;
+        let decided = self.watching.last.clone().filter(|last| last.run.job == job);
+        self.place_by(index, decided);
+        self.keep_examination(index);
+    }
+
+    fn place_by(&mut self, index: ReplicaIndex, decided: Option<Watched>) {
+        if let (true, Some(decided)) = (self.is_watched(index), decided) {
+            let Replica { job, number, .. } = self.replicas[index as usize];
+            self.watching.decided.insert((job, number), decided);
         }
+    }
+
+    /// Who is analysed before this replica, which waits for its analysis; `None` if it does not.
+    pub fn analysed_before(&self, job: JobId, replica: u32) -> Option<AnalysedBefore> {
+        let index = self.jobs.get(job.index())?.replica(replica)?;
+        let (now, before) = match &self.scan {
+            Some(_) => self.entries_before(index)?,
+            None => {
+                let is_it = |(other, version): &(ReplicaIndex, u64)| {
+                    let replica = &self.replicas[index as usize];
+                    *other == index && replica.wait == Wait::Analysis && replica.version == *version
+                };
+                let place = self.analysis_queue.iter().position(is_it)?;
+                let before = self.analysis_queue.iter().take(place);
+                (self.analysing.iter().copied().collect(), before.map(|(other, _)| self.run_of(*other)).collect())
+            }
+        };
+        let is_wanted = |run: &RunId| {
+            let replica = self.replica_of(*run).map(|index| &self.replicas[index as usize]);
+            replica.is_some_and(|replica| replica.phase != Phase::Ended && replica.attempt == run.attempt)
+        };
+        let (wanted, unwanted) = before.into_iter().partition(is_wanted);
+        Some(AnalysedBefore { now, wanted, unwanted })
+    }
+
+    fn run_of(&self, index: ReplicaIndex) -> RunId {
+        self.replicas[index as usize].run()
     }
 }

@@ -37,7 +37,7 @@ mod watching;
 pub use clocks::{PassTime, Ticks};
 pub use clouds::LONGEST_PROVISIONING;
 pub use drive::{arrange, step, together};
-pub use explaining::{Watch, Watched};
+pub use explaining::{AnalysedBefore, Watch, Watched};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
     Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PlacelessRule, PolledLoops,
@@ -61,9 +61,7 @@ use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
 use crate::fleet::{Fleet, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, Records, RunId};
 use crate::policy::Quotas;
-use crate::scheduler::{
-    Caching, Decision, Discipline, Examination, Grouping, OrderKey, Rankings, Refusals, WaitQueue, decide, examine,
-};
+use crate::scheduler::{Caching, Decision, Discipline, Grouping, OrderKey, Rankings, Refusals, WaitQueue, decide};
 use crate::units::SimTime;
 use crate::workload::{Demand, JobSpec};
 use attained::Turns;
@@ -415,12 +413,6 @@ impl Control {
 
     pub fn profile(&self) -> &Profile {
         &self.profile
-    }
-
-    /// Every node's verdict and score for this job, as things stand.
-    pub fn examine(&self, job: JobId) -> Option<Examination> {
-        let demand = self.jobs.get(job.index())?.demand;
-        Some(examine(&self.profile.scheduler, &self.demands[demand as usize].demand, &self.fleet))
     }
 
     /// What each run holds now, kept claims included.

@@ -6,16 +6,15 @@ use super::Control;
 use super::safety;
 use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
-use crate::event::{Command, Event, Histogram, Outcome, Phase, Reason, Refusal};
+use crate::event::{Command, Event, Outcome, Phase, Reason, Refusal};
 use crate::fleet::{Hosting, NodeClaim, Placement};
-use crate::ids::{NodeId, RunId};
+use crate::ids::{FleetId, NodeId, RunId};
 use crate::policy::Holding;
-use crate::scheduler::deployment::{Evaluation, evaluate_deployment, ever_compatible};
 use crate::scheduler::offers::GangRule;
 use crate::scheduler::{
-    Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide, decide_for, still_fits,
+    Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide_for, evaluate, still_fits,
 };
-use crate::workload::{Demand, Deployment};
+use crate::workload::{Demand, Deployment, JobSpec};
 
 /// A decision that is being made.
 pub struct Deciding {
@@ -33,8 +32,7 @@ impl Control {
     pub(super) fn consider(&mut self, index: ReplicaIndex) {
         let options = self.profile.commit;
         let takes_time = !options.decision_time.is_zero();
-        // Nothing can change between read and commit within one instant, so one candidate is enough then.
-        let keep = if takes_time { options.candidates as usize } else { 1 };
+        let keep = self.candidates_wanted();
         self.examine_if_watched(index, |control| control.left_to(index));
         let decision = match self.decide_beside_promises(index, keep) {
             Some(decision) => decision,
@@ -84,34 +82,26 @@ impl Control {
         }
     }
 
-    /// Answers what the scheduler would say to a demand now: the very stages of a decision, and nothing comes of it.
-    pub(super) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
-        let (refusal, reasons) = match &demand.deployment {
-            Some(deployment) => self.evaluate_model(demand, deployment),
-            None => match decide(&self.profile.scheduler, demand, &self.fleet, self.grouping, 1) {
-                Decision::Place(_) => (None, Histogram::default()),
-                Decision::Refuse { refusal, reasons } => (Some(refusal), reasons),
-            },
-        };
-        self.say(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
+    /// Nothing can change between read and commit within one instant, so one candidate is enough then.
+    pub(super) fn candidates_wanted(&self) -> usize {
+        let options = self.profile.commit;
+        if options.decision_time.is_zero() { 1 } else { options.candidates as usize }
     }
 
-    /// A released program may judge a model by other checks than it places it by; the default profile does not.
-    fn evaluate_model(&self, demand: &Demand, deployment: &Deployment) -> (Option<Refusal>, Histogram) {
-        let options = &self.profile.scheduler;
-        match evaluate_deployment(&options.deployments, demand, deployment, &self.fleet) {
-            Evaluation::Compatible { .. } => (None, Histogram::default()),
-            Evaluation::Incompatible(reasons) => {
-                let ever = ever_compatible(&options.deployments, demand, deployment, &self.fleet);
-                (Some(if ever { Refusal::Unfit } else { Refusal::Never }), reasons)
-            }
-        }
+    /// Answers what the scheduler would say to a demand now, and nothing comes of it.
+    pub(super) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
+        let (refusal, reasons) = evaluate(&self.profile.scheduler, demand, &self.fleet, self.grouping);
+        self.say(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }
 
     /// As whose replica it is placed.
     pub(super) fn asking(&self, run: RunId) -> Asking {
-        let spec = &self.jobs[run.job.index()].spec;
         let fleet = self.runs.as_ref().and_then(|flow| flow.fleet_of(run.job));
+        self.asking_for(run, &self.jobs[run.job.index()].spec, fleet)
+    }
+
+    /// The same, of a job that need not be known. `fleet` is the one that its other replicas are in.
+    pub(super) fn asking_for(&self, run: RunId, spec: &JobSpec, fleet: Option<FleetId>) -> Asking {
         let least = spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.min);
         Asking { job: Some(run.job), replicas: spec.replicas, draw: Draw::new(self.seed, run), fleet, least }
     }

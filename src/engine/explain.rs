@@ -1,30 +1,37 @@
-//! Why a job waits, or why it is where it is: a replay to the moment, through the plain pipeline.
+//! Why a replica waits, or why it is where it is: a replay to the moment, through the plain pipeline.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::replay::{Difference, Replay};
-use crate::control::{Profile, Watch, Watched};
-use crate::event::{Event, Input, Record, Said};
+use crate::control::{AnalysedBefore, Profile, Watch};
+use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, Refusal, Said};
 use crate::fleet::{Fleet, Placement};
-use crate::ids::JobId;
+use crate::ids::{JobId, RunId};
 use crate::scheduler::Examination;
 use crate::units::SimTime;
 
-/// A job as it stands at a moment.
+/// A replica of a job as it stands at a moment.
 pub struct Explanation {
     /// The last instant of the log that is not after the moment asked for.
     pub at: SimTime,
     /// The fleet at that moment.
     pub fleet: Fleet,
-    /// Every node's answer at that moment; `None` if the job was not submitted yet.
+    /// Every replica of the job; empty if it was not submitted yet.
+    pub replicas: Vec<ReplicaStanding>,
+    /// The one that is explained, by its place among them.
+    pub replica: u32,
+    /// What would be decided of it at that moment; `None` if the job was not submitted yet.
     pub now: Option<Examination>,
+    /// The last decision that refused it since it began to wait.
+    pub refused: Option<(SimTime, Examination)>,
     /// The decision that placed it, if it was placed and has not been given up.
     pub placed: Option<WhyHere>,
-    /// The last event about it.
+    /// Where it waits to be analysed: who comes before it.
+    pub analysed_before: Option<AnalysedBefore>,
+    /// How and when the job ended, if it has.
+    pub ended: Option<(SimTime, Outcome, Reason)>,
+    /// The last event about the replica, or about the whole job.
     pub last: Option<(SimTime, Event)>,
-    /// Replicas that wait for a place, and all that there were.
-    pub without_place: (usize, usize),
 }
 
 pub struct WhyHere {
@@ -34,55 +41,150 @@ pub struct WhyHere {
     pub examination: Examination,
 }
 
-/// Replays the log up to and including `at` (to its end if `None`) with an eye on one job.
+/// What the log says of one replica.
+#[derive(Clone, Debug)]
+pub struct ReplicaStanding {
+    pub run: RunId,
+    pub phase: Phase,
+    /// Since when it has its place, or had its last one.
+    pub placed: Option<(SimTime, Placement)>,
+    /// Why it was last said to wait, since it began to.
+    pub held: Option<(SimTime, Refusal, Histogram)>,
+    /// How its last attempt ended.
+    pub ended: Option<(SimTime, Outcome, Reason)>,
+    /// Who took its last place, and when.
+    pub gave_way: Option<(SimTime, RunId)>,
+    pub last: Option<(SimTime, Event)>,
+}
+
+impl ReplicaStanding {
+    fn new(run: RunId) -> ReplicaStanding {
+        let (placed, held, ended, gave_way, last) = (None, None, None, None, None);
+        ReplicaStanding { run, phase: Phase::Pending, placed, held, ended, gave_way, last }
+    }
+
+    /// Neither placed nor over.
+    pub fn waits(&self) -> bool {
+        matches!(self.phase, Phase::Pending | Phase::Analysing)
+    }
+
+    pub fn is_placed(&self) -> bool {
+        self.phase.holds_claim()
+    }
+
+    /// Whether something went wrong with its last attempt.
+    fn has_failed(&self) -> bool {
+        self.phase == Phase::Ended && self.ended.is_some_and(|(_, outcome, _)| outcome != Outcome::Completed)
+    }
+
+    fn event(&mut self, at: SimTime, event: &Event) {
+        match event {
+            Event::Placed { run, placement, .. } => {
+                (self.run, self.phase) = (*run, Phase::Scheduled);
+                (self.placed, self.held) = (Some((at, placement.clone())), None);
+            }
+            Event::Held { refusal, reasons, .. } => self.held = Some((at, *refusal, reasons.clone())),
+            Event::Moved { to, .. } => self.phase = *to,
+            Event::Ended { outcome, because, .. } => {
+                (self.phase, self.ended) = (Phase::Ended, Some((at, *outcome, *because)));
+            }
+            Event::Retry { run, .. } => (self.run, self.phase, self.held) = (*run, Phase::Pending, None),
+            Event::Preempted { by, .. } => self.gave_way = Some((at, *by)),
+            _ => {}
+        }
+        self.last = Some((at, event.clone()));
+    }
+}
+
+/// Explains one replica as it stood at `at`, or at the end of the log if `None`. Without a number that is the first replica
+/// that waits; if none does, the first that failed, then the first that has a place.
 pub fn explain(
     profile: Arc<Profile>,
     seed: u64,
-    records: impl IntoIterator<Item = Record>,
-    job: JobId,
+    records: &[Record],
+    (job, number): (JobId, Option<u32>),
     at: Option<SimTime>,
 ) -> Result<Explanation, Difference> {
+    let end = records.partition_point(|record| at.is_none_or(|at| record.at <= at));
+    let records = &records[..end];
+    let (replicas, ended) = standings(records, job);
+    let first = |is_it: fn(&ReplicaStanding) -> bool| replicas.iter().position(is_it);
+    let chosen = || {
+        first(ReplicaStanding::waits)
+            .or_else(|| first(ReplicaStanding::has_failed))
+            .or(first(ReplicaStanding::is_placed))
+    };
+    let replica = number.unwrap_or_else(|| chosen().unwrap_or(0) as u32);
     let mut replay = Replay::new(profile, seed);
     replay.control.watch(Watch::Job(job));
-    let mut end = SimTime::ZERO;
-    let mut last = None;
     let mut placed: Option<WhyHere> = None;
-    let (mut replicas, mut at_work, mut over) = (0, BTreeSet::new(), BTreeSet::new());
+    let mut refused = None;
     for record in records {
-        if at.is_some_and(|at| record.at > at) {
-            break;
+        replay.take(record)?;
+        // Of others nothing is kept.
+        let decisions = replay.control.take_decisions().into_iter();
+        if let Some(last) = decisions.filter(|decision| decision.run.replica == replica).last() {
+            refused = Some((last.at, last.examination));
         }
-        replay.take(&record)?;
-        end = record.at;
-        let event = match record.said {
-            Said::Input(Input::Submit { job: submitted, spec }) if submitted == job => {
-                replicas = spec.replicas as usize;
+        match &record.said {
+            Said::Event(Event::Placed { run, placement, .. }) if run.job == job => {
+                let watched = replay.control.take_watched(*run).expect("what is placed is kept");
+                if run.replica == replica {
+                    let placement = placement.clone();
+                    placed = Some(WhyHere { at: watched.at, placement, examination: watched.examination });
+                    refused = None;
+                }
+            }
+            Said::Event(Event::Ended { run, .. }) if run.job == job && run.replica == replica => placed = None,
+            Said::Event(_) | Said::Input(_) => {}
+        }
+    }
+    let control = &replay.control;
+    let now = control.sight_of(job, replica).map(|sight| sight.examine(&control.profile().scheduler));
+    let last = match (ended, replicas.get(replica as usize)) {
+        (Some((at, outcome, because)), _) => Some((at, Event::JobEnded { job, outcome, because })),
+        (None, standing) => standing.and_then(|standing| standing.last.clone()),
+    };
+    Ok(Explanation {
+        at: records.last().map_or(SimTime::ZERO, |record| record.at),
+        fleet: control.fleet().clone(),
+        now,
+        refused: refused.filter(|_| replicas.get(replica as usize).is_some_and(ReplicaStanding::waits)),
+        placed,
+        analysed_before: control.analysed_before(job, replica),
+        ended,
+        last,
+        replicas,
+        replica,
+    })
+}
+
+/// What the log says of each replica of a job, and of the job as a whole.
+fn standings(records: &[Record], job: JobId) -> (Vec<ReplicaStanding>, Option<(SimTime, Outcome, Reason)>) {
+    let mut replicas: Vec<ReplicaStanding> = Vec::new();
+    let mut ended = None;
+    let run = |replica: u32| RunId { job, replica, attempt: 1 };
+    for record in records {
+        let event = match &record.said {
+            Said::Input(Input::Submit { job: submitted, spec }) if *submitted == job => {
+                replicas = (0..spec.replicas).map(|number| ReplicaStanding::new(run(number))).collect();
                 continue;
             }
             Said::Input(_) => continue,
             Said::Event(event) => event,
         };
-        if event.job() != Some(job) {
-            continue;
-        }
-        if let Event::Placed { run, placement, .. } = &event {
-            let Watched { at, examination, .. } = replay.control.take_watched(*run).expect("what is placed is kept");
-            placed = Some(WhyHere { at, placement: placement.clone(), examination });
-        }
-        match &event {
-            Event::Placed { run, .. } => drop(at_work.insert(run.replica)),
-            Event::ReplicaAdded { .. } => replicas += 1,
-            Event::Ended { run, .. } => {
-                at_work.remove(&run.replica);
-                over.insert(run.replica);
-                placed = placed.filter(|_| !at_work.is_empty());
+        match event {
+            Event::JobEnded { job: over, outcome, because } if *over == job => {
+                ended = Some((record.at, *outcome, *because));
             }
-            Event::Retry { run, .. } => drop(over.remove(&run.replica)),
-            _ => {}
+            Event::ReplicaAdded { run } if run.job == job => replicas.push(ReplicaStanding::new(*run)),
+            _ => {
+                let of_it = event.run().filter(|run| run.job == job);
+                if let Some(standing) = of_it.and_then(|run| replicas.get_mut(run.replica as usize)) {
+                    standing.event(record.at, event);
+                }
+            }
         }
-        last = Some((record.at, event));
     }
-    let fleet = replay.control.fleet().clone();
-    let without_place = (replicas.saturating_sub(at_work.len() + over.len()), replicas);
-    Ok(Explanation { at: end, now: replay.control.examine(job), fleet, placed, last, without_place })
+    (replicas, ended)
 }

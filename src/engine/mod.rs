@@ -4,6 +4,7 @@
 //! random worlds. Must never know of file formats, nor decide anything: it does what commands ask and says what happened.
 
 mod accounts;
+mod answers;
 mod audit;
 mod branch;
 mod checkpoints;
@@ -30,10 +31,11 @@ mod traffic;
 mod world;
 
 pub use accounts::{Accounts, Standing};
+pub use answers::hold_answers;
 pub use audit::Audit;
 pub use branch::{Branch, BranchError, branch};
 pub use clouds::{CloudModels, InstanceTurn, OfferModel};
-pub use explain::{Explanation, WhyHere, explain};
+pub use explain::{Explanation, ReplicaStanding, WhyHere, explain};
 pub use fitting::{Change, Fitting, Refused, fitting};
 pub use outages::{Becomes, FailureModel, Outage, Subject, Target, as_faults};
 pub use queue::EventQueue;

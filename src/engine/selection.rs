@@ -6,37 +6,109 @@ use super::rehearsal::Rehearsal;
 use super::replay::Replay;
 use super::run::{RunOptions, run};
 use super::swarm::Records;
-use crate::event::{Input, Said};
-use crate::fleet::Fleet;
+use crate::control::{Watch, Watched};
+use crate::event::{Event, Input, Record, Said};
 use crate::ids::JobId;
-use crate::scheduler::{Selectable, select};
-use crate::units::SimTime;
+use crate::scheduler::{Selectable, Sight};
+use crate::units::{SimDuration, SimTime};
 
-/// The fleet at a moment, and what of it can be picked for a job.
+/// What a decision sees at a moment, and what of it can be picked for a job.
 pub struct Selection {
     pub at: SimTime,
-    pub fleet: Fleet,
+    pub sight: Sight,
     /// In order of node ids.
     pub nodes: Vec<Selectable>,
 }
 
-/// What can be picked for this job after everything of the instant `at` has happened; without `at`, in the moment in
-/// which it is submitted. What the job itself holds by then is taken.
-pub fn selection(rehearsal: &Rehearsal, job: JobId, at: Option<SimTime>) -> Selection {
-    let spec = &rehearsal.arrivals[job.index()].spec;
-    let moment = at.unwrap_or(rehearsal.arrivals[job.index()].at);
-    let part = Rehearsal { until: Some(moment), ..rehearsal.clone() };
+/// How far a run is let go beyond a submission in search of the first decision, before it is let go on ten times as far.
+const REACH: SimDuration = SimDuration::from_secs(60);
+/// Beyond so many times as far nobody waits for an answer.
+const REACHES: u32 = 8;
+
+/// What can be picked for this job, or for one replica of it.
+///
+/// Without `at`, that is what its first decision sees, or the moment in which it is submitted if nothing is decided about it.
+/// With it, what the next decision would see once everything of that instant has happened: of the first replica that has
+/// no place, or of another one if all have one. What the job itself holds by then is taken.
+pub fn selection(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>, at: Option<SimTime>) -> Selection {
+    let (at, sight) = match at {
+        Some(at) => (at, stands(rehearsal, (job, replica), at)),
+        None => match first_decision(rehearsal, job, replica) {
+            Some(first) => (first.at, first.sight),
+            None => {
+                let at = rehearsal.arrivals[job.index()].at;
+                (at, before(rehearsal, job, at))
+            }
+        },
+    };
+    let nodes = sight.select(&rehearsal.profile.scheduler);
+    Selection { at, sight, nodes }
+}
+
+fn replay_of(rehearsal: &Rehearsal) -> Replay {
+    Replay::new(Arc::clone(&rehearsal.profile), rehearsal.seed)
+}
+
+/// The records up to a moment, and whether there are more.
+fn run_until(rehearsal: &Rehearsal, until: SimTime) -> (Vec<Record>, bool) {
+    let is_all = rehearsal.until.is_some_and(|end| end <= until);
+    let until = if is_all { rehearsal.until } else { Some(until) };
+    let part = Rehearsal { until, ..rehearsal.clone() };
     let mut records = Records::default();
-    run(&part, RunOptions::default(), &mut [&mut records]);
-    let mut replay = Replay::new(Arc::clone(&rehearsal.profile), rehearsal.seed);
-    for record in &records.0 {
-        let is_its_own = matches!(&record.said, Said::Input(Input::Submit { job: submitted, .. }) if *submitted == job);
-        if at.is_none() && is_its_own {
-            break;
+    let end = run(&part, RunOptions::default(), &mut [&mut records]);
+    (records.0, end.cut_short && !is_all)
+}
+
+fn first_decision(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>) -> Option<Watched> {
+    let submitted = rehearsal.arrivals[job.index()].at;
+    let mut reach = SimDuration::ZERO;
+    for _ in 0..REACHES {
+        let (records, is_cut) = run_until(rehearsal, submitted.saturating_add(reach));
+        let mut replay = replay_of(rehearsal);
+        replay.control.watch(Watch::Job(job));
+        let is_of_it = |watched: &Watched| replica.is_none_or(|replica| watched.run.replica == replica);
+        for record in &records {
+            replay.take(record).expect("what was just recorded replays");
+            if let Some(first) = replay.control.take_decisions().into_iter().find(is_of_it) {
+                return Some(first);
+            }
+            if matches!(&record.said, Said::Event(Event::JobEnded { job: over, .. }) if *over == job) {
+                return None;
+            }
         }
+        replay.finish().expect("what was just recorded replays");
+        if let Some(first) = replay.control.take_decisions().into_iter().find(is_of_it) {
+            return Some(first);
+        }
+        if !is_cut {
+            return None;
+        }
+        reach = if reach.is_zero() { REACH } else { reach.saturating_mul(10) };
+    }
+    None
+}
+
+/// Just before the job is submitted.
+fn before(rehearsal: &Rehearsal, job: JobId, at: SimTime) -> Sight {
+    let is_its_own =
+        |record: &Record| matches!(&record.said, Said::Input(Input::Submit { job: one, .. }) if *one == job);
+    let (records, _) = run_until(rehearsal, at);
+    let mut replay = replay_of(rehearsal);
+    for record in records.iter().take_while(|record| !is_its_own(record)) {
         replay.take(record).expect("what was just recorded replays");
     }
-    let fleet = replay.control.fleet().clone();
-    let nodes = select(&rehearsal.profile.scheduler, &spec.demand, &fleet);
-    Selection { at: moment, fleet, nodes }
+    replay.control.sight_before(job, &rehearsal.arrivals[job.index()].spec)
+}
+
+/// Once everything of the instant has happened.
+fn stands(rehearsal: &Rehearsal, (job, replica): (JobId, Option<u32>), at: SimTime) -> Sight {
+    let (records, _) = run_until(rehearsal, at);
+    let mut replay = replay_of(rehearsal);
+    for record in &records {
+        replay.take(record).expect("what was just recorded replays");
+    }
+    let control = &replay.control;
+    let replica = replica.or_else(|| control.next_to_place(job));
+    let known = replica.and_then(|replica| control.sight_of(job, replica));
+    known.unwrap_or_else(|| control.sight_before(job, &rehearsal.arrivals[job.index()].spec))
 }

@@ -72,7 +72,7 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
         assert!(difference.is_none(), "a question changed what happens: {difference:?}");
     }
     let count = records.len() as u64;
-    if let Err(difference) = replay(Arc::clone(&rehearsal.profile), rehearsal.seed, records) {
+    if let Err(difference) = replay(Arc::clone(&rehearsal.profile), rehearsal.seed, records.iter().cloned()) {
         panic!("the replay differs: {difference:?}");
     }
     WorldResult { digest, records: count, accounts }

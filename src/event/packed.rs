@@ -147,7 +147,8 @@ pub(super) fn write_event(event: &Event, out: &mut Vec<u8>) {
             out.job(*job);
             out.0.extend_from_slice(&[*outcome as u8, *because as u8]);
         }
-        Event::NodeChanged { .. }
+        Event::Preempted { .. }
+        | Event::NodeChanged { .. }
         | Event::GpuChanged { .. }
         | Event::InstanceChanged { .. }
         | Event::CommitRefused { .. }

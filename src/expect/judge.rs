@@ -27,8 +27,18 @@ pub struct Verdict {
     pub expected: String,
     /// What happened, in order of time.
     pub happened: String,
-    /// The job on which it turned and the instant, or the end of the run: what to explain where it failed.
-    pub turned_on: Option<(JobId, Option<SimTime>)>,
+    /// What to explain where it failed.
+    pub turned_on: Option<TurnedOn>,
+}
+
+/// What an expectation turned on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnedOn {
+    pub job: JobId,
+    /// The replica that broke it, where one did.
+    pub replica: Option<u32>,
+    /// The end of the run if absent.
+    pub at: Option<SimTime>,
 }
 
 impl Verdict {
@@ -66,6 +76,8 @@ enum Watch {
     State {
         tally: Tally,
         story: Story,
+        /// Of a job: the replica that first broke it.
+        broken_by: Option<u32>,
     },
     Count {
         count: u64,
@@ -107,7 +119,8 @@ impl Judge {
     fn watch(&mut self, index: usize, what: &What) {
         let (watch, window, subject) = match what {
             What::State { subject, mode, window, .. } => {
-                (Watch::State { tally: Tally::new(*mode, *window), story: Story::default() }, *window, Some(*subject))
+                let tally = Tally::new(*mode, *window);
+                (Watch::State { tally, story: Story::default(), broken_by: None }, *window, Some(*subject))
             }
             What::Count { subject, window, .. } => {
                 self.counts.push(index);
@@ -174,7 +187,7 @@ impl Judge {
             else {
                 continue;
             };
-            let Watch::State { tally, story } = &mut self.watches[index] else {
+            let Watch::State { tally, story, broken_by } = &mut self.watches[index] else {
                 unreachable!("a state is watched as a state")
             };
             let sought = Sought { state: *state, on: *on, blocks: *blocks, because: *because };
@@ -189,6 +202,15 @@ impl Judge {
                 (true, false) => Standing::Not,
             };
             tally.turn(self.now, standing);
+            match (mode, standing) {
+                (Mode::Never, Standing::Held) if tally.first_held.is_none() => {
+                    *broken_by = self.fold.first_replica(*subject, &sought, true);
+                }
+                (Mode::Always, Standing::Not) if tally.first_broken.is_none() => {
+                    *broken_by = self.fold.first_replica(*subject, &sought, false);
+                }
+                _ => {}
+            }
             story.tell(self.now, self.fold.describe(*subject, &self.names));
         }
     }
@@ -311,7 +333,7 @@ impl Judge {
             return (false, missing);
         }
         match (watch, what) {
-            (Watch::State { mut tally, story }, What::State { .. }) => {
+            (Watch::State { mut tally, story, .. }, What::State { .. }) => {
                 let finding = tally.finish(horizon);
                 let text = self.tell_state(what, (&tally, window), &story, finding, horizon);
                 (finding == Finding::Passed, text)
@@ -339,7 +361,7 @@ impl Judge {
         }
     }
 
-    fn turned_on(&self, index: usize, what: &What, watch: &Watch) -> Option<(JobId, Option<SimTime>)> {
+    fn turned_on(&self, index: usize, what: &What, watch: &Watch) -> Option<TurnedOn> {
         let subject = match what {
             What::State { subject, .. } => Some(*subject),
             What::Count { subject, .. } => *subject,
@@ -349,10 +371,14 @@ impl Judge {
         // What a window counts from and never came is what is to be explained.
         let subject = landmark(self.windows[index]).map(|landmark| landmark.subject).or(subject);
         let Some(Subject::Job(job)) = subject.filter(|subject| self.fold.exists(*subject)) else { return None };
-        let broken = match (what, watch) {
-            (What::State { mode: Mode::Never, .. }, Watch::State { tally, .. }) => tally.first_held,
-            (What::State { mode: Mode::Always, .. }, Watch::State { tally, .. }) => tally.first_broken,
-            _ => None,
+        let (broken, replica) = match (what, watch) {
+            (What::State { mode: Mode::Never, .. }, Watch::State { tally, broken_by, .. }) => {
+                (tally.first_held, *broken_by)
+            }
+            (What::State { mode: Mode::Always, .. }, Watch::State { tally, broken_by, .. }) => {
+                (tally.first_broken, *broken_by)
+            }
+            _ => (None, None),
         };
         let of_window = match self.windows[index] {
             Window::At(at) | Window::By(at) | Window::Until(at) | Window::Throughout(at, _) => Some(at),
@@ -362,7 +388,7 @@ impl Judge {
             | Window::BeforeState(_)
             | Window::AfterState(_) => None,
         };
-        Some((job, broken.or(of_window)))
+        Some(TurnedOn { job, replica, at: broken.or(of_window) })
     }
 
     /// What had to be there for anything to be judged, and never was.

@@ -24,7 +24,7 @@ pub use expectation::{
     Reproduction, Restriction, Sign, SourcePlace, State, Subject, What, Whose, Window,
 };
 pub use fold::{Fold, Sought, gpu_state_name, node_state_name};
-pub use judge::{Judge, Verdict};
+pub use judge::{Judge, TurnedOn, Verdict};
 pub use reproduction::{is_cured, judge_reproduction};
 pub use share::{Share, ShareAt};
 pub use window::Horizon;

@@ -457,7 +457,8 @@ fn a_failure_names_the_job_on_which_it_turned_and_when() {
         let verdict = judge(what, Horizon::Everything);
         assert!(!verdict.passed, "{sentence}");
         let expected = expected.map(|(job, second)| (JobId::new(job), second.map(at)));
-        assert_eq!(verdict.turned_on, expected, "{sentence}");
+        let turned_on = verdict.turned_on.map(|turned| (turned.job, turned.at));
+        assert_eq!(turned_on, expected, "{sentence}");
     }
 }
 

@@ -1,18 +1,18 @@
 //! Why not, and why here: the plain computation, node by node, with everything that an explanation shows.
 
-use super::decide::{Decision, decide, judge};
+use super::decide::{Decision, decide_for, judge};
 use super::deployment::{Asking, NodeFound, findings};
 use super::filter::{self, Verdict};
 use super::fit;
 use super::offers;
-use super::options::{FilterName, SchedulerOptions, ScorerName};
+use super::options::{FilterName, SchedulerOptions, ScorerName, Ties};
 use super::row::{Grouping, Row, rows};
 use super::scorer;
 use crate::event::Reason;
 use crate::fleet::{Fleet, Node};
 use crate::ids::NodeId;
-use crate::units::{Bytes, Score};
-use crate::workload::{Demand, Deployment, GpuTake};
+use crate::units::{Bytes, GpuShare, Score};
+use crate::workload::{Demand, Deployment, GpuDemand, GpuTake};
 
 /// One demand against every node.
 #[derive(Clone, Debug)]
@@ -57,17 +57,57 @@ pub struct Shortage {
     pub free: String,
 }
 
+/// Of a demand that nobody has submitted yet.
 pub fn examine(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Examination {
+    examine_for(options, demand, Asking::NOBODY, fleet, 1)
+}
+
+/// As the decision about a job's replica has it, which wants `keep` candidates: the first is the one that is taken.
+pub fn examine_for(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    asking: Asking,
+    fleet: &Fleet,
+    keep: usize,
+) -> Examination {
     if let Some(deployment) = &demand.deployment {
-        return examine_deployment(options, demand, deployment, fleet);
+        return examine_deployment(options, demand, deployment, asking, fleet);
     }
     let rows = rows(fleet, demand, Grouping::EachNode);
     let verdicts = match demand.requirements {
-        Some(_) => offers::judge(&options.offers, demand, Asking::NOBODY, fleet, &rows),
+        Some(_) => offers::judge(&options.offers, demand, asking, fleet, &rows),
         None => judge(options, demand, &rows),
     };
     let nodes = rows.iter().zip(verdicts).map(|(row, verdict)| find(options, demand, fleet, row, verdict)).collect();
-    Examination { decision: decide(options, demand, fleet, Grouping::EachNode, usize::MAX), nodes }
+    Examination { decision: decision(options, demand, asking, fleet, keep), nodes }
+}
+
+/// Of one node of a job whose nodes are placed one by one.
+pub(super) fn examine_offers(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    ask: &offers::Ask<'_>,
+    fleet: &Fleet,
+) -> Examination {
+    let decision = offers::seek(&options.offers, demand, ask, fleet, Grouping::EachNode, usize::MAX);
+    let rows = rows(fleet, demand, Grouping::EachNode);
+    let verdicts = offers::judge_for(&options.offers, ask, fleet, &rows);
+    let nodes = rows.iter().zip(verdicts).map(|(row, verdict)| find(options, demand, fleet, row, verdict)).collect();
+    Examination { decision, nodes }
+}
+
+/// With every candidate. Where one of equals is drawn, that one comes first.
+fn decision(options: &SchedulerOptions, demand: &Demand, asking: Asking, fleet: &Fleet, keep: usize) -> Decision {
+    let mut decision = decide_for(options, demand, asking, fleet, Grouping::EachNode, usize::MAX);
+    if options.ties == Ties::Random
+        && keep == 1
+        && let Decision::Place(candidates) = &mut decision
+        && let Decision::Place(drawn) = decide_for(options, demand, asking, fleet, Grouping::EachNode, 1)
+    {
+        candidates.retain(|candidate| candidate.placement != drawn[0].placement);
+        candidates.insert(0, drawn[0].clone());
+    }
+    decision
 }
 
 /// Of a model: the candidates with their scores, and why each other node is none.
@@ -75,14 +115,15 @@ fn examine_deployment(
     options: &SchedulerOptions,
     demand: &Demand,
     deployment: &Deployment,
+    asking: Asking,
     fleet: &Fleet,
 ) -> Examination {
-    let decision = decide(options, demand, fleet, Grouping::EachNode, usize::MAX);
+    let decision = decision(options, demand, asking, fleet, 1);
     let candidates = match &decision {
         Decision::Place(candidates) => candidates.as_slice(),
         Decision::Refuse { .. } => &[],
     };
-    let (_, found) = findings(&options.deployments, demand, deployment, fleet);
+    let (_, found) = findings(&options.deployments, demand, deployment, asking, fleet);
     let find = |(node, found): ((NodeId, &Node), NodeFound)| {
         let reason = found.reason;
         let best = candidates.iter().find(|candidate| candidate.placement.touches(node.0));
@@ -162,19 +203,42 @@ fn shortages(demand: &Demand, row: &Row) -> Vec<Shortage> {
     let (cpu, ram) = (status.cpu_free(shape), status.ram_free(shape));
     compare("CPU", task.cpu.get(), cpu.get(), task.cpu.to_string(), cpu.to_string());
     compare("RAM", task.ram.get(), ram.get(), task.ram.to_string(), ram.to_string());
-    if let Some(gpus) = &task.gpus {
-        let right = |index: &usize| row.allows_gpu(*index) && fit::is_of_type(gpus, &shape.gpus[*index]);
-        let free = (0..shape.gpus.len()).filter(right).filter(|index| {
-            let usable = status.gpus[*index].state.is_usable();
-            usable
-                && match gpus.take {
-                    GpuTake::Whole => status.gpu_is_idle(*index),
-                    GpuTake::Share(share) => status.gpu_share_free(*index) >= share,
-                    GpuTake::Memory(memory) => status.gpu_memory_free(shape, *index) >= memory,
-                }
-        });
-        let (needed, free) = (row.gpus_per_task(demand), free.count());
-        compare("GPUs", u64::from(needed), free as u64, needed.to_string(), free.to_string());
-    }
+    let gpus = task.gpus.as_ref().and_then(|gpus| gpu_shortage(demand, gpus, row));
+    found.extend(gpus);
     found
+}
+
+/// Of GPUs that would do but for what is free of them: how many are taken whole, or else the most that is free of one.
+fn gpu_shortage(demand: &Demand, gpus: &GpuDemand, row: &Row) -> Option<Shortage> {
+    let (shape, status) = (row.shape, row.status);
+    let would_do = |index: &usize| {
+        row.allows_gpu(*index) && fit::is_of_type(gpus, &shape.gpus[*index]) && status.gpus[*index].state.is_usable()
+    };
+    let usable = || (0..shape.gpus.len()).filter(would_do);
+    let needed = row.gpus_per_task(demand);
+    let short = |resource, count: usize, part: String, most: String| {
+        let is_short = (count as u32) < needed;
+        let (needed, free) = match needed {
+            0 | 1 => (part, most),
+            _ => (format!("{needed} x {part}"), format!("{count} x {part}")),
+        };
+        is_short.then_some(Shortage { resource, needed, free })
+    };
+    match gpus.take {
+        GpuTake::Whole => {
+            let idle = usable().filter(|index| status.gpu_is_idle(*index)).count();
+            let (needed_text, free) = (needed.to_string(), idle.to_string());
+            ((idle as u32) < needed).then_some(Shortage { resource: "GPUs", needed: needed_text, free })
+        }
+        GpuTake::Share(share) => {
+            let free = || usable().map(|index| status.gpu_share_free(index));
+            let most = free().max().unwrap_or(GpuShare::ZERO);
+            short("GPU", free().filter(|free| *free >= share).count(), share.to_string(), most.to_string())
+        }
+        GpuTake::Memory(memory) => {
+            let free = || usable().map(|index| status.gpu_memory_free(shape, index));
+            let most = free().max().unwrap_or(Bytes::ZERO);
+            short("GPU memory", free().filter(|free| *free >= memory).count(), memory.to_string(), most.to_string())
+        }
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::decide::{Decision, decide, judge};
-use super::deployment::{Asking, Pickable, PickableNode, findings, pickable};
+use super::decide::{Decision, decide_for, judge};
+use super::deployment::{Asking, Pickable, PickableNode, findings, pickable, refused_at_submission};
 use super::filter::Verdict;
 use super::offers;
 use super::options::SchedulerOptions;
@@ -25,16 +25,32 @@ pub struct Selectable {
     pub with_others: (bool, Vec<bool>),
 }
 
-/// Every node in order of ids, for one demand; what it picks itself is left out of account.
+/// Every node in order of ids, for a demand that nobody has submitted yet; what it picks itself is left out of account.
 pub fn select(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec<Selectable> {
+    select_for(options, demand, Asking::NOBODY, fleet)
+}
+
+/// The same for a replica of a job.
+pub fn select_for(options: &SchedulerOptions, demand: &Demand, asking: Asking, fleet: &Fleet) -> Vec<Selectable> {
     if let Some(deployment) = &demand.deployment {
-        return select_for_model(options, demand, deployment, fleet);
+        return select_for_model(options, (demand, deployment), asking, fleet);
     }
+    // Of instances, a fleet is chosen by all it has.
+    let of_offers = demand.requirements.as_ref().map(|_| {
+        let rows = rows(fleet, &without_pick(demand), Grouping::EachNode);
+        offers::judge(&options.offers, demand, asking, fleet, &rows)
+    });
     let one = |(node, known): (NodeId, &crate::fleet::Node)| {
-        let count = if demand.task.gpus.is_some() { known.shape.gpus.len() as u16 } else { 0 };
-        let gpus = (0..count).map(|index| judge_gpu(options, demand, fleet, GpuId { node, index })).collect();
-        let with_others = (false, vec![false; usize::from(count)]);
-        Selectable { node, verdict: judge_node(options, demand, fleet, node), gpus, with_others }
+        let count = if demand.task.gpus.is_some() { known.shape.gpus.len() } else { 0 };
+        let (verdict, gpus) = match &of_offers {
+            Some(verdicts) => (verdicts[node.index()], vec![verdicts[node.index()]; count]),
+            None => {
+                let gpu = |index: usize| GpuId { node, index: index as u16 };
+                let gpus = (0..count).map(|index| judge_gpu(options, demand, fleet, gpu(index))).collect();
+                (judge_node(options, demand, fleet, node), gpus)
+            }
+        };
+        Selectable { node, verdict, gpus, with_others: (false, vec![false; count]) }
     };
     fleet.iter().map(one).collect()
 }
@@ -44,13 +60,12 @@ pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet)
     let Some(pick) = &demand.pick else { return Vec::new() };
     let verdicts: Vec<Verdict> = match (&demand.deployment, pick) {
         (Some(deployment), Pick::Nodes(picked)) => {
-            let nodes = select_for_model(options, demand, deployment, fleet);
+            let nodes = select_for_model(options, (demand, deployment), Asking::NOBODY, fleet);
             picked.iter().map(|node| nodes[node.index()].verdict).collect()
         }
         (Some(deployment), Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => {
-            let nodes = select_for_model(options, demand, deployment, fleet);
-            let verdict = |gpu: &GpuId| nodes[gpu.node.index()].gpus.get(usize::from(gpu.index)).copied();
-            gpus.iter().map(|gpu| verdict(gpu).unwrap_or(Verdict::Never(Reason::PickedGpuMissing))).collect()
+            let answers = Answers::new(options, (demand, deployment), Asking::NOBODY, fleet);
+            gpus.iter().map(|gpu| answers.of_gpu(*gpu).0).collect()
         }
         (None, Pick::Nodes(nodes)) => nodes.iter().map(|node| judge_node(options, demand, fleet, *node)).collect(),
         (None, Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => {
@@ -63,27 +78,93 @@ pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet)
 /// Of a model: a node or a GPU that could hold a replica, alone or with others.
 fn select_for_model(
     options: &SchedulerOptions,
-    demand: &Demand,
-    deployment: &Deployment,
+    of: (&Demand, &Deployment),
+    asking: Asking,
     fleet: &Fleet,
 ) -> Vec<Selectable> {
-    let free = without_pick(demand);
-    let now = pickable(&options.deployments, &free, deployment, fleet, &fleet.serving());
-    let idle = pickable(&options.deployments, &free, deployment, fleet, fleet.idle_serving());
-    let one = |((id, _), (now, idle)): ((NodeId, &crate::fleet::Node), (PickableNode, PickableNode))| {
-        let alone = judge_node_for_model(options, demand, deployment, fleet, id);
-        let verdict = match (alone, now.node) {
+    let answers = Answers::new(options, of, asking, fleet);
+    let one = |(node, known): (NodeId, &crate::fleet::Node)| {
+        let gpus = (0..known.shape.gpus.len() as u16).map(|index| answers.of_gpu(GpuId { node, index }));
+        let (gpus, with_others): (Vec<Verdict>, Vec<bool>) = gpus.unzip();
+        let (verdict, beside_others) = answers.of_node(node);
+        Selectable { node, verdict, gpus, with_others: (beside_others, with_others) }
+    };
+    fleet.iter().map(one).collect()
+}
+
+/// What of a fleet could be picked for a model.
+struct Answers<'a> {
+    options: &'a SchedulerOptions,
+    /// Without its own pick.
+    free: Demand,
+    deployment: &'a Deployment,
+    asking: Asking,
+    fleet: &'a Fleet,
+    /// Parts of a replica, as the fleet stands.
+    now: Vec<PickableNode>,
+    /// The same if nothing ran.
+    idle: Vec<PickableNode>,
+}
+
+impl<'a> Answers<'a> {
+    fn new(
+        options: &'a SchedulerOptions,
+        (demand, deployment): (&Demand, &'a Deployment),
+        asking: Asking,
+        fleet: &'a Fleet,
+    ) -> Answers<'a> {
+        let free = without_pick(demand);
+        let now = pickable(&options.deployments, &free, deployment, fleet, &fleet.serving());
+        let idle = pickable(&options.deployments, &free, deployment, fleet, fleet.idle_serving());
+        Answers { options, free, deployment, asking, fleet, now, idle }
+    }
+
+    /// And whether a yes holds only with other nodes.
+    fn of_node(&self, node: NodeId) -> (Verdict, bool) {
+        let (now, idle) = (self.now[node.index()].node, self.idle[node.index()].node);
+        let alone = self.alone(node);
+        let verdict = match (alone, now) {
             (Verdict::Fit, _) | (_, Pickable::WithOthers | Pickable::Alone) => Verdict::Fit,
-            (Verdict::Never(reason), Pickable::Not(_)) if idle.node == Pickable::WithOthers => Verdict::Unfit(reason),
+            (Verdict::Never(reason), Pickable::Not(_)) if idle == Pickable::WithOthers => Verdict::Unfit(reason),
             // What lacks for ever, and not what lacks now.
-            (Verdict::Never(_), Pickable::Not(_)) => judged(now.node, idle.node),
+            (Verdict::Never(_), Pickable::Not(_)) => judged(now, idle),
             (unfit @ Verdict::Unfit(_), Pickable::Not(_)) => unfit,
         };
-        let with_others = now.gpus.iter().map(|gpu| *gpu == Pickable::WithOthers).collect();
-        let gpus = now.gpus.iter().zip(&idle.gpus).map(|(now, idle)| judged(*now, *idle)).collect();
-        Selectable { node: id, verdict, gpus, with_others: (!alone.is_fit(), with_others) }
-    };
-    fleet.iter().zip(now.into_iter().zip(idle)).map(one).collect()
+        (verdict, !alone.is_fit())
+    }
+
+    /// And whether a yes holds only with other GPUs. A pick of the GPU alone is put to what refuses a submission and then to
+    /// the scheduler itself, because a release has rules for picks that nothing else is judged by.
+    fn of_gpu(&self, gpu: GpuId) -> (Verdict, bool) {
+        let answer = |nodes: &[PickableNode]| nodes[gpu.node.index()].gpus.get(usize::from(gpu.index)).copied();
+        let (Some(now), Some(idle)) = (answer(&self.now), answer(&self.idle)) else {
+            return (Verdict::Never(Reason::PickedGpuMissing), false);
+        };
+        let picked = on_gpu(&self.free, gpu);
+        match refused_at_submission(&self.options.deployments, &picked, self.deployment, self.fleet) {
+            Some((Refusal::Never, reason)) => return (Verdict::Never(reason), false),
+            Some((Refusal::Unfit, reason)) => return (Verdict::Unfit(reason), false),
+            None => {}
+        }
+        match decide_for(self.options, &picked, self.asking, self.fleet, Grouping::EachNode, 1) {
+            Decision::Place(_) => (Verdict::Fit, false),
+            Decision::Refuse { .. } => (judged(now, idle), now == Pickable::WithOthers),
+        }
+    }
+
+    /// Whether this node would hold a replica by itself.
+    fn alone(&self, node: NodeId) -> Verdict {
+        let alone = on_node(&self.free, node);
+        let decision = decide_for(self.options, &alone, self.asking, self.fleet, Grouping::EachNode, 1);
+        let Decision::Refuse { refusal, .. } = decision else { return Verdict::Fit };
+        let deployments = &self.options.deployments;
+        let (_, found) = findings(deployments, &alone, self.deployment, self.asking, self.fleet);
+        let reason = found[node.index()].reason.unwrap_or(Reason::TooFewNodes);
+        match refusal {
+            Refusal::Unfit => Verdict::Unfit(reason),
+            Refusal::Never => Verdict::Never(reason),
+        }
+    }
 }
 
 /// Never is what an idle fleet refuses too.
@@ -92,25 +173,6 @@ fn judged(now: Pickable, idle: Pickable) -> Verdict {
         (Pickable::Alone | Pickable::WithOthers, _) => Verdict::Fit,
         (Pickable::Not(_), Pickable::Not(reason)) => Verdict::Never(reason),
         (Pickable::Not(reason), Pickable::Alone | Pickable::WithOthers) => Verdict::Unfit(reason),
-    }
-}
-
-fn judge_node_for_model(
-    options: &SchedulerOptions,
-    demand: &Demand,
-    deployment: &Deployment,
-    fleet: &Fleet,
-    node: NodeId,
-) -> Verdict {
-    let alone = on_node(demand, node);
-    let Decision::Refuse { refusal, .. } = decide(options, &alone, fleet, Grouping::EachNode, 1) else {
-        return Verdict::Fit;
-    };
-    let (_, found) = findings(&options.deployments, &alone, deployment, fleet);
-    let reason = found[node.index()].reason.unwrap_or(Reason::TooFewNodes);
-    match refusal {
-        Refusal::Unfit => Verdict::Unfit(reason),
-        Refusal::Never => Verdict::Never(reason),
     }
 }
 

@@ -31,6 +31,7 @@ mod plans;
 mod policy;
 mod policy_oracle;
 mod probes;
+mod questions;
 mod quotas;
 mod report;
 mod requeued;
@@ -121,6 +122,16 @@ fn main() {
         }
         Time: backfilling {
             slow_what_is_kept_decides_as_the_plain_computation_in_3000_worlds,
+        }
+        Nothing: questions {
+            each_replica_is_explained_by_its_own_decision,
+            offers_are_those_that_the_run_saw,
+            what_can_be_picked_is_what_the_run_does_with_the_pick,
+            who_waits_for_its_analysis_is_told_behind_whom,
+            whoever_is_preempted_is_told_for_whom,
+            a_share_that_is_missing_is_told_as_a_share,
+            a_broken_never_is_explained_by_who_broke_it,
+            answers_agree_with_the_log_in_all_scenarios,
         }
         Nothing: cli {
             help_and_version_are_data,

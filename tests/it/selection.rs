@@ -284,8 +284,9 @@ fn scenarios(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The same in all scenarios but those of traces, whose runs take too long to look at them more than once.
-pub fn what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios() {
+/// Every scenario but those of traces, whose runs take too long to look at them more than once; and under each profile that
+/// shows its report again.
+pub fn all_scenarios(with_reproductions: bool) -> Vec<Rehearsal> {
     let mut files = Vec::new();
     scenarios(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios")), &mut files);
     files.sort();
@@ -293,18 +294,37 @@ pub fn what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios() {
         |part: std::path::Component| ["traces", "literature"].iter().any(|name| part.as_os_str() == *name);
     files.retain(|file| !file.components().any(is_of_traces));
     assert!(files.len() > 30, "{} scenarios", files.len());
-    let cells = files.into_iter().flat_map(|file| {
+    let mut rehearsals = Vec::new();
+    for file in files {
         let outline = outline(&file, &Options::default()).unwrap_or_else(|faults| panic!("{faults}"));
-        outline.cells.into_iter().map(move |cell| (file.clone(), Options { set: cell.set, ..Options::default() }))
-    });
-    for (file, options) in cells {
-        let loaded = match load(&file, &options) {
-            // Its trace is not carried; what is tried on one is tried elsewhere.
-            Err(faults) if faults.lacks_only_a_trace() => continue,
-            loaded => loaded.unwrap_or_else(|faults| panic!("{faults}")),
-        };
-        let mut rehearsal = loaded.rehearsal;
-        rehearsal.until = rehearsal.until.min(Some(SimTime::from_secs(30 * 86_400))).or(rehearsal.until);
+        for cell in outline.cells {
+            let options = Options { set: cell.set, ..Options::default() };
+            let loaded = match load(&file, &options) {
+                // Its trace is not carried; what is tried on one is tried elsewhere.
+                Err(faults) if faults.lacks_only_a_trace() => continue,
+                loaded => loaded.unwrap_or_else(|faults| panic!("{faults}")),
+            };
+            let profiles = loaded.reproductions.iter().filter(|_| with_reproductions);
+            let again = profiles.map(|reproduction| {
+                // A profile of the scenario's own lies beside it.
+                let own = file.with_file_name(&*reproduction.profile);
+                let profile = if own.is_file() { own.display().to_string() } else { reproduction.profile.to_string() };
+                let profile = Some(profile);
+                let loaded = load(&file, &Options { profile, ..options.clone() });
+                loaded.unwrap_or_else(|faults| panic!("{faults}")).rehearsal
+            });
+            rehearsals.extend(again);
+            rehearsals.push(loaded.rehearsal);
+        }
+    }
+    let month = Some(SimTime::from_secs(30 * 86_400));
+    let cut = |rehearsal: Rehearsal| Rehearsal { until: rehearsal.until.min(month).or(rehearsal.until), ..rehearsal };
+    rehearsals.into_iter().map(cut).collect()
+}
+
+/// The same in all scenarios.
+pub fn what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios() {
+    for rehearsal in all_scenarios(false) {
         hold(&rehearsal, &mut Stream::new(1, "selection test", 0), &mut Tally::default());
     }
 }

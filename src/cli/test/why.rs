@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use crate::cli::explain::brief;
 use crate::engine::{Records, Rehearsal, RunOptions, explain, run};
-use crate::expect::Verdict;
-use crate::ids::JobId;
+use crate::expect::{TurnedOn, Verdict};
 use crate::rehearse::names;
-use crate::units::SimTime;
 
 /// Failures of one run that are explained; whoever has more of them reads the first ones.
 const EXPLAINED: usize = 5;
@@ -25,9 +23,9 @@ pub fn why(rehearsal: &Rehearsal, verdicts: &[Verdict]) -> BTreeMap<usize, Vec<S
     let mut records = Records::default();
     run(rehearsal, RunOptions::default(), &mut [&mut records]);
     let names = names(rehearsal);
-    let lines = |(job, at): (JobId, Option<SimTime>)| {
+    let lines = |TurnedOn { job, replica, at }: TurnedOn| {
         let profile = Arc::clone(&rehearsal.profile);
-        let explained = explain(profile, rehearsal.seed, records.0.iter().cloned(), job, at).ok()?;
+        let explained = explain(profile, rehearsal.seed, &records.0, (job, replica), at).ok()?;
         let demand = &rehearsal.arrivals.get(job.index())?.spec.demand;
         Some(brief(&explained, demand, at, &names))
     };

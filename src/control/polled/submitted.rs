@@ -12,8 +12,8 @@ use crate::fleet::Placement;
 use crate::ids::NodeId;
 use crate::lifecycle::MemberState;
 use crate::policy::Holding;
-use crate::scheduler::offers::{Ask, Assigned, assign};
-use crate::scheduler::{Candidate, Decision, decide, decide_for};
+use crate::scheduler::offers::{self, Ask};
+use crate::scheduler::{Candidate, Decision, Seats, decide_for};
 use crate::units::Score;
 use crate::workload::{Demand, Gang, Pick};
 
@@ -86,15 +86,18 @@ impl Control {
     ) -> Result<Candidate, (Refusal, Histogram)> {
         let replica = &self.replicas[index as usize];
         let (number, growth) = (replica.demand, self.fleet.growth());
-        let record = &self.demands[number as usize];
-        if !whole && record.demand.requirements.is_some() {
-            if self.is_watched(index) {
-                let alone = Demand { tasks: 1, ..(*record.demand).clone() };
-                self.examine_part_if_watched(index, &alone);
-            }
-            return self.seek_offer(index, siblings);
-        }
         let asking = self.asking(replica.run());
+        let (demand, seats) = self.part(index, siblings, whole);
+        if let Seats::One { master } = seats {
+            self.examine_part_if_watched(index, &demand, seats);
+            let ask = Ask { master, ..Ask::of_whole(&demand, asking) };
+            let options = &self.profile.scheduler.offers;
+            return match offers::seek(options, &demand, &ask, &self.fleet, self.grouping, 1) {
+                Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
+                Decision::Refuse { refusal, reasons } => Err((refusal, reasons)),
+            };
+        }
+        let record = &self.demands[number as usize];
         // A demand that was refused is refused as long as nothing is given back. Replicas of models differ, and so do those
         // of a run that has its fleet.
         let alike = siblings.len() == 1 && record.demand.deployment.is_none() && asking.fleet.is_none();
@@ -102,11 +105,7 @@ impl Control {
         if let (Some(held), true) = (&record.held, record.refused_at == Some(growth) && alike) {
             return Err(held.clone());
         }
-        let demand = match whole || siblings.len() == 1 {
-            true => (*record.demand).clone(),
-            false => self.demand_of_one(&record.demand, siblings),
-        };
-        self.examine_part_if_watched(index, &demand);
+        self.examine_part_if_watched(index, &demand, seats);
         match decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
             Decision::Refuse { refusal, reasons } => {
@@ -119,37 +118,30 @@ impl Control {
         }
     }
 
-    /// The first idle offer that one node of the run has: in the run's fleet once it has one, and for a worker near its
-    /// master.
-    fn seek_offer(
-        &mut self,
-        index: ReplicaIndex,
-        siblings: &[ReplicaIndex],
-    ) -> Result<Candidate, (Refusal, Histogram)> {
-        let node_of = |index: ReplicaIndex| {
-            self.replicas[index as usize].placement.as_ref().map(|placement| placement.claims()[0].node)
-        };
-        let master = if index == siblings[0] { None } else { node_of(siblings[0]) };
-        let replica = &self.replicas[index as usize];
-        let demand = Arc::clone(&self.demands[replica.demand as usize].demand);
-        let ask = Ask { master, ..Ask::of_whole(&demand, self.asking(replica.run())) };
-        let options = &self.profile.scheduler;
-        match assign(&options.offers, &ask, &self.fleet, self.grouping) {
-            Ok(Assigned { claim, .. }) => {
-                let placement = Placement::new(std::iter::once(claim).collect());
-                Ok(Candidate { placement, score: Score::ZERO })
-            }
-            Err(_) => {
-                // Its reasons are those of one such node alone, unless it is refused for the others' sake.
-                let alone = Demand { tasks: 1, ..(*demand).clone() };
-                Err(match decide(options, &alone, &self.fleet, self.grouping, 1) {
-                    Decision::Refuse { refusal, reasons } => (refusal, reasons),
-                    Decision::Place(_) => {
-                        (Refusal::Unfit, Histogram::of(Reason::GangIncomplete, self.fleet.len() as u32))
-                    }
-                })
-            }
+    /// What is decided about when one node of a run looks for a place: all its nodes together, one of them on the first
+    /// offer that it has in the run's fleet and for a worker near its master, or one of them anywhere else than the others.
+    fn part(&self, index: ReplicaIndex, siblings: &[ReplicaIndex], whole: bool) -> (Arc<Demand>, Seats) {
+        let demand = &self.demands[self.replicas[index as usize].demand as usize].demand;
+        if !whole && demand.requirements.is_some() {
+            let placement = self.replicas[siblings[0] as usize].placement.as_ref();
+            let master = placement.filter(|_| index != siblings[0]).map(|placement| placement.claims()[0].node);
+            return (Arc::clone(demand), Seats::One { master });
         }
+        match whole || siblings.len() == 1 {
+            true => (Arc::clone(demand), Seats::All),
+            false => (Arc::new(self.demand_of_one(demand, siblings)), Seats::All),
+        }
+    }
+
+    /// Whether all nodes of a run's replica get their places together.
+    pub(in crate::control) fn places_whole(&self) -> bool {
+        self.runs.as_ref().is_none_or(|flow| flow.options.gang == GangRule::Whole)
+    }
+
+    /// The same as a decision has it, for whoever asks about a node of a run; `None` where jobs are no runs.
+    pub(in crate::control) fn part_of_run(&self, index: ReplicaIndex) -> Option<(Arc<Demand>, Seats)> {
+        let flow = self.runs.as_ref()?;
+        Some(self.part(index, flow.siblings(index), self.places_whole()))
     }
 
     /// One task of it, on a node that no sibling has.

@@ -10,7 +10,7 @@ use crate::control::timer::Timer;
 use crate::event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use crate::fleet::Placement;
 use crate::ids::RunId;
-use crate::scheduler::{Candidate, Decision, decide_for, still_fits};
+use crate::scheduler::{Candidate, Decision, Seats, decide_for, still_fits};
 use crate::units::SimTime;
 
 /// A row as it was put into the queue.
@@ -75,6 +75,14 @@ impl Control {
         if let Some(computing) = scan.computing.take_if(|computing| computing.entry.replica == index) {
             self.ask(Command::AbandonAnalysis { run: computing.entry.run });
         }
+    }
+
+    /// Whose entry is computed now, and whose come before that of a replica; `None` if it has none.
+    pub(in crate::control) fn entries_before(&self, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+        let scan = self.scan.as_ref()?;
+        let place = scan.queue.iter().position(|entry| entry.replica == index)?;
+        let now = scan.computing.iter().map(|computing| computing.entry.run).collect();
+        Some((now, scan.queue.iter().take(place).map(|entry| entry.run).collect()))
     }
 
     /// Takes entries until one takes time, or none is left.
@@ -154,7 +162,7 @@ impl Control {
         if let Some((run, placement)) = &own {
             placement.claims().iter().for_each(|claim| self.fleet.release_of(*run, claim));
         }
-        self.examine_part_if_watched(entry.replica, &demand);
+        self.examine_part_if_watched(entry.replica, &demand, Seats::All);
         let asking = self.asking(entry.run);
         let decision = decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1);
         if let Some((run, placement)) = &own {
@@ -201,8 +209,7 @@ impl Control {
                     return;
                 }
                 if index != entry.replica {
-                    let demand = Arc::clone(demand);
-                    self.examine_part_if_watched(index, &demand);
+                    self.keep_examination_of(index, entry.run);
                 }
                 self.write_placement(index, &read, candidate);
             }

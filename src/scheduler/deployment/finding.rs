@@ -44,11 +44,12 @@ pub fn findings(
     options: &DeploymentOptions,
     demand: &Demand,
     deployment: &Deployment,
+    asking: Asking,
     fleet: &Fleet,
 ) -> (Result<Need, Reason>, Vec<NodeFound>) {
     let picks = picks_of(demand, fleet);
     let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
-    let request = request(&deployment, picks, Asking::NOBODY);
+    let request = request(&deployment, picks, asking);
     let serving = fleet.serving();
     let hardware = hardware(options, &request, &serving);
     let passing = filter::passing(options, &request, &serving, &hardware);

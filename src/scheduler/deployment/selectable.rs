@@ -3,13 +3,12 @@
 //! A pick is placed where each of its GPUs holds an equal part of what is needed ([`super::even`]). So a GPU could be
 //! picked if for some number of GPUs it holds its part and enough others hold theirs, on its node or, where a replica
 //! may lie on several nodes, anywhere.
-
-use std::borrow::Cow;
+//!
+//! What a profile adds to a model of which nothing is picked, such as a selector, is not asked here: a pick goes without.
 
 use smallvec::SmallVec;
 
 use super::demand::{picks_of, request};
-use super::evaluate::with_selector;
 use super::even::{self, Whole};
 use super::options::TestedNumber;
 use super::search::{Group, Pass, Search};
@@ -44,9 +43,7 @@ pub fn pickable(
     fleet: &Fleet,
     serving: &Serving,
 ) -> Vec<PickableNode> {
-    let picks = picks_of(demand, fleet);
-    let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
-    let request = request(&deployment, picks, Asking::NOBODY);
+    let request = request(deployment, picks_of(demand, fleet), Asking::NOBODY);
     let hardware = hardware(options, &request, serving);
     let passing = filter::passing(options, &request, serving, &hardware);
     let planned = plan(options, &request).map_err(|halt| halt.0);

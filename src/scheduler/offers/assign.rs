@@ -1,12 +1,20 @@
 //! One node of a job: the plan a user is shown, and the instance it is assigned.
 
+use smallvec::SmallVec;
+
 use super::choose;
+use super::gang::decide;
 use super::options::{NetworkHost, OfferOptions, OfferPool, PinsRegion};
 use super::pool::{RowOffer, in_order, row_offers};
 use super::{Ask, Assigned, Network, NoOffer, Offer, Plan};
-use crate::fleet::{Fleet, NodeClaim};
+use crate::event::{Histogram, Reason, Refusal};
+use crate::fleet::{Fleet, NodeClaim, Placement};
 use crate::ids::{FleetId, NodeId};
+use crate::scheduler::Asking;
+use crate::scheduler::decide::{Candidate, Decision};
 use crate::scheduler::row::{Grouping, Row, all_rows};
+use crate::units::Score;
+use crate::workload::Demand;
 
 /// The longest list of offers that a user is shown.
 pub const PLAN_OFFERS_MAX: usize = 50;
@@ -39,6 +47,40 @@ pub fn assign(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, grouping: Gr
     let first = in_order(fleet, &offers, &options.order, 1, None);
     let (node, index) = *first.first().ok_or(NoOffer::NoIdleInstance)?;
     Ok(assigned(options, offers[index].on(node), fleet))
+}
+
+/// Decides for one node of a job whose nodes are placed one by one; `keep` is how many candidates are wanted. The reasons of a
+/// refusal are those of one such node alone, unless it is refused for the others' sake.
+pub fn seek(
+    options: &OfferOptions,
+    demand: &Demand,
+    ask: &Ask<'_>,
+    fleet: &Fleet,
+    grouping: Grouping,
+    keep: usize,
+) -> Decision {
+    let rows = all_rows(fleet, grouping);
+    let offers = row_offers(options, ask, fleet, &rows);
+    let offers: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
+    let open = pool(options, ask, fleet, &rows, &offers).map(|chosen| allowed(options, ask, fleet, &offers, chosen));
+    let open = open.unwrap_or_default();
+    let candidate = |(node, index): (NodeId, usize)| {
+        let claim = claim(fleet, node, open[index].slice.blocks);
+        Candidate { placement: Placement::new(std::iter::once(claim).collect()), score: Score::ZERO }
+    };
+    let candidates: SmallVec<[Candidate; 1]> =
+        in_order(fleet, &open, &options.order, keep, None).into_iter().map(candidate).collect();
+    if !candidates.is_empty() {
+        return Decision::Place(candidates);
+    }
+    let alone = Demand { tasks: 1, ..demand.clone() };
+    match decide(options, &alone, Asking::NOBODY, fleet, grouping, 1) {
+        refuse @ Decision::Refuse { .. } => refuse,
+        Decision::Place(_) => {
+            let reasons = Histogram::of(Reason::GangIncomplete, fleet.len() as u32);
+            Decision::Refuse { refusal: Refusal::Unfit, reasons }
+        }
+    }
 }
 
 /// The fleet that is chosen from, `None` for all that may be used.
@@ -101,7 +143,7 @@ pub fn assigned(options: &OfferOptions, offer: Offer, fleet: &Fleet) -> Assigned
 
 pub fn claim(fleet: &Fleet, node: NodeId, blocks: u32) -> NodeClaim {
     let known = fleet.node(node);
-    let blocks: smallvec::SmallVec<[u16; 4]> = known.status.idle_blocks(&known.shape).take(blocks as usize).collect();
+    let blocks: SmallVec<[u16; 4]> = known.status.idle_blocks(&known.shape).take(blocks as usize).collect();
     let cut = known.shape.cut(&blocks).expect("only an instance that is split has an offer");
     NodeClaim { node, tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks }
 }

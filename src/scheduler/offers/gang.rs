@@ -48,9 +48,13 @@ pub fn decide(
 
 /// Each node's answer alone: whether it could take one node of the job.
 pub fn judge(options: &OfferOptions, demand: &Demand, asking: Asking, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<Verdict> {
-    let ask = Ask::of_whole(demand, asking);
-    let offers = row_offers(options, &ask, fleet, rows);
-    verdicts(options, &ask, fleet, rows, &offers)
+    judge_for(options, &Ask::of_whole(demand, asking), fleet, rows)
+}
+
+/// The same for a node of which it is known where the others are.
+pub fn judge_for(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<Verdict> {
+    let offers = row_offers(options, ask, fleet, rows);
+    verdicts(options, ask, fleet, rows, &offers)
 }
 
 fn verdicts(

@@ -16,8 +16,8 @@ mod matching;
 mod options;
 mod pool;
 
-pub use assign::{PLAN_OFFERS_MAX, assign, plan};
-pub use gang::{decide, ever_fits, judge, still_fits};
+pub use assign::{PLAN_OFFERS_MAX, assign, plan, seek};
+pub use gang::{decide, ever_fits, judge, judge_for, still_fits};
 pub use matching::smallest_slice;
 pub use options::{
     FitTest, GangRule, MultinodeTakes, NetworkHost, NewInstances, OfferKey, OfferOptions, OfferPool, PinsRegion,

@@ -1,0 +1,268 @@
+//! Questions put to a run: what `explain`, `select`, `offers` and an evaluation say of a decision is what the log
+//! says of it.
+//!
+//! Of every placement: the first candidate of the examination is the place taken, with the score of the log (a later one
+//! where candidates before it could not be committed); each of its nodes is judged fit; a pick of it by hand would be let
+//! pass; the list of offers has it; an evaluation of the job just then says that it fits. Of every wait: the reasons and
+//! the word are those of an examination of the same demand, and of an evaluation.
+//!
+//! All decisions of a run are looked at. What replays the run again is sampled: three explanations of a job at a moment in
+//! each run, and for every fourth seed the answer of `select` for one job.
+
+use std::sync::Arc;
+
+use super::explain::explain;
+use super::rehearsal::Rehearsal;
+use super::replay::Replay;
+use super::selection::selection;
+use crate::control::{Profile, Watch, Watched};
+use crate::event::{Event, Histogram, Reason, Record, Refusal, Said};
+use crate::fleet::Placement;
+use crate::ids::{JobId, NodeId, RunId};
+use crate::rng::Stream;
+use crate::scheduler::{Decision, Examination, Grouping, Seats, Selectable, evaluate};
+use crate::units::{Score, SimTime};
+use crate::workload::Demand;
+
+/// Explanations of a run that are asked for.
+const EXPLAINED: u64 = 3;
+/// One seed in so many is asked what could be selected.
+const SELECTED: u64 = 4;
+
+/// Panics where an answer contradicts the log of this rehearsal; gives how many placements and waits were held against it.
+pub fn hold_answers(rehearsal: &Rehearsal, records: &[Record]) -> u64 {
+    let mut questions = Questions { rehearsal, last: Vec::new(), fallbacks: Vec::new(), placed: 0, held: 0 };
+    let mut replay = Replay::new(Arc::clone(&rehearsal.profile), rehearsal.seed);
+    replay.control.watch(Watch::Everybody);
+    let mut step = 0;
+    for (place, record) in records.iter().enumerate() {
+        replay.take(record).expect("it has replayed before");
+        if record.step != step {
+            (step, questions.fallbacks) = (record.step, Vec::new());
+            questions.forget_all_but_the_last();
+        }
+        questions.last.extend(replay.control.take_decisions());
+        match &record.said {
+            Said::Event(Event::Placed { run, score, placement }) => {
+                let watched = replay.control.take_watched(*run).expect("what is placed is kept");
+                let before = || place_before(&records[..place], *run);
+                questions.placed(*run, (*score, placement), &watched, before);
+            }
+            Said::Event(Event::CommitRefused { run, fallback: true, .. }) => questions.fallbacks.push(*run),
+            Said::Event(Event::Held { run, refusal, reasons }) if !is_of_pick(&records[place..], *run) => {
+                questions.held(*run, (*refusal, reasons));
+            }
+            Said::Event(_) | Said::Input(_) => {}
+        }
+    }
+    questions.sample(records);
+    questions.placed + questions.held
+}
+
+/// Whether what is held first is turned away for its pick: that is no decision.
+fn is_of_pick(records: &[Record], run: RunId) -> bool {
+    let ended = |record: &Record| match &record.said {
+        Said::Event(Event::Ended { run: other, because, .. }) if *other == run => Some(*because),
+        _ => None,
+    };
+    records.iter().find_map(ended) == Some(Reason::PickRefused)
+}
+
+/// Where the attempt before this one was.
+fn place_before(records: &[Record], run: RunId) -> Option<&Placement> {
+    records.iter().rev().find_map(|record| match &record.said {
+        Said::Event(Event::Placed { run: other, placement, .. })
+            if (other.job, other.replica) == (run.job, run.replica) =>
+        {
+            Some(placement)
+        }
+        _ => None,
+    })
+}
+
+/// Reasons that are given by a queue or a limit, and by no decision.
+fn is_of_flow(reasons: &Histogram) -> bool {
+    let of_flow = [Reason::QueueOrder, Reason::BackingOff, Reason::QuotaExceeded, Reason::StaleRead];
+    reasons.iter().all(|(reason, _)| of_flow.contains(&reason))
+}
+
+struct Questions<'a> {
+    rehearsal: &'a Rehearsal,
+    /// Decisions of this step, and of those before it the last about each demand.
+    last: Vec<Watched>,
+    /// Candidates of this step that could not be committed.
+    fallbacks: Vec<RunId>,
+    placed: u64,
+    held: u64,
+}
+
+impl Questions<'_> {
+    fn profile(&self) -> &Profile {
+        &self.rehearsal.profile
+    }
+
+    fn demand(&self, job: JobId) -> &Arc<Demand> {
+        &self.rehearsal.arrivals[job.index()].spec.demand
+    }
+
+    /// Whether a decision about one of these is one about the other.
+    fn is_alike(&self, decided: &Watched, job: JobId) -> bool {
+        // A release writes what was decided about one row into another that has got its id since.
+        let rows_change_hands = self.profile().historic && self.profile().scan.is_some();
+        rows_change_hands || decided.run.job == job || *decided.sight.demand == **self.demand(job)
+    }
+
+    fn forget_all_but_the_last(&mut self) {
+        let mut kept: Vec<Watched> = Vec::new();
+        for watched in std::mem::take(&mut self.last).into_iter().rev() {
+            let known =
+                kept.iter().any(|later| later.run.job == watched.run.job && later.sight.demand == watched.sight.demand);
+            if !known && matches!(watched.examination.decision, Decision::Refuse { .. }) {
+                kept.push(watched);
+            }
+        }
+        kept.reverse();
+        self.last = kept;
+    }
+
+    fn placed<'r>(
+        &mut self,
+        run: RunId,
+        (score, placement): (Score, &Placement),
+        watched: &Watched,
+        before: impl FnOnce() -> Option<&'r Placement>,
+    ) {
+        self.placed += 1;
+        let restarts = self.profile().scan.is_some_and(|scan| scan.restarts_in_place.is_some());
+        // What starts again where it was is not decided about.
+        if restarts && run.attempt > 1 && score == Score::ZERO && before() == Some(placement) {
+            return;
+        }
+        let (options, sight) = (&self.profile().scheduler, &watched.sight);
+        let Decision::Place(candidates) = &watched.examination.decision else {
+            panic!("{run} was placed on {placement:?}, but explained as refused: {:?}", watched.examination.decision);
+        };
+        let skipped = self.fallbacks.iter().filter(|refused| **refused == run).count();
+        let Some(taken) = candidates.get(skipped) else { panic!("{run} took no candidate that is explained") };
+        let of_run = self.profile().runs.is_some() && sight.demand.nodes_apart() > 1;
+        let is_it = match of_run && sight.seats == Seats::All {
+            true => placement.claims().iter().all(|claim| taken.placement.claims().contains(claim)),
+            false => taken.placement == *placement,
+        };
+        assert!(is_it, "{run} was placed on {placement:?}, but explained on {taken:?}");
+        assert_eq!(score, taken.score, "{run} has another score in the log than in its explanation");
+        for claim in placement.claims() {
+            let verdict = watched.examination.nodes[claim.node.index()].verdict;
+            assert!(verdict.is_fit(), "{run} was placed on {:?}, which is explained as {verdict:?}", claim.node);
+        }
+        if let Some(plan) = sight.plan(options).filter(|_| sight.demand.tasks == 1) {
+            let is_offered = |node| plan.offers.iter().any(|offer| offer.node == node);
+            assert!(placement.claims().iter().all(|claim| is_offered(claim.node)), "{run} took what is not offered");
+        }
+        if self.profile().historic {
+            return;
+        }
+        // One in eight, because each looks at every node and GPU.
+        if self.placed.is_multiple_of(8) {
+            let selectable = sight.select(options);
+            for claim in placement.claims() {
+                let verdict = selectable[claim.node.index()].verdict;
+                assert!(verdict.is_fit(), "{run} was placed on {:?}, which is selectable as {verdict:?}", claim.node);
+            }
+            is_selectable_as_judged(&sight.demand, &selectable, &watched.examination);
+        }
+        if self.is_evaluated_alike(watched) {
+            let (refusal, reasons) = evaluate(options, &sight.demand, &sight.fleet, Grouping::EachNode);
+            assert!(refusal.is_none(), "{run} was placed, but evaluated as refused: {reasons}");
+        }
+    }
+
+    /// An evaluation knows the demand alone: of a job of several replicas, or of a part of one, more is decided by.
+    fn is_evaluated_alike(&self, watched: &Watched) -> bool {
+        let spec = &self.rehearsal.arrivals[watched.run.job.index()].spec;
+        let is_whole = watched.sight.seats == Seats::All && watched.sight.demand == spec.demand;
+        is_whole
+            && watched.sight.asking.replicas == 1
+            && watched.sight.asking.least <= 1
+            && watched.sight.asking.fleet.is_none()
+            && !self.profile().historic
+    }
+
+    fn held(&mut self, run: RunId, (refusal, reasons): (Refusal, &Histogram)) {
+        if is_of_flow(reasons) {
+            return;
+        }
+        self.held += 1;
+        let says_so = |watched: &&Watched| match &watched.examination.decision {
+            Decision::Refuse { refusal: word, reasons: because } => *word == refusal && because == reasons,
+            Decision::Place(_) => false,
+        };
+        let alike = || self.last.iter().filter(|watched| self.is_alike(watched, run.job));
+        let Some(watched) = alike().find(says_so) else {
+            let explained: Vec<_> = alike().map(|watched| (watched.at, &watched.examination.decision)).collect();
+            panic!("{run} is held for {refusal:?} {reasons}, but explained by {explained:?}");
+        };
+        if self.is_evaluated_alike(watched) {
+            let found =
+                evaluate(&self.profile().scheduler, &watched.sight.demand, &watched.sight.fleet, Grouping::EachNode);
+            assert_eq!(found, (Some(refusal), reasons.clone()), "{run} waits, and is evaluated otherwise");
+        }
+    }
+
+    fn sample(&self, records: &[Record]) {
+        if self.rehearsal.arrivals.is_empty() || records.is_empty() {
+            return;
+        }
+        let seed = self.rehearsal.seed;
+        let mut draws = Stream::new(seed, "swarm questions", 0);
+        for _ in 0..EXPLAINED {
+            let job = JobId::new(draws.index(self.rehearsal.arrivals.len()));
+            let at = records[draws.index(records.len())].at;
+            self.explained(job, at, records);
+        }
+        if seed.is_multiple_of(SELECTED) {
+            let job = JobId::new(draws.index(self.rehearsal.arrivals.len()));
+            let found = selection(self.rehearsal, job, None, None);
+            if self.profile().historic {
+                return;
+            }
+            let examination = found.sight.examine(&self.profile().scheduler);
+            is_selectable_as_judged(&found.sight.demand, &found.nodes, &examination);
+            // A job that is placed by its first decision is placed where that says it could be.
+            if let Some((_, placement)) = first_placed(records, job).filter(|(at, _)| *at == found.at) {
+                let is_selectable = |node: NodeId| found.nodes[node.index()].verdict.is_fit();
+                assert!(placement.claims().iter().all(|claim| is_selectable(claim.node)), "{job:?} is not selectable");
+            }
+        }
+    }
+
+    fn explained(&self, job: JobId, at: SimTime, records: &[Record]) {
+        let profile = Arc::clone(&self.rehearsal.profile);
+        let explained = explain(profile, self.rehearsal.seed, records, (job, None), Some(at));
+        let explained = explained.expect("it has replayed before");
+        let Some(standing) = explained.replicas.get(explained.replica as usize) else { return };
+        let placed = standing.placed.as_ref().filter(|_| standing.is_placed()).map(|(_, placement)| placement);
+        assert_eq!(explained.placed.as_ref().map(|here| &here.placement), placed, "explained elsewhere");
+    }
+}
+
+/// A node can be picked by hand where the decision lets it pass, and only there; of a job that picks itself, and of a model of
+/// which a node may hold a part, there is more to it.
+fn is_selectable_as_judged(demand: &Demand, selectable: &[Selectable], examination: &Examination) {
+    if demand.pick.is_some() || demand.deployment.is_some() {
+        return;
+    }
+    for (known, judged) in selectable.iter().zip(&examination.nodes) {
+        assert_eq!(known.verdict, judged.verdict, "{:?} is selectable otherwise than it is judged", known.node);
+    }
+}
+
+/// When and where a replica of the job was first placed, if none had to wait before.
+fn first_placed(records: &[Record], job: JobId) -> Option<(SimTime, &Placement)> {
+    let first = records.iter().find_map(|record| match &record.said {
+        Said::Event(Event::Placed { run, placement, .. }) if run.job == job => Some((record.at, Some(placement))),
+        Said::Event(Event::Held { run, .. }) if run.job == job => Some((record.at, None)),
+        Said::Event(_) | Said::Input(_) => None,
+    });
+    first.and_then(|(at, placement)| Some((at, placement?)))
+}

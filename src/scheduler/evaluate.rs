@@ -1,0 +1,32 @@
+//! What is said of a demand before anybody submits it: the very stages of a decision, of which nothing comes.
+
+use super::decide::{Decision, decide};
+use super::deployment::{Evaluation, evaluate_deployment, ever_compatible};
+use super::options::SchedulerOptions;
+use super::row::Grouping;
+use crate::event::{Histogram, Refusal};
+use crate::fleet::Fleet;
+use crate::workload::Demand;
+
+/// `None` and no reason where it fits. A released program may judge a model by other checks than it places it by; the
+/// default profile does not.
+pub fn evaluate(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    fleet: &Fleet,
+    grouping: Grouping,
+) -> (Option<Refusal>, Histogram) {
+    let Some(deployment) = &demand.deployment else {
+        return match decide(options, demand, fleet, grouping, 1) {
+            Decision::Place(_) => (None, Histogram::default()),
+            Decision::Refuse { refusal, reasons } => (Some(refusal), reasons),
+        };
+    };
+    match evaluate_deployment(&options.deployments, demand, deployment, fleet) {
+        Evaluation::Compatible { .. } => (None, Histogram::default()),
+        Evaluation::Incompatible(reasons) => {
+            let ever = ever_compatible(&options.deployments, demand, deployment, fleet);
+            (Some(if ever { Refusal::Unfit } else { Refusal::Never }), reasons)
+        }
+    }
+}
