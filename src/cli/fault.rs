@@ -1,6 +1,6 @@
 //! What is said of a run that broke an invariant.
 
-use crate::engine::Progress;
+use crate::engine::{Bound, Progress, Runaway};
 
 /// What is said of a broken invariant: where it was, and what repeats it.
 pub fn fault_text(message: &str, seed: u64, progress: &Progress, command: &str) -> String {
@@ -9,6 +9,18 @@ pub fn fault_text(message: &str, seed: u64, progress: &Progress, command: &str) 
         progress.step(),
         progress.at()
     )
+}
+
+/// What is said of a run that was stopped because it does not end: what grew, and what would let it go on.
+pub fn runaway_text(runaway: &Runaway) -> String {
+    let help = match runaway.bound {
+        Bound::Records => {
+            let more = runaway.records.saturating_mul(10);
+            format!("write `until: 1h` in the file, or type `--max-records {more}` if it is meant to be this long")
+        }
+        Bound::Patience => "end it earlier, such as with `until: 1h` in the file".to_string(),
+    };
+    format!("error: {runaway}\n  = help: {help}\n")
 }
 
 #[cfg(test)]

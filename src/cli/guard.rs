@@ -4,6 +4,8 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 
+use crate::engine::Runaway;
+
 thread_local! {
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
@@ -17,12 +19,32 @@ pub fn install() {
     }));
 }
 
-/// What `work` gives, or the invariant that broke in it.
+/// Why there is nothing that `work` could give.
+#[derive(Debug)]
+pub enum Broken {
+    /// An invariant broke.
+    Invariant(String),
+    /// A run was stopped because it does not end.
+    Runaway(Runaway),
+}
+
+/// What `work` gives, or the invariant that broke in it. A run that does not end is left to the guard around this one.
 pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
-        // What the hook kept has the place as well.
-        let kept = MESSAGE.with(|message| message.borrow_mut().take());
-        kept.unwrap_or_else(|| text_of(&*payload))
+    guarded_run(work).map_err(|broken| match broken {
+        Broken::Invariant(message) => message,
+        Broken::Runaway(runaway) => panic::resume_unwind(Box::new(runaway)),
+    })
+}
+
+/// What `work` gives, or why it gives nothing: for one of many whose results are to be kept.
+pub fn guarded_run<T>(work: impl FnOnce() -> T) -> Result<T, Broken> {
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| match payload.downcast::<Runaway>() {
+        Ok(runaway) => Broken::Runaway(*runaway),
+        Err(payload) => {
+            // What the hook kept has the place as well.
+            let kept = MESSAGE.with(|message| message.borrow_mut().take());
+            Broken::Invariant(kept.unwrap_or_else(|| text_of(&*payload)))
+        }
     })
 }
 

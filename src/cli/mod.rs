@@ -42,6 +42,7 @@ mod select;
 mod selection;
 mod source;
 mod swarm;
+mod swarm_watch;
 mod test;
 mod trace;
 mod trace_file;
@@ -57,6 +58,7 @@ use kept::kept;
 
 use clap::{Parser, Subcommand};
 
+use crate::engine::limit_records;
 use exit::{Done, Failure};
 use output::{Color, TestFormat};
 
@@ -72,6 +74,9 @@ pub struct Cli {
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     color: Color,
+    /// Stop a run that has more records than this, and 1,000 for each of its jobs [default: 20000000]
+    #[arg(long, global = true, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_records: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -151,10 +156,17 @@ pub fn main() -> Exit {
         }
     };
     cli.color.apply();
-    match guard::guarded(|| cli.dispatch()) {
+    if let Some(most) = cli.max_records {
+        limit_records(most);
+    }
+    match guard::guarded_run(|| cli.dispatch()) {
         Ok(Ok(exit)) => exit,
         Ok(Err(failure)) => failed(failure),
-        Err(message) => {
+        Err(guard::Broken::Runaway(runaway)) => {
+            output::warn(&fault::runaway_text(&runaway));
+            Exit::BadInput
+        }
+        Err(guard::Broken::Invariant(message)) => {
             let typed: Vec<String> = std::env::args().skip(1).collect();
             output::warn(&format!("our fault: {message}\n  repeat with: dryrack {}\n", typed.join(" ")));
             Exit::OurFault

@@ -10,8 +10,8 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
-use super::fault::fault_text;
-use super::guard::guarded;
+use super::fault::{fault_text, runaway_text};
+use super::guard::{Broken, guarded_run};
 use super::output::{Format, WholeFile, say, say_json, warn};
 use super::plan_pair::{PairArgs, pair};
 use super::plan_submit::{SubmitArgs, submit};
@@ -134,9 +134,12 @@ impl Planning {
     fn run(&self, cell: usize, seed: u64) -> Result<PlanRun, Failure> {
         let progress = Progress::default();
         let command = Overrides::default().with_set(&self.plan.set(cell)).repeat(&self.plan.scenario, seed);
-        match guarded(|| run_alternative(&self.plan, (cell, seed), &self.base, &progress)) {
+        match guarded_run(|| run_alternative(&self.plan, (cell, seed), &self.base, &progress)) {
             Ok(run) => run.map_err(|faults| Failure::Input(faults.to_string())),
-            Err(message) => Err(Failure::Ours(fault_text(&message, seed, &progress, &command))),
+            Err(Broken::Runaway(runaway)) => {
+                Err(Failure::Input(format!("{}  repeat with: {command}\n", runaway_text(&runaway))))
+            }
+            Err(Broken::Invariant(message)) => Err(Failure::Ours(fault_text(&message, seed, &progress, &command))),
         }
     }
 }

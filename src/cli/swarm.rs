@@ -1,8 +1,12 @@
 //! `dryrack swarm`: random worlds, every check on.
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::ops::RangeInclusive;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,13 +15,15 @@ use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
 use super::fault::fault_text;
-use super::guard::guarded;
+use super::guard::{Broken, guarded_run};
 use super::output::{Format, say, say_json, warn};
+use super::swarm_watch::Watch;
 use super::test::pool;
 use crate::control::Profile;
-use crate::engine::{Progress, WorldResult, run_world};
+use crate::engine::{MOST_RECORDS_OF_A_WORLD, Progress, RunOptions, WorldResult, draw_world, run, run_world};
 use crate::event::Outcome;
-use crate::report::some;
+use crate::rehearse::header;
+use crate::report::{LogWriter, some};
 use crate::scenario::{load_profile, profile_names};
 
 #[derive(Debug, Args)]
@@ -28,7 +34,13 @@ pub struct SwarmArgs {
     /// Threads to run on; as many as there are cores if not given
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
+    /// Write the log of the first of these worlds there, as far as it comes
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
 }
+
+/// How often the worlds that are running are looked at.
+const TICK: Duration = Duration::from_millis(200);
 
 /// Seeds of one swarm, so that they can be counted.
 const MAX_SEEDS: u64 = 1_000_000_000;
@@ -51,23 +63,79 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> Done {
         .map(load)
         .collect::<Result<_, _>>()
         .map_err(|diagnostics| Failure::Ours(diagnostics.to_string()))?;
+    if let Some(file) = &args.log {
+        write_log(file, *args.seeds.start(), &profiles)?;
+    }
     let bar = ProgressBar::new(args.seeds.end() - args.seeds.start() + 1);
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} worlds").expect("a valid template");
     bar.set_style(style);
-    let results: Vec<Result<WorldResult, String>> = pool(args.threads)?.install(|| {
-        let worlds = args.seeds.clone().into_par_iter().map(|seed| {
-            let progress = Progress::default();
-            let result = guarded(|| run_world(seed, &profiles, &progress));
-            bar.inc(1);
-            let command = format!("dryrack swarm --seeds {seed}");
-            result.map_err(|message| fault_text(&message, seed, &progress, &command))
+    let pool = pool(args.threads)?;
+    let watch = Watch::default();
+    let (tell_of, told) = mpsc::channel();
+    let results = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pool.install(|| {
+                args.seeds.clone().into_par_iter().for_each_with(tell_of, |tell_of, seed| {
+                    let result = watch.during(seed, |progress| world(seed, &profiles, progress));
+                    bar.inc(1);
+                    tell_of.send((seed, result)).expect("results are waited for to the last");
+                });
+            });
         });
-        worlds.collect()
+        let mut results = BTreeMap::new();
+        loop {
+            match told.recv_timeout(TICK) {
+                Ok((seed, result)) => drop(results.insert(seed, result)),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return results,
+            }
+            if let Some(stuck) = watch.look() {
+                // A thread cannot be ended from outside, so the process ends with it; what is known by then is told.
+                results.extend(stuck.into_iter().map(|(seed, why)| (seed, Err(why))));
+                bar.finish_and_clear();
+                let told = finish(&results.into_values().collect::<Vec<_>>(), format);
+                #[expect(clippy::exit, reason = "a thread that does not return cannot be ended otherwise")]
+                std::process::exit(told.unwrap_or(Exit::OurFault) as i32);
+            }
+        }
     });
     bar.finish_and_clear();
+    finish(&results.into_values().collect::<Vec<_>>(), format)
+}
+
+/// Whether it breaks is told by the run that follows.
+fn write_log(file: &Path, seed: u64, profiles: &[Arc<Profile>]) -> Result<(), Failure> {
+    let rehearsal = draw_world(seed, profiles);
+    let unwritable = |error: std::io::Error| Failure::file(file, format!("cannot be written: {error}"));
+    let out = BufWriter::new(File::create(file).map_err(unwritable)?);
+    let mut log = LogWriter::new(out, &header(&rehearsal))?;
+    let options = RunOptions { most_records: MOST_RECORDS_OF_A_WORLD, ..RunOptions::default() };
+    match guarded_run(|| run(&rehearsal, options, &mut [&mut log])) {
+        Ok(end) => log.finish(end.at).and_then(|mut out| out.flush()).map_err(unwritable),
+        Err(_) => Ok(()),
+    }
+}
+
+/// One world, or what is said of it if it breaks or does not end.
+fn world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> Result<WorldResult, String> {
+    let result = guarded_run(|| run_world(seed, profiles, progress));
+    result.map_err(|broken| {
+        let message = match broken {
+            Broken::Invariant(message) => message,
+            Broken::Runaway(runaway) => runaway.to_string(),
+        };
+        fault_text(&message, seed, progress, &repeat(seed))
+    })
+}
+
+fn repeat(seed: u64) -> String {
+    format!("dryrack swarm --seeds {seed}")
+}
+
+fn finish(results: &[Result<WorldResult, String>], format: Format) -> Done {
     let faults: Vec<&String> = results.iter().filter_map(|result| result.as_ref().err()).collect();
     faults.iter().for_each(|fault| warn(fault));
-    tell(&results, faults.len(), format)?;
+    tell(results, faults.len(), format)?;
     Ok(if faults.is_empty() { Exit::Fine } else { Exit::OurFault })
 }
 
@@ -106,5 +174,20 @@ mod tests {
         for wrong in ["", "6..5", "a..b", "-1..4", "0..18446744073709551615"] {
             assert!(seeds(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_world_that_takes_too_long_is_stopped_and_named() {
+        let profiles = [load_profile("first-fit", Path::new("")).expect("it is built in")];
+        let watch = Watch::default();
+        let slow = watch.during(7, |progress| {
+            progress.stop();
+            world(7, &profiles, progress)
+        });
+        let said = slow.expect_err("it was told to stop");
+        assert!(said.starts_with("our fault: the run was stopped because it takes too long: "), "{said}");
+        assert!(said.ends_with("repeat with: dryrack swarm --seeds 7\n"), "{said}");
+        // The one beside it is not told, and goes on.
+        assert!(watch.during(8, |progress| world(8, &profiles, progress)).is_ok());
     }
 }

@@ -211,6 +211,15 @@ impl Audit {
         assert!(to != InstanceState::Busy || is_held, "an instance is busy with nothing");
     }
 
+    fn job_ended(&mut self, job: JobId, outcome: Outcome) {
+        let account = &mut self.jobs[job.index()];
+        assert!(account.outcome.is_none(), "{} ended twice", account.spec.name);
+        account.outcome = Some(outcome);
+        for number in 0..account.replicas {
+            assert_eq!(self.phases[&(job, number)].1, Phase::Ended, "a replica outlives its job");
+        }
+    }
+
     fn ended(&mut self, run: RunId, from: Phase, kept: &[NodeId]) {
         self.leave(run, from, Phase::Ended);
         assert!(from.holds_claim() || kept.is_empty(), "{run} keeps a claim it never had");
@@ -347,14 +356,7 @@ impl Sink for Audit {
                 assert!(self.historic, "{run} broke safety under a profile that is not historic");
                 self.unsafe_runs.push(*run);
             }
-            Event::JobEnded { job, outcome, .. } => {
-                let account = &mut self.jobs[job.index()];
-                assert!(account.outcome.is_none(), "{} ended twice", account.spec.name);
-                account.outcome = Some(*outcome);
-                for number in 0..account.replicas {
-                    assert_eq!(self.phases[&(*job, number)].1, Phase::Ended, "a replica outlives its job");
-                }
-            }
+            Event::JobEnded { job, outcome, .. } => self.job_ended(*job, *outcome),
             Event::ReplicaAdded { run } => {
                 let account = &mut self.jobs[run.job.index()];
                 assert!(account.outcome.is_none(), "{run} is added to a job that has ended");

@@ -1,10 +1,11 @@
 //! The loop: let an instant happen, tell the control plane, let it settle, do what it asks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::coming::Coming;
 use super::rehearsal::Rehearsal;
+use super::runaway::{Bound, Bounds, most_records};
 use super::world::{World, earlier};
 use crate::control::{Control, arrange, step, together};
 use crate::event::{Input, Sink};
@@ -27,11 +28,19 @@ pub struct RunOptions<'a> {
     pub checks: Checks,
     /// Written while running, for a progress bar and for naming the step in which an invariant broke.
     pub progress: Option<&'a Progress>,
+    /// A run with more records than this, and some for each job, is stopped: see [`Runaway`](super::Runaway).
+    pub most_records: u64,
 }
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
-        RunOptions { grouping: Grouping::Classes, caching: Caching::On, checks: Checks::AtTheEnd, progress: None }
+        RunOptions {
+            grouping: Grouping::Classes,
+            caching: Caching::On,
+            checks: Checks::AtTheEnd,
+            progress: None,
+            most_records: most_records(),
+        }
     }
 }
 
@@ -40,6 +49,7 @@ impl Default for RunOptions<'_> {
 pub struct Progress {
     step: AtomicU64,
     at: AtomicU64,
+    is_to_stop: AtomicBool,
 }
 
 impl Progress {
@@ -49,6 +59,11 @@ impl Progress {
 
     pub fn at(&self) -> SimTime {
         SimTime::from_nanos(self.at.load(Ordering::Relaxed))
+    }
+
+    /// The run is stopped after the step that it is in: see [`Runaway`](super::Runaway).
+    pub fn stop(&self) {
+        self.is_to_stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -96,6 +111,11 @@ fn drive<'a>(rehearsal: &'a Rehearsal, coming: Coming<'a>, options: RunOptions, 
     if rehearsal.branch.is_none() {
         control = control.dropping_ended();
     }
+    let bounds = Bounds::new(rehearsal, options.most_records);
+    let mut counted = &bounds;
+    let mut all: Vec<&mut dyn Sink> = vec![&mut counted];
+    all.extend(sinks.iter_mut().map(|sink| &mut **sink as &mut dyn Sink));
+    let sinks = all.as_mut_slice();
     let mut world = World::new(rehearsal, coming);
     let mut inputs = rehearsal.declarations();
     let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false };
@@ -125,6 +145,10 @@ fn drive<'a>(rehearsal: &'a Rehearsal, coming: Coming<'a>, options: RunOptions, 
             let of_step = &inputs[..count];
             step(&mut control, (end.steps, now), of_step, sinks, &mut |now, command| world.obey(now, command));
             inputs.drain(..count);
+            bounds.check(end.steps, now);
+            if options.progress.is_some_and(|progress| progress.is_to_stop.load(Ordering::Relaxed)) {
+                bounds.stop(Bound::Patience, end.steps, now);
+            }
             control.take_dropped(|job| world.forget(job));
             if options.checks == Checks::EveryStep {
                 control.assert_integrity();

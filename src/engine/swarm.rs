@@ -29,6 +29,9 @@ use crate::workload::{
     Restart, RetryEvent, RunTerms, Starts, StartupOrder, StopCriteria, TaskDemand, Unselectable,
 };
 
+/// Most worlds have some hundred records; one that has more than this does not end.
+pub const MOST_RECORDS_OF_A_WORLD: u64 = 500_000;
+
 /// What came of one random world.
 #[derive(Clone, Copy, Debug)]
 pub struct WorldResult {
@@ -44,7 +47,8 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
     let run_with = |rehearsal: &Rehearsal, grouping, caching, checks| {
         let (mut digester, mut audit) = (Digester::default(), Audit::new(&rehearsal.profile));
         let mut records = Records::default();
-        let options = RunOptions { grouping, caching, checks, progress: Some(progress) };
+        let most_records = MOST_RECORDS_OF_A_WORLD;
+        let options = RunOptions { grouping, caching, checks, progress: Some(progress), most_records };
         run(rehearsal, options, &mut [&mut digester, &mut audit, &mut records]);
         (digester.finish(), audit.finish(), records.0)
     };
@@ -57,7 +61,8 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
         let mut arrivals = rehearsal.arrivals.iter().cloned();
         let unlisted = Rehearsal { arrivals: Vec::new(), ..rehearsal.clone() };
         let mut streamed = Records::default();
-        let options = RunOptions { progress: Some(progress), ..RunOptions::default() };
+        let most_records = MOST_RECORDS_OF_A_WORLD;
+        let options = RunOptions { progress: Some(progress), most_records, ..RunOptions::default() };
         run_streamed(&unlisted, &mut arrivals, options, &mut [&mut streamed]);
         if records != streamed.0 {
             panic!("listed and streamed: {:?}", first_difference(&records, &streamed.0));

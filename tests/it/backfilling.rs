@@ -102,7 +102,7 @@ fn vary(draws: &mut Stream, world: &mut Rehearsal) {
 
 fn digest(world: &Rehearsal, grouping: Grouping, caching: Caching) -> Digest {
     let (mut digester, mut audit) = (Digester::default(), Audit::new(&world.profile));
-    let options = RunOptions { grouping, caching, checks: Checks::AtTheEnd, progress: None };
+    let options = RunOptions { grouping, caching, checks: Checks::AtTheEnd, ..RunOptions::default() };
     run(world, options, &mut [&mut digester, &mut audit]);
     audit.finish();
     digester.finish()

@@ -578,3 +578,29 @@ pub fn what_was_odd_in_a_trace_is_said() {
     });
     assert_eq!(said["trace"], wanted);
 }
+
+/// It runs for a second and begins again a second later, for an hour: far more than the 1,000 records that each job may have.
+const AGAIN: &str = "\
+scenario: One that is started again and again
+nodes: [{name: n, gpus: 1, gpu: l4}]
+until: 1h
+jobs:
+  - {name: again, gpus: 1, duration: 1s, restart: always, retry: {first: 1s, max: 1s}}
+expect: [{job: again, is: running, by: 1m}]
+";
+
+pub fn a_run_of_too_many_records_is_stopped_and_says_what_grew() {
+    let dir = empty();
+    std::fs::write(dir.path().join("again.yaml"), AGAIN).expect("a folder of our own");
+    stdout(dir.path(), &["run", "again.yaml"], 0);
+    let said = stderr(dir.path(), &["run", "again.yaml", "--max-records", "100", "--out", "out"], 2);
+    assert!(said.starts_with("error: the run was stopped because it does not end: 11"), "{said}");
+    for part in [" records by ", " are about `again`\n", "or type `--max-records 11"] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    assert!(!dir.path().join("out/events.jsonl").exists(), "a log that is not whole was left");
+    // Whatever else is tested is judged all the same.
+    std::fs::write(dir.path().join("fine.yaml"), AGAIN.replace("always", "never")).expect("a folder of our own");
+    let said = stdout(dir.path(), &["test", ".", "--max-records", "100"], 2);
+    assert!(said.contains("1 passed") && said.contains("does not end"), "{said}");
+}

@@ -212,7 +212,7 @@ fn check(seed: u64, base: &Rehearsal, other: &Rehearsal, at: SimTime) {
     let of_run = |rehearsal: &Rehearsal, grouping, caching| {
         let (mut digester, mut audit, mut records) =
             (Digester::default(), Audit::new(&rehearsal.profile), Records::default());
-        let options = RunOptions { grouping, caching, checks: Checks::EveryStep, progress: None };
+        let options = RunOptions { grouping, caching, checks: Checks::EveryStep, ..RunOptions::default() };
         run(rehearsal, options, &mut [&mut digester, &mut audit, &mut records]);
         audit.finish();
         (digester.finish(), records.0)

@@ -136,6 +136,7 @@ fn main() {
         Nothing: cli {
             help_and_version_are_data,
             a_wrong_flag_and_a_wrong_file_are_bad_input,
+            a_run_of_too_many_records_is_stopped_and_says_what_grew,
             a_folder_without_scenarios_selects_nothing,
             the_catalog_is_listed_for_people_and_programs,
             a_log_is_printed_one_transition_to_a_line,

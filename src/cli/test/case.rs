@@ -12,8 +12,8 @@ use super::baseline::Decisions;
 use super::plan::Plan;
 use super::why::why;
 use crate::cli::causes::{Causes, profile_beside};
-use crate::cli::fault::fault_text;
-use crate::cli::guard::guarded;
+use crate::cli::fault::{fault_text, runaway_text};
+use crate::cli::guard::{Broken, guarded_run};
 use crate::cli::run::Overrides;
 use crate::engine::{Progress, Rehearsal};
 use crate::event::Sink;
@@ -310,9 +310,13 @@ fn test_case(
         ..Case::blank()
     };
     let progress = Progress::default();
-    match guarded(|| judge(&rehearsal, (expectations, explained), &progress, context, &mut case)) {
+    match guarded_run(|| judge(&rehearsal, (expectations, explained), &progress, context, &mut case)) {
         Ok(()) => {}
-        Err(message) => {
+        Err(Broken::Runaway(runaway)) => {
+            case.status = Status::Invalid;
+            case.text = format!("{}  repeat with: {repeat}\n", runaway_text(&runaway));
+        }
+        Err(Broken::Invariant(message)) => {
             case.status = Status::OurFault;
             case.text = fault_text(&message, rehearsal.seed, &progress, &repeat);
         }

@@ -1,0 +1,78 @@
+//! The worlds of a swarm that are running: one that takes too long is stopped and named, and none takes all the memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::fault::fault_text;
+use crate::engine::Progress;
+
+/// A world takes milliseconds. After this it is told to stop, which it does once its step is over.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After this its step is taken to have no end.
+const LONGEST: Duration = Duration::from_secs(90);
+/// More memory than any worlds take that run side by side.
+const MOST_MEMORY: u64 = 3 << 30;
+
+#[derive(Default)]
+pub struct Watch {
+    running: Mutex<BTreeMap<u64, Running>>,
+}
+
+struct Running {
+    since: Instant,
+    progress: Arc<Progress>,
+}
+
+impl Watch {
+    /// Does the work of one seed under this watch.
+    pub fn during<T>(&self, seed: u64, work: impl FnOnce(&Progress) -> T) -> T {
+        let progress = Arc::new(Progress::default());
+        self.running().insert(seed, Running { since: now(), progress: Arc::clone(&progress) });
+        let result = work(&progress);
+        self.running().remove(&seed);
+        result
+    }
+
+    /// Stops what takes too long. Gives the seeds that cannot be stopped, with what is said of each, if there are any: then
+    /// this process has to end.
+    pub fn look(&self) -> Option<BTreeMap<u64, String>> {
+        let running = self.running();
+        let is_full = resident() > MOST_MEMORY;
+        let mut stuck = BTreeMap::new();
+        for (seed, world) in running.iter() {
+            let took = now().duration_since(world.since);
+            if took > PATIENCE {
+                world.progress.stop();
+            }
+            if took > LONGEST || is_full {
+                let why = match is_full {
+                    true => format!("{} GiB of memory are taken while it runs", MOST_MEMORY >> 30),
+                    false => format!("a step takes more than {} s", LONGEST.as_secs()),
+                };
+                let command = format!("dryrack swarm --seeds {seed}");
+                stuck.insert(*seed, fault_text(&why, *seed, &world.progress, &command));
+            }
+        }
+        (!stuck.is_empty()).then_some(stuck)
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Memory that this process holds, in bytes; 0 where the system does not say.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
+    pages * 4096
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a world takes is bounded, and what it is does not depend on it"
+)]
+fn now() -> Instant {
+    Instant::now()
+}

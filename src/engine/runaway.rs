@@ -1,0 +1,181 @@
+//! Runs that do not end: each is stopped once it has more records than any run is meant to have, or once whoever watches
+//! it has no more patience.
+//!
+//! A run that is stopped has no result. It unwinds with a [`Runaway`] to whoever guards the run, so that no caller can
+//! take what there is of it for a result.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::rehearsal::Rehearsal;
+use crate::event::{Event, Input, Sink};
+use crate::ids::JobId;
+use crate::units::SimTime;
+
+/// Records of one run, with [`RECORDS_PER_JOB`] more for each job that is submitted.
+pub const MOST_RECORDS: u64 = 20_000_000;
+const RECORDS_PER_JOB: u64 = 1000;
+
+/// Of so many of the last records it is told what they are about.
+const LAST: u64 = 100_000;
+
+static LIMIT: AtomicU64 = AtomicU64::new(MOST_RECORDS);
+
+/// Sets the limit of every run of this process that sets none of its own.
+pub fn limit_records(most: u64) {
+    LIMIT.store(most, Ordering::Relaxed);
+}
+
+pub(super) fn most_records() -> u64 {
+    LIMIT.load(Ordering::Relaxed)
+}
+
+/// Why a run was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    Records,
+    /// Whoever watches it said so.
+    Patience,
+}
+
+/// A run that was stopped before its end.
+#[derive(Clone, Debug)]
+pub struct Runaway {
+    pub bound: Bound,
+    pub at: SimTime,
+    pub step: u64,
+    pub records: u64,
+    /// Of the last records: what they are, most first, and the job that most of them are about.
+    last: u64,
+    kinds: Vec<(String, u64)>,
+    job: Option<(String, u64)>,
+}
+
+impl fmt::Display for Runaway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Runaway { at, step, records, last, .. } = self;
+        let why = match self.bound {
+            Bound::Records => "it does not end",
+            Bound::Patience => "it takes too long",
+        };
+        write!(f, "the run was stopped because {why}: {records} records by {at} in simulated time, in step {step}")?;
+        if let Some((kind, count)) = self.kinds.first() {
+            write!(f, "\n  of the last {last} records, {count} are `{kind}`")?;
+            if let Some((kind, count)) = self.kinds.get(1) {
+                write!(f, " and {count} `{kind}`")?;
+            }
+        }
+        match &self.job {
+            Some((job, count)) => write!(f, "; {count} are about `{job}`"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Counts the records of a run, and looks closer at the last of those that it may have.
+pub(super) struct Bounds<'a> {
+    rehearsal: &'a Rehearsal,
+    most: Cell<u64>,
+    records: Cell<u64>,
+    about: RefCell<About>,
+}
+
+#[derive(Default)]
+struct About {
+    looked_at: u64,
+    kinds: BTreeMap<String, u64>,
+    jobs: BTreeMap<JobId, u64>,
+}
+
+impl<'a> Bounds<'a> {
+    pub fn new(rehearsal: &'a Rehearsal, most: u64) -> Bounds<'a> {
+        Bounds { rehearsal, most: Cell::new(most), records: Cell::new(0), about: RefCell::default() }
+    }
+
+    /// Stops a run that has too many records.
+    pub fn check(&self, step: u64, at: SimTime) {
+        if self.records.get() > self.most.get() {
+            self.stop(Bound::Records, step, at);
+        }
+    }
+
+    pub fn stop(&self, bound: Bound, step: u64, at: SimTime) -> ! {
+        let about = self.about.take();
+        let mut kinds: Vec<(String, u64)> = about.kinds.into_iter().collect();
+        kinds.sort_by_key(|(kind, count)| (std::cmp::Reverse(*count), kind.clone()));
+        let job = about.jobs.into_iter().max_by_key(|(job, count)| (*count, std::cmp::Reverse(*job)));
+        let name = |job: JobId| match self.rehearsal.arrivals.get(job.index()) {
+            Some(arrival) => arrival.spec.name.to_string(),
+            None => format!("job {}", job.index()),
+        };
+        let job = job.map(|(job, count)| (name(job), count));
+        let records = self.records.get();
+        resume_unwind(Box::new(Runaway { bound, at, step, records, last: about.looked_at, kinds, job }));
+    }
+
+    #[inline]
+    fn count(&self, what: &impl fmt::Debug, job: impl FnOnce() -> Option<JobId>) {
+        let records = self.records.get() + 1;
+        self.records.set(records);
+        if records + LAST > self.most.get() {
+            self.look_closer(what, job());
+        }
+    }
+
+    #[cold]
+    fn look_closer(&self, what: &impl fmt::Debug, job: Option<JobId>) {
+        let mut about = self.about.borrow_mut();
+        about.looked_at += 1;
+        *about.kinds.entry(kind_of(what)).or_default() += 1;
+        if let Some(job) = job {
+            *about.jobs.entry(job).or_default() += 1;
+        }
+    }
+}
+
+/// The name of an input or an event in the log: that of its variant, in snake case.
+fn kind_of(what: &impl fmt::Debug) -> String {
+    let debugged = format!("{what:?}");
+    let variant = debugged.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
+    let mut name = String::with_capacity(variant.len() + 4);
+    for letter in variant.chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    name
+}
+
+impl Sink for &Bounds<'_> {
+    fn input(&mut self, _: u64, _: SimTime, input: &Input) {
+        if matches!(input, Input::Submit { .. }) {
+            self.most.set(self.most.get().saturating_add(RECORDS_PER_JOB));
+        }
+        self.count(input, || match input {
+            Input::Run { run, .. } | Input::UsageSample { run, .. } | Input::Decided { run, .. } => Some(run.job),
+            Input::RequestsCounted { job, .. }
+            | Input::Cancel { job }
+            | Input::Scale { job, .. }
+            | Input::Submit { job, .. } => Some(*job),
+            Input::FleetDeclared { .. }
+            | Input::NodeDeclared { .. }
+            | Input::NodeReported { .. }
+            | Input::HeartbeatBack { .. }
+            | Input::HeartbeatMissed { .. }
+            | Input::GpuReported { .. }
+            | Input::ForeignUse { .. }
+            | Input::CapacityReported { .. }
+            | Input::Reconfigure { .. }
+            | Input::Evaluate { .. }
+            | Input::Wakeup => None,
+        });
+    }
+
+    fn event(&mut self, _: u64, _: SimTime, event: &Event) {
+        self.count(event, || event.job());
+    }
+}
