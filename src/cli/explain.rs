@@ -54,7 +54,7 @@ pub fn explain(args: &ExplainArgs, format: Format) -> Done {
     }
     match format {
         Format::Json => say_json(&as_json(&explained, job, tasks(&log, job), &log.names))?,
-        Format::Human => say(&human(&explained, at, job, &log))?,
+        Format::Human => say(&human(&explained, at, (job, tasks(&log, job)), &log.names))?,
     }
     Ok(Exit::Fine)
 }
@@ -94,8 +94,8 @@ fn end_of(run: RunId, name: &str, log: &WholeLog) -> Result<Option<SimTime>, Fai
     Ok(ended.map(|(at, _)| SimTime::from_nanos(at.as_nanos().saturating_sub(1))))
 }
 
-fn human(explained: &Explanation, asked: Option<SimTime>, job: JobId, log: &WholeLog) -> String {
-    let names = &log.names;
+/// Everything a person is shown.
+pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (JobId, Tasks), names: &Names) -> String {
     let mut text = format!("{} at {}\n", names.replica(job, explained.replica), asked.unwrap_or(explained.at));
     if explained.replicas.len() > 1 {
         text.push_str(&overview(explained, names));
@@ -120,9 +120,7 @@ fn human(explained: &Explanation, asked: Option<SimTime>, job: JobId, log: &Whol
             let reasons = here.examination.nodes.iter().filter_map(|node| node.verdict.reason());
             text.push_str(&refusals(&histogram(reasons)));
         }
-        (None, Some(examination)) => {
-            text.push_str(&why_nowhere(explained, standing, examination, tasks(log, job), names))
-        }
+        (None, Some(examination)) => text.push_str(&why_nowhere(explained, standing, examination, tasks, names)),
         (None, None) => {}
     }
     text
@@ -336,7 +334,7 @@ fn shortages(node: &NodeFinding) -> String {
 
 /// How much a single node could do for a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tasks {
+pub enum Tasks {
     One,
     Gang,
     /// A gang of which each node was picked by hand: all of them are needed.
@@ -424,7 +422,7 @@ fn tasks(log: &WholeLog, job: JobId) -> Tasks {
     demands.next().map_or(Tasks::One, tasks_of)
 }
 
-fn tasks_of(demand: &Demand) -> Tasks {
+pub fn tasks_of(demand: &Demand) -> Tasks {
     match demand.pick {
         _ if demand.deployment.is_some() || demand.requirements.is_some() => Tasks::Untried,
         Some(Pick::AllGpus(_)) => Tasks::EachPicked,
@@ -483,7 +481,8 @@ fn place(placement: &Placement, names: &Names) -> String {
     parts.join(" ")
 }
 
-fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names) -> Value {
+/// Everything a program is shown.
+pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names) -> Value {
     let ready = explained.fleet.iter().filter(|(_, node)| node.status.state == NodeState::Ready).count();
     let decided = |at: SimTime, examination: &Examination| json!({"at_seconds": at.as_secs_f64(), "examination": examination_json(examination, tasks, names)});
     let runs = |runs: &[RunId]| runs.iter().map(|run| names.run(*run)).collect::<Vec<_>>();

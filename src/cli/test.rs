@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `plan` | what is selected: files, cells of their matrices, seeds |
 //! | `case` | one of these, run and judged |
+//! | `each` | all of them under every profile, without judging them |
 //! | `why` | the explanation of the job that a failure is about |
 //! | `human`, `json`, `junit`, `github`, `tap` | the report, one form each |
 //! | `baseline` | decisions now and then |
@@ -11,6 +12,7 @@
 
 mod baseline;
 mod case;
+mod each;
 mod github;
 mod human;
 mod json;
@@ -43,6 +45,10 @@ pub struct TestArgs {
     /// Run under this profile instead of the file's; then nothing is reproduced
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
+    /// Run under every profile that accepts the scenario: each run has to end, and each explanation to be given; nothing is
+    /// judged
+    #[arg(long, conflicts_with_all = ["profile", "options", "junit", "baseline", "slowest", "quiet"])]
+    each_profile: bool,
     /// Override a field or a parameter in every file: params.gpus=8; may be given again
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -130,6 +136,11 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
     if selection.plans.is_empty() {
         warn(&selection.nothing(args));
         return Ok(Exit::NothingSelected);
+    }
+    if args.each_profile {
+        let pool = pool(args.threads)?;
+        let runs = |bar: &_| each::each_profile(&selection.plans, &overrides, &pool, bar);
+        return progress::with_bar((selection.runs(), "runs"), runs).tell(format);
     }
     let context = case::Context { overrides: &overrides, keeps_decisions: args.baseline.is_some() };
     let pool = pool(args.threads)?;

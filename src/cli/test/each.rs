@@ -1,0 +1,196 @@
+//! Every scenario under every profile that accepts it: each run ends, and each explanation can be given. What a scenario
+//! expects is not judged, because it expects that of its own profile.
+
+use std::sync::Arc;
+
+use indicatif::ProgressBar;
+use rayon::prelude::*;
+use serde_json::json;
+
+use super::plan::{Plan, name};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::explain::{as_json, brief, human, tasks_of};
+use crate::cli::fault::{fault_text, runaway_text};
+use crate::cli::guard::{Broken, guarded_run};
+use crate::cli::output::{TestFormat, say, say_json};
+use crate::cli::run::Overrides;
+use crate::engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
+use crate::ids::JobId;
+use crate::rehearse::names;
+use crate::report::table;
+use crate::scenario::{Cell, Loaded, load, profile_names};
+use crate::units::SimTime;
+
+/// Of a scenario with more jobs than this, only the time is run in which the first of them come.
+const MOST_JOBS: usize = 400;
+/// A run with more records than this does not end.
+const MOST_RECORDS: u64 = 2_000_000;
+/// Records that are replayed to explain what happened in one run.
+const REPLAYED: usize = 10_000;
+
+/// What became of one scenario under one profile.
+enum Came {
+    /// The profile does not accept it, or the file says something that only its own profile has.
+    Refused,
+    /// Its trace is not here.
+    NotRun,
+    Ended {
+        explanations: u64,
+    },
+    Endless(String),
+    OurFault(String),
+}
+
+/// What became of all scenarios under one profile.
+struct Line {
+    profile: &'static str,
+    came: Vec<Came>,
+}
+
+impl Line {
+    fn count(&self, is_one: fn(&Came) -> bool) -> usize {
+        self.came.iter().filter(|came| is_one(came)).count()
+    }
+
+    fn cells(&self) -> [(&'static str, usize); 7] {
+        let explained = |came: &Came| if let Came::Ended { explanations } = came { *explanations } else { 0 };
+        let refused = self.count(|came| matches!(came, Came::Refused));
+        let not_run = self.count(|came| matches!(came, Came::NotRun));
+        [
+            ("accepted", self.came.len() - refused - not_run),
+            ("refused", refused),
+            ("not_run", not_run),
+            ("ended", self.count(|came| matches!(came, Came::Ended { .. }))),
+            ("endless", self.count(|came| matches!(came, Came::Endless(_)))),
+            ("our_fault", self.count(|came| matches!(came, Came::OurFault(_)))),
+            ("explained", self.came.iter().map(explained).sum::<u64>() as usize),
+        ]
+    }
+}
+
+/// Runs them on the threads of this pool.
+pub fn each_profile(plans: &[Plan], overrides: &Overrides, pool: &rayon::ThreadPool, bar: &ProgressBar) -> EachProfile {
+    let all: Vec<(&Plan, &Cell)> =
+        plans.iter().flat_map(|plan| plan.cells.iter().map(move |cell| (plan, cell))).collect();
+    let under = |profile: &'static str| {
+        let came = |(plan, cell): &(&Plan, &Cell)| {
+            let came = test_under(profile, plan, cell, overrides);
+            bar.inc(1);
+            came
+        };
+        Line { profile, came: all.par_iter().map(came).collect() }
+    };
+    let profiles: Vec<&'static str> = profile_names().collect();
+    bar.set_length((profiles.len() * all.len()) as u64);
+    EachProfile(pool.install(|| profiles.into_par_iter().map(under).collect()))
+}
+
+pub struct EachProfile(Vec<Line>);
+
+impl EachProfile {
+    pub fn tell(&self, format: TestFormat) -> Result<Exit, Failure> {
+        match format {
+            TestFormat::Json => {
+                let line = |line: &Line| {
+                    let mut value = json!({"profile": line.profile});
+                    line.cells().iter().for_each(|(name, count)| value[*name] = (*count).into());
+                    value
+                };
+                say_json(&json!({
+                    "profiles": self.0.iter().map(line).collect::<Vec<_>>(),
+                    "broken": self.broken().collect::<Vec<_>>(),
+                }))?;
+            }
+            TestFormat::Human | TestFormat::Junit | TestFormat::Github | TestFormat::Tap => say(&self.text())?,
+        }
+        let any = |is_one: fn(&Came) -> bool| self.0.iter().any(|line| line.count(is_one) > 0);
+        if any(|came| matches!(came, Came::OurFault(_))) {
+            Ok(Exit::OurFault)
+        } else if any(|came| matches!(came, Came::Endless(_))) {
+            Ok(Exit::Failed)
+        } else {
+            Ok(Exit::Fine)
+        }
+    }
+
+    fn text(&self) -> String {
+        let rows: Vec<Vec<String>> = (self.0.iter())
+            .map(|line| {
+                let counts = line.cells().into_iter().map(|(_, count)| count.to_string());
+                std::iter::once(line.profile.to_string()).chain(counts).collect()
+            })
+            .collect();
+        let header = ["profile", "accepted", "refused", "not run", "ended", "endless", "our fault", "explanations"];
+        let mut text = table(&header, &rows);
+        self.broken().for_each(|message| text.push_str(&format!("\n{message}")));
+        text
+    }
+
+    fn broken(&self) -> impl Iterator<Item = &String> {
+        self.0.iter().flat_map(|line| &line.came).filter_map(|came| match came {
+            Came::Endless(message) | Came::OurFault(message) => Some(message),
+            Came::Refused | Came::NotRun | Came::Ended { .. } => None,
+        })
+    }
+}
+
+fn test_under(profile: &str, plan: &Plan, cell: &Cell, overrides: &Overrides) -> Came {
+    let under = overrides.with_set(&cell.set).and_profile(profile);
+    let mut loaded = match load(&plan.file, &under.lower(&plan.file)) {
+        Ok(loaded) => loaded,
+        Err(diagnostics) if diagnostics.lacks_only_a_trace() => return Came::NotRun,
+        Err(_) => return Came::Refused,
+    };
+    shorten(&mut loaded);
+    let (rehearsal, progress) = (loaded.rehearsal, Progress::default());
+    let told = |text: String| format!("{} under {profile}\n{text}", name(&plan.file, &cell.name));
+    match guarded_run(|| run_and_explain(&rehearsal, &progress)) {
+        Ok(Ok(explanations)) => Came::Ended { explanations },
+        Err(Broken::Runaway(runaway)) => Came::Endless(told(runaway_text(&runaway))),
+        Ok(Err(message)) | Err(Broken::Invariant(message)) => {
+            let command = under.repeat(&plan.file, rehearsal.seed);
+            Came::OurFault(told(fault_text(&message, rehearsal.seed, &progress, &command)))
+        }
+    }
+}
+
+fn shorten(loaded: &mut Loaded) {
+    let rehearsal = &mut loaded.rehearsal;
+    if let Some(next) = rehearsal.arrivals.get(MOST_JOBS) {
+        let until = rehearsal.until.map_or(next.at, |until| until.min(next.at));
+        rehearsal.until = Some(until);
+    }
+}
+
+/// Runs it, and asks for explanations of jobs at several moments; gives how many.
+fn run_and_explain(rehearsal: &Rehearsal, progress: &Progress) -> Result<u64, String> {
+    let mut records = Records::default();
+    let options = RunOptions { progress: Some(progress), most_records: MOST_RECORDS, ..RunOptions::default() };
+    run(rehearsal, options, &mut [&mut records]);
+    let records = records.0;
+    let names = names(rehearsal);
+    let moments: [Option<SimTime>; 4] = [records.len(), records.len() / 4, records.len() / 2, records.len() * 3 / 4]
+        .map(|place| records.get(place).map(|record| record.at));
+    let most = (REPLAYED / records.len().max(1)).max(moments.len());
+    // Evenly among the jobs, and of each as many moments as there is time for.
+    let every = (rehearsal.arrivals.len() * moments.len()).div_ceil(most).max(1);
+    let questions = (0..rehearsal.arrivals.len() * moments.len()).step_by(every);
+    let mut asked = 0;
+    for question in questions {
+        let (job, at) = (question / moments.len(), moments[(question + asked as usize) % moments.len()]);
+        let demand = &rehearsal.arrivals[job].spec.demand;
+        let job = JobId::new(job);
+        let profile = Arc::clone(&rehearsal.profile);
+        let explained = explain(profile, rehearsal.seed, &records, (job, None), at)
+            .map_err(|difference| format!("the replay differs: {difference}"))?;
+        let tasks = tasks_of(demand);
+        let said = [
+            human(&explained, at, (job, tasks), &names),
+            brief(&explained, demand, at, &names).join("\n"),
+            as_json(&explained, job, tasks, &names).to_string(),
+        ];
+        assert!(said.iter().all(|text| !text.is_empty()), "{} is explained by nothing", names.job(job));
+        asked += 1;
+    }
+    Ok(asked)
+}
