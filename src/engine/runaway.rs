@@ -15,7 +15,7 @@ use crate::event::{Event, Input, Sink};
 use crate::ids::JobId;
 use crate::units::SimTime;
 
-/// Records of one run, with [`RECORDS_PER_JOB`] more for each job that is submitted.
+/// Records of one run, with 1,000 more for each job that is submitted.
 pub const MOST_RECORDS: u64 = 20_000_000;
 const RECORDS_PER_JOB: u64 = 1000;
 
