@@ -262,8 +262,8 @@ pub fn slow_a_disk_that_is_full_costs_what_had_no_room_and_no_more() {
     assert!(whole > 10 && said.contains(&format!("{whole} rows are whole")), "{said}");
     assert!(fs::read_to_string(left.join("u.csv")).expect("there").ends_with('\n'));
     let fill = "head -c 40000 /dev/zero > filler 2>/dev/null\n";
-    let empty_pages = "echo '{\"items\": []}' | tee ../workers.json ../models.json > ../model-instances.json\n";
-    let import = format!("{empty_pages}dryrack import gpustack-rest .. --out .");
+    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/probe/gpustack-2.3.0");
+    let import = format!("dryrack import gpustack-rest {pages} --out .");
     let cases = [
         ("dryrack probe --gpus none --out nodes.yaml", "nodes.yaml"),
         ("dryrack record --gpus none --for 1s --every 100ms --out u.csv", "none.csv"),
