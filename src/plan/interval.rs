@@ -4,7 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval of the mean; `None` of a single run.
+    /// Half the width of the 95 % confidence interval of the mean; `None` of a single run, and where all runs give the same
+    /// value: equal values do not show how far others would lie from them.
     pub half_width: Option<f64>,
     pub runs: usize,
 }
@@ -25,13 +26,14 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     if runs == 0 {
         return None;
     }
+    if values.iter().all(|value| value.total_cmp(&values[0]).is_eq()) {
+        return Some(Estimate { mean: values[0], half_width: None, runs });
+    }
     let mean = values.iter().sum::<f64>() / runs as f64;
     let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
-    let half_width = (runs > 1).then(|| {
-        let variance = squares / (runs - 1) as f64;
-        student_t(runs - 1) * libm::sqrt(variance / runs as f64)
-    });
-    Some(Estimate { mean, half_width, runs })
+    let variance = squares / (runs - 1) as f64;
+    let half_width = student_t(runs - 1) * libm::sqrt(variance / runs as f64);
+    Some(Estimate { mean, half_width: Some(half_width), runs })
 }
 
 /// Beyond the table the first two terms of the expansion about the normal quantile, good to 1e-4 there: Abramowitz and
@@ -94,6 +96,7 @@ mod tests {
         assert_eq!((found.mean, found.runs), (7.0, 3));
         assert!((found.half_width.expect("of three") - 4.969).abs() < 1e-3, "{found:?}");
         assert_eq!(estimate(&[4.0]), Some(Estimate { mean: 4.0, half_width: None, runs: 1 }));
+        assert_eq!(estimate(&[0.1; 5]), Some(Estimate { mean: 0.1, half_width: None, runs: 5 }), "nothing is random");
         assert_eq!(estimate(&[]), None);
     }
 

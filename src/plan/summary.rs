@@ -30,6 +30,8 @@ pub struct Row {
     pub held: Vec<usize>,
     /// With how many seeds all of them held.
     pub kept: usize,
+    /// Whether seeds make a difference: two of its runs are not the same.
+    pub is_random: bool,
     /// Whether it keeps every constraint; `None` while that depends on seeds that were not run.
     pub keeps: Option<bool>,
     /// One that did not hold, with its first seed and what happened then.
@@ -62,6 +64,7 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
         name: plan.cell_name(runs[0].cell),
         fleet: runs[0].fleet,
         runs: runs.len(),
+        is_random: runs.iter().any(|run| run.digest != runs[0].digest),
         keeps: keeps(&plan.asked, &held, runs.len(), plan.seeds.len()),
         held,
         kept: runs.iter().filter(|run| run.constraints.iter().all(|kept| kept.held)).count(),
@@ -229,11 +232,13 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -
     text
 }
 
-/// What the seeds that were run say of all others; nothing where seeds make no difference, or there is one alone.
+/// What the seeds that were run say of all others; nothing of one alone.
 fn how_sure(row: &Row) -> String {
-    let differs = row.metrics.values().any(|found| found.half_width.is_some_and(|half_width| half_width > 0.0));
-    if row.runs < 2 || !differs {
+    if row.runs < 2 {
         return String::new();
+    }
+    if !row.is_random {
+        return ", which all give the same run: nothing in it is random".to_string();
     }
     let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
     let with = match row.kept == row.runs {
