@@ -10,7 +10,6 @@
 //! Read off slurm.conf(5) and what Slurm 22.05.8 logs (`DebugFlags=Backfill`). Time is counted in whole seconds, and slots
 //! from time zero, which stands for a whole minute of the day. What is not there: reservations by hand, licenses, limits of
 //! users, job arrays as one, a pass that yields its locks.
-
 //!
 //! A pass goes no further down the queue than to the last who could begin now: a reservation behind it would bind nobody. What
 //! is ahead of each node is kept from pass to pass ([`ahead`]), and the fleet is never copied. [`plain`] is the same
