@@ -319,6 +319,7 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 "sim_seconds": rehearsed.until.as_secs_f64(),
                 "wall_seconds": wall.as_secs_f64(),
                 "trace": trace,
+                "never_run": rehearsed.books.accounts().unplaceable.json(),
                 "expectations": expectations,
                 "metrics": metrics,
             }))?;

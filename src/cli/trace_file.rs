@@ -3,6 +3,7 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use flate2::Compression;
@@ -11,8 +12,13 @@ use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json, warn};
+use super::run::options;
 use super::trace_source::Source;
-use crate::report::some;
+use crate::engine::declared_fleet;
+use crate::event::Reason;
+use crate::report::{UnplaceableAccount, some};
+use crate::scenario::{Options, load};
+use crate::scheduler::{Grouping, evaluate, ever_fits};
 use crate::trace::{
     self, Census, Demands, Facts, Impossible, Processors, Recorded, Sample, Scale, Supply, SwfHeader, TaskStream,
     TaskWriter, TraceError, TraceTask, WriteError, Written,
@@ -60,7 +66,7 @@ pub struct InfoArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     source: Source,
-    /// A list of nodes in the format of the tasks, such as openb's
+    /// A scenario whose nodes and profile are to run the tasks, or a list of nodes in the format of the tasks, such as openb's
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gpus", "processors"])]
     nodes: Option<PathBuf>,
     /// So many GPUs of one kind, which may be taken together
@@ -171,13 +177,16 @@ fn heading(file: &Path, stream: &TaskStream, facts: &Facts) -> String {
 
 /// 1 if a task could never run.
 pub fn check(args: &CheckArgs, format: Format) -> Done {
+    let scenario = args.nodes.as_deref().filter(|path| is_scenario(path));
+    let unplaceable = scenario.map(|path| on_scenario(&args.source, path)).transpose()?;
     let mut stream = args.source.open()?;
-    let nodes = match &args.nodes {
+    let nodes = match args.nodes.as_ref().filter(|_| scenario.is_none()) {
         None => Vec::new(),
         Some(path) => trace::read_nodes(stream.format, path)?.nodes,
     };
     let said = stream.rows.header().and_then(|header| header.max_procs).map(u64::from);
-    let supply = Supply { nodes, gpus: args.gpus, processors: args.processors.or(said) };
+    let gpus = args.gpus.or(unplaceable.as_ref().map(|found| found.gpus));
+    let supply = Supply { nodes, gpus, processors: args.processors.or(said) };
     let (mut census, mut demands) = (Census::default(), Demands::default());
     stream.each(args.source.name(), |task| -> Result<(), Failure> {
         census.add(&task);
@@ -188,7 +197,10 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
     let (loads, impossible) = demands.finish(&supply);
     match format {
         Format::Json => {
-            let facts = json!({"format": stream.format, "facts": facts, "loads": loads, "impossible": impossible});
+            let never_run = unplaceable.as_ref().map(|found| found.account.json());
+            let facts = json!({
+                "format": stream.format, "facts": facts, "loads": loads, "impossible": impossible, "never_run": never_run,
+            });
             say_json(&facts)?;
         }
         Format::Human => {
@@ -197,18 +209,75 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
             for load in &loads {
                 text.push_str(&load_line(load));
             }
-            text.push_str(if impossible.is_empty() { "nothing is known to be impossible\n" } else { "impossible\n" });
+            if let Some(found) = &unplaceable {
+                text.push_str(&format!("{}\n", found.sentence()));
+            }
+            match (&unplaceable, impossible.is_empty()) {
+                (_, false) => text.push_str("impossible\n"),
+                (None, true) => text.push_str("nothing is known to be impossible\n"),
+                (Some(_), true) => {}
+            }
             for (why, cases) in &impossible {
                 text.push_str(&line(*why, cases));
             }
             say(&text)?;
         }
     }
-    Ok(match (facts.tasks, impossible.is_empty()) {
+    let is_possible = impossible.is_empty() && unplaceable.is_none_or(|found| found.account.jobs == 0);
+    Ok(match (facts.tasks, is_possible) {
         (0, _) => Exit::NothingSelected,
         (_, true) => Exit::Fine,
         (_, false) => Exit::Failed,
     })
+}
+
+fn is_scenario(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml")
+}
+
+/// The tasks as jobs of a scenario, each held against its nodes as if they were ready and empty.
+struct OnScenario {
+    profile: Arc<str>,
+    gpus: u64,
+    tasks: u64,
+    account: UnplaceableAccount,
+}
+
+impl OnScenario {
+    fn sentence(&self) -> String {
+        match self.account.sentence(self.tasks) {
+            Some(sentence) => format!("on the nodes of the scenario, under `{}`: {sentence}", self.profile),
+            None => {
+                format!("on the nodes of the scenario, under `{}`, each job can run when they are empty", self.profile)
+            }
+        }
+    }
+}
+
+fn on_scenario(source: &Source, scenario: &Path) -> Result<OnScenario, Failure> {
+    let file = source.file()?;
+    let file = file.to_str().ok_or_else(|| Failure::file(&file, "its name is not text"))?.replace('\'', "''");
+    let format = source.open()?.format.name();
+    // What names a job of the scenario's own would name nothing.
+    let set = [format!("trace={{format: {format}, file: '{file}'}}")].into_iter();
+    let empty = ["jobs", "expect", "reproduces", "changes", "faults"].map(|key| format!("{key}=[]"));
+    let options = Options { set: set.chain(empty).collect(), ..options(scenario) };
+    let loaded = load(scenario, &options).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
+    let rehearsal = &loaded.rehearsal;
+    let (fleet, stages) = (declared_fleet(rehearsal), &rehearsal.profile.scheduler);
+    let mut account = UnplaceableAccount::default();
+    for demand in rehearsal.arrivals.iter().map(|arrival| &arrival.spec.demand) {
+        if !ever_fits(stages, demand, &fleet)
+            && let (Some(_), reasons) = evaluate(stages, demand, &fleet, Grouping::Classes)
+        {
+            let led = reasons.iter().next().map_or(Reason::NeverFits, |(reason, _)| reason);
+            account.add_demand(demand, led);
+        }
+    }
+    account.name_among(rehearsal.nodes.iter().map(|node| &*node.spec.shape));
+    let gpus = rehearsal.nodes.iter().map(|node| node.spec.shape.gpus.len() as u64).sum();
+    let profile = Arc::from(rehearsal.profile.name.as_str());
+    Ok(OnScenario { profile, gpus, tasks: rehearsal.arrivals.len() as u64, account })
 }
 
 fn load_line(load: &trace::Load) -> String {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::exit::Failure;
 use crate::trace::{self, TaskStream, TraceError};
 
 #[derive(Debug, Args)]
@@ -36,6 +37,14 @@ impl Source {
 
     fn is_standard_input(&self) -> bool {
         self.file == Path::new("-")
+    }
+
+    /// The whole path of the file; a pipe has none.
+    pub fn file(&self) -> Result<PathBuf, Failure> {
+        if self.is_standard_input() {
+            return Err(Failure::Input("error: standard input is read once; write it to a file first\n".to_string()));
+        }
+        std::fs::canonicalize(&self.file).map_err(|error| Failure::file(&self.file, error))
     }
 
     pub fn open(&self) -> Result<TaskStream, TraceError> {

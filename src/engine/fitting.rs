@@ -106,6 +106,11 @@ pub fn fitting(rehearsal: &Rehearsal, demand: &Demand, replicas: u32, at: Option
     found
 }
 
+/// The nodes as they are declared, before anything has happened.
+pub fn declared_fleet(rehearsal: &Rehearsal) -> Fleet {
+    fleet_at(rehearsal, None)
+}
+
 fn fleet_at(rehearsal: &Rehearsal, at: Option<SimTime>) -> Fleet {
     let part = Rehearsal { until: Some(at.unwrap_or(SimTime::ZERO)), ..rehearsal.clone() };
     let part = match at {

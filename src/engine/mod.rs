@@ -37,7 +37,7 @@ pub use audit::Audit;
 pub use branch::{Branch, BranchError, branch};
 pub use clouds::{CloudModels, InstanceTurn, OfferModel};
 pub use explain::{Explanation, ReplicaStanding, WhyHere, explain};
-pub use fitting::{Change, Fitting, Refused, fitting};
+pub use fitting::{Change, Fitting, Refused, declared_fleet, fitting};
 pub use outages::{Becomes, FailureModel, Outage, Subject, Target, as_faults};
 pub use queue::EventQueue;
 pub use rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};

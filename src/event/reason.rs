@@ -26,6 +26,19 @@ macro_rules! reasons {
                 self <= Reason::StaleRead || matches!(self, Reason::DecidedOutside | Reason::OtherFleet)
             }
 
+            /// Whether it is of the state of a node, which may change, or of a pick by hand.
+            pub fn is_of_state_or_pick(self) -> bool {
+                matches!(
+                    self,
+                    Reason::NotPicked
+                        | Reason::NodeJoining
+                        | Reason::NodeNotReady
+                        | Reason::NodeUnreachable
+                        | Reason::NodeMaintenance
+                        | Reason::NodeGone
+                )
+            }
+
             /// For a sentence such as "3 nodes: …".
             pub fn text(self) -> &'static str {
                 match self { $(Reason::$variant => $text,)* }

@@ -60,6 +60,8 @@ pub enum What {
     Evaluation { job: JobId, at: SimTime, is: Judgement, because: Option<Reason> },
     /// `p95(queue_wait) <= 10m`
     Metric(MetricCheck),
+    /// Every job could be placed if every node were ready and empty: implied where a file expects nothing.
+    EachCanRun,
     /// Of jobs that come by chance, and of which none of this name came: nothing can be said of it.
     Absent { pattern: Arc<str> },
 }
@@ -91,12 +93,24 @@ pub enum Judgement {
     Incompatible,
 }
 
+/// What jobs that can never run mean for an expectation on waiting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unplaced {
+    /// They wait for ever, so no upper bound on waiting holds.
+    #[default]
+    Fail,
+    /// They do not count: the file says `unplaced: ignore`.
+    Ignore,
+}
+
 /// A metric held against a bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricCheck {
     pub quantity: Quantity,
     pub sign: Sign,
     pub bound: Bound,
+    /// What a job that can never run means for a bound on waiting.
+    pub unplaced: Unplaced,
     /// As it is said: `p95(queue_wait) <= 10m`.
     pub text: Arc<str>,
 }

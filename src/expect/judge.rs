@@ -131,7 +131,7 @@ impl Judge {
                 self.evaluations.push(index);
                 (Watch::Evaluation { found: None }, Window::At(*at), None)
             }
-            What::Metric(_) | What::Absent { .. } => (Watch::Nothing, Window::Unstated, None),
+            What::Metric(_) | What::EachCanRun | What::Absent { .. } => (Watch::Nothing, Window::Unstated, None),
         };
         self.watches.push(watch);
         self.windows.push(window);
@@ -356,6 +356,7 @@ impl Judge {
                 (holds, format!("{}{reasons}", judgement.name()))
             }
             (Watch::Nothing, What::Metric(check)) => metric::judge(check, books, figures),
+            (Watch::Nothing, What::EachCanRun) => metric::judge_each_can_run(books.accounts()),
             (Watch::Nothing, What::Absent { pattern }) => (false, format!("no job came that is called `{pattern}`")),
             _ => unreachable!("each is watched as what it is"),
         }
@@ -366,7 +367,7 @@ impl Judge {
             What::State { subject, .. } => Some(*subject),
             What::Count { subject, .. } => *subject,
             What::Evaluation { job, .. } => Some(Subject::Job(*job)),
-            What::Metric(_) | What::Absent { .. } => None,
+            What::Metric(_) | What::EachCanRun | What::Absent { .. } => None,
         };
         // What a window counts from and never came is what is to be explained.
         let subject = landmark(self.windows[index]).map(|landmark| landmark.subject).or(subject);
@@ -396,7 +397,7 @@ impl Judge {
         let (subject, whose) = match what {
             What::State { subject, .. } => (Some(*subject), Whose::Any),
             What::Count { subject, whose, .. } => (*subject, *whose),
-            What::Evaluation { .. } | What::Metric(_) | What::Absent { .. } => return None,
+            What::Evaluation { .. } | What::Metric(_) | What::EachCanRun | What::Absent { .. } => return None,
         };
         let landmark = landmark(window);
         let subjects = [subject, landmark.map(|landmark| landmark.subject)];

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::expectation::{Bound, Expectation, MetricCheck, Quantity, Restriction, What};
+use super::expectation::{Bound, Expectation, MetricCheck, Quantity, Restriction, Sign, Unplaced, What};
 use crate::report::{Books, Function, Row, RunAccount, Series, Value};
 
 /// What expectations ask of series: the values of a series and restriction are looked up once, whatever is made of them.
@@ -12,9 +12,17 @@ struct Figure<'a> {
     series: Series,
     of: &'a Restriction,
     functions: Vec<(Function, Value)>,
-    /// Replicas that have a value.
+    replicas: Replicas,
+}
+
+/// How many replicas a figure is of.
+#[derive(Clone, Copy, Default)]
+struct Replicas {
+    /// Have a value.
     counted: usize,
     without: usize,
+    /// Of those without, the ones that could never be placed.
+    unplaceable: usize,
 }
 
 impl<'a> Figures<'a> {
@@ -27,8 +35,13 @@ impl<'a> Figures<'a> {
             }
         }
         for figure in &mut figures.0 {
-            let (values, without) = figure.series.values(accounts, |replica| figure.of.takes(replica));
-            (figure.counted, figure.without) = (values.len(), without);
+            let mut unplaceable = 0;
+            let (values, without) = figure.series.values(accounts, |replica| {
+                let is_taken = figure.of.takes(replica);
+                unplaceable += usize::from(is_taken && replica.is_unplaceable);
+                is_taken
+            });
+            figure.replicas = Replicas { counted: values.len(), without, unplaceable };
             figure.functions.iter_mut().for_each(|(function, value)| *value = function.of(&values));
         }
         figures
@@ -37,7 +50,7 @@ impl<'a> Figures<'a> {
     fn ask(&mut self, function: Function, series: Series, of: &'a Restriction) {
         let known = self.0.iter().position(|figure| figure.series == series && figure.of == of);
         let place = known.unwrap_or_else(|| {
-            self.0.push(Figure { series, of, functions: Vec::new(), counted: 0, without: 0 });
+            self.0.push(Figure { series, of, functions: Vec::new(), replicas: Replicas::default() });
             self.0.len() - 1
         });
         let functions = &mut self.0[place].functions;
@@ -46,12 +59,12 @@ impl<'a> Figures<'a> {
         }
     }
 
-    /// The value, and how many replicas have one and have none.
-    fn get(&self, function: Function, series: Series, of: &Restriction) -> (Value, usize, usize) {
+    /// The value, and how many replicas it is of.
+    fn get(&self, function: Function, series: Series, of: &Restriction) -> (Value, Replicas) {
         let figure = self.0.iter().find(|figure| figure.series == series && figure.of == of);
         let figure = figure.expect("every series that is asked for was looked up");
         let value = figure.functions.iter().find(|(known, _)| *known == function);
-        (value.expect("with every function of it").1, figure.counted, figure.without)
+        (value.expect("with every function of it").1, figure.replicas)
     }
 }
 
@@ -68,7 +81,7 @@ pub(super) fn judge(check: &MetricCheck, books: &Books, figures: &Figures<'_>) -
             (value, format!("gpu_allocated_at({percent}%)"), String::new())
         }
         Quantity::Of { function, series, of } => {
-            let (value, counted, without) = figures.get(*function, *series, of);
+            let (value, Replicas { counted, without, .. }) = figures.get(*function, *series, of);
             let rest = match without {
                 0 => String::new(),
                 1 => format!("; 1 more does not count, for it {}", series.lack().replacen("were", "was", 1)),
@@ -79,9 +92,39 @@ pub(super) fn judge(check: &MetricCheck, books: &Books, figures: &Figures<'_>) -
             (value, format!("{}({})", function.name(), series.name()), rest)
         }
     };
+    if let Some(told) = unplaceable(check, accounts, figures) {
+        return (false, format!("{told}; {name} of the others was {}", text(value, check.bound)));
+    }
     match compare(value, check.bound) {
         Some(order) => (check.sign.holds(order), format!("{name} was {}{rest}", text(value, check.bound))),
         None => (false, format!("{name} has no value{rest}, so nothing can be said of it")),
+    }
+}
+
+/// What stands against an upper bound on waiting: jobs that can never run wait for ever.
+fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>) -> Option<String> {
+    let is_upper = matches!(check.sign, Sign::Less | Sign::AtMost | Sign::Equal);
+    if check.unplaced == Unplaced::Ignore || !is_upper {
+        return None;
+    }
+    let is_concerned = match &check.quantity {
+        Quantity::Run(definition) => definition.name.starts_with("queue_wait") && accounts.unplaceable.jobs > 0,
+        Quantity::AllocatedAt { .. } => false,
+        Quantity::Of { function: Function::Min, .. } => false,
+        Quantity::Of { function, series, of } => {
+            let is_wait = matches!(series, Series::QueueWait | Series::StartWait);
+            is_wait && figures.get(*function, *series, of).1.unplaceable > 0
+        }
+    };
+    let told = || accounts.unplaceable.sentence(accounts.submitted());
+    if is_concerned { told() } else { None }
+}
+
+/// Whether every job could be placed on an empty fleet, and if not, what is missing.
+pub(super) fn judge_each_can_run(accounts: &RunAccount) -> (bool, String) {
+    match accounts.unplaceable.sentence(accounts.submitted()) {
+        Some(sentence) => (false, sentence),
+        None => (true, "every job can".to_string()),
     }
 }
 

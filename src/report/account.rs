@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::blame::{Blame, WaitAccount};
 use super::brief::Briefs;
 use super::fragment_account::FragmentAccount;
 use super::load::LoadAccount;
 use super::node_account::{NodeAccount, Rates};
+use super::unplaceable::UnplaceableAccount;
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
 use crate::engine::{Rehearsal, Standing};
-use crate::event::{Event, Input, Outcome, Phase, Reason, Sink};
+use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
 use crate::fleet::{InstanceState, Placement};
 use crate::ids::{GpuId, JobId, Names, NodeId, Records, RunId};
 use crate::units::SimTime;
@@ -55,6 +57,8 @@ pub struct RunAccount {
     pub turned_away: BTreeMap<(Outcome, Reason), u64>,
     /// Of each job, where it is known.
     courses: Vec<Arc<Course>>,
+    /// Jobs that could never be placed.
+    pub unplaceable: UnplaceableAccount,
     /// Some node says what it draws.
     states_power: bool,
     /// Of runs that a utilization policy binds.
@@ -69,10 +73,7 @@ pub struct RunAccount {
     pub events: u64,
     /// `JobEnded` records by outcome, counted apart from the jobs' own state.
     pub ended: [u64; Outcome::ALL.len()],
-    /// Replica-nanoseconds waited under the leading reason of each hold, in the order of `Reason::ALL`.
-    waited: Vec<u128>,
-    /// The same before any reason was given.
-    pub waited_unexplained: u128,
+    pub waits: WaitAccount,
     /// How it stood after each instant that changed it.
     pub samples: Vec<Sample>,
     pub stints: Vec<Stint>,
@@ -113,6 +114,11 @@ pub struct ReplicaAccount {
     pub outcome: Option<Outcome>,
     /// Why it ended; while it waits, the leading reason.
     pub reason: Option<Reason>,
+    /// The reason that led of those that last, if it would fit nowhere even if every node were ready and empty, as it was
+    /// last judged.
+    never: Option<Reason>,
+    /// While it waits, what that is blamed on.
+    blame: Option<Blame>,
     waiting_since: SimTime,
 }
 
@@ -200,10 +206,13 @@ impl RunAccount {
         }
         self.briefs.sort();
         for id in self.jobs.numbers() {
+            if self.counts(&self.jobs[id]) {
+                self.unplaceable.add(&self.jobs[id]);
+            }
             let job = &mut self.jobs[id];
             for (number, replica) in job.replicas.iter_mut().enumerate() {
                 if is_waiting(replica.phase) {
-                    charge(&mut self.waited, &mut self.waited_unexplained, replica, self.now);
+                    charge(&mut self.waits, replica, self.now);
                 }
                 if replica.holding {
                     let run = RunId { job: JobId::new(id), replica: number as u32, attempt: replica.attempt };
@@ -214,6 +223,7 @@ impl RunAccount {
                 }
             }
         }
+        self.unplaceable.name(&self.nodes);
     }
 
     /// An instance of a fleet whose cloud makes them.
@@ -225,14 +235,6 @@ impl RunAccount {
     /// Whether a job has not ended for good.
     pub fn is_anything_left(&self) -> bool {
         self.ended.iter().sum::<u64>() < self.jobs.len() as u64
-    }
-
-    /// Reasons by the time waited under them, most first.
-    pub fn waits_by_reason(&self) -> Vec<(Reason, u128)> {
-        let mut waits: Vec<(Reason, u128)> =
-            Reason::ALL.iter().copied().zip(self.waited.iter().copied()).filter(|(_, waited)| *waited > 0).collect();
-        waits.sort_by_key(|(reason, waited)| (std::cmp::Reverse(*waited), *reason));
-        waits
     }
 
     pub fn replicas(&self) -> impl Iterator<Item = (RunId, &JobAccount, &ReplicaAccount)> {
@@ -282,8 +284,7 @@ impl RunAccount {
         self.usage = UsageAccount::default();
         self.saved = SavedAccount::default();
         self.turned_away.clear();
-        self.waited.fill(0);
-        self.waited_unexplained = 0;
+        self.waits.forget();
         for id in self.jobs.numbers() {
             let job = &mut self.jobs[id];
             job.failures = 0;
@@ -294,6 +295,11 @@ impl RunAccount {
     /// Of all replicas, those whose jobs came when the warm-up was over.
     pub fn counted(&self) -> impl Iterator<Item = (RunId, &JobAccount, &ReplicaAccount)> {
         self.replicas().filter(|(_, job, _)| self.counts(job))
+    }
+
+    /// Jobs that came when the warm-up was over.
+    pub fn submitted(&self) -> u64 {
+        self.job_rows().filter(|job| job.submitted >= self.warm_up).count() as u64
     }
 
     pub fn counts(&self, job: &JobAccount) -> bool {
@@ -359,6 +365,7 @@ impl RunAccount {
 
     fn on_node(&mut self, node: NodeId, change: impl FnOnce(&mut NodeAccount)) {
         self.fragments.touch(node);
+        self.waits.touch();
         let node = &mut self.nodes[node.index()];
         let before = node.current();
         change(node);
@@ -396,7 +403,7 @@ impl RunAccount {
         let now = self.now;
         let job = &mut self.jobs[run.job.index()];
         let replica = &mut job.replicas[run.replica as usize];
-        charge(&mut self.waited, &mut self.waited_unexplained, replica, now);
+        charge(&mut self.waits, replica, now);
     }
 
     fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
@@ -404,7 +411,6 @@ impl RunAccount {
         if !self.is_brief {
             self.names.jobs.add_new(Arc::clone(&spec.name));
         }
-        self.waited.resize(Reason::ALL.len(), 0);
         let replicas = (0..spec.replicas).map(|_| ReplicaAccount::new(self.now)).collect();
         self.current.waiting += u64::from(spec.replicas);
         self.load.ask(&spec.demand, spec.replicas);
@@ -424,8 +430,22 @@ impl RunAccount {
         let Some(outcome) = account.outcome.filter(|_| self.is_brief && !account.replicas.is_empty()) else { return };
         if self.kept.range(of_job).next().is_none() {
             let account = self.jobs.drop_one(job.index(), 0);
+            if self.counts(&account) {
+                self.unplaceable.add(&account);
+            }
             self.briefs.add(job, &account, outcome);
         }
+    }
+
+    fn hold(&mut self, run: RunId, refusal: Refusal, reasons: &Histogram) {
+        self.charge_wait(run);
+        let led = reasons.iter().next().map(|(reason, _)| reason);
+        let blame = led.map(|led| self.waits.blame(&self.jobs[run.job.index()].spec, led, &self.nodes));
+        let replica = self.replica(run);
+        (replica.reason, replica.blame) = (led, blame);
+        // Of what lasts for ever, rather than of the state of a node or a pick.
+        let lasting = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_of_state_or_pick());
+        replica.never = lasting.or(led).filter(|_| refusal == Refusal::Never);
     }
 
     fn place(&mut self, run: RunId, placement: &Placement) {
@@ -441,6 +461,8 @@ impl RunAccount {
         replica.placement = Some(placement.clone());
         replica.holding = true;
         replica.reason = None;
+        replica.never = None;
+        replica.blame = None;
     }
 
     fn end(&mut self, run: RunId, outcome: Outcome, because: Reason, kept: &[NodeId]) {
@@ -492,6 +514,7 @@ impl RunAccount {
         replica.ended = None;
         replica.outcome = None;
         replica.reason = Some(because);
+        replica.blame = Some(Blame::One(because));
         replica.waiting_since = now;
         self.current.waiting += 1;
         self.retries += 1;
@@ -499,6 +522,11 @@ impl RunAccount {
 }
 
 impl ReplicaAccount {
+    /// The leading reason, if the replica could never be placed. One that was cancelled was given up before that showed.
+    pub fn unplaceable(&self) -> Option<Reason> {
+        self.never.filter(|_| self.placed.is_none() && self.outcome != Some(Outcome::Cancelled))
+    }
+
     fn new(now: SimTime) -> ReplicaAccount {
         ReplicaAccount {
             wanted: now,
@@ -513,6 +541,8 @@ impl ReplicaAccount {
             placed_last: now,
             outcome: None,
             reason: None,
+            never: None,
+            blame: None,
             waiting_since: now,
         }
     }
@@ -530,13 +560,9 @@ fn is_waiting(phase: Phase) -> bool {
     matches!(phase, Phase::Pending | Phase::Analysing)
 }
 
-fn charge(waited: &mut [u128], unexplained: &mut u128, replica: &mut ReplicaAccount, now: SimTime) {
-    let length = u128::from(now.since(replica.waiting_since).as_nanos());
+fn charge(waits: &mut WaitAccount, replica: &mut ReplicaAccount, now: SimTime) {
+    waits.charge(replica.blame, now.since(replica.waiting_since));
     replica.waiting_since = now;
-    match replica.reason {
-        Some(reason) => waited[reason as usize] += length,
-        None => *unexplained += length,
-    }
 }
 
 fn note_stints(
@@ -611,10 +637,7 @@ impl Sink for RunAccount {
             Event::GpuChanged { gpu: GpuId { node, index }, to, .. } => {
                 self.on_node(*node, |account| account.set_gpu_state(at, *index, *to));
             }
-            Event::Held { run, reasons, .. } => {
-                self.charge_wait(*run);
-                self.replica(*run).reason = reasons.iter().next().map(|(reason, _)| reason);
-            }
+            Event::Held { run, refusal, reasons } => self.hold(*run, *refusal, reasons),
             Event::Placed { run, placement, .. } => self.place(*run, placement),
             Event::CommitRefused { .. } => self.commits_refused += 1,
             Event::Moved { run, to, .. } => {

@@ -32,6 +32,8 @@ pub struct Row<'a> {
     /// The last attempt ended.
     pub ended: Option<SimTime>,
     pub outcome: Option<Outcome>,
+    /// It could not be placed even if every node were ready and empty.
+    pub is_unplaceable: bool,
 }
 
 /// One job, its replicas together.
@@ -66,6 +68,7 @@ struct Brief {
     failures: u32,
     outcome: Option<Outcome>,
     of_job: Outcome,
+    is_unplaceable: bool,
 }
 
 /// What many jobs have alike.
@@ -96,6 +99,7 @@ impl<'a> Row<'a> {
             last_started: replica.last_started,
             ended: replica.ended,
             outcome: replica.outcome,
+            is_unplaceable: replica.unplaceable().is_some(),
         }
     }
 }
@@ -127,6 +131,7 @@ impl Briefs {
                 failures: u32::try_from(job.failures).unwrap_or(u32::MAX),
                 outcome: replica.outcome,
                 of_job,
+                is_unplaceable: replica.unplaceable().is_some(),
             });
         }
     }
@@ -154,6 +159,7 @@ impl Briefs {
                 last_started: time(row.last_started),
                 ended: time(row.ended),
                 outcome: row.outcome,
+                is_unplaceable: row.is_unplaceable,
             }
         })
     }

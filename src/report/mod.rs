@@ -6,6 +6,7 @@
 
 mod account;
 mod bins;
+mod blame;
 mod books;
 mod brief;
 mod fragment_account;
@@ -26,10 +27,12 @@ mod summary;
 mod sweep;
 mod table;
 mod timeline;
+mod unplaceable;
 mod usage_account;
 mod waits;
 
 pub use account::{JobAccount, ReplicaAccount, RunAccount};
+pub use blame::{Blame, Shortages, WaitAccount};
 pub use books::Books;
 pub use brief::{JobFigures, Row};
 pub use fragment_account::FragmentAccount;
@@ -49,5 +52,6 @@ pub use summary::{Heading, some, summary};
 pub use sweep::{SweepPlot, SweepPoint};
 pub use table::table;
 pub use timeline::{about, timeline};
+pub use unplaceable::UnplaceableAccount;
 pub use usage_account::{SavedAccount, UsageAccount};
 pub use waits::{Curve, Panel, WaitsPlot};

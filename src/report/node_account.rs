@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::fleet::{GpuState, NodeClaim, NodeSpec, NodeState};
-use crate::scheduler::Free;
+use crate::scheduler::{Free, is_large_enough, is_of_type};
 use crate::units::{Bytes, GpuShare, MilliCpu, SimTime};
+use crate::workload::{GpuDemand, GpuTake};
 
 /// Integrals are whole numbers of nanoseconds times thousandths (of a GPU, of a core).
 #[derive(Clone, Debug)]
@@ -92,7 +93,7 @@ impl NodeAccount {
         self.now
     }
 
-    fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         self.state == NodeState::Ready
     }
 
@@ -218,6 +219,45 @@ impl NodeAccount {
 
     pub(super) fn cpu_free(&self) -> MilliCpu {
         self.spec.shape.cpu_capacity().saturating_sub(self.cpu_taken)
+    }
+
+    pub(super) fn ram_free(&self) -> Bytes {
+        self.spec.shape.ram_capacity().saturating_sub(self.ram_taken)
+    }
+
+    /// How many tasks, up to `most`, its GPUs have room for; `empty` as if nobody held any of them. The largest number of
+    /// tasks for which the GPUs together offer as many places on different GPUs as these ask for.
+    pub(super) fn gpu_room(&self, asked: &GpuDemand, empty: bool, most: u64) -> u64 {
+        let shape = &self.spec.shape;
+        let places = |index: usize| {
+            let (gpu, kind) = (&self.gpus[index], &shape.gpus[index]);
+            if !is_of_type(asked, kind) || !is_large_enough(asked, kind) || !gpu.state.is_usable() {
+                return 0;
+            }
+            let (share, memory) = if empty { (GpuShare::ZERO, Bytes::ZERO) } else { (gpu.share, gpu.memory) };
+            let capacity = shape.gpu_memory_capacity(index);
+            let (share, free) = (GpuShare::WHOLE.saturating_sub(share), capacity.saturating_sub(memory));
+            match asked.take {
+                GpuTake::Whole => u64::from(empty || gpu.holders == 0),
+                GpuTake::Share(part) => {
+                    let by_share = share.get().checked_div(part.get()).map_or(u64::MAX, u64::from);
+                    by_share.min(free.get().checked_div(part.of(capacity).get()).unwrap_or(u64::MAX))
+                }
+                GpuTake::Memory(part) if share > GpuShare::ZERO => {
+                    free.get().checked_div(part.get()).unwrap_or(u64::MAX)
+                }
+                GpuTake::Memory(_) => 0,
+            }
+        };
+        let places: Vec<u64> = (0..shape.gpus.len()).map(places).filter(|places| *places > 0).collect();
+        let offered = |tasks: u64| places.iter().map(|places| u128::from((*places).min(tasks))).sum::<u128>();
+        let (mut low, mut high) = (0, most);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            let needed = u128::from(middle) * u128::from(asked.count);
+            if offered(middle) >= needed { low = middle } else { high = middle - 1 }
+        }
+        low
     }
 
     /// The part of a GPU that is taken, in thousandths: the larger of share and memory, since neither leaves the other

@@ -92,7 +92,7 @@ impl Series {
     }
 
     /// The values of the jobs that `wanted` takes, and how many of their replicas have none.
-    pub fn values(self, accounts: &RunAccount, wanted: impl Fn(&Row<'_>) -> bool) -> (Vec<Value>, usize) {
+    pub fn values(self, accounts: &RunAccount, mut wanted: impl FnMut(&Row<'_>) -> bool) -> (Vec<Value>, usize) {
         let (mut values, mut without) = (Vec::new(), 0);
         accounts.each_row(|replica| {
             if wanted(&replica) {

@@ -4,6 +4,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::account::RunAccount;
 use super::metrics::{Metrics, Value};
+use super::series::{Function, Series};
 use super::timeline::{about, timeline};
 use crate::engine::Standing;
 use crate::event::Outcome;
@@ -35,6 +36,7 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
         accounts.records,
         &heading.digest[..heading.digest.len().min(12)],
     ));
+    text.push_str(&never_runs(accounts, metrics));
     for (index, line) in heading.trace.iter().enumerate() {
         text.push_str(&format!("{:<11}{line}\n", if index == 0 { "trace" } else { "" }));
     }
@@ -50,6 +52,13 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
         verdicts.iter().for_each(|verdict| text.push_str(&verdict_lines(verdict)));
     }
     text
+}
+
+/// What of this a hurried reader must not miss stands above all figures.
+fn never_runs(accounts: &RunAccount, metrics: &Metrics) -> String {
+    let bad = AnsiColor::Red.on_default().bold();
+    let sentence = accounts.unplaceable.sentence(metrics.count("jobs_submitted"));
+    sentence.map_or(String::new(), |sentence| format!("{bad}{sentence}{bad:#}\n\n"))
 }
 
 /// `jobs      3 = 1 completed + 1 running + 1 waiting`
@@ -112,14 +121,38 @@ fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
             time("queue_wait_max_seconds"),
         ));
     }
-    let waits = accounts.waits_by_reason();
-    let total: u128 = waits.iter().map(|(_, waited)| waited).sum::<u128>() + accounts.waited_unexplained;
+    // Where instances are made, a place is had long before anything runs in it.
+    if metrics.get("instance_hours") != Some(Value::Undefined) {
+        text.push_str(&started(accounts));
+    }
+    let waits = accounts.waits.by_blame();
+    let total: u128 = waits.iter().map(|(_, waited)| waited).sum::<u128>() + accounts.waits.unexplained;
     let shares: Vec<String> =
         (waits.iter().take(3)).map(|(reason, waited)| format!("{}% {reason}", waited * 100 / total.max(1))).collect();
     if !shares.is_empty() {
         text.push_str(&format!("because    {}\n", shares.join(", ")));
     }
     text + &still_waiting(accounts)
+}
+
+/// `started    4m2s on average after submission, half …`
+fn started(accounts: &RunAccount) -> String {
+    let (values, without) = Series::StartWait.values(accounts, |row| row.submitted >= accounts.warm_up);
+    let time = |function: Function| match function.of(&values) {
+        Value::Time(time) => about(time),
+        _ => "none".to_string(),
+    };
+    if values.is_empty() {
+        return String::new();
+    }
+    let uncounted = if without == 0 { String::new() } else { format!("; {without} never started") };
+    format!(
+        "started    {} after submission on average, half {} or less, 95% {} or less, at most {}{uncounted}\n",
+        time(Function::Mean),
+        time(Function::Quantile(500)),
+        time(Function::Quantile(950)),
+        time(Function::Max),
+    )
 }
 
 fn still_waiting(accounts: &RunAccount) -> String {

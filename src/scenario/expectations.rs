@@ -17,8 +17,8 @@ use super::tree::{Node, Tree};
 use super::world::World;
 use crate::event::{Outcome, Phase, Reason};
 use crate::expect::{
-    Comparison, EventName, Expectation, Judgement, Mode, Reproduction, Restriction, SourcePlace, State, Subject, What,
-    Whose,
+    Comparison, EventName, Expectation, Judgement, Mode, Reproduction, Restriction, SourcePlace, State, Subject,
+    Unplaced, What, Whose,
 };
 use crate::fleet::InstanceState;
 use crate::ids::JobId;
@@ -105,6 +105,8 @@ pub(super) struct Setting<'w> {
     pub until: Option<SimTime>,
     /// The folder of the file, for profiles by path.
     pub folder: &'w Path,
+    /// What the file says of jobs that can never run.
+    pub unplaced: Unplaced,
     /// By a plan, which has constraints of its own.
     pub is_varied: bool,
 }
@@ -122,7 +124,16 @@ pub(super) fn read(
     }
     if expectations.is_empty() && !setting.is_varied && !report.has_errors() {
         let help = "add `expect:` with a list such as `- {name: runs, job: chat, is: running, by: 5m}`";
-        report.warning(file.place(), "the file expects nothing, so it cannot fail", help);
+        let message = match setting.unplaced {
+            Unplaced::Fail => "the file expects nothing, so it fails only if a job can never run",
+            Unplaced::Ignore => "the file expects nothing, so it cannot fail",
+        };
+        report.warning(file.place(), message, help);
+        if setting.unplaced == Unplaced::Fail {
+            let name: Arc<str> = Arc::from("every job can run");
+            let place = place(file.place(), report);
+            expectations.push(Expectation { name: Arc::clone(&name), entry: name, place, what: What::EachCanRun });
+        }
     }
     let reproductions = file.list("reproduces", report).iter();
     let reproductions = reproductions.filter_map(|tree| reproduction(tree, setting, &given, report)).collect();
@@ -540,7 +551,7 @@ pub(super) fn evaluations<'e>(
     let witnesses = reproductions.iter().flat_map(|reproduction| &reproduction.and);
     let asked = expectations.chain(witnesses).filter_map(|expectation| match &expectation.what {
         What::Evaluation { job, at, .. } => Some((*at, *job)),
-        What::State { .. } | What::Count { .. } | What::Metric(_) | What::Absent { .. } => None,
+        What::State { .. } | What::Count { .. } | What::Metric(_) | What::EachCanRun | What::Absent { .. } => None,
     });
     let mut evaluations: Vec<_> = asked.collect();
     evaluations.sort_unstable();

@@ -16,11 +16,13 @@ use super::trace_source::{self, TraceUse};
 use super::tree::{Node, Tree};
 use super::usage::{Places, Sampled, sampling};
 use super::world::World;
-use super::{changes, deployment, dstack_files, endless, failures, faults, instances, jobs, live, nodes, splits};
+use super::{
+    changes, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs, live, nodes, splits,
+};
 use crate::control::Profile;
 use crate::engine::{Fault, Rehearsal};
 use crate::event::Reason;
-use crate::expect::{Expectation, Reproduction, ShareAt};
+use crate::expect::{Expectation, Reproduction, ShareAt, Unplaced};
 use crate::ids::JobId;
 use crate::live::Shares;
 use crate::scheduler::{Target, TaskShape};
@@ -89,7 +91,7 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 26] = [
+pub(super) const FIELDS: [&str; 27] = [
     "scenario",
     "report",
     "seed",
@@ -99,6 +101,7 @@ pub(super) const FIELDS: [&str; 26] = [
     "sampling",
     "until",
     "warm_up",
+    "unplaced",
     "tags",
     "include",
     "params",
@@ -336,10 +339,11 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let profile = with_target(profile, target, &arrivals);
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let faults = all_faults(&file, &failures::Setting { world: &world, seed, until }, &mut arrivals, report);
+    estimates::warn(&file, head.profile.as_deref(), &arrivals, report);
     // After the failures, which say what never starts.
     endless::refuse(&arrivals, &world, &cancellations, (&profile, head.until), report);
-    let (until, is_varied) = (head.until, options.plan.is_some());
-    let setting = Setting { world: &world, arrivals: &arrivals, until, folder, is_varied };
+    let (until, is_varied, unplaced) = (head.until, options.plan.is_some(), unplaced(&file, report));
+    let setting = Setting { world: &world, arrivals: &arrivals, until, folder, unplaced, is_varied };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
     let constraints = options.plan.as_ref().map(|plan| expectations::constraints(plan, &setting, report));
     let judged = expectations.iter().chain(constraints.iter().flatten());
@@ -465,6 +469,11 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
         warm_up: warm_up(file, report),
         tags: tags.into_iter().map(|(tag, _)| tag.to_string()).collect(),
     }
+}
+
+fn unplaced(file: &Fields<'_>, report: &mut Report) -> Unplaced {
+    let choices = [("fail", Unplaced::Fail), ("ignore", Unplaced::Ignore)];
+    file.word("unplaced", "what jobs that can never run mean", &choices, report).unwrap_or_default()
 }
 
 /// Behind the end there would be nothing to be measured.

@@ -95,7 +95,8 @@ pub(super) fn read(
     let quantity = quantity(left, &whole, jobs, report);
     let unit = quantity.as_ref()?.unit();
     let bound = bound(right, (left.text, unit), &whole, report)?;
-    Some(MetricCheck { quantity: quantity?.0, sign, bound, text: Arc::from(typed.trim()) })
+    let unplaced = setting.unplaced;
+    Some(MetricCheck { quantity: quantity?.0, sign, bound, unplaced, text: Arc::from(typed.trim()) })
 }
 
 /// The first sign outside of braces, with where it begins and its length.

@@ -31,6 +31,7 @@ mod dstack_fleets;
 mod elsewhere;
 mod emit;
 mod endless;
+mod estimates;
 mod expectation_blocks;
 mod expectation_window;
 mod expectations;

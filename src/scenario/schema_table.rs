@@ -125,6 +125,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("sampling", Kind::Map("sampling"), "How samples of GPU usage are taken of all jobs"),
             ("until", TIME, "The run stops before the first instant after this"),
             ("warm_up", TIME, "No metric counts what was before this, nor jobs that came before it"),
+            (
+                "unplaced",
+                Kind::Words(|| vec!["fail", "ignore"]),
+                "Whether jobs that can never run fail upper bounds on waiting; they do if not given",
+            ),
             ("tags", Kind::Some(&Kind::Text), "For `dryrack test --tag`"),
             ("include", Kind::Some(&Kind::Text), "Files whose nodes, jobs and the like come before those of this one"),
             ("params", Kind::Named(&Kind::Any), "What `${name}` stands for"),

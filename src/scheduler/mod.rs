@@ -15,6 +15,7 @@ mod filter;
 mod fit;
 mod fragment;
 mod islands;
+mod lack;
 mod memo;
 mod neighbours;
 pub mod offers;
@@ -39,7 +40,9 @@ pub use draw::Draw;
 pub use evaluate::evaluate;
 pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine, examine_for};
 pub use filter::Verdict;
+pub use fit::{is_large_enough, is_of_type};
 pub use fragment::{Free, fragment};
+pub use lack::lacks;
 pub use memo::FragmentMemo;
 pub use options::{
     Backfill, Discipline, Exemption, FairShare, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits,

@@ -70,8 +70,11 @@ pub fn what_gpustack_keeps_is_a_scenario_that_runs() {
         let usage = dryrack::trace::read_usage_csv(&dir.path().join("out/usage/all-gpus.csv")).expect("a recording");
         assert_eq!(usage.rows.len(), 10, "{version}");
         run(dir.path(), &["check", "out/scenario.yaml"], 0);
-        let (out, _) = run(dir.path(), &["run", "out/scenario.yaml"], 0);
+        // Of 0.4.1 it is not known how large the model is whose two GPUs were picked: it is taken to fit neither.
+        let fails = i32::from(!has_files);
+        let (out, _) = run(dir.path(), &["run", "out/scenario.yaml"], fails);
         assert!(out.contains("7 = "), "{version}: {out}");
+        assert_eq!(out.contains("1 of 7 jobs can never run"), !has_files, "{version}: {out}");
         let profile = format!("gpustack-{}", if has_files { version } else { "0.6.0" });
         run(dir.path(), &["run", "out/scenario.yaml", "--profile", &profile], 0);
     }
@@ -158,7 +161,7 @@ pub fn nothing_that_somebody_named_is_left_after_anonymizing() {
         assert!(text.contains("label-1: \"value-1\"") && text.contains("selector: {label-1: \"value-2\"}"), "{text}");
         assert!(text.contains("  - {name: model-1, at: 0s, replicas: 2, model: {name: model-1, weights: "), "{text}");
         run(dir.path(), &["check", "out/scenario.yaml"], 0);
-        run(dir.path(), &["run", "out/scenario.yaml"], 0);
+        run(dir.path(), &["run", "out/scenario.yaml", "--set", "unplaced=ignore"], 0);
     }
     let (dir, file) = unpacked("dstack-0.22.5");
     import("dstack-db", &file, dir.path(), &["--anonymize"]);

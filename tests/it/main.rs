@@ -23,6 +23,7 @@ mod lists;
 mod literature;
 mod live;
 mod mistakes;
+mod never_runs;
 mod offers;
 mod on_slurm;
 mod openb;
@@ -34,6 +35,7 @@ mod probes;
 mod questions;
 mod quotas;
 mod report;
+mod reported;
 mod requeued;
 mod rlscheduler;
 mod run_sequences;
@@ -89,6 +91,20 @@ macro_rules! trials {
 
 fn main() {
     let mut trials = trials! {
+        Nothing: reported {
+            each_small_file_is_answered_rightly,
+            a_plan_in_which_nothing_is_random_claims_nothing_of_other_seeds,
+            what_was_backfilled_and_each_replica_is_explained,
+        }
+        Nothing: never_runs {
+            what_is_missing_is_named,
+            only_what_bounds_waiting_fails,
+            what_waits_or_was_given_up_could_run,
+            a_file_that_expects_nothing_fails_if_a_job_can_never_run,
+            a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs,
+            without_estimates_a_profile_says_what_it_decides_as,
+            where_instances_are_made_the_wait_for_a_start_is_told,
+        }
         Nothing: probes {
             what_is_found_is_ready_to_run_with_the_use_of_others,
             a_gpu_that_slurm_gave_to_nobody_is_shown_as_free,

@@ -86,7 +86,8 @@ impl RunReport<'_> {
         let count = |name| self.metrics.count(name);
         let (jobs, completed) = (count("jobs_submitted"), count("jobs_completed"));
         let end = about(self.accounts.now.since(SimTime::ZERO));
-        let mut text = format!("{completed} of {} completed within {end}", some(jobs as usize, "job"));
+        let never = self.accounts.unplaceable.sentence(jobs).map_or(String::new(), |sentence| format!("{sentence}. "));
+        let mut text = format!("{never}{completed} of {} completed within {end}", some(jobs as usize, "job"));
         if let Some(Value::Time(wait)) = self.metrics.get("queue_wait_p95_seconds") {
             text.push_str(&format!(", 95% of those that had a place waited {} or less", about(wait)));
         }
@@ -253,24 +254,19 @@ impl RunReport<'_> {
         if !turned.is_empty() {
             text.push_str(&table("Turned away, by reason", &["how", "reason", "that is", "replicas"], &turned));
         }
-        let waits = self.accounts.waits_by_reason();
+        let waits = self.accounts.waits.by_blame();
         let total: u128 = waits.iter().map(|(_, waited)| waited).sum::<u128>().max(1);
         let rows: Vec<Vec<String>> = waits
             .iter()
-            .map(|(reason, waited)| {
+            .map(|(blame, waited)| {
                 let permille = waited * 1000 / total;
                 let hours = *waited as f64 / 3.6e12;
-                vec![
-                    reason.name().into(),
-                    reason.text().into(),
-                    format!("{hours:.2}"),
-                    format!("{}.{}%", permille / 10, permille % 10),
-                ]
+                vec![blame.name(), blame.text(), format!("{hours:.2}"), format!("{}.{}%", permille / 10, permille % 10)]
             })
             .collect();
         if !rows.is_empty() {
             let header = ["reason", "that is", "hours waited", "part"];
-            text.push_str(&table("Waited, by the reason that led", &header, &rows));
+            text.push_str(&table("Waited, by what would have ended it", &header, &rows));
         }
         text + &self.unplaced()
     }
@@ -384,8 +380,8 @@ impl RunReport<'_> {
         let turned: Vec<Json> = (self.accounts.turned_away.iter())
             .map(|((outcome, reason), count)| json!({"outcome": outcome.name(), "reason": reason.name(), "replicas": count}))
             .collect();
-        let waited: Map<String, Json> = (self.accounts.waits_by_reason().iter())
-            .map(|(reason, waited)| (reason.name().to_string(), json!(*waited as f64 / 1e9)))
+        let waited: Map<String, Json> = (self.accounts.waits.by_blame().iter())
+            .map(|(blame, waited)| (blame.name(), json!(*waited as f64 / 1e9)))
             .collect();
         let waits: Map<String, Json> =
             self.waits().iter().map(|(queue, waits, never)| (queue.clone(), quantiles(waits, *never))).collect();
@@ -394,7 +390,7 @@ impl RunReport<'_> {
             "scenario": self.rehearsal.title, "answer": self.answer(), "command": self.command, "input": self.input(),
             "digest": self.digest, "seed": self.rehearsal.seed, "dryrack": env!("CARGO_PKG_VERSION"),
             "profile": self.rehearsal.profile.name, "assumptions": self.assumptions(), "expectations": expectations,
-            "metrics": self.metrics, "turned_away": turned, "waited_seconds_by_reason": waited,
+            "metrics": self.metrics, "never_run": self.accounts.unplaceable.json(), "turned_away": turned, "waited_seconds_by_reason": waited,
             "wait_quantiles_seconds": waits, "series": super::data::series_json(bins), "taken_permille_by_node": rows,
         })
     }

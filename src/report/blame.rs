@@ -1,0 +1,336 @@
+//! What a wait is blamed on: what would have ended it, had there been more of it.
+//!
+//! The reason that a hold gives of a node is the first thing that was short there. Where CPU or RAM leads the reasons of a
+//! hold, other things may have been short on the same nodes, and more CPU alone would have changed nothing. So the nodes
+//! are asked again as they stood: the wait is blamed on the fewest things that, without end, would have made room.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::node_account::NodeAccount;
+use crate::event::Reason;
+use crate::units::SimDuration;
+use crate::workload::{Demand, GpuTake, JobSpec, TaskDemand};
+
+/// How long was waited, by what that is blamed on, in nanoseconds of all replicas together.
+#[derive(Default)]
+pub struct WaitAccount {
+    waited: BTreeMap<Blame, u128>,
+    /// Before any reason was given.
+    pub unexplained: u128,
+    /// How often something changed on a node.
+    changes: u64,
+    /// The last hold that was looked into: many are of equal demand at one instant.
+    last: Option<Looked>,
+}
+
+/// What a demand's wait was blamed on, after so many changes of the nodes.
+struct Looked {
+    of: Arc<JobSpec>,
+    led: Reason,
+    changes: u64,
+    blame: Blame,
+}
+
+impl WaitAccount {
+    /// What was waited for, most first.
+    pub fn by_blame(&self) -> Vec<(Blame, u128)> {
+        let known = self.waited.iter().filter(|(_, waited)| **waited > 0);
+        let mut waits: Vec<(Blame, u128)> = known.map(|(blame, waited)| (*blame, *waited)).collect();
+        waits.sort_by_key(|(blame, waited)| (std::cmp::Reverse(*waited), *blame));
+        waits
+    }
+
+    pub(super) fn charge(&mut self, blame: Option<Blame>, length: SimDuration) {
+        let length = u128::from(length.as_nanos());
+        match blame {
+            Some(blame) => *self.waited.entry(blame).or_default() += length,
+            None => self.unexplained += length,
+        }
+    }
+
+    /// Something changed on a node.
+    pub(super) fn touch(&mut self) {
+        self.changes += 1;
+    }
+
+    /// The sums begin anew.
+    pub(super) fn forget(&mut self) {
+        self.waited.clear();
+        self.unexplained = 0;
+    }
+
+    /// What the wait of a job is blamed on whose hold gives this leading reason, with the nodes as they stand.
+    pub(super) fn blame(&mut self, of: &Arc<JobSpec>, led: Reason, nodes: &[NodeAccount]) -> Blame {
+        if !is_ambiguous(&of.demand, led) {
+            return Blame::One(led);
+        }
+        let known = self.last.as_ref().filter(|known| known.changes == self.changes && known.led == led);
+        if let Some(known) = known.filter(|known| known.of.demand == of.demand) {
+            return known.blame;
+        }
+        let blame = blame(&of.demand, led, nodes);
+        self.last = Some(Looked { of: Arc::clone(of), led, changes: self.changes, blame });
+        blame
+    }
+}
+
+/// One reason, or several things that were short at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Blame {
+    One(Reason),
+    Together(Shortages),
+}
+
+/// What of a node is taken as if it were without end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shortages {
+    pub cpu: bool,
+    pub ram: bool,
+    /// How GPUs were short, which is by what is asked of them.
+    pub gpus: Option<Reason>,
+}
+
+impl Shortages {
+    fn reasons(self) -> impl Iterator<Item = Reason> {
+        let cpu = self.cpu.then_some(Reason::InsufficientCpu);
+        let ram = self.ram.then_some(Reason::InsufficientRam);
+        [cpu, ram, self.gpus].into_iter().flatten()
+    }
+}
+
+impl Blame {
+    /// `insufficient_cpu`, `insufficient_cpu+insufficient_gpus`
+    pub fn name(self) -> String {
+        self.joined("+", Reason::name)
+    }
+
+    /// For a sentence such as "3 nodes: …".
+    pub fn text(self) -> String {
+        self.joined(", and ", Reason::text)
+    }
+
+    fn joined(self, between: &str, say: fn(Reason) -> &'static str) -> String {
+        match self {
+            Blame::One(reason) => say(reason).to_string(),
+            Blame::Together(shortages) => shortages.reasons().map(say).collect::<Vec<_>>().join(between),
+        }
+    }
+}
+
+impl fmt::Display for Blame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name())
+    }
+}
+
+/// Whether more than the leading reason may have been short: of CPU or RAM, which are looked at before the rest, and of a
+/// gang, whose nodes may each have been short of something else.
+fn is_ambiguous(demand: &Demand, led: Reason) -> bool {
+    let task = &demand.task;
+    let has_gpus = task.gpus.as_ref().is_some_and(|gpus| gpus.count > 0);
+    let (has_cpu, has_ram) = (task.cpu.get() > 0, task.ram.get() > 0);
+    let is_gang = demand.tasks > 1;
+    let is_plain = demand.requirements.is_none() && demand.deployment.is_none() && demand.pick.is_none();
+    is_plain
+        && match led {
+            Reason::InsufficientCpu => has_ram || has_gpus,
+            Reason::InsufficientRam => has_gpus || (is_gang && has_cpu),
+            Reason::InsufficientGpus | Reason::InsufficientGpuShare | Reason::InsufficientGpuMemory => {
+                is_gang && (has_cpu || has_ram)
+            }
+            _ => false,
+        }
+}
+
+/// What a wait is blamed on whose leading reason is ambiguous. Costs a look at each node.
+fn blame(demand: &Demand, led: Reason, nodes: &[NodeAccount]) -> Blame {
+    let gpus = demand.task.gpus.as_ref().filter(|gpus| gpus.count > 0).map(|gpus| match gpus.take {
+        GpuTake::Whole => Reason::InsufficientGpus,
+        GpuTake::Share(_) => Reason::InsufficientGpuShare,
+        GpuTake::Memory(_) => Reason::InsufficientGpuMemory,
+    });
+    let none = Shortages::default();
+    let (cpu, ram) = (Shortages { cpu: true, ..none }, Shortages { ram: true, ..none });
+    let gpu = Shortages { gpus, ..none };
+    let tried = [
+        (Blame::One(Reason::InsufficientCpu), cpu),
+        (Blame::One(Reason::InsufficientRam), ram),
+        (gpus.map_or(Blame::One(led), Blame::One), gpu),
+    ];
+    let single = tried.into_iter().find(|(_, endless)| would_fit(demand, *endless, nodes));
+    if let Some((blame, _)) = single {
+        return blame;
+    }
+    let pairs = [
+        Shortages { gpus, ..cpu },
+        Shortages { gpus, ..ram },
+        Shortages { ram: true, ..cpu },
+        Shortages { ram: true, gpus, ..cpu },
+    ];
+    match pairs.into_iter().find(|endless| would_fit(demand, *endless, nodes)) {
+        Some(endless) => Blame::Together(endless),
+        None => Blame::One(led),
+    }
+}
+
+/// Whether all tasks would have room if there were no end of these.
+fn would_fit(demand: &Demand, endless: Shortages, nodes: &[NodeAccount]) -> bool {
+    let mut left = u64::from(demand.tasks);
+    let most = if demand.gang == crate::workload::Gang::Spread { 1 } else { left };
+    for node in nodes {
+        left = left.saturating_sub(room(&demand.task, endless, node, most));
+        if left == 0 {
+            return true;
+        }
+    }
+    false
+}
+
+/// How many tasks a node would have room for, up to `most`.
+fn room(task: &TaskDemand, endless: Shortages, node: &NodeAccount, most: u64) -> u64 {
+    let shape = &node.spec.shape;
+    let is_of_kind = task.os.is_none_or(|os| os == shape.os)
+        && task.arch.is_none_or(|arch| arch == shape.arch)
+        && task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value))
+        && shape.instance.is_none();
+    if !node.is_ready() || !is_of_kind {
+        return 0;
+    }
+    let parts = |free: u64, asked: u64| free.checked_div(asked).unwrap_or(u64::MAX);
+    let by_cpu = if endless.cpu { most } else { parts(node.cpu_free().get(), task.cpu.get()) };
+    let by_ram = if endless.ram { most } else { parts(node.ram_free().get(), task.ram.get()) };
+    let most = most.min(by_cpu).min(by_ram);
+    match &task.gpus {
+        Some(gpus) if gpus.count > 0 && most > 0 => node.gpu_room(gpus, endless.gpus.is_some(), most),
+        _ => most,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::{Fleet, GpuClaim, GpuShape, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
+    use crate::ids::NodeId;
+    use crate::rng::Stream;
+    use crate::scheduler::{Decision, Grouping, SchedulerOptions, decide};
+    use crate::units::{Bytes, GpuShare, MilliCpu, SimTime};
+    use crate::workload::GpuDemand;
+
+    const GIB: u64 = 8;
+
+    /// A node's cores, GiB of RAM and GPUs, and what of each is taken.
+    #[derive(Clone, Copy)]
+    struct Drawn {
+        all: (u64, u64, u64),
+        taken: (u64, u64, u64),
+    }
+
+    fn draw_node(draws: &mut Stream) -> Drawn {
+        let all = (draws.between(1, 8), draws.between(1, 8), draws.between(0, 3));
+        let taken = (draws.between(0, all.0), draws.between(0, all.1), draws.between(0, all.2));
+        Drawn { all, taken }
+    }
+
+    fn draw_demand(draws: &mut Stream) -> Demand {
+        let gpus = draws.between(0, 2) as u32;
+        let take =
+            *draws.pick(&[GpuTake::Whole, GpuTake::Share(GpuShare::new(500)), GpuTake::Memory(Bytes::from_gib(3))]);
+        let gpus = GpuDemand { count: gpus, take, models: Vec::new(), min_memory: None };
+        let cpu = MilliCpu::from_cores(draws.between(0, 8));
+        let ram = Bytes::from_gib(draws.between(0, 8));
+        let gpus = Some(gpus).filter(|gpus| gpus.count > 0);
+        let task = TaskDemand { ram, gpus, ..TaskDemand::cpu_only(cpu) };
+        Demand { tasks: draws.between(1, 3) as u32, ..Demand::of(task) }
+    }
+
+    fn claim(node: usize, (cpu, ram, gpus): (u64, u64, u64)) -> NodeClaim {
+        let gpu = |index| GpuClaim { index: index as u16, share: GpuShare::WHOLE, memory: Bytes::from_gib(GIB) };
+        NodeClaim {
+            node: NodeId::new(node),
+            tasks: 1,
+            cpu: MilliCpu::from_cores(cpu),
+            ram: Bytes::from_gib(ram),
+            gpus: (0..gpus).map(gpu).collect(),
+            blocks: Default::default(),
+        }
+    }
+
+    fn spec(node: usize, (cpu, ram, gpus): (u64, u64, u64)) -> NodeSpec {
+        let gpus = vec![GpuShape::of("a", Bytes::from_gib(GIB)); gpus as usize];
+        let shape = NodeShape::of(MilliCpu::from_cores(cpu), Bytes::from_gib(ram), gpus);
+        NodeSpec { name: format!("n{node}").into(), shape: shape.into() }
+    }
+
+    fn accounts(nodes: &[Drawn]) -> Vec<NodeAccount> {
+        let account = |(index, node): (usize, &Drawn)| {
+            let mut account = NodeAccount::new(&spec(index, node.all), NodeState::Ready, SimTime::ZERO);
+            account.take(SimTime::ZERO, &claim(index, node.taken));
+            account
+        };
+        nodes.iter().enumerate().map(account).collect()
+    }
+
+    /// The scheduler's own answer on a fleet that has a thousand times as much of this, with the same claims.
+    fn decision(options: &SchedulerOptions, demand: &Demand, nodes: &[Drawn], endless: Shortages) -> Decision {
+        let mut fleet = Fleet::default();
+        for (index, node) in nodes.iter().enumerate() {
+            let (mut all, mut taken) = (node.all, node.taken);
+            all.0 *= if endless.cpu { 1000 } else { 1 };
+            all.1 *= if endless.ram { 1000 } else { 1 };
+            taken.2 = if endless.gpus.is_some() { 0 } else { taken.2 };
+            fleet.declare(&spec(index, all), NodeState::Ready);
+            fleet.take(&Placement::new([claim(index, taken)].into()));
+        }
+        decide(options, demand, &fleet, Grouping::EachNode, 1)
+    }
+
+    #[test]
+    fn more_of_what_is_blamed_would_have_ended_the_wait_and_of_less_would_not() {
+        let profile = crate::scenario::load_profile("first-fit", std::path::Path::new("")).expect("one of ours");
+        let options = &profile.scheduler;
+        let (mut single, mut together, mut none) = (0, 0, 0);
+        for seed in 0..20_000 {
+            let mut draws = Stream::new(seed, "blame", 0);
+            let nodes: Vec<Drawn> = (0..draws.between(1, 4)).map(|_| draw_node(&mut draws)).collect();
+            let demand = draw_demand(&mut draws);
+            let fits = |endless| matches!(decision(options, &demand, &nodes, endless), Decision::Place(_));
+            let Decision::Refuse { reasons, .. } = decision(options, &demand, &nodes, Shortages::default()) else {
+                continue;
+            };
+            let led = reasons.iter().next().expect("a reason for each node").0;
+            let of_gpus = [Reason::InsufficientGpus, Reason::InsufficientGpuShare, Reason::InsufficientGpuMemory];
+            if !matches!(led, Reason::InsufficientCpu | Reason::InsufficientRam) && !of_gpus.contains(&led) {
+                continue;
+            }
+            let gpus = demand.task.gpus.as_ref().map(|_| Reason::InsufficientGpus);
+            let alone = [
+                Shortages { cpu: true, ..Shortages::default() },
+                Shortages { ram: true, ..Shortages::default() },
+                Shortages { gpus, ..Shortages::default() },
+            ];
+            let spec = Arc::new(JobSpec::of("job".into(), demand.clone()));
+            let blame = WaitAccount::default().blame(&spec, led, &accounts(&nodes));
+            let all = Shortages { cpu: true, ram: true, gpus };
+            match blame {
+                Blame::One(reason) if fits(all) => {
+                    let more = match reason {
+                        Reason::InsufficientCpu => alone[0],
+                        Reason::InsufficientRam => alone[1],
+                        _ => alone[2],
+                    };
+                    assert!(fits(more), "seed {seed}: {reason} would not have ended it");
+                    single += 1;
+                }
+                Blame::One(_) => none += 1,
+                Blame::Together(shortages) => {
+                    assert!(fits(shortages), "seed {seed}: {blame} would not have ended it");
+                    assert!(!alone.into_iter().any(fits), "seed {seed}: one of {blame} would have been enough");
+                    together += 1;
+                }
+            }
+        }
+        assert!(single > 100 && together > 100 && none > 100, "{single} {together} {none}: each is seen");
+    }
+}

@@ -1,0 +1,99 @@
+//! Jobs that could never be placed: how many, and what the fleet lacks for them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Value as Json, json};
+
+use super::account::JobAccount;
+use super::node_account::NodeAccount;
+use super::summary::some;
+use crate::event::Reason;
+use crate::fleet::NodeShape;
+use crate::scheduler::lacks;
+use crate::workload::Demand;
+
+/// Jobs of which a replica could not be placed even if every node were ready and empty.
+#[derive(Default)]
+pub struct UnplaceableAccount {
+    pub jobs: u64,
+    /// What the jobs ask for and the leading reason, in order of appearance.
+    kinds: Vec<(Demand, Reason, u64)>,
+    numbers: HashMap<(Demand, Reason), usize, foldhash::fast::FixedState>,
+    /// What is lacking, most jobs first.
+    lacks: Vec<(String, u64)>,
+}
+
+/// Different lacks that are named in one line.
+const NAMED: usize = 3;
+
+impl UnplaceableAccount {
+    pub(super) fn add(&mut self, job: &JobAccount) {
+        let Some(reason) = job.replicas.iter().find_map(|replica| replica.unplaceable()) else { return };
+        self.add_demand(&job.spec.demand, reason);
+    }
+
+    /// One more job that asks for this.
+    pub fn add_demand(&mut self, demand: &Demand, reason: Reason) {
+        self.jobs += 1;
+        let key = (demand.clone(), reason);
+        let number = *self.numbers.entry(key).or_insert_with_key(|(demand, reason)| {
+            self.kinds.push((demand.clone(), *reason, 0));
+            self.kinds.len() - 1
+        });
+        self.kinds[number].2 += 1;
+    }
+
+    /// Looks up what all nodes that ever were lack.
+    pub(super) fn name(&mut self, nodes: &[NodeAccount]) {
+        self.name_among(nodes.iter().map(|node| &*node.spec.shape));
+    }
+
+    /// Looks up what these nodes lack.
+    pub fn name_among<'a>(&mut self, shapes: impl Iterator<Item = &'a NodeShape>) {
+        if self.jobs == 0 {
+            return;
+        }
+        let mut seen: HashSet<&NodeShape, foldhash::fast::FixedState> = HashSet::default();
+        let shapes: Vec<&NodeShape> = shapes.filter(|shape| seen.insert(shape)).collect();
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for (demand, reason, count) in &self.kinds {
+            *counts.entry(lack(demand, *reason, &shapes)).or_default() += count;
+        }
+        self.lacks = counts.into_iter().collect();
+        self.lacks.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    }
+
+    /// How many jobs, and of each lack for how many.
+    pub fn json(&self) -> Json {
+        let lack = |(lack, jobs): &(String, u64)| json!({"because": lack, "jobs": jobs});
+        json!({"jobs": self.jobs, "lacks": self.lacks.iter().map(lack).collect::<Vec<_>>()})
+    }
+
+    /// `201 of 298 jobs can never run: no node has GPU `a100` (did you mean `a100-80g`?)`; `None` if all can.
+    pub fn sentence(&self, jobs: u64) -> Option<String> {
+        if self.jobs == 0 {
+            return None;
+        }
+        let named: Vec<String> = match &self.lacks[..] {
+            [(lack, _)] => vec![lack.clone()],
+            lacks => lacks.iter().take(NAMED).map(|(lack, count)| format!("for {count}, {lack}")).collect(),
+        };
+        let more: u64 = self.lacks.iter().skip(NAMED).map(|(_, count)| count).sum();
+        let rest = if more == 0 { String::new() } else { format!("; for {more}, other reasons") };
+        Some(format!("{} of {} can never run: {}{rest}", self.jobs, some(jobs as usize, "job"), named.join("; ")))
+    }
+}
+
+fn lack(demand: &Demand, reason: Reason, shapes: &[&NodeShape]) -> String {
+    let lacks = lacks(demand, shapes);
+    if !lacks.is_empty() {
+        return lacks.join(", and ");
+    }
+    let is_plain = demand.requirements.is_none() && demand.deployment.is_none();
+    match demand.tasks {
+        tasks if is_plain && tasks > 1 => {
+            format!("the nodes that would do have no room for {tasks} tasks at once, even when empty")
+        }
+        _ => format!("no node has all that is asked for (most often: {})", reason.text()),
+    }
+}

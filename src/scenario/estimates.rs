@@ -1,0 +1,36 @@
+//! A profile that decides by estimates, where no job has one: it is not what its name says, which is told.
+
+use super::diagnostic::Report;
+use super::fields::Fields;
+use crate::control::Profile;
+use crate::scheduler::{Backfill, OrderKey};
+use crate::workload::Arrival;
+
+/// Says what the profile decides as.
+pub(super) fn warn(file: &Fields<'_>, profile: Option<&Profile>, arrivals: &[Arrival], report: &mut Report) {
+    // A profile that is not there has been told of.
+    let Some(profile) = profile else { return };
+    let scheduler = &profile.scheduler;
+    let is_by_estimate = |key: &OrderKey| match key {
+        OrderKey::Estimate | OrderKey::Remaining | OrderKey::F1 => true,
+        OrderKey::Wfp3 | OrderKey::Unicef | OrderKey::Wfp3Rlscheduler | OrderKey::UnicefRlscheduler => true,
+        OrderKey::Priority | OrderKey::Submitted | OrderKey::Attained => false,
+        OrderKey::Joined | OrderKey::FairShare | OrderKey::Tasks => false,
+    };
+    let backfilled = match scheduler.backfill {
+        Backfill::None => None,
+        Backfill::Easy | Backfill::Rlscheduler => Some("nothing is backfilled, and it decides as `fifo`"),
+        Backfill::Conservative => Some("no reservation has an end, and it decides as `fifo-skipping`"),
+        Backfill::Slots => Some("each counts as a year long"),
+    };
+    let so = match scheduler.order.iter().any(is_by_estimate) {
+        true => Some("by estimates nobody comes before another"),
+        false => backfilled,
+    };
+    let Some(so) = so.filter(|_| arrivals.len() > 1) else { return };
+    if arrivals.iter().all(|arrival| arrival.spec.estimate.is_none()) {
+        let place = file.get("profile").map_or(file.place(), |tree| tree.span);
+        let help = "add `estimate: 2h` to jobs, or `estimates: exact` or `estimates: recorded` to a trace";
+        report.warning(place, format!("no job has an estimate, by which `{}` decides: {so}", profile.name), help);
+    }
+}

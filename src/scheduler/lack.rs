@@ -1,0 +1,113 @@
+//! What a fleet lacks for a demand that could never be placed on it, in words that name the value asked for.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use crate::catalog::dstack_gpu;
+use crate::fleet::{GpuShape, NodeShape};
+use crate::nearest::hint;
+use crate::workload::{Demand, GpuDemand, GpuTake};
+
+/// What no node has, each as a clause such as "no node has GPU `a100` (did you mean `a100-80g`?)". Empty where each
+/// part of the demand is somewhere: then no node has all of it, or the fleet is too small for all tasks together.
+///
+/// A deployment and a job with `resources` are not looked into beyond the names of GPUs, as their needs follow from more
+/// than the shape of a node.
+pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
+    let mut lacks = Vec::new();
+    if let Some(requirements) = &demand.requirements {
+        let names = requirements.gpu.as_ref().map_or(&[][..], |gpu| &gpu.names);
+        lacks.extend(missing_types(names, shapes, is_of_dstack));
+        return lacks;
+    }
+    // An instance of a fleet is given out to jobs with `resources` alone.
+    let shapes: Vec<&NodeShape> = shapes.iter().copied().filter(|shape| shape.instance.is_none()).collect();
+    if demand.deployment.is_some() || shapes.is_empty() {
+        return lacks;
+    }
+    let task = &demand.task;
+    for (key, value) in &task.labels {
+        lacks.extend(missing_label(key, value, &shapes));
+    }
+    if let Some(os) = task.os.filter(|os| shapes.iter().all(|shape| shape.os != *os)) {
+        lacks.push(format!("no node runs the operating system `{os}`"));
+    }
+    if let Some(arch) = task.arch.filter(|arch| shapes.iter().all(|shape| shape.arch != *arch)) {
+        lacks.push(format!("no node has the CPU architecture `{arch}`"));
+    }
+    if let Some(gpus) = &task.gpus {
+        lacks.extend(missing_gpus(gpus, &shapes));
+    }
+    let cpu = shapes.iter().map(|shape| shape.cpu_capacity()).max();
+    lacks.extend(cpu.filter(|most| *most < task.cpu).map(|most| too_large("cores", task.cpu, most)));
+    let ram = shapes.iter().map(|shape| shape.ram_capacity()).max();
+    lacks.extend(ram.filter(|most| *most < task.ram).map(|most| too_large("of RAM", task.ram, most)));
+    lacks
+}
+
+fn too_large(what: &str, asked: impl Display, most: impl Display) -> String {
+    format!("no node has {asked} {what}, which one task asks for (at most {most})")
+}
+
+fn missing_label(key: &str, value: &str, shapes: &[&NodeShape]) -> Option<String> {
+    let values: BTreeSet<&str> =
+        shapes.iter().filter_map(|shape| shape.labels.get(key)).map(|value| &**value).collect();
+    if values.is_empty() {
+        let keys: BTreeSet<&str> = shapes.iter().flat_map(|shape| shape.labels.keys()).map(|key| &**key).collect();
+        return Some(with_hint(format!("no node has the label `{key}`"), key, keys));
+    }
+    (!values.contains(value)).then(|| with_hint(format!("no node has the label `{key}: {value}`"), value, values))
+}
+
+fn with_hint<'a>(text: String, word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    match hint(word, names) {
+        Some(hint) => format!("{text} ({hint})"),
+        None => text,
+    }
+}
+
+fn missing_gpus(gpus: &GpuDemand, shapes: &[&NodeShape]) -> Option<String> {
+    if let Some(missing) = missing_types(&gpus.models, shapes, |model, name| model == name) {
+        return Some(missing);
+    }
+    let of_type = |gpu: &&GpuShape| gpus.models.is_empty() || gpus.models.contains(&gpu.model);
+    let most = shapes.iter().map(|shape| shape.gpus.iter().filter(of_type).count()).max().unwrap_or(0);
+    if most == 0 {
+        return Some("no node has a GPU".to_string());
+    }
+    if most < gpus.count as usize {
+        let kind = if gpus.models.is_empty() { String::new() } else { format!(" `{}`", gpus.models.join("` or `")) };
+        return Some(format!("no node has {} GPUs{kind}, which one task asks for (at most {most})", gpus.count));
+    }
+    let capacity = |shape: &&NodeShape| {
+        let of_type = |index: &usize| of_type(&&shape.gpus[*index]);
+        let memory = |index: usize| match gpus.take {
+            GpuTake::Memory(_) => shape.gpu_memory_capacity(index),
+            GpuTake::Whole | GpuTake::Share(_) => shape.gpus[index].memory,
+        };
+        (0..shape.gpus.len()).filter(of_type).map(memory).max()
+    };
+    let asked = match gpus.take {
+        GpuTake::Memory(memory) => Some(memory).max(gpus.min_memory),
+        GpuTake::Whole | GpuTake::Share(_) => gpus.min_memory,
+    };
+    let most = shapes.iter().filter_map(capacity).max()?;
+    asked.filter(|asked| most < *asked).map(|asked| format!("no GPU has {asked} of memory (at most {most})"))
+}
+
+/// Where none of the types asked for is there, by the names that the comparison takes as those of a type.
+fn missing_types(names: &[Arc<str>], shapes: &[&NodeShape], is_of: impl Fn(&str, &str) -> bool) -> Option<String> {
+    let there: BTreeSet<&str> = shapes.iter().flat_map(|shape| &shape.gpus).map(|gpu| &*gpu.model).collect();
+    let first = names.first()?;
+    if names.iter().any(|name| there.iter().any(|model| is_of(model, name))) {
+        return None;
+    }
+    Some(with_hint(format!("no node has GPU `{}`", names.join("` or `")), first, there))
+}
+
+/// As dstack compares: case does not count, and a model has dstack's own name beside ours.
+fn is_of_dstack(model: &str, name: &str) -> bool {
+    let known = dstack_gpu(model).map(|known| known.name);
+    name.eq_ignore_ascii_case(model) || known.is_some_and(|known| name.eq_ignore_ascii_case(known))
+}

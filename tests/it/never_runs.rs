@@ -1,0 +1,169 @@
+//! Jobs that can never run: they fail what bounds waiting, stand above all figures, and what is missing is named.
+
+use std::path::Path;
+
+use crate::cli::{empty, stderr, stdout};
+
+const TWO_NODES: &str = "\
+scenario: Two nodes of two GPUs
+nodes:
+  - {name: a, machine: a100-80g-x2, labels: {pool: train}}
+  - {name: b, cpus: 64, ram: 512GiB, gpus: [{type: h100-80g, count: 2}], labels: {pool: serve}}
+";
+
+fn write(dir: &Path, jobs: &str, rest: &str) {
+    let text = format!("{TWO_NODES}jobs:\n  - {{name: fits, gpus: 1, duration: 10m}}\n  - {jobs}\n{rest}");
+    std::fs::write(dir.join("s.yaml"), text).expect("a folder of our own");
+}
+
+/// What the expectation on waiting says, of a job that can never run.
+pub fn what_is_missing_is_named() {
+    let rows = [
+        ("{name: x, gpus: 3}", "no node has 3 GPUs, which one task asks for (at most 2)"),
+        ("{name: x, gpus: 1, gpu: l4}", "no node has GPU `l4` (known are a100-80g, h100-80g)"),
+        ("{name: x, gpus: 1, gpu: a100-40g}", "no node has GPU `a100-40g` (did you mean `a100-80g`?)"),
+        ("{name: x, cpus: 1, node_labels: {vc: ee}}", "no node has the label `vc` (there is only `pool`)"),
+        (
+            "{name: x, cpus: 1, node_labels: {pool: trian}}",
+            "no node has the label `pool: trian` (did you mean `train`?)",
+        ),
+        ("{name: x, cpus: 1, os: darwin}", "no node runs the operating system `darwin`"),
+        ("{name: x, cpus: 1000}", "no node has 1000 cores, which one task asks for"),
+        ("{name: x, ram: 100TiB}", "no node has 100TiB of RAM, which one task asks for"),
+        ("{name: x, tasks: 3, gpus: 2}", "the nodes that would do have no room for 3 tasks at once, even when empty"),
+        (
+            "{name: x, gpus: 1, gpu: h100-80g, node_labels: {pool: train}}",
+            "no node has all that is asked for (most often: ",
+        ),
+    ];
+    let dir = empty();
+    for (job, missing) in rows {
+        write(dir.path(), job, "expect: [p95(queue_wait) <= 1h]\n");
+        let said = stdout(dir.path(), &["run", "s.yaml"], 1);
+        let sentence = format!("1 of 2 jobs can never run: {missing}");
+        let headline = said.lines().find(|line| !line.is_empty() && line.starts_with("1 of 2 jobs"));
+        assert!(headline.is_some_and(|line| line.starts_with(&sentence)), "{job}\n{said}");
+        assert!(said.contains(&format!("happened  {sentence}")), "{job}\n{said}");
+    }
+}
+
+/// Only upper bounds on waiting fail, of jobs that the expectation is about, and unless the file says otherwise.
+pub fn only_what_bounds_waiting_fails() {
+    let job = "{name: x, gpus: 3, queue: other}";
+    let rows = [
+        ("p95(queue_wait) <= 1h", "", 1),
+        ("max(start_wait) < 1h", "", 1),
+        ("queue_wait_p95 <= 1h", "", 1),
+        ("mean(queue_wait) == 0s", "", 1),
+        ("min(queue_wait) <= 1h", "", 0),
+        ("p95(queue_wait) >= 0s", "", 0),
+        ("p95(run_time) <= 1h", "", 0),
+        ("jobs_never_fits == 1", "", 0),
+        ("p95(queue_wait{queue: other}) <= 1h", "", 1),
+        ("{metric: p95(queue_wait) <= 1h, of: fits}", "", 0),
+        ("p95(queue_wait) <= 1h", "unplaced: fail\n", 1),
+        ("p95(queue_wait) <= 1h", "unplaced: ignore\n", 0),
+    ];
+    let dir = empty();
+    for (expected, rest, code) in rows {
+        write(dir.path(), job, &format!("{rest}expect:\n  - {expected}\n"));
+        for command in ["run", "test"] {
+            let said = stdout(dir.path(), &[command, "s.yaml"], code);
+            assert_eq!(said.contains("can never run"), code == 1 || command == "run", "{command} {expected}\n{said}");
+        }
+    }
+}
+
+/// A job that waits for a node that is not ready, or has been given up, is none.
+pub fn what_waits_or_was_given_up_could_run() {
+    let rows = [
+        "{name: x, gpus: 2, at: 1m, cancel_at: 2m}",
+        "{name: x, gpus: 3, at: 1m, cancel_at: 1m}",
+        "{name: x, gpus: 1, gpu: h100-80g, count: 4, duration: 1d}",
+    ];
+    let dir = empty();
+    for job in rows {
+        write(
+            dir.path(),
+            job,
+            "until: 10m\nfaults: [{at: 0s, node: a, becomes: not_ready}]\nexpect: [jobs_failed == 0]\n",
+        );
+        let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+        assert!(!said.contains("can never run"), "{job}\n{said}");
+    }
+}
+
+pub fn a_file_that_expects_nothing_fails_if_a_job_can_never_run() {
+    let dir = empty();
+    write(dir.path(), "{name: x, gpus: 3}", "");
+    assert!(stdout(dir.path(), &["run", "s.yaml"], 1).contains("FAIL  every job can run"));
+    assert!(stderr(dir.path(), &["check", "s.yaml"], 0).contains("it fails only if a job can never run"));
+    write(dir.path(), "{name: x, gpus: 2}", "");
+    assert!(stdout(dir.path(), &["run", "s.yaml"], 0).contains("ok    every job can run"));
+    write(dir.path(), "{name: x, gpus: 3}", "unplaced: ignore\n");
+    assert!(stdout(dir.path(), &["run", "s.yaml"], 0).contains("1 of 2 jobs can never run"));
+    assert!(stderr(dir.path(), &["check", "s.yaml"], 0).contains("so it cannot fail"));
+}
+
+pub fn a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs() {
+    let dir = empty();
+    // A job of the scenario's own, and what is expected of it, have nothing to do with the trace.
+    write(dir.path(), "{name: x, gpus: 2}", "expect: [{name: runs, job: x, is: running, by: 5m}]\n");
+    let rows = "job,submit_s,duration_s,gpus,gpu_models\n1,0,60,1,a100-80g\n2,1,60,1,a100\n3,2,60,3,\n4,3,60,1,a100\n";
+    std::fs::write(dir.path().join("t.csv"), rows).expect("a folder of our own");
+    let args = ["trace", "check", "t.csv", "--nodes", "s.yaml"];
+    let said = stdout(dir.path(), &args, 1);
+    let sentence = "3 of 4 jobs can never run: for 2, no node has GPU `a100` (did you mean `a100-80g`?); \
+                    for 1, no node has 3 GPUs, which one task asks for (at most 2)";
+    assert!(said.contains(sentence), "{said}");
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(dir.path(), &[&args[..], &["--format", "json"]].concat(), 1)).expect("JSON");
+    assert_eq!(json["never_run"]["jobs"], 3, "{json}");
+    std::fs::write(dir.path().join("t.csv"), "job,submit_s,duration_s,gpus\n1,0,60,2\n").expect("a folder of our own");
+    let said = stdout(dir.path(), &args, 0);
+    assert!(said.contains("each job can run when they are empty"), "{said}");
+}
+
+/// Of profiles that decide by estimates, where no job has one: what they decide as is what the warning says.
+pub fn without_estimates_a_profile_says_what_it_decides_as() {
+    let dir = empty();
+    let jobs = "\
+        - {name: large, gpus: 2, gpu: a100-80g, duration: 10m}\n  \
+        - {name: head, at: 1s, tasks: 2, gpus: 2, duration: 10m}\n  \
+        - {name: small, at: 2s, gpus: 1, duration: 5m}";
+    let text = format!("{TWO_NODES}jobs:\n  {jobs}\nexpect: [jobs_failed == 0]\n");
+    std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
+    let run = |profile: &str| {
+        let args = ["run", "s.yaml", "--profile", profile, "--out", profile];
+        let warned = stderr(dir.path(), &args, 0);
+        (std::fs::read_to_string(dir.path().join(profile).join("jobs.csv")).expect("it was written"), warned)
+    };
+    for (profile, as_if) in [("easy", "fifo"), ("conservative", "fifo-skipping")] {
+        let (jobs, warned) = run(profile);
+        assert!(warned.contains(&format!("it decides as `{as_if}`")), "{profile}: {warned}");
+        assert_eq!(jobs, run(as_if).0, "{profile} as {as_if}");
+    }
+    assert_ne!(run("fifo").0, run("fifo-skipping").0, "else the two were not told apart");
+    assert!(run("sjf").1.contains("by estimates nobody comes before another"));
+    let text = text.replace("gpus: 1, duration: 5m", "gpus: 1, duration: 5m, estimate: 5m");
+    std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+    assert!(!run("easy").1.contains("no job has an estimate"), "one has");
+}
+
+/// An instance is a place long before anything runs in it.
+pub fn where_instances_are_made_the_wait_for_a_start_is_told() {
+    let dir = empty();
+    let text = "\
+scenario: An instance is made
+until: 1h
+profile: dstack
+fleets:
+  cloud: {nodes: 0..1, offers: [{name: od, machine: a100-80g-x1, disk: 500GiB, price_per_hour: 2, provisioning: 4m}]}
+jobs: [{name: task, resources: {gpu: 1}, duration: 10m}]
+expect: [p95(start_wait) <= 10m]
+";
+    std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+    let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+    let started = said.lines().find(|line| line.starts_with("started")).unwrap_or_else(|| panic!("{said}"));
+    assert!(started.contains("4m"), "{started}");
+}
