@@ -13,8 +13,8 @@ const PROFILES: [&str; 5] =
     ["easy", "conservative", "conservative", "rlscheduler-fcfs-backfill", "rlscheduler-sjf-backfill"];
 
 /// A few nodes and many jobs of few demands, most of which wait.
-fn draw(draws: &mut Stream) -> String {
-    let mut text = format!("scenario: Many wait\nprofile: {}\nnodes:\n", draws.pick(&PROFILES));
+fn draw(draws: &mut Stream, profiles: &[&str]) -> String {
+    let mut text = format!("scenario: Many wait\nprofile: {}\nnodes:\n", draws.pick(profiles));
     for kind in 0..draws.between(1, 3) {
         let gpus = match draws.between(0, 3) {
             0 => String::new(),
@@ -108,11 +108,11 @@ fn digest(world: &Rehearsal, grouping: Grouping, caching: Caching) -> Digest {
     digester.finish()
 }
 
-fn hold(seeds: std::ops::Range<u64>) {
+fn hold(seeds: std::ops::Range<u64>, profiles: &[&str], vary: impl Fn(&mut Stream, &mut Rehearsal)) {
     let mut seen = BTreeSet::new();
     for seed in seeds {
         let mut draws = Stream::new(seed, "backfilling test", 0);
-        let text = draw(&mut draws);
+        let text = draw(&mut draws, profiles);
         let loaded = load_text("many.yaml", &text, Path::new(""), &Options::default());
         let mut world = loaded.unwrap_or_else(|faults| panic!("{text}\n{faults}")).rehearsal;
         vary(&mut draws, &mut world);
@@ -126,9 +126,17 @@ fn hold(seeds: std::ops::Range<u64>) {
 }
 
 pub fn what_is_kept_decides_as_the_plain_computation() {
-    hold(0..150);
+    hold(0..150, &PROFILES, vary);
 }
 
 pub fn slow_what_is_kept_decides_as_the_plain_computation_in_3000_worlds() {
-    hold(1000..4000);
+    hold(1000..4000, &PROFILES, vary);
+}
+
+pub fn slots_are_planned_as_by_the_plain_computation() {
+    hold(0..40, &["slurm-22.05"], |_, _| {});
+}
+
+pub fn slow_slots_are_planned_as_by_the_plain_computation_in_300_worlds() {
+    hold(1000..1300, &["slurm-22.05"], |_, _| {});
 }

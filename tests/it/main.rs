@@ -135,9 +135,11 @@ fn main() {
         }
         Nothing: backfilling {
             what_is_kept_decides_as_the_plain_computation,
+            slots_are_planned_as_by_the_plain_computation,
         }
         Time: backfilling {
             slow_what_is_kept_decides_as_the_plain_computation_in_3000_worlds,
+            slow_slots_are_planned_as_by_the_plain_computation_in_300_worlds,
         }
         Nothing: questions {
             each_replica_is_explained_by_its_own_decision,

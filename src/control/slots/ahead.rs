@@ -221,7 +221,8 @@ impl Ahead {
         })
     }
 
-    fn has_room(&self, rooms: &Rooms, free: &[u64], by: Option<Moment>, tasks: u32) -> bool {
+    /// Whether these nodes have room for so many tasks, once everything up to that moment has ended.
+    pub fn has_room(&self, rooms: &Rooms, free: &[u64], by: Option<Moment>, tasks: u32) -> bool {
         let mut sum = 0;
         self.standing(rooms, free, by).any(|(_, room, _)| {
             sum += u64::from(room);

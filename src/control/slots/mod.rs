@@ -11,9 +11,9 @@
 //! from time zero, which stands for a whole minute of the day. What is not there: reservations by hand, licenses, limits of
 //! users, job arrays as one, a pass that yields its locks.
 //!
-//! A pass goes no further down the queue than to the last who could begin now: a reservation behind it would bind nobody. What
-//! is ahead of each node is kept from pass to pass ([`ahead`]), and the fleet is never copied. [`plain`] is the same
-//! without any of that.
+//! A pass goes no further down the queue than to the last who could begin now beside what is reserved by then: a reservation
+//! behind it would bind nobody. What is ahead of each node is kept from pass to pass ([`ahead`]), and the fleet is never
+//! copied. [`plain`] is the same without any of that.
 
 mod ahead;
 mod plain;
@@ -36,6 +36,10 @@ use table::{Look, Table};
 /// Ends of what runs count as one, the last of them, if they lie no further than this behind the first multiple of it that
 /// comes after the first of them; with each further look it is twice as far, and as often twice as reaches the next.
 const CLOSE: SimDuration = SimDuration::from_secs(30);
+/// By demand, until when enough nodes with room for it now have no reservation, and of how many changes in the pass that is
+/// said.
+type Open = BTreeMap<u32, (u32, SimTime)>;
+
 /// The limit of what has none.
 const YEAR: SimDuration = SimDuration::from_secs(365 * 86_400);
 const SECOND: SimDuration = SimDuration::from_secs(1);
@@ -88,14 +92,21 @@ impl Control {
         ahead.begin(self);
         // Of a demand and a limit for which nothing came, with the number of changes since then that would matter.
         let mut in_vain: BTreeMap<(u32, SimDuration), u32> = BTreeMap::new();
+        let mut open = Open::new();
         let mut changes = 0;
         let mut left = waiting;
-        while let Some((last, before)) = left.split_last()
-            && !self.may_start(&mut ahead, last.replica())
-        {
-            left = before;
-        }
-        while let Some((key, behind)) = left.split_first() {
+        loop {
+            while let Some((last, before)) = left.split_last()
+                && !self.may_start(&mut ahead, (&table, changes), &mut open, last.replica())
+            {
+                if let Some(plain) = &plain {
+                    let run = self.replicas[last.replica() as usize].run();
+                    let starts = matches!(self.plan_plainly(last.replica(), plain), Plan::Start(..));
+                    assert!(!starts, "{run} is left out, and would start");
+                }
+                left = before;
+            }
+            let Some((key, behind)) = left.split_first() else { break };
             let index = key.replica();
             let (demand, length) = (self.replicas[index as usize].demand, self.limit_of(index));
             left = behind;
@@ -112,11 +123,6 @@ impl Control {
                 Plan::Start(candidate, free) => {
                     self.start_in_slots(index, candidate, &free);
                     ahead.enter(self, index);
-                    while let Some((last, before)) = left.split_last()
-                        && !self.may_start(&mut ahead, last.replica())
-                    {
-                        left = before;
-                    }
                 }
                 Plan::Reserve(start, nodes) => {
                     let mut set = vec![0; table.words()];
@@ -144,11 +150,32 @@ impl Control {
         self.jobs[job.index()].spec.estimate.unwrap_or(YEAR)
     }
 
-    /// Whether it fits now, if nobody has reserved anything.
-    fn may_start(&self, ahead: &mut Ahead, index: ReplicaIndex) -> bool {
+    /// Whether it fits now beside what is reserved. Who does not will not for the rest of the pass, in which more is taken and
+    /// reserved. `changes` counts both.
+    fn may_start(
+        &self,
+        ahead: &mut Ahead,
+        (table, changes): (&Table, u32),
+        open: &mut Open,
+        index: ReplicaIndex,
+    ) -> bool {
         let number = self.replicas[index as usize].demand;
         let demand = &self.demands[number as usize].demand;
-        !is_by_room(&self.profile.scheduler, demand) || ahead.rooms(self, number).total >= u64::from(demand.tasks)
+        if !is_by_room(&self.profile.scheduler, demand) {
+            return true;
+        }
+        ahead.rooms(self, number);
+        let (rooms, tasks) = (ahead.known(number), demand.tasks);
+        if rooms.total < u64::from(tasks) {
+            return false;
+        }
+        let (known, until) = open.entry(number).or_insert((u32::MAX, SimTime::ZERO));
+        if *known != changes {
+            let with_room = rooms.ready_by(SimTime::ZERO);
+            *until = table.free_until(with_room, |free| ahead.has_room(rooms, free, None, tasks));
+            *known = changes;
+        }
+        table.now.saturating_add(self.limit_of(index)) < *until
     }
 
     fn plan(&self, index: ReplicaIndex, ahead: &mut Ahead, table: &Table) -> Plan {

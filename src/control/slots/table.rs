@@ -121,6 +121,24 @@ impl Table {
         Look::Free(later.map(|(later, _)| later))
     }
 
+    /// When the first slot begins with which too few of these nodes are free from now on: what lasts until then or longer does
+    /// not begin now. `MAX` if there is none.
+    pub fn free_until(&self, nodes: &[u64], are_enough: impl Fn(&[u64]) -> bool) -> SimTime {
+        let mut free = nodes.to_vec();
+        let first = self.slots.partition_point(|(_, until)| *until <= self.now);
+        for place in first..self.slots.len() {
+            let here = self.free_in(place);
+            if free.iter().zip(here).all(|(free, here)| free & !here == 0) {
+                continue;
+            }
+            free.iter_mut().zip(here).for_each(|(free, here)| *free &= here);
+            if !are_enough(&free) {
+                return self.slots[place].0;
+            }
+        }
+        SimTime::MAX
+    }
+
     /// What would be reserved: whole slots, and one at least.
     fn span(&self, from: SimTime, length: SimDuration) -> (SimTime, SimTime) {
         let resolution = self.options.resolution;
