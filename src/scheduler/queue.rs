@@ -159,6 +159,8 @@ struct Group {
 struct Line {
     /// All but the head; where the order moves, all.
     waiting: OrderedSet<(QueueKey, u32)>,
+    /// The same by user, where they change places by what counts against their users alone: those of one user do not.
+    by_user: BTreeMap<u32, OrderedSet<(QueueKey, u32)>>,
     /// Who stays its head until it fits.
     committed: Option<(QueueKey, u32)>,
     /// Its head, where the order does not move. Most come to an empty line and leave it at once.
@@ -188,6 +190,8 @@ pub struct WaitQueue {
     restless: Vec<u32>,
     /// The order, where those that wait may change places by it, and what it looks at.
     moving: Option<Vec<OrderKey>>,
+    /// Nothing but what counts against users moves them.
+    moves_by_user: bool,
     entries: BTreeMap<u32, Entry>,
     /// Of each account, what counts against its user.
     charged: Vec<f64>,
@@ -256,6 +260,7 @@ impl WaitQueue {
             lines: Vec::new(),
             restless: Vec::new(),
             moving: order.iter().any(|key| key.moves()).then(|| order.to_vec()),
+            moves_by_user: order.iter().all(|key| !key.moves() || *key == OrderKey::FairShare),
             entries: BTreeMap::new(),
             charged: Vec::new(),
             groups: Vec::new(),
@@ -331,6 +336,10 @@ impl WaitQueue {
         }
         match &self.moving {
             None => line.head,
+            Some(_) if self.moves_by_user => {
+                let firsts = line.by_user.values().filter_map(OrderedSet::first);
+                firsts.min_by_key(|(key, _)| self.place_of(*key, now))
+            }
             Some(_) => line.waiting.iter().min_by_key(|(key, _)| self.place_of(*key, now)),
         }
     }
@@ -391,6 +400,9 @@ impl WaitQueue {
             self.entries.insert(key.replica, entry);
         }
         self.insert(key, demand);
+        if self.moving.is_some() && self.moves_by_user && self.has_lines() {
+            self.lines[key.line as usize].by_user.entry(entry.user).or_default().insert((key, demand));
+        }
     }
 
     fn insert(&mut self, key: QueueKey, demand: u32) {
@@ -444,6 +456,9 @@ impl WaitQueue {
                 return;
             }
             line.committed = line.committed.filter(|(head, _)| *head != key);
+            if let Some(of_user) = self.entries.get(&key.replica).and_then(|entry| line.by_user.get_mut(&entry.user)) {
+                of_user.remove(&(key, demand));
+            }
             if is_head {
                 let next = line.waiting.pop_first();
                 self.set_head(key.line, next);
@@ -530,5 +545,56 @@ impl WaitQueue {
             false
         });
         self.refused = refused;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    /// Against all who wait, sorted as they stand now.
+    #[test]
+    fn the_head_of_a_line_is_the_first_as_things_stand() {
+        let orders = [
+            [OrderKey::FairShare, OrderKey::Submitted],
+            [OrderKey::Priority, OrderKey::FairShare],
+            [OrderKey::Estimate, OrderKey::FairShare],
+            [OrderKey::Wfp3, OrderKey::FairShare],
+        ];
+        let mut draws = Stream::new(4, "queue test", 0);
+        for order in orders {
+            let mut queue = WaitQueue::new(Discipline::Strict, &order);
+            let mut waiting = Vec::new();
+            for number in 0..600 {
+                let now = SimTime::from_secs(number);
+                if waiting.is_empty() || draws.chance(550) {
+                    let entry = Entry {
+                        priority: draws.between(0, 1) as i32,
+                        at: now,
+                        estimate: Some(SimDuration::from_secs(draws.between(1, 5))),
+                        ran: SimDuration::ZERO,
+                        level: 0,
+                        turn: 0,
+                        user: draws.between(0, 3) as u32,
+                        tasks: 1,
+                        submitted: number,
+                        replica: number as u32,
+                        line: 0,
+                    };
+                    let key = QueueKey::new(&order, entry);
+                    queue.insert_entry(key, 0, entry);
+                    waiting.push(key);
+                } else {
+                    let gone = waiting.swap_remove(draws.index(waiting.len()));
+                    queue.remove(gone, 0);
+                }
+                if draws.chance(200) {
+                    queue.charge((0..4).map(|_| draws.between(0, 3) as f64).collect());
+                }
+                let head = queue.heads(now).next().map(|(key, _)| key);
+                assert_eq!(head, queue.iter(now).next(), "{order:?} after {number} steps");
+            }
+        }
     }
 }
