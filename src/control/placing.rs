@@ -56,9 +56,14 @@ impl Control {
     /// The decision about a replica on the fleet as it is.
     pub(super) fn decide_now(&mut self, index: ReplicaIndex, keep: usize) -> Decision {
         let replica = &self.replicas[index as usize];
-        let demand = &self.demands[replica.demand as usize].demand;
-        let asking = self.asking(replica.run());
-        let (number, scheduler, fleet) = (replica.demand, &self.profile.scheduler, &self.fleet);
+        self.decide_of(replica.demand, replica.run(), keep)
+    }
+
+    /// The same, about a run of the demand with this number.
+    pub(super) fn decide_of(&mut self, number: u32, run: RunId, keep: usize) -> Decision {
+        let demand = &self.demands[number as usize].demand;
+        let asking = self.asking(run);
+        let (scheduler, fleet) = (&self.profile.scheduler, &self.fleet);
         let may_keep = match (self.caching, self.grouping) {
             (Caching::Off, _) | (_, Grouping::EachNode) => false,
             (Caching::On | Caching::Paranoid, Grouping::Classes) => keep == 1,
@@ -70,7 +75,7 @@ impl Control {
         let ranked = self.rankings.decide(scheduler, (number, demand), fleet, asking.draw);
         match ranked.or_else(|| self.refusals.still(number, fleet)) {
             Some(kept) if self.caching == Caching::Paranoid => {
-                assert_eq!(kept, plain(), "{}: what was kept is not what is computed", replica.run());
+                assert_eq!(kept, plain(), "{run}: what was kept is not what is computed");
                 kept
             }
             Some(kept) => kept,

@@ -1,5 +1,6 @@
 //! The queue of entries and its one consumer: what is computed, and what is written of it.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::options::{DeadEntries, OwnClaim, Reads, Unplaced, Writes};
@@ -10,7 +11,7 @@ use crate::control::timer::Timer;
 use crate::event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use crate::fleet::Placement;
 use crate::ids::RunId;
-use crate::scheduler::{Candidate, Decision, Seats, decide_for, still_fits};
+use crate::scheduler::{Candidate, Decision, Seats, still_fits};
 use crate::units::SimTime;
 
 /// A row as it was put into the queue.
@@ -23,6 +24,59 @@ pub struct Entry {
     replica: ReplicaIndex,
     run: RunId,
     demand: u32,
+}
+
+impl Entry {
+    /// Whether it would be computed to the same end.
+    fn is_as(&self, other: &Entry) -> bool {
+        (self.serial, &self.carried, self.last_restart) == (other.serial, &other.carried, other.last_restart)
+    }
+}
+
+/// The queue of entries, first come first.
+#[derive(Default)]
+pub struct Entries {
+    queue: VecDeque<Entry>,
+    /// Of each row, by its serial, how many entries there are: most have none when one is put in.
+    of_row: BTreeMap<u64, u32>,
+}
+
+impl Entries {
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.queue.iter()
+    }
+
+    fn has_one_as(&self, entry: &Entry) -> bool {
+        self.of_row.contains_key(&entry.serial) && self.queue.iter().any(|other| other.is_as(entry))
+    }
+
+    fn push_back(&mut self, entry: Entry) {
+        *self.of_row.entry(entry.serial).or_default() += 1;
+        self.queue.push_back(entry);
+    }
+
+    fn pop_front(&mut self) -> Option<Entry> {
+        let entry = self.queue.pop_front()?;
+        self.count_out(entry.serial);
+        Some(entry)
+    }
+
+    fn drop_of(&mut self, index: ReplicaIndex) {
+        let gone: Vec<u64> =
+            self.queue.iter().filter(|entry| entry.replica == index).map(|entry| entry.serial).collect();
+        if !gone.is_empty() {
+            self.queue.retain(|entry| entry.replica != index);
+            gone.into_iter().for_each(|serial| self.count_out(serial));
+        }
+    }
+
+    fn count_out(&mut self, serial: u64) {
+        let count = self.of_row.get_mut(&serial).expect("each entry is counted");
+        *count -= 1;
+        if *count == 0 {
+            self.of_row.remove(&serial);
+        }
+    }
 }
 
 /// What the consumer is about.
@@ -57,12 +111,9 @@ impl Control {
             run: replica.run(),
             demand: replica.demand,
         };
-        let is_same = |other: &Entry| {
-            (other.serial, &other.carried, other.last_restart) == (entry.serial, &entry.carried, entry.last_restart)
-        };
         let is_computed = self.scan_options().writes == Writes::Checked
-            && scan.computing.as_ref().is_some_and(|computing| is_same(&computing.entry));
-        if !scan.queue.iter().any(is_same) && !is_computed {
+            && scan.computing.as_ref().is_some_and(|computing| computing.entry.is_as(&entry));
+        if !scan.queue.has_one_as(&entry) && !is_computed {
             self.scan.as_mut().expect("a scan is going on").queue.push_back(entry);
         }
     }
@@ -71,7 +122,7 @@ impl Control {
     pub(in crate::control) fn drop_entries(&mut self, index: ReplicaIndex) {
         let dead_entries = self.profile.scan.map(|options| options.dead_entries);
         let Some(scan) = self.scan.as_mut().filter(|_| dead_entries == Some(DeadEntries::Removed)) else { return };
-        scan.queue.retain(|entry| entry.replica != index);
+        scan.queue.drop_of(index);
         if let Some(computing) = scan.computing.take_if(|computing| computing.entry.replica == index) {
             self.ask(Command::AbandonAnalysis { run: computing.entry.run });
         }
@@ -163,8 +214,7 @@ impl Control {
             placement.claims().iter().for_each(|claim| self.fleet.release_of(*run, claim));
         }
         self.examine_part_if_watched(entry.replica, &demand, Seats::All);
-        let asking = self.asking(entry.run);
-        let decision = decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1);
+        let decision = self.decide_of(entry.demand, entry.run, 1);
         if let Some((run, placement)) = &own {
             self.hold_placement(*run, demand.deployment.as_deref(), placement);
         }

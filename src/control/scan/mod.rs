@@ -26,7 +26,7 @@ pub use options::{
 };
 pub use rows::RowView;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Control;
 use super::clocks::PassTime;
@@ -37,7 +37,7 @@ use crate::event::{Command, Outcome, Phase, Reason};
 use crate::fleet::Placement;
 use crate::ids::{NodeId, RunId};
 use crate::units::{SimDuration, SimTime};
-use consumer::{Computation, Entry};
+use consumer::{Computation, Entries};
 use rows::Row;
 
 /// The state of a scanned flow.
@@ -52,7 +52,7 @@ pub struct ScanState {
     created: Vec<u64>,
     /// Rows that a scan may take, now or later.
     watched: BTreeSet<u64>,
-    queue: VecDeque<Entry>,
+    queue: Entries,
     computing: Option<Computation>,
     /// Computations there ever were.
     computations: u64,
@@ -77,7 +77,7 @@ impl ScanState {
             wanted: Vec::new(),
             created: Vec::new(),
             watched: BTreeSet::new(),
-            queue: VecDeque::new(),
+            queue: Entries::default(),
             computing: None,
             computations: 0,
             ticks,
