@@ -1,44 +1,32 @@
 //! Which nodes changed of late, so that whoever keeps something of each node need not look at all of them.
 
+use super::node_changes::NodeChanges;
 use super::{Fleet, Node};
 use crate::ids::NodeId;
 
-/// The nodes in the order in which they changed. Of the oldest changes only their number is known.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Changes {
-    forgotten: u64,
-    recent: Vec<NodeId>,
-}
-
-/// So many changes are kept in any case.
-const KEPT: usize = 4096;
-
-impl Changes {
-    pub fn note(&mut self, node: NodeId) {
-        if self.recent.len() >= 2 * KEPT {
-            self.recent.drain(..KEPT);
-            self.forgotten += KEPT as u64;
-        }
-        self.recent.push(node);
-    }
-}
-
 impl Fleet {
-    /// How many changes of nodes there have been.
-    pub fn node_changes(&self) -> u64 {
-        self.changes.forgotten + self.changes.recent.len() as u64
+    /// From now on [`Fleet::changed_nodes`] answers; every node counts as changed.
+    pub fn keep_node_changes(&mut self) {
+        if self.node_changes.is_none() {
+            self.node_changes = Some(NodeChanges::of(self.nodes.len()));
+        }
     }
 
-    /// The nodes that changed since so many changes were read, some of them several times; nothing where it was too long ago.
-    pub fn changed_since(&self, read: u64) -> Option<&[NodeId]> {
-        let from = read.checked_sub(self.changes.forgotten)?;
-        self.changes.recent.get(from as usize..)
+    /// How many changes of nodes there have been, where they are kept.
+    pub fn node_change_count(&self) -> u64 {
+        self.node_changes.as_ref().map_or(0, NodeChanges::count)
     }
 
-    /// What is kept of a node is to be worked out again, though nothing of the node itself has changed.
+    /// The nodes that changed since so many changes were read, each once, the last first; none where they are not kept.
+    pub fn changed_nodes(&self, read: u64) -> impl Iterator<Item = NodeId> + '_ {
+        self.node_changes.iter().flat_map(move |changes| changes.since(read))
+    }
+
+    /// What is kept of a node is to be worked out again, whether or not something of the node itself has changed.
     pub fn note_change(&mut self, node: NodeId) {
-        self.changes.note(node);
-        self.note_for_backfilling(node);
+        if let Some(changes) = &mut self.node_changes {
+            changes.note(node);
+        }
     }
 
     /// Whether what holds something is known by the status of the nodes alone: there are no fleets of instances and no models.

@@ -37,7 +37,6 @@ pub use serving::{
 use std::sync::Arc;
 
 use crate::ids::{FleetId, GpuId, NodeId};
-use changes::Changes;
 use classes::Classes;
 use hosting::Hosts;
 use node_changes::NodeChanges;
@@ -76,8 +75,7 @@ pub struct Fleet {
     version: u64,
     growth: u64,
     keeps_kinds: bool,
-    changes: Changes,
-    /// Likewise, each node once, where somebody asks for that.
+    /// Where somebody asks which nodes have changed.
     node_changes: Option<NodeChanges>,
 }
 
@@ -127,9 +125,8 @@ impl Fleet {
         self.largest.include(&shape);
         self.hosts.declare(spec, &status);
         self.nodes.push(Node { name: Arc::clone(&spec.name), shape, status, version: 0 });
-        self.note_for_backfilling(id);
+        self.note_change(id);
         self.count_instance(id, NodeState::Gone, state);
-        self.changes.note(id);
         self.version += 1;
         self.growth += 1;
         id
@@ -306,37 +303,9 @@ impl Fleet {
         let node = &mut self.nodes[id.index()];
         node.version += 1;
         self.version += 1;
-        self.changes.note(id);
         self.classes.update(id, &node.status, step);
         self.hosts.changed(id, &node.status);
-        self.note_for_backfilling(id);
-    }
-
-    /// From now on [`Fleet::changed_nodes`] answers; every node counts as changed.
-    pub fn keep_node_changes(&mut self) {
-        if self.node_changes.is_none() {
-            self.node_changes = Some(NodeChanges::of(self.nodes.len()));
-        }
-    }
-
-    pub fn keeps_node_changes(&self) -> bool {
-        self.node_changes.is_some()
-    }
-
-    fn note_for_backfilling(&mut self, node: NodeId) {
-        if let Some(changes) = &mut self.node_changes {
-            changes.note(node);
-        }
-    }
-
-    /// How many changes of nodes there have been, where they are kept.
-    pub fn node_change_count(&self) -> u64 {
-        self.node_changes.as_ref().map_or(0, NodeChanges::count)
-    }
-
-    /// The nodes that changed since so many changes were read, each once, the last first; none where they are not kept.
-    pub fn changed_nodes(&self, read: u64) -> impl Iterator<Item = NodeId> + '_ {
-        self.node_changes.iter().flat_map(move |changes| changes.since(read))
+        self.note_change(id);
     }
 
     /// The place of a node's shape in [`Fleet::shapes`].

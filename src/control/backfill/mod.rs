@@ -25,7 +25,9 @@ use super::profile::Profile;
 use super::store::{Replica, ReplicaIndex, Wait};
 use crate::event::Phase;
 use crate::fleet::{Fleet, NodeClaim};
-use crate::scheduler::{Backfill, Caching, Candidate, Decision, Grouping, QueueKey, asks_for_itself, is_by_node};
+use crate::scheduler::{
+    Backfill, Caching, Candidate, Decision, Grouping, Preempt, QueueKey, asks_for_itself, is_by_node,
+};
 use crate::units::{SimDuration, SimTime};
 use calendar::{Calendar, Part};
 use outlook::Outlook;
@@ -119,7 +121,7 @@ impl Control {
     /// Begins anew with what is kept.
     pub(super) fn keep_backfilling(&mut self) {
         self.backfilling = Backfilling::of(&self.profile, self.grouping, self.caching);
-        if self.backfilling.is_some() {
+        if self.backfilling.is_some() || self.profile.scheduler.preempt != Preempt::Nobody {
             self.fleet.keep_node_changes();
         }
     }

@@ -51,16 +51,18 @@ impl Freeable {
         let rooms = self.rooms.entry((number, rank)).or_default();
         let may_stop = |index: ReplicaIndex| control.ranks_behind(index, rank);
         let of_fleet = |node: NodeId| control.room_without(head, (&control.fleet, node), may_stop);
-        match control.fleet.changed_since(rooms.read).filter(|_| rooms.nodes.len() == control.fleet.len()) {
-            Some(changed) => changed.iter().for_each(|node| rooms.set(*node, of_fleet(*node))),
-            None => {
+        match rooms.nodes.len() == control.fleet.len() {
+            true => control.fleet.changed_nodes(rooms.read).for_each(|node| rooms.set(node, of_fleet(node))),
+            false => {
                 rooms.nodes = (0..control.fleet.len()).map(|node| of_fleet(NodeId::new(node))).collect();
                 rooms.total = rooms.nodes.iter().map(|room| u64::from(*room)).sum();
             }
         }
-        rooms.read = control.fleet.node_changes();
+        rooms.read = control.fleet.node_change_count();
         // Where the shadow differs, or somebody may be stopped for this moment alone, it is looked at for itself.
+        let differs = |node: &NodeId| shadow.fleet.node(*node).status != control.fleet.node(*node).status;
         let mut apart = shadow.changed();
+        apart.retain(differs);
         let joining =
             control.those_who_join().iter().filter_map(|index| control.replicas[*index as usize].placement.as_ref());
         apart.extend(joining.flat_map(|placement| placement.claims().iter().map(|claim| claim.node)));
@@ -76,7 +78,7 @@ impl Freeable {
 
 impl Control {
     /// What of one who waits decides whom it may stop at any time; `None` where that changes with time.
-    fn rank_of(&self, head: ReplicaIndex) -> Option<i64> {
+    pub(super) fn rank_of(&self, head: ReplicaIndex) -> Option<i64> {
         match self.profile.scheduler.preempt {
             Preempt::Nobody | Preempt::LongerRemaining => None,
             Preempt::LowerPriority => Some(i64::from(self.priority_of(head))),
@@ -85,7 +87,7 @@ impl Control {
     }
 
     /// Whether one of that rank may stop it, whatever the moment.
-    fn ranks_behind(&self, index: ReplicaIndex, rank: i64) -> bool {
+    pub(super) fn ranks_behind(&self, index: ReplicaIndex, rank: i64) -> bool {
         self.may_be_stopped(index)
             && match self.profile.scheduler.preempt {
                 Preempt::Nobody | Preempt::LongerRemaining => false,

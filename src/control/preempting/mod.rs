@@ -158,10 +158,15 @@ impl Control {
     /// Whoever may be stopped for it.
     fn candidates_for(&self, head: ReplicaIndex) -> Vec<Reverse<Worth>> {
         let mut candidates = Vec::new();
+        let rank = self.rank_of(head);
+        let may_stop = |index: ReplicaIndex| match rank {
+            Some(rank) if self.those_who_join().is_empty() => self.ranks_behind(index, rank),
+            Some(_) | None => self.may_stop(index, head),
+        };
         for (node, record) in self.nodes.iter().enumerate() {
             // Who holds several nodes is met on the first of them.
             let is_first = |index: ReplicaIndex| self.placement_of(index).claims()[0].node.index() == node;
-            let runs = record.runs.iter().copied().filter(|index| self.may_stop(*index, head) && is_first(*index));
+            let runs = record.runs.iter().copied().filter(|index| may_stop(*index) && is_first(*index));
             candidates.extend(runs.map(|index| Reverse(self.worth_of(index))));
         }
         candidates

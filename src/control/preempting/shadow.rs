@@ -18,31 +18,27 @@ pub struct Shadow {
 impl Shadow {
     pub fn new(control: &Control) -> Shadow {
         let fleet = control.fleet.clone();
-        let (read, own) = (control.fleet.node_changes(), fleet.node_changes());
+        let (read, own) = (control.fleet.node_change_count(), fleet.node_change_count());
         Shadow { fleet, read, own, rankings: Rankings::new(&control.profile.scheduler) }
     }
 
     /// As the real fleet is now.
     pub fn follow(&mut self, control: &Control) {
-        let differs = control.fleet.changed_since(self.read).zip(self.fleet.changed_since(self.own));
-        let Some((theirs, own)) = differs.filter(|_| self.fleet.len() == control.fleet.len()) else {
+        if self.fleet.len() != control.fleet.len() {
             return *self = Shadow::new(control);
-        };
-        let mut nodes: Vec<NodeId> = theirs.iter().chain(own).copied().collect();
+        }
+        let (theirs, own) = (control.fleet.changed_nodes(self.read), self.fleet.changed_nodes(self.own));
+        let mut nodes: Vec<NodeId> = theirs.chain(own).collect();
         nodes.sort_unstable();
         nodes.dedup();
         nodes.into_iter().for_each(|node| self.fleet.stand_as_in(&control.fleet, node));
-        (self.read, self.own) = (control.fleet.node_changes(), self.fleet.node_changes());
+        (self.read, self.own) = (control.fleet.node_change_count(), self.fleet.node_change_count());
     }
 
     /// Nodes that differ from the real ones, or have since it last followed, in order.
     pub fn changed(&self) -> Vec<NodeId> {
-        let Some(changed) = self.fleet.changed_since(self.own) else {
-            return (0..self.fleet.len()).map(NodeId::new).collect();
-        };
-        let mut nodes = changed.to_vec();
+        let mut nodes: Vec<NodeId> = self.fleet.changed_nodes(self.own).collect();
         nodes.sort_unstable();
-        nodes.dedup();
         nodes
     }
 
