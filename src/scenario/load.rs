@@ -319,8 +319,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let (trace, traced, target) = traced.map(parts).unwrap_or_default();
     let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
     let places = Places { folder, roots: &options.roots };
-    let (seed, until) = (head.seed, head.until);
-    let streamed = options.streamed;
+    let (seed, until, streamed) = (head.seed, head.until, options.streamed);
     let setting = jobs::Setting { profile: &profile, seed, until, sampled: &sampled, places: &places, streamed };
     let entries = jobs::read(&file, &mut world, &setting, report);
     deployment::check_cached(&world, report);

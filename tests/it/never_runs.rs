@@ -22,19 +22,13 @@ pub fn what_is_missing_is_named() {
         ("{name: x, gpus: 3}", "no node has 3 GPUs, which one task asks for (at most 2)"),
         ("{name: x, gpus: 1, gpu: l4}", "no node has GPU `l4` (known are a100-80g, h100-80g)"),
         ("{name: x, gpus: 1, gpu: a100-40g}", "no node has GPU `a100-40g` (did you mean `a100-80g`?)"),
-        ("{name: x, cpus: 1, node_labels: {vc: ee}}", "no node has the label `vc` (there is only `pool`)"),
-        (
-            "{name: x, cpus: 1, node_labels: {pool: trian}}",
-            "no node has the label `pool: trian` (did you mean `train`?)",
-        ),
+        ("{name: x, cpus: 1, labels: {vc: ee}}", "no node has the label `vc` (there is only `pool`)"),
+        ("{name: x, cpus: 1, labels: {pool: trian}}", "no node has the label `pool: trian` (did you mean `train`?)"),
         ("{name: x, cpus: 1, os: darwin}", "no node runs the operating system `darwin`"),
         ("{name: x, cpus: 1000}", "no node has 1000 cores, which one task asks for"),
         ("{name: x, ram: 100TiB}", "no node has 100TiB of RAM, which one task asks for"),
         ("{name: x, tasks: 3, gpus: 2}", "the nodes that would do have no room for 3 tasks at once, even when empty"),
-        (
-            "{name: x, gpus: 1, gpu: h100-80g, node_labels: {pool: train}}",
-            "no node has all that is asked for (most often: ",
-        ),
+        ("{name: x, gpus: 1, gpu: h100-80g, labels: {pool: train}}", "no node has all that is asked for (most often: "),
     ];
     let dir = empty();
     for (job, missing) in rows {
@@ -59,7 +53,7 @@ pub fn only_what_bounds_waiting_fails() {
         ("p95(queue_wait) >= 0s", "", 0),
         ("p95(run_time) <= 1h", "", 0),
         ("jobs_never_fits == 1", "", 0),
-        ("p95(queue_wait{queue: other}) <= 1h", "", 1),
+        ("\"p95(queue_wait{queue: other}) <= 1h\"", "", 1),
         ("{metric: p95(queue_wait) <= 1h, of: fits}", "", 0),
         ("p95(queue_wait) <= 1h", "unplaced: fail\n", 1),
         ("p95(queue_wait) <= 1h", "unplaced: ignore\n", 0),
@@ -76,11 +70,8 @@ pub fn only_what_bounds_waiting_fails() {
 
 /// A job that waits for a node that is not ready, or has been given up, is none.
 pub fn what_waits_or_was_given_up_could_run() {
-    let rows = [
-        "{name: x, gpus: 2, at: 1m, cancel_at: 2m}",
-        "{name: x, gpus: 3, at: 1m, cancel_at: 1m}",
-        "{name: x, gpus: 1, gpu: h100-80g, count: 4, duration: 1d}",
-    ];
+    let rows =
+        ["{name: x, gpus: 2, at: 1m, cancel_at: 2m}", "{name: x, gpus: 1, gpu: h100-80g, count: 4, duration: 1d}"];
     let dir = empty();
     for job in rows {
         write(
@@ -109,7 +100,7 @@ pub fn a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs() {
     let dir = empty();
     // A job of the scenario's own, and what is expected of it, have nothing to do with the trace.
     write(dir.path(), "{name: x, gpus: 2}", "expect: [{name: runs, job: x, is: running, by: 5m}]\n");
-    let rows = "job,submit_s,duration_s,gpus,gpu_models\n1,0,60,1,a100-80g\n2,1,60,1,a100\n3,2,60,3,\n4,3,60,1,a100\n";
+    let rows = "job,submit_s,duration_s,gpus,nodes,gpu_models\n1,0,60,1,1,a100-80g\n2,1,60,1,1,a100\n3,2,60,3,1,\n4,3,60,1,1,a100\n";
     std::fs::write(dir.path().join("t.csv"), rows).expect("a folder of our own");
     let args = ["trace", "check", "t.csv", "--nodes", "s.yaml"];
     let said = stdout(dir.path(), &args, 1);

@@ -27,9 +27,9 @@ pub fn each_small_file_is_answered_rightly() {
         ),
         (&["test", "explain-fault-conservative.yaml", "--profile", "slurm-22.05"], 1, "small was placed", "our fault"),
         (&["run", "gpustack-analysis-fails-without-end.yaml"], 0, "failed", "our fault"),
-        (&["run", "analysis-hangs.yaml", "--profile", "gpustack"], 0, "jobs", "our fault"),
-        (&["run", "analysis-hangs.yaml", "--profile", "gpustack-0.6.0"], 0, "jobs", "our fault"),
-        (&["run", "analysis-hangs.yaml", "--profile", "gpustack-0.6.1"], 0, "jobs", "our fault"),
+        (&["run", "analysis-hangs.yaml", "--profile", "gpustack"], 1, "6 = 4 completed + 2 failed", "our fault"),
+        (&["run", "analysis-hangs.yaml", "--profile", "gpustack-0.6.0"], 1, "6 = 4 completed + 2 failed", "our fault"),
+        (&["run", "analysis-hangs.yaml", "--profile", "gpustack-0.6.1"], 1, "6 = 4 completed + 2 failed", "our fault"),
         (&["test", "service-over-two-fleets.yaml"], 0, "1 passed", "FAIL"),
         (
             &["select", "mac-picked-by-hand.yaml", "--job", "by-hand", "--profile", "gpustack-0.6.0"],
