@@ -226,7 +226,10 @@ impl Control {
             self.instance_released(claim.node);
         }
         match remains.is_empty() {
-            true => self.job_is_over(run.job),
+            true => {
+                self.note_asking(run, true);
+                self.job_is_over(run.job);
+            }
             false => drop(self.kept_claims.insert(run, remains)),
         }
     }

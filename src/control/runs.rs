@@ -523,6 +523,7 @@ impl Control {
     pub(super) fn expect_stop(&mut self, run: RunId, left: u8) {
         let at = self.now.saturating_add(self.profile.deadlines.stopping);
         self.timers.set(at, Timer::StopAgain { run, left });
+        self.note_asking(run, true);
     }
 
     /// Of a node that cannot be heard no answer is to be had; once it is back there is another reason to ask.
@@ -532,8 +533,9 @@ impl Control {
             return;
         }
         self.ask(Command::Stop { run });
-        if left > 1 {
-            self.expect_stop(run, left - 1);
+        match left > 1 {
+            true => self.expect_stop(run, left - 1),
+            false => self.note_asking(run, false),
         }
     }
 

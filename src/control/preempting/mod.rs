@@ -3,7 +3,10 @@
 //! Asked before anybody is looked at, so that nobody takes a place that one before it in the queue can have by stopping
 //! others. Those who may be stopped for it are taken, the least worth keeping first, until it would fit; then whoever turns
 //! out not to be needed is spared, the last taken first. Each is told to stop, and waits again from its last checkpoint, if
-//! its job has any. What stops already is reckoned as gone, so that nobody is stopped for room that is on its way.
+//! its job has any. What stops already is reckoned as gone, so that nobody is stopped for room that is on its way. The
+//! same holds for the claim that is kept of a run which took too long to stop: its nodes are asked about it again. Without
+//! that the head would lose its promise when the deadline passes, and would stop the next attempt for the same room,
+//! without end if each takes too long. A claim that was asked about for the last time counts as taken for good.
 //!
 //! The room that is on its way is promised: whoever fits once what stops is gone has a place there, and whoever comes
 //! after it in the queue is judged as if that place were taken, until it is placed, ends or would go elsewhere. Whoever
@@ -27,6 +30,7 @@ use super::Control;
 use super::store::ReplicaIndex;
 use crate::event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use crate::fleet::{Fleet, Placement};
+use crate::ids::RunId;
 use crate::scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for};
 use crate::units::{SimDuration, SimTime};
 use freeable::Freeable;
@@ -40,6 +44,8 @@ pub(super) type Promises = BTreeMap<ReplicaIndex, Placement>;
 pub(super) struct Preempting {
     /// Whoever is told to stop and has not yet.
     stopping: BTreeSet<ReplicaIndex>,
+    /// Runs that have ended and keep a claim, and are not asked about any more.
+    given_up: BTreeSet<RunId>,
     shadow: Option<Box<Shadow>>,
     freeable: Freeable,
 }
@@ -94,6 +100,7 @@ impl Control {
         for index in &self.preempting.stopping {
             shadow.release(self.placement_of(*index));
         }
+        self.awaited_claims().for_each(|kept| shadow.release(kept));
         let mut freeable = std::mem::take(&mut self.preempting.freeable);
         let mut promises = Promises::new();
         let mut walk = self.queue.walk(self.now);
@@ -298,7 +305,24 @@ impl Control {
         let stops = |index: &&ReplicaIndex| self.replicas[**index as usize].phase == Phase::Stopping;
         let mut fleet = self.fleet.clone();
         holders.iter().filter(stops).for_each(|held| release(&mut fleet, self.placement_of(*held)));
+        self.awaited_claims().for_each(|kept| release(&mut fleet, kept));
         fleet
+    }
+
+    /// What is kept of runs that have ended, and will be free once their nodes say so.
+    fn awaited_claims(&self) -> impl Iterator<Item = &Placement> {
+        self.kept_claims.iter().filter(|(run, _)| !self.preempting.given_up.contains(run)).map(|(_, kept)| kept)
+    }
+
+    /// Says whether the nodes of a run that has ended are still asked about what is kept of it.
+    pub(super) fn note_asking(&mut self, run: RunId, is_asked_about: bool) {
+        let has_changed = match is_asked_about {
+            true => self.preempting.given_up.remove(&run),
+            false => self.preempting.given_up.insert(run),
+        };
+        if has_changed {
+            self.fleet.ask_again();
+        }
     }
 
     /// Whoever holds a place, in order of their numbers.
