@@ -62,7 +62,7 @@ impl Control {
         self.flow().index_run(job);
         if let Some(held) = refused {
             masters.iter().for_each(|master| self.hold(*master, held.clone()));
-            self.end_run(job, (Outcome::Refused, Reason::PickRefused));
+            self.refuse_run(job, Reason::PickRefused);
         }
     }
 

@@ -165,6 +165,15 @@ impl Control {
         self.advance_run(job, WholeState::Terminating);
     }
 
+    /// Ends a run at its submission. No loop looks at any node of it, so none looks for a place.
+    pub(super) fn refuse_run(&mut self, job: JobId, because: Reason) {
+        let ending = (Outcome::Refused, because);
+        self.wind_up(job, ending);
+        self.stop_members(job, |_| true, ending);
+        self.flow().members_of(job).into_iter().for_each(|index| self.give_back(index));
+        self.look_at_terminating_run(job);
+    }
+
     /// Live nodes begin to terminate. Gives whether there were any.
     fn stop_members(&mut self, job: JobId, is_meant: impl Fn(u32) -> bool, ending: (Outcome, Reason)) -> bool {
         let mut found = false;
