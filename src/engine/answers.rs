@@ -17,12 +17,12 @@ use super::replay::Replay;
 use super::selection::selection;
 use crate::control::{Profile, Watch, Watched};
 use crate::event::{Event, Histogram, Reason, Record, Refusal, Said};
-use crate::fleet::Placement;
-use crate::ids::{JobId, NodeId, RunId};
+use crate::fleet::{NodeClaim, Placement};
+use crate::ids::{JobId, RunId};
 use crate::rng::Stream;
-use crate::scheduler::{Decision, Examination, Grouping, Seats, Selectable, evaluate};
+use crate::scheduler::{Decision, Examination, Grouping, Seats, Selectable, Verdict, evaluate};
 use crate::units::{Score, SimTime};
-use crate::workload::Demand;
+use crate::workload::{Demand, Pick};
 
 /// Explanations of a run that are asked for.
 const EXPLAINED: u64 = 3;
@@ -166,7 +166,7 @@ impl Questions<'_> {
         if self.placed.is_multiple_of(8) {
             let selectable = sight.select(options);
             for claim in placement.claims() {
-                let verdict = selectable[claim.node.index()].verdict;
+                let verdict = selected(&sight.demand, &selectable[claim.node.index()], claim);
                 assert!(verdict.is_fit(), "{run} was placed on {:?}, which is selectable as {verdict:?}", claim.node);
             }
             is_selectable_as_judged(&sight.demand, &selectable, &watched.examination);
@@ -230,8 +230,14 @@ impl Questions<'_> {
             is_selectable_as_judged(&found.sight.demand, &found.nodes, &examination);
             // A job that is placed by its first decision is placed where that says it could be.
             if let Some((_, placement)) = first_placed(records, job).filter(|(at, _)| *at == found.at) {
-                let is_selectable = |node: NodeId| found.nodes[node.index()].verdict.is_fit();
-                assert!(placement.claims().iter().all(|claim| is_selectable(claim.node)), "{job:?} is not selectable");
+                for claim in placement.claims() {
+                    let verdict = selected(&found.sight.demand, &found.nodes[claim.node.index()], claim);
+                    assert!(
+                        verdict.is_fit(),
+                        "{job:?} was placed on {:?}, which is selectable as {verdict:?}",
+                        claim.node
+                    );
+                }
             }
         }
     }
@@ -243,6 +249,18 @@ impl Questions<'_> {
         let Some(standing) = explained.replicas.get(explained.replica as usize) else { return };
         let placed = standing.placed.as_ref().filter(|_| standing.is_placed()).map(|(_, placement)| placement);
         assert_eq!(explained.placed.as_ref().map(|here| &here.placement), placed, "explained elsewhere");
+    }
+}
+
+/// The answer of `select` about what a claim takes of its node. A demand that names the very GPUs it takes may take fewer of a
+/// node than it would if it were free: only these GPUs are asked about.
+fn selected(demand: &Demand, known: &Selectable, claim: &NodeClaim) -> Verdict {
+    match demand.pick {
+        Some(Pick::AllGpus(_)) if demand.deployment.is_none() => {
+            let verdicts = claim.gpus.iter().map(|part| known.gpus[usize::from(part.index)]);
+            verdicts.clone().find(|verdict| !verdict.is_fit()).unwrap_or(Verdict::Fit)
+        }
+        Some(Pick::AllGpus(_) | Pick::Gpus(_) | Pick::Nodes(_)) | None => known.verdict,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::accounts::Accounts;
+use super::answers::hold_answers;
 use super::audit::Audit;
 use super::clouds::CloudModels;
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
@@ -40,8 +41,8 @@ pub struct WorldResult {
     pub accounts: Accounts,
 }
 
-/// Runs the world of one seed with all checks, over classes and over single nodes, and replays its log. Panics where an
-/// invariant breaks.
+/// Runs the world of one seed with all checks, over classes and over single nodes, replays its log, and holds the answers
+/// about each of its decisions against it. Panics where an invariant breaks.
 pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> WorldResult {
     let rehearsal = draw_world(seed, profiles);
     let run_with = |rehearsal: &Rehearsal, grouping, caching, checks| {
@@ -80,6 +81,7 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
     if let Err(difference) = replay(Arc::clone(&rehearsal.profile), rehearsal.seed, records.iter().cloned()) {
         panic!("the replay differs: {difference:?}");
     }
+    hold_answers(&rehearsal, &records);
     WorldResult { digest, records: count, accounts }
 }
 

@@ -424,6 +424,24 @@ pub fn random_worlds_run_from_the_command_line() {
     dryrack(dir.path(), &["swarm", "--seeds", "3..2"]).assert().code(2);
 }
 
+/// Seeds of random worlds that broke an invariant or did not end, with what was wrong.
+const WORLDS_THAT_BROKE: [(&str, &str); 7] = [
+    ("52708", "a run began on a node that had not joined"),
+    ("47969", "a run was stopped for the same room at each deadline, beside blocks of one host"),
+    ("50752", "the same, on two nodes in turn that the head needed both"),
+    ("51051", "the same, of three runs on one node"),
+    ("8", "a run that was refused as it was submitted was ended for another reason"),
+    ("162", "a run that was refused as it was submitted was looked at for a place"),
+    ("52", "a GPU that was picked could not be selected, because its node has too few for a demand without a pick"),
+];
+
+pub fn random_worlds_that_broke_once_hold() {
+    for (seed, what) in WORLDS_THAT_BROKE {
+        let said = stdout(empty().path(), &["swarm", "--seeds", seed], 0);
+        assert!(said.ends_with(": 0 broke an invariant\n"), "{seed}, {what}: {said}");
+    }
+}
+
 pub fn traces_are_listed_and_a_wrong_name_is_answered() {
     let dir = empty();
     let said = stdout(dir.path(), &["trace", "list"], 0);

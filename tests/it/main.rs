@@ -178,6 +178,7 @@ fn main() {
             a_broken_file_does_not_hide_the_others,
             a_run_leaves_its_files_and_they_agree_with_what_it_says,
             random_worlds_run_from_the_command_line,
+        random_worlds_that_broke_once_hold,
             traces_are_listed_and_a_wrong_name_is_answered,
             colours_are_where_they_are_wanted,
             a_scenario_whose_trace_is_not_here_is_not_run,
