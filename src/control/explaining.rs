@@ -83,8 +83,9 @@ impl Control {
         let index = self.jobs.get(job.index())?.replica(replica)?;
         let waits = self.replicas[index as usize].wait == Wait::Queue;
         let left = if waits { self.left_to(index) } else { None };
-        let part = self.part_of_run(index);
-        Some(self.sight(index, part, left.as_ref().unwrap_or(&self.fleet)))
+        let (part, fleet) = (self.part_of_run(index), left.as_ref().unwrap_or(&self.fleet));
+        let keep = if part.is_some() { 1 } else { self.candidates_wanted() };
+        Some(self.sight(index, part, fleet, keep))
     }
 
     /// The same of a job that is not submitted yet.
@@ -107,16 +108,15 @@ impl Control {
     }
 
     /// By the replica's own demand, unless a part of that is decided about.
-    fn sight(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet) -> Sight {
+    fn sight(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet, keep: usize) -> Sight {
         let replica = &self.replicas[index as usize];
         let whole = || (Arc::clone(&self.demands[replica.demand as usize].demand), Seats::All);
-        let keep = if part.is_some() { 1 } else { self.candidates_wanted() };
         let (demand, seats) = part.unwrap_or_else(whole);
         Sight { fleet: fleet.clone(), demand, asking: self.asking(replica.run()), seats, keep }
     }
 
-    fn examined(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet) -> Watched {
-        let sight = self.sight(index, part, fleet);
+    fn examined(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet, keep: usize) -> Watched {
+        let sight = self.sight(index, part, fleet, keep);
         let examination = sight.examine(&self.profile.scheduler);
         Watched { at: self.now, run: self.replicas[index as usize].run(), sight, examination }
     }
@@ -127,12 +127,22 @@ impl Control {
         self.watching.decisions.push(watched);
     }
 
-    /// A decision is made about this replica: it is kept where the replica is watched. `fleet` gives the fleet that the
-    /// decision sees, if that is not the fleet as it is.
+    /// A decision for one candidate is made about this replica: it is kept where the replica is watched. `fleet` gives the
+    /// fleet that the decision sees, if that is not the fleet as it is.
     pub(super) fn examine_if_watched(&mut self, index: ReplicaIndex, fleet: impl FnOnce(&Control) -> Option<Fleet>) {
+        self.examine_several_if_watched(index, 1, fleet);
+    }
+
+    /// The same of a decision for several candidates.
+    pub(super) fn examine_several_if_watched(
+        &mut self,
+        index: ReplicaIndex,
+        keep: usize,
+        fleet: impl FnOnce(&Control) -> Option<Fleet>,
+    ) {
         if self.is_watched(index) {
             let fleet = fleet(self);
-            let watched = self.examined(index, None, fleet.as_ref().unwrap_or(&self.fleet));
+            let watched = self.examined(index, None, fleet.as_ref().unwrap_or(&self.fleet), keep);
             self.keep_decision(watched);
         }
     }
@@ -140,7 +150,7 @@ impl Control {
     /// The same, by another demand than its own.
     pub(super) fn examine_part_if_watched(&mut self, index: ReplicaIndex, demand: &Arc<Demand>, seats: Seats) {
         if self.is_watched(index) {
-            let watched = self.examined(index, Some((Arc::clone(demand), seats)), &self.fleet);
+            let watched = self.examined(index, Some((Arc::clone(demand), seats)), &self.fleet, 1);
             self.keep_decision(watched);
         }
     }
@@ -153,7 +163,7 @@ impl Control {
         }
         let run = self.replicas[index as usize].run();
         let decided = self.watching.decided.remove(&(run.job, run.replica));
-        let watched = decided.unwrap_or_else(|| self.examined(index, None, &self.fleet));
+        let watched = decided.unwrap_or_else(|| self.examined(index, None, &self.fleet, 1));
         self.watching.placed.insert(run, watched);
     }
 

@@ -33,7 +33,7 @@ impl Control {
         let options = self.profile.commit;
         let takes_time = !options.decision_time.is_zero();
         let keep = self.candidates_wanted();
-        self.examine_if_watched(index, |control| control.left_to(index));
+        self.examine_several_if_watched(index, keep, |control| control.left_to(index));
         let decision = match self.decide_beside_promises(index, keep) {
             Some(decision) => decision,
             None => self.decide_now(index, keep),
