@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::choose;
 use super::gang::decide;
 use super::options::{NetworkHost, OfferOptions, OfferPool, PinsRegion};
-use super::pool::{RowOffer, in_order, row_offers};
+use super::pool::{RowOffer, in_order, listed, row_offers};
 use super::{Ask, Assigned, Network, NoOffer, Offer, Plan};
 use crate::event::{Histogram, Reason, Refusal};
 use crate::fleet::{Fleet, NodeClaim, Placement};
@@ -30,7 +30,7 @@ pub fn plan(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> Plan {
     };
     let of_pool: Vec<&RowOffer<'_, '_>> =
         offers.into_iter().filter(|offer| chosen.is_none_or(|id| id == offer.fleet)).collect();
-    let ordered = in_order(fleet, &of_pool, &options.plan_order, usize::MAX, None);
+    let ordered = listed(fleet, &of_pool, &options.plan_order);
     let mut offers: Vec<Offer> = ordered.into_iter().map(|(node, index)| of_pool[index].on(node)).collect();
     offers.sort_by_key(|offer| offer.availability);
     offers.truncate(PLAN_OFFERS_MAX);

@@ -1,6 +1,7 @@
 //! The offers of a pool: which instances could take one node of a job, how much of each, and in which order.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use super::matching::{price, smallest_slice};
 use super::options::{MultinodeTakes, NewInstances, OfferKey, OfferOptions, SplitHosts};
@@ -189,11 +190,7 @@ pub fn in_order<'r, 'f>(
         let is_free = |node: &NodeId| but.is_none_or(|(taken, _)| taken != *node);
         found.extend(offer.row.nodes().filter(is_free).take(most).map(|node| (node, index)));
     }
-    let rank = |index: usize| offers[index].availability;
-    let compare = |a: &(NodeId, usize), b: &(NodeId, usize)| {
-        let by_keys = || offers[a.1].compare(offers[b.1], order);
-        rank(a.1).cmp(&rank(b.1)).then_with(by_keys).then_with(|| a.0.cmp(&b.0))
-    };
+    let compare = |a: &(NodeId, usize), b: &(NodeId, usize)| compare(offers, order, *a, *b);
     if most == 1 && but.is_none() {
         return found.into_iter().min_by(compare).into_iter().collect();
     }
@@ -207,6 +204,34 @@ pub fn in_order<'r, 'f>(
     }
     found.truncate(most);
     found
+}
+
+/// All nodes of these offers in the same order, for whoever chooses one of them: of each offer as many as could be made if
+/// none of another were.
+pub fn listed(fleet: &Fleet, offers: &[&RowOffer<'_, '_>], order: &[OfferKey]) -> Vec<(NodeId, usize)> {
+    let mut found: Vec<(NodeId, usize)> = Vec::new();
+    for (index, offer) in offers.iter().enumerate() {
+        found.extend(offer.row.nodes().map(|node| (node, index)));
+    }
+    found.sort_unstable_by(|a, b| compare(offers, order, *a, *b));
+    let mut made: BTreeMap<(FleetId, Option<u32>), Made> = BTreeMap::new();
+    found.retain(|(_, index)| {
+        let offer = offers[*index];
+        made.entry((offer.fleet, offer_of(offer.row.shape))).or_default().may_have(fleet, offer)
+    });
+    found
+}
+
+/// What is idle comes before what would be made, then the order's keys decide, and then the declaration.
+fn compare(
+    offers: &[&RowOffer<'_, '_>],
+    order: &[OfferKey],
+    (node, offer): (NodeId, usize),
+    (other_node, other): (NodeId, usize),
+) -> Ordering {
+    let (offer, other) = (offers[offer], offers[other]);
+    let by_keys = || offer.compare(other, order);
+    offer.availability.cmp(&other.availability).then_with(by_keys).then_with(|| node.cmp(&other_node))
 }
 
 /// Instances that would be made, of each fleet and of each of its offers.
