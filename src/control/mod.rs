@@ -61,7 +61,7 @@ use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
 use crate::fleet::{Fleet, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, Records, RunId};
 use crate::policy::Quotas;
-use crate::scheduler::{Caching, Decision, Discipline, Grouping, OrderKey, Rankings, Refusals, WaitQueue, decide};
+use crate::scheduler::{Caching, Decision, Discipline, Grouping, OrderKey, Rankings, Refusals, WaitQueue, decide_for};
 use crate::units::SimTime;
 use crate::workload::{Demand, JobSpec};
 use attained::Turns;
@@ -473,7 +473,8 @@ impl Control {
         for key in heads {
             let replica = &self.replicas[key.replica() as usize];
             let demand = &self.demands[replica.demand as usize].demand;
-            let decision = decide(&self.profile.scheduler, demand, &self.fleet, Grouping::EachNode, 1);
+            let asking = self.asking(replica.run());
+            let decision = decide_for(&self.profile.scheduler, demand, asking, &self.fleet, Grouping::EachNode, 1);
             assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
             assert!(replica.held.is_some(), "{} waits and was never told why", replica.run());
         }
