@@ -477,6 +477,8 @@ impl Flow {
             return Some(SimTime::ZERO);
         }
         match &self.options.loops {
+            // Nobody looks at it until one of its nodes changes.
+            Loops::Ideal if self.is_locked(job) => None,
             Loops::Ideal => match run.state {
                 // Until all have ended, an end that comes is what it waits for.
                 WholeState::Pending if !self.is_over(job) => None,
