@@ -57,7 +57,7 @@ pub use scan::{
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::event::{Command, Event, Input, Lifecycle, Output, Phase};
+use crate::event::{Command, Event, Input, InputClass, Lifecycle, Output, Phase};
 use crate::fleet::{Fleet, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, NodeId, Records, RunId};
 use crate::policy::Quotas;
@@ -92,6 +92,8 @@ pub struct Control {
     now: SimTime,
     /// More was heard than questions since it last settled.
     has_news: bool,
+    /// A question was.
+    was_asked: bool,
     /// When that last was more than nothing.
     settled_at: SimTime,
     fleet: Fleet,
@@ -199,6 +201,7 @@ impl Control {
             seed,
             now: SimTime::ZERO,
             has_news: false,
+            was_asked: false,
             settled_at: SimTime::ZERO,
             nodes: Vec::new(),
             jobs: Records::default(),
@@ -247,7 +250,9 @@ impl Control {
             panic!("{refusal}: {input:?} at {now}");
         }
         self.go_on_to(now);
-        self.has_news |= !matches!(input, Input::Evaluate { .. });
+        let is_question = input.class() == InputClass::Question;
+        self.was_asked |= is_question;
+        self.has_news |= !is_question;
         self.forget_flaps();
         match input {
             Input::FleetDeclared { fleet, spec } => {
@@ -360,12 +365,15 @@ impl Control {
     }
 
     /// All inputs of this instant are applied: fires what is due and runs the passes. Where there were none but questions
-    /// nothing is done before it is due: an order that moves with time would let somebody else go first in each look.
+    /// nothing is done before it is due: an order that moves with time would let somebody else go first in each look. Nor is
+    /// another round of the same instant begun, which would come before facts that the round before has led to.
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.now, "time fell from {} to {now}", self.now);
         self.go_on_to(now);
         let has_news = std::mem::take(&mut self.has_news);
-        if !has_news && self.next_wakeup().is_none_or(|(at, _)| at > now) {
+        let was_asked = std::mem::take(&mut self.was_asked);
+        let is_another_round = was_asked && self.settled_at == now;
+        if !has_news && (is_another_round || self.next_wakeup().is_none_or(|(at, _)| at > now)) {
             return;
         }
         self.settled_at = now;
