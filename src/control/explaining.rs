@@ -167,10 +167,14 @@ impl Control {
         self.watching.placed.insert(run, watched);
     }
 
-    /// It is about to be placed by a decision that was made about another.
-    pub(super) fn keep_examination_of(&mut self, index: ReplicaIndex, other: RunId) {
-        let decided = self.watching.decided.get(&(other.job, other.replica)).cloned();
-        self.place_by(index, decided);
+    /// The decision that was just made about this replica, if it is watched.
+    pub(super) fn last_examination(&self, index: ReplicaIndex) -> Option<Box<Watched>> {
+        self.watching.last.clone().filter(|_| self.is_watched(index)).map(Box::new)
+    }
+
+    /// It is about to be placed by an earlier decision, which may have been made about another.
+    pub(super) fn keep_examination_of(&mut self, index: ReplicaIndex, decided: Option<Box<Watched>>) {
+        self.place_by(index, decided.map(|decided| *decided));
     }
 
     /// It is about to be placed together with others, by the last decision of all.

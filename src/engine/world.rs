@@ -36,11 +36,6 @@ struct WorldNode {
 }
 
 impl WorldNode {
-    /// Nothing can begin on a node that has not joined yet.
-    fn is_there(&self) -> bool {
-        self.reported != NodeState::Joining
-    }
-
     /// It may still run what it was given, but neither hears nor is heard. What is gone runs nothing and is not waited for.
     fn is_out_of_reach(&self) -> bool {
         !self.heard && self.reported != NodeState::Gone
@@ -273,7 +268,8 @@ impl<'a> World<'a> {
         let (spec, course) = &taking;
         let reached = placement.claims().iter().all(|claim| {
             let node = &self.nodes[claim.node.index()];
-            node.is_there() && node.heard && node.alive
+            // Nobody is there to begin anything on a node that has not joined.
+            node.heard && node.alive && node.reported != NodeState::Joining
         });
         let (epoch, said) = self.runs.get(&run).map_or((0, 0), |known| (known.epoch + 1, known.said));
         let fate = self.start_fate(&taking, run);

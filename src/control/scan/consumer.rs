@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::options::{DeadEntries, OwnClaim, Reads, Unplaced, Writes};
 use super::rows::Carried;
 use super::{Control, ReplicaIndex};
+use crate::control::Watched;
 use crate::control::store::Wait;
 use crate::control::timer::Timer;
 use crate::event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
@@ -83,8 +84,9 @@ impl Entries {
 pub struct Computation {
     entry: Entry,
     read: Option<RowRead>,
-    /// Made when it began, if that is when the fleet is read.
-    decision: Option<Decision>,
+    /// Made when it began, if that is when the fleet is read; with what is kept of it for an explanation, because the same
+    /// replica may start again before it is written.
+    decision: Option<(Decision, Option<Box<Watched>>)>,
 }
 
 /// The columns of a row, as a computation read them.
@@ -205,7 +207,7 @@ impl Control {
         self.computed(run, Lifecycle::AnalysisFailed);
     }
 
-    fn decide_for(&mut self, entry: &Entry, read: Option<&RowRead>) -> Decision {
+    fn decide_for(&mut self, entry: &Entry, read: Option<&RowRead>) -> (Decision, Option<Box<Watched>>) {
         let carried = read.and_then(|_| self.carried_by(entry.row)).filter(|carried| carried.claims);
         let own = carried.filter(|_| self.scan_options().own_claim == OwnClaim::Free);
         let own = own.and_then(|carried| Some((carried.run, self.kept_claims.get(&carried.run).cloned()?)));
@@ -214,6 +216,7 @@ impl Control {
             placement.claims().iter().for_each(|claim| self.fleet.release_of(*run, claim));
         }
         self.examine_part_if_watched(entry.replica, &demand, Seats::All);
+        let watched = self.last_examination(entry.replica);
         let decision = self.decide_of(entry.demand, entry.run, 1);
         if let Some((run, placement)) = &own {
             self.hold_placement(*run, demand.deployment.as_deref(), placement);
@@ -221,7 +224,7 @@ impl Control {
         if matches!(decision, Decision::Refuse { .. }) {
             self.demands[entry.demand as usize].refused_at = Some(self.fleet.growth());
         }
-        decision
+        (decision, watched)
     }
 
     fn carried_by(&self, row: u64) -> Option<Carried> {
@@ -231,7 +234,7 @@ impl Control {
     /// Writes what was computed into the row that has the entry's id now.
     fn write(&mut self, computation: Computation, failed: bool) {
         let Computation { entry, read, decision } = computation;
-        let decision = decision.expect("decided before it is written");
+        let (decision, watched) = decision.expect("decided before it is written");
         let scan = self.scan.as_ref().expect("only a scanned flow computes");
         let Some(row) = scan.rows.get(&entry.row) else { return };
         let index = row.replica;
@@ -258,9 +261,7 @@ impl Control {
                     self.write_refusal(index, &read, (Refusal::Unfit, reasons));
                     return;
                 }
-                if index != entry.replica {
-                    self.keep_examination_of(index, entry.run);
-                }
+                self.keep_examination_of(index, watched);
                 self.write_placement(index, &read, candidate);
             }
             Decision::Refuse { refusal, reasons } => self.write_refusal(index, &read, (refusal, reasons)),
