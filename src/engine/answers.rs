@@ -7,7 +7,8 @@
 //! the word are those of an examination of the same demand, and of an evaluation.
 //!
 //! All decisions of a run are looked at. What replays the run again is sampled: three explanations of a job at a moment in
-//! each run, and for every fourth seed the answer of `select` for one job.
+//! each run, and for every fourth seed the answer of `select` for one job. That is about a third of the time that a random
+//! world takes.
 
 use std::sync::Arc;
 
