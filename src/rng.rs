@@ -4,10 +4,21 @@
 //! on, moves no other draw. Distributions are inverse transforms through `libm` by name: `rand_distr` and `f64::ln`
 //! change their low bits with the features that other crates switch on. Must never be seeded from the machine.
 
+use std::cell::Cell;
+
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::units::SimDuration;
+
+thread_local! {
+    static DRAWS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many numbers this thread has drawn: a run during which none was is the same with any seed.
+pub fn draws() -> u64 {
+    DRAWS.get()
+}
 
 /// The draws of one purpose for one entity.
 #[derive(Clone, Debug)]
@@ -24,6 +35,7 @@ impl Stream {
     }
 
     pub fn bits(&mut self) -> u64 {
+        DRAWS.set(DRAWS.get().wrapping_add(1));
         self.0.next_u64()
     }
 

@@ -357,7 +357,10 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
             let mut cells: Vec<String> = plan.values(row.cell).map(|(_, value)| value.to_string()).collect();
             let keeps = match (row.keeps, &row.broken) {
                 (Some(true), _) => "yes".to_string(),
-                (Some(false), Some((seed, name, _))) => format!("no: {name}, seed {seed}"),
+                (Some(false), Some((seed, name, happened))) => match happened.split_once(" can never run") {
+                    Some((jobs, _)) => format!("no: {name}, seed {seed}: {jobs} can never run"),
+                    None => format!("no: {name}, seed {seed}"),
+                },
                 (Some(false), None) => "no".to_string(),
                 (None, _) => "not known".to_string(),
             };

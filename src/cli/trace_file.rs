@@ -213,17 +213,18 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
                 text.push_str(&format!("{}\n", found.sentence()));
             }
             match (&unplaceable, impossible.is_empty()) {
-                (_, false) => text.push_str("impossible\n"),
+                (Some(_), _) => {}
+                (None, false) => text.push_str("impossible\n"),
                 (None, true) => text.push_str("nothing is known to be impossible\n"),
-                (Some(_), true) => {}
             }
-            for (why, cases) in &impossible {
+            // Against the nodes of a scenario that was said by what is missing.
+            for (why, cases) in impossible.iter().filter(|_| unplaceable.is_none()) {
                 text.push_str(&line(*why, cases));
             }
             say(&text)?;
         }
     }
-    let is_possible = impossible.is_empty() && unplaceable.is_none_or(|found| found.account.jobs == 0);
+    let is_possible = unplaceable.map_or(impossible.is_empty(), |found| found.account.jobs == 0);
     Ok(match (facts.tasks, is_possible) {
         (0, _) => Exit::NothingSelected,
         (_, true) => Exit::Fine,

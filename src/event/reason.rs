@@ -26,6 +26,25 @@ macro_rules! reasons {
                 self <= Reason::StaleRead || matches!(self, Reason::DecidedOutside | Reason::OtherFleet)
             }
 
+            /// Whether a node that gives it will always give it to the same demand.
+            pub fn is_for_ever(self) -> bool {
+                matches!(
+                    self,
+                    Reason::NotPicked
+                        | Reason::PickedGpuMissing
+                        | Reason::LabelMissing
+                        | Reason::LabelMismatch
+                        | Reason::OsMismatch
+                        | Reason::ArchMismatch
+                        | Reason::GpuTypeMismatch
+                        | Reason::GpuMemoryTooSmall
+                        | Reason::TooFewGpus
+                        | Reason::InFleet
+                        | Reason::NotInFleet
+                        | Reason::FleetNotNamed
+                )
+            }
+
             /// Whether it is of the state of a node, which may change, or of a pick by hand.
             pub fn is_of_state_or_pick(self) -> bool {
                 matches!(

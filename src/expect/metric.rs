@@ -93,7 +93,11 @@ pub(super) fn judge(check: &MetricCheck, books: &Books, figures: &Figures<'_>) -
         }
     };
     if let Some(told) = unplaceable(check, accounts, figures) {
-        return (false, format!("{told}; {name} of the others was {}", text(value, check.bound)));
+        let others = match value {
+            Value::Undefined => String::new(),
+            value => format!("; {name} of the others was {}", text(value, check.bound)),
+        };
+        return (false, format!("{told}{others}"));
     }
     match compare(value, check.bound) {
         Some(order) => (check.sign.holds(order), format!("{name} was {}{rest}", text(value, check.bound))),
@@ -116,8 +120,17 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
             is_wait && figures.get(*function, *series, of).1.unplaceable > 0
         }
     };
-    let told = || accounts.unplaceable.sentence(accounts.submitted());
-    if is_concerned { told() } else { None }
+    let told = accounts.unplaceable.sentence(accounts.submitted()).filter(|_| is_concerned)?;
+    match &check.quantity {
+        Quantity::Of { function, series, of } if *of != Restriction::default() => {
+            let Replicas { counted, without, unplaceable } = figures.get(*function, *series, of).1;
+            Some(format!(
+                "{unplaceable} of the {} replicas that it is about can never run (of all, {told})",
+                counted + without
+            ))
+        }
+        _ => Some(told),
+    }
 }
 
 /// Whether every job could be placed on an empty fleet, and if not, what is missing.

@@ -44,7 +44,7 @@ pub(super) fn sentence(what: &What, names: &Names) -> String {
             format!("{} is judged {}{because} at {at}", names.job(*job), is.name())
         }
         What::Metric(check) => check.text.to_string(),
-        What::EachCanRun => "every job can run".to_string(),
+        What::EachCanRun => "every job can run if all nodes are ready and empty".to_string(),
         What::Absent { pattern } => format!("a job comes that is called `{pattern}`"),
     }
 }

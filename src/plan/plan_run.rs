@@ -10,6 +10,7 @@ use crate::rehearse::rehearse;
 #[cfg(doc)]
 use crate::report::WAIT_PERCENTS;
 use crate::report::wait_quantiles;
+use crate::rng::draws;
 use crate::scenario::{Diagnostics, Objective, Options, PlanFile};
 use crate::scheduler::Caching;
 use crate::units::Money;
@@ -23,6 +24,9 @@ pub struct PlanRun {
     pub seed: u64,
     /// Of the event log.
     pub digest: String,
+    /// Whether anything was drawn: else every seed gives this run. What was run before that was kept may have drawn.
+    #[serde(default = "yes")]
+    pub is_random: bool,
     pub fleet: FleetSize,
     /// In the order of the plan.
     pub constraints: Vec<Kept>,
@@ -84,6 +88,10 @@ fn size_of(rehearsal: &Rehearsal) -> FleetSize {
     }
 }
 
+fn yes() -> bool {
+    true
+}
+
 /// Runs one. `progress` names the step if an invariant breaks.
 pub fn run_alternative(
     plan: &PlanFile,
@@ -91,6 +99,7 @@ pub fn run_alternative(
     base: &Options,
     progress: &Progress,
 ) -> Result<PlanRun, Diagnostics> {
+    let drawn = draws();
     let loaded = plan.load(cell, Some(seed), base)?;
     let entries = loaded.constraints.clone();
     let rehearsed = rehearse(&loaded.rehearsal, loaded.constraints, progress, Caching::On, Vec::new());
@@ -106,6 +115,7 @@ pub fn run_alternative(
         cell,
         seed,
         digest: rehearsed.digest.to_string(),
+        is_random: draws() != drawn,
         fleet: size_of(&loaded.rehearsal),
         constraints: kept.collect(),
         metrics,

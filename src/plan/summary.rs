@@ -30,7 +30,7 @@ pub struct Row {
     pub held: Vec<usize>,
     /// With how many seeds all of them held.
     pub kept: usize,
-    /// Whether seeds make a difference: two of its runs are not the same.
+    /// Whether seeds may make a difference: some run drew a number.
     pub is_random: bool,
     /// Whether it keeps every constraint; `None` while that depends on seeds that were not run.
     pub keeps: Option<bool>,
@@ -64,7 +64,7 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
         name: plan.cell_name(runs[0].cell),
         fleet: runs[0].fleet,
         runs: runs.len(),
-        is_random: runs.iter().any(|run| run.digest != runs[0].digest),
+        is_random: runs.iter().any(|run| run.is_random),
         keeps: keeps(&plan.asked, &held, runs.len(), plan.seeds.len()),
         held,
         kept: runs.iter().filter(|run| run.constraints.iter().all(|kept| kept.held)).count(),

@@ -440,7 +440,10 @@ impl RunAccount {
     fn hold(&mut self, run: RunId, refusal: Refusal, reasons: &Histogram) {
         self.charge_wait(run);
         let led = reasons.iter().next().map(|(reason, _)| reason);
-        let blame = led.map(|led| self.waits.blame(&self.jobs[run.job.index()].spec, led, &self.nodes));
+        // Where room would do, the wait ends on a node that could ever serve, however many others could not.
+        let may_end = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_for_ever());
+        let ended_by = if refusal == Refusal::Unfit { may_end.or(led) } else { led };
+        let blame = ended_by.map(|led| self.waits.blame(&self.jobs[run.job.index()].spec, led, &self.nodes));
         let replica = self.replica(run);
         (replica.reason, replica.blame) = (led, blame);
         // Of what lasts for ever, rather than of the state of a node or a pick.

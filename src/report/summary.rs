@@ -142,6 +142,9 @@ fn started(accounts: &RunAccount) -> String {
         Value::Time(time) => about(time),
         _ => "none".to_string(),
     };
+    if values.is_empty() && without > 0 {
+        return format!("started    none; {without} never started\n");
+    }
     if values.is_empty() {
         return String::new();
     }

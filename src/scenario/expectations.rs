@@ -130,7 +130,7 @@ pub(super) fn read(
         };
         report.warning(file.place(), message, help);
         if setting.unplaced == Unplaced::Fail {
-            let name: Arc<str> = Arc::from("every job can run");
+            let name: Arc<str> = Arc::from("every job can run if all nodes are ready and empty");
             let place = place(file.place(), report);
             expectations.push(Expectation { name: Arc::clone(&name), entry: name, place, what: What::EachCanRun });
         }

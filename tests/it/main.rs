@@ -104,6 +104,8 @@ fn main() {
             a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs,
             without_estimates_a_profile_says_what_it_decides_as,
             where_instances_are_made_the_wait_for_a_start_is_told,
+            a_wait_is_blamed_on_what_is_short_where_it_can_end,
+            what_draws_is_random_even_where_all_seeds_give_the_same_run,
         }
         Nothing: probes {
             what_is_found_is_ready_to_run_with_the_use_of_others,

@@ -158,3 +158,42 @@ expect: [p95(start_wait) <= 10m]
     let started = said.lines().find(|line| line.starts_with("started")).unwrap_or_else(|| panic!("{said}"));
     assert!(started.contains("4m"), "{started}");
 }
+
+/// However many nodes could never serve, the wait ends on one that could.
+pub fn a_wait_is_blamed_on_what_is_short_where_it_can_end() {
+    let dir = empty();
+    let text = "\
+scenario: A GPU is free, and the cores of its node are not
+nodes:
+  - {name: a, cpus: 16, ram: 64GiB, gpus: [{type: l4, count: 1}]}
+  - {name: b, cpus: 16, ram: 64GiB}
+  - {name: c, cpus: 16, ram: 64GiB}
+jobs:
+  - {name: hog, cpus: 16, duration: 10m, on: a}
+  - {name: late, at: 1m, cpus: 4, gpus: 1, duration: 1m}
+expect: [jobs_completed == 2]
+";
+    std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+    let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+    assert!(said.contains("because    100% insufficient_cpu\n"), "{said}");
+}
+
+/// Five seeds of which none drew a failure in time say nothing of the sixth.
+pub fn what_draws_is_random_even_where_all_seeds_give_the_same_run() {
+    let dir = empty();
+    let text = "\
+scenario: Failures are rare
+params: {workers: 2}
+until: 3h
+nodes: [{name: a, count: \"${workers}\", machine: l4-x1, price_per_hour: 1}]
+jobs: [{name: j, count: 6, gpus: 1, duration: 10m}]
+failures: [{name: f, nodes: \"*\", time_to_failure: {exponential: 300000h}, repair: {exponential: 1h}}]
+expect: [jobs_completed == 6]
+";
+    std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+    let plan = "plan: Enough?\nscenario: s.yaml\nfactors: {workers: [2, 3]}\nseeds: 1..5\nminimize: price_per_hour\n\
+                constraints: [max(queue_wait) <= 1h]\n";
+    std::fs::write(dir.path().join("p.yaml"), plan).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "p.yaml", "--out", "out"], 0);
+    assert!(said.contains("at least 54% of all seeds") && !said.contains("nothing in it is random"), "{said}");
+}
