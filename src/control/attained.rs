@@ -55,7 +55,9 @@ struct Turn {
 impl Turns {
     /// It has ended for good.
     pub(super) fn forget(&mut self, index: ReplicaIndex) {
-        self.of.remove(&index);
+        if self.of.remove(&index).is_some_and(|turn| turn.joined == self.joined.0) {
+            self.joined.1.retain(|joined| *joined != index);
+        }
     }
 }
 

@@ -425,7 +425,7 @@ pub fn random_worlds_run_from_the_command_line() {
 }
 
 /// Seeds of random worlds that broke an invariant or did not end, with what was wrong.
-const WORLDS_THAT_BROKE: [(&str, &str); 14] = [
+const WORLDS_THAT_BROKE: [(&str, &str); 15] = [
     ("52708", "a run began on a node that had not joined"),
     ("47969", "a run was stopped for the same room at each deadline, beside blocks of one host"),
     ("50752", "the same, on two nodes in turn that the head needed both"),
@@ -439,6 +439,7 @@ const WORLDS_THAT_BROKE: [(&str, &str); 14] = [
     ("19716", "a question began the next round of a pass before a fact of the same instant"),
     ("32200", "a placement was explained by a later decision than the one that was written"),
     ("32420", "the same, under another release"),
+    ("163887", "who came into a queue in the moment in which it ended was looked up for whom it could be stopped"),
     ("52", "a GPU that was picked could not be selected, because its node has too few for a demand without a pick"),
 ];
 
