@@ -155,24 +155,7 @@ impl Sink for &Bounds<'_> {
         if matches!(input, Input::Submit { .. }) {
             self.most.set(self.most.get().saturating_add(RECORDS_PER_JOB));
         }
-        self.count(input, || match input {
-            Input::Run { run, .. } | Input::UsageSample { run, .. } | Input::Decided { run, .. } => Some(run.job),
-            Input::RequestsCounted { job, .. }
-            | Input::Cancel { job }
-            | Input::Scale { job, .. }
-            | Input::Submit { job, .. } => Some(*job),
-            Input::FleetDeclared { .. }
-            | Input::NodeDeclared { .. }
-            | Input::NodeReported { .. }
-            | Input::HeartbeatBack { .. }
-            | Input::HeartbeatMissed { .. }
-            | Input::GpuReported { .. }
-            | Input::ForeignUse { .. }
-            | Input::CapacityReported { .. }
-            | Input::Reconfigure { .. }
-            | Input::Evaluate { .. }
-            | Input::Wakeup => None,
-        });
+        self.count(input, || input.job());
     }
 
     fn event(&mut self, _: u64, _: SimTime, event: &Event) {

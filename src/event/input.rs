@@ -192,6 +192,28 @@ pub enum InputClass {
 }
 
 impl Input {
+    /// The job it is about, if it is about one.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Input::Run { run, .. } | Input::UsageSample { run, .. } | Input::Decided { run, .. } => Some(run.job),
+            Input::RequestsCounted { job, .. }
+            | Input::Cancel { job }
+            | Input::Scale { job, .. }
+            | Input::Submit { job, .. } => Some(*job),
+            Input::FleetDeclared { .. }
+            | Input::NodeDeclared { .. }
+            | Input::NodeReported { .. }
+            | Input::HeartbeatBack { .. }
+            | Input::HeartbeatMissed { .. }
+            | Input::GpuReported { .. }
+            | Input::ForeignUse { .. }
+            | Input::CapacityReported { .. }
+            | Input::Reconfigure { .. }
+            | Input::Evaluate { .. }
+            | Input::Wakeup => None,
+        }
+    }
+
     pub fn class(&self) -> InputClass {
         match self {
             Input::FleetDeclared { .. }
