@@ -33,7 +33,8 @@ impl Shared {
     }
 
     fn demand_of(&mut self, task: &TraceTask, format: Format) -> Arc<Demand> {
-        if !is_of_whole_gpus(task, format) {
+        // Of whole GPUs of any type there are few different demands.
+        if !is_of_whole_gpus(task, format) || !task.gpu_models.is_empty() {
             return self.demand(demand_of(task, format));
         }
         let cluster = task.virtual_cluster.as_deref().map(|cluster| self.word(cluster).as_ptr().addr());
@@ -230,7 +231,7 @@ fn processors(task: &TraceTask) -> Demand {
 /// So many tasks of one GPU each, or one of none; on nodes of its virtual cluster, if it has one.
 fn whole_gpus(task: &TraceTask) -> Demand {
     let gpus = task.gpus.unwrap_or(0);
-    let one = GpuDemand { count: 1, take: GpuTake::Whole, models: Vec::new(), min_memory: None };
+    let one = GpuDemand { count: 1, take: GpuTake::Whole, models: gpu_models(task), min_memory: None };
     let labels = task.virtual_cluster.iter().map(|cluster| (Arc::from(VC), Arc::from(cluster.as_str()))).collect();
     let need = TaskDemand { gpus: (gpus > 0).then_some(one), labels, ..TaskDemand::cpu_only(MilliCpu::ZERO) };
     Demand { tasks: gpus.max(1), ..Demand::of(need) }
@@ -249,15 +250,20 @@ fn apart(task: &TraceTask) -> Demand {
     Demand { tasks: nodes, gang, ..pod(&each) }
 }
 
+/// By the catalog's names where it knows them.
+fn gpu_models(task: &TraceTask) -> Vec<Arc<str>> {
+    let name =
+        |model: &String| catalog::gpu(model).map_or_else(|| Arc::from(model.as_str()), |gpu| Arc::from(gpu.name));
+    task.gpu_models.iter().map(name).collect()
+}
+
 fn pod(task: &TraceTask) -> Demand {
     let gpus = task.gpus.filter(|count| *count > 0).map(|count| {
         let take = match task.gpu_share {
             Some(share) if share < GpuShare::WHOLE => GpuTake::Share(share),
             _ => GpuTake::Whole,
         };
-        let name =
-            |model: &String| catalog::gpu(model).map_or_else(|| Arc::from(model.as_str()), |gpu| Arc::from(gpu.name));
-        GpuDemand { count, take, models: task.gpu_models.iter().map(name).collect(), min_memory: None }
+        GpuDemand { count, take, models: gpu_models(task), min_memory: None }
     });
     let need = TaskDemand {
         ram: task.ram.unwrap_or(Bytes::ZERO),
