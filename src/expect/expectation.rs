@@ -93,10 +93,10 @@ pub enum Judgement {
     Incompatible,
 }
 
-/// What jobs that can never run mean for an expectation on waiting.
+/// What jobs that can never run, or still wait when the run ends, mean for an expectation on waiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unplaced {
-    /// They wait for ever, so no upper bound on waiting holds.
+    /// No upper bound on waiting holds where a job can never run, nor where those who still wait break it already.
     #[default]
     Fail,
     /// They do not count: the file says `unplaced: ignore`.

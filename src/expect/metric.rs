@@ -6,13 +6,25 @@ use super::expectation::{Bound, Expectation, MetricCheck, Quantity, Restriction,
 use crate::report::{Books, Function, Row, RunAccount, Series, Value};
 
 /// What expectations ask of series: the values of a series and restriction are looked up once, whatever is made of them.
-pub(super) struct Figures<'a>(Vec<Figure<'a>>);
+pub(super) struct Figures<'a> {
+    series: Vec<Figure<'a>>,
+    /// Of all replicas since they began to be wanted, for the metrics of a run.
+    waits: Vec<(&'static str, Value)>,
+    waits_of: Replicas,
+}
 
 struct Figure<'a> {
     series: Series,
     of: &'a Restriction,
-    functions: Vec<(Function, Value)>,
+    functions: Vec<(Function, Values)>,
     replicas: Replicas,
+}
+
+#[derive(Clone, Copy)]
+struct Values {
+    known: Value,
+    /// With waits that go on at the end counted as over then: the value is at least this, whatever comes after.
+    at_least: Value,
 }
 
 /// How many replicas a figure is of.
@@ -21,50 +33,105 @@ struct Replicas {
     /// Have a value.
     counted: usize,
     without: usize,
+    /// Of those without, the ones whose wait goes on at the end.
+    waiting: usize,
     /// Of those without, the ones that could never be placed.
     unplaceable: usize,
 }
 
+/// The metrics of a run that are of waits.
+const WAITS: [(&str, Function); 4] = [
+    ("queue_wait_mean_seconds", Function::Mean),
+    ("queue_wait_p50_seconds", Function::Quantile(500)),
+    ("queue_wait_p95_seconds", Function::Quantile(950)),
+    ("queue_wait_max_seconds", Function::Max),
+];
+
 impl<'a> Figures<'a> {
     pub(super) fn of(expectations: &'a [Expectation], accounts: &RunAccount) -> Figures<'a> {
-        let mut figures = Figures(Vec::new());
+        let mut figures = Figures { series: Vec::new(), waits: Vec::new(), waits_of: Replicas::default() };
+        let mut asks_for_waits = false;
         for expectation in expectations {
-            if let What::Metric(MetricCheck { quantity: Quantity::Of { function, series, of }, .. }) = &expectation.what
-            {
-                figures.ask(*function, *series, of);
+            match &expectation.what {
+                What::Metric(MetricCheck { quantity: Quantity::Of { function, series, of }, .. }) => {
+                    figures.ask(*function, *series, of);
+                }
+                What::Metric(MetricCheck { quantity: Quantity::Run(definition), .. }) => {
+                    asks_for_waits |= WAITS.iter().any(|(name, _)| *name == definition.name);
+                }
+                _ => {}
             }
         }
-        for figure in &mut figures.0 {
-            let mut unplaceable = 0;
+        for figure in &mut figures.series {
+            let (mut unplaceable, mut so_far) = (0, Vec::new());
             let (values, without) = figure.series.values(accounts, |replica| {
                 let is_taken = figure.of.takes(replica);
-                unplaceable += usize::from(is_taken && replica.is_unplaceable);
+                if is_taken {
+                    unplaceable += usize::from(replica.is_unplaceable);
+                    so_far.extend(figure.series.waited_so_far(replica, accounts.now).map(Value::Time));
+                }
                 is_taken
             });
-            figure.replicas = Replicas { counted: values.len(), without, unplaceable };
-            figure.functions.iter_mut().for_each(|(function, value)| *value = function.of(&values));
+            figure.replicas = Replicas { counted: values.len(), without, waiting: so_far.len(), unplaceable };
+            let all = [&values[..], &so_far].concat();
+            for (function, of) in &mut figure.functions {
+                *of = Values { known: function.of(&values), at_least: function.of(&all) };
+            }
+        }
+        if asks_for_waits {
+            figures.look_up_waits(accounts);
         }
         figures
     }
 
-    fn ask(&mut self, function: Function, series: Series, of: &'a Restriction) {
-        let known = self.0.iter().position(|figure| figure.series == series && figure.of == of);
-        let place = known.unwrap_or_else(|| {
-            self.0.push(Figure { series, of, functions: Vec::new(), replicas: Replicas::default() });
-            self.0.len() - 1
+    fn look_up_waits(&mut self, accounts: &RunAccount) {
+        let mut waits = Vec::new();
+        let replicas = &mut self.waits_of;
+        accounts.each_row(|replica| {
+            let so_far = Series::QueueWait.waited_so_far(&replica, accounts.now).is_some();
+            let until = replica.placed.or(so_far.then_some(accounts.now));
+            waits.extend(until.map(|at| Value::Time(at.since(replica.wanted))));
+            replicas.waiting += usize::from(so_far);
+            replicas.counted += usize::from(replica.placed.is_some());
         });
-        let functions = &mut self.0[place].functions;
+        self.waits = WAITS.iter().map(|(name, function)| (*name, function.of(&waits))).collect();
+    }
+
+    fn ask(&mut self, function: Function, series: Series, of: &'a Restriction) {
+        let known = self.series.iter().position(|figure| figure.series == series && figure.of == of);
+        let place = known.unwrap_or_else(|| {
+            self.series.push(Figure { series, of, functions: Vec::new(), replicas: Replicas::default() });
+            self.series.len() - 1
+        });
+        let functions = &mut self.series[place].functions;
         if functions.iter().all(|(known, _)| *known != function) {
-            functions.push((function, Value::Undefined));
+            functions.push((function, Values { known: Value::Undefined, at_least: Value::Undefined }));
         }
     }
 
-    /// The value, and how many replicas it is of.
-    fn get(&self, function: Function, series: Series, of: &Restriction) -> (Value, Replicas) {
-        let figure = self.0.iter().find(|figure| figure.series == series && figure.of == of);
+    /// The values, and how many replicas they are of.
+    fn get(&self, function: Function, series: Series, of: &Restriction) -> (Values, Replicas) {
+        let figure = self.series.iter().find(|figure| figure.series == series && figure.of == of);
         let figure = figure.expect("every series that is asked for was looked up");
         let value = figure.functions.iter().find(|(known, _)| *known == function);
         (value.expect("with every function of it").1, figure.replicas)
+    }
+
+    /// What a quantity is at least, as some of those that it is about still wait at the end: where it has a value at all,
+    /// and of how many replicas, and how many of them wait.
+    fn at_least(&self, quantity: &Quantity) -> Option<(Value, Replicas)> {
+        let (value, replicas) = match quantity {
+            Quantity::Run(definition) => {
+                let known = self.waits.iter().find(|(name, _)| *name == definition.name)?;
+                (known.1, self.waits_of)
+            }
+            Quantity::AllocatedAt { .. } => return None,
+            Quantity::Of { function, series, of } => {
+                let (values, replicas) = self.get(*function, *series, of);
+                (values.at_least, replicas)
+            }
+        };
+        (replicas.waiting > 0 && replicas.counted > 0).then_some((value, replicas))
     }
 }
 
@@ -74,14 +141,16 @@ pub(super) fn judge(check: &MetricCheck, books: &Books, figures: &Figures<'_>) -
     let (value, name, rest) = match &check.quantity {
         Quantity::Run(definition) => {
             let value = books.metrics().get(definition.name).expect("every metric has a value");
-            (value, definition.short_name().to_string(), String::new())
+            let waiting = figures.at_least(&check.quantity).map_or(0, |(_, replicas)| replicas.waiting);
+            let rest = if waiting == 0 { String::new() } else { format!("; {waiting} more still waited at the end") };
+            (value, definition.short_name().to_string(), rest)
         }
         Quantity::AllocatedAt { percent } => {
             let value = accounts.load.allocated_at(*percent).map_or(Value::Undefined, Value::Ratio);
             (value, format!("gpu_allocated_at({percent}%)"), String::new())
         }
         Quantity::Of { function, series, of } => {
-            let (value, Replicas { counted, without, .. }) = figures.get(*function, *series, of);
+            let (Values { known: value, .. }, Replicas { counted, without, .. }) = figures.get(*function, *series, of);
             let rest = match without {
                 0 => String::new(),
                 1 => format!("; 1 more does not count, for it {}", series.lack().replacen("were", "was", 1)),
@@ -99,6 +168,9 @@ pub(super) fn judge(check: &MetricCheck, books: &Books, figures: &Figures<'_>) -
         };
         return (false, format!("{told}{others}"));
     }
+    if let Some(told) = broken_by_who_waits(check, figures, &name) {
+        return (false, told);
+    }
     match compare(value, check.bound) {
         Some(order) => (check.sign.holds(order), format!("{name} was {}{rest}", text(value, check.bound))),
         None => (false, format!("{name} has no value{rest}, so nothing can be said of it")),
@@ -107,8 +179,7 @@ pub(super) fn judge(check: &MetricCheck, books: &Books, figures: &Figures<'_>) -
 
 /// What stands against an upper bound on waiting: jobs that can never run wait for ever.
 fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>) -> Option<String> {
-    let is_upper = matches!(check.sign, Sign::Less | Sign::AtMost | Sign::Equal);
-    if check.unplaced == Unplaced::Ignore || !is_upper {
+    if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) {
         return None;
     }
     let is_concerned = match &check.quantity {
@@ -120,10 +191,13 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
             is_wait && figures.get(*function, *series, of).1.unplaceable > 0
         }
     };
-    let told = accounts.unplaceable.sentence(accounts.submitted()).filter(|_| is_concerned)?;
+    if !is_concerned {
+        return None;
+    }
+    let told = accounts.unplaceable.sentence(accounts.submitted())?;
     match &check.quantity {
         Quantity::Of { function, series, of } if *of != Restriction::default() => {
-            let Replicas { counted, without, unplaceable } = figures.get(*function, *series, of).1;
+            let Replicas { counted, without, unplaceable, .. } = figures.get(*function, *series, of).1;
             Some(format!(
                 "{unplaceable} of the {} replicas that it is about can never run (of all, {told})",
                 counted + without
@@ -131,6 +205,29 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
         }
         _ => Some(told),
     }
+}
+
+/// What stands against an upper bound on waiting: those who still wait at the end have waited for long enough to break it.
+fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -> Option<String> {
+    if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) {
+        return None;
+    }
+    let (value, Replicas { counted, waiting, .. }) = figures.at_least(&check.quantity)?;
+    let holds = match (check.sign, compare(value, check.bound)?) {
+        (Sign::Equal, order) => order.is_le(),
+        (sign, order) => sign.holds(order),
+    };
+    let all = counted + waiting;
+    (!holds).then(|| {
+        format!(
+            "{name} is at least {} over {all} replicas: {waiting} of them still waited at the end",
+            text(value, check.bound)
+        )
+    })
+}
+
+fn is_upper(sign: Sign) -> bool {
+    matches!(sign, Sign::Less | Sign::AtMost | Sign::Equal)
 }
 
 /// Whether every job could be placed on an empty fleet, and if not, what is missing.

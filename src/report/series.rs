@@ -4,7 +4,7 @@ use super::account::RunAccount;
 use super::brief::Row;
 use super::metrics::{Definition, SLOWDOWN_BOUND, Value};
 use crate::event::Outcome;
-use crate::units::SimDuration;
+use crate::units::{SimDuration, SimTime};
 
 /// What a number counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +89,18 @@ impl Series {
             }),
             Series::Attempts => Some(Value::Count(u64::from(replica.attempt))),
         }
+    }
+
+    /// Of a wait that goes on at the end of the run, how long it has lasted. `None` for other series, for what has its
+    /// value, for what has ended, and for what could never be placed.
+    pub fn waited_so_far(self, replica: &Row<'_>, now: SimTime) -> Option<SimDuration> {
+        let goes_on = match self {
+            Series::QueueWait => replica.placed.is_none(),
+            Series::StartWait => replica.started.is_none(),
+            Series::RunTime | Series::Turnaround | Series::BoundedSlowdown | Series::Attempts => false,
+        };
+        let is_there = replica.outcome.is_none() && !replica.is_unplaceable;
+        (goes_on && is_there).then(|| now.since(replica.submitted))
     }
 
     /// The values of the jobs that `wanted` takes, and how many of their replicas have none.

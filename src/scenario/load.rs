@@ -472,7 +472,7 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
 
 fn unplaced(file: &Fields<'_>, report: &mut Report) -> Unplaced {
     let choices = [("fail", Unplaced::Fail), ("ignore", Unplaced::Ignore)];
-    file.word("unplaced", "what jobs that can never run mean", &choices, report).unwrap_or_default()
+    file.word("unplaced", "what jobs without a place mean", &choices, report).unwrap_or_default()
 }
 
 /// Behind the end there would be nothing to be measured.

@@ -128,7 +128,7 @@ pub(super) const SHAPES: &[Shape] = &[
             (
                 "unplaced",
                 Kind::Words(|| vec!["fail", "ignore"]),
-                "Whether jobs that can never run fail upper bounds on waiting; they do if not given",
+                "Whether jobs that can never run, or still wait at the end, fail upper bounds on waiting: `fail` if not given",
             ),
             ("tags", Kind::Some(&Kind::Text), "For `dryrack test --tag`"),
             ("include", Kind::Some(&Kind::Text), "Files whose nodes, jobs and the like come before those of this one"),
