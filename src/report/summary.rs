@@ -3,6 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::account::RunAccount;
+use super::blame::Blame;
 use super::metrics::{Metrics, Value};
 use super::series::{Function, Series};
 use super::timeline::{about, timeline};
@@ -20,6 +21,9 @@ pub struct Heading<'a> {
     /// The trace it uses, and what was odd in it: the first line, then those that follow it.
     pub trace: Vec<String>,
 }
+
+/// Reasons that are named of why was waited.
+const NAMED_REASONS: usize = 3;
 
 /// Replicas named one by one where they still wait.
 const STILL_WAITING: usize = 5;
@@ -127,12 +131,25 @@ fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
     }
     let waits = accounts.waits.by_blame();
     let total: u128 = waits.iter().map(|(_, waited)| waited).sum::<u128>() + accounts.waits.unexplained;
-    let shares: Vec<String> =
-        (waits.iter().take(3)).map(|(reason, waited)| format!("{}% {reason}", waited * 100 / total.max(1))).collect();
-    if !shares.is_empty() {
-        text.push_str(&format!("because    {}\n", shares.join(", ")));
-    }
+    text.push_str(&because(&waits, total));
     text + &still_waiting(accounts)
+}
+
+/// `because    67% insufficient_gpus, 30% insufficient_cpu, 3% other reasons`, in parts of all waiting.
+fn because(waits: &[(Blame, u128)], total: u128) -> String {
+    let percent = |waited: u128| (waited * 100 + total / 2) / total.max(1);
+    let named: Vec<&(Blame, u128)> =
+        waits.iter().take(NAMED_REASONS).filter(|(_, waited)| percent(*waited) > 0).collect();
+    if named.is_empty() {
+        return String::new();
+    }
+    let mut shares: Vec<String> =
+        named.iter().map(|(blame, waited)| format!("{}% {blame}", percent(*waited))).collect();
+    let rest = percent(total - named.iter().map(|(_, waited)| waited).sum::<u128>());
+    if rest > 0 {
+        shares.push(format!("{rest}% other reasons"));
+    }
+    format!("because    {}\n", shares.join(", "))
 }
 
 /// `started    4m2s on average after submission, half …`
@@ -165,11 +182,14 @@ fn still_waiting(accounts: &RunAccount) -> String {
     let mut text = String::new();
     for (run, job, replica) in waiting.iter().take(STILL_WAITING) {
         let because = replica.reason.map_or("nothing was said of it", |reason| reason.text());
-        let since = about(accounts.now.since(job.submitted));
-        text.push_str(&format!(
-            "           {} still waits after {since}: {because}\n",
-            replica_name(*run, &job.spec.name)
-        ));
+        let since = about(accounts.now.since(replica.wanted));
+        let name = replica_name(*run, &job.spec.name);
+        // One that had a place has not waited all the time.
+        let waits = match replica.placed {
+            None => format!("still waits after {since}"),
+            Some(_) => format!("waits again, {since} after it was first wanted"),
+        };
+        text.push_str(&format!("           {name} {waits}: {because}\n"));
     }
     if waiting.len() > STILL_WAITING {
         text.push_str(&format!("           and {} more still wait\n", waiting.len() - STILL_WAITING));
