@@ -39,9 +39,33 @@ macro_rules! reasons {
                         | Reason::GpuTypeMismatch
                         | Reason::GpuMemoryTooSmall
                         | Reason::TooFewGpus
+                        | Reason::ModelArchitectureUnsupported
+                        | Reason::BackendOsMismatch
+                        | Reason::BackendArchMismatch
+                        | Reason::BackendVendorMismatch
+                        | Reason::ComputeCapabilityTooLow
+                        | Reason::GpuArchitectureUnsupported
+                        | Reason::DriverTooOld
+                        | Reason::RuntimeTooOld
+                        | Reason::QuantizationUnsupported
                         | Reason::InFleet
                         | Reason::NotInFleet
                         | Reason::FleetNotNamed
+                        | Reason::FleetNotCluster
+                        | Reason::CannotSplit
+                        | Reason::CpuOutOfRange
+                        | Reason::MemoryOutOfRange
+                        | Reason::DiskOutOfRange
+                        | Reason::GpuCountOutOfRange
+                        | Reason::GpuMemoryOutOfRange
+                        | Reason::NoSliceMatches
+                        | Reason::SpotMismatch
+                        | Reason::BackendMismatch
+                        | Reason::RegionMismatch
+                        | Reason::TooDear
+                        | Reason::HostIsSplit
+                        | Reason::NoRunner
+                        | Reason::NotDistributable
                 )
             }
 
