@@ -355,12 +355,9 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
     let rows: Vec<Vec<String>> = (comparison.ranked(plan.minimize).into_iter().take(SHOWN))
         .map(|row| {
             let mut cells: Vec<String> = plan.values(row.cell).map(|(_, value)| value.to_string()).collect();
-            let keeps = match (row.keeps, &row.broken) {
+            let keeps = match (row.keeps, row.broken_text()) {
                 (Some(true), _) => "yes".to_string(),
-                (Some(false), Some((seed, name, happened))) => match happened.split_once(" can never run") {
-                    Some((jobs, _)) => format!("no: {name}, seed {seed}: {jobs} can never run"),
-                    None => format!("no: {name}, seed {seed}"),
-                },
+                (Some(false), Some(broken)) => format!("no: {broken}"),
                 (Some(false), None) => "no".to_string(),
                 (None, _) => "not known".to_string(),
             };

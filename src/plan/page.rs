@@ -17,7 +17,7 @@ pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs:
         cost: row.of(objective).unwrap_or(0.0),
         runs: row.runs,
         keeps: row.keeps,
-        broken: row.broken.as_ref().map(|(seed, name, _)| format!("{name}, seed {seed}")),
+        broken: row.broken_text(),
         metrics: row.metrics.iter().map(|(name, found)| (*name, (found.mean, found.half_width))).collect(),
         waits: waits(runs, row.cell),
     };

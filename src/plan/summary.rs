@@ -89,6 +89,13 @@ pub(super) fn keeps(asked: &[Share], held: &[usize], run: usize, seeds: usize) -
 }
 
 impl Row {
+    /// Which constraint was broken and with which seed, and how many jobs can never run if that is why.
+    pub fn broken_text(&self) -> Option<String> {
+        let (seed, name, happened) = self.broken.as_ref()?;
+        let never = happened.split_once(" can never run").map(|(jobs, _)| format!(": {jobs} can never run"));
+        Some(format!("{name}, seed {seed}{}", never.unwrap_or_default()))
+    }
+
     /// A price in the currency of the file, kWh, or a number of them; what a run shows is the mean over those that were made.
     pub fn of(&self, objective: Objective) -> Option<f64> {
         match objective {
