@@ -30,7 +30,7 @@ pub(super) fn warn(file: &Fields<'_>, profile: Option<&Profile>, arrivals: &[Arr
     let Some(so) = so.filter(|_| arrivals.len() > 1) else { return };
     if arrivals.iter().all(|arrival| arrival.spec.estimate.is_none()) {
         let place = file.get("profile").map_or(file.place(), |tree| tree.span);
-        let help = "add `estimate: 2h` to jobs, or `estimates: exact` or `estimates: recorded` to a trace";
+        let help = "add `estimate: 2h` to jobs, or `estimates: exact` to a trace";
         report.warning(place, format!("no job has an estimate, by which `{}` decides: {so}", profile.name), help);
     }
 }
