@@ -198,8 +198,18 @@ fn why_nowhere(
     {
         text.push_str(&format!("\nwhy not, as decided at {at}\n{}", refusals(reasons)));
     }
-    text.push_str(&why_not(now, tasks, names));
+    let waits_for = standing.held.as_ref().and_then(|(_, _, reasons)| reasons.iter().next()).map(|(reason, _)| reason);
+    if matches!(now.decision, Decision::Place(_)) && waits_for.is_some_and(lies_not_in_nodes) {
+        text.push_str(&format!("\nbut for that, it would fit now:\n{}", candidates(now, names)));
+    } else {
+        text.push_str(&why_not(now, tasks, names));
+    }
     text
+}
+
+/// A reason to wait that no room on nodes ends.
+fn lies_not_in_nodes(reason: Reason) -> bool {
+    matches!(reason, Reason::QuotaExceeded | Reason::QueueOrder | Reason::BackingOff | Reason::DecidedOutside)
 }
 
 /// What has ended is over, unless it never fitted: then that is what is asked.

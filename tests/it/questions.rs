@@ -232,3 +232,13 @@ pub fn answers_agree_with_the_log_in_all_scenarios() {
     let decisions: u64 = all_scenarios(true).par_iter().map(asked).sum();
     assert!(decisions > 1000, "{decisions} decisions");
 }
+
+/// `wide` asks for more than its project may ever hold, of hosts that are idle by then.
+pub fn who_is_over_a_quota_is_not_said_to_fit() {
+    let dir = empty();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/dstack/quotas-between-projects.yaml");
+    stdout(dir.path(), &["run", file, "--out", "run"], 0);
+    let said = stdout(dir.path(), &["explain", "run/events.jsonl", "--job", "wide", "--at", "5h"], 0);
+    assert!(said.contains("2 nodes  quota_exceeded"), "{said}");
+    assert!(said.contains("\nbut for that, it would fit now:\n"), "{said}");
+}
