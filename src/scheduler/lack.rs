@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::catalog::dstack_gpu;
 use crate::fleet::{GpuShape, NodeShape};
 use crate::nearest::hint;
+use crate::units::Bytes;
 use crate::workload::{Demand, GpuDemand, GpuTake};
 
 /// What no node has, each as a clause such as "no node has GPU `a100` (did you mean `a100-80g`?)". Empty where each
@@ -42,12 +43,22 @@ pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
     let cpu = shapes.iter().map(|shape| shape.cpu_capacity()).max();
     lacks.extend(cpu.filter(|most| *most < task.cpu).map(|most| too_large("cores", task.cpu, most)));
     let ram = shapes.iter().map(|shape| shape.ram_capacity()).max();
-    lacks.extend(ram.filter(|most| *most < task.ram).map(|most| too_large("of RAM", task.ram, most)));
+    let ram = ram.filter(|most| *most < task.ram).map(|most| told_apart(task.ram, most));
+    lacks.extend(ram.map(|(asked, most)| too_large("of RAM", asked, most)));
     lacks
 }
 
 fn too_large(what: &str, asked: impl Display, most: impl Display) -> String {
     format!("no node has {asked} {what}, which one task asks for (at most {most})")
+}
+
+/// Two different sizes in words that differ: in bytes where those of a person read the same.
+fn told_apart(one: Bytes, other: Bytes) -> (String, String) {
+    let (first, second) = (one.to_string(), other.to_string());
+    match first.replace(".0", "") == second.replace(".0", "") {
+        true => (format!("{}B", one.get()), format!("{}B", other.get())),
+        false => (first, second),
+    }
 }
 
 fn missing_label(key: &str, value: &str, shapes: &[&NodeShape]) -> Option<String> {
@@ -93,7 +104,9 @@ fn missing_gpus(gpus: &GpuDemand, shapes: &[&NodeShape]) -> Option<String> {
         GpuTake::Whole | GpuTake::Share(_) => gpus.min_memory,
     };
     let most = shapes.iter().filter_map(capacity).max()?;
-    asked.filter(|asked| most < *asked).map(|asked| format!("no GPU has {asked} of memory (at most {most})"))
+    let asked = asked.filter(|asked| most < *asked)?;
+    let (asked, most) = told_apart(asked, most);
+    Some(format!("no GPU has {asked} of memory (at most {most})"))
 }
 
 /// Where none of the types asked for is there, by the names that the comparison takes as those of a type.
