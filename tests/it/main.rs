@@ -100,6 +100,9 @@ fn main() {
             what_is_missing_is_named,
             only_what_bounds_waiting_fails,
             what_waits_or_was_given_up_could_run,
+            what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond,
+            a_list_of_nothing_but_gpus_asks_for_their_type,
+            sizes_that_differ_are_told_apart,
             a_file_that_expects_nothing_fails_if_a_job_can_never_run,
             a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs,
             without_estimates_a_profile_says_what_it_decides_as,
@@ -150,6 +153,7 @@ fn main() {
             who_waits_for_its_analysis_is_told_behind_whom,
             whoever_is_preempted_is_told_for_whom,
             a_share_that_is_missing_is_told_as_a_share,
+            who_is_over_a_quota_is_not_said_to_fit,
             a_broken_never_is_explained_by_who_broke_it,
             answers_agree_with_the_log_in_all_scenarios,
         }

@@ -84,6 +84,51 @@ pub fn what_waits_or_was_given_up_could_run() {
     }
 }
 
+/// `late` waits for a node that stays away from its 11th minute on; the run ends after 10 hours.
+pub fn what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond() {
+    let waits = "at least 9h48m over 2 replicas: 1 of them still waited at the end";
+    let rows = [
+        ("max(queue_wait) <= 1h", "", 1, waits),
+        ("queue_wait_max < 1h", "", 1, waits),
+        ("max(start_wait) <= 1h", "", 1, waits),
+        ("max(queue_wait) == 0s", "", 1, waits),
+        ("mean(queue_wait) <= 1h", "", 1, "at least 4h54m over 2 replicas"),
+        ("max(queue_wait) <= 10h", "", 0, ""),
+        ("p50(queue_wait) <= 1h", "", 0, ""),
+        ("max(queue_wait) <= 1h", "unplaced: ignore\n", 0, ""),
+        ("{metric: max(queue_wait) <= 1h, of: fits}", "", 0, ""),
+    ];
+    let dir = empty();
+    for (expected, rest, code, happened) in rows {
+        let end = "until: 10h\nfaults: [{at: 11m, node: a, becomes: gone}]\n";
+        write(
+            dir.path(),
+            "{name: late, gpus: 2, gpu: a100-80g, at: 12m, duration: 1m}",
+            &format!("{end}{rest}expect:\n  - {expected}\n"),
+        );
+        let said = stdout(dir.path(), &["run", "s.yaml"], code);
+        assert!(said.contains(happened), "{expected}\n{said}");
+    }
+}
+
+pub fn a_list_of_nothing_but_gpus_asks_for_their_type() {
+    let dir = empty();
+    let rows = "job,submit_s,duration_s,gpus,gpu_models\n1,0,60,1,a100-80g\n2,1,60,1,v100-16g\n";
+    std::fs::write(dir.path().join("t.csv"), rows).expect("a folder of our own");
+    let text = format!("{TWO_NODES}trace: {{file: t.csv, format: csv}}\nexpect: [max(queue_wait) <= 1h]\n");
+    std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+    let said = stdout(dir.path(), &["run", "s.yaml"], 1);
+    assert!(said.contains("1 of 2 jobs can never run: no node has GPU `v100-16g`"), "{said}");
+}
+
+pub fn sizes_that_differ_are_told_apart() {
+    let dir = empty();
+    let text = "scenario: One node\nnodes: [{name: a, cpus: 4, ram: 16GiB}]\njobs: [{name: x, ram: 16385MiB}]\n";
+    std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+    let said = stdout(dir.path(), &["run", "s.yaml"], 1);
+    assert!(said.contains("no node has 17180917760B of RAM, which one task asks for (at most 17179869184B)"), "{said}");
+}
+
 pub fn a_file_that_expects_nothing_fails_if_a_job_can_never_run() {
     let dir = empty();
     write(dir.path(), "{name: x, gpus: 3}", "");
