@@ -38,7 +38,7 @@
 //! | 3 | [`scheduler`] *, [`policy`] *, [`lifecycle`] * |
 //! | 4 | [`control`] |
 //! | 5 | [`engine`] *, [`live`] * |
-//! | 6 | [`scenario`], [`trace`], [`expect`], [`report`], [`conform`], [`rehearse`], [`plan`], [`agreement`] |
+//! | 6 | [`scenario`], [`trace`], [`metrics`], [`expect`], [`report`], [`conform`], [`rehearse`], [`plan`], [`agreement`] |
 //! | 7 | [`cli`] |
 //!
 //! # What is absent, on purpose
@@ -73,6 +73,7 @@ pub mod fleet;
 pub mod ids;
 pub mod lifecycle;
 pub mod live;
+pub mod metrics;
 pub mod nearest;
 pub mod plan;
 pub mod policy;

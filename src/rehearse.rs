@@ -7,7 +7,7 @@ use crate::engine::{Progress, Rehearsal, RunEnd, RunOptions, run, run_streamed};
 use crate::event::{Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
 use crate::expect::{Expectation, Horizon, Judge, Verdict};
 use crate::ids::Names;
-use crate::report::{Books, RunAccount};
+use crate::metrics::{Books, RunAccount};
 use crate::scheduler::Caching;
 use crate::units::SimTime;
 use crate::workload::Arrival;

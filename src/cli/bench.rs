@@ -17,10 +17,9 @@ use super::output::{Format, say, say_json};
 use super::run::Overrides;
 use crate::engine::{Accounts, Audit, Progress, Rehearsal, RunOptions, run};
 use crate::event::{Digest, Digester, Event, Input, Sink};
-use crate::report::some;
 use crate::scenario::load;
 use crate::scheduler::Caching;
-use crate::units::SimTime;
+use crate::units::{SimTime, counted};
 
 #[derive(Debug, Args)]
 pub struct BenchArgs {
@@ -146,7 +145,7 @@ impl Measured {
             "{} [{}]\n  {}, {} records, digest {}\n  {}, {:.0} jobs a second\n",
             self.title,
             self.profile,
-            some(jobs as usize, "job"),
+            counted(jobs as usize, "job"),
             self.records,
             &self.digest.to_string()[..16],
             spread(&self.walls),

@@ -9,8 +9,8 @@ use super::exit::{Done, Exit};
 use super::output::{Format, say, say_json, warn};
 use super::run::options;
 use super::select::{is_part, is_profile, refuse_others, scenario_files};
-use crate::report::some;
 use crate::scenario::{self, check_profile};
+use crate::units::counted;
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
@@ -53,7 +53,7 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
                 0 => String::new(),
                 _ => format!(", {unchecked} checked but for a trace that is not here"),
             };
-            say(&format!("{}, {invalid} invalid{unchecked}\n", some(files.len(), "file")))?;
+            say(&format!("{}, {invalid} invalid{unchecked}\n", counted(files.len(), "file")))?;
         }
     }
     Ok(if invalid > 0 { Exit::BadInput } else { Exit::Fine })

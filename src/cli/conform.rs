@@ -8,9 +8,9 @@ use serde_json::json;
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json};
 use crate::conform::{Account, Profiles, Share, conform as conform_file};
-use crate::report::{some, table};
+use crate::report::table;
 use crate::scenario::load_profile;
-use crate::units::Permille;
+use crate::units::{Permille, counted};
 
 #[derive(Debug, Args)]
 pub struct ConformArgs {
@@ -99,7 +99,10 @@ fn human(account: &Account, verbose: bool) -> String {
         text.push_str(&table(&["record", "version", "difference", "", "at"], &rows));
     }
     for (profile, count) in &account.not_asked {
-        text.push_str(&format!("not asked: {}, for there is no profile {profile}\n", some(*count as usize, "answer")));
+        text.push_str(&format!(
+            "not asked: {}, for there is no profile {profile}\n",
+            counted(*count as usize, "answer")
+        ));
     }
     text
 }

@@ -13,11 +13,12 @@ use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json};
 use crate::engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
 use crate::ids::JobId;
+use crate::metrics::{METRICS, RunAccount};
 use crate::plan::{Difference, Estimate, PairedJob, PairedSeed, difference, estimate, most_changed, pair};
 use crate::rehearse::{Rehearsed, names, rehearse};
-use crate::report::{METRICS, RunAccount, some, table};
+use crate::report::table;
 use crate::scheduler::Caching;
-use crate::units::{SimDuration, SimTime};
+use crate::units::{SimDuration, SimTime, counted};
 
 /// Two runs that are held against each other, with each of some seeds.
 pub struct Futures<'a> {
@@ -193,7 +194,7 @@ impl Futures<'_> {
         let both = found.longer + found.less + found.same;
         let mut text = format!(
             "Of {} placed with both, {} longer with {other}, {} less, {} as long.",
-            some(both, "job"),
+            counted(both, "job"),
             waits(found.longer),
             found.less,
             found.same,
@@ -217,7 +218,7 @@ impl Futures<'_> {
             (found.only_second, format!("submitted with {other} alone")),
         ] {
             if count > 0 {
-                text.push_str(&format!(" {} {what}.", some(count, "job")));
+                text.push_str(&format!(" {} {what}.", counted(count, "job")));
             }
         }
         text

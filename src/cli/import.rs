@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{WholeFile, say, warn};
-use crate::report::some;
 use crate::scenario::{ImportError, Imported, Names, import_dstack, import_gpustack_pages, import_gpustack_store};
+use crate::units::counted;
 
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {
@@ -68,7 +68,7 @@ pub fn import(command: &ImportCommand) -> Done {
         warn(&format!("note: {note}\n"));
     }
     let mut holds = imported.holds;
-    holds.push(some(imported.recordings.len(), "recording"));
+    holds.push(counted(imported.recordings.len(), "recording"));
     say(&format!("{}: {}\n", scenario.display(), holds.join(", ")))?;
     Ok(Exit::Fine)
 }

@@ -22,9 +22,9 @@ use crate::plan::{
     Comparison, FleetSize, Found, InputHash, Journal, JournalError, PlanHeader, PlanRun, Runs, Search, answer, compare,
     fleet_size, page, run_alternative,
 };
-use crate::report::{about, some, table};
+use crate::report::{about, table};
 use crate::scenario::{Diagnostics, Method, Objective, Options, PlanFile, load_plan};
-use crate::units::SimDuration;
+use crate::units::{SimDuration, counted};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -108,7 +108,7 @@ impl Planning {
         let (mut hash, mut seed) = (InputHash::default(), None);
         let read = AtomicUsize::new(0);
         let said = || {
-            let read = some(read.load(Ordering::Relaxed), "alternative");
+            let read = counted(read.load(Ordering::Relaxed), "alternative");
             format!("reading {}: {read} so far", file.display())
         };
         let loaded = progress::with_line(said, || {
@@ -220,7 +220,7 @@ fn told(error: &JournalError) -> Failure {
 fn part_done(planning: &Planning, runs: &Runs, shard: Shard, dir: &Path, format: Format) -> Done {
     WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
     match format {
-        Format::Human => say(&format!("part {}/{}: {}\n", shard.index, shard.of, some(runs.len(), "run")))?,
+        Format::Human => say(&format!("part {}/{}: {}\n", shard.index, shard.of, counted(runs.len(), "run")))?,
         Format::Json => say_json(&json!({"part": shard.index, "of": shard.of, "runs": runs.len()}))?,
     }
     Ok(Exit::Fine)
@@ -307,7 +307,8 @@ fn merged(args: &MergeArgs, format: Format) -> Done {
     let missing: Vec<(usize, u64)> = of_sweep(plan).filter(|key| !runs.contains_key(key)).collect();
     if let Some((cell, seed)) = missing.first() {
         let first = format!("{} with seed {seed}", plan.cell_name(*cell));
-        let message = format!("error: {} are in none of the parts, the first of {first}\n", some(missing.len(), "run"));
+        let message =
+            format!("error: {} are in none of the parts, the first of {first}\n", counted(missing.len(), "run"));
         return Err(Failure::Input(message));
     }
     std::fs::create_dir_all(&args.out).map_err(|error| Failure::file(&args.out, format!("cannot be made: {error}")))?;
@@ -375,7 +376,7 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
     text.push_str(&table(&header, &rows));
     let more = comparison.rows.len().saturating_sub(SHOWN);
     if more > 0 {
-        text.push_str(&format!("and {} more\n", some(more, "alternative")));
+        text.push_str(&format!("and {} more\n", counted(more, "alternative")));
     }
     text
 }

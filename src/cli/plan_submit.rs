@@ -14,8 +14,8 @@ use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json, warn};
 use super::plan::{Planning, of_sweep};
 use super::run::quoted;
-use crate::report::some;
 use crate::scenario::Method;
+use crate::units::counted;
 
 #[derive(Debug, Args)]
 pub struct SubmitArgs {
@@ -93,8 +93,8 @@ pub fn submit(args: &SubmitArgs, format: Format) -> Done {
         }
         (Format::Human, Some(job)) => warn(&format!(
             "submitted as {job}: {} in {}; when it is over:\n  {merge}\n",
-            some(runs, "run"),
-            some(parts, "part")
+            counted(runs, "run"),
+            counted(parts, "part")
         )),
         (Format::Human, None) => {}
     }
@@ -144,8 +144,8 @@ impl Submission<'_> {
              #SBATCH --job-name={}\n#SBATCH --array=0-{}\n#SBATCH --cpus-per-task={}\n#SBATCH --requeue\n\
              #SBATCH --open-mode=append\n#SBATCH --output={}\n#SBATCH --chdir={}\n\
              exec {}\n",
-            some(self.runs, "run"),
-            some(self.parts, "part"),
+            counted(self.runs, "run"),
+            counted(self.parts, "part"),
             self.name(),
             self.parts - 1,
             self.args.cores,

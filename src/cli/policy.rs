@@ -10,10 +10,10 @@ use serde_json::json;
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json, warn};
 use crate::policy::{GpuTime, Judged, MOST_SAMPLES, judge_recording, ring_samples};
-use crate::report::{SweepPlot, SweepPoint, covered_alone_text, covered_text, idle_text, some, table};
+use crate::report::{SweepPlot, SweepPoint, covered_alone_text, covered_text, idle_text, table};
 use crate::scenario::{PolicyFile, load_policy};
 use crate::trace::{Index, TraceError, load_usage, read_usage_csv};
-use crate::units::{Permille, SimDuration};
+use crate::units::{Permille, SimDuration, counted};
 use crate::workload::{Gaps, PolicyMode, SampleFault, UsageRow, UtilizationPolicy, UtilizationRule};
 
 #[derive(Debug, Args)]
@@ -178,7 +178,7 @@ fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged], refused: &
     text.push_str(&format!(
         "{}: {ended} would have been {}, {false_ends} of them falsely; {} of {} idle GPU hours {}saved, {} of {} busy \
          ones lost\n",
-        some(jobs.len(), "job"),
+        counted(jobs.len(), "job"),
         what,
         hours(after.idle),
         hours(all.idle),
@@ -283,7 +283,7 @@ fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> 
             title: "Idle GPU time saved, and jobs ended though they worked again".to_string(),
             jobs: jobs.len() as u32,
             points,
-            caption: format!("{}, {}; along each curve the minimum rises", args.usage, some(jobs.len(), "job")),
+            caption: format!("{}, {}; along each curve the minimum rises", args.usage, counted(jobs.len(), "job")),
         };
         WholeFile::write(out, plot.svg().as_bytes())?;
     }

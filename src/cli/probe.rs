@@ -13,9 +13,9 @@ use crate::catalog;
 use crate::live::clock::{Clock, Stamp, std_duration};
 use crate::live::probe::{GpuFound, Look, NodeFound, Reading, shown_url};
 use crate::live::stop::Stop;
-use crate::report::{some, table};
+use crate::report::table;
 use crate::scenario::{FoundOptions, nodes_text};
-use crate::units::{Bytes, GpuShare, SimDuration};
+use crate::units::{Bytes, GpuShare, SimDuration, counted};
 
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
@@ -58,7 +58,7 @@ pub fn probe(args: &ProbeArgs, format: Format) -> Done {
         Format::Human => say(&human(&look, args.source.is_scheduler()))?,
     }
     if let Some(out) = &args.out {
-        let nodes = some(look.nodes.len(), "node");
+        let nodes = counted(look.nodes.len(), "node");
         warn(&format!("{nodes} in {}: `include: {}` takes them into a scenario\n", out.display(), out.display()));
     }
     Ok(if look.nodes.is_empty() { Exit::NothingSelected } else { Exit::Fine })

@@ -13,8 +13,7 @@ use super::source::SourceArgs;
 use crate::live::clock::Clock;
 use crate::live::recorder::{Pace, Recorded, record as write, usual_within, why_path};
 use crate::live::stop::Stop;
-use crate::report::some;
-use crate::units::SimDuration;
+use crate::units::{SimDuration, counted};
 
 #[derive(Debug, Args)]
 pub struct RecordArgs {
@@ -60,11 +59,11 @@ pub fn record(args: &RecordArgs, format: Format) -> Done {
         }))?,
         Format::Human => {
             let early = if recorded.was_stopped { ", ended before its time" } else { "" };
-            let columns = some(recorded.columns.len(), "column");
+            let columns = counted(recorded.columns.len(), "column");
             say(&format!(
                 "{}: {} of {columns}{early}; {}\n",
                 args.out.display(),
-                some(recorded.rows as usize, "row"),
+                counted(recorded.rows as usize, "row"),
                 missing(&recorded)
             ))?;
         }
@@ -74,7 +73,7 @@ pub fn record(args: &RecordArgs, format: Format) -> Done {
 
 fn line(so_far: &Recorded, since: SimDuration, length: SimDuration) -> String {
     let whole = SimDuration::from_secs(since.as_nanos() / 1_000_000_000);
-    format!("{whole} of {length}: {}, {}", some(so_far.rows as usize, "row"), missing(so_far))
+    format!("{whole} of {length}: {}, {}", counted(so_far.rows as usize, "row"), missing(so_far))
 }
 
 fn missing(recorded: &Recorded) -> String {

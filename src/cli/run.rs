@@ -12,10 +12,9 @@ use super::output::{Format, WholeFile, say, say_json, warn};
 use super::progress::with_line;
 use crate::engine::{Progress, Rehearsal};
 use crate::event::Sink;
+use crate::metrics::Metrics;
 use crate::rehearse::{Rehearsed, header, rehearse, rehearse_streamed};
-use crate::report::{
-    Heading, LogWriter, Metrics, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto,
-};
+use crate::report::{Heading, LogWriter, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
 use crate::scenario::{Loaded, Options, TraceUse, load};
 use crate::scheduler::Caching;
 use crate::trace::TraceError;

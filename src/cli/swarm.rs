@@ -23,8 +23,9 @@ use crate::control::Profile;
 use crate::engine::{MOST_RECORDS_OF_A_WORLD, Progress, RunOptions, WorldResult, draw_world, run, run_world};
 use crate::event::Outcome;
 use crate::rehearse::header;
-use crate::report::{LogWriter, some};
+use crate::report::LogWriter;
 use crate::scenario::{load_profile, profile_names};
+use crate::units::counted;
 
 #[derive(Debug, Args)]
 pub struct SwarmArgs {
@@ -156,7 +157,7 @@ fn tell(results: &[Result<WorldResult, String>], faults: usize, format: Format) 
             say_json(&said)?;
         }
         Format::Human => {
-            let worlds = some(results.len(), "world");
+            let worlds = counted(results.len(), "world");
             say(&format!("{worlds}, {records} records, {jobs} jobs: {faults} broke an invariant\n"))?;
         }
     }

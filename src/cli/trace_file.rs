@@ -16,14 +16,14 @@ use super::run::options;
 use super::trace_source::Source;
 use crate::engine::declared_fleet;
 use crate::event::Reason;
-use crate::report::{UnplaceableAccount, some};
+use crate::metrics::UnplaceableAccount;
 use crate::scenario::{Options, load};
 use crate::scheduler::{Grouping, evaluate, ever_fits};
 use crate::trace::{
     self, Census, Demands, Facts, Impossible, Processors, Recorded, Sample, Scale, Supply, SwfHeader, TaskStream,
     TaskWriter, TraceError, TraceTask, WriteError, Written,
 };
-use crate::units::{Permille, SimTime};
+use crate::units::{Permille, SimTime, counted};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
@@ -292,13 +292,13 @@ fn load_line(load: &trace::Load) -> String {
         0 => String::new(),
         unknown => format!(" ({unknown} of unknown length)"),
     };
-    format!("  {}: {}{unknown}, {offered}\n", load.pool, some(load.tasks as usize, "task"))
+    format!("  {}: {}{unknown}, {offered}\n", load.pool, counted(load.tasks as usize, "task"))
 }
 
 fn line(why: Impossible, cases: &trace::Cases) -> String {
     let first: Vec<String> = cases.first.iter().map(|(line, name)| format!("{name} in line {line}")).collect();
     let more = if cases.tasks > first.len() as u64 { ", …" } else { "" };
-    format!("  {}: {} ({}{more})\n", some(cases.tasks as usize, "task"), why.describe(), first.join(", "))
+    format!("  {}: {} ({}{more})\n", counted(cases.tasks as usize, "task"), why.describe(), first.join(", "))
 }
 
 pub fn convert(args: &ConvertArgs) -> Done {
@@ -413,7 +413,9 @@ fn write<W: Write>(
         })
     })?;
     let (out, tasks, lost) = writer.finish();
-    lines.extend(lost.iter().map(|(what, count)| format!("not written of {}: {what}", some(*count as usize, "task"))));
+    lines.extend(
+        lost.iter().map(|(what, count)| format!("not written of {}: {what}", counted(*count as usize, "task"))),
+    );
     lines.iter().for_each(|line| warn(&format!("{line}\n")));
     Ok((out, tasks))
 }

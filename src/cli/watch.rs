@@ -14,9 +14,9 @@ use crate::live::clock::{Clock, std_duration};
 use crate::live::recorder::{usual_within, wait};
 use crate::live::stop::Stop;
 use crate::live::watch::{Fired, Together, Watch};
-use crate::report::{covered_text, idle_text, some};
+use crate::report::{covered_text, idle_text};
 use crate::scenario::{PolicyOf, load_policies};
-use crate::units::SimDuration;
+use crate::units::{SimDuration, counted};
 use crate::workload::{PolicyMode, SampleFault};
 
 #[derive(Debug, Args)]
@@ -79,7 +79,7 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
         return Ok(Exit::NothingSelected);
     }
     let under = if watches.len() > 1 { format!(" under {} policies", watches.len()) } else { String::new() };
-    warn(&format!("watching {}{under}; nothing is done to anybody\n", some(subjects, "subject")));
+    warn(&format!("watching {}{under}; nothing is done to anybody\n", counted(subjects, "subject")));
     let (mut look, mut ends) = (Ok(first), 0_usize);
     for tick in 1_u64.. {
         let now = clock.now().in_millis();
@@ -118,7 +118,7 @@ fn whose(policy: &PolicyOf) -> Option<String> {
     let first = policy.jobs.first()?;
     match policy.jobs.len() - 1 {
         0 => Some(first.clone()),
-        others => Some(format!("{first} and {}", some(others, "other"))),
+        others => Some(format!("{first} and {}", counted(others, "other"))),
     }
 }
 
@@ -149,7 +149,7 @@ fn tell(fired: &Fired, of: &PolicyOf, format: Format) -> Result<(), Failure> {
 }
 
 fn summary(watch: &Watch, ends: usize) -> String {
-    let mut text = format!("{}, {}", some(ends, "firing"), some(watch.readings as usize, "reading"));
+    let mut text = format!("{}, {}", counted(ends, "firing"), counted(watch.readings as usize, "reading"));
     for (name, count) in &watch.missing {
         text.push_str(&format!(", {count} {name}"));
     }

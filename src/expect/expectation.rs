@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::event::{Outcome, Phase, Reason, Refusal};
 use crate::fleet::{GpuState, InstanceState, NodeState};
 use crate::ids::{GpuId, JobId, NodeId};
-use crate::report::{Definition, Function, Series};
+use crate::metrics::{Definition, Function, Series};
 use crate::units::{Permille, SimDuration, SimTime};
 
 /// Where something stands in a scenario file; line and column counted from 1.

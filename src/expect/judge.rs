@@ -15,7 +15,7 @@ use super::window::{Finding, Horizon, Standing, Tally, bounds};
 use super::words::{landmark_text, sentence, state_name, subject_name};
 use crate::event::{Event, Histogram, Input, Sink};
 use crate::ids::{JobId, Names, RunId};
-use crate::report::Books;
+use crate::metrics::Books;
 use crate::units::SimTime;
 
 /// What became of one expectation.

@@ -22,7 +22,7 @@ use super::*;
 use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
 use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
 use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
-use crate::report::{Books, RunAccount};
+use crate::metrics::{Books, RunAccount};
 use crate::units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
 use crate::workload::{Demand, JobSpec, TaskDemand};
 

@@ -5,8 +5,10 @@ use std::path::Path;
 
 use super::journal::{PlanHeader, Runs};
 use super::summary::{Comparison, Row};
-use crate::report::{PlanReport, PlanRow, WAIT_PERCENTS, some};
+use crate::metrics::WAIT_PERCENTS;
+use crate::report::{PlanReport, PlanRow};
 use crate::scenario::{Method, Objective, PlanFile};
+use crate::units::counted;
 
 /// `report.html` of what was run.
 pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs: &Runs, answer: &str) -> String {
@@ -110,7 +112,7 @@ fn assumptions(plan: &PlanFile) -> Vec<String> {
         );
     }
     if let Some(runs) = plan.runs {
-        all.push(format!("At most {} were to be made.", some(runs as usize, "run")));
+        all.push(format!("At most {} were to be made.", counted(runs as usize, "run")));
     }
     if let Some(time) = plan.time {
         all.push(format!(

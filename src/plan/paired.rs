@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::interval::{Estimate, estimate};
-use crate::report::RunAccount;
+use crate::metrics::RunAccount;
 use crate::units::{SimDuration, SimTime};
 
 /// How long a job waited in one run.

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use crate::engine::{Progress, Rehearsal};
 use crate::expect::{Expectation, Verdict};
 use crate::fleet::offer_of;
-use crate::rehearse::rehearse;
 #[cfg(doc)]
-use crate::report::WAIT_PERCENTS;
-use crate::report::wait_quantiles;
+use crate::metrics::WAIT_PERCENTS;
+use crate::metrics::wait_quantiles;
+use crate::rehearse::rehearse;
 use crate::rng::draws;
 use crate::scenario::{Diagnostics, Objective, Options, PlanFile};
 use crate::scheduler::Caching;

@@ -10,8 +10,9 @@ use super::journal::Runs;
 use super::plan_run::{FleetSize, PlanRun};
 use super::search::Found;
 use crate::expect::Share;
-use crate::report::{METRICS, some};
+use crate::metrics::METRICS;
 use crate::scenario::{Objective, PlanFile};
+use crate::units::counted;
 
 /// All alternatives that were run.
 pub struct Comparison {
@@ -118,8 +119,8 @@ impl Row {
             })
         };
         match objective {
-            Objective::Gpus => some(self.fleet.gpus as usize, "GPU"),
-            Objective::Nodes => some(self.fleet.nodes as usize, "node"),
+            Objective::Gpus => counted(self.fleet.gpus as usize, "GPU"),
+            Objective::Nodes => counted(self.fleet.nodes as usize, "node"),
             Objective::PricePerHour => format!("{} an hour", self.fleet.price().unwrap_or_default()),
             Objective::Cost => format!("a cost of {}", measured("", 2)),
             Objective::Energy => measured(" kWh", 1),
@@ -214,14 +215,14 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -
     let Some(objective) = plan.minimize else {
         let keeping = comparison.rows.iter().filter(|row| row.keeps == Some(true)).count();
         return match plan.asked.len() {
-            0 => format!("{} were run.", some(rows, "alternative")),
-            constraints => format!("{keeping} of {} keep {}.", some(rows, "alternative"), all_of(constraints)),
+            0 => format!("{} were run.", counted(rows, "alternative")),
+            constraints => format!("{keeping} of {} keep {}.", counted(rows, "alternative"), all_of(constraints)),
         };
     };
     let mut text = match comparison.best(objective) {
         Some(row) => {
             let fleet = row.amount(objective);
-            let seeds = some(row.runs, "seed");
+            let seeds = counted(row.runs, "seed");
             let sure = how_sure(row);
             format!("{} is enough: {fleet}. It keeps {} with {seeds}{sure}.", row.name, all_of(plan.asked.len()))
         }
@@ -231,9 +232,9 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -
     text.push_str(&match found {
         Some(found) => how(plan, found),
         None => match comparison.rows.iter().filter(|row| row.keeps.is_none()).count() {
-            _ if rows < plan.cells() => format!("{} of {} were run.", rows, some(plan.cells(), "alternative")),
-            0 => format!("Each of {} was run.", some(plan.cells(), "alternative")),
-            open => format!("Of {} it is not known: not all seeds were run.", some(open, "alternative")),
+            _ if rows < plan.cells() => format!("{} of {} were run.", rows, counted(plan.cells(), "alternative")),
+            0 => format!("Each of {} was run.", counted(plan.cells(), "alternative")),
+            open => format!("Of {} it is not known: not all seeds were run.", counted(open, "alternative")),
         },
     });
     text
@@ -265,10 +266,10 @@ fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
             format!("It is not known whether any alternative keeps {asked}: none was run with enough seeds to tell.")
         }
         (1, 0) => format!("The one alternative that was run does not keep {asked}."),
-        (failing, 0) => format!("None of the {} that were run keeps {asked}.", some(failing, "alternative")),
+        (failing, 0) => format!("None of the {} that were run keeps {asked}.", counted(failing, "alternative")),
         (failing, open) => format!(
             "Of {} that were run {failing} cannot keep {asked}, and of {open} it is not known.",
-            some(rows, "alternative")
+            counted(rows, "alternative")
         ),
     }
 }
@@ -289,11 +290,11 @@ fn how(plan: &PlanFile, found: &Found) -> String {
     let mut text = match (found.cheaper_failing, found.cheaper_presumed) {
         (0, 0) if found.cheaper_unknown > 0 => String::new(),
         (0, 0) => format!("There is no {what}."),
-        (failing, 0) => format!("Each of {} was run and fails.", some(failing, what)),
+        (failing, 0) => format!("Each of {} was run and fails.", counted(failing, what)),
         (failing, presumed) => format!(
             "Of {} {failing} were run and fail; {presumed} were not run: of each it is presumed that it fails because one \
              with more {} and otherwise the same does.",
-            some(failing + presumed, what),
+            counted(failing + presumed, what),
             names(&found.monotone),
         ),
     };
@@ -302,7 +303,7 @@ fn how(plan: &PlanFile, found: &Found) -> String {
     } else if found.cheaper_presumed > 0 {
         text.push_str(&format!(
             " {} that were presumed to fail were run to test this, and fail.",
-            some(found.tested, "alternative")
+            counted(found.tested, "alternative")
         ));
     }
     if !found.refuted.is_empty() {
@@ -312,10 +313,10 @@ fn how(plan: &PlanFile, found: &Found) -> String {
         ));
     }
     if found.cheaper_unknown > 0 {
-        text.push_str(&format!(" The budget is spent: of {} it is not known.", some(found.cheaper_unknown, what)));
+        text.push_str(&format!(" The budget is spent: of {} it is not known.", counted(found.cheaper_unknown, what)));
     }
     let mut text = text.trim_start().to_string();
-    text.push_str(&format!(" {} of {} were run.", found.run, some(plan.cells(), "alternative")));
+    text.push_str(&format!(" {} of {} were run.", found.run, counted(plan.cells(), "alternative")));
     text
 }
 

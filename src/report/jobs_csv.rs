@@ -13,8 +13,8 @@
 
 use std::io::{Read, Write};
 
-use super::account::{JobAccount, ReplicaAccount, RunAccount};
 use crate::ids::{GpuId, Names, RunId};
+use crate::metrics::{JobAccount, ReplicaAccount, RunAccount};
 use crate::units::{SimDuration, SimTime};
 
 const COLUMNS: [&str; 13] = [

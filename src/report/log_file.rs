@@ -7,8 +7,10 @@ use std::io::{self, BufRead, Write};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::event::{CodecError, Digester, Event, FORMAT_VERSION, Input, LogHeader, Record, Sink};
-use crate::event::{decode_line, encode_event, encode_input};
+use crate::event::{
+    CodecError, Digester, Event, FORMAT_VERSION, Input, LogHeader, Record, Sink, decode_line, encode_event,
+    encode_input,
+};
 use crate::ids::Names;
 use crate::units::SimTime;
 

@@ -11,8 +11,8 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::account::RunAccount;
 use super::spans::{Spans, run_name};
+use crate::metrics::RunAccount;
 use crate::units::SimTime;
 
 /// The process of the counters.

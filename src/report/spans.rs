@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::account::RunAccount;
 use super::timeline::about;
 use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Sink};
 use crate::fleet::{NodeShape, NodeState, Placement};
 use crate::ids::{GpuId, NodeId, RunId};
+use crate::metrics::RunAccount;
 use crate::units::{Score, SimDuration, SimTime};
 
 /// Takes the records of a run.

@@ -2,16 +2,13 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::account::RunAccount;
-use super::blame::Blame;
-use super::metrics::{Metrics, Value};
-use super::series::{Function, Series};
 use super::timeline::{about, timeline};
 use crate::engine::Standing;
 use crate::event::Outcome;
 use crate::expect::Verdict;
 use crate::ids::RunId;
-use crate::units::SimDuration;
+use crate::metrics::{Blame, Function, Metrics, RunAccount, Series, Value};
+use crate::units::{SimDuration, counted};
 
 pub struct Heading<'a> {
     pub title: &'a str,
@@ -210,7 +207,7 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
     let cores: u64 = accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
     let mut parts = Vec::new();
     if gpus > 0 {
-        parts.push(format!("{} of {}", share("gpu_allocated"), some(gpus, "GPU")));
+        parts.push(format!("{} of {}", share("gpu_allocated"), counted(gpus, "GPU")));
     }
     parts.push(format!("{} of {} cores", share("cpu_allocated"), crate::units::MilliCpu::new(cores)));
     let makespan = match metrics.get("makespan_seconds") {
@@ -221,7 +218,7 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
     format!(
         "allocated  of ready time: {} on {}{makespan}\n{made}",
         parts.join(", "),
-        some(accounts.nodes.len(), "node")
+        counted(accounts.nodes.len(), "node")
     )
 }
 
@@ -240,11 +237,6 @@ fn made(metrics: &Metrics) -> String {
         text.push_str(&format!("cost       {cost}\n"));
     }
     text
-}
-
-/// `1 node`, `2 nodes`.
-pub fn some(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn verdict_lines(verdict: &Verdict) -> String {

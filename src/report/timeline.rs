@@ -2,8 +2,8 @@
 
 use anstyle::{AnsiColor, Color, Style};
 
-use super::account::{RunAccount, Sample, Stint};
 use crate::ids::JobId;
+use crate::metrics::{RunAccount, Sample, Stint};
 use crate::units::{SimDuration, SimTime};
 
 /// Columns of time.

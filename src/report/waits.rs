@@ -10,9 +10,9 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::metrics::quantile;
 use super::plot::{Area, Drawn, GRID, INK, PALETTE, stroke, wait_place};
 use super::timeline::about;
+use crate::metrics::quantile;
 use crate::units::SimDuration;
 
 /// The waits of one run in one queue.

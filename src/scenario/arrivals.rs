@@ -123,7 +123,7 @@ fn weights(tree: &Tree, report: &mut Report) -> Option<Vec<u64>> {
 fn process(Entry { key, key_span, value: inner }: &Entry, report: &mut Report) -> Option<Arrivals> {
     match key.as_str() {
         "every" => positive(inner, report).map(Arrivals::Every),
-        "poisson" => some(inner, report).map(|gap| Arrivals::Poisson { gap }),
+        "poisson" => counted(inner, report).map(|gap| Arrivals::Poisson { gap }),
         "bursty" => {
             let known = ["quiet", "quiet_for", "busy", "busy_for"];
             let fields = Fields::read(inner, "bursty arrivals", &known, report)?;
@@ -142,7 +142,7 @@ fn process(Entry { key, key_span, value: inner }: &Entry, report: &mut Report) -
         "daily" => {
             let fields = Fields::read(inner, "daily arrivals", &["mean", "peak", "swing"], report)?;
             let mean = fields.require("mean", "10/h", report);
-            let gap = mean.and_then(|tree| some(tree, report));
+            let gap = mean.and_then(|tree| counted(tree, report));
             let peak = fields.value::<SimDuration>("peak", report).unwrap_or(SimDuration::from_secs(14 * 3600));
             if peak >= SimDuration::from_secs(86_400) {
                 let help = "write a time of day such as 14h";
@@ -158,7 +158,7 @@ fn process(Entry { key, key_span, value: inner }: &Entry, report: &mut Report) -
         }
         "hourly" => {
             let fields = Fields::read(inner, "hourly arrivals", &["mean", "weights"], report)?;
-            let gap = fields.require("mean", "10/h", report).and_then(|tree| some(tree, report));
+            let gap = fields.require("mean", "10/h", report).and_then(|tree| counted(tree, report));
             let weights = fields.require("weights", "[…]", report).and_then(|tree| weights(tree, report));
             Some(Arrivals::Hourly { gap: gap?, weights: weights? })
         }
@@ -170,7 +170,7 @@ fn process(Entry { key, key_span, value: inner }: &Entry, report: &mut Report) -
 }
 
 /// A rate that is not nothing.
-fn some(tree: &Tree, report: &mut Report) -> Option<SimDuration> {
+fn counted(tree: &Tree, report: &mut Report) -> Option<SimDuration> {
     let Rate(gap) = value(tree, report)?;
     if gap == SimDuration::MAX {
         report.error_with_help(tree.span, "nothing ever comes at this rate", "write a rate such as 10/h");

@@ -28,8 +28,7 @@ use crate::live::Shares;
 use crate::scheduler::{Target, TaskShape};
 use crate::trace::Roots;
 use crate::units::SimTime;
-use crate::workload::Arrival;
-use crate::workload::Demand;
+use crate::workload::{Arrival, Demand};
 
 /// What the command line says over the file. Each text is checked like the file, and shown where it was typed.
 #[derive(Clone, Debug, Default)]

@@ -17,7 +17,7 @@ use super::expectations::Setting;
 use super::fields::{Value, value};
 use super::tree::{Node, Tree};
 use crate::expect::{Bound, MetricCheck, Quantity, Restriction, Sign};
-use crate::report::{Definition, Function, METRICS, Series, Unit};
+use crate::metrics::{Definition, Function, METRICS, Series, Unit};
 use crate::units::{Money, Permille, SimDuration, UnitError};
 
 /// Functions to name where one is not known.

@@ -168,3 +168,8 @@ pub mod text_form {
         }
     }
 }
+
+/// A number and what it counts: `1 node`, `2 nodes`.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}

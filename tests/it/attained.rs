@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use dryrack::engine::{RunOptions, run};
-use dryrack::report::RunAccount;
+use dryrack::metrics::RunAccount;
 use dryrack::rng::Stream;
 use dryrack::scenario::{Options, load_text};
 
@@ -101,7 +101,7 @@ fn rehearsed(jobs: &[Job]) -> Vec<(u64, u32)> {
     let mut accounts = RunAccount::default();
     let end = run(&loaded.rehearsal, RunOptions::default(), &mut [&mut accounts]);
     accounts.finish(end.at);
-    let became = |job: &dryrack::report::JobAccount| {
+    let became = |job: &dryrack::metrics::JobAccount| {
         let replica = &job.replicas[0];
         let ended = replica.ended.expect("all end");
         assert_eq!(ended.as_nanos() % 1_000_000_000, 0, "whole seconds");

@@ -6,7 +6,7 @@ use dryrack::engine::{Audit, Progress, Records, RunOptions, replay, run};
 use dryrack::event::{Event, Record, Said, Sink, decode_line, encode_line};
 use dryrack::expect::{EventName, Horizon, Judge, Verdict};
 use dryrack::ids::Names;
-use dryrack::report::{Books, METRICS, RunAccount, Series};
+use dryrack::metrics::{Books, METRICS, RunAccount, Series};
 use dryrack::scenario::{Options, expectation_words, load_text};
 
 const REFERENCE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/README.md"));

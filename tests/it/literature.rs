@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use dryrack::engine::{RunOptions, run};
-use dryrack::report::RunAccount;
+use dryrack::metrics::RunAccount;
 use dryrack::scenario::{Options, load_text};
 use dryrack::trace::{Roots, open_file};
 
@@ -169,7 +169,7 @@ fn node_list(text: &str) -> Result<Vec<(usize, usize)>, String> {
 
 /// What became of each job, sorted.
 fn helios_rows(accounts: &RunAccount) -> Vec<Row> {
-    let row = |job: &dryrack::report::JobAccount| {
+    let row = |job: &dryrack::metrics::JobAccount| {
         let replica = &job.replicas[0];
         let at = |time: Option<dryrack::units::SimTime>| time.map_or(u64::MAX, |time| time.as_nanos() / 1_000_000_000);
         let (start, end) = (at(replica.started), at(replica.ended));
@@ -394,12 +394,12 @@ fn rlscheduler_has_its_published_table(data: &Path) -> Result<(), String> {
         for policy in RLSCHEDULER {
             for sequence in 0..10 {
                 let start = recorded[0]["starts"][sequence].as_u64().ok_or("no start")? as u32;
-                let metrics = dryrack::report::Metrics::of(&books(data, &rlscheduler(policy, backfill, start))?);
+                let metrics = dryrack::metrics::Metrics::of(&books(data, &rlscheduler(policy, backfill, start))?);
                 for ((kind, metric), recorded) in kinds.iter().zip(&recorded) {
                     // Utilization is a reward there, and written with the other sign.
                     let wanted = recorded["per_iter"][policy][sequence].as_f64().ok_or("no value")?.abs();
                     let found = match metrics.get(metric) {
-                        Some(dryrack::report::Value::Ratio(found)) => found,
+                        Some(dryrack::metrics::Value::Ratio(found)) => found,
                         other => return Err(format!("{metric} is {other:?}")),
                     };
                     if (found - wanted).abs() > wanted.abs() * 1e-12 {

@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use dryrack::control::Profile;
 use dryrack::engine::{Rehearsal, RunOptions, draw_world, run};
-use dryrack::report::{
-    Heading, METRICS, Metrics, RunAccount, RunReport, Series, Spans, Value, summary, write_jobs_csv, write_nodes_csv,
-    write_perfetto,
-};
+use dryrack::metrics::{METRICS, Metrics, RunAccount, Series, Value};
+use dryrack::report::{Heading, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
 use dryrack::scenario::{load_profile, profile_names};
 use dryrack::units::{GpuShare, Money, Permille, SimDuration, SimTime};
 use dryrack::workload::{GpuTake, GpuUsage, Shape, Usage};

@@ -9,7 +9,7 @@ use dryrack::agreement;
 use dryrack::control::Trigger;
 use dryrack::engine::{Records, Rehearsal, RunOptions, run};
 use dryrack::event::{Input, Record, Said};
-use dryrack::report::RunAccount;
+use dryrack::metrics::RunAccount;
 use dryrack::scenario::{Options, load_text};
 use dryrack::units::{SimDuration, SimTime};
 
@@ -179,7 +179,7 @@ impl Recording {
         let end = run(&loaded.rehearsal, RunOptions::default(), &mut [&mut accounts]);
         accounts.finish(end.at);
         let milliseconds = |at: Option<SimTime>| (at.expect("it ran").as_nanos() / 1_000_000) as i64;
-        let job = |job: &dryrack::report::JobAccount| {
+        let job = |job: &dryrack::metrics::JobAccount| {
             let replica = &job.replicas[0];
             let claims = replica.placement.as_ref().expect("it was placed").claims();
             let mut nodes: Vec<&str> = claims.iter().map(|claim| accounts.names.node(claim.node)).collect();

@@ -7,7 +7,8 @@ use dryrack::control::Profile;
 use dryrack::engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run};
 use dryrack::event::{FORMAT_VERSION, LogHeader};
 use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
-use dryrack::report::{LogWriter, RunAccount, write_jobs_csv};
+use dryrack::metrics::RunAccount;
+use dryrack::report::{LogWriter, write_jobs_csv};
 use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
 use dryrack::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
 

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 /// Name, floor, and whether rooms of the same floor must not be named. `src/main.rs` and `src/lib.rs` are free.
-const ROOMS: [(&str, u8, bool); 24] = [
+const ROOMS: [(&str, u8, bool); 25] = [
     ("units", 0, false),
     ("ids", 0, false),
     ("rng", 0, false),
@@ -26,6 +26,7 @@ const ROOMS: [(&str, u8, bool); 24] = [
     ("outside", 5, true),
     ("scenario", 6, false),
     ("trace", 6, false),
+    ("metrics", 6, false),
     ("expect", 6, false),
     ("agreement", 6, false),
     ("conform", 6, false),

@@ -19,9 +19,9 @@ use crate::engine::{Progress, Rehearsal};
 use crate::event::Sink;
 use crate::expect::{Expectation, Reproduction, Share, ShareAt, SourcePlace, Verdict, is_cured, judge_reproduction};
 use crate::rehearse::{names, rehearse};
-use crate::report::some;
 use crate::scenario::{Cell, Diagnostics, Loaded, load};
 use crate::scheduler::Caching;
+use crate::units::counted;
 
 /// What all cases have in common.
 pub struct Context<'a> {
@@ -400,7 +400,7 @@ impl Case {
     pub fn full_title(&self) -> String {
         match self.seeds {
             1 => self.title.clone(),
-            seeds => format!("{} ({})", self.title, some(seeds, "seed")),
+            seeds => format!("{} ({})", self.title, counted(seeds, "seed")),
         }
     }
 

@@ -11,8 +11,8 @@ use super::baseline::{Change, Compared};
 use super::case::{Case, Judged, Status, Tested};
 use super::plan::name;
 use crate::cli::causes::Causes;
-use crate::report::some;
 use crate::scenario::Kind;
+use crate::units::counted;
 
 const OK: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -78,7 +78,7 @@ fn not_run(tested: &[Tested]) -> String {
     let which = "; --verbose says which scenario wants which";
     format!(
         "\n{} not run: {} {are} not here; {get}set DRYRACK_DATA to a folder that has {them}{which}\n",
-        some(cases.len(), "scenario"),
+        counted(cases.len(), "scenario"),
         all.join(", "),
     )
 }
@@ -168,7 +168,7 @@ fn comparison(compared: &Compared) -> String {
     let gone = if gone > 0 { format!(", {gone} gone") } else { String::new() };
     let new = if new > 0 { format!(", {new} not in it") } else { String::new() };
     let head = match compared.was_updated {
-        true => format!("baseline: {} stored, {other} changed{new}{gone}", some(stored, "run")),
+        true => format!("baseline: {} stored, {other} changed{new}{gone}", counted(stored, "run")),
         false => format!("baseline: {same} as stored, {other} changed{new}{gone}"),
     };
     format!("\n{head}\n{text}")
@@ -210,5 +210,5 @@ fn summary_line(outcome: &Outcome<'_>) -> String {
     let files = outcome.tested.len();
     let runs = cases().count();
     let runs = if runs == files { String::new() } else { format!(", {runs} runs") };
-    format!("\n{}{runs}: {} [{:.3}s]\n", some(files, "scenario"), parts.join(", "), outcome.wall.as_secs_f64())
+    format!("\n{}{runs}: {} [{:.3}s]\n", counted(files, "scenario"), parts.join(", "), outcome.wall.as_secs_f64())
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::TestArgs;
 use crate::cli::run::Overrides;
 use crate::nearest::nearest;
-use crate::report::some;
 use crate::scenario::{Cell, matches_pattern, outline};
+use crate::units::counted;
 
 /// A file, and what of it is run.
 pub struct Plan {
@@ -95,6 +95,6 @@ impl Selection {
             None if args.filter.is_empty() => "none has such a tag".to_string(),
             None => format!("none has {} in its path or title", args.filter.join(" or ")),
         };
-        format!("nothing selected of {}: {why}\n", some(self.left_out, "scenario"))
+        format!("nothing selected of {}: {why}\n", counted(self.left_out, "scenario"))
     }
 }

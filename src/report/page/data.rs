@@ -2,10 +2,9 @@
 
 use serde_json::{Value as Json, json};
 
-use super::super::account::RunAccount;
 use super::super::bins::Bins;
-use super::super::metrics::{Metrics, Value};
 use super::super::spans::{Spans, run_name};
+use crate::metrics::{Metrics, RunAccount, Value};
 use crate::units::{SimDuration, SimTime};
 
 fn csv_of(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<u8> {

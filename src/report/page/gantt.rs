@@ -3,12 +3,12 @@
 //! The bars are stretched to the width there is and hold no text; names of lanes, jobs and times are text beside and over
 //! them, in the size of the page.
 
-use super::super::account::RunAccount;
 use super::super::spans::{Lane, Spans, run_name};
 use super::super::timeline::about;
 use super::html::escape;
 use crate::event::Outcome;
 use crate::ids::GpuId;
+use crate::metrics::RunAccount;
 use crate::units::{SimDuration, SimTime};
 
 /// Bars of a page; a browser draws them without delay, and nobody reads more.

@@ -1,10 +1,10 @@
 //! Nodes over time, each cell as dark as it was full.
 
-use super::super::account::RunAccount;
 use super::super::bins::heat;
 use super::super::spans::Spans;
 use super::super::timeline::about;
 use super::html::escape;
+use crate::metrics::RunAccount;
 use crate::units::{SimDuration, SimTime};
 
 const COLUMNS: usize = 96;

@@ -12,5 +12,5 @@ mod html;
 mod plan;
 mod run;
 
-pub use plan::{PlanReport, PlanRow, WAIT_PERCENTS};
+pub use plan::{PlanReport, PlanRow};
 pub use run::{Files, RunReport};

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::super::summary::some;
 use super::super::timeline::about;
 use super::axes::{of_numbers, of_parts, of_waits};
 use super::chart::{Chart, Kind, Line};
 use super::html::{escape, facts, list, page, section, table};
+use crate::metrics::WAIT_PERCENTS;
 use crate::report::plot::wait_place;
-use crate::units::SimDuration;
+use crate::units::{SimDuration, counted};
 
 /// All that the page is made of.
 pub struct PlanReport {
@@ -47,9 +47,6 @@ pub struct PlanRow {
     /// Seconds at [`WAIT_PERCENTS`], in the mean over the seeds; nothing where so many had no place with some seed.
     pub waits: Vec<Option<f64>>,
 }
-
-/// Percentiles of waits that are kept of each run.
-pub const WAIT_PERCENTS: [u8; 14] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 100];
 
 /// Alternatives with a curve of their own, and rows of the table.
 const CURVES: usize = 5;
@@ -182,7 +179,7 @@ impl PlanReport {
             title: best_of[1].into(),
             description: format!(
                 "Each of {} that were run: its cost, and {}, in the mean over its seeds. {best}",
-                some(self.rows.len(), "alternative"),
+                counted(self.rows.len(), "alternative"),
                 best_of[2]
             ),
             x,

@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::account::RunAccount;
 use super::super::bins::Bins;
-use super::super::metrics::{Metrics, Value, quantile};
-use super::super::series::Unit;
 use super::super::spans::Spans;
-use super::super::summary::{replica_name, some};
+use super::super::summary::replica_name;
 use super::super::timeline::about;
 use super::axes::{of_counts, of_numbers, of_parts, of_time, of_waits};
 use super::chart::{Axis, Chart, Kind, Line};
@@ -18,8 +15,9 @@ use super::heat::HeatMap;
 use super::html::{facts, list, page, section, table};
 use crate::engine::{Rehearsal, Standing};
 use crate::expect::Verdict;
+use crate::metrics::{METRICS, Metrics, RunAccount, Unit, Value, quantile};
 use crate::report::plot::wait_place;
-use crate::units::{SimDuration, SimTime};
+use crate::units::{SimDuration, SimTime, counted};
 
 /// All that a report is made of.
 pub struct RunReport<'a> {
@@ -87,7 +85,7 @@ impl RunReport<'_> {
         let (jobs, completed) = (count("jobs_submitted"), count("jobs_completed"));
         let end = about(self.accounts.now.since(SimTime::ZERO));
         let never = self.accounts.unplaceable.sentence(jobs).map_or(String::new(), |sentence| format!("{sentence}. "));
-        let mut text = format!("{never}{completed} of {} completed within {end}", some(jobs as usize, "job"));
+        let mut text = format!("{never}{completed} of {} completed within {end}", counted(jobs as usize, "job"));
         if let Some(Value::Time(wait)) = self.metrics.get("queue_wait_p95_seconds") {
             text.push_str(&format!(", 95% of those that had a place waited {} or less", about(wait)));
         }
@@ -100,7 +98,7 @@ impl RunReport<'_> {
             (0, _) => "; nothing was expected of it.".to_string(),
             (1, 0) => "; what was expected of it holds.".to_string(),
             (all, 0) => format!("; all {all} expectations hold."),
-            (all, failed) => format!("; {failed} of {} failed.", some(all, "expectation")),
+            (all, failed) => format!("; {failed} of {} failed.", counted(all, "expectation")),
         });
         text
     }
@@ -319,13 +317,13 @@ impl RunReport<'_> {
         let gpus: usize = self.accounts.nodes.iter().map(|node| node.gpu_count()).sum();
         let mut all = vec![
             format!("Profile {}: {}.", profile.name, profile.title.trim_end_matches('.')),
-            format!("Fleet: {} with {}.", some(self.accounts.nodes.len(), "node"), some(gpus, "GPU")),
+            format!("Fleet: {} with {}.", counted(self.accounts.nodes.len(), "node"), counted(gpus, "GPU")),
             "A job runs as long as the file or the trace says, wherever it is placed; nothing makes it faster or slower.".into(),
             "What is not in the file did not happen: failures, strangers on GPUs, slow starts and lost words are those that it states.".into(),
         ];
         match self.rehearsal.faults.len() {
             0 => all.push("No node or GPU fails.".into()),
-            faults => all.push(format!("{} of nodes and GPUs, stated or drawn.", some(faults, "change"))),
+            faults => all.push(format!("{} of nodes and GPUs, stated or drawn.", counted(faults, "change"))),
         }
         if self.accounts.usage.known == 0 && gpus > 0 {
             all.push(
@@ -360,7 +358,7 @@ impl RunReport<'_> {
         let source: Vec<&str> = rehearsal.source.lines().take(SOURCE_LINES).collect();
         let rest = match lines.saturating_sub(SOURCE_LINES) {
             0 => String::new(),
-            more => format!("\n… and {} more", some(more, "line")),
+            more => format!("\n… and {} more", counted(more, "line")),
         };
         let source = super::html::escape(&(source.join("\n") + &rest));
         facts(&rows) + &format!("<h3>The file as it was run</h3>\n<pre>{source}</pre>\n")
@@ -452,7 +450,7 @@ fn over_time(values: &[u64], full: f64) -> Vec<(f64, f64)> {
 
 /// `12m`, `83.1%`, `1,234`.
 pub(super) fn for_people(value: Value, name: &str) -> String {
-    let definition = super::super::METRICS.iter().find(|definition| definition.name == name);
+    let definition = METRICS.iter().find(|definition| definition.name == name);
     match value {
         Value::Count(count) => count.to_string(),
         Value::Time(time) => about(time),

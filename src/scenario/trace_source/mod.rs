@@ -48,11 +48,10 @@ use super::fields::{Fields, text, value};
 use super::jobs::Draft;
 use super::tree::{Entry, Node, Tree};
 use super::world::World;
-use crate::report::some;
 use crate::rng::Stream;
 use crate::scheduler::Target;
 use crate::trace::{self, Format, Holds, Index, NodeTrace, Roots, RunBasis, Tally, TaskTrace, TraceEntry, TraceTask};
-use crate::units::{Permille, SimDuration, SimTime};
+use crate::units::{Permille, SimDuration, SimTime, counted};
 use nodes::add_node;
 pub(super) use streamed::{TaskList, TaskStream};
 
@@ -71,8 +70,8 @@ pub struct TraceUse {
 impl TraceUse {
     /// For people: what was taken, then what was odd.
     pub fn lines(&self) -> Vec<String> {
-        let nodes = if self.nodes == 0 { String::new() } else { format!(" and {}", some(self.nodes, "node")) };
-        let (jobs, rows) = (some(self.tasks, "job"), self.tally.rows());
+        let nodes = if self.nodes == 0 { String::new() } else { format!(" and {}", counted(self.nodes, "node")) };
+        let (jobs, rows) = (counted(self.tasks, "job"), self.tally.rows());
         let are = if self.tasks + self.nodes == 1 { "is" } else { "are" };
         let mut lines = vec![format!("{}: {jobs}{nodes} of it {are} in this run; {rows} rows", self.name)];
         lines.extend(self.tally.lines());

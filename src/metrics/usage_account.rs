@@ -50,7 +50,7 @@ pub(super) struct Held<'a> {
 }
 
 /// The thousandths of a GPU that a claim takes: the larger of share and memory, as an allocation is counted.
-pub(super) fn gpu_parts(claim: &NodeClaim, shape: &NodeShape) -> impl Iterator<Item = u64> {
+pub fn gpu_parts(claim: &NodeClaim, shape: &NodeShape) -> impl Iterator<Item = u64> {
     claim.gpus.iter().map(|part| {
         let capacity = u128::from(shape.gpu_memory_capacity(usize::from(part.index)).get()).max(1);
         let by_memory = u64::try_from(u128::from(part.memory.get()) * 1000 / capacity).unwrap_or(u64::MAX);

@@ -2,7 +2,7 @@
 
 use super::account::RunAccount;
 use super::brief::Row;
-use super::metrics::{Definition, SLOWDOWN_BOUND, Value};
+use super::run_metrics::{Definition, SLOWDOWN_BOUND, Value};
 use crate::event::Outcome;
 use crate::units::{SimDuration, SimTime};
 
@@ -235,7 +235,7 @@ impl Definition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{METRICS, Metrics};
+    use crate::metrics::{METRICS, Metrics};
 
     fn times(seconds: &[u64]) -> Vec<Value> {
         seconds.iter().map(|seconds| Value::Time(SimDuration::from_secs(*seconds))).collect()

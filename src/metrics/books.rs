@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use super::account::RunAccount;
-use super::metrics::Metrics;
+use super::run_metrics::Metrics;
 
 pub struct Books {
     accounts: RunAccount,

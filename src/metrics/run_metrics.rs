@@ -10,7 +10,6 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::account::RunAccount;
 use super::brief::Row;
-use super::page::WAIT_PERCENTS;
 use super::series::Function;
 use crate::engine::{Accounts, Standing};
 use crate::event::Outcome;
@@ -291,10 +290,13 @@ impl<'a> Users<'a> {
 }
 
 /// The nearest-rank quantile of ascending values, of which there must be one: rank ⌈p·n⌉, counted from 1.
-pub(super) fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration {
+pub fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration {
     let rank = (ascending.len() * percent).div_ceil(100).max(1);
     ascending[rank - 1]
 }
+
+/// Percentiles of waits that are kept of each run.
+pub const WAIT_PERCENTS: [u8; 14] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 100];
 
 /// Seconds that were waited at the percentiles of [`WAIT_PERCENTS`]; those never placed are later than all others, and
 /// have none.

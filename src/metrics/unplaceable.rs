@@ -6,10 +6,10 @@ use serde_json::{Value as Json, json};
 
 use super::account::JobAccount;
 use super::node_account::NodeAccount;
-use super::summary::some;
 use crate::event::Reason;
 use crate::fleet::NodeShape;
 use crate::scheduler::lacks;
+use crate::units::counted;
 use crate::workload::Demand;
 
 /// Jobs of which a replica could not be placed even if every node were ready and empty.
@@ -80,7 +80,7 @@ impl UnplaceableAccount {
         };
         let more: u64 = self.lacks.iter().skip(NAMED).map(|(_, count)| count).sum();
         let rest = if more == 0 { String::new() } else { format!("; for {more}, other reasons") };
-        Some(format!("{} of {} can never run: {}{rest}", self.jobs, some(jobs as usize, "job"), named.join("; ")))
+        Some(format!("{} of {} can never run: {}{rest}", self.jobs, counted(jobs as usize, "job"), named.join("; ")))
     }
 }
 

@@ -1,0 +1,28 @@
+//! Floor 6. What a run amounted to, in numbers: folds of its records, the metrics of a run and the series of its replicas.
+//!
+//! Owns the folds from records to numbers. Sums are integers to the end, and only the last division is a float, so a
+//! number is the same on every machine. Must never simulate, and never write a file.
+
+mod account;
+mod blame;
+mod books;
+mod brief;
+mod fragment_account;
+mod load;
+mod node_account;
+mod run_metrics;
+mod series;
+mod unplaceable;
+mod usage_account;
+
+pub use account::{JobAccount, ReplicaAccount, RunAccount, Sample, Stint};
+pub use blame::{Blame, Shortages, WaitAccount};
+pub use books::Books;
+pub use brief::{JobFigures, Row};
+pub use fragment_account::FragmentAccount;
+pub use load::LoadAccount;
+pub use node_account::NodeAccount;
+pub use run_metrics::{Definition, METRICS, Metrics, Value, WAIT_PERCENTS, quantile, wait_quantiles};
+pub use series::{Function, Series, Unit};
+pub use unplaceable::UnplaceableAccount;
+pub use usage_account::{SavedAccount, UsageAccount, gpu_parts};
