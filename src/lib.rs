@@ -27,19 +27,23 @@
 //!
 //! # The rooms
 //!
-//! A room may use the rooms on lower floors, never one above; those marked * do not name each other. `tests/it/tidy.rs`
-//! holds this. Each room's `mod.rs` opens with what it owns and what it must never do.
+//! Each room is a crate, and its `Cargo.toml` says which others it uses: only rooms of lower floors. `tests/it/tidy.rs` holds
+//! that each room's `mod.rs` opens with its floor, what it owns and what it must never do.
 //!
 //! | floor | rooms |
 //! | --- | --- |
-//! | 0 | [`units`], [`ids`], [`rng`], [`nearest`] |
-//! | 1 | [`catalog`], [`fleet`], [`workload`] |
-//! | 2 | [`event`] |
-//! | 3 | [`scheduler`] *, [`policy`] *, [`lifecycle`] * |
-//! | 4 | [`control`] |
-//! | 5 | [`engine`] *, [`live`] * |
-//! | 6 | [`scenario`], [`trace`], [`metrics`], [`expect`], [`report`], [`conform`], [`rehearse`], [`plan`], [`agreement`] |
-//! | 7 | [`cli`] |
+//! | 0 | [`nearest`], [`units`] |
+//! | 1 | [`catalog`], [`ids`], [`rng`] |
+//! | 2 | [`fleet`], [`workload`] |
+//! | 3 | [`event`], [`policy`], [`trace`] |
+//! | 4 | [`lifecycle`], [`scheduler`] |
+//! | 5 | [`control`] |
+//! | 6 | [`engine`], [`live`] |
+//! | 7 | [`metrics`] |
+//! | 8 | [`expect`] |
+//! | 9 | [`rehearse`], [`report`], [`scenario`] |
+//! | 10 | [`agreement`], [`conform`], [`plan`] |
+//! | 11 | [`cli`] |
 //!
 //! # What is absent, on purpose
 //!
@@ -61,27 +65,27 @@
 // Here, not in `Cargo.toml`: tests may unwrap.
 #![warn(clippy::unwrap_used)]
 
-pub mod agreement;
-pub mod catalog;
-pub mod cli;
-pub mod conform;
-pub mod control;
-pub mod engine;
-pub mod event;
-pub mod expect;
-pub mod fleet;
-pub mod ids;
-pub mod lifecycle;
-pub mod live;
-pub mod metrics;
-pub mod nearest;
-pub mod plan;
-pub mod policy;
-pub mod rehearse;
-pub mod report;
-pub mod rng;
-pub mod scenario;
-pub mod scheduler;
-pub mod trace;
-pub mod units;
-pub mod workload;
+pub use dryrack_agreement as agreement;
+pub use dryrack_catalog as catalog;
+pub use dryrack_cli as cli;
+pub use dryrack_conform as conform;
+pub use dryrack_control as control;
+pub use dryrack_engine as engine;
+pub use dryrack_event as event;
+pub use dryrack_expect as expect;
+pub use dryrack_fleet as fleet;
+pub use dryrack_ids as ids;
+pub use dryrack_lifecycle as lifecycle;
+pub use dryrack_live as live;
+pub use dryrack_metrics as metrics;
+pub use dryrack_nearest as nearest;
+pub use dryrack_plan as plan;
+pub use dryrack_policy as policy;
+pub use dryrack_rehearse as rehearse;
+pub use dryrack_report as report;
+pub use dryrack_rng as rng;
+pub use dryrack_scenario as scenario;
+pub use dryrack_scheduler as scheduler;
+pub use dryrack_trace as trace;
+pub use dryrack_units as units;
+pub use dryrack_workload as workload;

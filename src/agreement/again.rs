@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::courses::{courses, failed_starts};
-use crate::engine::Rehearsal;
-use crate::event::{Input, Outcome, Record, RunCourse, Said};
-use crate::ids::{JobId, Names, RunId};
-use crate::units::{Permille, SimDuration, SimTime};
-use crate::workload::{Arrival, Course, Ending, GpuUsage, Series, Shape, Usage};
+use dryrack_engine::Rehearsal;
+use dryrack_event::{Input, Outcome, Record, RunCourse, Said};
+use dryrack_ids::{JobId, Names, RunId};
+use dryrack_units::{Permille, SimDuration, SimTime};
+use dryrack_workload::{Arrival, Course, Ending, GpuUsage, Series, Shape, Usage};
 
 /// What is to be rehearsed again, and what of the recording it cannot say.
 pub struct Again {

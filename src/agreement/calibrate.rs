@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::compare::Agreement;
 use super::courses::courses;
 use super::outside::Found;
-use crate::engine::Rehearsal;
-use crate::event::{Event, Input, Phase, Record, RunCourse, Said};
-use crate::ids::{Names, RunId};
-use crate::units::{SimDuration, SimTime};
-use crate::workload::{Arrival, Course};
+use dryrack_engine::Rehearsal;
+use dryrack_event::{Event, Input, Phase, Record, RunCourse, Said};
+use dryrack_ids::{Names, RunId};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{Arrival, Course};
 
 /// Delays of a machine. Each is a median of what was recorded, so it is one that occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

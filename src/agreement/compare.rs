@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::spread::Spread;
-use crate::event::RunCourse;
-use crate::units::{SimDuration, SimTime};
+use dryrack_event::RunCourse;
+use dryrack_units::{SimDuration, SimTime};
 
 /// One thing that was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,7 +176,7 @@ impl Agreement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Outcome, Reason};
+    use dryrack_event::{Outcome, Reason};
 
     fn course(job: &str, placed: u64, fired: Option<u64>, ended: u64) -> RunCourse {
         RunCourse {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::event::{Event, Input, Lifecycle, Outcome, Phase, Reason, Record, RunCourse, Said, Sink};
-use crate::fleet::Placement;
-use crate::ids::{GpuId, Names, RunId};
-use crate::units::SimTime;
+use dryrack_event::{Event, Input, Lifecycle, Outcome, Phase, Reason, Record, RunCourse, Said, Sink};
+use dryrack_fleet::Placement;
+use dryrack_ids::{GpuId, Names, RunId};
+use dryrack_units::SimTime;
 
 /// Takes every record of a run; the names are those of all its nodes and jobs.
 pub struct Courses {
@@ -42,7 +42,7 @@ impl Courses {
     }
 
     fn place(&self, placement: &Placement) -> Vec<String> {
-        let of_claim = |claim: &crate::fleet::NodeClaim| -> Vec<String> {
+        let of_claim = |claim: &dryrack_fleet::NodeClaim| -> Vec<String> {
             match claim.gpus.is_empty() {
                 true => vec![self.names.node(claim.node).to_string()],
                 false => {
@@ -119,7 +119,7 @@ pub fn courses(records: &[Record], names: &Names) -> Vec<RunCourse> {
 }
 
 /// How often each attempt's start failed, for what is rehearsed again.
-pub(super) fn failed_starts(records: &[Record]) -> BTreeMap<crate::ids::JobId, u32> {
+pub(super) fn failed_starts(records: &[Record]) -> BTreeMap<dryrack_ids::JobId, u32> {
     let mut failed = BTreeMap::new();
     for record in records {
         if let Said::Input(Input::Run { run, fact: Lifecycle::StartFailed }) = &record.said {

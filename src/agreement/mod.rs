@@ -1,4 +1,4 @@
-//! Floor 6. How far a run on a real machine and a rehearsal of it agree: decision by decision, and in time.
+//! Floor 10. How far a run on a real machine and a rehearsal of it agree: decision by decision, and in time.
 //!
 //! Owns what is compared of two runs and what is not, and why. It reads records alone. Must never run anything on a
 //! machine, nor forgive a difference: what cannot be compared is counted and named.
@@ -10,6 +10,8 @@
 //! | replay | the recorded inputs, through the control plane | it did not know which world it was in |
 //! | re-rehearsal | recorded arrivals, lengths and usage, in the simulated world | the simulator's sampler, timers and delays are the machine's |
 //! | blind | nothing: what was foretold before it began | the rehearsal knew what would happen |
+
+#![warn(clippy::unwrap_used)]
 
 mod again;
 mod calibrate;

@@ -8,11 +8,11 @@ use super::again::{Again, again};
 use super::calibrate::{Recording, median};
 use super::compare::compare;
 use super::courses::courses;
-use crate::control::{PassOptions, PassTime, Profile, Trigger};
-use crate::engine::Rehearsal;
-use crate::event::{Record, RunCourse};
-use crate::ids::Names;
-use crate::units::SimDuration;
+use dryrack_control::{PassOptions, PassTime, Profile, Trigger};
+use dryrack_engine::Rehearsal;
+use dryrack_event::{Record, RunCourse};
+use dryrack_ids::Names;
+use dryrack_units::SimDuration;
 
 /// Periods that are tried, beside none at all: those that Slurm's own are of (sched_interval, bf_interval and
 /// sched_min_interval of slurm.conf(5), Slurm 22.05, from a second to a minute), and shorter ones.

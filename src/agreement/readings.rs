@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{Event, Input, Phase, Record, Said};
-use crate::ids::RunId;
-use crate::units::{Permille, SimDuration, SimTime};
+use dryrack_event::{Event, Input, Phase, Record, Said};
+use dryrack_ids::RunId;
+use dryrack_units::{Permille, SimDuration, SimTime};
 
 /// Nobody works where at most this is read, and somebody does where at least that is.
 const IDLE: Permille = Permille::new(50);

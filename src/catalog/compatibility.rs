@@ -202,7 +202,7 @@ fn row_from(row: Row) -> Compatibility {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{gpu, models};
+    use crate::{gpu, models};
 
     fn on(backend: Server, os: Os, arch: CpuArch, name: &str) -> Option<Mismatch> {
         let served = Served { backend, architecture: Some("Qwen3ForCausalLM"), quantization: None };

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use super::{ComputeCapability, Vendor, rows};
-use crate::units::Bytes;
+use dryrack_units::Bytes;
 
 /// One name of dstack's, a row of `dstack_gpus.csv`.
 #[derive(Clone, Debug, PartialEq, Eq)]

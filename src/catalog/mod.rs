@@ -7,6 +7,8 @@
 //!
 //! A row that does not parse is our bug and panics on first use; the tests read every row.
 
+#![warn(clippy::unwrap_used)]
+
 mod compatibility;
 mod dstack_gpu;
 mod kind;
@@ -20,7 +22,7 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
-use crate::units::{Bytes, MilliCpu};
+use dryrack_units::{Bytes, MilliCpu};
 
 pub use compatibility::{Accelerator, Compatibility, Host, Kind, Mismatch, Served, compatibilities, mismatch};
 pub use dstack_gpu::{DstackGpu, KnownGpus, dstack_gpu, dstack_gpu_memory, dstack_gpu_name, dstack_gpus};
@@ -189,7 +191,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::nearest::nearest;
+    use dryrack_nearest::nearest;
 
     fn is_date(text: &str) -> bool {
         let numbers: Vec<u32> = text.split('-').filter_map(|part| part.parse().ok()).collect();

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::kind::Category;
 use super::{Row, rows};
-use crate::units::Bytes;
+use dryrack_units::Bytes;
 
 /// A public model. Where no opened source states a figure, there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -121,7 +121,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::nearest::nearest;
+    use dryrack_nearest::nearest;
 
     #[test]
     fn every_model_can_be_named_in_short_and_no_two_by_the_same_word() {

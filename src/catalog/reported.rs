@@ -1,7 +1,7 @@
 //! From what a driver or a server calls a GPU to the row of the catalog.
 
 use super::{GpuModel, gpus};
-use crate::units::Bytes;
+use dryrack_units::Bytes;
 
 /// Words of a product's name that do not make it another product.
 const ORNAMENTS: [&str; 14] = [

@@ -15,11 +15,11 @@ use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, say, say_json};
 use super::run::Overrides;
-use crate::engine::{Accounts, Audit, Progress, Rehearsal, RunOptions, run};
-use crate::event::{Digest, Digester, Event, Input, Sink};
-use crate::scenario::load;
-use crate::scheduler::Caching;
-use crate::units::{SimTime, counted};
+use dryrack_engine::{Accounts, Audit, Progress, Rehearsal, RunOptions, run};
+use dryrack_event::{Digest, Digester, Event, Input, Sink};
+use dryrack_scenario::load;
+use dryrack_scheduler::Caching;
+use dryrack_units::{SimTime, counted};
 
 #[derive(Debug, Args)]
 pub struct BenchArgs {

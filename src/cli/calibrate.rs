@@ -9,14 +9,14 @@ use super::exit::{Done, Exit, Failure};
 use super::logs::{WholeLog, read_live};
 use super::output::{Format, say, say_json};
 use super::validate::{interval_of, rehearsed, scenario};
-use crate::agreement::{
+use dryrack_agreement::{
     Delays, Found, Recording, Told, calibrate as fitted, calibrate_outside, compare, courses, exactness,
 };
-use crate::control::{PassOptions, Trigger};
-use crate::engine::Rehearsal;
-use crate::ids::RunId;
-use crate::rehearse::names;
-use crate::units::SimDuration;
+use dryrack_control::{PassOptions, Trigger};
+use dryrack_engine::Rehearsal;
+use dryrack_ids::RunId;
+use dryrack_rehearse::names;
+use dryrack_units::SimDuration;
 
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {

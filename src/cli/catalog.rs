@@ -4,8 +4,8 @@ use clap::Subcommand;
 
 use super::exit::{Done, Exit};
 use super::output::{Format, say, say_json};
-use crate::catalog::{Compatibility, Kind, Vendor, compatibilities, gpus, machines, models};
-use crate::report::table;
+use dryrack_catalog::{Compatibility, Kind, Vendor, compatibilities, gpus, machines, models};
+use dryrack_report::table;
 
 #[derive(Debug, Subcommand)]
 pub enum CatalogCommand {

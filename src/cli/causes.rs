@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::exit::Failure;
-use crate::conform::Records;
-use crate::scenario::{Against, load_profile, load_profile_as_in_base, profile_names, profile_options};
+use dryrack_conform::Records;
+use dryrack_scenario::{Against, load_profile, load_profile_as_in_base, profile_names, profile_options};
 
 /// The options in which one profile differs from what is meant to be right, tried one at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +111,6 @@ fn told_by_none(records: &Records, profile: &str, options: Vec<String>) -> Resul
     Ok(options.into_par_iter().filter(|option| !is_told(option)).collect())
 }
 
-fn input(diagnostics: crate::scenario::Diagnostics) -> Failure {
+fn input(diagnostics: dryrack_scenario::Diagnostics) -> Failure {
     Failure::Input(diagnostics.to_string())
 }

@@ -9,8 +9,8 @@ use super::exit::{Done, Exit};
 use super::output::{Format, say, say_json, warn};
 use super::run::options;
 use super::select::{is_part, is_profile, refuse_others, scenario_files};
-use crate::scenario::{self, check_profile};
-use crate::units::counted;
+use dryrack_scenario::{self as scenario, check_profile};
+use dryrack_units::counted;
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {

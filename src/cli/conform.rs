@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json};
-use crate::conform::{Account, Profiles, Share, conform as conform_file};
-use crate::report::table;
-use crate::scenario::load_profile;
-use crate::units::{Permille, counted};
+use dryrack_conform::{Account, Profiles, Share, conform as conform_file};
+use dryrack_report::table;
+use dryrack_scenario::load_profile;
+use dryrack_units::{Permille, counted};
 
 #[derive(Debug, Args)]
 pub struct ConformArgs {

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::exit::{Done, Exit, Failure};
 use super::logs::open;
 use super::output::{Format, say, say_json};
-use crate::event::LogHeader;
-use crate::report::LogLine;
+use dryrack_event::LogHeader;
+use dryrack_report::LogLine;
 
 #[derive(Debug, Args)]
 pub struct DiffArgs {

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use super::output::Unwritten;
-use crate::scenario::nearest_path;
+use dryrack_scenario::nearest_path;
 
 /// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

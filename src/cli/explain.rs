@@ -10,15 +10,15 @@ use super::guard::guarded;
 use super::logs::{WholeLog, read_whole};
 use super::output::{Format, say, say_json};
 use super::replay::profile_of;
-use crate::control::AnalysedBefore;
-use crate::engine::{Explanation, ReplicaStanding, explain as explain_job};
-use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, Refusal, Said};
-use crate::fleet::{NodeState, Placement};
-use crate::ids::{GpuId, JobId, Names, RunId};
-use crate::report::{Filter, record_line, table};
-use crate::scheduler::{Decision, Examination, FilterName, NodeFinding};
-use crate::units::SimTime;
-use crate::workload::{Demand, Pick};
+use dryrack_control::AnalysedBefore;
+use dryrack_engine::{Explanation, ReplicaStanding, explain as explain_job};
+use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, Refusal, Said};
+use dryrack_fleet::{NodeState, Placement};
+use dryrack_ids::{GpuId, JobId, Names, RunId};
+use dryrack_report::{Filter, record_line, table};
+use dryrack_scheduler::{Decision, Examination, FilterName, NodeFinding};
+use dryrack_units::SimTime;
+use dryrack_workload::{Demand, Pick};
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {

@@ -1,6 +1,6 @@
 //! What is said of a run that broke an invariant.
 
-use crate::engine::{Bound, Progress, Runaway};
+use dryrack_engine::{Bound, Progress, Runaway};
 
 /// What is said of a broken invariant: where it was, and what repeats it.
 pub fn fault_text(message: &str, seed: u64, progress: &Progress, command: &str) -> String {
@@ -29,13 +29,13 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::cli::exit::{Exit, Failure};
-    use crate::cli::guard::guarded;
-    use crate::cli::run::Overrides;
-    use crate::rehearse::{header, rehearse};
-    use crate::report::LogWriter;
-    use crate::scenario::{Options, load_text};
-    use crate::scheduler::Caching;
+    use crate::exit::{Exit, Failure};
+    use crate::guard::guarded;
+    use crate::run::Overrides;
+    use dryrack_rehearse::{header, rehearse};
+    use dryrack_report::LogWriter;
+    use dryrack_scenario::{Options, load_text};
+    use dryrack_scheduler::Caching;
 
     /// Breaks an invariant of its own when the job is placed.
     struct Breaks;

@@ -9,15 +9,15 @@ use super::exit::{Done, Exit, Failure};
 use super::guard::guarded;
 use super::output::{Format, say, say_json};
 use super::run::Overrides;
-use crate::engine::{Change, Fitting, Refused, fitting};
-use crate::event::{Histogram, Refusal};
-use crate::fleet::{Fleet, NodeState, Placement};
-use crate::ids::{GpuId, NodeId};
-use crate::report::table;
-use crate::scenario::{Options, load};
-use crate::scheduler::NodeFinding;
-use crate::units::{Bytes, SimTime};
-use crate::workload::{Backend, Demand, Deployment};
+use dryrack_engine::{Change, Fitting, Refused, fitting};
+use dryrack_event::{Histogram, Refusal};
+use dryrack_fleet::{Fleet, NodeState, Placement};
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_report::table;
+use dryrack_scenario::{Options, load};
+use dryrack_scheduler::NodeFinding;
+use dryrack_units::{Bytes, SimTime};
+use dryrack_workload::{Backend, Demand, Deployment};
 
 #[derive(Debug, Args)]
 pub struct FitArgs {

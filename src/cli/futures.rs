@@ -11,14 +11,14 @@ use super::explain::brief;
 use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json};
-use crate::engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
-use crate::ids::JobId;
-use crate::metrics::{METRICS, RunAccount};
-use crate::plan::{Difference, Estimate, PairedJob, PairedSeed, difference, estimate, most_changed, pair};
-use crate::rehearse::{Rehearsed, names, rehearse};
-use crate::report::table;
-use crate::scheduler::Caching;
-use crate::units::{SimDuration, SimTime, counted};
+use dryrack_engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
+use dryrack_ids::JobId;
+use dryrack_metrics::{METRICS, RunAccount};
+use dryrack_plan::{Difference, Estimate, PairedJob, PairedSeed, difference, estimate, most_changed, pair};
+use dryrack_rehearse::{Rehearsed, names, rehearse};
+use dryrack_report::table;
+use dryrack_scheduler::Caching;
+use dryrack_units::{SimDuration, SimTime, counted};
 
 /// Two runs that are held against each other, with each of some seeds.
 pub struct Futures<'a> {

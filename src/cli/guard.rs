@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 
-use crate::engine::Runaway;
+use dryrack_engine::Runaway;
 
 thread_local! {
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{WholeFile, say, warn};
-use crate::scenario::{ImportError, Imported, Names, import_dstack, import_gpustack_pages, import_gpustack_store};
-use crate::units::counted;
+use dryrack_scenario::{ImportError, Imported, Names, import_dstack, import_gpustack_pages, import_gpustack_store};
+use dryrack_units::counted;
 
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {

@@ -1,7 +1,7 @@
 //! Commands that start other programs: none is left of them, whoever is killed.
 
 use super::exit::{Done, Exit, Failure};
-use crate::live::{Kept, end_all, keep};
+use dryrack_live::{Kept, end_all, keep};
 
 /// Does the work in a process of its own, with this one as its keeper.
 pub fn kept(work: impl FnOnce() -> Done) -> Done {

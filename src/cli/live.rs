@@ -12,19 +12,19 @@ use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
 use super::run::Overrides;
 use super::validate::{SHOWN, agreement_json, agreement_text, interval_of};
-use crate::agreement::{Courses, compare};
-use crate::engine::{Progress, Rehearsal};
-use crate::event::{Foretold, Input, LiveHeader, LogHeader, Sink};
-use crate::expect::{Expectation, Horizon, Judge, Verdict};
-use crate::live::clock::Clock;
-use crate::live::probe::{GpuSource, Guarded, Roots, ThisMachine};
-use crate::live::{Cluster, LiveEnd, Shares, Work};
-use crate::metrics::{Books, RunAccount};
-use crate::rehearse::{header, names, rehearse};
-use crate::report::LogWriter;
-use crate::scenario::load;
-use crate::scheduler::Caching;
-use crate::units::SimDuration;
+use dryrack_agreement::{Courses, compare};
+use dryrack_engine::{Progress, Rehearsal};
+use dryrack_event::{Foretold, Input, LiveHeader, LogHeader, Sink};
+use dryrack_expect::{Expectation, Horizon, Judge, Verdict};
+use dryrack_live::clock::Clock;
+use dryrack_live::probe::{GpuSource, Guarded, Roots, ThisMachine};
+use dryrack_live::{Cluster, LiveEnd, Shares, Work};
+use dryrack_metrics::{Books, RunAccount};
+use dryrack_rehearse::{header, names, rehearse};
+use dryrack_report::LogWriter;
+use dryrack_scenario::load;
+use dryrack_scheduler::Caching;
+use dryrack_units::SimDuration;
 
 #[derive(Debug, Args)]
 pub struct LiveArgs {
@@ -77,7 +77,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
     let (rehearsal, expectations) = (loaded.rehearsal, loaded.expectations);
-    let cores = crate::live::cores()?;
+    let cores = dryrack_live::cores()?;
     let mut work = work(&rehearsal, loaded.shares_of_cpu, args.outputs.as_deref());
     refuse(&args.file, &rehearsal, &work, args.on.is_none().then_some(cores))?;
     let cluster = args.cluster(&mut work)?;
@@ -104,8 +104,8 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let run = || {
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut log, &mut told.courses, &mut told.judge, &mut told.accounts];
         match cluster {
-            None => crate::live::run(&work, gpus, &mut sinks),
-            Some(cluster) => crate::live::run_on_slurm(&work, cluster, &mut sinks),
+            None => dryrack_live::run(&work, gpus, &mut sinks),
+            Some(cluster) => dryrack_live::run_on_slurm(&work, cluster, &mut sinks),
         }
     };
     let ended = |error| Failure::file(&path, format!("the run ended, and its log is not kept: {error}"));

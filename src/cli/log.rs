@@ -8,10 +8,10 @@ use clap::Args;
 use super::exit::{Done, Exit};
 use super::logs::{no_such, read_whole};
 use super::output::Format;
-use crate::event::{Reason, encode_line};
-use crate::ids::Names;
-use crate::report::{Filter, record_line};
-use crate::units::SimTime;
+use dryrack_event::{Reason, encode_line};
+use dryrack_ids::Names;
+use dryrack_report::{Filter, record_line};
+use dryrack_units::SimTime;
 
 #[derive(Debug, Args)]
 pub struct LogArgs {

@@ -5,10 +5,10 @@ use std::io::BufReader;
 use std::path::Path;
 
 use super::exit::Failure;
-use crate::event::{LiveHeader, LogHeader, Record};
-use crate::ids::{JobId, NameTable, Names, NodeId};
-use crate::nearest::hint;
-use crate::report::{LogReader, read_log};
+use dryrack_event::{LiveHeader, LogHeader, Record};
+use dryrack_ids::{JobId, NameTable, Names, NodeId};
+use dryrack_nearest::hint;
+use dryrack_report::{LogReader, read_log};
 
 pub fn open(path: &Path) -> Result<LogReader<BufReader<File>>, Failure> {
     open_expected(path, "a log that `dryrack run FILE --out DIR` leaves as DIR/events.jsonl")

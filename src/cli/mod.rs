@@ -1,7 +1,9 @@
-//! Floor 7. The command line: one file for each command, what was typed lowered once to what is meant.
+//! Floor 11. The command line: one file for each command, what was typed lowered once to what is meant.
 //!
 //! stdout is data and stderr is progress and diagnostics. Exit codes are those of [`Exit`]. Holds no logic of its own,
 //! and is, with `live`, the only room that reads a clock: for how long a command took, never for what it decides.
+
+#![warn(clippy::unwrap_used)]
 
 mod bench;
 mod calibrate;
@@ -58,13 +60,13 @@ use kept::kept;
 
 use clap::{Parser, Subcommand};
 
-use crate::engine::limit_records;
+use dryrack_engine::limit_records;
 use exit::{Done, Failure};
 use output::{Color, TestFormat};
 
 /// Rehearses a GPU cluster before it runs.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, infer_subcommands = false, subcommand_required = true)]
+#[command(name = "dryrack", version, max_term_width = 100, infer_subcommands = false, subcommand_required = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

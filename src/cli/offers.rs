@@ -7,12 +7,12 @@ use super::exit::{Done, Exit, Failure};
 use super::guard::guarded;
 use super::output::{Format, say, say_json};
 use super::selection::JobArgs;
-use crate::engine::Selection;
-use crate::event::Histogram;
-use crate::report::table;
-use crate::scheduler::offers::{Availability, Offer, Plan};
-use crate::scheduler::{Decision, SchedulerOptions};
-use crate::units::Bytes;
+use dryrack_engine::Selection;
+use dryrack_event::Histogram;
+use dryrack_report::table;
+use dryrack_scheduler::offers::{Availability, Offer, Plan};
+use dryrack_scheduler::{Decision, SchedulerOptions};
+use dryrack_units::Bytes;
 
 #[derive(Debug, Args)]
 pub struct OffersArgs {
@@ -55,7 +55,7 @@ fn asked(options: &SchedulerOptions, at: Selection) -> Found {
         Decision::Refuse { reasons, .. } => Err(reasons),
     };
     let is_offered = |node| plan.offers.iter().any(|offer: &Offer| offer.node == node);
-    let other = |known: &crate::scheduler::Selectable| {
+    let other = |known: &dryrack_scheduler::Selectable| {
         let (name, text) = match known.verdict.reason() {
             Some(reason) => (reason.name(), reason.text()),
             None => ("other_fleet", "of a fleet that was not chosen, or beyond the end of the list"),
@@ -102,7 +102,7 @@ fn human(job: &str, found: &Found) -> String {
     text
 }
 
-fn gpus(offer: &Offer, fleet: &crate::fleet::Fleet) -> String {
+fn gpus(offer: &Offer, fleet: &dryrack_fleet::Fleet) -> String {
     let node = fleet.node(offer.node);
     match (offer.slice.gpus, node.shape.gpus.first()) {
         (0, _) | (_, None) => "-".to_string(),

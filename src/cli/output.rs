@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::exit::Failure;
-use crate::scenario::cut_quotes;
+use dryrack_scenario::cut_quotes;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {

@@ -17,14 +17,14 @@ use super::plan_pair::{PairArgs, pair};
 use super::plan_submit::{SubmitArgs, submit};
 use super::progress;
 use super::run::{Overrides, options};
-use crate::engine::Progress;
-use crate::plan::{
+use dryrack_engine::Progress;
+use dryrack_plan::{
     Comparison, FleetSize, Found, InputHash, Journal, JournalError, PlanHeader, PlanRun, Runs, Search, answer, compare,
     fleet_size, page, run_alternative,
 };
-use crate::report::{about, table};
-use crate::scenario::{Diagnostics, Method, Objective, Options, PlanFile, load_plan};
-use crate::units::{SimDuration, counted};
+use dryrack_report::{about, table};
+use dryrack_scenario::{Diagnostics, Method, Objective, Options, PlanFile, load_plan};
+use dryrack_units::{SimDuration, counted};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -382,7 +382,7 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
 }
 
 /// `1h4m ± 30s`
-fn lengths(found: &crate::plan::Estimate) -> String {
+fn lengths(found: &dryrack_plan::Estimate) -> String {
     let length = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
     match found.half_width {
         Some(half_width) => format!("{} ± {}", length(found.mean), length(half_width)),
@@ -391,7 +391,7 @@ fn lengths(found: &crate::plan::Estimate) -> String {
 }
 
 /// `12.3 ± 0.4 kWh`
-fn with(found: &crate::plan::Estimate, scale: f64, unit: &str) -> String {
+fn with(found: &dryrack_plan::Estimate, scale: f64, unit: &str) -> String {
     match found.half_width {
         Some(half_width) => format!("{:.1} ± {:.1} {unit}", found.mean * scale, half_width * scale),
         None => format!("{:.1} {unit}", found.mean * scale),

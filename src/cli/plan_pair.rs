@@ -9,9 +9,9 @@ use super::futures::Futures;
 use super::output::Format;
 use super::plan::Planning;
 use super::run::Overrides;
-use crate::nearest::hint;
-use crate::scenario::PlanFile;
-use crate::units::SimTime;
+use dryrack_nearest::hint;
+use dryrack_scenario::PlanFile;
+use dryrack_units::SimTime;
 
 #[derive(Debug, Args)]
 pub struct PairArgs {

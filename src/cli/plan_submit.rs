@@ -14,8 +14,8 @@ use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json, warn};
 use super::plan::{Planning, of_sweep};
 use super::run::quoted;
-use crate::scenario::Method;
-use crate::units::counted;
+use dryrack_scenario::Method;
+use dryrack_units::counted;
 
 #[derive(Debug, Args)]
 pub struct SubmitArgs {

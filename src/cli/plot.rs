@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::exit::{Done, Exit, Failure};
 use super::output::WholeFile;
-use crate::report::{Curve, JobRow, Panel, WaitsPlot, read_jobs_csv};
+use dryrack_report::{Curve, JobRow, Panel, WaitsPlot, read_jobs_csv};
 
 #[derive(Debug, Subcommand)]
 pub enum PlotCommand {

@@ -9,12 +9,12 @@ use serde_json::json;
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json, warn};
-use crate::policy::{GpuTime, Judged, MOST_SAMPLES, judge_recording, ring_samples};
-use crate::report::{SweepPlot, SweepPoint, covered_alone_text, covered_text, idle_text, table};
-use crate::scenario::{PolicyFile, load_policy};
-use crate::trace::{Index, TraceError, load_usage, read_usage_csv};
-use crate::units::{Permille, SimDuration, counted};
-use crate::workload::{Gaps, PolicyMode, SampleFault, UsageRow, UtilizationPolicy, UtilizationRule};
+use dryrack_policy::{GpuTime, Judged, MOST_SAMPLES, judge_recording, ring_samples};
+use dryrack_report::{SweepPlot, SweepPoint, covered_alone_text, covered_text, idle_text, table};
+use dryrack_scenario::{PolicyFile, load_policy};
+use dryrack_trace::{Index, TraceError, load_usage, read_usage_csv};
+use dryrack_units::{Permille, SimDuration, counted};
+use dryrack_workload::{Gaps, PolicyMode, SampleFault, UsageRow, UtilizationPolicy, UtilizationRule};
 
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
@@ -68,7 +68,7 @@ impl Job {
 
 pub fn policy(args: &PolicyArgs, format: Format) -> Done {
     let (jobs, refused) = recorded(args)?;
-    let input = |diagnostics: crate::scenario::Diagnostics| Failure::Input(diagnostics.to_string());
+    let input = |diagnostics: dryrack_scenario::Diagnostics| Failure::Input(diagnostics.to_string());
     let recorded = interval(&jobs);
     let file = load_policy(&args.file, recorded).map_err(input)?;
     let PolicyFile { policy: UtilizationPolicy { rule, gaps, longest_gap, .. }, .. } = file;
@@ -107,7 +107,7 @@ fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
     if !path.exists() {
         let names = index.traces.iter().filter(|entry| entry.utilization().is_ok()).map(|entry| entry.name.as_str());
         let help =
-            crate::nearest::hint(&args.usage, names).map(|hint| format!("\n  = help: {hint}")).unwrap_or_default();
+            dryrack_nearest::hint(&args.usage, names).map(|hint| format!("\n  = help: {hint}")).unwrap_or_default();
         let message = format!("error: `{}` is neither a file nor a trace that tells of usage{help}", args.usage);
         return Err(Failure::Input(message));
     }

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json, warn};
 use super::source::SourceArgs;
-use crate::catalog;
-use crate::live::clock::{Clock, Stamp, std_duration};
-use crate::live::probe::{GpuFound, Look, NodeFound, Reading, shown_url};
-use crate::live::stop::Stop;
-use crate::report::table;
-use crate::scenario::{FoundOptions, nodes_text};
-use crate::units::{Bytes, GpuShare, SimDuration, counted};
+use dryrack_catalog as catalog;
+use dryrack_live::clock::{Clock, Stamp, std_duration};
+use dryrack_live::probe::{GpuFound, Look, NodeFound, Reading, shown_url};
+use dryrack_live::stop::Stop;
+use dryrack_report::table;
+use dryrack_scenario::{FoundOptions, nodes_text};
+use dryrack_units::{Bytes, GpuShare, SimDuration, counted};
 
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
@@ -65,7 +65,7 @@ pub fn probe(args: &ProbeArgs, format: Format) -> Done {
 }
 
 fn unknown_gpu(typed: &str) -> Failure {
-    let near = crate::nearest::nearest(typed, catalog::gpus().iter().map(|model| model.name));
+    let near = dryrack_nearest::nearest(typed, catalog::gpus().iter().map(|model| model.name));
     let help = near.map_or("`dryrack catalog gpus` lists types".to_string(), |near| format!("did you mean `{near}`?"));
     Failure::Input(format!("error: --gpu: no GPU type is named `{typed}`; {help}"))
 }

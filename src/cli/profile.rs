@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json};
 use super::profile_text::profile_text;
-use crate::control::Profile;
-use crate::report::table;
-use crate::scenario::{compare_profiles, load_profile, profile_names};
+use dryrack_control::Profile;
+use dryrack_report::table;
+use dryrack_scenario::{compare_profiles, load_profile, profile_names};
 
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {

@@ -131,7 +131,7 @@ fn is_plain(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{load_profile, profile_names};
+    use dryrack_scenario::{load_profile, profile_names};
     use std::path::Path;
 
     fn stages(value: &Value, found: &mut Vec<String>) {

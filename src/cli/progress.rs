@@ -106,7 +106,7 @@ mod tests {
     use indicatif::TermLike;
 
     use super::*;
-    use crate::live::clock::Deadline;
+    use dryrack_live::clock::Deadline;
 
     /// A terminal that keeps what is written to it.
     #[derive(Clone, Debug, Default)]

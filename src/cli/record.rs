@@ -10,10 +10,10 @@ use serde_json::json;
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json, warn};
 use super::source::SourceArgs;
-use crate::live::clock::Clock;
-use crate::live::recorder::{Pace, Recorded, record as write, usual_within, why_path};
-use crate::live::stop::Stop;
-use crate::units::{SimDuration, counted};
+use dryrack_live::clock::Clock;
+use dryrack_live::recorder::{Pace, Recorded, record as write, usual_within, why_path};
+use dryrack_live::stop::Stop;
+use dryrack_units::{SimDuration, counted};
 
 #[derive(Debug, Args)]
 pub struct RecordArgs {

@@ -10,11 +10,11 @@ use super::exit::{Done, Exit, Failure};
 use super::guard::guarded;
 use super::logs::open;
 use super::output::{Format, say, say_json};
-use crate::control::Profile;
-use crate::engine::{Difference, Replay};
-use crate::event::{Event, LogHeader, Record, Said, encode_line};
-use crate::ids::Names;
-use crate::report::{LogError, LogLine};
+use dryrack_control::Profile;
+use dryrack_engine::{Difference, Replay};
+use dryrack_event::{Event, LogHeader, Record, Said, encode_line};
+use dryrack_ids::Names;
+use dryrack_report::{LogError, LogLine};
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
@@ -101,7 +101,7 @@ fn parting_of(difference: Difference, line: u64, recorded: Option<(&Record, &Str
 }
 
 /// The event as it would stand in the log.
-fn event_line(step: u64, at: crate::units::SimTime, event: Event, names: &Names) -> String {
+fn event_line(step: u64, at: dryrack_units::SimTime, event: Event, names: &Names) -> String {
     encode_line(&Record { step, at, said: Said::Event(event) }, &mut names.clone())
 }
 

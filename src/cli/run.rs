@@ -10,14 +10,14 @@ use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
 use super::progress::with_line;
-use crate::engine::{Progress, Rehearsal};
-use crate::event::Sink;
-use crate::metrics::Metrics;
-use crate::rehearse::{Rehearsed, header, rehearse, rehearse_streamed};
-use crate::report::{Heading, LogWriter, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
-use crate::scenario::{Loaded, Options, TraceUse, load};
-use crate::scheduler::Caching;
-use crate::trace::TraceError;
+use dryrack_engine::{Progress, Rehearsal};
+use dryrack_event::Sink;
+use dryrack_metrics::Metrics;
+use dryrack_rehearse::{Rehearsed, header, rehearse, rehearse_streamed};
+use dryrack_report::{Heading, LogWriter, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
+use dryrack_scenario::{Loaded, Options, TraceUse, load};
+use dryrack_scheduler::Caching;
+use dryrack_trace::TraceError;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -279,7 +279,7 @@ impl Shown<'_> {
 }
 
 /// Puts files into a folder once all of them are whole.
-pub fn write_all(dir: &Path, files: crate::report::Files) -> Result<(), Failure> {
+pub fn write_all(dir: &Path, files: dryrack_report::Files) -> Result<(), Failure> {
     let mut kept = Vec::new();
     for (name, bytes) in files {
         let mut file = WholeFile::create(&dir.join(name))?;

@@ -2,7 +2,7 @@
 
 use super::exit::{Done, Exit};
 use super::output::say_json;
-use crate::scenario::schema as schema_of_scenarios;
+use dryrack_scenario::schema as schema_of_scenarios;
 
 /// Prints it; it is JSON whatever the form that was asked for.
 pub fn schema() -> Done {

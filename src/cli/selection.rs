@@ -10,12 +10,12 @@ use super::guard::guarded;
 use super::logs::no_such;
 use super::output::{Format, say, say_json, warn};
 use super::run::Overrides;
-use crate::engine::{Rehearsal, Selection, selection};
-use crate::ids::JobId;
-use crate::report::table;
-use crate::scenario::load;
-use crate::scheduler::Verdict;
-use crate::units::SimTime;
+use dryrack_engine::{Rehearsal, Selection, selection};
+use dryrack_ids::JobId;
+use dryrack_report::table;
+use dryrack_scenario::load;
+use dryrack_scheduler::Verdict;
+use dryrack_units::SimTime;
 
 #[derive(Debug, Args)]
 pub struct SelectArgs {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use super::exit::Failure;
-use crate::live::clock::Clock;
-use crate::live::probe::{
+use dryrack_live::clock::Clock;
+use dryrack_live::probe::{
     Dstack, Exporter, GpuSource, Gpustack, Guarded, Kubernetes, Probe, Roots, Slurm, ThisMachine,
 };
-use crate::units::SimDuration;
+use dryrack_units::SimDuration;
 
 #[derive(Debug, Args)]
 pub struct SourceArgs {
@@ -87,7 +87,7 @@ impl SourceArgs {
                 Box::new(Exporter::new(url, token.as_deref()))
             }
             other => {
-                let help = match crate::nearest::nearest(other, SOURCES) {
+                let help = match dryrack_nearest::nearest(other, SOURCES) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => {
                         format!("write {}, or an address such as http://localhost:9400/metrics", SOURCES.join(", "))

@@ -19,13 +19,13 @@ use super::guard::{Broken, guarded_run};
 use super::output::{Format, say, say_json, warn};
 use super::swarm_watch::Watch;
 use super::test::pool;
-use crate::control::Profile;
-use crate::engine::{MOST_RECORDS_OF_A_WORLD, Progress, RunOptions, WorldResult, draw_world, run, run_world};
-use crate::event::Outcome;
-use crate::rehearse::header;
-use crate::report::LogWriter;
-use crate::scenario::{load_profile, profile_names};
-use crate::units::counted;
+use dryrack_control::Profile;
+use dryrack_engine::{MOST_RECORDS_OF_A_WORLD, Progress, RunOptions, WorldResult, draw_world, run, run_world};
+use dryrack_event::Outcome;
+use dryrack_rehearse::header;
+use dryrack_report::LogWriter;
+use dryrack_scenario::{load_profile, profile_names};
+use dryrack_units::counted;
 
 #[derive(Debug, Args)]
 pub struct SwarmArgs {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::fault::fault_text;
-use crate::engine::Progress;
+use dryrack_engine::Progress;
 
 /// A world takes milliseconds. After this it is told to stop, which it does once its step is over.
 const PATIENCE: Duration = Duration::from_secs(60);

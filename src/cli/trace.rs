@@ -12,7 +12,7 @@ use super::trace_file::{
     scale,
 };
 use super::trace_model::{FitArgs, LublinArgs, fit, lublin};
-use crate::trace::{Checked, FileState, Index, Roots, TraceError, get, list, verify};
+use dryrack_trace::{Checked, FileState, Index, Roots, TraceError, get, list, verify};
 
 #[derive(Debug, Subcommand)]
 pub enum TraceCommand {
@@ -80,7 +80,7 @@ pub fn trace(command: &TraceCommand, format: Format) -> Done {
             let listed = list(&index, &roots);
             match format {
                 Format::Json => {
-                    let row = |trace: &crate::trace::Listed| {
+                    let row = |trace: &dryrack_trace::Listed| {
                         json!({
                             "trace": trace.trace, "description": trace.description, "licence": trace.licence,
                             "source": trace.source, "bytes": trace.size.get(), "files": trace.files, "here": trace.here,
@@ -99,7 +99,7 @@ pub fn trace(command: &TraceCommand, format: Format) -> Done {
             let got = get(&index, &roots, name, from.as_deref()).map_err(failure)?;
             match format {
                 Format::Json => {
-                    let file = |file: &crate::trace::GotFile| json!({"file": file.file, "path": file.path});
+                    let file = |file: &dryrack_trace::GotFile| json!({"file": file.file, "path": file.path});
                     let files: Vec<_> = got.files.iter().map(file).collect();
                     say_json(&json!({"trace": got.trace, "files": files}))?;
                 }

@@ -14,16 +14,16 @@ use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json, warn};
 use super::run::options;
 use super::trace_source::Source;
-use crate::engine::declared_fleet;
-use crate::event::Reason;
-use crate::metrics::UnplaceableAccount;
-use crate::scenario::{Options, load};
-use crate::scheduler::{Grouping, evaluate, ever_fits};
-use crate::trace::{
-    self, Census, Demands, Facts, Impossible, Processors, Recorded, Sample, Scale, Supply, SwfHeader, TaskStream,
-    TaskWriter, TraceError, TraceTask, WriteError, Written,
+use dryrack_engine::declared_fleet;
+use dryrack_event::Reason;
+use dryrack_metrics::UnplaceableAccount;
+use dryrack_scenario::{Options, load};
+use dryrack_scheduler::{Grouping, evaluate, ever_fits};
+use dryrack_trace::{
+    self as trace, Census, Demands, Facts, Impossible, Processors, Recorded, Sample, Scale, Supply, SwfHeader,
+    TaskStream, TaskWriter, TraceError, TraceTask, WriteError, Written,
 };
-use crate::units::{Permille, SimTime, counted};
+use dryrack_units::{Permille, SimTime, counted};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {

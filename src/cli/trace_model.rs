@@ -9,7 +9,7 @@ use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json};
 use super::trace_file::{Target, put};
 use super::trace_source::Source;
-use crate::trace::{self, BadModel, Fitted, Kinds, SwfHeader, TraceTask};
+use dryrack_trace::{self as trace, BadModel, Fitted, Kinds, SwfHeader, TraceTask};
 
 #[derive(Debug, Args)]
 pub struct LublinArgs {

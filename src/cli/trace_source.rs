@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::exit::Failure;
-use crate::trace::{self, TaskStream, TraceError};
+use dryrack_trace::{self as trace, TaskStream, TraceError};
 
 #[derive(Debug, Args)]
 pub struct Source {
@@ -22,7 +22,7 @@ fn format_named(text: &str) -> Result<trace::Format, String> {
     let known = trace::Format::OF_TASKS;
     known.into_iter().find(|format| format.name() == text).ok_or_else(|| {
         let names = known.map(trace::Format::name);
-        match crate::nearest::nearest(text, names) {
+        match dryrack_nearest::nearest(text, names) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("expected one of {}", names.join(", ")),
         }

@@ -11,15 +11,15 @@ use super::logs::{WholeLog, read_live};
 use super::output::{Format, say, say_json};
 use super::replay::profile_of;
 use super::run::options;
-use crate::agreement::{
+use dryrack_agreement::{
     Again, Agreement, Readings, Spread, TimeError, again, compare, courses, not_of_source, readings,
 };
-use crate::engine::{Difference, Records, Rehearsal, RunOptions, replay, run};
-use crate::event::{Digester, LiveHeader, Record};
-use crate::ids::RunId;
-use crate::rehearse::names;
-use crate::scenario::{Options, load_text};
-use crate::units::SimDuration;
+use dryrack_engine::{Difference, Records, Rehearsal, RunOptions, replay, run};
+use dryrack_event::{Digester, LiveHeader, Record};
+use dryrack_ids::RunId;
+use dryrack_rehearse::names;
+use dryrack_scenario::{Options, load_text};
+use dryrack_units::SimDuration;
 
 #[derive(Debug, Args)]
 pub struct ValidateArgs {

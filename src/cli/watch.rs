@@ -10,14 +10,14 @@ use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, warn};
 use super::record::LEAST_EVERY;
 use super::source::SourceArgs;
-use crate::live::clock::{Clock, std_duration};
-use crate::live::recorder::{usual_within, wait};
-use crate::live::stop::Stop;
-use crate::live::watch::{Fired, Together, Watch};
-use crate::report::{covered_text, idle_text};
-use crate::scenario::{PolicyOf, load_policies};
-use crate::units::{SimDuration, counted};
-use crate::workload::{PolicyMode, SampleFault};
+use dryrack_live::clock::{Clock, std_duration};
+use dryrack_live::recorder::{usual_within, wait};
+use dryrack_live::stop::Stop;
+use dryrack_live::watch::{Fired, Together, Watch};
+use dryrack_report::{covered_text, idle_text};
+use dryrack_scenario::{PolicyOf, load_policies};
+use dryrack_units::{SimDuration, counted};
+use dryrack_workload::{PolicyMode, SampleFault};
 
 #[derive(Debug, Args)]
 pub struct WatchArgs {

@@ -11,13 +11,13 @@ use super::guard::guarded;
 use super::output::{Format, WholeFile, warn};
 use super::run::Overrides;
 use super::swarm::seeds;
-use crate::engine::{Progress, Rehearsal, branch};
-use crate::event::BranchOf;
-use crate::rehearse::{header, rehearse};
-use crate::report::LogWriter;
-use crate::scenario::{Options, load};
-use crate::scheduler::Caching;
-use crate::units::SimTime;
+use dryrack_engine::{Progress, Rehearsal, branch};
+use dryrack_event::BranchOf;
+use dryrack_rehearse::{header, rehearse};
+use dryrack_report::LogWriter;
+use dryrack_scenario::{Options, load};
+use dryrack_scheduler::Caching;
+use dryrack_units::SimTime;
 
 #[derive(Debug, Args)]
 pub struct WhatIfArgs {

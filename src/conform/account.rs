@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Compared, Comparison};
-use crate::units::Permille;
+use dryrack_units::Permille;
 
 /// Answers that were asked for again, and how many of them are identical: every decision and every time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -6,16 +6,16 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Difference;
-use crate::catalog::{KnownGpus, Vendor, dstack_gpu_memory, dstack_gpu_name};
-use crate::fleet::{
+use dryrack_catalog::{KnownGpus, Vendor, dstack_gpu_memory, dstack_gpu_name};
+use dryrack_fleet::{
     Blocks, Fleet, FleetSpec, GpuShape, Instance, MOST_BLOCKS, NodeClaim, NodeShape, NodeSpec, NodeState, Placement,
 };
-use crate::ids::{FleetId, NodeId};
-use crate::scenario::read_resources;
-use crate::scheduler::Grouping;
-use crate::scheduler::offers::{Ask, Assigned, NoOffer, OfferOptions, assign};
-use crate::units::{Bytes, MilliCpu, Money};
-use crate::workload::{CreationPolicy, Requirements};
+use dryrack_ids::{FleetId, NodeId};
+use dryrack_scenario::read_resources;
+use dryrack_scheduler::Grouping;
+use dryrack_scheduler::offers::{Ask, Assigned, NoOffer, OfferOptions, assign};
+use dryrack_units::{Bytes, MilliCpu, Money};
+use dryrack_workload::{CreationPolicy, Requirements};
 
 /// What a run asks for.
 #[derive(Deserialize)]

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::instances::{Outcome, RecordedRun, Told, assign_all, build, compare};
 use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
-use crate::control::Profile;
-use crate::fleet::{Blocks, Fleet, FleetKind, FleetPlacement, FleetSpec, Slice};
-use crate::ids::{FleetId, NodeId};
-use crate::scheduler::offers::{Ask, Availability, Network, NoOffer, OfferPool, plan};
-use crate::workload::Requirements;
+use dryrack_control::Profile;
+use dryrack_fleet::{Blocks, Fleet, FleetKind, FleetPlacement, FleetSpec, Slice};
+use dryrack_ids::{FleetId, NodeId};
+use dryrack_scheduler::offers::{Ask, Availability, Network, NoOffer, OfferPool, plan};
+use dryrack_workload::Requirements;
 
 pub struct Matching;
 
@@ -230,7 +230,7 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
 }
 
 fn instances(fleet: &Fleet) -> Vec<InstanceSeen> {
-    let seen = |(_, node): (NodeId, &crate::fleet::Node)| {
+    let seen = |(_, node): (NodeId, &dryrack_fleet::Node)| {
         let instance = Arc::clone(&node.name);
         let busy = node.status.blocks.count();
         match node.shape.total_blocks() {
@@ -261,7 +261,7 @@ fn instances(fleet: &Fleet) -> Vec<InstanceSeen> {
     fleet.iter().map(seen).collect()
 }
 
-fn offer_seen(fleet: &Fleet, offer: &crate::scheduler::offers::Offer) -> OfferSeen {
+fn offer_seen(fleet: &Fleet, offer: &dryrack_scheduler::offers::Offer) -> OfferSeen {
     let node = fleet.node(offer.node);
     let Slice { blocks, cpus, ram, gpus, gpu_memory } = offer.slice;
     let model = || node.shape.gpus.first().map_or(Arc::from(""), |gpu| Arc::clone(&gpu.model));

@@ -1,4 +1,4 @@
-//! Floor 6. Conformance: decisions that released programs made, asked of dryrack again.
+//! Floor 10. Conformance: decisions that released programs made, asked of dryrack again.
 //!
 //! A file of records holds one case to a line, as JSON, plain or gzip: a world, what was asked, and the answers of the
 //! released versions of one program. Each answer is compared with what the control plane's own code decides under the
@@ -8,6 +8,8 @@
 //! ([`RecordKind`]) knows its records by their fields, and is one file here, entered in [`KINDS`]. Must never decide
 //! anything itself: what a record asks is decided by the rooms that decide it in a run; and never pass over a record: one
 //! of no known kind is an error, and an answer for which there is no profile is counted as not asked.
+
+#![warn(clippy::unwrap_used)]
 
 mod account;
 mod instances;
@@ -31,7 +33,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::control::Profile;
+use dryrack_control::Profile;
 
 /// One line of a file.
 pub type RecordFields = Map<String, Value>;

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use smallvec::SmallVec;
 
 use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
-use crate::control::Profile;
-use crate::event::Reason;
-use crate::fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
-use crate::scheduler::deployment::{Answer, Candidate, Evaluation, PickedGpu, Picks, Request, Share, evaluate, place};
-use crate::units::Bytes;
-use crate::workload::{Backend, Category, Deployment, ModelFacts, Strategy};
+use dryrack_control::Profile;
+use dryrack_event::Reason;
+use dryrack_fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
+use dryrack_scheduler::deployment::{Answer, Candidate, Evaluation, PickedGpu, Picks, Request, Share, evaluate, place};
+use dryrack_units::Bytes;
+use dryrack_workload::{Backend, Category, Deployment, ModelFacts, Strategy};
 
 pub struct Placement;
 
@@ -322,7 +322,7 @@ fn named_after(error: &str) -> Option<Reason> {
     }
 }
 
-fn is_exception(reasons: &crate::event::Histogram) -> Option<Reason> {
+fn is_exception(reasons: &dryrack_event::Histogram) -> Option<Reason> {
     let exceptions = [
         Reason::UpstreamValueError,
         Reason::UpstreamKeyError,

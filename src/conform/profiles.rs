@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::control::Profile;
-use crate::scenario::{load_profile, profile_names};
+use dryrack_control::Profile;
+use dryrack_scenario::{load_profile, profile_names};
 
 /// The profile of each version, `dstack-0.22.5` for version 0.22.5 of dstack; or one for all.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::read::{ConformError, Faults, each_line, parse};
 use super::{Compared, Comparison, Profiles, RecordFields, RecordKind};
-use crate::control::Profile;
+use dryrack_control::Profile;
 
 /// The records of some files, in order.
 pub struct Records(Vec<Record>);

@@ -8,11 +8,11 @@ use serde_json::Number;
 
 use super::instances::{RecordedRun, Told, assign_all, build, compare};
 use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
-use crate::control::Profile;
-use crate::fleet::{Blocks, Fleet, FleetKind, FleetNodes, FleetPlacement, FleetSpec};
-use crate::ids::{FleetId, NodeId};
-use crate::units::Money;
-use crate::workload::Requirements;
+use dryrack_control::Profile;
+use dryrack_fleet::{Blocks, Fleet, FleetKind, FleetNodes, FleetPlacement, FleetSpec};
+use dryrack_ids::{FleetId, NodeId};
+use dryrack_units::Money;
+use dryrack_workload::Requirements;
 
 pub struct Regions;
 

@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use super::instances::{RecordedRun, Told};
 use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
-use crate::catalog::KnownGpus;
-use crate::control::{Control, MemberStanding, Profile, RunStanding};
-use crate::event::{Command, Event, Input, Lifecycle, Outcome, Output, Reason};
-use crate::fleet::{Blocks, FleetKind, FleetPlacement, FleetSpec, NodeSpec, NodeState, Placement};
-use crate::ids::{FleetId, JobId, NodeId, RunId};
-use crate::lifecycle::{MemberState, WholeState};
-use crate::units::{MilliCpu, RequestRate, SimDuration, SimTime};
-use crate::workload::{Demand, Ending, EventRetry, JobSpec, Requirements, RetryEvent, RunTerms, Scaling, TaskDemand};
+use dryrack_catalog::KnownGpus;
+use dryrack_control::{Control, MemberStanding, Profile, RunStanding};
+use dryrack_event::{Command, Event, Input, Lifecycle, Outcome, Output, Reason};
+use dryrack_fleet::{Blocks, FleetKind, FleetPlacement, FleetSpec, NodeSpec, NodeState, Placement};
+use dryrack_ids::{FleetId, JobId, NodeId, RunId};
+use dryrack_lifecycle::{MemberState, WholeState};
+use dryrack_units::{MilliCpu, RequestRate, SimDuration, SimTime};
+use dryrack_workload::{Demand, Ending, EventRetry, JobSpec, Requirements, RetryEvent, RunTerms, Scaling, TaskDemand};
 
 pub struct RunStates;
 

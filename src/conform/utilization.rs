@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
-use crate::control::Profile;
-use crate::policy::{Sample, UtilizationMonitor};
-use crate::units::{Permille, SimDuration, SimTime};
-use crate::workload::{PolicyMode, UtilizationOverrides, UtilizationPolicy, UtilizationRule};
+use dryrack_control::Profile;
+use dryrack_policy::{Sample, UtilizationMonitor};
+use dryrack_units::{Permille, SimDuration, SimTime};
+use dryrack_workload::{PolicyMode, UtilizationOverrides, UtilizationPolicy, UtilizationRule};
 
 pub struct Utilization;
 

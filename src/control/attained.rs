@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use super::Control;
 use super::store::ReplicaIndex;
 use super::timer::Timer;
-use crate::event::Phase;
-use crate::scheduler::{OrderKey, Preempt};
-use crate::units::{GpuShare, SimDuration, SimTime};
-use crate::workload::{Demand, GpuTake};
+use dryrack_event::Phase;
+use dryrack_scheduler::{OrderKey, Preempt};
+use dryrack_units::{GpuShare, SimDuration, SimTime};
+use dryrack_workload::{Demand, GpuTake};
 
 /// Thousandths of GPUs.
 fn width(demand: &Demand) -> u64 {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::profile::{PassOptions, Passes, Trigger};
-use crate::units::{SimDuration, SimTime, text_form};
+use dryrack_units::{SimDuration, SimTime, text_form};
 
 /// How long a pass takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

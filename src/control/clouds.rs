@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::Control;
 use super::timer::Timer;
-use crate::event::{Command, Event, Reason};
-use crate::fleet::{FleetPlacement, FleetSpec, Instance, InstanceState, NodeSpec, NodeState, Placement};
-use crate::ids::{FleetId, NodeId};
-use crate::lifecycle::is_instance_edge;
-use crate::policy::{Consolidation, MadeFor, idle_rule, longest_idle, may_give_back};
-use crate::scheduler::offers::NewInstances;
-use crate::units::{Money, SimDuration, SimTime};
-use crate::workload::IdleLimit;
+use dryrack_event::{Command, Event, Reason};
+use dryrack_fleet::{FleetPlacement, FleetSpec, Instance, InstanceState, NodeSpec, NodeState, Placement};
+use dryrack_ids::{FleetId, NodeId};
+use dryrack_lifecycle::is_instance_edge;
+use dryrack_policy::{Consolidation, MadeFor, idle_rule, longest_idle, may_give_back};
+use dryrack_scheduler::offers::NewInstances;
+use dryrack_units::{Money, SimDuration, SimTime};
+use dryrack_workload::IdleLimit;
 
 /// An instance that is not up by then is given up.
 ///
@@ -353,7 +353,7 @@ impl Control {
     fn cheapest(&self, fleet: FleetId) -> Option<NodeId> {
         let own = |instance: &Arc<Instance>| instance.fleet == fleet;
         let instances = || self.fleet.iter().filter(|(_, node)| node.shape.instance.as_ref().is_some_and(own));
-        let place = |node: &crate::fleet::Node| {
+        let place = |node: &dryrack_fleet::Node| {
             node.shape.instance.as_ref().map(|own| (Arc::clone(&own.backend), Arc::clone(&own.region)))
         };
         let near = match self.fleet.fleet(fleet).placement {
@@ -362,14 +362,14 @@ impl Control {
                 instances().find(|(_, node)| node.status.state != NodeState::Gone).and_then(|(_, node)| place(node))
             }
         };
-        let would_be_made = |(id, node): &(NodeId, &crate::fleet::Node)| {
-            let offer = crate::fleet::offer_of(&node.shape);
+        let would_be_made = |(id, node): &(NodeId, &dryrack_fleet::Node)| {
+            let offer = dryrack_fleet::offer_of(&node.shape);
             self.fleet.is_unmade(*id)
                 && node.status.blocks.is_empty()
                 && offer.is_some_and(|offer| self.fleet.capacity_left(fleet, offer) > 0)
                 && (near.is_none() || place(node) == near)
         };
-        let price = |node: &crate::fleet::Node| node.shape.price_per_hour.unwrap_or(Money::ZERO);
+        let price = |node: &dryrack_fleet::Node| node.shape.price_per_hour.unwrap_or(Money::ZERO);
         instances().filter(would_be_made).min_by_key(|(id, node)| (price(node), *id)).map(|(id, _)| id)
     }
 

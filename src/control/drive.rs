@@ -1,8 +1,8 @@
 //! The steps of a run, as every world takes them: inputs in order, all outputs drained after each, then what is due.
 
 use super::{Control, Instant};
-use crate::event::{Command, Input, InputClass, Output, Sink};
-use crate::units::SimTime;
+use dryrack_event::{Command, Input, InputClass, Output, Sink};
+use dryrack_units::SimTime;
 
 /// Hands over all inputs of one step and lets the control plane settle. `number` counts steps from 1; `obey` is given
 /// each command at once.

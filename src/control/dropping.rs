@@ -2,8 +2,8 @@
 //! has done. Every output is the same as if it were kept.
 
 use super::Control;
-use crate::event::Phase;
-use crate::ids::{JobId, RunId};
+use dryrack_event::Phase;
+use dryrack_ids::{JobId, RunId};
 
 #[derive(Default)]
 pub(super) struct Dropping {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::Control;
 use super::store::{Replica, ReplicaIndex, Wait};
-use crate::event::Phase;
-use crate::fleet::Fleet;
-use crate::ids::{JobId, RunId};
-use crate::scheduler::{Examination, Seats, Sight};
-use crate::units::SimTime;
-use crate::workload::{Demand, JobSpec};
+use dryrack_event::Phase;
+use dryrack_fleet::Fleet;
+use dryrack_ids::{JobId, RunId};
+use dryrack_scheduler::{Examination, Seats, Sight};
+use dryrack_units::SimTime;
+use dryrack_workload::{Demand, JobSpec};
 
 /// What a decision saw, and the decision again by the plain computation.
 #[derive(Clone)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::catalog;
-use crate::fleet::{Blocks, Fleet, NodeClaim, NodeShape};
-use crate::units::{Bytes, GpuShare};
-use crate::workload::{Bounds, GpuRequirements, Requirements, SpotPolicy};
+use dryrack_catalog as catalog;
+use dryrack_fleet::{Blocks, Fleet, NodeClaim, NodeShape};
+use dryrack_units::{Bytes, GpuShare};
+use dryrack_workload::{Bounds, GpuRequirements, Requirements, SpotPolicy};
 
 /// Whether the claim takes whole blocks of its instance, with the very GPUs that these are and no others, and what they
 /// have together is within every range.

@@ -1,4 +1,4 @@
-//! Floor 4. The control plane: one state machine that is told what happened and says what it wants done.
+//! Floor 5. The control plane: one state machine that is told what happened and says what it wants done.
 //!
 //! Owns mechanism: the store of records with versions, timers, passes, commit, and the outbox. A [`Profile`] owns the
 //! flow. It is handed `(now, Input)`, settles once all inputs of an instant are applied, and is drained of commands and
@@ -6,6 +6,8 @@
 //!
 //! Its laws, asserted: `now` never falls; all outputs are drained before the next input; a command is a request, and
 //! only an input makes it a fact; every id in an input was declared before.
+
+#![warn(clippy::unwrap_used)]
 
 mod attained;
 mod backfill;
@@ -57,17 +59,17 @@ pub use scan::{
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::event::{Command, Event, Input, InputClass, Lifecycle, Output, Phase};
-use crate::fleet::{Fleet, NodeSpec, NodeState, Placement};
-use crate::ids::{GpuId, JobId, NodeId, Records, RunId};
-use crate::policy::Quotas;
-use crate::scheduler::{Caching, Decision, Discipline, Grouping, OrderKey, Rankings, Refusals, WaitQueue, decide_for};
-use crate::units::SimTime;
-use crate::workload::{Demand, JobSpec};
 use attained::Turns;
 use clocks::Clocks;
 use clouds::{CloudRecord, InstanceRecord};
 use dropping::Dropping;
+use dryrack_event::{Command, Event, Input, InputClass, Lifecycle, Output, Phase};
+use dryrack_fleet::{Fleet, NodeSpec, NodeState, Placement};
+use dryrack_ids::{GpuId, JobId, NodeId, Records, RunId};
+use dryrack_policy::Quotas;
+use dryrack_scheduler::{Caching, Decision, Discipline, Grouping, OrderKey, Rankings, Refusals, WaitQueue, decide_for};
+use dryrack_units::SimTime;
+use dryrack_workload::{Demand, JobSpec};
 use explaining::Watching;
 use nodes::NodeRecord;
 use passes::PassState;

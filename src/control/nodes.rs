@@ -5,11 +5,11 @@ use smallvec::SmallVec;
 use super::Control;
 use super::store::ReplicaIndex;
 use super::timer::Timer;
-use crate::event::{Command, Event, Outcome, Phase, Reason};
-use crate::fleet::{GpuState, NodeSpec, NodeState, Placement, Reliance, SILENT_STATES};
-use crate::ids::{GpuId, NodeId, RunId};
-use crate::lifecycle::is_node_edge;
-use crate::units::{SimDuration, SimTime};
+use dryrack_event::{Command, Event, Outcome, Phase, Reason};
+use dryrack_fleet::{GpuState, NodeSpec, NodeState, Placement, Reliance, SILENT_STATES};
+use dryrack_ids::{GpuId, NodeId, RunId};
+use dryrack_lifecycle::is_node_edge;
+use dryrack_units::{SimDuration, SimTime};
 
 /// What is known of a node beside its status in the fleet.
 pub struct NodeRecord {

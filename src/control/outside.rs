@@ -14,11 +14,11 @@ use super::Control;
 use super::clocks::PassTime;
 use super::profile::{PassOptions, Passes, Profile, Trigger};
 use super::store::{ReplicaIndex, Wait};
-use crate::event::{Event, Histogram, Outcome, Reason, Refusal};
-use crate::fleet::{NodeClaim, Placement};
-use crate::ids::{GpuId, RunId};
-use crate::scheduler::Candidate;
-use crate::units::{GpuShare, Score, SimDuration};
+use dryrack_event::{Event, Histogram, Outcome, Reason, Refusal};
+use dryrack_fleet::{NodeClaim, Placement};
+use dryrack_ids::{GpuId, RunId};
+use dryrack_scheduler::Candidate;
+use dryrack_units::{GpuShare, Score, SimDuration};
 
 /// No claim holds more of a resource than this, so that sums of claims fit their integers.
 const MOST_OF_ANYTHING: u64 = 1 << 50;

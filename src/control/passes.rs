@@ -4,10 +4,10 @@ use super::Control;
 use super::clocks::Which;
 use super::profile::{PassOptions, Trigger};
 use super::store::{ReplicaIndex, Wait};
-use crate::event::{Command, Event, Histogram, Phase, Reason, Refusal};
-use crate::rng::Stream;
-use crate::scheduler::{Discipline, QueueKey};
-use crate::units::{SimDuration, SimTime};
+use dryrack_event::{Command, Event, Histogram, Phase, Reason, Refusal};
+use dryrack_rng::Stream;
+use dryrack_scheduler::{Discipline, QueueKey};
+use dryrack_units::{SimDuration, SimTime};
 
 /// The clockwork of one pass.
 pub struct PassState {

@@ -6,15 +6,15 @@ use super::Control;
 use super::safety;
 use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
-use crate::event::{Command, Event, Outcome, Phase, Reason, Refusal};
-use crate::fleet::{Hosting, NodeClaim, Placement};
-use crate::ids::{FleetId, NodeId, RunId};
-use crate::policy::Holding;
-use crate::scheduler::offers::GangRule;
-use crate::scheduler::{
+use dryrack_event::{Command, Event, Outcome, Phase, Reason, Refusal};
+use dryrack_fleet::{Hosting, NodeClaim, Placement};
+use dryrack_ids::{FleetId, NodeId, RunId};
+use dryrack_policy::Holding;
+use dryrack_scheduler::offers::GangRule;
+use dryrack_scheduler::{
     Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide_for, evaluate, still_fits,
 };
-use crate::workload::{Demand, Deployment, JobSpec};
+use dryrack_workload::{Demand, Deployment, JobSpec};
 
 /// A decision that is being made.
 pub struct Deciding {
@@ -194,8 +194,8 @@ impl Control {
     }
 
     /// All of one demand wait for the same reasons, but behind the head of a strict queue.
-    fn tell_group(&mut self, demand: u32, held: &(Refusal, crate::event::Histogram)) {
-        if self.profile.scheduler.discipline != crate::scheduler::Discipline::Skipping {
+    fn tell_group(&mut self, demand: u32, held: &(Refusal, dryrack_event::Histogram)) {
+        if self.profile.scheduler.discipline != dryrack_scheduler::Discipline::Skipping {
             return;
         }
         let waiting: Vec<ReplicaIndex> = self.queue.of_demand(demand).map(|key| key.replica()).collect();
@@ -285,7 +285,7 @@ impl Control {
                 self.fleet.node(node).name,
                 self.profile.name
             );
-            self.outbox.push_back(crate::event::Output::Event(Event::SafetyBroken { run, node, what }));
+            self.outbox.push_back(dryrack_event::Output::Event(Event::SafetyBroken { run, node, what }));
         }
         let Candidate { placement, score } = candidate;
         self.enter_ledger(index, &placement);

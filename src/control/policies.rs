@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::profile::ProfileError;
-use crate::policy::{MOST_SAMPLES, Quota, ring_samples};
-use crate::units::{Permille, SimDuration, text_form};
-use crate::workload::{
+use dryrack_policy::{MOST_SAMPLES, Quota, ring_samples};
+use dryrack_units::{Permille, SimDuration, text_form};
+use dryrack_workload::{
     AtMinimum, Gaps, IdleGpus, PolicyMode, PolicySource, UtilizationOverrides, UtilizationPolicy, UtilizationRule,
 };
 

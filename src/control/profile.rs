@@ -9,11 +9,11 @@ use super::clocks::{PassTime, Ticks};
 use super::policies::PolicyOptions;
 use super::polled::{GangRule, RunsOptions};
 use super::scan::ScanOptions;
-use crate::fleet::NodeState;
-use crate::scheduler::offers::NewInstances;
-use crate::scheduler::{Backfill, FilterName, MOST_KEYS, OrderKey, Preempt, SchedulerOptions};
-use crate::units::{Permille, SimDuration, text_form};
-use crate::workload::{Backoff, JobSpec, Restart, RetryPolicy};
+use dryrack_fleet::NodeState;
+use dryrack_scheduler::offers::NewInstances;
+use dryrack_scheduler::{Backfill, FilterName, MOST_KEYS, OrderKey, Preempt, SchedulerOptions};
+use dryrack_units::{Permille, SimDuration, text_form};
+use dryrack_workload::{Backoff, JobSpec, Restart, RetryPolicy};
 
 /// Everything a profile file says, its bases folded in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,9 +11,9 @@ use super::profile::Profile;
 use super::sharing::Shares;
 use super::slots::Ahead;
 use super::store::ReplicaIndex;
-use crate::event::Phase;
-use crate::scheduler::{OrderKey, Rankings, Refusals, WaitQueue};
-use crate::workload::JobSpec;
+use dryrack_event::Phase;
+use dryrack_scheduler::{OrderKey, Rankings, Refusals, WaitQueue};
+use dryrack_workload::JobSpec;
 
 /// Why a run cannot go on under another profile, if it cannot.
 pub fn can_become(from: &Profile, to: &Profile) -> Result<(), &'static str> {

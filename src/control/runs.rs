@@ -8,15 +8,15 @@ use super::Control;
 use super::profile::Trigger;
 use super::store::{DemandRecord, JobRecord, Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
-use crate::event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
-use crate::fleet::{NodeState, Placement};
-use crate::ids::{JobId, NodeId, RunId};
-use crate::lifecycle::is_run_edge;
-use crate::policy::{Next, RetryState};
-use crate::scheduler::deployment::refused_at_submission;
-use crate::scheduler::{Entry, Lines, QueueKey, Verdict, refused_picks};
-use crate::units::{SimDuration, SimTime};
-use crate::workload::{Demand, Ending, JobSpec, Restart, Unselectable};
+use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
+use dryrack_fleet::{NodeState, Placement};
+use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_lifecycle::is_run_edge;
+use dryrack_policy::{Next, RetryState};
+use dryrack_scheduler::deployment::refused_at_submission;
+use dryrack_scheduler::{Entry, Lines, QueueKey, Verdict, refused_picks};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{Demand, Ending, JobSpec, Restart, Unselectable};
 
 /// How often a run is asked for that has ended and keeps a claim: often enough that a lost word is heard in the end, and
 /// not for ever.

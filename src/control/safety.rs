@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::instances;
-use crate::catalog::{Accelerator, Host, mismatch};
-use crate::event::Safety;
-use crate::fleet::{Fleet, GpuShape, GpuState, NodeClaim, NodeShape, NodeState, NodeStatus, Placement};
-use crate::ids::NodeId;
-use crate::units::{Bytes, GpuShare};
-use crate::workload::{Demand, Deployment, Gang, GpuTake, Pick};
+use dryrack_catalog::{Accelerator, Host, mismatch};
+use dryrack_event::Safety;
+use dryrack_fleet::{Fleet, GpuShape, GpuState, NodeClaim, NodeShape, NodeState, NodeStatus, Placement};
+use dryrack_ids::NodeId;
+use dryrack_units::{Bytes, GpuShare};
+use dryrack_workload::{Demand, Deployment, Gang, GpuTake, Pick};
 
 /// Everything that this placement would break; at most once of each kind for each node.
 pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(NodeId, Safety)> {

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use super::Control;
 use super::scan::ScaleDown;
 use super::store::ReplicaIndex;
-use crate::event::{Event, Outcome, Phase, Reason};
-use crate::fleet::{GpuState, NodeState};
-use crate::ids::{JobId, RunId};
+use dryrack_event::{Event, Outcome, Phase, Reason};
+use dryrack_fleet::{GpuState, NodeState};
+use dryrack_ids::{JobId, RunId};
 
 impl Control {
     /// Counted are the replicas that have not ended for good and are still wanted. A job that has ended, or is cancelled,

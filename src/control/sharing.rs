@@ -8,9 +8,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::fleet::Placement;
-use crate::scheduler::FairShare;
-use crate::units::SimTime;
+use dryrack_fleet::Placement;
+use dryrack_scheduler::FairShare;
+use dryrack_units::SimTime;
 
 /// The number of a user's account.
 pub type User = u32;

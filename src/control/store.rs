@@ -5,13 +5,13 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::watching::Watch;
-use crate::event::{Histogram, Outcome, Phase, Reason, Refusal};
-use crate::fleet::Placement;
-use crate::ids::{JobId, NodeId, RunId};
-use crate::policy::RetryState;
-use crate::scheduler::{Entry, QueueKey};
-use crate::units::{SimDuration, SimTime};
-use crate::workload::{Demand, JobSpec};
+use dryrack_event::{Histogram, Outcome, Phase, Reason, Refusal};
+use dryrack_fleet::Placement;
+use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_policy::RetryState;
+use dryrack_scheduler::{Entry, QueueKey};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{Demand, JobSpec};
 
 /// A replica's place in the store; never used again.
 pub type ReplicaIndex = u32;

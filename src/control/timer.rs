@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 
 use super::Control;
 use super::store::ReplicaIndex;
-use crate::ids::{FleetId, NodeId, RunId};
-use crate::units::SimTime;
+use dryrack_ids::{FleetId, NodeId, RunId};
+use dryrack_units::SimTime;
 
 /// Each names the version it was set at; once that has changed, it is void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

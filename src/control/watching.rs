@@ -3,11 +3,11 @@
 use super::Control;
 use super::store::ReplicaIndex;
 use super::timer::Timer;
-use crate::event::{Command, Event, Outcome, Phase, Reason};
-use crate::ids::RunId;
-use crate::policy::{Sample, UtilizationMonitor};
-use crate::units::{Permille, SimTime};
-use crate::workload::{PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
+use dryrack_event::{Command, Event, Outcome, Phase, Reason};
+use dryrack_ids::RunId;
+use dryrack_policy::{Sample, UtilizationMonitor};
+use dryrack_units::{Permille, SimTime};
+use dryrack_workload::{PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
 
 /// The monitor of one run.
 pub struct Watch {

@@ -1,6 +1,6 @@
 //! Where everything that was submitted has gone.
 
-use crate::event::Outcome;
+use dryrack_event::Outcome;
 
 /// Jobs by how they stand. Whoever counts them, by whatever means, holds them against the one identity of [`checked`].
 ///

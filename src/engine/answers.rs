@@ -16,14 +16,14 @@ use super::explain::explain;
 use super::rehearsal::Rehearsal;
 use super::replay::Replay;
 use super::selection::selection;
-use crate::control::{Profile, Watch, Watched};
-use crate::event::{Event, Histogram, Reason, Record, Refusal, Said};
-use crate::fleet::{NodeClaim, Placement};
-use crate::ids::{JobId, RunId};
-use crate::rng::Stream;
-use crate::scheduler::{Decision, Examination, Grouping, Seats, Selectable, Verdict, evaluate};
-use crate::units::{Score, SimTime};
-use crate::workload::{Demand, Pick};
+use dryrack_control::{Profile, Watch, Watched};
+use dryrack_event::{Event, Histogram, Reason, Record, Refusal, Said};
+use dryrack_fleet::{NodeClaim, Placement};
+use dryrack_ids::{JobId, RunId};
+use dryrack_rng::Stream;
+use dryrack_scheduler::{Decision, Examination, Grouping, Seats, Selectable, Verdict, evaluate};
+use dryrack_units::{Score, SimTime};
+use dryrack_workload::{Demand, Pick};
 
 /// Explanations of a run that are asked for.
 const EXPLAINED: u64 = 3;

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::accounts::{Accounts, Standing};
-use crate::control::{Profile, UtilizationOptions};
-use crate::event::{Event, Input, Outcome, Phase, Sink};
-use crate::fleet::{GpuState, InstanceState, NodeShape, NodeState, Placement, offer_of};
-use crate::ids::{GpuId, JobId, NodeId, RunId};
-use crate::scheduler::offers::MultinodeTakes;
-use crate::units::SimTime;
-use crate::workload::{Coverage, Gang, JobSpec, Pick, UtilizationPolicy, UtilizationRule};
+use dryrack_control::{Profile, UtilizationOptions};
+use dryrack_event::{Event, Input, Outcome, Phase, Sink};
+use dryrack_fleet::{GpuState, InstanceState, NodeShape, NodeState, Placement, offer_of};
+use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+use dryrack_scheduler::offers::MultinodeTakes;
+use dryrack_units::SimTime;
+use dryrack_workload::{Coverage, Gang, JobSpec, Pick, UtilizationPolicy, UtilizationRule};
 
 /// Panics at the first record that cannot be true.
 #[derive(Default)]

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::rehearsal::{Fault, Rehearsal};
-use crate::control::{Profile, can_become};
-use crate::ids::{GpuId, JobId, NodeId};
-use crate::units::SimTime;
+use dryrack_control::{Profile, can_become};
+use dryrack_ids::{GpuId, JobId, NodeId};
+use dryrack_units::SimTime;
 
 /// What changes in a run at a time.
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::ids::{JobId, RunId};
-use crate::units::SimDuration;
-use crate::workload::Course;
+use dryrack_ids::{JobId, RunId};
+use dryrack_units::SimDuration;
+use dryrack_workload::Course;
 
 /// Work that need not be done again, by the job and its replica.
 #[derive(Default)]

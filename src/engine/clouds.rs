@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use super::queue::EventQueue;
 use super::world::Due;
-use crate::event::Input;
-use crate::fleet::{Foreign, GpuState, NodeState};
-use crate::ids::{FleetId, GpuId, NodeId};
-use crate::rng::{Lengths, Stream, entity};
-use crate::units::{Permille, SimDuration, SimTime};
+use dryrack_event::Input;
+use dryrack_fleet::{Foreign, GpuState, NodeState};
+use dryrack_ids::{FleetId, GpuId, NodeId};
+use dryrack_rng::{Lengths, Stream, entity};
+use dryrack_units::{Permille, SimDuration, SimTime};
 
 use super::rehearsal::{InitialNode, Rehearsal};
 

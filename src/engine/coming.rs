@@ -1,8 +1,8 @@
 //! What comes: known in whole before the run, or handed over one by one while it goes on.
 
-use crate::ids::{JobId, Records};
-use crate::units::SimTime;
-use crate::workload::Arrival;
+use dryrack_ids::{JobId, Records};
+use dryrack_units::SimTime;
+use dryrack_workload::Arrival;
 
 /// The arrivals of a run.
 pub(super) enum Coming<'a> {

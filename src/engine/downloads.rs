@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rehearsal::{InitialNode, ModelFiles};
-use crate::ids::NodeId;
-use crate::units::{Bytes, SimDuration, SimTime};
+use dryrack_ids::NodeId;
+use dryrack_units::{Bytes, SimDuration, SimTime};
 
 /// The models of one node, each with the time from which it is whole.
 struct Shelf {

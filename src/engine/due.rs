@@ -1,9 +1,9 @@
 //! What will happen in the simulated world, as its queue holds it.
 
 use super::clouds::InstanceTurn;
-use crate::event::Lifecycle;
-use crate::ids::{JobId, NodeId, RunId};
-use crate::units::SimTime;
+use dryrack_event::Lifecycle;
+use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_units::SimTime;
 
 /// Something that will happen. It is void if what it is about has changed since (`epoch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

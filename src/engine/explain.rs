@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::replay::{Difference, Replay};
-use crate::control::{AnalysedBefore, Profile, Watch};
-use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, Refusal, Said};
-use crate::fleet::{Fleet, Placement};
-use crate::ids::{JobId, RunId};
-use crate::scheduler::Examination;
-use crate::units::SimTime;
+use dryrack_control::{AnalysedBefore, Profile, Watch};
+use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, Refusal, Said};
+use dryrack_fleet::{Fleet, Placement};
+use dryrack_ids::{JobId, RunId};
+use dryrack_scheduler::Examination;
+use dryrack_units::SimTime;
 
 /// A replica of a job as it stands at a moment.
 pub struct Explanation {

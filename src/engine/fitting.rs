@@ -7,14 +7,14 @@ use super::rehearsal::Rehearsal;
 use super::replay::Replay;
 use super::run::{RunOptions, run};
 use super::swarm::Records;
-use crate::control::Profile;
-use crate::event::{Reason, Refusal};
-use crate::fleet::{Fleet, Hosting, NodeSpec, NodeState, Placement};
-use crate::ids::{GpuId, JobId, NodeId, RunId};
-use crate::scheduler::deployment::{Need, findings};
-use crate::scheduler::{Asking, Decision, Examination, Grouping, decide_for, ever_fits, examine_for};
-use crate::units::{Bytes, SimTime};
-use crate::workload::{Backend, Demand, Deployment, ModelFacts};
+use dryrack_control::Profile;
+use dryrack_event::{Reason, Refusal};
+use dryrack_fleet::{Fleet, Hosting, NodeSpec, NodeState, Placement};
+use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+use dryrack_scheduler::deployment::{Need, findings};
+use dryrack_scheduler::{Asking, Decision, Examination, Grouping, decide_for, ever_fits, examine_for};
+use dryrack_units::{Bytes, SimTime};
+use dryrack_workload::{Backend, Demand, Deployment, ModelFacts};
 
 /// What was found.
 pub struct Fitting {

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::rehearsal::{Fault, NodeTurn};
-use crate::fleet::GpuState;
-use crate::ids::{GpuId, NodeId};
-use crate::rng::{Lengths, Stream, entity};
-use crate::units::{SimDuration, SimTime};
+use dryrack_fleet::GpuState;
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_rng::{Lengths, Stream, entity};
+use dryrack_units::{SimDuration, SimTime};
 
 /// Up for `up`, then down for `down`, and so on from `from`; nothing fails at or after `until`, but what is down by then
 /// is repaired.

@@ -7,7 +7,7 @@
 //! sequence number, and bucket 0 is a whole instant. `benches/queue.rs` holds it beside a binary heap and the engine of
 //! `simcore`.
 
-use crate::units::{SimDuration, SimTime};
+use dryrack_units::{SimDuration, SimTime};
 
 const BUCKETS: usize = 65;
 
@@ -107,7 +107,7 @@ fn bucket_of(at: u64, last: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Stream;
+    use dryrack_rng::Stream;
     use std::collections::BTreeMap;
 
     /// Against an ordered map of lists, which is the definition.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::branch::Branch;
 use super::clouds::CloudModels;
-use crate::control::Profile;
-use crate::event::Input;
-use crate::fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
-use crate::ids::{FleetId, GpuId, JobId, NodeId};
-use crate::units::{Bytes, SimTime};
-use crate::workload::Arrival;
+use dryrack_control::Profile;
+use dryrack_event::Input;
+use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
+use dryrack_ids::{FleetId, GpuId, JobId, NodeId};
+use dryrack_units::{Bytes, SimTime};
+use dryrack_workload::Arrival;
 
 /// A run before it runs. Ids are places in these lists: the n-th node, the n-th arrival.
 #[derive(Clone, Debug)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::control::{Control, Profile};
-use crate::event::{Event, Output, Record, Said};
-use crate::units::SimTime;
+use dryrack_control::{Control, Profile};
+use dryrack_event::{Event, Output, Record, Said};
+use dryrack_units::SimTime;
 
 /// The first place in which a log and its replay part. `record` counts the log's records from 0.
 #[derive(Debug, PartialEq, Error)]

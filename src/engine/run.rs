@@ -7,11 +7,11 @@ use super::coming::Coming;
 use super::rehearsal::Rehearsal;
 use super::runaway::{Bound, Bounds, most_records};
 use super::world::{World, earlier};
-use crate::control::{Control, arrange, step, together};
-use crate::event::{Input, Sink};
-use crate::scheduler::{Caching, Grouping};
-use crate::units::{SimDuration, SimTime};
-use crate::workload::Arrival;
+use dryrack_control::{Control, arrange, step, together};
+use dryrack_event::{Input, Sink};
+use dryrack_scheduler::{Caching, Grouping};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::Arrival;
 
 /// How often the whole store is held against itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rehearsal::Rehearsal;
-use crate::event::{Event, Input, Sink};
-use crate::ids::JobId;
-use crate::units::SimTime;
+use dryrack_event::{Event, Input, Sink};
+use dryrack_ids::JobId;
+use dryrack_units::SimTime;
 
 /// Records of one run, with 1,000 more for each job that is submitted.
 pub const MOST_RECORDS: u64 = 20_000_000;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::event::Input;
-use crate::fleet::Placement;
-use crate::ids::{NodeId, RunId};
-use crate::rng::{Stream, entity};
-use crate::units::{SimDuration, SimTime};
-use crate::workload::{ProbeFate, Reading, SampleFate, Sampling, Usage, utilization_of_percent};
+use dryrack_event::Input;
+use dryrack_fleet::Placement;
+use dryrack_ids::{NodeId, RunId};
+use dryrack_rng::{Stream, entity};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{ProbeFate, Reading, SampleFate, Sampling, Usage, utilization_of_percent};
 
 /// Samples one run from its start on. Each of its purposes has a stream, and each sample takes the same draws of each,
 /// so that what goes wrong with one moves no other.

@@ -6,11 +6,11 @@ use super::rehearsal::Rehearsal;
 use super::replay::Replay;
 use super::run::{RunOptions, run};
 use super::swarm::Records;
-use crate::control::{Watch, Watched};
-use crate::event::{Event, Input, Record, Said};
-use crate::ids::JobId;
-use crate::scheduler::{Selectable, Sight};
-use crate::units::{SimDuration, SimTime};
+use dryrack_control::{Watch, Watched};
+use dryrack_event::{Event, Input, Record, Said};
+use dryrack_ids::JobId;
+use dryrack_scheduler::{Selectable, Sight};
+use dryrack_units::{SimDuration, SimTime};
 
 /// What a decision sees at a moment, and what of it can be picked for a job.
 pub struct Selection {

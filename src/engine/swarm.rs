@@ -15,17 +15,17 @@ use super::swarm_fleets::add_fleets;
 use super::swarm_queues::add_queues;
 use super::swarm_services::add_services;
 use super::swarm_usage::{draw_options, draw_overrides, draw_usage};
-use crate::catalog::{CpuArch, Os};
-use crate::control::{
+use dryrack_catalog::{CpuArch, Os};
+use dryrack_control::{
     Assignment, BeginRule, GangRule, Loops, NoCapacityRule, PassTime, PrepareRule, Profile, RunsOptions, Trigger,
 };
-use crate::event::{Digest, Digester, Event, Input, Record, Said, Sink};
-use crate::fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
-use crate::ids::{GpuId, JobId, NodeId};
-use crate::rng::Stream;
-use crate::scheduler::{Caching, Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
-use crate::units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
-use crate::workload::{
+use dryrack_event::{Digest, Digester, Event, Input, Record, Said, Sink};
+use dryrack_fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
+use dryrack_ids::{GpuId, JobId, NodeId};
+use dryrack_rng::Stream;
+use dryrack_scheduler::{Caching, Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
+use dryrack_workload::{
     Acks, Analyses, Arrival, Course, Demand, Ending, EventRetry, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick,
     Restart, RetryEvent, RunTerms, Starts, StartupOrder, StopCriteria, TaskDemand, Unselectable,
 };

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::clouds::OfferModel;
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
-use crate::control::Profile;
-use crate::fleet::{
+use dryrack_control::Profile;
+use dryrack_fleet::{
     Blocks, Cloud, FleetKind, FleetNodes, FleetSpec, GpuShape, GpuState, IdleDuration, Instance, NodeShape, NodeSpec,
     NodeState,
 };
-use crate::ids::{FleetId, GpuId, NodeId};
-use crate::rng::{Lengths, Stream};
-use crate::scheduler::offers::NewInstances;
-use crate::units::{Bytes, MilliCpu, Money, Permille, SimDuration, SimTime};
+use dryrack_ids::{FleetId, GpuId, NodeId};
+use dryrack_rng::{Lengths, Stream};
+use dryrack_scheduler::offers::NewInstances;
+use dryrack_units::{Bytes, MilliCpu, Money, Permille, SimDuration, SimTime};
 
 /// Of the fleets of clouds of a world whose profile has runs; the draws are of a stream of their own.
 pub(super) fn add_clouds(seed: u64, rehearsal: &mut Rehearsal) {

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use super::rehearsal::{InitialNode, Rehearsal};
 use super::swarm_clouds::add_clouds;
-use crate::control::Profile;
-use crate::fleet::{Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuParts, Instance, NodeShape, NodeSpec};
-use crate::ids::FleetId;
-use crate::rng::Stream;
-use crate::scheduler::offers::{
+use dryrack_control::Profile;
+use dryrack_fleet::{
+    Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuParts, Instance, NodeShape, NodeSpec,
+};
+use dryrack_ids::FleetId;
+use dryrack_rng::Stream;
+use dryrack_scheduler::offers::{
     FitTest, GangRule, MultinodeTakes, NetworkHost, NewInstances, OfferKey, OfferOptions, OfferPool, PinsRegion,
     SplitHosts, WithoutGpus,
 };
-use crate::units::{Bytes, GpuShare, MilliCpu, Money};
-use crate::workload::{
+use dryrack_units::{Bytes, GpuShare, MilliCpu, Money};
+use dryrack_workload::{
     Arrival, Bounds, CreationPolicy, Demand, GpuRequirements, JobSpec, Requirements, SpotPolicy, TaskDemand,
 };
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rehearsal::Rehearsal;
-use crate::control::{PassOptions, PassTime, Profile, Trigger};
-use crate::rng::Stream;
-use crate::scheduler::{
+use dryrack_control::{PassOptions, PassTime, Profile, Trigger};
+use dryrack_rng::Stream;
+use dryrack_scheduler::{
     Backfill, Discipline, FairShare, Lines, NeverFits, OrderKey, Preempt, SchedulerOptions, SlotOptions,
 };
-use crate::units::SimDuration;
-use crate::workload::{Arrival, Checkpoint, Course, JobSpec};
+use dryrack_units::SimDuration;
+use dryrack_workload::{Arrival, Checkpoint, Course, JobSpec};
 
 const ORDERS: [OrderKey; 13] = [
     OrderKey::Priority,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rehearsal::Rehearsal;
-use crate::control::{GangRule, Profile};
-use crate::policy::Quota;
-use crate::rng::Stream;
-use crate::units::{Money, RequestRate, SimDuration};
-use crate::workload::{Arrival, Course, IdleLimit, JobSpec, Requests, Scaling};
+use dryrack_control::{GangRule, Profile};
+use dryrack_policy::Quota;
+use dryrack_rng::Stream;
+use dryrack_units::{Money, RequestRate, SimDuration};
+use dryrack_workload::{Arrival, Course, IdleLimit, JobSpec, Requests, Scaling};
 
 /// Of a stream of their own, so that they move no other draw.
 pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {

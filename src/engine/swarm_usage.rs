@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::control::UtilizationOptions;
-use crate::rng::Stream;
-use crate::units::{Permille, SimDuration};
-use crate::workload::{
+use dryrack_control::UtilizationOptions;
+use dryrack_rng::Stream;
+use dryrack_units::{Permille, SimDuration};
+use dryrack_workload::{
     AtMinimum, Course, Gaps, GpuUsage, IdleGpus, Phases, PolicyMode, Sampling, Shape, Usage, UsagePhase,
     UtilizationOverrides, UtilizationRule,
 };

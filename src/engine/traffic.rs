@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::queue::EventQueue;
 use super::world::Due;
-use crate::event::Input;
-use crate::ids::JobId;
-use crate::units::SimTime;
-use crate::workload::{Arrival, next_count};
+use dryrack_event::Input;
+use dryrack_ids::JobId;
+use dryrack_units::SimTime;
+use dryrack_workload::{Arrival, next_count};
 
 /// What was last said of each service.
 #[derive(Default)]

@@ -14,12 +14,12 @@ use super::queue::EventQueue;
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
 use super::traffic::{self, Traffic};
-use crate::event::{Command, Input, Lifecycle};
-use crate::fleet::{GpuState, NodeState, Placement};
-use crate::ids::{GpuId, JobId, NodeId, RunId};
-use crate::rng::{Stream, entity};
-use crate::units::{SimDuration, SimTime};
-use crate::workload::{Acks, Analyses, Course, Fate, JobSpec, Mishaps, Starts};
+use dryrack_event::{Command, Input, Lifecycle};
+use dryrack_fleet::{GpuState, NodeState, Placement};
+use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+use dryrack_rng::{Stream, entity};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{Acks, Analyses, Course, Fate, JobSpec, Mishaps, Starts};
 
 struct WorldNode {
     reported: NodeState,

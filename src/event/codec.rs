@@ -6,8 +6,8 @@ use thiserror::Error;
 use super::input::Input;
 use super::log::{Record, Said};
 use super::output::Event;
-use crate::ids::{NameError, Names, lend};
-use crate::units::SimTime;
+use dryrack_ids::{NameError, Names, lend};
+use dryrack_units::SimTime;
 
 /// Why a line of a log is not a record.
 #[derive(Debug, PartialEq, Eq, Error)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::output::Outcome;
 use super::reason::Reason;
-use crate::units::SimTime;
+use dryrack_units::SimTime;
 
 /// The way of one attempt, in names, as its events tell it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

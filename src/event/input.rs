@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState, Placement};
-use crate::ids::{FleetId, GpuId, JobId, NodeId, RunId, declared};
-use crate::units::{Bytes, Permille, SimTime};
-use crate::workload::{Demand, Ending, JobSpec};
+use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState, Placement};
+use dryrack_ids::{FleetId, GpuId, JobId, NodeId, RunId, declared};
+use dryrack_units::{Bytes, Permille, SimTime};
+use dryrack_workload::{Demand, Ending, JobSpec};
 
 /// The phases that every profile's states map to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

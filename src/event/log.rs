@@ -9,7 +9,7 @@ use super::foretold::Foretold;
 use super::input::Input;
 use super::output::Event;
 use super::packed::{Shared, write_event, write_input};
-use crate::units::{SimDuration, SimTime};
+use dryrack_units::{SimDuration, SimTime};
 
 /// Raised when an older reader could no longer read what is written. Logs of every format from 1 on are read; format 2 has
 /// [`Event::Preempted`].

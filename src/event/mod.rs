@@ -1,7 +1,9 @@
-//! Floor 2. What is said: inputs, commands, events, their reasons, and the log record.
+//! Floor 3. What is said: inputs, commands, events, their reasons, and the log record.
 //!
 //! Owns the closed enums between the control plane and whatever world it is in, and the log's two forms: JSON lines with
 //! names for people and tools, and the compact form that the digest is taken of. Must never have a variant nobody emits.
+
+#![warn(clippy::unwrap_used)]
 
 mod codec;
 mod compact;

@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 
 use super::input::Phase;
 use super::reason::{Histogram, Reason};
-use crate::fleet::{GpuState, InstanceState, NodeState, Placement};
-use crate::ids::{GpuId, JobId, NodeId, RunId};
-use crate::units::{Permille, Score, SimDuration, SimTime};
-use crate::workload::{Coverage, PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
+use dryrack_fleet::{GpuState, InstanceState, NodeState, Placement};
+use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+use dryrack_units::{Permille, Score, SimDuration, SimTime};
+use dryrack_workload::{Coverage, PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
 
 /// Please do. Only an input makes it a fact.
 #[derive(Clone, Debug, PartialEq, Eq)]

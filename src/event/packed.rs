@@ -12,10 +12,10 @@ use super::compact::{Compact, spread};
 use super::input::{Input, Lifecycle};
 use super::output::Event;
 use super::reason::{Histogram, Reason};
-use crate::fleet::{GpuClaim, NodeClaim, Placement};
-use crate::ids::{JobId, NodeId, RunId};
-use crate::units::SimTime;
-use crate::workload::{Demand, JobSpec, RunTerms, UtilizationOverrides};
+use dryrack_fleet::{GpuClaim, NodeClaim, Placement};
+use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_units::SimTime;
+use dryrack_workload::{Demand, JobSpec, RunTerms, UtilizationOverrides};
 
 /// Reasons are written in one byte.
 const _: () = assert!(Reason::ALL.len() <= 0x80);
@@ -305,10 +305,10 @@ mod tests {
     use proptest::sample::select;
 
     use super::*;
-    use crate::event::{Outcome, Phase, Refusal};
-    use crate::ids::GpuId;
-    use crate::units::{Bytes, GpuShare, MilliCpu, Permille, RequestRate, Score, SimDuration};
-    use crate::workload::{
+    use crate::{Outcome, Phase, Refusal};
+    use dryrack_ids::GpuId;
+    use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, RequestRate, Score, SimDuration};
+    use dryrack_workload::{
         Backoff, Ending, Gang, GpuDemand, GpuTake, IdleGpus, IdleLimit, Pick, PolicySource, Restart, RetryPolicy,
         Scaling, StartupOrder, StopCriteria, TaskDemand, Unselectable,
     };

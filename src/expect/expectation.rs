@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::event::{Outcome, Phase, Reason, Refusal};
-use crate::fleet::{GpuState, InstanceState, NodeState};
-use crate::ids::{GpuId, JobId, NodeId};
-use crate::metrics::{Definition, Function, Series};
-use crate::units::{Permille, SimDuration, SimTime};
+use dryrack_event::{Outcome, Phase, Reason, Refusal};
+use dryrack_fleet::{GpuState, InstanceState, NodeState};
+use dryrack_ids::{GpuId, JobId, NodeId};
+use dryrack_metrics::{Definition, Function, Series};
+use dryrack_units::{Permille, SimDuration, SimTime};
 
 /// Where something stands in a scenario file; line and column counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]

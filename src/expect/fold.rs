@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason};
-use crate::fleet::{GpuState, InstanceState, NodeClaim, NodeState, Placement};
-use crate::ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
+use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason};
+use dryrack_fleet::{GpuState, InstanceState, NodeClaim, NodeState, Placement};
+use dryrack_ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
 
 use super::expectation::{BlockCount, State, Subject};
 

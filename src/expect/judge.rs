@@ -13,10 +13,10 @@ use super::named::{gives, kind};
 use super::story::{COUNT_INSTANTS, Story, cut_text, tell_count};
 use super::window::{Finding, Horizon, Standing, Tally, bounds};
 use super::words::{landmark_text, sentence, state_name, subject_name};
-use crate::event::{Event, Histogram, Input, Sink};
-use crate::ids::{JobId, Names, RunId};
-use crate::metrics::Books;
-use crate::units::SimTime;
+use dryrack_event::{Event, Histogram, Input, Sink};
+use dryrack_ids::{JobId, Names, RunId};
+use dryrack_metrics::Books;
+use dryrack_units::SimTime;
 
 /// What became of one expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::expectation::{Bound, Expectation, MetricCheck, Quantity, Restriction, Sign, Unplaced, What};
-use crate::metrics::{Books, Function, Row, RunAccount, Series, Value};
+use dryrack_metrics::{Books, Function, Row, RunAccount, Series, Value};
 
 /// What expectations ask of series: the values of a series and restriction are looked up once, whatever is made of them.
 pub(super) struct Figures<'a> {

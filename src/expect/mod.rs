@@ -1,9 +1,11 @@
-//! Floor 6. Expectations: what a scenario says must be so, judged by folding the event log.
+//! Floor 8. Expectations: what a scenario says must be so, judged by folding the event log.
 //!
 //! Owns the meaning of `expect:` and of `reproduces:`. Reads records alone and must never look into the engine: what the
 //! log does not say cannot be expected. Metrics are taken from the books that `report` keeps of the same records.
 //!
 //! Every form with an example and its meaning is in `scenarios/README.md`, which a test holds to its word.
+
+#![warn(clippy::unwrap_used)]
 
 mod expectation;
 mod fold;

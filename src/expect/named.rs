@@ -1,9 +1,9 @@
 //! Events as expectations name them.
 
 use super::expectation::{EventName, Subject};
-use crate::event::{Event, Phase, Reason};
-use crate::ids::RunId;
-use crate::workload::PolicyMode;
+use dryrack_event::{Event, Phase, Reason};
+use dryrack_ids::RunId;
+use dryrack_workload::PolicyMode;
 
 /// The name under which an event is counted, and the run it is about.
 pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::expectation::SourcePlace;
-use crate::units::Permille;
+use dryrack_units::Permille;
 
 /// A part of the seeds: `">= 95%"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::expectation::Window;
 use super::window::{Horizon, is_seen};
-use crate::units::SimTime;
+use dryrack_units::SimTime;
 
 /// Changes told at the beginning of a story, and at its end.
 const STORY_LINES: usize = 6;

@@ -19,12 +19,12 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::*;
-use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
-use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
-use crate::ids::{GpuId, JobId, Names, NodeId, RunId};
-use crate::metrics::{Books, RunAccount};
-use crate::units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
-use crate::workload::{Demand, JobSpec, TaskDemand};
+use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
+use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
+use dryrack_ids::{GpuId, JobId, Names, NodeId, RunId};
+use dryrack_metrics::{Books, RunAccount};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
+use dryrack_workload::{Demand, JobSpec, TaskDemand};
 
 const ALPHA: usize = 0;
 const BETA: usize = 1;

@@ -29,7 +29,7 @@
 //! without an end is judged as far as the run goes; one that begins only after that is not judged at all, and fails.
 
 use super::expectation::{Mode, Window};
-use crate::units::SimTime;
+use dryrack_units::SimTime;
 
 /// How far the records of a run speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

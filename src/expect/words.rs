@@ -2,7 +2,7 @@
 
 use super::expectation::{BlockCount, Comparison, EventName, Landmark, Mode, State, Subject, What, Whose, Window};
 use super::fold::{gpu_state_name, node_state_name};
-use crate::ids::Names;
+use dryrack_ids::Names;
 
 /// What is expected: `chat is never placed on alpha before 5m`.
 pub(super) fn sentence(what: &What, names: &Names) -> String {

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::ledger::GpuClaim;
 use super::node::{NodeShape, NodeStatus};
-use crate::units::{Bytes, GpuShare, MilliCpu};
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
 /// How an instance is to be divided. CPU and RAM are always divided evenly, disk never.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use super::node_changes::NodeChanges;
 use super::{Fleet, Node};
-use crate::ids::NodeId;
+use dryrack_ids::NodeId;
 
 impl Fleet {
     /// From now on [`Fleet::changed_nodes`] answers; every node counts as changed.

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use super::gpu_keys::{GpuKeys, gpu_keys, is_symmetric};
 use super::node::{NodeShape, NodeState, NodeStatus};
 use super::steps::{Step, Steps};
-use crate::ids::{NodeId, OrderedSet};
+use dryrack_ids::{NodeId, OrderedSet};
 
 /// A class by its slot; a slot may be used again once its class is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -511,9 +511,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::fleet::{GpuShape, GpuStatus, ISLANDS_LABEL};
-    use crate::rng::Stream;
-    use crate::units::{Bytes, GpuShare, MilliCpu};
+    use crate::{GpuShape, GpuStatus, ISLANDS_LABEL};
+    use dryrack_rng::Stream;
+    use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
     /// Against nodes grouped by what is taken of them, with few states, which come back, and with many, which do not.
     #[test]

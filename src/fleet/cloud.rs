@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Fleet;
 use super::instance::Instance;
 use super::node::{NodeShape, NodeState};
-use crate::ids::{FleetId, NodeId};
-use crate::units::SimDuration;
+use dryrack_ids::{FleetId, NodeId};
+use dryrack_units::SimDuration;
 
 /// How a fleet of a cloud makes instances and gives them back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

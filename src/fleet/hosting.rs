@@ -10,8 +10,8 @@ use super::ledger::{NodeClaim, Placement};
 use super::node::{NodeSpec, NodeStatus};
 use super::serving::{GpuKind, GpuStanding, Labels, ModelKey, Part, ServedInstance, Serving, ServingGpu, ServingNode};
 use super::{Fleet, Node};
-use crate::catalog::CpuArch;
-use crate::ids::{NodeId, RunId};
+use dryrack_catalog::CpuArch;
+use dryrack_ids::{NodeId, RunId};
 
 /// Of which model a placement is a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]

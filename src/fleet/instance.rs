@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::blocks::Blocks;
 use super::cloud::Cloud;
 use super::node::NodeShape;
-use crate::ids::FleetId;
-use crate::units::Bytes;
+use dryrack_ids::FleetId;
+use dryrack_units::Bytes;
 
 /// A named group of instances, as it is declared. Fleets are ordered by their declaration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::node::{NodeShape, NodeStatus};
-use crate::ids::NodeId;
-use crate::units::{Bytes, GpuShare, MilliCpu};
+use dryrack_ids::NodeId;
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
 /// What a placement holds of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -1,7 +1,9 @@
-//! Floor 1. What there is: nodes, GPUs, their states, and the ledger of what is taken.
+//! Floor 2. What there is: nodes, GPUs, their states, and the ledger of what is taken.
 //!
 //! Owns the facts a scheduler reads. Nodes in equal state form classes, kept current with every change, so that a
 //! decision looks at classes rather than nodes. Must never decide where anything goes.
+
+#![warn(clippy::unwrap_used)]
 
 mod blocks;
 mod changes;
@@ -36,8 +38,8 @@ pub use serving::{
 
 use std::sync::Arc;
 
-use crate::ids::{FleetId, GpuId, NodeId};
 use classes::Classes;
+use dryrack_ids::{FleetId, GpuId, NodeId};
 use hosting::Hosts;
 use node_changes::NodeChanges;
 use steps::{Step, common_key};

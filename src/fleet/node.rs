@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use super::blocks::BlockSet;
 use super::instance::Instance;
 use super::ledger::{self, NodeClaim};
-use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
-use crate::units::{Bytes, GpuShare, MilliCpu, MilliWatts, Money};
+use dryrack_catalog::{ComputeCapability, CpuArch, Os, Vendor};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, MilliWatts, Money};
 
 /// A node as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

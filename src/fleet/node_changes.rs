@@ -1,6 +1,6 @@
 //! Which nodes changed since somebody last asked, each once: nodes linked in the order of their last changes.
 
-use crate::ids::NodeId;
+use dryrack_ids::NodeId;
 
 const NONE: u32 = u32::MAX;
 
@@ -70,7 +70,7 @@ impl NodeChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Stream;
+    use dryrack_rng::Stream;
 
     #[test]
     fn each_node_that_changed_since_comes_once_and_the_last_first() {

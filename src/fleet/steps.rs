@@ -5,7 +5,7 @@ use super::classes::ClassId;
 use super::gpu_keys::key_of;
 use super::ledger::NodeClaim;
 use super::node::NodeStatus;
-use crate::units::{Bytes, MilliCpu};
+use dryrack_units::{Bytes, MilliCpu};
 
 /// What a claim changes of a node whose GPUs can stand in for each other: as many GPUs as are claimed go from one state to
 /// another, and so much CPU and RAM is taken then. The class that it leaves says the rest, so that this is all on which the
@@ -87,13 +87,13 @@ mod tests {
 
     use smallvec::SmallVec;
 
-    use crate::fleet::{
+    use crate::{
         Fleet, Foreign, GpuClaim, GpuShape, GpuState, ISLANDS_LABEL, NodeClaim, NodeShape, NodeSpec, NodeState,
         Placement,
     };
-    use crate::ids::{GpuId, NodeId};
-    use crate::rng::Stream;
-    use crate::units::{Bytes, GpuShare, MilliCpu};
+    use dryrack_ids::{GpuId, NodeId};
+    use dryrack_rng::Stream;
+    use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
     const NODES: usize = 12;
 

@@ -1,9 +1,11 @@
-//! Floor 0. Typed ids and the tables that give them names.
+//! Floor 1. Typed ids and the tables that give them names.
 //!
 //! Owns the small integers by which the crate speaks of nodes, GPUs and jobs, what keeps records by them ([`Records`]) or things
 //! in order of them ([`OrderedSet`]), and nothing about what they stand for.
 //! Ids are dense and given in order of declaration, so they are the last part of every sort key. In JSON they are the
 //! names they stand for.
+
+#![warn(clippy::unwrap_used)]
 
 mod ordered;
 mod records;

@@ -136,7 +136,7 @@ impl<T: Copy + Ord> Extend<T> for OrderedSet<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Stream;
+    use dryrack_rng::Stream;
 
     /// Against a set of the standard library, while it grows into a tree and while it becomes a list again.
     #[test]

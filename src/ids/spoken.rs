@@ -11,7 +11,7 @@ use serde::ser::{Error as _, Serialize, Serializer};
 use thiserror::Error;
 
 use super::{FleetId, GpuId, JobId, NameTable, Names, NodeId};
-use crate::nearest::nearest;
+use dryrack_nearest::nearest;
 
 /// Why a name is not taken for an id.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

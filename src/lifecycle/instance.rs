@@ -10,7 +10,7 @@
 //!      └────────────────────── terminating <───────────┘           idle or silent for too long, or not needed any more
 //! ```
 
-use crate::fleet::InstanceState;
+use dryrack_fleet::InstanceState;
 
 /// Whether an instance may go from one state to the other.
 pub fn is_instance_edge(from: InstanceState, to: InstanceState) -> bool {

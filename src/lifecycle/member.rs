@@ -11,7 +11,7 @@
 //!                     never ran: at once
 //! ```
 
-use crate::event::Phase;
+use dryrack_event::Phase;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemberState {
@@ -82,7 +82,7 @@ pub fn is_member_edge(from: MemberState, to: MemberState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lifecycle::is_run_edge;
+    use crate::is_run_edge;
 
     #[test]
     fn every_edge_keeps_its_phase_or_takes_an_edge_of_the_phases() {

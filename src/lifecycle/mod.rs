@@ -1,7 +1,9 @@
-//! Floor 3. The transition tables of nodes, of instances, of attempts, and of runs of several nodes, and nothing else: an edge that is
+//! Floor 4. The transition tables of nodes, of instances, of attempts, and of runs of several nodes, and nothing else: an edge that is
 //! not here cannot be taken.
 //!
 //! Must never have an edge that is not in the table of its file, nor decide when an edge is taken.
+
+#![warn(clippy::unwrap_used)]
 
 mod instance;
 mod member;

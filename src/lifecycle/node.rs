@@ -9,7 +9,7 @@
 //!    gone <── (any)                        and back: a node that comes again is ready or joining
 //! ```
 
-use crate::fleet::NodeState;
+use dryrack_fleet::NodeState;
 
 /// Whether a node may go from one state to the other.
 pub fn is_node_edge(from: NodeState, to: NodeState) -> bool {

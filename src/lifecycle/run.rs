@@ -16,7 +16,7 @@
 //!  (every state but ended) ──────> ended
 //! ```
 
-use crate::event::Phase;
+use dryrack_event::Phase;
 
 /// Whether a run may go from one phase to the other. Leaving `Ended` is never legal: another attempt is another run.
 pub fn is_run_edge(from: Phase, to: Phase) -> bool {

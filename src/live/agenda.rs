@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::work::Work;
-use crate::event::Input;
-use crate::ids::JobId;
-use crate::units::SimTime;
+use dryrack_event::Input;
+use dryrack_ids::JobId;
+use dryrack_units::SimTime;
 
 pub struct Agenda<'a> {
     work: &'a Work,

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::units::{SimDuration, SimTime};
+use dryrack_units::{SimDuration, SimTime};
 
 /// Where the time on the wall comes from: the machine, or a test that sets it.
 pub type WallSource = Box<dyn Fn() -> Wall + Send + Sync>;

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::probe::{GpuFound, Look, Missing, NodeFound, Reading};
-use crate::units::{Bytes, Permille};
+use dryrack_units::{Bytes, Permille};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {

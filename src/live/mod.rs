@@ -1,4 +1,4 @@
-//! Floor 5. Real machines: what they are, how they are used, and the only wall clock of the crate.
+//! Floor 6. Real machines: what they are, how they are used, and the only wall clock of the crate.
 //!
 //! Owns the clock, the probes of hardware and of the servers that manage it, and the recorder of usage. Whatever is
 //! outside may hang, drip, lie, vanish or fill the disk: each look at it ends before its deadline, with readings or with a
@@ -12,6 +12,8 @@
 //!
 //!  commands of the control plane ──> run ──> processes of this machine, or jobs of a Slurm ──> inputs
 //! ```
+
+#![warn(clippy::unwrap_used)]
 
 #[cfg(target_os = "linux")]
 mod agenda;

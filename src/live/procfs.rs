@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use super::probe::Missing;
-use crate::units::SimDuration;
+use dryrack_units::SimDuration;
 
 /// One process and no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

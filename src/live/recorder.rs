@@ -17,7 +17,7 @@ use super::clock::{Clock, Stamp, std_duration};
 use super::columns::{Cell, Column, nothing, strangers};
 use super::probe::{Guarded, Look, Missing};
 use super::stop::Stop;
-use crate::units::SimDuration;
+use dryrack_units::SimDuration;
 
 /// How long, how often, and how long one look may take.
 #[derive(Clone, Copy, Debug)]
@@ -294,9 +294,9 @@ mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
 
     use super::*;
-    use crate::live::clock::{Deadline, Wall};
-    use crate::live::probe::{GpuFound, NodeFound, Probe};
-    use crate::units::Permille;
+    use crate::clock::{Deadline, Wall};
+    use crate::probe::{GpuFound, NodeFound, Probe};
+    use dryrack_units::Permille;
 
     const HOUR: i64 = 3_600_000_000_000;
 

@@ -9,9 +9,9 @@ use super::signals::Signals;
 use super::slurm::{Cluster, OnSlurm};
 use super::work::Work;
 use super::world::World;
-use crate::control::{Control, arrange, step, together};
-use crate::event::{Command, Input, Sink};
-use crate::units::{SimDuration, SimTime};
+use dryrack_control::{Control, arrange, step, together};
+use dryrack_event::{Command, Input, Sink};
+use dryrack_units::{SimDuration, SimTime};
 
 /// How a run on this machine ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::ids::{GpuId, NodeId};
-use crate::units::MilliCpu;
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_units::MilliCpu;
 
 /// One accelerator of a node: so much CPU of these cores.
 #[derive(Clone, Debug, PartialEq, Eq)]

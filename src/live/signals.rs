@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{pipe, unregister};
 
 use super::process::lost_keeper;
-use crate::units::SimDuration;
+use dryrack_units::SimDuration;
 
 /// The longest wait at once, so that a word that was lost costs no more than this.
 const LONGEST_WAIT: SimDuration = SimDuration::from_millis(500);

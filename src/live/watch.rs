@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::clock::Stamp;
 use super::columns::{Cell, Column, nothing};
 use super::probe::{Look, Missing};
-use crate::policy::{Sample, UtilizationMonitor};
-use crate::units::{Permille, SimTime};
-use crate::workload::{Coverage, SampleFault, UtilizationPolicy};
+use dryrack_policy::{Sample, UtilizationMonitor};
+use dryrack_units::{Permille, SimTime};
+use dryrack_workload::{Coverage, SampleFault, UtilizationPolicy};
 
 /// Whose GPUs are judged together, as those of one run would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::shares::Shares;
-use crate::control::Profile;
-use crate::event::Input;
-use crate::fleet::NodeSpec;
-use crate::ids::{JobId, NodeId};
-use crate::units::SimTime;
-use crate::workload::Arrival;
+use dryrack_control::Profile;
+use dryrack_event::Input;
+use dryrack_fleet::NodeSpec;
+use dryrack_ids::{JobId, NodeId};
+use dryrack_units::SimTime;
+use dryrack_workload::Arrival;
 
 /// A run before it runs. Ids are places in these lists, as in a rehearsal.
 #[derive(Clone, Debug)]

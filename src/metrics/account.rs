@@ -15,12 +15,12 @@ use super::load::LoadAccount;
 use super::node_account::{NodeAccount, Rates};
 use super::unplaceable::UnplaceableAccount;
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
-use crate::engine::{Rehearsal, Standing};
-use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
-use crate::fleet::{InstanceState, Placement};
-use crate::ids::{GpuId, JobId, Names, NodeId, Records, RunId};
-use crate::units::SimTime;
-use crate::workload::{Course, JobSpec, UtilizationPolicy};
+use dryrack_engine::{Rehearsal, Standing};
+use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
+use dryrack_fleet::{InstanceState, Placement};
+use dryrack_ids::{GpuId, JobId, Names, NodeId, Records, RunId};
+use dryrack_units::SimTime;
+use dryrack_workload::{Course, JobSpec, UtilizationPolicy};
 
 /// Fleets up to this size keep what ran where, for a timeline of each GPU.
 const STINT_NODES: usize = 12;
@@ -340,11 +340,11 @@ impl RunAccount {
         };
         let replica = &self.jobs[run.job.index()].replicas[run.replica as usize];
         let claims = replica.placement.as_ref().map_or(&[][..], |placement| placement.claims());
-        let of = |claim: &crate::fleet::NodeClaim| {
+        let of = |claim: &dryrack_fleet::NodeClaim| {
             gpu_parts(claim, &self.nodes[claim.node.index()].spec.shape).collect::<Vec<u64>>()
         };
         let parts: Vec<u64> = claims.iter().flat_map(of).collect();
-        let after = replica.last_started.map_or(crate::units::SimDuration::ZERO, |started| self.now.since(started));
+        let after = replica.last_started.map_or(dryrack_units::SimDuration::ZERO, |started| self.now.since(started));
         self.saved.add(course, policy, &parts, after);
     }
 

@@ -9,9 +9,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::node_account::NodeAccount;
-use crate::event::Reason;
-use crate::units::SimDuration;
-use crate::workload::{Demand, GpuTake, JobSpec, TaskDemand};
+use dryrack_event::Reason;
+use dryrack_units::SimDuration;
+use dryrack_workload::{Demand, GpuTake, JobSpec, TaskDemand};
 
 /// How long was waited, by what that is blamed on, in nanoseconds of all replicas together.
 #[derive(Default)]
@@ -178,7 +178,7 @@ fn blame(demand: &Demand, led: Reason, nodes: &[NodeAccount]) -> Blame {
 /// Whether all tasks would have room if there were no end of these.
 fn would_fit(demand: &Demand, endless: Shortages, nodes: &[NodeAccount]) -> bool {
     let mut left = u64::from(demand.tasks);
-    let most = if demand.gang == crate::workload::Gang::Spread { 1 } else { left };
+    let most = if demand.gang == dryrack_workload::Gang::Spread { 1 } else { left };
     for node in nodes {
         left = left.saturating_sub(room(&demand.task, endless, node, most));
         if left == 0 {
@@ -211,12 +211,12 @@ fn room(task: &TaskDemand, endless: Shortages, node: &NodeAccount, most: u64) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::{Fleet, GpuClaim, GpuShape, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
-    use crate::ids::NodeId;
-    use crate::rng::Stream;
-    use crate::scheduler::{Decision, Grouping, SchedulerOptions, decide};
-    use crate::units::{Bytes, GpuShare, MilliCpu, SimTime};
-    use crate::workload::GpuDemand;
+    use dryrack_fleet::{Fleet, GpuClaim, GpuShape, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
+    use dryrack_ids::NodeId;
+    use dryrack_rng::Stream;
+    use dryrack_scheduler::{Decision, Grouping, SchedulerOptions, decide};
+    use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
+    use dryrack_workload::GpuDemand;
 
     const GIB: u64 = 8;
 
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn more_of_what_is_blamed_would_have_ended_the_wait_and_of_less_would_not() {
-        let profile = crate::scenario::load_profile("first-fit", std::path::Path::new("")).expect("one of ours");
+        let profile = dryrack_scenario::load_profile("first-fit", std::path::Path::new("")).expect("one of ours");
         let options = &profile.scheduler;
         let (mut single, mut together, mut none) = (0, 0, 0);
         for seed in 0..20_000 {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::account::{JobAccount, ReplicaAccount, RunAccount};
-use crate::engine::Standing;
-use crate::event::Outcome;
-use crate::ids::{JobId, RunId};
-use crate::units::SimTime;
-use crate::workload::JobSpec;
+use dryrack_engine::Standing;
+use dryrack_event::Outcome;
+use dryrack_ids::{JobId, RunId};
+use dryrack_units::SimTime;
+use dryrack_workload::JobSpec;
 
 /// One replica, whether its job is over or not.
 #[derive(Clone, Copy, Debug)]

@@ -7,12 +7,12 @@ use foldhash::fast::FixedState;
 
 use super::account::RunAccount;
 use super::node_account::NodeAccount;
-use crate::engine::Rehearsal;
-use crate::fleet::NodeShape;
-use crate::ids::NodeId;
-use crate::scheduler::{FragmentMemo, Free, Target, TaskShape, fragment};
-use crate::units::SimTime;
-use crate::workload::Demand;
+use dryrack_engine::Rehearsal;
+use dryrack_fleet::NodeShape;
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{FragmentMemo, Free, Target, TaskShape, fragment};
+use dryrack_units::SimTime;
+use dryrack_workload::Demand;
 
 /// Fragmentation as Weng and others define it (*Beware of Fragmentation*, USENIX ATC 2023, section 4.2): of each node the
 /// free GPU time that the target workload cannot use, in the mean over its shapes; of the cluster, their sum. Of each node

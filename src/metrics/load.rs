@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::workload::{Demand, GpuTake};
+use dryrack_workload::{Demand, GpuTake};
 
 /// After each instant in which jobs arrived: what they and all before them asked for, as a part of all GPUs in whole
 /// percents, half to even; and what was taken then, as a part of all GPUs in hundredths of a percent, half up. So is the

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{GpuState, NodeClaim, NodeSpec, NodeState};
-use crate::scheduler::{Free, is_large_enough, is_of_type};
-use crate::units::{Bytes, GpuShare, MilliCpu, SimTime};
-use crate::workload::{GpuDemand, GpuTake};
+use dryrack_fleet::{GpuState, NodeClaim, NodeSpec, NodeState};
+use dryrack_scheduler::{Free, is_large_enough, is_of_type};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
+use dryrack_workload::{GpuDemand, GpuTake};
 
 /// Integrals are whole numbers of nanoseconds times thousandths (of a GPU, of a core).
 #[derive(Clone, Debug)]

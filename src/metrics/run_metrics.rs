@@ -11,9 +11,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::account::RunAccount;
 use super::brief::Row;
 use super::series::Function;
-use crate::engine::{Accounts, Standing};
-use crate::event::Outcome;
-use crate::units::{Money, SimDuration, SimTime};
+use dryrack_engine::{Accounts, Standing};
+use dryrack_event::Outcome;
+use dryrack_units::{Money, SimDuration, SimTime};
 
 /// A metric's name, with its unit last where it has one, and what it means.
 #[derive(Debug, PartialEq, Eq)]

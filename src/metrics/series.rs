@@ -3,8 +3,8 @@
 use super::account::RunAccount;
 use super::brief::Row;
 use super::run_metrics::{Definition, SLOWDOWN_BOUND, Value};
-use crate::event::Outcome;
-use crate::units::{SimDuration, SimTime};
+use dryrack_event::Outcome;
+use dryrack_units::{SimDuration, SimTime};
 
 /// What a number counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +235,7 @@ impl Definition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{METRICS, Metrics};
+    use crate::{METRICS, Metrics};
 
     fn times(seconds: &[u64]) -> Vec<Value> {
         seconds.iter().map(|seconds| Value::Time(SimDuration::from_secs(*seconds))).collect()

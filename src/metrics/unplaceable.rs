@@ -6,11 +6,11 @@ use serde_json::{Value as Json, json};
 
 use super::account::JobAccount;
 use super::node_account::NodeAccount;
-use crate::event::Reason;
-use crate::fleet::NodeShape;
-use crate::scheduler::lacks;
-use crate::units::counted;
-use crate::workload::Demand;
+use dryrack_event::Reason;
+use dryrack_fleet::NodeShape;
+use dryrack_scheduler::lacks;
+use dryrack_units::counted;
+use dryrack_workload::Demand;
 
 /// Jobs of which a replica could not be placed even if every node were ready and empty.
 #[derive(Default)]

@@ -1,9 +1,9 @@
 //! What runs did with the GPUs that they held, and what a policy that ended them saved.
 
-use crate::event::{Outcome, Reason};
-use crate::fleet::{NodeClaim, NodeShape};
-use crate::units::{GpuShare, Permille, SimDuration, SimTime};
-use crate::workload::{AtMinimum, Course, UtilizationPolicy};
+use dryrack_event::{Outcome, Reason};
+use dryrack_fleet::{NodeClaim, NodeShape};
+use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
+use dryrack_workload::{AtMinimum, Course, UtilizationPolicy};
 
 /// GPU time in nanoseconds times thousandths of a GPU, of runs of which it is stated what their GPUs do. Of a shared GPU
 /// that is used by half, each run on it uses its part by half.

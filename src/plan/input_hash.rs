@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::engine::Rehearsal;
-use crate::workload::{Course, Usage};
+use dryrack_engine::Rehearsal;
+use dryrack_workload::{Course, Usage};
 
 /// Takes the plan's text, and then the scenario with each value of each factor, as it was read: with its profile and the
 /// jobs of its trace, which are files of their own.

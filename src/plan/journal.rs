@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::plan_run::PlanRun;
-use crate::scenario::PlanFile;
+use dryrack_scenario::PlanFile;
 
 /// Runs by alternative and seed.
 pub type Runs = BTreeMap<(usize, u64), PlanRun>;

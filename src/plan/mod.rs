@@ -1,4 +1,4 @@
-//! Floor 6. Plans: many alternatives of one scenario, run, set beside each other, and searched for the cheapest that is
+//! Floor 10. Plans: many alternatives of one scenario, run, set beside each other, and searched for the cheapest that is
 //! good enough.
 //!
 //! Owns what is run of a plan and what is concluded of it. An *alternative* is a value of each factor; a *run* is an
@@ -17,6 +17,8 @@
 //! | `page` | what a report of them shows |
 //!
 //! Must never draw, and never speak of an alternative that was not run as if it had been.
+
+#![warn(clippy::unwrap_used)]
 
 mod input_hash;
 mod interval;

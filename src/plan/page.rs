@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::journal::{PlanHeader, Runs};
 use super::summary::{Comparison, Row};
-use crate::metrics::WAIT_PERCENTS;
-use crate::report::{PlanReport, PlanRow};
-use crate::scenario::{Method, Objective, PlanFile};
-use crate::units::counted;
+use dryrack_metrics::WAIT_PERCENTS;
+use dryrack_report::{PlanReport, PlanRow};
+use dryrack_scenario::{Method, Objective, PlanFile};
+use dryrack_units::counted;
 
 /// `report.html` of what was run.
 pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs: &Runs, answer: &str) -> String {

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::interval::{Estimate, estimate};
-use crate::metrics::RunAccount;
-use crate::units::{SimDuration, SimTime};
+use dryrack_metrics::RunAccount;
+use dryrack_units::{SimDuration, SimTime};
 
 /// How long a job waited in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

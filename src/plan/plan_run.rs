@@ -3,17 +3,17 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::engine::{Progress, Rehearsal};
-use crate::expect::{Expectation, Verdict};
-use crate::fleet::offer_of;
+use dryrack_engine::{Progress, Rehearsal};
+use dryrack_expect::{Expectation, Verdict};
+use dryrack_fleet::offer_of;
 #[cfg(doc)]
-use crate::metrics::WAIT_PERCENTS;
-use crate::metrics::wait_quantiles;
-use crate::rehearse::rehearse;
-use crate::rng::draws;
-use crate::scenario::{Diagnostics, Objective, Options, PlanFile};
-use crate::scheduler::Caching;
-use crate::units::Money;
+use dryrack_metrics::WAIT_PERCENTS;
+use dryrack_metrics::wait_quantiles;
+use dryrack_rehearse::rehearse;
+use dryrack_rng::draws;
+use dryrack_scenario::{Diagnostics, Objective, Options, PlanFile};
+use dryrack_scheduler::Caching;
+use dryrack_units::Money;
 
 /// What one run came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

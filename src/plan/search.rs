@@ -9,7 +9,7 @@
 //! over the rest. One that holds although it was presumed to fail shows that a factor in which the two differ is not
 //! monotone: nothing is presumed of these any more, and the search goes on.
 
-use crate::scenario::PlanFile;
+use dryrack_scenario::PlanFile;
 
 /// How an alternative stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +196,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::scenario::{Factor, Method, Objective, Span};
+    use dryrack_scenario::{Factor, Method, Objective, Span};
 
     fn plan(sizes: &[usize]) -> PlanFile {
         let factor = |(index, size): (usize, &usize)| Factor {

@@ -9,10 +9,10 @@ use super::interval::{Estimate, estimate, share_at_least};
 use super::journal::Runs;
 use super::plan_run::{FleetSize, PlanRun};
 use super::search::Found;
-use crate::expect::Share;
-use crate::metrics::METRICS;
-use crate::scenario::{Objective, PlanFile};
-use crate::units::counted;
+use dryrack_expect::Share;
+use dryrack_metrics::METRICS;
+use dryrack_scenario::{Objective, PlanFile};
+use dryrack_units::counted;
 
 /// All alternatives that were run.
 pub struct Comparison {
@@ -323,7 +323,7 @@ fn how(plan: &PlanFile, found: &Found) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Permille;
+    use dryrack_units::Permille;
 
     #[test]
     fn a_constraint_is_decided_as_soon_as_no_seed_can_change_it() {

@@ -1,7 +1,7 @@
 //! How many replicas a service is to have.
 
-use crate::units::SimDuration;
-use crate::workload::Scaling;
+use dryrack_units::SimDuration;
+use dryrack_workload::Scaling;
 
 /// What a look at a service comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ fn wanted(scaling: &Scaling, requests: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::RequestRate;
+    use dryrack_units::RequestRate;
 
     fn scaling(min: u32) -> Scaling {
         let secs = SimDuration::from_secs;

@@ -1,8 +1,8 @@
 //! Instances of a fleet: when one that is idle is given back, and when those that are missing are asked for.
 
-use crate::fleet::{FleetNodes, IdleDuration};
-use crate::units::SimDuration;
-use crate::workload::IdleLimit;
+use dryrack_fleet::{FleetNodes, IdleDuration};
+use dryrack_units::SimDuration;
+use dryrack_workload::IdleLimit;
 
 /// For whose sake an instance was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

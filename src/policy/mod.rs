@@ -3,6 +3,8 @@
 //! Owns when a failed attempt is followed by another, when GPUs have been idle for too long, how many replicas a service
 //! has, how much the runs of a project hold at most, and when a fleet gives instances back or asks for more. Must never read a clock, and acts on nothing itself: what drives it, simulated or live, tells it what was seen and when.
 
+#![warn(clippy::unwrap_used)]
+
 mod autoscaler;
 mod instances;
 mod quota;

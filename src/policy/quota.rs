@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{Node, NodeClaim};
-use crate::units::{GpuShare, Money, text_form};
+use dryrack_fleet::{Node, NodeClaim};
+use dryrack_units::{GpuShare, Money, text_form};
 
 /// What one project may hold at a time; without a limit where nothing is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Attempts after failures: a pause that grows, and a limit.
 
-use crate::units::SimDuration;
-use crate::workload::{Backoff, RetryPolicy};
+use dryrack_units::SimDuration;
+use dryrack_workload::{Backoff, RetryPolicy};
 
 /// How often a replica has failed since it last ran well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ fn pause(backoff: &Backoff, failures: u32) -> SimDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Permille;
+    use dryrack_units::Permille;
 
     fn policy(limit: Option<u32>) -> RetryPolicy {
         let secs = SimDuration::from_secs;

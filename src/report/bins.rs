@@ -1,9 +1,9 @@
 //! A run's course cut into equal pieces of time.
 
 use super::spans::Spans;
-use crate::engine::Rehearsal;
-use crate::metrics::{RunAccount, Sample};
-use crate::units::{SimDuration, SimTime};
+use dryrack_engine::Rehearsal;
+use dryrack_metrics::{RunAccount, Sample};
+use dryrack_units::{SimDuration, SimTime};
 
 /// Pieces of a plot; one for two or three of its pixels.
 pub const BINS: usize = 200;
@@ -104,7 +104,7 @@ fn used(accounts: &RunAccount, spans: &Spans, rehearsal: &Rehearsal, edges: &[Si
         let Some(started) = span.started else { continue };
         let ended = span.freed.unwrap_or(accounts.now);
         let parts = claims.iter().flat_map(|claim| {
-            crate::metrics::gpu_parts(claim, &accounts.nodes[claim.node.index()].spec.shape).collect::<Vec<_>>()
+            dryrack_metrics::gpu_parts(claim, &accounts.nodes[claim.node.index()].spec.shape).collect::<Vec<_>>()
         });
         for (gpu, part) in parts.enumerate() {
             overlaps(edges, started, ended, |index, from, to| {
@@ -126,7 +126,7 @@ pub fn heat(accounts: &RunAccount, spans: &Spans, count: usize) -> Vec<Vec<Optio
             let shape = &accounts.nodes[claim.node.index()].spec.shape;
             let (part, whole) = match shape.gpus.len() {
                 0 => (claim.cpu.get(), shape.cpu_capacity().get()),
-                gpus => (crate::metrics::gpu_parts(claim, shape).sum(), 1000 * gpus as u64),
+                gpus => (dryrack_metrics::gpu_parts(claim, shape).sum(), 1000 * gpus as u64),
             };
             let freed = span.freed_on(claim.node).unwrap_or(accounts.now);
             overlaps(&edges, span.placed, freed, |index, from, to| {

@@ -13,9 +13,9 @@
 
 use std::io::{Read, Write};
 
-use crate::ids::{GpuId, Names, RunId};
-use crate::metrics::{JobAccount, ReplicaAccount, RunAccount};
-use crate::units::{SimDuration, SimTime};
+use dryrack_ids::{GpuId, Names, RunId};
+use dryrack_metrics::{JobAccount, ReplicaAccount, RunAccount};
+use dryrack_units::{SimDuration, SimTime};
 
 const COLUMNS: [&str; 13] = [
     "job",

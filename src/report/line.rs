@@ -1,11 +1,11 @@
 //! A record as a line for people, in fixed columns.
 
 use super::policy_line::policy_detail;
-use crate::event::{Event, Histogram, Input, Reason, Record, Refusal, Said};
-use crate::expect::{gpu_state_name, node_state_name};
-use crate::fleet::Placement;
-use crate::ids::{JobId, Names, NodeId, RunId};
-use crate::units::SimTime;
+use dryrack_event::{Event, Histogram, Input, Reason, Record, Refusal, Said};
+use dryrack_expect::{gpu_state_name, node_state_name};
+use dryrack_fleet::Placement;
+use dryrack_ids::{JobId, Names, NodeId, RunId};
+use dryrack_units::SimTime;
 
 /// Which records to show; each that is given must hold.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +13,7 @@ pub struct Filter {
     pub job: Option<JobId>,
     pub node: Option<NodeId>,
     /// A reason's name.
-    pub reason: Option<crate::event::Reason>,
+    pub reason: Option<dryrack_event::Reason>,
     pub since: Option<SimTime>,
 }
 
@@ -156,7 +156,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
         Event::ReplicaAdded { run } => of_run(*run, "replica added", String::new(), Histogram::default()),
         Event::DeadlineExpired { run, phase } => {
             let detail = format!("in {}", phase.name());
-            of_run(*run, "deadline", detail, one(crate::event::Reason::DeadlineExpired))
+            of_run(*run, "deadline", detail, one(dryrack_event::Reason::DeadlineExpired))
         }
         Event::SafetyBroken { run, node, what } => Parts {
             nodes: vec![*node],
@@ -201,8 +201,8 @@ fn evaluated(name: &str, refusal: Option<Refusal>, reasons: &Histogram, names: &
     Parts { job, reasons: reasons.clone(), ..plain(name.to_string(), "evaluated", detail) }
 }
 
-fn safety_name(what: crate::event::Safety) -> &'static str {
-    use crate::event::Safety;
+fn safety_name(what: dryrack_event::Safety) -> &'static str {
+    use dryrack_event::Safety;
     match what {
         Safety::NotReady => "not_ready",
         Safety::Overcommit => "overcommit",

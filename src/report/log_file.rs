@@ -7,12 +7,12 @@ use std::io::{self, BufRead, Write};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::event::{
+use dryrack_event::{
     CodecError, Digester, Event, FORMAT_VERSION, Input, LogHeader, Record, Sink, decode_line, encode_event,
     encode_input,
 };
-use crate::ids::Names;
-use crate::units::SimTime;
+use dryrack_ids::Names;
+use dryrack_units::SimTime;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,7 +1,9 @@
-//! Floor 6. What is shown of a run: summaries, tables, timelines, plots, pages and the log file.
+//! Floor 9. What is shown of a run: summaries, tables, timelines, plots, pages and the log file.
 //!
 //! Owns every file that a run leaves. Must never simulate, and never write a file half: what is written is written beside
 //! and renamed.
+
+#![warn(clippy::unwrap_used)]
 
 mod bins;
 mod jobs_csv;

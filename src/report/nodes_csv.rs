@@ -11,8 +11,8 @@
 
 use std::io::Write;
 
-use crate::expect::node_state_name;
-use crate::metrics::RunAccount;
+use dryrack_expect::node_state_name;
+use dryrack_metrics::RunAccount;
 
 /// Of books that are finished.
 pub fn write_nodes_csv(out: impl Write, accounts: &RunAccount) -> csv::Result<()> {

@@ -12,8 +12,8 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::spans::{Spans, run_name};
-use crate::metrics::RunAccount;
-use crate::units::SimTime;
+use dryrack_metrics::RunAccount;
+use dryrack_units::SimTime;
 
 /// The process of the counters.
 const CLUSTER: usize = 1;

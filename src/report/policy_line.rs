@@ -1,8 +1,8 @@
 //! What is said of utilization policies, as a line of a log shows it.
 
-use crate::event::Event;
-use crate::units::{Permille, SimDuration};
-use crate::workload::{AtMinimum, Coverage, IdleGpus, PolicyMode, PolicySource};
+use dryrack_event::Event;
+use dryrack_units::{Permille, SimDuration};
+use dryrack_workload::{AtMinimum, Coverage, IdleGpus, PolicyMode, PolicySource};
 
 /// The detail of an event about a policy; `None` of any other.
 pub(super) fn policy_detail(event: &Event) -> Option<(&'static str, String)> {

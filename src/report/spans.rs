@@ -6,11 +6,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::timeline::about;
-use crate::event::{Event, Histogram, Input, Outcome, Phase, Reason, Sink};
-use crate::fleet::{NodeShape, NodeState, Placement};
-use crate::ids::{GpuId, NodeId, RunId};
-use crate::metrics::RunAccount;
-use crate::units::{Score, SimDuration, SimTime};
+use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Sink};
+use dryrack_fleet::{NodeShape, NodeState, Placement};
+use dryrack_ids::{GpuId, NodeId, RunId};
+use dryrack_metrics::RunAccount;
+use dryrack_units::{Score, SimDuration, SimTime};
 
 /// Takes the records of a run.
 #[derive(Default)]
@@ -96,7 +96,7 @@ impl Span {
     /// `alpha/0 alpha/1`, or the nodes where no GPU is held.
     pub fn places(&self, accounts: &RunAccount) -> String {
         let names = &accounts.names;
-        let of = |claim: &crate::fleet::NodeClaim| match claim.gpus.is_empty() {
+        let of = |claim: &dryrack_fleet::NodeClaim| match claim.gpus.is_empty() {
             true => vec![names.node(claim.node).to_string()],
             false => claim
                 .gpus

@@ -3,12 +3,12 @@
 use anstyle::{AnsiColor, Style};
 
 use super::timeline::{about, timeline};
-use crate::engine::Standing;
-use crate::event::Outcome;
-use crate::expect::Verdict;
-use crate::ids::RunId;
-use crate::metrics::{Blame, Function, Metrics, RunAccount, Series, Value};
-use crate::units::{SimDuration, counted};
+use dryrack_engine::Standing;
+use dryrack_event::Outcome;
+use dryrack_expect::Verdict;
+use dryrack_ids::RunId;
+use dryrack_metrics::{Blame, Function, Metrics, RunAccount, Series, Value};
+use dryrack_units::{SimDuration, counted};
 
 pub struct Heading<'a> {
     pub title: &'a str,
@@ -29,7 +29,7 @@ const STILL_WAITING: usize = 5;
 pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verdicts: &[Verdict]) -> String {
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let mut text = format!("{bold}{}{bold:#}\n", heading.title);
-    let end = about(accounts.now.since(crate::units::SimTime::ZERO));
+    let end = about(accounts.now.since(dryrack_units::SimTime::ZERO));
     text.push_str(&format!(
         "{dim}profile {}, seed {}, {end} simulated, {} records, digest {}{dim:#}\n\n",
         heading.profile,
@@ -209,7 +209,7 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
     if gpus > 0 {
         parts.push(format!("{} of {}", share("gpu_allocated"), counted(gpus, "GPU")));
     }
-    parts.push(format!("{} of {} cores", share("cpu_allocated"), crate::units::MilliCpu::new(cores)));
+    parts.push(format!("{} of {} cores", share("cpu_allocated"), dryrack_units::MilliCpu::new(cores)));
     let makespan = match metrics.get("makespan_seconds") {
         Some(Value::Time(time)) if time > SimDuration::ZERO => format!(", makespan {}", about(time)),
         _ => String::new(),

@@ -9,7 +9,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::plot::{Area, Drawn, GRID, INK, PALETTE};
-use crate::units::{Permille, SimDuration};
+use dryrack_units::{Permille, SimDuration};
 
 /// One policy on all jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

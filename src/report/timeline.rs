@@ -2,9 +2,9 @@
 
 use anstyle::{AnsiColor, Color, Style};
 
-use crate::ids::JobId;
-use crate::metrics::{RunAccount, Sample, Stint};
-use crate::units::{SimDuration, SimTime};
+use dryrack_ids::JobId;
+use dryrack_metrics::{RunAccount, Sample, Stint};
+use dryrack_units::{SimDuration, SimTime};
 
 /// Columns of time.
 const WIDTH: usize = 60;

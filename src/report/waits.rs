@@ -12,8 +12,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::plot::{Area, Drawn, GRID, INK, PALETTE, stroke, wait_place};
 use super::timeline::about;
-use crate::metrics::quantile;
-use crate::units::SimDuration;
+use dryrack_metrics::quantile;
+use dryrack_units::SimDuration;
 
 /// The waits of one run in one queue.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use super::diagnostic::Report;
 use super::fields::{Fields, Value, value};
 use super::lengths::{Rate, positive};
 use super::tree::{Entry, Node, Tree};
-use crate::units::{Money, Permille, SimDuration, UnitError};
-use crate::workload::{Arrivals, Batch, Spell};
+use dryrack_units::{Money, Permille, SimDuration, UnitError};
+use dryrack_workload::{Arrivals, Batch, Spell};
 
 const KINDS: [&str; 5] = ["every", "poisson", "bursty", "daily", "hourly"];
 /// Jobs that come together; more are not what anyone means.

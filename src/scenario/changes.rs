@@ -3,9 +3,9 @@
 use super::diagnostic::Report;
 use super::fields::Fields;
 use super::world::World;
-use crate::ids::JobId;
-use crate::units::SimTime;
-use crate::workload::Arrival;
+use dryrack_ids::JobId;
+use dryrack_units::SimTime;
+use dryrack_workload::Arrival;
 
 /// Reads `changes:`, such as `{at: 10m, job: web, replicas: 2}`.
 pub(super) fn read(

@@ -10,13 +10,13 @@ use super::machines;
 use super::nodes::Base;
 use super::terms::idle_limit;
 use super::world::{World, copies};
-use crate::control::{LONGEST_PROVISIONING, Profile};
-use crate::engine::{InitialNode, ModelFiles, OfferModel};
-use crate::fleet::{Cloud, FleetNodes, IdleDuration, NodeSpec, NodeState};
-use crate::rng::Lengths;
-use crate::scheduler::offers::NewInstances;
-use crate::units::{Permille, SimTime};
-use crate::workload::IdleLimit;
+use dryrack_control::{LONGEST_PROVISIONING, Profile};
+use dryrack_engine::{InitialNode, ModelFiles, OfferModel};
+use dryrack_fleet::{Cloud, FleetNodes, IdleDuration, NodeSpec, NodeState};
+use dryrack_rng::Lengths;
+use dryrack_scheduler::offers::NewInstances;
+use dryrack_units::{Permille, SimTime};
+use dryrack_workload::IdleLimit;
 
 /// Fields of an offer besides those of a host.
 const OFFER_FIELDS: [&str; 7] =

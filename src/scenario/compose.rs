@@ -15,7 +15,7 @@ use super::params::{self, Axis, OWN_AXES, Params};
 use super::seeds;
 use super::set::{Override, apply, given};
 use super::tree::{Entry, Node, Tree};
-use crate::expect::ShareAt;
+use dryrack_expect::ShareAt;
 
 /// Keys that are gone once a file is composed.
 const COMPOSED: [&str; 4] = ["include", "params", "fleets", "matrix"];

@@ -9,9 +9,9 @@ use super::machines::{ARCH_WORDS, OS_WORDS};
 use super::requirements;
 use super::tree::{Node, Tree};
 use super::world::World;
-use crate::ids::{GpuId, NodeId};
-use crate::units::{Bytes, GpuShare, MilliCpu};
-use crate::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
+use dryrack_workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 
 const GANGS: [(&str, Gang); 3] = [("anywhere", Gang::Anywhere), ("spread", Gang::Spread), ("packed", Gang::Packed)];
 
@@ -150,7 +150,7 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
             Gpus::None
         }
         Ok(share) => Gpus::Share(share),
-        Err(crate::units::UnitError::TooLarge { .. }) => {
+        Err(dryrack_units::UnitError::TooLarge { .. }) => {
             let whole = match typed.strip_suffix('%').map(|percent| percent.split('.').next().unwrap_or("")) {
                 Some(percent) => percent.parse::<u64>().map_or(2, |percent| percent.div_ceil(100)).to_string(),
                 None => typed.split('.').next().unwrap_or("2").to_string(),

@@ -7,9 +7,9 @@ use super::diagnostic::Report;
 use super::fields::{Fields, list, text};
 use super::tree::{Node, Tree};
 use super::world::World;
-use crate::catalog::{self, Category, Server};
-use crate::units::Bytes;
-use crate::workload::{Backend, Deployment, GgufEstimate, ModelFacts, Pick, Strategy};
+use dryrack_catalog::{self as catalog, Category, Server};
+use dryrack_units::Bytes;
+use dryrack_workload::{Backend, Deployment, GgufEstimate, ModelFacts, Pick, Strategy};
 
 /// The fields of a job that serves a model.
 pub(super) const FIELDS: [&str; 8] =
@@ -191,7 +191,7 @@ fn weights_of(known: &catalog::Model, tree: &Tree, report: &mut Report) -> Optio
 fn unknown_model(tree: &Tree, typed: &str, report: &mut Report) {
     let message = format!("no model is named `{typed}`");
     let names = catalog::models().iter().flat_map(|model| [model.short_name(), model.name]);
-    let help = match crate::nearest::nearest(typed, names) {
+    let help = match dryrack_nearest::nearest(typed, names) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(
             "`dryrack catalog models` lists models; another is described by its figures: `{{name: {typed}, weights: 60GiB}}`"

@@ -15,8 +15,8 @@ use super::emit::scalar;
 use super::found::free_name;
 use super::imported::{ImportError, Imported, Names, Origin, counted, time};
 use super::sqlite::Database;
-use crate::live::probe::shown;
-use crate::units::SimDuration;
+use dryrack_live::probe::shown;
+use dryrack_units::SimDuration;
 
 struct Instance {
     place: String,
@@ -428,7 +428,7 @@ mod tests {
         }
         let path = dir.path().join("scenario.yaml");
         std::fs::write(&path, &imported.scenario).expect("written");
-        let said = crate::scenario::check(&path, &crate::scenario::Options::default());
+        let said = crate::check(&path, &crate::Options::default());
         assert!(!said.has_errors(), "{said}\n{}", imported.scenario);
     }
 

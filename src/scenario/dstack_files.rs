@@ -12,7 +12,7 @@ use super::fields::{Fields, text};
 use super::parse::parse;
 use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
-use crate::units::SimDuration;
+use dryrack_units::SimDuration;
 
 /// Beside a file's path.
 const FIELDS: [&str; 18] = [

@@ -7,7 +7,7 @@ use super::diagnostic::{Report, Span};
 use super::dstack_files::{Read, in_seconds, name, taken, warn_of_meaningless};
 use super::fields::{Fields, text, value};
 use super::tree::{Entry, Node, Tree};
-use crate::units::Money;
+use dryrack_units::Money;
 
 /// What a fleet's configuration says, and what a fleet of the scenario calls it.
 const FLEET: [(&str, &str); 3] = [("placement", "placement"), ("blocks", "blocks"), ("nodes", "nodes")];

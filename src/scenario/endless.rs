@@ -3,10 +3,10 @@
 use super::clouds;
 use super::diagnostic::{Report, Span};
 use super::world::World;
-use crate::control::Profile;
-use crate::ids::JobId;
-use crate::units::{Permille, SimDuration, SimTime};
-use crate::workload::{Arrival, Ending, Restart};
+use dryrack_control::Profile;
+use dryrack_ids::JobId;
+use dryrack_units::{Permille, SimDuration, SimTime};
+use dryrack_workload::{Arrival, Ending, Restart};
 
 /// Attempts of one job; so many take seconds, and more are a slip.
 const MAX_ATTEMPTS: u64 = 1_000_000;

@@ -2,9 +2,9 @@
 
 use super::diagnostic::Report;
 use super::fields::Fields;
-use crate::control::Profile;
-use crate::scheduler::{Backfill, OrderKey};
-use crate::workload::Arrival;
+use dryrack_control::Profile;
+use dryrack_scheduler::{Backfill, OrderKey};
+use dryrack_workload::Arrival;
 
 /// Says what the profile decides as.
 pub(super) fn warn(file: &Fields<'_>, profile: Option<&Profile>, arrivals: &[Arrival], report: &mut Report) {

@@ -5,8 +5,8 @@ use super::expectations::comparison;
 use super::fields::Fields;
 use super::tree::Tree;
 use super::world::World;
-use crate::expect::{BlockCount, Comparison};
-use crate::ids::NodeId;
+use dryrack_expect::{BlockCount, Comparison};
+use dryrack_ids::NodeId;
 
 /// Reads `blocks`, which is said of the node that `on` names.
 pub(super) fn read(fields: &Fields<'_>, on: Option<NodeId>, world: &World, report: &mut Report) -> Option<BlockCount> {

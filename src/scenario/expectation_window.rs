@@ -4,8 +4,8 @@ use super::diagnostic::Report;
 use super::expectations::{Setting, reason, state_of, subjects};
 use super::fields::{Fields, text, value};
 use super::tree::{Node, Tree};
-use crate::expect::{Landmark, State, Subject, Window};
-use crate::units::{SimDuration, SimTime};
+use dryrack_expect::{Landmark, State, Subject, Window};
+use dryrack_units::{SimDuration, SimTime};
 
 /// All keys that say when.
 pub(super) const TIMES: [&str; 8] = ["at", "by", "until", "before", "after", "within", "from", "for"];

@@ -15,15 +15,15 @@ use super::plan_file;
 use super::profiles;
 use super::tree::{Node, Tree};
 use super::world::World;
-use crate::event::{Outcome, Phase, Reason};
-use crate::expect::{
+use dryrack_event::{Outcome, Phase, Reason};
+use dryrack_expect::{
     Comparison, EventName, Expectation, Judgement, Mode, Reproduction, Restriction, SourcePlace, State, Subject,
     Unplaced, What, Whose,
 };
-use crate::fleet::InstanceState;
-use crate::ids::JobId;
-use crate::units::SimTime;
-use crate::workload::Arrival;
+use dryrack_fleet::InstanceState;
+use dryrack_ids::JobId;
+use dryrack_units::SimTime;
+use dryrack_workload::Arrival;
 
 const SUBJECTS: [&str; 3] = ["job", "node", "gpu"];
 const MODES: [&str; 3] = ["is", "never", "always"];

@@ -12,12 +12,12 @@ use super::lengths::{lengths, positive};
 use super::nodes::GPU_STATES;
 use super::tree::{Node, Tree};
 use super::world::World;
-use crate::engine::{Becomes, FailureModel, Fault, NodeTurn, Outage, Subject, Target, as_faults};
-use crate::fleet::GpuState;
-use crate::ids::{JobId, NodeId};
-use crate::rng::Lengths;
-use crate::units::{Permille, SimDuration, SimTime};
-use crate::workload::{Acks, Analyses, Arrival, Starts};
+use dryrack_engine::{Becomes, FailureModel, Fault, NodeTurn, Outage, Subject, Target, as_faults};
+use dryrack_fleet::GpuState;
+use dryrack_ids::{JobId, NodeId};
+use dryrack_rng::Lengths;
+use dryrack_units::{Permille, SimDuration, SimTime};
+use dryrack_workload::{Acks, Analyses, Arrival, Starts};
 
 /// What may fail, with the other keys of its entry.
 const KINDS: [(&str, &[&str]); 7] = [
@@ -165,7 +165,7 @@ fn subjects(kind: &str, typed: &str, span: Span, world: &World, report: &mut Rep
     let name = |node: NodeId| world.nodes[node.index()].spec.name.to_string();
     match kind {
         "gpus" => {
-            let one = |gpu: crate::ids::GpuId| Subject {
+            let one = |gpu: dryrack_ids::GpuId| Subject {
                 name: format!("{}/{}", name(gpu.node), gpu.index),
                 targets: vec![Target::Gpu(gpu)],
             };

@@ -5,10 +5,10 @@ use super::fields::Fields;
 use super::nodes::{GPU_STATES, foreign};
 use super::tree::Tree;
 use super::world::World;
-use crate::engine::{Fault, NodeTurn};
-use crate::fleet::{Foreign, GpuState};
-use crate::ids::GpuId;
-use crate::units::{Bytes, SimTime};
+use dryrack_engine::{Fault, NodeTurn};
+use dryrack_fleet::{Foreign, GpuState};
+use dryrack_ids::GpuId;
+use dryrack_units::{Bytes, SimTime};
 
 pub(super) const NODE_TURNS: [(&str, NodeTurn); 6] = [
     ("ready", NodeTurn::Ready),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::diagnostic::{Report, Span};
 use super::elsewhere::elsewhere;
 use super::tree::{Entry, Node, Tree};
-use crate::units::{
+use dryrack_units::{
     Bytes, GpuShare, MilliCpu, MilliWatts, Money, Permille, RequestRate, SimDuration, SimTime, UnitError,
 };
 
@@ -39,7 +39,7 @@ impl<'t> Fields<'t> {
                 report.error_with_help(entry.key_span, message, help);
                 continue;
             }
-            meant.extend(crate::nearest::nearest(&entry.key, known.iter().copied()).map(str::to_string));
+            meant.extend(dryrack_nearest::nearest(&entry.key, known.iter().copied()).map(str::to_string));
             report.unknown(entry.key_span, message, &entry.key, known.iter().copied());
         }
         Some(Fields { span: tree.span, what, entries, meant })

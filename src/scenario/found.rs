@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::emit::scalar;
-use crate::catalog::{self, GpuModel};
-use crate::fleet::{GpuState, NodeState};
-use crate::live::probe::{GpuFound, NodeFound, share};
-use crate::units::{Bytes, GpuShare, MilliCpu};
+use dryrack_catalog::{self as catalog, GpuModel};
+use dryrack_fleet::{GpuState, NodeState};
+use dryrack_live::probe::{GpuFound, NodeFound, share};
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
 /// How readings become nodes.
 #[derive(Clone, Debug)]

@@ -11,9 +11,9 @@ use thiserror::Error;
 use super::diagnostic::{Diagnostic, Severity};
 use super::found::free_name;
 use super::load::{Options, check};
-use crate::live::probe::{Missing, shown};
-use crate::trace::read_usage_csv;
-use crate::units::SimDuration;
+use dryrack_live::probe::{Missing, shown};
+use dryrack_trace::read_usage_csv;
+use dryrack_units::SimDuration;
 
 #[derive(Debug, Error)]
 pub enum ImportError {
@@ -174,7 +174,7 @@ impl NameBook {
 pub(super) fn millis_of_date(typed: &str) -> Option<i64> {
     let plain = typed.trim_end_matches('Z').trim_end_matches("+00:00");
     let (whole, part) = plain.split_once('.').unwrap_or((plain, "0"));
-    let at = crate::trace::parse_date(whole)?;
+    let at = dryrack_trace::parse_date(whole)?;
     if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }

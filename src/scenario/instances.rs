@@ -10,14 +10,14 @@ use super::nodes::{self, Base};
 use super::splits;
 use super::tree::{Entry, Node, Tree};
 use super::world::World;
-use crate::catalog::{self, KnownGpus};
-use crate::control::Profile;
-use crate::fleet::{
+use dryrack_catalog::{self as catalog, KnownGpus};
+use dryrack_control::Profile;
+use dryrack_fleet::{
     Blocks, FleetKind, FleetNodes, FleetPlacement, FleetSpec, GpuShape, Instance, MOST_BLOCKS, NodeShape,
 };
-use crate::ids::FleetId;
-use crate::scheduler::offers::NewInstances;
-use crate::units::{Bytes, Money};
+use dryrack_ids::FleetId;
+use dryrack_scheduler::offers::NewInstances;
+use dryrack_units::{Bytes, Money};
 
 const FIELDS: [&str; 14] = [
     "kind",

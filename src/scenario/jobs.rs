@@ -17,11 +17,11 @@ use super::terms;
 use super::tree::{Node, Tree};
 use super::usage::{Places, Sampled, sampling, usage};
 use super::world::{Chance, World};
-use crate::control::Profile;
-use crate::ids::JobId;
-use crate::rng::{self, Lengths, Stream};
-use crate::units::{Permille, SimDuration, SimTime};
-use crate::workload::{
+use dryrack_control::Profile;
+use dryrack_ids::JobId;
+use dryrack_rng::{self as rng, Lengths, Stream};
+use dryrack_units::{Permille, SimDuration, SimTime};
+use dryrack_workload::{
     Arrival, Backoff, Checkpoint, Course, Demand, Ending, GpuTake, JobSpec, Pick, Requirements, Restart, RetryPolicy,
     Unselectable,
 };
@@ -499,7 +499,7 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
         Some((tree, Some(typed))) => match typed.parse() {
             Ok(duration) => course.analysis = Some(duration),
             Err(error) => {
-                let near = crate::nearest::nearest(typed, ["never", "fails"]);
+                let near = dryrack_nearest::nearest(typed, ["never", "fails"]);
                 let help = near
                     .map_or("write `30s`, `never` or `fails`".to_string(), |near| format!("did you mean `{near}`?"));
                 report.error_with_help(tree.span, error.to_string(), help);

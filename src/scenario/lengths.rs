@@ -3,8 +3,8 @@
 use super::diagnostic::Report;
 use super::fields::{Fields, Value, value};
 use super::tree::{Entry, Node, Tree};
-use crate::rng::Lengths;
-use crate::units::{Money, SimDuration, UnitError};
+use dryrack_rng::Lengths;
+use dryrack_units::{Money, SimDuration, UnitError};
 
 const SHAPES: [&str; 4] = ["exponential", "weibull", "lognormal", "uniform"];
 

@@ -7,10 +7,10 @@ use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
 use super::tree::{Entry, Node, Tree};
 use super::world::World;
-use crate::ids::NodeId;
-use crate::live::{Share, Shares};
-use crate::units::{MilliCpu, Permille, SimDuration};
-use crate::workload::{DEFAULT_GRACE, Launch};
+use dryrack_ids::NodeId;
+use dryrack_live::{Share, Shares};
+use dryrack_units::{MilliCpu, Permille, SimDuration};
+use dryrack_workload::{DEFAULT_GRACE, Launch};
 
 /// Fields of a job that say what really runs.
 pub(super) const JOB_FIELDS: [&str; 2] = ["command", "env"];

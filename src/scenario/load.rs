@@ -19,16 +19,16 @@ use super::world::World;
 use super::{
     changes, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs, live, nodes, splits,
 };
-use crate::control::Profile;
-use crate::engine::{Fault, Rehearsal};
-use crate::event::Reason;
-use crate::expect::{Expectation, Reproduction, ShareAt, Unplaced};
-use crate::ids::JobId;
-use crate::live::Shares;
-use crate::scheduler::{Target, TaskShape};
-use crate::trace::Roots;
-use crate::units::SimTime;
-use crate::workload::{Arrival, Demand};
+use dryrack_control::Profile;
+use dryrack_engine::{Fault, Rehearsal};
+use dryrack_event::Reason;
+use dryrack_expect::{Expectation, Reproduction, ShareAt, Unplaced};
+use dryrack_ids::JobId;
+use dryrack_live::Shares;
+use dryrack_scheduler::{Target, TaskShape};
+use dryrack_trace::Roots;
+use dryrack_units::SimTime;
+use dryrack_workload::{Arrival, Demand};
 
 /// What the command line says over the file. Each text is checked like the file, and shown where it was typed.
 #[derive(Clone, Debug, Default)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
 use super::tree::{Node, Tree};
-use crate::catalog::{self, ComputeCapability, CpuArch, Os, Vendor};
-use crate::fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, read_islands};
-use crate::units::{Bytes, MilliCpu, MilliWatts, Money};
+use dryrack_catalog::{self as catalog, ComputeCapability, CpuArch, Os, Vendor};
+use dryrack_fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, read_islands};
+use dryrack_units::{Bytes, MilliCpu, MilliWatts, Money};
 
 pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
 pub(super) const ARCH_WORDS: [(&str, CpuArch); 2] = [("x86_64", CpuArch::X86_64), ("aarch64", CpuArch::Aarch64)];
@@ -318,7 +318,7 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
         (None, None) => {
             let names: Vec<&str> = catalog::gpus().iter().map(|model| model.name).collect();
             let message = format!("no GPU type is named `{name}`");
-            match crate::nearest::nearest(name, names) {
+            match dryrack_nearest::nearest(name, names) {
                 Some(near) => report.error_with_help(tree.span, message, format!("did you mean `{near}`?")),
                 None => {
                     let help = format!("give its memory: `gpus: [{{type: {name}, memory: 80GiB}}]`");

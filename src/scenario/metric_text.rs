@@ -16,9 +16,9 @@ use super::diagnostic::{Report, Span};
 use super::expectations::Setting;
 use super::fields::{Value, value};
 use super::tree::{Node, Tree};
-use crate::expect::{Bound, MetricCheck, Quantity, Restriction, Sign};
-use crate::metrics::{Definition, Function, METRICS, Series, Unit};
-use crate::units::{Money, Permille, SimDuration, UnitError};
+use dryrack_expect::{Bound, MetricCheck, Quantity, Restriction, Sign};
+use dryrack_metrics::{Definition, Function, METRICS, Series, Unit};
+use dryrack_units::{Money, Permille, SimDuration, UnitError};
 
 /// Functions to name where one is not known.
 pub(super) const FUNCTIONS: [&str; 8] = ["mean", "min", "max", "sum", "p50", "p90", "p95", "p99"];

@@ -1,4 +1,4 @@
-//! Floor 6. Scenario files: from YAML text to a rehearsal with its expectations, or to all that is wrong with the text.
+//! Floor 9. Scenario files: from YAML text to a rehearsal with its expectations, or to all that is wrong with the text.
 //!
 //! Owns the format of scenario and profile files, their diagnostics, and how what is written is lowered to what is meant.
 //! Must never run what did not validate, nor stop at the first fault: [`load`] gives a whole [`Loaded`] or every
@@ -17,6 +17,8 @@
 //!
 //! Ids are places in lists. Nodes are those of `nodes:` in the order of the file, then the trace's. Jobs are in order of
 //! time; of one instant, those of `jobs:` in the order of the file come first, then the trace's in its order.
+
+#![warn(clippy::unwrap_used)]
 
 mod arrivals;
 mod changes;

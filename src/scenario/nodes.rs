@@ -8,10 +8,10 @@ use super::fields::{Fields, name, text, value, word};
 use super::machines::{self, Machines};
 use super::tree::{Node, Tree};
 use super::world::{World, copies, gpu_index};
-use crate::catalog;
-use crate::engine::{InitialNode, ModelFiles};
-use crate::fleet::{Foreign, GpuState, NodeShape, NodeSpec, NodeState};
-use crate::units::{Bytes, GpuShare};
+use dryrack_catalog as catalog;
+use dryrack_engine::{InitialNode, ModelFiles};
+use dryrack_fleet::{Foreign, GpuState, NodeShape, NodeSpec, NodeState};
+use dryrack_units::{Bytes, GpuShare};
 
 pub(super) const NODE_STATES: [(&str, NodeState); 6] = [
     ("joining", NodeState::Joining),

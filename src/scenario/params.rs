@@ -222,7 +222,7 @@ impl Params {
         for (name, param) in self.0.iter().filter(|(_, param)| !param.is_used) {
             if param.is_axis && !OWN_AXES.contains(&name.as_str()) {
                 let message = format!("nothing differs along the axis `{name}`");
-                let near = crate::nearest::nearest(name, OWN_AXES);
+                let near = dryrack_nearest::nearest(name, OWN_AXES);
                 let help = match near {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("write `${{{name}}}` where its values belong"),

@@ -14,9 +14,9 @@ use super::parse::parse;
 use super::seeds;
 use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
-use crate::expect::Share;
-use crate::fleet::{NodeShape, offer_of};
-use crate::units::SimDuration;
+use dryrack_expect::Share;
+use dryrack_fleet::{NodeShape, offer_of};
+use dryrack_units::SimDuration;
 
 const FIELDS: [&str; 8] = ["plan", "scenario", "factors", "seeds", "minimize", "constraints", "method", "budget"];
 /// Alternatives of one plan.

@@ -4,10 +4,10 @@ use super::diagnostic::{Report, Span};
 use super::fields::Fields;
 use super::tree::Tree;
 use super::usage::percent;
-use crate::control::{PolicyReads, Profile};
-use crate::policy::{MOST_SAMPLES, ring_samples};
-use crate::units::SimDuration;
-use crate::workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, PolicySource, UtilizationOverrides};
+use dryrack_control::{PolicyReads, Profile};
+use dryrack_policy::{MOST_SAMPLES, ring_samples};
+use dryrack_units::SimDuration;
+use dryrack_workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, PolicySource, UtilizationOverrides};
 
 const FIELDS: [&str; 9] =
     ["min_gpu_utilization", "time_window", "mode", "gpus", "at_minimum", "longest_gap", "gaps", "grace", "from"];
@@ -94,7 +94,7 @@ fn positive(fields: &Fields<'_>, key: &str, report: &mut Report) -> Option<SimDu
 
 fn profile_says(profile: &Profile, key: &str) -> bool {
     let options = &profile.policies.utilization;
-    let reads = options.reads == crate::control::PolicyReads::ProfileAndConfiguration;
+    let reads = options.reads == dryrack_control::PolicyReads::ProfileAndConfiguration;
     let says = if key == "time_window" { options.time_window.is_some() } else { options.min_gpu_utilization.is_some() };
     reads && says
 }

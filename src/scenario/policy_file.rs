@@ -11,8 +11,8 @@ use super::policies;
 use super::profiles::{self, Changes};
 use super::source::read_text;
 use super::tree::{Node, Tree};
-use crate::units::SimDuration;
-use crate::workload::UtilizationPolicy;
+use dryrack_units::SimDuration;
+use dryrack_workload::UtilizationPolicy;
 
 const FIELDS: [&str; 4] = ["profile", "policies", "utilization_policy", "interval"];
 

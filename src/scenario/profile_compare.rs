@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::diagnostic::{Report, Span};
 use super::profile_diff::differences;
 use super::tree::{Entry, Node, Tree};
-use crate::control::Profile;
+use dryrack_control::Profile;
 
 /// An option that two profiles do not share.
 #[derive(Clone, Debug, PartialEq, Serialize)]

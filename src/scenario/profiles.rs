@@ -11,8 +11,8 @@ use super::profile_diff::{differences, set_back};
 use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 use super::tree_serde::Misfit;
-use crate::control::{Profile, Trigger};
-use crate::nearest::nearest;
+use dryrack_control::{Profile, Trigger};
+use dryrack_nearest::nearest;
 
 macro_rules! builtin {
     ($($name:literal),* $(,)?) => {

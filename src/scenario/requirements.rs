@@ -6,8 +6,8 @@ use super::diagnostic::{Report, Span};
 use super::fields::{Fields, list};
 use super::resources;
 use super::world::World;
-use crate::units::{MilliCpu, Money};
-use crate::workload::{CreationPolicy, Demand, Requirements, SpotPolicy, TaskDemand};
+use dryrack_units::{MilliCpu, Money};
+use dryrack_workload::{CreationPolicy, Demand, Requirements, SpotPolicy, TaskDemand};
 
 /// The fields of a job that has `resources`.
 pub(super) const FIELDS: [&str; 8] =

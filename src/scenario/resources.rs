@@ -7,9 +7,9 @@ use super::diagnostic::{Diagnostics, Report, Span};
 use super::fields::Fields;
 use super::parse::parse;
 use super::tree::{Node, Tree};
-use crate::catalog::{ComputeCapability, CpuArch, Vendor, dstack_gpu};
-use crate::units::Bytes;
-use crate::workload::{Bound, Bounds, GpuRequirements, RangeError, Requirements, check_range, parse_range};
+use dryrack_catalog::{ComputeCapability, CpuArch, Vendor, dstack_gpu};
+use dryrack_units::Bytes;
+use dryrack_workload::{Bound, Bounds, GpuRequirements, RangeError, Requirements, check_range, parse_range};
 
 /// dstack's words for processor architectures.
 const ARCHES: [(&str, CpuArch); 4] =

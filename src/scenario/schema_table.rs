@@ -7,10 +7,10 @@ use super::nodes::{GPU_STATES, NODE_STATES};
 use super::profiles::profile_names;
 use super::schema::{Field, Kind, Shape};
 use super::trace_source::FORMATS;
-use crate::catalog::models;
-use crate::event::{Outcome, Phase, Reason};
-use crate::expect::{EventName, Judgement};
-use crate::fleet::InstanceState;
+use dryrack_catalog::models;
+use dryrack_event::{Outcome, Phase, Reason};
+use dryrack_expect::{EventName, Judgement};
+use dryrack_fleet::InstanceState;
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
 pub(super) const MEMORY: Kind = Kind::Amount("80GiB");

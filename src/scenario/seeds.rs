@@ -3,8 +3,8 @@
 use super::diagnostic::Report;
 use super::fields::{text, value};
 use super::tree::{Entry, Node, Tree};
-use crate::expect::{Share, ShareAt, SourcePlace};
-use crate::units::Permille;
+use dryrack_expect::{Share, ShareAt, SourcePlace};
+use dryrack_units::Permille;
 
 /// Seeds of one file.
 const MAX_SEEDS: u64 = 100_000;

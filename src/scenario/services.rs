@@ -4,9 +4,9 @@ use super::diagnostic::Report;
 use super::fields::{Fields, value};
 use super::lengths::positive;
 use super::tree::{Node, Tree};
-use crate::control::Profile;
-use crate::units::{RequestRate, SimDuration};
-use crate::workload::{Bounds, Requests, Scaling, parse_range};
+use dryrack_control::Profile;
+use dryrack_units::{RequestRate, SimDuration};
+use dryrack_workload::{Bounds, Requests, Scaling, parse_range};
 
 /// Of `scaling:`, as dstack has them.
 const SCALING_FIELDS: [&str; 5] = ["metric", "target", "window", "scale_up_delay", "scale_down_delay"];

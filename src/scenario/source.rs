@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::diagnostic::{Report, SourceId, Span};
-use crate::nearest::nearest;
+use dryrack_nearest::nearest;
 
 /// Bytes of the largest file that is read. A job takes about a hundred.
 pub(super) const MAX_BYTES: u64 = 16 << 20;

@@ -6,11 +6,11 @@ use super::diagnostic::{Report, Span};
 use super::fields::{Fields, text};
 use super::tree::Tree;
 use super::world::World;
-use crate::catalog::{self, MigProfile};
-use crate::control::Profile;
-use crate::fleet::{Blocks, GpuParts, GpuShape, Instance, MOST_BLOCKS, NodeShape};
-use crate::scheduler::offers::smallest_slice;
-use crate::units::{Bytes, GpuShare};
+use dryrack_catalog::{self as catalog, MigProfile};
+use dryrack_control::Profile;
+use dryrack_fleet::{Blocks, GpuParts, GpuShape, Instance, MOST_BLOCKS, NodeShape};
+use dryrack_scheduler::offers::smallest_slice;
+use dryrack_units::{Bytes, GpuShare};
 
 /// Time slices of one GPU.
 const MOST_SLICES: u32 = 1000;

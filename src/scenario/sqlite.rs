@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, Statement};
 use serde_json::{Number, Value};
 
 use super::imported::{ImportError, LAST_MILLIS, millis_of_date};
-use crate::live::probe::shown;
+use dryrack_live::probe::shown;
 
 pub(super) struct Database {
     connection: Connection,

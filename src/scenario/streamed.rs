@@ -12,10 +12,10 @@ use super::fields::Fields;
 use super::jobs::Copies;
 use super::trace_source::{TaskList, TaskStream};
 use super::world::World;
-use crate::control::Profile;
-use crate::trace::TraceError;
-use crate::units::SimTime;
-use crate::workload::Arrival;
+use dryrack_control::Profile;
+use dryrack_trace::TraceError;
+use dryrack_units::SimTime;
+use dryrack_workload::Arrival;
 
 /// What comes in a run, none of it made yet.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
 use super::jobs::RETRY_FIELDS;
 use super::tree::{Node, Tree};
-use crate::units::SimDuration;
-use crate::workload::{EventRetry, IdleLimit, RetryEvent, RunTerms, StartupOrder, StopCriteria};
+use dryrack_units::SimDuration;
+use dryrack_workload::{EventRetry, IdleLimit, RetryEvent, RunTerms, StartupOrder, StopCriteria};
 
 const STARTUP_ORDERS: [(&str, StartupOrder); 3] = [
     ("any", StartupOrder::Any),

@@ -62,9 +62,9 @@ jobs: [{name: counted, gpus: 1}, {name: picked, gpus: [1/0]}, {name: placed, gpu
     assert_eq!(count(2), Some(2));
 }
 
-fn roots() -> crate::trace::Roots {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    crate::trace::Roots { carried: Some(folder.join("traces")), ..crate::trace::Roots::default() }
+fn roots() -> dryrack_trace::Roots {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    dryrack_trace::Roots { carried: Some(folder.join("traces")), ..dryrack_trace::Roots::default() }
 }
 
 /// Gaia as its notes and header state it: 51,987 jobs of which 28 have a negative run time, 2,004 cores on 151 nodes.
@@ -89,7 +89,7 @@ expect:
     assert!(rehearsal.arrivals.is_sorted_by_key(|arrival| arrival.at));
     let first = &rehearsal.arrivals[0];
     assert_eq!((first.spec.demand.tasks, first.spec.queue.as_deref()), (160, Some("default")));
-    assert_eq!(first.recorded_wait, Some(crate::units::SimDuration::from_secs(477_768)));
+    assert_eq!(first.recorded_wait, Some(dryrack_units::SimDuration::from_secs(477_768)));
     let interactive = rehearsal.arrivals.iter().filter(|arrival| arrival.spec.queue.as_deref() == Some("interactive"));
     assert_eq!(interactive.count(), 1_850);
 }
@@ -119,7 +119,7 @@ changes: [{at: 1h, job: d, replicas: 2}]
 
 #[test]
 fn the_schema_has_every_key_that_the_reader_knows_and_no_other() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let _read = load_text("rare.yaml", RARE, Path::new(""), &Options::default());
     for folder in ["scenarios/basics", "scenarios/dstack", "scenarios/live", "scenarios/operations", "tests/it/broken"]
     {

@@ -7,9 +7,9 @@ use super::fields::{Fields, list, tell_unit, text, value};
 use super::lengths::positive;
 use super::tree::{Node, Tree};
 use super::usage_recorded::{Recorded, recorded};
-use crate::trace::Roots;
-use crate::units::{Bytes, Permille, SimDuration};
-use crate::workload::{GpuUsage, Phases, Sampling, Shape, Usage, UsagePhase};
+use dryrack_trace::Roots;
+use dryrack_units::{Bytes, Permille, SimDuration};
+use dryrack_workload::{GpuUsage, Phases, Sampling, Shape, Usage, UsagePhase};
 
 const SHAPES: [&str; 6] = ["constant", "steps", "phases", "periodic", "csv", "trace"];
 const USAGE: [&str; 11] =

@@ -5,8 +5,8 @@ use super::fields::text;
 use super::trace_source::told;
 use super::tree::Tree;
 use super::usage::Places;
-use crate::trace::{Index, load_usage, read_usage_csv};
-use crate::workload::Series;
+use dryrack_trace::{Index, load_usage, read_usage_csv};
+use dryrack_workload::Series;
 
 /// What of a recording is asked for.
 pub(super) struct Recorded<'t> {

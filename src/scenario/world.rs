@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::diagnostic::{Report, Span};
 use super::fields::{is_pattern, matches};
-use crate::catalog;
-use crate::engine::{CloudModels, InitialNode};
-use crate::fleet::{FleetSpec, NodeShape};
-use crate::ids::{GpuId, JobId, NameTable, NodeId};
-use crate::workload::Requirements;
+use dryrack_catalog as catalog;
+use dryrack_engine::{CloudModels, InitialNode};
+use dryrack_fleet::{FleetSpec, NodeShape};
+use dryrack_ids::{GpuId, JobId, NameTable, NodeId};
+use dryrack_workload::Requirements;
 
 /// Everything that is known before expectations are read.
 #[derive(Default)]

@@ -7,9 +7,9 @@ use super::filter::Verdict;
 use super::options::{GangPlaces, GpuOrder, SchedulerOptions, Ties};
 use super::ranking::fixed;
 use super::row::{Row, row_of};
-use crate::fleet::{Fleet, NodeStatus, ShapeGroup};
-use crate::ids::NodeId;
-use crate::workload::{Demand, Gang, GpuTake, Pick};
+use dryrack_fleet::{Fleet, NodeStatus, ShapeGroup};
+use dryrack_ids::NodeId;
+use dryrack_workload::{Demand, Gang, GpuTake, Pick};
 
 /// Whether a decision asks each node by itself how many tasks it would hold and how good it is, and looks at nothing else.
 pub fn is_by_node(options: &SchedulerOptions, demand: &Demand) -> bool {
@@ -35,7 +35,7 @@ fn is_by_chance(options: &SchedulerOptions) -> bool {
 
 /// Whether nodes of this shape could hold a task in some state of theirs.
 pub fn may_ever_do(options: &SchedulerOptions, demand: &Demand, group: &ShapeGroup) -> bool {
-    fixed(options, demand, &group.row()).1.is_none()
+    fixed(options, demand, &Row::of_shape(group)).1.is_none()
 }
 
 /// Whether `one` fits wherever `other` does, as far as that is plain: it asks for no more of anything.

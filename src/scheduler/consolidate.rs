@@ -10,8 +10,8 @@ use std::cmp::Reverse;
 use super::fit;
 use super::options::GpuOrder;
 use super::row::Row;
-use crate::ids::NodeId;
-use crate::workload::Demand;
+use dryrack_ids::NodeId;
+use dryrack_workload::Demand;
 
 /// A node by its row, with how many of the tasks it takes.
 pub type Share = (NodeId, usize, u32);
@@ -46,6 +46,6 @@ pub fn consolidate(demand: &Demand, order: GpuOrder, rows: &[Row], fit: &[usize]
 
 /// How many of the tasks a node of this row would hold if it were empty.
 pub fn whole_node(demand: &Demand, order: GpuOrder, row: &Row) -> u32 {
-    let idle = crate::fleet::NodeStatus::idle(row.status.state, row.shape);
+    let idle = dryrack_fleet::NodeStatus::idle(row.status.state, row.shape);
     fit::capacity(demand, order, &row.as_if(&idle), u32::MAX)
 }

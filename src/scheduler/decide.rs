@@ -16,11 +16,11 @@ use super::options::{GangPlaces, SchedulerOptions, Ties};
 use super::racks;
 use super::row::{Grouping, Row, ideal_rows, rows};
 use super::scorer;
-use crate::event::{Histogram, Reason, Refusal};
-use crate::fleet::{Fleet, NodeClaim, NodeShape, Placement};
-use crate::ids::NodeId;
-use crate::units::Score;
-use crate::workload::{Demand, Gang, Pick};
+use dryrack_event::{Histogram, Reason, Refusal};
+use dryrack_fleet::{Fleet, NodeClaim, NodeShape, Placement};
+use dryrack_ids::NodeId;
+use dryrack_units::Score;
+use dryrack_workload::{Demand, Gang, Pick};
 
 /// A place that would do, and how good it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

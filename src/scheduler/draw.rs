@@ -1,7 +1,7 @@
 //! Chance in a decision: one stream for each attempt and purpose, so that a decision made again draws the same again.
 
-use crate::ids::RunId;
-use crate::rng::Stream;
+use dryrack_ids::RunId;
+use dryrack_rng::Stream;
 
 /// What a decision draws its random numbers from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

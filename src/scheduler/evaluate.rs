@@ -4,9 +4,9 @@ use super::decide::{Decision, decide};
 use super::deployment::{Evaluation, evaluate_deployment, ever_compatible};
 use super::options::SchedulerOptions;
 use super::row::Grouping;
-use crate::event::{Histogram, Refusal};
-use crate::fleet::Fleet;
-use crate::workload::Demand;
+use dryrack_event::{Histogram, Refusal};
+use dryrack_fleet::Fleet;
+use dryrack_workload::Demand;
 
 /// `None` and no reason where it fits. A released program may judge a model by other checks than it places it by; the
 /// default profile does not.

@@ -8,11 +8,11 @@ use super::offers;
 use super::options::{FilterName, SchedulerOptions, ScorerName, Ties};
 use super::row::{Grouping, Row, rows};
 use super::scorer;
-use crate::event::Reason;
-use crate::fleet::{Fleet, Node};
-use crate::ids::NodeId;
-use crate::units::{Bytes, GpuShare, Score};
-use crate::workload::{Demand, Deployment, GpuDemand, GpuTake};
+use dryrack_event::Reason;
+use dryrack_fleet::{Fleet, Node};
+use dryrack_ids::NodeId;
+use dryrack_units::{Bytes, GpuShare, Score};
+use dryrack_workload::{Demand, Deployment, GpuDemand, GpuTake};
 
 /// One demand against every node.
 #[derive(Clone, Debug)]

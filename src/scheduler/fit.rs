@@ -10,10 +10,10 @@ use super::islands;
 use super::options::{GpuOrder, SchedulerOptions};
 use super::row::Row;
 use super::target::Target;
-use crate::event::Reason;
-use crate::fleet::{GpuClaim, GpuShape, GpuState, NodeShape, NodeStatus};
-use crate::units::{Bytes, GpuShare, MilliCpu};
-use crate::workload::{Demand, GpuDemand, GpuTake};
+use dryrack_event::Reason;
+use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeShape, NodeStatus};
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
+use dryrack_workload::{Demand, GpuDemand, GpuTake};
 
 /// What some tasks of a demand hold on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 use super::fit;
 use super::row::Row;
 use super::target::{Target, TaskShape};
-use crate::fleet::NodeShape;
-use crate::units::{GpuShare, MilliCpu};
-use crate::workload::{Demand, GpuTake};
+use dryrack_fleet::NodeShape;
+use dryrack_units::{GpuShare, MilliCpu};
+use dryrack_workload::{Demand, GpuTake};
 
 /// What is free on one node.
 #[derive(Debug, PartialEq, Eq, Hash)]

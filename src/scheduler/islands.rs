@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 use super::fit;
 use super::row::Row;
-use crate::fleet::{GpuClaim, GpuState, Islands};
-use crate::workload::{Demand, GpuTake};
+use dryrack_fleet::{GpuClaim, GpuState, Islands};
+use dryrack_workload::{Demand, GpuTake};
 
 /// Claims by the islands that they lie in.
 type Rooms = SmallVec<[SmallVec<[GpuClaim; 8]>; 4]>;
@@ -89,7 +89,7 @@ fn choose(rooms: &Rooms, wanted: usize) -> SmallVec<[usize; 4]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Bytes, GpuShare};
+    use dryrack_units::{Bytes, GpuShare};
 
     fn free(indexes: &[u16]) -> SmallVec<[GpuClaim; 8]> {
         indexes.iter().map(|index| GpuClaim { index: *index, share: GpuShare::WHOLE, memory: Bytes::ZERO }).collect()

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::catalog::dstack_gpu;
-use crate::fleet::{GpuShape, NodeShape};
-use crate::nearest::hint;
-use crate::units::Bytes;
-use crate::workload::{Demand, GpuDemand, GpuTake};
+use dryrack_catalog::dstack_gpu;
+use dryrack_fleet::{GpuShape, NodeShape};
+use dryrack_nearest::hint;
+use dryrack_units::Bytes;
+use dryrack_workload::{Demand, GpuDemand, GpuTake};
 
 /// What no node has, each as a clause such as "no node has GPU `a100` (did you mean `a100-80g`?)". Empty where each
 /// part of the demand is somewhere: then no node has all of it, or the fleet is too small for all tasks together.

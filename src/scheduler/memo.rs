@@ -14,9 +14,9 @@ use smallvec::SmallVec;
 use super::fragment::{Free, gain};
 use super::states::{ClassState, MOST_GPUS, Shares, ascending};
 use super::target::{Target, TargetShape};
-use crate::fleet::NodeShape;
-use crate::units::{GpuShare, MilliCpu};
-use crate::workload::{Demand, GpuTake};
+use dryrack_fleet::NodeShape;
+use dryrack_units::{GpuShare, MilliCpu};
+use dryrack_workload::{Demand, GpuTake};
 
 /// Bits of a key for what is free of a GPU, up to 1,000 thousandths.
 const GPU_BITS: u32 = 10;
@@ -252,10 +252,10 @@ fn compute(target: &Target, accepted: &[bool], cpu: u64, ascending: &[u32], full
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::GpuShape;
-    use crate::scheduler::fragment::fragment;
-    use crate::scheduler::target::TaskShape;
-    use crate::units::Bytes;
+    use crate::fragment::fragment;
+    use crate::target::TaskShape;
+    use dryrack_fleet::GpuShape;
+    use dryrack_units::Bytes;
 
     /// A target of `parts` shapes: their CPU in cores, GPUs and share of each.
     fn target(parts: &[(u64, u32, u32)]) -> Target {

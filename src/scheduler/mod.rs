@@ -1,8 +1,10 @@
-//! Floor 3. Where something goes: a pipeline of filters, a generator of candidates, scorers, and the order of the queue.
+//! Floor 4. Where something goes: a pipeline of filters, a generator of candidates, scorers, and the order of the queue.
 //!
 //! Owns every verdict and its reason. A stage maps a slice of rows (classes of nodes in equal state; a row may stand for
 //! one node) to a slice of verdicts. Automatic placement and a pick by hand go through the same stages. Reads a fleet and
 //! must never change it, and never asks what time it is.
+
+#![warn(clippy::unwrap_used)]
 
 mod by_node;
 mod consolidate;

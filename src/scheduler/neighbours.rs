@@ -10,9 +10,9 @@ use super::consolidate::Share;
 use super::fit;
 use super::options::GpuOrder;
 use super::row::Row;
-use crate::ids::NodeId;
-use crate::units::MilliCpu;
-use crate::workload::{Demand, Gang};
+use dryrack_ids::NodeId;
+use dryrack_units::MilliCpu;
+use dryrack_workload::{Demand, Gang};
 
 /// A node that would do: its row, how many of the tasks it would take, and its free cores.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::deployment::DeploymentOptions;
 use super::offers::OfferOptions;
 use super::target::Target;
-use crate::units::{SimDuration, text_form};
+use dryrack_units::{SimDuration, text_form};
 
 /// The scheduler's part of a profile. Each list is run in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

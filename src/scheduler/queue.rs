@@ -11,8 +11,8 @@ use std::ops::Bound;
 use smallvec::SmallVec;
 
 use super::options::{Discipline, OrderKey};
-use crate::ids::OrderedSet;
-use crate::units::{SimDuration, SimTime};
+use dryrack_ids::OrderedSet;
+use dryrack_units::{SimDuration, SimTime};
 
 /// The place of an entry in the queue. The sequence number of its submission makes it unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -551,7 +551,7 @@ impl WaitQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Stream;
+    use dryrack_rng::Stream;
 
     /// Against all who wait, sorted as they stand now.
     #[test]

@@ -11,8 +11,8 @@ use super::filter::Verdict;
 use super::fit;
 use super::options::GpuOrder;
 use super::row::Row;
-use crate::event::Reason;
-use crate::workload::{Demand, Gang};
+use dryrack_event::Reason;
+use dryrack_workload::{Demand, Gang};
 
 /// The verdicts, with what lies in other racks left out.
 pub fn within(demand: &Demand, order: GpuOrder, rows: &[Row], verdicts: &[Verdict]) -> Vec<Verdict> {

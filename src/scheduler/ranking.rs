@@ -26,11 +26,11 @@ use super::row::{Row, row_of, row_of_class};
 use super::scorer;
 use super::states::States;
 use super::uniform::Uniform;
-use crate::event::{Histogram, Reason, Refusal};
-use crate::fleet::{ClassId, Fleet, GpuState, Placement};
-use crate::ids::NodeId;
-use crate::units::Score;
-use crate::workload::{Demand, Gang};
+use dryrack_event::{Histogram, Reason, Refusal};
+use dryrack_fleet::{ClassId, Fleet, GpuState, Placement};
+use dryrack_ids::NodeId;
+use dryrack_units::Score;
+use dryrack_workload::{Demand, Gang};
 
 /// Whether what was computed is kept; every output is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +221,7 @@ fn has_ranking(options: &SchedulerOptions, demand: &Demand) -> bool {
 fn is_of_one_node(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
     demand.tasks == 1
         || fleet.shapes().iter().all(|group| {
-            let room = fit::capacity(demand, options.gpus, &group.row(), demand.tasks);
+            let room = fit::capacity(demand, options.gpus, &Row::of_shape(group), demand.tasks);
             room == 0 || room == demand.tasks
         })
 }
@@ -277,7 +277,7 @@ impl Ranking {
         let is_of_one_node = is_of_one_node(options, demand, fleet);
         *self = Ranking { nodes: fleet.len(), is_of_one_node, ..Ranking::default() };
         for group in fleet.shapes().iter().filter(|_| is_of_one_node) {
-            let row = group.row();
+            let row = Row::of_shape(group);
             let (fixed, never) = fixed(options, demand, &row);
             if let Some(reason) = never {
                 self.refused[reason as usize] += group.count;

@@ -5,9 +5,10 @@
 use super::decide::Decision;
 use super::options::SchedulerOptions;
 use super::ranking::{fixed, is_by_class};
-use crate::event::{Histogram, Refusal};
-use crate::fleet::{Fleet, ShapeGroup};
-use crate::workload::Demand;
+use super::row::Row;
+use dryrack_event::{Histogram, Refusal};
+use dryrack_fleet::{Fleet, ShapeGroup};
+use dryrack_workload::Demand;
 
 /// By the demand's number.
 #[derive(Default)]
@@ -57,7 +58,7 @@ impl Refusals {
         }
         let before = self.demands[place].take().filter(|kept| kept.nodes == fleet.len());
         let may_do = before.map(|kept| kept.may_do).unwrap_or_else(|| {
-            let may_do = |group: &ShapeGroup| fixed(options, demand, &group.row()).1.is_none();
+            let may_do = |group: &ShapeGroup| fixed(options, demand, &Row::of_shape(group)).1.is_none();
             fleet.shapes().iter().map(may_do).collect()
         });
         let (nodes, read) = (fleet.len(), fleet.all_class_changes());

@@ -8,10 +8,10 @@ use super::fit::{self, GpuChoice};
 use super::neighbours::{Node, choose, neighbours};
 use super::options::{FilterName, GangPlaces, SchedulerOptions};
 use super::row::{Row, row_of};
-use crate::fleet::{Fleet, NodeStatus};
-use crate::ids::NodeId;
-use crate::units::MilliCpu;
-use crate::workload::{Demand, Gang, Pick};
+use dryrack_fleet::{Fleet, NodeStatus};
+use dryrack_ids::NodeId;
+use dryrack_units::MilliCpu;
+use dryrack_workload::{Demand, Gang, Pick};
 
 /// Whether the demand fits on some nodes if and only if the [`room`] on them adds up to its tasks.
 pub fn is_by_room(options: &SchedulerOptions, demand: &Demand) -> bool {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::fleet::{Class, Fleet, Node, NodeShape, NodeStatus, ShapeGroup};
-use crate::ids::NodeId;
-use crate::workload::{Demand, Pick};
+use dryrack_fleet::{Class, Fleet, Node, NodeShape, NodeStatus, ShapeGroup};
+use dryrack_ids::NodeId;
+use dryrack_workload::{Demand, Pick};
 
 /// Whether nodes in equal state share a row. The decision is the same; `EachNode` is the plain computation that it is
 /// held against, and what an explanation reads.
@@ -139,10 +139,10 @@ pub fn ideal_rows<'a>(fleet: &'a Fleet, demand: &Demand) -> Vec<Row<'a>> {
     }
 }
 
-impl ShapeGroup {
-    /// All its nodes, ready and empty.
-    pub(super) fn row(&self) -> Row<'_> {
-        ideal_row(self, self.first, self.count)
+impl Row<'_> {
+    /// All nodes of one shape, ready and empty.
+    pub(super) fn of_shape(group: &ShapeGroup) -> Row<'_> {
+        ideal_row(group, group.first, group.count)
     }
 }
 

@@ -8,10 +8,10 @@ use super::filter::Verdict;
 use super::offers;
 use super::options::SchedulerOptions;
 use super::row::{Grouping, row_of, rows};
-use crate::event::{Reason, Refusal};
-use crate::fleet::Fleet;
-use crate::ids::{GpuId, NodeId};
-use crate::workload::{Demand, Deployment, Pick};
+use dryrack_event::{Reason, Refusal};
+use dryrack_fleet::Fleet;
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_workload::{Demand, Deployment, Pick};
 
 /// One node and its GPUs, as something to choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub fn select_for(options: &SchedulerOptions, demand: &Demand, asking: Asking, f
         let rows = rows(fleet, &without_pick(demand), Grouping::EachNode);
         offers::judge(&options.offers, demand, asking, fleet, &rows)
     });
-    let one = |(node, known): (NodeId, &crate::fleet::Node)| {
+    let one = |(node, known): (NodeId, &dryrack_fleet::Node)| {
         let count = if demand.task.gpus.is_some() { known.shape.gpus.len() } else { 0 };
         let (verdict, gpus) = match &of_offers {
             Some(verdicts) => (verdicts[node.index()], vec![verdicts[node.index()]; count]),
@@ -83,7 +83,7 @@ fn select_for_model(
     fleet: &Fleet,
 ) -> Vec<Selectable> {
     let answers = Answers::new(options, of, asking, fleet);
-    let one = |(node, known): (NodeId, &crate::fleet::Node)| {
+    let one = |(node, known): (NodeId, &dryrack_fleet::Node)| {
         let gpus = (0..known.shape.gpus.len() as u16).map(|index| answers.of_gpu(GpuId { node, index }));
         let (gpus, with_others): (Vec<Verdict>, Vec<bool>) = gpus.unzip();
         let (verdict, beside_others) = answers.of_node(node);

@@ -7,9 +7,9 @@ use super::examine::{Examination, examine_for, examine_offers};
 use super::offers::{Ask, Plan, plan};
 use super::options::SchedulerOptions;
 use super::select::{Selectable, select_for};
-use crate::fleet::Fleet;
-use crate::ids::NodeId;
-use crate::workload::Demand;
+use dryrack_fleet::Fleet;
+use dryrack_ids::NodeId;
+use dryrack_workload::Demand;
 
 /// All that a decision reads beside the options.
 #[derive(Clone, Debug)]

@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 
 use super::filter;
 use super::row::row_of_class;
-use crate::event::Reason;
-use crate::fleet::{Class, ClassId, Fleet, NodeShape, NodeStatus};
-use crate::units::{Bytes, GpuShare, MilliCpu};
+use dryrack_event::Reason;
+use dryrack_fleet::{Class, ClassId, Fleet, NodeShape, NodeStatus};
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
 /// GPUs of one node that are looked at together.
 pub const MOST_GPUS: usize = 8;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{GpuShare, MilliCpu};
-use crate::workload::{Demand, GpuTake};
+use dryrack_units::{GpuShare, MilliCpu};
+use dryrack_workload::{Demand, GpuTake};
 
 /// Shapes in order of how often they occur, most first. Their parts add up to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

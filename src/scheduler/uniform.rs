@@ -3,10 +3,10 @@
 
 use super::fit::{Load, is_large_enough, is_of_type};
 use super::states::ClassState;
-use crate::event::Reason;
-use crate::fleet::{GpuClaim, GpuState, NodeShape, NodeStatus};
-use crate::units::{Bytes, GpuShare, MilliCpu};
-use crate::workload::{Demand, GpuTake, TaskDemand};
+use dryrack_event::Reason;
+use dryrack_fleet::{GpuClaim, GpuState, NodeShape, NodeStatus};
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
+use dryrack_workload::{Demand, GpuTake, TaskDemand};
 
 /// What one task takes of each of its GPUs, on nodes of one shape.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! A part of a list of tasks, and the same list with its submissions closer together or further apart.
 
-use crate::rng::Stream;
-use crate::units::{Permille, SimDuration, SimTime};
+use dryrack_rng::Stream;
+use dryrack_units::{Permille, SimDuration, SimTime};
 
 use super::row::TraceTask;
 

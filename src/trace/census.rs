@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
-use crate::units::{GpuShare, SimDuration, SimTime};
+use dryrack_units::{GpuShare, SimDuration, SimTime};
 
 use super::date;
 use super::row::{RunBasis, TraceTask};

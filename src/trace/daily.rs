@@ -1,6 +1,6 @@
 //! The daily cycle of submissions: what each half hour of the day is worth, and time that goes by as it says.
 
-use crate::units::{SimDuration, SimTime};
+use dryrack_units::{SimDuration, SimTime};
 
 pub(super) const HALF_HOURS: usize = 48;
 pub(super) const HALF_HOUR: SimDuration = SimDuration::from_secs(1800);

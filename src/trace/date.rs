@@ -1,6 +1,6 @@
 //! Dates as traces write them: `2017-10-09 07:01:55`.
 
-use crate::units::SimTime;
+use dryrack_units::SimTime;
 
 /// Since the first instant of 1970, as if the clock were UTC's; `None` for what is no date from then to 2500.
 pub fn parse(text: &str) -> Option<SimTime> {

@@ -8,7 +8,7 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 
 use super::decimal::NotDecimal;
 use super::error::TraceError;
@@ -88,7 +88,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::trace::rows::collect;
+    use crate::rows::collect;
 
     /// The rows are of the trace, but for the second's deletion.
     #[test]

@@ -21,7 +21,7 @@ use super::fitted::{Apart, Fitted, Model, Unit};
 use super::gamma::Gamma;
 use super::lublin::{FIRST_HALF_HOUR, Kind, parts_of_a_day};
 use super::row::{RunBasis, TraceTask};
-use crate::units::SimDuration;
+use dryrack_units::SimDuration;
 
 /// Fewer say nothing of six distributions.
 pub const LEAST_TASKS: usize = 100;
@@ -376,7 +376,7 @@ fn distance(mut a: Vec<u64>, mut b: Vec<u64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Kinds, lublin};
+    use crate::{Kinds, lublin};
 
     /// A list of the model with the parameters of its authors' program, 256 processors wide: each comes back to within
     /// about four standard errors of 20,000 jobs. The intervals of widths meet at 8 - 2.5.
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn lists_that_hardly_differ_are_fitted() {
         let task = |line: u64| {
-            let at = crate::units::SimTime::from_secs(line / 50 * 60);
+            let at = dryrack_units::SimTime::from_secs(line / 50 * 60);
             let task = TraceTask::new(line.to_string(), line, at, SimDuration::from_secs(60));
             TraceTask { gpus: Some(1), ..task }
         };

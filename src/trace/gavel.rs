@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::Path;
 
-use crate::units::{SimDuration, SimTime};
+use dryrack_units::{SimDuration, SimTime};
 
 use super::decimal::NotDecimal;
 use super::error::TraceError;
@@ -143,7 +143,7 @@ impl<R: BufRead> Rows for JobRows<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::rows::collect;
+    use crate::rows::collect;
 
     const TABLE: &str = r#"{"k80": {}, "v100": {"('Net (batch size 8)', 1)": {"null": 2.5, "('Other', 1)": [1.0, 1.0]},
         "('Net (batch size 8)', 2)": {"null": 4.0}}}"#;

@@ -12,8 +12,8 @@ use super::error::TraceError;
 use super::row::{TaskTrace, TraceTask};
 use super::rows::{Rows, Seen};
 use super::tally::Tally;
-use crate::units::{Bytes, GpuShare, Permille, SimDuration, SimTime, finite};
-use crate::workload::{Series, utilization_of_percent};
+use dryrack_units::{Bytes, GpuShare, Permille, SimDuration, SimTime, finite};
+use dryrack_workload::{Series, utilization_of_percent};
 
 /// What an archive of duty cycles begins with: the name of its table.
 pub(super) const DUTY_CYCLES: &str = "pod_gpu_duty_cycle";

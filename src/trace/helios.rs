@@ -8,7 +8,7 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use crate::units::{Bytes, MilliCpu, SimDuration};
+use dryrack_units::{Bytes, MilliCpu, SimDuration};
 
 use super::date;
 use super::decimal::NotDecimal;
@@ -139,8 +139,8 @@ fn called(line: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Oddity;
-    use crate::units::SimTime;
+    use crate::Oddity;
+    use dryrack_units::SimTime;
 
     #[test]
     fn a_line_of_the_log_is_a_task_of_its_virtual_cluster() {

@@ -15,7 +15,7 @@ use super::stream::rows;
 use super::sum::Summing;
 use super::text;
 use super::tiresias;
-use crate::workload::Series;
+use dryrack_workload::Series;
 
 const BUFFER_BYTES: usize = 128 * 1024;
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_carried_trace_is_loaded_by_name() {
-        let carried: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+        let carried: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
         let roots = Roots { carried: Some(carried), ..Roots::default() };
         let trace = load_tasks(&Index::built_in(), &roots, "gaia", None).unwrap();
         assert_eq!(trace.tally.rows(), 51_987);

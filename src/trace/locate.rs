@@ -4,7 +4,7 @@ use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::units::Bytes;
+use dryrack_units::Bytes;
 
 use super::error::TraceError;
 use super::index::{Index, TraceEntry, TraceFile};
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn repository() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("traces")
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces")
     }
 
     #[test]

@@ -13,8 +13,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::rng::Stream;
-use crate::units::{SimDuration, SimTime};
+use dryrack_rng::Stream;
+use dryrack_units::{SimDuration, SimTime};
 
 use super::daily::{Clock, Daily, HALF_HOUR, HALF_HOURS};
 use super::gamma::Gamma;

@@ -1,4 +1,4 @@
-//! Floor 6. Public traces: what they recorded, where they are, and how they are brought here.
+//! Floor 3. Public traces: what they recorded, where they are, and how they are brought here.
 //!
 //! Owns the readers of trace formats ([`swf`], [`openb`], [`helios`], [`tiresias`], Alibaba's DLRM list and GenAI pods,
 //! Gavel, Pollux and Sia, Slurm's accounting, and dryrack's own CSV and JSON lines), the rows they yield ([`TraceTask`],
@@ -18,6 +18,8 @@
 //! | a file by path | [`read_tasks`], [`read_nodes`], [`swf::read_file`], [`openb::read_tasks`] |
 //! | one row at a time | [`TaskStream`], [`swf::SwfReader`], [`openb::PodReader`], [`openb::NodeReader`] |
 //! | `dryrack trace get`, `verify`, `list` | [`get`], [`verify`], [`list`] |
+
+#![warn(clippy::unwrap_used)]
 
 mod alter;
 mod census;

@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 
 use super::decimal::NotDecimal;
 use super::error::TraceError;
@@ -307,7 +307,7 @@ fn instant<R: BufRead>(lines: &Lines<R>, field: &Span, expected: &str) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::TraceError;
+    use crate::TraceError;
 
     const PODS: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,\
                         creation_time,deletion_time,scheduled_time";

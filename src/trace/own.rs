@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::de::IntoDeserializer;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 
 use super::decimal::NotDecimal;
 use super::error::TraceError;

@@ -5,7 +5,7 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use crate::units::{SimDuration, SimTime};
+use dryrack_units::{SimDuration, SimTime};
 
 use super::decimal::NotDecimal;
 use super::error::TraceError;

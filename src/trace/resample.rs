@@ -7,8 +7,8 @@
 //! widths, and the hours their load, in the mean; what is lost is what one submission says of the next, and the week. Of a
 //! list of less than two days no cycle can be told, and every hour is worth the same.
 
-use crate::rng::Stream;
-use crate::units::{SimDuration, SimTime};
+use dryrack_rng::Stream;
+use dryrack_units::{SimDuration, SimTime};
 
 use super::daily::{Clock, Daily, HALF_HOUR, HALF_HOURS};
 use super::row::TraceTask;

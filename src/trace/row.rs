@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 
 use super::swf::SwfHeader;
 use super::tally::Tally;

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use crate::units::SimTime;
+use dryrack_units::SimTime;
 
 use super::error::{Faults, TraceError};
 use super::row::{RunBasis, TaskTrace, TraceTask};

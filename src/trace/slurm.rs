@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::Path;
 
-use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration};
 
 use super::date;
 use super::error::TraceError;
@@ -446,11 +446,12 @@ impl<R: BufRead> Rows for JobcompRows<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::rows::collect;
-    use crate::units::SimTime;
+    use crate::rows::collect;
+    use dryrack_units::SimTime;
 
     fn data(name: &str) -> String {
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/slurm").join(name)).unwrap()
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/slurm").join(name))
+            .unwrap()
     }
 
     /// Both files are of the same jobs on the same cluster: 16, of which one never started; `sacct` has 15 steps besides.

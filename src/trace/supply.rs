@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::units::{Bytes, GpuShare, MilliCpu, SimTime};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
 
 use super::row::{RunBasis, TraceNode, TraceTask};
 
@@ -264,7 +264,7 @@ fn name(pool: &Pool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::SimDuration;
+    use dryrack_units::SimDuration;
 
     fn node(name: &str, model: &str, gpus: u32, cores: u64) -> TraceNode {
         TraceNode {

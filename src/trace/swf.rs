@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use crate::units::{Bytes, SimDuration, SimTime};
+use dryrack_units::{Bytes, SimDuration, SimTime};
 
 use super::decimal::{Decimal, NotDecimal};
 use super::error::{Faults, TraceError};
@@ -404,7 +404,7 @@ mod tests {
     }
 
     fn gaia() -> TaskTrace {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/unilu-gaia-2014/UniLu-Gaia-2014-2.swf.gz");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/unilu-gaia-2014/UniLu-Gaia-2014-2.swf.gz");
         read_file(&path).unwrap_or_else(|fault| panic!("{fault}"))
     }
 

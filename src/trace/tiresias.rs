@@ -7,7 +7,7 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use crate::units::{Bytes, MilliCpu, SimDuration, SimTime};
+use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
 
 use super::decimal::NotDecimal;
 use super::error::TraceError;

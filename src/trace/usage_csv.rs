@@ -16,8 +16,8 @@ use std::path::Path;
 
 use super::error::TraceError;
 use super::text::open;
-use crate::units::{Bytes, Permille, SimDuration, UnitError};
-use crate::workload::{Series, UsageRow, utilization_of_percent};
+use dryrack_units::{Bytes, Permille, SimDuration, UnitError};
+use dryrack_workload::{Series, UsageRow, utilization_of_percent};
 
 /// What was recorded, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::units::{GpuShare, SimDuration};
+use dryrack_units::{GpuShare, SimDuration};
 
 use super::own::{BETWEEN_MODELS, COLUMNS, Line, word};
 use super::row::{Outcome, RunBasis, TraceTask};
@@ -113,7 +113,7 @@ impl<W: Write> TaskWriter<W> {
                 *self.lost.entry(what).or_default() += 1;
             }
         }
-        let kib = |bytes: Option<crate::units::Bytes>| bytes.map(|bytes| bytes.get() / processors / 1024);
+        let kib = |bytes: Option<dryrack_units::Bytes>| bytes.map(|bytes| bytes.get() / processors / 1024);
         let fields: [String; 18] = [
             self.rows.to_string(),
             SimDuration::from_nanos(task.submit.as_nanos()).to_decimal_seconds(),

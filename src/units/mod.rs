@@ -4,6 +4,8 @@
 //! on every machine; a float appears only as [`Score`] and at the door ([`finite`]), where a reading from outside is
 //! turned into a unit or refused by name. Must never use a float for time, memory or money.
 
+#![warn(clippy::unwrap_used)]
+
 mod amount;
 mod score;
 mod text;

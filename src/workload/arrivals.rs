@@ -1,7 +1,7 @@
 //! Instants at which synthetic jobs come.
 
-use crate::rng::Stream;
-use crate::units::{Permille, SimDuration, SimTime};
+use dryrack_rng::Stream;
+use dryrack_units::{Permille, SimDuration, SimTime};
 
 /// How jobs come. A rate is given as the mean time between two of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Jobs that come together, several at one instant.
 
-use crate::rng::Stream;
-use crate::units::SimTime;
+use dryrack_rng::Stream;
+use dryrack_units::SimTime;
 
 /// How many jobs come at each instant of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::deployment::Deployment;
 use super::requirements::Requirements;
-use crate::catalog::{CpuArch, Os};
-use crate::ids::{GpuId, NodeId};
-use crate::units::{Bytes, GpuShare, MilliCpu};
+use dryrack_catalog::{CpuArch, Os};
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
 /// All that decides where a job may go. Jobs of equal demand are interchangeable but for their place in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

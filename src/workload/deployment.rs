@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Category, Served, Server};
-use crate::units::Bytes;
+use dryrack_catalog::{Category, Served, Server};
+use dryrack_units::Bytes;
 
 /// What a user states of a model to be served. What it takes of a GPU follows from it and from the scheduler's rules.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

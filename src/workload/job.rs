@@ -12,7 +12,7 @@ use super::scaling::{Requests, Scaling};
 use super::terms::RunTerms;
 use super::usage::Usage;
 use super::utilization::UtilizationOverrides;
-use crate::units::{Permille, SimDuration, SimTime};
+use dryrack_units::{Permille, SimDuration, SimTime};
 
 /// What the control plane is told at submission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::units::SimDuration;
+use dryrack_units::SimDuration;
 
 /// How long what was told to stop may take before it is killed, where the job does not say it: Docker's default
 /// (`docker stop`, Docker Engine 28).

@@ -1,7 +1,7 @@
 //! What may go wrong with a run by chance: its start, its analysis, and what is heard of it.
 
-use crate::rng::Stream;
-use crate::units::{Permille, SimDuration};
+use dryrack_rng::Stream;
+use dryrack_units::{Permille, SimDuration};
 
 /// Chances for each run of a job; nothing goes wrong by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

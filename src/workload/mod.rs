@@ -1,7 +1,9 @@
-//! Floor 1. What is asked: jobs, their tasks, gangs and hand picks, and how retries are meant.
+//! Floor 2. What is asked: jobs, their tasks, gangs and hand picks, and how retries are meant.
 //!
 //! Owns what a user states. [`JobSpec`] is what the control plane is told; [`Course`] is what will really happen, which
 //! only the simulated world knows. Must never know of a node's state, nor hold a control plane's bookkeeping.
+
+#![warn(clippy::unwrap_used)]
 
 mod arrivals;
 mod batch;
@@ -18,11 +20,11 @@ mod terms;
 mod usage;
 mod utilization;
 
-pub use crate::catalog::Category;
 pub use arrivals::{Arrivals, Spell};
 pub use batch::Batch;
 pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
+pub use dryrack_catalog::Category;
 pub use job::{Arrival, Backoff, Checkpoint, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
 pub use launch::{DEFAULT_GRACE, Launch};
 pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};

@@ -6,7 +6,7 @@
 use thiserror::Error;
 
 use super::requirements::Bounds;
-use crate::units::Bytes;
+use dryrack_units::Bytes;
 
 /// Why a text is no range; a fragment fit for "…: {error}".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{ComputeCapability, CpuArch, Vendor};
-use crate::units::{Bytes, Money};
+use dryrack_catalog::{ComputeCapability, CpuArch, Vendor};
+use dryrack_units::{Bytes, Money};
 
 /// A range with both ends in it; without an end it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

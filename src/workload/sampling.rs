@@ -1,7 +1,7 @@
 //! How samples of GPU usage are taken, and what goes wrong between a GPU and who watches it.
 
-use crate::rng::Stream;
-use crate::units::{Permille, SimDuration, SimTime};
+use dryrack_rng::Stream;
+use dryrack_units::{Permille, SimDuration, SimTime};
 
 /// Nothing goes wrong by default. How often samples are taken is for the control plane to ask.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

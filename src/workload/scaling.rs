@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{RequestRate, SimDuration, SimTime, text_form};
+use dryrack_units::{RequestRate, SimDuration, SimTime, text_form};
 
 /// A service has more replicas while more requests come, and fewer while fewer do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

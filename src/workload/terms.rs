@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::SimDuration;
+use dryrack_units::SimDuration;
 
-/// What a job says of its nodes as one run. Only a control plane that has runs ([`crate::workload::JobSpec::terms`])
+/// What a job says of its nodes as one run. Only a control plane that has runs ([`crate::JobSpec::terms`])
 /// reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

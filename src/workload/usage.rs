@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::rng::Stream;
-use crate::units::{Bytes, Permille, SimDuration, UnitError, finite};
+use dryrack_rng::Stream;
+use dryrack_units::{Bytes, Permille, SimDuration, UnitError, finite};
 
 /// Of each GPU of a run, in the order of its placement; a GPU beyond the last is used as the last.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::units::{Permille, SimDuration, SimTime, text_form};
+use dryrack_units::{Permille, SimDuration, SimTime, text_form};
 
-/// How it is judged whether a window was idle; [`crate::workload`] holds the words, the policy room the definitions.
+/// How it is judged whether a window was idle; [this room](crate) holds the words, the policy room the definitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum UtilizationRule {

@@ -1,40 +1,11 @@
-//! What the sources promise of themselves, held: which room may name which, what may not be called where a run must be
-//! the same twice, how each room opens, how long a file and a function may be, and what may not be left behind.
+//! What the sources promise of themselves and the compiler does not hold: that rooms use only rooms on lower floors, what may
+//! not be called where a run must be the same twice, how long a file and a function may be, and what may not be left behind.
 //!
 //! A checker takes one [`Source`] and gives its faults, so each is shown to find what it is for on a few made-up lines.
 //! It reads text in which comments and literals are blanked, not syntax: what it cannot recognise it lets pass, and
 //! `clippy.toml` forbids the same calls by their types.
 
 use std::path::Path;
-
-/// Name, floor, and whether rooms of the same floor must not be named. `src/main.rs` and `src/lib.rs` are free.
-const ROOMS: [(&str, u8, bool); 25] = [
-    ("units", 0, false),
-    ("ids", 0, false),
-    ("rng", 0, false),
-    ("nearest", 0, false),
-    ("catalog", 1, false),
-    ("fleet", 1, false),
-    ("workload", 1, false),
-    ("event", 2, false),
-    ("scheduler", 3, true),
-    ("policy", 3, true),
-    ("lifecycle", 3, true),
-    ("control", 4, false),
-    ("engine", 5, true),
-    ("live", 5, true),
-    ("outside", 5, true),
-    ("scenario", 6, false),
-    ("trace", 6, false),
-    ("metrics", 6, false),
-    ("expect", 6, false),
-    ("agreement", 6, false),
-    ("conform", 6, false),
-    ("plan", 6, false),
-    ("report", 6, false),
-    ("rehearse", 6, false),
-    ("cli", 7, false),
-];
 
 /// Where the wall clock and the machine's own mathematics may show.
 const ROOMS_WITH_A_CLOCK: [&str; 2] = ["live", "cli"];
@@ -45,17 +16,14 @@ const FUNCTION_LINES: usize = 80;
 /// A test by its name, as the harness lists them.
 pub type Test = (&'static str, fn() -> Result<(), String>);
 
-pub const ALL: [Test; 13] = [
-    ("tidy::a_room_names_only_rooms_below_it", a_room_names_only_rooms_below_it),
+pub const ALL: [Test; 10] = [
+    ("tidy::a_room_uses_only_rooms_on_lower_floors", a_room_uses_only_rooms_on_lower_floors),
     ("tidy::no_run_depends_on_a_clock_or_on_the_order_of_a_hash", no_run_depends_on_a_clock_or_on_the_order_of_a_hash),
-    ("tidy::each_room_opens_with_its_floor", each_room_opens_with_its_floor),
     ("tidy::files_and_functions_are_read_in_one_sitting", files_and_functions_are_read_in_one_sitting),
     ("tidy::nothing_is_left_to_do", nothing_is_left_to_do),
     ("tidy::no_word_of_a_workplace_is_left", no_word_of_a_workplace_is_left),
-    ("tidy::a_room_above_is_found", a_room_above_is_found),
     ("tidy::a_clock_and_mathematics_of_the_machine_are_found", a_clock_and_mathematics_of_the_machine_are_found),
     ("tidy::the_order_of_a_hash_is_found", the_order_of_a_hash_is_found),
-    ("tidy::a_wrong_opening_is_found", a_wrong_opening_is_found),
     ("tidy::long_files_and_functions_are_found", long_files_and_functions_are_found),
     ("tidy::what_is_left_to_do_is_found", what_is_left_to_do_is_found),
     ("tidy::comments_and_literals_are_no_code", comments_and_literals_are_no_code),
@@ -83,12 +51,6 @@ impl Source {
         let inside = self.path.strip_prefix("src/")?;
         let first = inside.split('/').next()?;
         (!matches!(inside, "lib.rs" | "main.rs")).then(|| first.strip_suffix(".rs").unwrap_or(first))
-    }
-
-    /// How many `super` lead from the file's own module to the root.
-    fn depth(&self) -> usize {
-        let parts = self.path.split('/').count() - 1;
-        if self.path.ends_with("/mod.rs") { parts - 1 } else { parts }
     }
 
     fn line(&self, at: usize) -> usize {
@@ -200,69 +162,6 @@ fn literal_end(text: &[char], at: usize) -> usize {
 
 // Checkers
 
-fn floor_of(room: &str) -> Option<(u8, bool)> {
-    ROOMS.iter().find(|(name, ..)| *name == room).map(|(_, floor, starred)| (*floor, *starred))
-}
-
-/// Rooms named that may not be named from here.
-fn rooms_above(source: &Source) -> Vec<Fault> {
-    let Some(room) = source.room() else { return Vec::new() };
-    let Some((floor, starred)) = floor_of(room) else { return vec![(1, format!("`{room}` is a room of no floor"))] };
-    let mut faults = Vec::new();
-    for (at, named) in rooms_named(source) {
-        let line = source.line(at);
-        match floor_of(&named) {
-            None => faults.push((line, format!("`crate::{named}` is a room of no floor"))),
-            Some(_) if named == room => {}
-            Some((other, _)) if other > floor => {
-                faults.push((line, format!("`{room}` (floor {floor}) names `{named}` (floor {other})")));
-            }
-            Some((other, _)) if other == floor && starred => {
-                faults.push((line, format!("`{room}` and `{named}` share floor {floor} and do not name each other")));
-            }
-            Some(_) => {}
-        }
-    }
-    faults
-}
-
-/// What follows `crate::`, each of a group, and a room reached by as many `super::` as lead to the root.
-fn rooms_named(source: &Source) -> Vec<(usize, String)> {
-    let mut named = Vec::new();
-    for at in source.find("crate::") {
-        let first = source.after_space(at + "crate::".len());
-        if source.code.get(first) == Some(&'{') {
-            let (mut depth, mut at, mut begins) = (1, first + 1, true);
-            while depth > 0 && at < source.code.len() {
-                match source.code[at] {
-                    '{' => depth += 1,
-                    '}' => depth -= 1,
-                    ',' => begins = depth == 1,
-                    c if is_word(c) && begins => {
-                        named.push((at, source.word_at(at)));
-                        begins = false;
-                    }
-                    _ => {}
-                }
-                at += 1;
-            }
-        } else {
-            named.push((at, source.word_at(first)));
-        }
-    }
-    for at in source.find("super::") {
-        let steps = 1 + source.code[..at]
-            .rchunks(7)
-            .take_while(|chunk| chunk.iter().eq(&['s', 'u', 'p', 'e', 'r', ':', ':']))
-            .count();
-        let word = source.word_at(at + "super::".len());
-        if word != "super" && steps >= source.depth() && floor_of(&word).is_some() {
-            named.push((at, word));
-        }
-    }
-    named
-}
-
 /// Readings of the wall clock, waiting for it, and mathematics that is not the same on every machine. (`sqrt` is exact.)
 fn clocks_and_mathematics(source: &Source) -> Vec<Fault> {
     if source.room().is_none_or(|room| ROOMS_WITH_A_CLOCK.contains(&room)) {
@@ -361,17 +260,6 @@ fn is_expected(source: &Source, line: usize) -> bool {
 }
 
 /// The file that opens a room must say its floor first.
-fn wrong_opening(source: &Source) -> Vec<Fault> {
-    let Some(room) = source.room() else { return Vec::new() };
-    let opens = source.path == format!("src/{room}.rs") || source.path == format!("src/{room}/mod.rs");
-    match floor_of(room) {
-        Some((floor, _)) if opens && !source.text.starts_with(&format!("//! Floor {floor}. ")) => {
-            vec![(1, format!("the room `{room}` opens with `//! Floor {floor}. ` and what it is"))]
-        }
-        _ => Vec::new(),
-    }
-}
-
 fn too_long(source: &Source) -> Vec<Fault> {
     let mut faults = Vec::new();
     let lines = source.text.lines().count();
@@ -462,16 +350,42 @@ fn read_folder(root: &Path, folder: &str, sources: &mut Vec<Source>) -> Result<(
     Ok(())
 }
 
-pub fn a_room_names_only_rooms_below_it() -> Result<(), String> {
-    hold(&["src"], &[rooms_above])
+/// By the manifests of the rooms, and the floors that they open with. Cargo sees to it that nothing else can be named.
+pub fn a_room_uses_only_rooms_on_lower_floors() -> Result<(), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let read = |path: &Path| std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
+    let entries = std::fs::read_dir(&root).map_err(|error| error.to_string())?.filter_map(Result::ok);
+    let mut rooms: Vec<String> = entries
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    rooms.sort();
+    let mut floors = std::collections::BTreeMap::new();
+    for room in &rooms {
+        let text = read(&root.join(room).join("mod.rs"))?;
+        floors.insert(room.as_str(), floor_of(&text).ok_or_else(|| format!("src/{room}/mod.rs opens with no floor"))?);
+    }
+    let mut faults = Vec::new();
+    for room in &rooms {
+        let manifest = read(&root.join(room).join("Cargo.toml"))?;
+        let manifest = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        for line in manifest.lines().filter_map(|line| line.strip_prefix("dryrack-")) {
+            let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if floors.get(used).is_none_or(|floor| *floor >= floors[room.as_str()]) {
+                faults.push(format!("`{room}` (floor {}) uses `{used}`", floors[room.as_str()]));
+            }
+        }
+    }
+    if floors.len() < 20 || !faults.is_empty() { Err(format!("{floors:?}\n{}", faults.join("\n"))) } else { Ok(()) }
+}
+
+/// `//! Floor 3. …`
+fn floor_of(opening: &str) -> Option<u8> {
+    opening.strip_prefix("//! Floor ")?.split('.').next()?.parse().ok()
 }
 
 pub fn no_run_depends_on_a_clock_or_on_the_order_of_a_hash() -> Result<(), String> {
     hold(&["src"], &[clocks_and_mathematics, orders_of_a_hash])
-}
-
-pub fn each_room_opens_with_its_floor() -> Result<(), String> {
-    hold(&["src"], &[wrong_opening])
 }
 
 pub fn files_and_functions_are_read_in_one_sitting() -> Result<(), String> {
@@ -500,28 +414,6 @@ fn check(checker: fn(&Source) -> Vec<Fault>, path: &str, text: &str, expected: &
     }
 }
 
-pub fn a_room_above_is_found() -> Result<(), String> {
-    let below = "use crate::units::SimTime;\nuse crate::event::{Event, Input};\nuse crate::policy::Retry;";
-    check(rooms_above, "src/control/passes.rs", below, &[])?;
-    check(
-        rooms_above,
-        "src/fleet/node.rs",
-        "use crate::units::A;\nuse crate::control::B;\nuse crate::event::C;",
-        &[2, 3],
-    )?;
-    check(rooms_above, "src/trace/swf.rs", "fn f() {\n    crate::cli::main()\n}", &[2])?;
-    // Of one floor: rooms with a star do not name each other, others may; a room always names itself.
-    check(rooms_above, "src/policy/retry.rs", "use crate::policy::A;\nuse crate::lifecycle::B;", &[2])?;
-    check(rooms_above, "src/trace/swf.rs", "use crate::scenario::A;", &[])?;
-    check(rooms_above, "src/fleet/node.rs", "use crate::{\n    units::{A, engine},\n    engine::B,\n};", &[3])?;
-    check(rooms_above, "src/ids.rs", "use super::engine::A;\nmod tests { use super::super::cli::B; }", &[1, 2])?;
-    check(rooms_above, "src/report/waits.rs", "use super::table::A;\nuse super::super::cli::B;", &[2])?;
-    check(rooms_above, "src/fleet/mod.rs", "#[cfg(test)]\nmod tests {\n    use crate::engine::A;\n}", &[3])?;
-    check(rooms_above, "src/cellar/mod.rs", "", &[1])?;
-    check(rooms_above, "src/fleet/mod.rs", "use crate::cellar::A;", &[1])?;
-    check(rooms_above, "src/lib.rs", "use crate::cli::A;", &[])
-}
-
 pub fn a_clock_and_mathematics_of_the_machine_are_found() -> Result<(), String> {
     let clocks = "use std::time::Duration;\nuse std::time::{Duration, Instant};\nlet a = SystemTime::now();\n\
                   std::thread::sleep(a);\nlet instant: InstantOf = Instant::now_or(a);";
@@ -544,13 +436,6 @@ pub fn the_order_of_a_hash_is_found() -> Result<(), String> {
     found("#[expect(clippy::disallowed_methods, reason = \"sorted below\")]\nself.runs.iter();", &[])?;
     found("let mut seen = HashSet::new();\nseen.insert(a);\nfor a in seen {}", &[7])?;
     found("fn f(known: &std::collections::HashSet<u32>) {\n    known.iter()\n}", &[6])
-}
-
-pub fn a_wrong_opening_is_found() -> Result<(), String> {
-    check(wrong_opening, "src/fleet/mod.rs", "//! Floor 1. What there is.\n", &[])?;
-    check(wrong_opening, "src/fleet/mod.rs", "//! Floor 2. What there is.\n", &[1])?;
-    check(wrong_opening, "src/ids.rs", "//! Typed ids.\n", &[1])?;
-    check(wrong_opening, "src/fleet/node.rs", "//! A node.\n", &[])
 }
 
 pub fn long_files_and_functions_are_found() -> Result<(), String> {

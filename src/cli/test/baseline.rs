@@ -11,12 +11,12 @@ use std::path::{Component, Path, PathBuf};
 use serde::Serialize;
 
 use super::case::{Case, Status, Tested};
-use crate::cli::exit::Failure;
-use crate::cli::output::WholeFile;
-use crate::event::{Event, Input, Outcome, Record, Said, Sink};
-use crate::ids::Names;
-use crate::report::{Filter, record_line};
-use crate::units::SimTime;
+use crate::exit::Failure;
+use crate::output::WholeFile;
+use dryrack_event::{Event, Input, Outcome, Record, Said, Sink};
+use dryrack_ids::Names;
+use dryrack_report::{Filter, record_line};
+use dryrack_units::SimTime;
 
 const FIRST_LINE: &str = "dryrack baseline 1";
 /// Bytes of the longest file that is kept as plain text.

@@ -11,17 +11,17 @@ use serde::Serialize;
 use super::baseline::Decisions;
 use super::plan::Plan;
 use super::why::why;
-use crate::cli::causes::{Causes, profile_beside};
-use crate::cli::fault::{fault_text, runaway_text};
-use crate::cli::guard::{Broken, guarded_run};
-use crate::cli::run::Overrides;
-use crate::engine::{Progress, Rehearsal};
-use crate::event::Sink;
-use crate::expect::{Expectation, Reproduction, Share, ShareAt, SourcePlace, Verdict, is_cured, judge_reproduction};
-use crate::rehearse::{names, rehearse};
-use crate::scenario::{Cell, Diagnostics, Loaded, load};
-use crate::scheduler::Caching;
-use crate::units::counted;
+use crate::causes::{Causes, profile_beside};
+use crate::fault::{fault_text, runaway_text};
+use crate::guard::{Broken, guarded_run};
+use crate::run::Overrides;
+use dryrack_engine::{Progress, Rehearsal};
+use dryrack_event::Sink;
+use dryrack_expect::{Expectation, Reproduction, Share, ShareAt, SourcePlace, Verdict, is_cured, judge_reproduction};
+use dryrack_rehearse::{names, rehearse};
+use dryrack_scenario::{Cell, Diagnostics, Loaded, load};
+use dryrack_scheduler::Caching;
+use dryrack_units::counted;
 
 /// What all cases have in common.
 pub struct Context<'a> {

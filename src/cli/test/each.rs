@@ -8,18 +8,18 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::plan::{Plan, name};
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::explain::{as_json, brief, human, tasks_of};
-use crate::cli::fault::{fault_text, runaway_text};
-use crate::cli::guard::{Broken, guarded_run};
-use crate::cli::output::{TestFormat, say, say_json};
-use crate::cli::run::Overrides;
-use crate::engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
-use crate::ids::JobId;
-use crate::rehearse::names;
-use crate::report::table;
-use crate::scenario::{Cell, Loaded, load, profile_names};
-use crate::units::SimTime;
+use crate::exit::{Exit, Failure};
+use crate::explain::{as_json, brief, human, tasks_of};
+use crate::fault::{fault_text, runaway_text};
+use crate::guard::{Broken, guarded_run};
+use crate::output::{TestFormat, say, say_json};
+use crate::run::Overrides;
+use dryrack_engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
+use dryrack_ids::JobId;
+use dryrack_rehearse::names;
+use dryrack_report::table;
+use dryrack_scenario::{Cell, Loaded, load, profile_names};
+use dryrack_units::SimTime;
 
 /// Of a scenario with more jobs than this, only the time is run in which the first of them come.
 const MOST_JOBS: usize = 400;

@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use super::case::{Case, Status};
-use crate::scenario::{COMMAND_LINE, Diagnostic, Severity};
+use dryrack_scenario::{COMMAND_LINE, Diagnostic, Severity};
 
 pub fn annotations(outcome: &Outcome<'_>) -> String {
     let mut text = String::new();

@@ -10,9 +10,9 @@ use super::Outcome;
 use super::baseline::{Change, Compared};
 use super::case::{Case, Judged, Status, Tested};
 use super::plan::name;
-use crate::cli::causes::Causes;
-use crate::scenario::Kind;
-use crate::units::counted;
+use crate::causes::Causes;
+use dryrack_scenario::Kind;
+use dryrack_units::counted;
 
 const OK: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();

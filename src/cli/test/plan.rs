@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::TestArgs;
-use crate::cli::run::Overrides;
-use crate::nearest::nearest;
-use crate::scenario::{Cell, matches_pattern, outline};
-use crate::units::counted;
+use crate::run::Overrides;
+use dryrack_nearest::nearest;
+use dryrack_scenario::{Cell, matches_pattern, outline};
+use dryrack_units::counted;
 
 /// A file, and what of it is run.
 pub struct Plan {

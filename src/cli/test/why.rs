@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cli::explain::brief;
-use crate::engine::{Records, Rehearsal, RunOptions, explain, run};
-use crate::expect::{TurnedOn, Verdict};
-use crate::rehearse::names;
+use crate::explain::brief;
+use dryrack_engine::{Records, Rehearsal, RunOptions, explain, run};
+use dryrack_expect::{TurnedOn, Verdict};
+use dryrack_rehearse::names;
 
 /// Failures of one run that are explained; whoever has more of them reads the first ones.
 const EXPLAINED: usize = 5;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::catalog::Vendor;
-use crate::fleet::{GpuShape, NodeShape, NodeSpec, Reserved};
-use crate::units::{Bytes, MilliCpu, SimDuration};
-use crate::workload::{Backend, Category, Demand, Deployment, JobSpec, ModelFacts, Restart, Strategy, TaskDemand};
+use dryrack_catalog::Vendor;
+use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, Reserved};
+use dryrack_units::{Bytes, MilliCpu, SimDuration};
+use dryrack_workload::{Backend, Category, Demand, Deployment, JobSpec, ModelFacts, Restart, Strategy, TaskDemand};
 
 #[derive(Deserialize)]
 pub struct Sequence {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::super::Difference;
 use super::record::{RowRecord, Sequence, Step};
-use crate::control::{Control, Profile, RowView};
-use crate::event::{Command, Input, Lifecycle, Output, Phase};
-use crate::fleet::NodeState;
-use crate::ids::{JobId, NodeId, RunId};
-use crate::units::{SimDuration, SimTime};
-use crate::workload::Ending;
+use dryrack_control::{Control, Profile, RowView};
+use dryrack_event::{Command, Input, Lifecycle, Output, Phase};
+use dryrack_fleet::NodeState;
+use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::Ending;
 
 /// The states of GPUStack's instances, and the phase that each maps to. An instance that is `unreachable` runs on a node
 /// that is; one in `error` waits for its next attempt.

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 
-use crate::fleet::{GpuClaim, NodeClaim, Placement};
-use crate::ids::NodeId;
-use crate::units::{Bytes, GpuShare, MilliCpu, SimTime};
+use dryrack_fleet::{GpuClaim, NodeClaim, Placement};
+use dryrack_ids::NodeId;
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
 
 /// A placement from a time until another, which is no longer a part of it.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Stream;
+    use dryrack_rng::Stream;
 
     /// Two cores from 0 to 10, one GPU and one core from 5 to 20, three cores from 20 to 30.
     #[test]

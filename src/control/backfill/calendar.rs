@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::fleet::{Fleet, NodeClaim, NodeStatus, Placement};
-use crate::ids::NodeId;
-use crate::units::{GpuShare, SimTime};
+use dryrack_fleet::{Fleet, NodeClaim, NodeStatus, Placement};
+use dryrack_ids::NodeId;
+use dryrack_units::{GpuShare, SimTime};
 
 /// A claim on one node, one of a placement's.
 #[derive(Clone, Debug)]

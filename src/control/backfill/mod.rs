@@ -23,13 +23,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Control;
 use super::profile::Profile;
 use super::store::{Replica, ReplicaIndex, Wait};
-use crate::event::Phase;
-use crate::fleet::{Fleet, NodeClaim};
-use crate::scheduler::{
+use calendar::{Calendar, Part};
+use dryrack_event::Phase;
+use dryrack_fleet::{Fleet, NodeClaim};
+use dryrack_scheduler::{
     Backfill, Caching, Candidate, Decision, Grouping, Preempt, QueueKey, asks_for_itself, is_by_node,
 };
-use crate::units::{SimDuration, SimTime};
-use calendar::{Calendar, Part};
+use dryrack_units::{SimDuration, SimTime};
 use outlook::Outlook;
 use plan::{Bookings, Doing};
 use shelves::{ENDLESS, Position, Shelves, Waiting};

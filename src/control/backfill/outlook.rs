@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use smallvec::SmallVec;
 
 use super::calendar::Calendar;
-use crate::fleet::{Fleet, NodeClaim, NodeStatus};
-use crate::ids::NodeId;
-use crate::scheduler::{SchedulerOptions, may_ever_do, room as room_of};
-use crate::units::SimTime;
-use crate::workload::Demand;
+use dryrack_fleet::{Fleet, NodeClaim, NodeStatus};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{SchedulerOptions, may_ever_do, room as room_of};
+use dryrack_units::SimTime;
+use dryrack_workload::Demand;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outlook {

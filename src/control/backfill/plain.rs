@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::booked::{Booked, most_taken};
 use super::{MOMENT, Planned};
-use crate::control::Control;
-use crate::control::store::ReplicaIndex;
-use crate::fleet::{Fleet, NodeClaim, Placement};
-use crate::scheduler::{Candidate, Decision, QueueKey, asks_for_itself, decide_for};
-use crate::units::SimTime;
+use crate::Control;
+use crate::store::ReplicaIndex;
+use dryrack_fleet::{Fleet, NodeClaim, Placement};
+use dryrack_scheduler::{Candidate, Decision, QueueKey, asks_for_itself, decide_for};
+use dryrack_units::SimTime;
 
 /// A placement until it ends.
-pub(in crate::control) struct Held {
-    pub(in crate::control) replica: ReplicaIndex,
-    pub(in crate::control) until: SimTime,
-    pub(in crate::control) placement: Placement,
+pub(crate) struct Held {
+    pub(crate) replica: ReplicaIndex,
+    pub(crate) until: SimTime,
+    pub(crate) placement: Placement,
 }
 
 /// By demand: where it goes now, and whether the head fits beside it, once that was asked.
@@ -112,7 +112,7 @@ impl Control {
     }
 
     /// What holds something, by when it ends.
-    pub(in crate::control) fn held_until(&self) -> Vec<Held> {
+    pub(crate) fn held_until(&self) -> Vec<Held> {
         let mut seen = BTreeSet::new();
         for node in &self.nodes {
             seen.extend(node.runs.iter().copied());
@@ -165,7 +165,7 @@ impl Control {
         self.judge_on(index, self.left_to(index).as_ref().unwrap_or(&self.fleet))
     }
 
-    pub(in crate::control) fn judge_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
+    pub(crate) fn judge_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
         let replica = &self.replicas[index as usize];
         let demand = &self.demands[replica.demand as usize].demand;
         let asking = self.asking(replica.run());

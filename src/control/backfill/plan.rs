@@ -19,13 +19,13 @@ use super::calendar::Part;
 use super::outlook::Outlook;
 use super::shelves::{ENDLESS, Position, Waiting};
 use super::{Backfilling, MOMENT, Planned};
-use crate::control::Control;
-use crate::control::store::ReplicaIndex;
-use crate::fleet::{Fleet, NodeStatus, Placement};
-use crate::ids::NodeId;
-use crate::scheduler::{Candidate, asks_no_more, decide_among, is_by_node, may_ever_do, room as room_of};
-use crate::units::{SimDuration, SimTime};
-use crate::workload::Demand;
+use crate::Control;
+use crate::store::ReplicaIndex;
+use dryrack_fleet::{Fleet, NodeStatus, Placement};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{Candidate, asks_no_more, decide_among, is_by_node, may_ever_do, room as room_of};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::Demand;
 
 /// Of more demands than these, none is compared with the others.
 const MOST_COMPARED: usize = 64;

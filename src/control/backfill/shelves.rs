@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::scheduler::QueueKey;
-use crate::units::SimDuration;
+use dryrack_scheduler::QueueKey;
+use dryrack_units::SimDuration;
 
 /// The length of what gives no estimate.
 pub(super) const ENDLESS: SimDuration = SimDuration::MAX;
@@ -142,9 +142,9 @@ impl Shelves {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Stream;
-    use crate::scheduler::{Entry, OrderKey};
-    use crate::units::SimTime;
+    use dryrack_rng::Stream;
+    use dryrack_scheduler::{Entry, OrderKey};
+    use dryrack_units::SimTime;
 
     fn key(number: u64) -> QueueKey {
         let entry = Entry {

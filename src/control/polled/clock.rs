@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::options::{Loops, RunsOptions};
-use crate::control::clocks::PassTime;
-use crate::control::passes::PassState;
-use crate::control::profile::{PassOptions, Trigger};
-use crate::units::{SimDuration, SimTime};
+use crate::clocks::PassTime;
+use crate::passes::PassState;
+use crate::profile::{PassOptions, Trigger};
+use dryrack_units::{SimDuration, SimTime};
 
 /// The loops, in the order in which they come by within one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

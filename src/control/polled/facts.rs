@@ -4,21 +4,16 @@ use std::sync::Arc;
 
 use super::options::UncountedRule;
 use super::rows::{Group, Member, RunRow};
-use crate::control::Control;
-use crate::control::store::ReplicaIndex;
-use crate::event::{Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
-use crate::ids::{JobId, NodeId, RunId};
-use crate::lifecycle::{MemberState, WholeState};
-use crate::workload::{Ending, JobSpec, RetryEvent};
+use crate::Control;
+use crate::store::ReplicaIndex;
+use dryrack_event::{Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
+use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_lifecycle::{MemberState, WholeState};
+use dryrack_workload::{Ending, JobSpec, RetryEvent};
 
 impl Control {
     /// The first so many replicas are the masters; the workers follow, those of the first replica first.
-    pub(in crate::control) fn submit_run(
-        &mut self,
-        job: JobId,
-        spec: &Arc<JobSpec>,
-        refused: Option<(Refusal, Histogram)>,
-    ) {
+    pub(crate) fn submit_run(&mut self, job: JobId, spec: &Arc<JobSpec>, refused: Option<(Refusal, Histogram)>) {
         let retry = spec.terms.retry.as_ref().filter(|retry| retry.on.contains(&RetryEvent::NoCapacity));
         let desired = match self.flow().options.uncounted {
             UncountedRule::Fewest => spec.replicas,
@@ -97,7 +92,7 @@ impl Control {
     }
 
     /// A fact about a node, which is noticed when its record is looked at.
-    pub(in crate::control) fn hear(&mut self, index: ReplicaIndex, fact: Lifecycle) {
+    pub(crate) fn hear(&mut self, index: ReplicaIndex, fact: Lifecycle) {
         match fact {
             Lifecycle::Prepared => self.flow().member(index).prepared = true,
             Lifecycle::Started => {
@@ -144,12 +139,12 @@ impl Control {
     }
 
     /// It was heard that it has stopped, and the look that ends it is still to come.
-    pub(in crate::control) fn has_stopped(&self, index: ReplicaIndex) -> bool {
+    pub(crate) fn has_stopped(&self, index: ReplicaIndex) -> bool {
         self.runs.as_ref().is_some_and(|flow| flow.members[index as usize].over)
     }
 
     /// What it runs on is given up.
-    pub(in crate::control) fn member_lost(&mut self, index: ReplicaIndex) {
+    pub(crate) fn member_lost(&mut self, index: ReplicaIndex) {
         let member = self.flow().member(index);
         member.lost = true;
         let lost = match member.awaits {
@@ -160,12 +155,12 @@ impl Control {
         self.notice(index);
     }
 
-    pub(in crate::control) fn awaits_instance(&self, index: ReplicaIndex) -> bool {
+    pub(crate) fn awaits_instance(&self, index: ReplicaIndex) -> bool {
         self.runs.as_ref().is_some_and(|flow| flow.members.get(index as usize).is_some_and(|member| member.awaits))
     }
 
     /// Those who wait for it are looked at again.
-    pub(in crate::control) fn instance_is_up(&mut self, node: NodeId) {
+    pub(crate) fn instance_is_up(&mut self, node: NodeId) {
         if self.runs.is_none() {
             return;
         }
@@ -180,14 +175,14 @@ impl Control {
     }
 
     /// A policy ends it, which has just looked at it.
-    pub(in crate::control) fn member_unwanted(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+    pub(crate) fn member_unwanted(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         if self.flow().member(index).state.is_live() {
             self.terminate(index, outcome, because);
         }
     }
 
     /// It has stayed too long in one phase.
-    pub(in crate::control) fn too_long(&mut self, index: ReplicaIndex, phase: Phase) {
+    pub(crate) fn too_long(&mut self, index: ReplicaIndex, phase: Phase) {
         let news = match phase {
             Phase::Pending => (Outcome::Expired, Reason::DeadlineExpired),
             Phase::Running => (Outcome::Expired, Reason::TimeLimit),
@@ -205,7 +200,7 @@ impl Control {
         self.notice(index);
     }
 
-    pub(in crate::control) fn cancel_run(&mut self, job: JobId) {
+    pub(crate) fn cancel_run(&mut self, job: JobId) {
         self.end_run(job, (Outcome::Cancelled, Reason::Cancelled));
     }
 
@@ -224,7 +219,7 @@ impl Control {
     }
 
     /// Replicas beyond those wanted go, the last ones first; those that are short come as new ones.
-    pub(in crate::control) fn scale_run(&mut self, job: JobId, wanted: u32) {
+    pub(crate) fn scale_run(&mut self, job: JobId, wanted: u32) {
         if !self.flow().run(job).state.is_active() {
             return;
         }
@@ -274,7 +269,7 @@ impl Control {
     }
 
     /// Its last edge was taken.
-    pub(in crate::control) fn member_ended(&mut self, index: ReplicaIndex) {
+    pub(crate) fn member_ended(&mut self, index: ReplicaIndex) {
         let job = self.flow().member(index).run;
         let state = self.flow().member(index).state;
         // What was announced and does not come ends without having been a state of its own.

@@ -7,7 +7,7 @@
 //! `loops: ideal` the same looks are taken in the instant in which something changes, until nothing does.
 //!
 //! The rules were read in dstack 0.22.5 and are held against recorded sequences of it; states and edges are in
-//! [`crate::lifecycle`].
+//! [`dryrack_lifecycle`].
 
 mod clock;
 mod facts;
@@ -30,11 +30,11 @@ pub use view::{MemberStanding, RunStanding};
 
 use super::Control;
 use super::store::ReplicaIndex;
-use crate::event::{Outcome, Phase, Reason};
-use crate::ids::JobId;
-use crate::lifecycle::{MemberState, WholeState, is_member_edge, is_whole_edge};
-use crate::units::SimTime;
 use clock::Look;
+use dryrack_event::{Outcome, Phase, Reason};
+use dryrack_ids::JobId;
+use dryrack_lifecycle::{MemberState, WholeState, is_member_edge, is_whole_edge};
+use dryrack_units::SimTime;
 
 impl Control {
     fn flow(&mut self) -> &mut Flow {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::profile::ProfileError;
-use crate::units::{SimDuration, text_form};
+use crate::profile::ProfileError;
+use dryrack_units::{SimDuration, text_form};
 
 /// The flow of runs. Where a profile has it, a demand of several tasks, each on a node of its own (`gang: spread`), is a
 /// run of so many nodes; every node is placed, started and ended by itself, and they fail and are tried again together.
@@ -208,7 +208,7 @@ impl RunsOptions {
     }
 
     /// All that is wrong with it.
-    pub(in crate::control) fn faults(&self, historic: bool) -> Vec<ProfileError> {
+    pub(crate) fn faults(&self, historic: bool) -> Vec<ProfileError> {
         let mut faults = Vec::new();
         faults.extend(self.pauses.is_empty().then_some(ProfileError::Empty("runs.pauses")));
         let waits_in_circles = self.prepare == PrepareRule::InTurn && self.begin == BeginRule::AllPrepared;

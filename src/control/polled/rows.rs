@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::clock::{Clock, Look};
 use super::options::{BeginRule, Loops, PlacelessRule, PrepareRule, ReplicaRetryRule, RunsOptions};
-use crate::control::store::ReplicaIndex;
-use crate::event::{Outcome, Reason};
-use crate::ids::{FleetId, JobId};
-use crate::lifecycle::{MemberState, WholeState};
-use crate::policy::Holding;
-use crate::units::{SimDuration, SimTime};
-use crate::workload::StartupOrder;
+use crate::store::ReplicaIndex;
+use dryrack_event::{Outcome, Reason};
+use dryrack_ids::{FleetId, JobId};
+use dryrack_lifecycle::{MemberState, WholeState};
+use dryrack_policy::Holding;
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::StartupOrder;
 
 /// A run: all replicas of a job.
 pub(super) struct RunRow {
@@ -165,7 +165,7 @@ impl Member {
 }
 
 /// All runs, and the clockwork that looks at them.
-pub(in crate::control) struct Flow {
+pub(crate) struct Flow {
     pub(super) options: RunsOptions,
     /// By the number of their job.
     pub(super) runs: Vec<RunRow>,
@@ -190,7 +190,7 @@ pub(in crate::control) struct Flow {
 }
 
 impl Flow {
-    pub(in crate::control) fn new(options: &RunsOptions, seed: u64) -> Flow {
+    pub(crate) fn new(options: &RunsOptions, seed: u64) -> Flow {
         Flow {
             options: options.clone(),
             runs: Vec::new(),

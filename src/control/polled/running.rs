@@ -1,10 +1,10 @@
 //! Looks at nodes that are to run, or run.
 
 use super::options::BeginRule;
-use crate::control::Control;
-use crate::control::store::ReplicaIndex;
-use crate::event::Command;
-use crate::lifecycle::{MemberState, WholeState};
+use crate::Control;
+use crate::store::ReplicaIndex;
+use dryrack_event::Command;
+use dryrack_lifecycle::{MemberState, WholeState};
 
 impl Control {
     pub(super) fn look_at_running(&mut self, index: ReplicaIndex) {

@@ -2,12 +2,12 @@
 
 use super::options::Loops;
 use super::rows::Group;
-use crate::control::Control;
-use crate::control::store::ReplicaIndex;
-use crate::event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
-use crate::ids::JobId;
-use crate::lifecycle::{MemberState, WholeState};
-use crate::workload::{RetryEvent, StopCriteria};
+use crate::Control;
+use crate::store::ReplicaIndex;
+use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
+use dryrack_ids::JobId;
+use dryrack_lifecycle::{MemberState, WholeState};
+use dryrack_workload::{RetryEvent, StopCriteria};
 
 /// What one node says of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 
-use crate::control::Control;
-use crate::event::{Event, Phase, Reason};
-use crate::ids::JobId;
-use crate::lifecycle::{MemberState, WholeState};
-use crate::policy::{Scaled, autoscale};
-use crate::units::SimTime;
-use crate::workload::Scaling;
+use crate::Control;
+use dryrack_event::{Event, Phase, Reason};
+use dryrack_ids::JobId;
+use dryrack_lifecycle::{MemberState, WholeState};
+use dryrack_policy::{Scaled, autoscale};
+use dryrack_units::SimTime;
+use dryrack_workload::Scaling;
 
 /// How much a replica is worth keeping; one that has begun to terminate is none any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +21,7 @@ enum Worth {
 
 impl Control {
     /// What was counted is seen when the run is looked at next.
-    pub(in crate::control) fn requests_counted(&mut self, job: JobId, requests: u64) {
+    pub(crate) fn requests_counted(&mut self, job: JobId, requests: u64) {
         if self.runs.is_none() || self.jobs[job.index()].spec.scaling.is_none() {
             return;
         }

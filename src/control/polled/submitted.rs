@@ -5,17 +5,17 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::options::{Assignment, GangRule, Loops, NoCapacityRule};
-use crate::control::store::ReplicaIndex;
-use crate::control::{Control, safety};
-use crate::event::{Event, Histogram, Outcome, Output, Phase, Reason, Refusal, Safety};
-use crate::fleet::Placement;
-use crate::ids::NodeId;
-use crate::lifecycle::MemberState;
-use crate::policy::Holding;
-use crate::scheduler::offers::{self, Ask};
-use crate::scheduler::{Candidate, Decision, Seats, decide_for};
-use crate::units::Score;
-use crate::workload::{Demand, Gang, Pick};
+use crate::store::ReplicaIndex;
+use crate::{Control, safety};
+use dryrack_event::{Event, Histogram, Outcome, Output, Phase, Reason, Refusal, Safety};
+use dryrack_fleet::Placement;
+use dryrack_ids::NodeId;
+use dryrack_lifecycle::MemberState;
+use dryrack_policy::Holding;
+use dryrack_scheduler::offers::{self, Ask};
+use dryrack_scheduler::{Candidate, Decision, Seats, decide_for};
+use dryrack_units::Score;
+use dryrack_workload::{Demand, Gang, Pick};
 
 impl Control {
     pub(super) fn look_at_submitted(&mut self, index: ReplicaIndex) {
@@ -134,12 +134,12 @@ impl Control {
     }
 
     /// Whether all nodes of a run's replica get their places together.
-    pub(in crate::control) fn places_whole(&self) -> bool {
+    pub(crate) fn places_whole(&self) -> bool {
         self.runs.as_ref().is_none_or(|flow| flow.options.gang == GangRule::Whole)
     }
 
     /// The same as a decision has it, for whoever asks about a node of a run; `None` where jobs are no runs.
-    pub(in crate::control) fn part_of_run(&self, index: ReplicaIndex) -> Option<(Arc<Demand>, Seats)> {
+    pub(crate) fn part_of_run(&self, index: ReplicaIndex) -> Option<(Arc<Demand>, Seats)> {
         let flow = self.runs.as_ref()?;
         Some(self.part(index, flow.siblings(index), self.places_whole()))
     }

@@ -1,12 +1,12 @@
 //! Looks at nodes that terminate: they are stopped, their last words awaited, and what they hold is given back.
 
 use super::options::{Loops, ReleaseRule};
-use crate::control::Control;
-use crate::control::store::ReplicaIndex;
-use crate::event::Command;
-use crate::fleet::Placement;
-use crate::ids::NodeId;
-use crate::lifecycle::MemberState;
+use crate::Control;
+use crate::store::ReplicaIndex;
+use dryrack_event::Command;
+use dryrack_fleet::Placement;
+use dryrack_ids::NodeId;
+use dryrack_lifecycle::MemberState;
 
 impl Control {
     pub(super) fn look_at_terminating(&mut self, index: ReplicaIndex) {

@@ -2,11 +2,11 @@
 
 use super::clock::Look;
 use super::options::ReleaseRule;
-use crate::control::Control;
-use crate::event::{Outcome, Phase, Reason};
-use crate::ids::JobId;
-use crate::lifecycle::{MemberState, WholeState};
-use crate::scheduler::{Decision, Grouping, decide_for};
+use crate::Control;
+use dryrack_event::{Outcome, Phase, Reason};
+use dryrack_ids::JobId;
+use dryrack_lifecycle::{MemberState, WholeState};
+use dryrack_scheduler::{Decision, Grouping, decide_for};
 
 /// A run as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Control {
     /// Every node of every run, in order of declaration.
     pub fn members(&self) -> Vec<MemberStanding> {
         let Some(flow) = &self.runs else { return Vec::new() };
-        let standing = |(member, replica): (&super::rows::Member, &crate::control::store::Replica)| {
+        let standing = |(member, replica): (&super::rows::Member, &crate::store::Replica)| {
             let group = &flow.runs[member.run.index()].groups[member.group as usize];
             MemberStanding {
                 job: member.run,
@@ -66,12 +66,12 @@ impl Control {
     }
 
     /// What is given back may be lost, as in a program of old.
-    pub(in crate::control) fn leaks(&self) -> bool {
+    pub(crate) fn leaks(&self) -> bool {
         self.runs.as_ref().is_some_and(|flow| flow.options.release == ReleaseRule::LastOfRound)
     }
 
     /// Nobody waits where it is whom the fleet would hold.
-    pub(in crate::control) fn assert_no_run_waits_in_vain(&self) {
+    pub(crate) fn assert_no_run_waits_in_vain(&self) {
         let Some(flow) = &self.runs else { return };
         for index in &flow.parked {
             let replica = &self.replicas[*index as usize];
@@ -86,7 +86,7 @@ impl Control {
     }
 
     /// What is kept twice says the same twice, and who waits can be found.
-    pub(in crate::control) fn assert_runs(&self) {
+    pub(crate) fn assert_runs(&self) {
         let Some(flow) = &self.runs else { return };
         assert_eq!(flow.members.len(), self.replicas.len(), "every replica is a node of a run");
         let mut listed = [0; 4];

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use super::super::Control;
 use super::super::store::ReplicaIndex;
 use super::shadow::Shadow;
-use crate::event::Phase;
-use crate::fleet::{Fleet, NodeStatus};
-use crate::ids::NodeId;
-use crate::scheduler::{Preempt, is_by_room, room};
+use dryrack_event::Phase;
+use dryrack_fleet::{Fleet, NodeStatus};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{Preempt, is_by_room, room};
 
 /// Of so many demands and ranks at once what they make of the nodes is kept.
 const MOST_KEPT: usize = 256;

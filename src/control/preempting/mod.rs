@@ -28,11 +28,11 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::Control;
 use super::store::ReplicaIndex;
-use crate::event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
-use crate::fleet::{Fleet, Placement};
-use crate::ids::RunId;
-use crate::scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for};
-use crate::units::{SimDuration, SimTime};
+use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
+use dryrack_fleet::{Fleet, Placement};
+use dryrack_ids::RunId;
+use dryrack_scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for};
+use dryrack_units::{SimDuration, SimTime};
 use freeable::Freeable;
 use shadow::Shadow;
 

@@ -2,9 +2,9 @@
 
 use super::super::Control;
 use super::super::store::ReplicaIndex;
-use crate::fleet::{Fleet, Placement};
-use crate::ids::NodeId;
-use crate::scheduler::{Caching, Candidate, Decision, Rankings, decide_for};
+use dryrack_fleet::{Fleet, Placement};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{Caching, Candidate, Decision, Rankings, decide_for};
 
 pub struct Shadow {
     pub fleet: Fleet,

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::options::{DeadEntries, OwnClaim, Reads, Unplaced, Writes};
 use super::rows::Carried;
 use super::{Control, ReplicaIndex};
-use crate::control::Watched;
-use crate::control::store::Wait;
-use crate::control::timer::Timer;
-use crate::event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
-use crate::fleet::Placement;
-use crate::ids::RunId;
-use crate::scheduler::{Candidate, Decision, Seats, still_fits};
-use crate::units::SimTime;
+use crate::Watched;
+use crate::store::Wait;
+use crate::timer::Timer;
+use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
+use dryrack_fleet::Placement;
+use dryrack_ids::RunId;
+use dryrack_scheduler::{Candidate, Decision, Seats, still_fits};
+use dryrack_units::SimTime;
 
 /// A row as it was put into the queue.
 pub struct Entry {
@@ -121,7 +121,7 @@ impl Control {
     }
 
     /// The entries of a replica that is wanted no more.
-    pub(in crate::control) fn drop_entries(&mut self, index: ReplicaIndex) {
+    pub(crate) fn drop_entries(&mut self, index: ReplicaIndex) {
         let dead_entries = self.profile.scan.map(|options| options.dead_entries);
         let Some(scan) = self.scan.as_mut().filter(|_| dead_entries == Some(DeadEntries::Removed)) else { return };
         scan.queue.drop_of(index);
@@ -131,7 +131,7 @@ impl Control {
     }
 
     /// Whose entry is computed now, and whose come before that of a replica; `None` if it has none.
-    pub(in crate::control) fn entries_before(&self, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+    pub(crate) fn entries_before(&self, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
         let scan = self.scan.as_ref()?;
         let place = scan.queue.iter().position(|entry| entry.replica == index)?;
         let now = scan.computing.iter().map(|computing| computing.entry.run).collect();
@@ -185,7 +185,7 @@ impl Control {
     }
 
     /// The world has answered what was asked for a computation.
-    pub(in crate::control) fn computed(&mut self, run: RunId, fact: Lifecycle) {
+    pub(crate) fn computed(&mut self, run: RunId, fact: Lifecycle) {
         let scan = self.scan.as_mut().expect("only a scanned flow computes");
         let Some(mut computation) = scan.computing.take_if(|computing| computing.entry.run == run) else { return };
         if computation.decision.is_none() {
@@ -195,12 +195,12 @@ impl Control {
     }
 
     /// Whether this computation is the one under way.
-    pub(in crate::control) fn computes(&self, number: u64) -> bool {
+    pub(crate) fn computes(&self, number: u64) -> bool {
         self.scan.as_ref().is_some_and(|scan| scan.computing.is_some() && scan.computations == number)
     }
 
     /// The world has not answered in time: no placement is found.
-    pub(in crate::control) fn computation_expired(&mut self) {
+    pub(crate) fn computation_expired(&mut self) {
         let computing = self.scan.as_ref().and_then(|scan| scan.computing.as_ref());
         let run = computing.expect("only one under way has a deadline").entry.run;
         self.ask(Command::AbandonAnalysis { run });

@@ -33,11 +33,11 @@ use super::clocks::PassTime;
 use super::passes::PassState;
 use super::profile::{PassOptions, Trigger};
 use super::store::ReplicaIndex;
-use crate::event::{Command, Outcome, Phase, Reason};
-use crate::fleet::Placement;
-use crate::ids::{NodeId, RunId};
-use crate::units::{SimDuration, SimTime};
 use consumer::{Computation, Entries};
+use dryrack_event::{Command, Outcome, Phase, Reason};
+use dryrack_fleet::Placement;
+use dryrack_ids::{NodeId, RunId};
+use dryrack_units::{SimDuration, SimTime};
 use rows::Row;
 
 /// The state of a scanned flow.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::profile::ProfileError;
-use crate::units::{SimDuration, text_form};
+use dryrack_units::{SimDuration, text_form};
 
 /// Every replica has a row in a store. Scans over the rows put those that are to be placed into a queue, and one consumer
 /// takes them from it, computes where they go and writes that into their rows.

@@ -3,20 +3,20 @@
 use super::options::{PausesFrom, Writes};
 use super::rows::Carried;
 use super::{Control, ReplicaIndex};
-use crate::control::timer::Timer;
-use crate::fleet::{NodeState, Placement};
-use crate::scheduler::{Candidate, still_fits};
-use crate::units::{Score, SimDuration, SimTime};
+use crate::timer::Timer;
+use dryrack_fleet::{NodeState, Placement};
+use dryrack_scheduler::{Candidate, still_fits};
+use dryrack_units::{Score, SimDuration, SimTime};
 
 impl Control {
     /// Whether a failed attempt of this replica is followed by one in the same place.
-    pub(in crate::control) fn restarts_in_place(&self, index: ReplicaIndex) -> bool {
+    pub(crate) fn restarts_in_place(&self, index: ReplicaIndex) -> bool {
         let in_place = self.profile.scan.is_some_and(|options| options.restarts_in_place.is_some());
         in_place && self.replicas[index as usize].placement.is_some()
     }
 
     /// When an attempt after a failure is due: after its pause, when its node next looks.
-    pub(in crate::control) fn restart_due(&mut self, index: ReplicaIndex, pause: SimDuration) -> SimTime {
+    pub(crate) fn restart_due(&mut self, index: ReplicaIndex, pause: SimDuration) -> SimTime {
         let Some(options) = self.profile.scan else { return self.now.saturating_add(pause) };
         let last = self.replicas[index as usize].last_restart;
         let from = match (options.pauses_from, last) {
@@ -28,7 +28,7 @@ impl Control {
     }
 
     /// A failed attempt has ended, and its row stays, with its claim.
-    pub(in crate::control) fn keep_row(&mut self, index: ReplicaIndex, run: crate::ids::RunId, placement: Placement) {
+    pub(crate) fn keep_row(&mut self, index: ReplicaIndex, run: dryrack_ids::RunId, placement: Placement) {
         let node = super::main_node(&placement).expect("what is placed has a node");
         self.carry(index, Some(Carried { run, node, placement, claims: true }));
         self.row_changed(index);
@@ -36,7 +36,7 @@ impl Control {
 
     /// The pause is over: it starts where it was, once its node is there to see it. Where what is written is checked, only
     /// if its place would still do.
-    pub(in crate::control) fn restart(&mut self, index: ReplicaIndex) {
+    pub(crate) fn restart(&mut self, index: ReplicaIndex) {
         let Some(carried) = self.carried(index).cloned() else { return self.queue_up(index) };
         let every = self.scan_options().restarts_in_place.expect("only then is a claim carried for a restart");
         let heard = |node| self.fleet.node(node).status.state == NodeState::Ready && self.is_heard(node);
@@ -57,7 +57,7 @@ impl Control {
         }
         self.examine_if_watched(index, |_| None);
         let replica = &mut self.replicas[index as usize];
-        (replica.wait, replica.held) = (crate::control::store::Wait::Scan, None);
+        (replica.wait, replica.held) = (crate::store::Wait::Scan, None);
         replica.last_restart = Some(self.now);
         self.place(index, Candidate { placement: carried.placement, score: Score::ZERO });
         self.row_changed(index);

@@ -2,12 +2,12 @@
 
 use super::options::{RowIds, ScanOptions};
 use super::{Control, ReplicaIndex};
-use crate::control::store::Wait;
-use crate::event::Phase;
-use crate::fleet::Placement;
-use crate::ids::{NodeId, RunId};
-use crate::policy::RetryState;
-use crate::units::{SimDuration, SimTime};
+use crate::store::Wait;
+use dryrack_event::Phase;
+use dryrack_fleet::Placement;
+use dryrack_ids::{NodeId, RunId};
+use dryrack_policy::RetryState;
+use dryrack_units::{SimDuration, SimTime};
 
 /// One row. Its state is its replica's phase.
 pub struct Row {
@@ -77,7 +77,7 @@ impl Control {
     }
 
     /// A replica is wanted and has no row: it gets one once all of this instant is known.
-    pub(in crate::control) fn want_row(&mut self, index: ReplicaIndex) {
+    pub(crate) fn want_row(&mut self, index: ReplicaIndex) {
         self.replicas[index as usize].wait = Wait::Scan;
         let scan = self.scan.as_mut().expect("only a scanned flow has rows");
         if !scan.wanted.contains(&index) {
@@ -125,7 +125,7 @@ impl Control {
     }
 
     /// A row counts its failures, and is made anew without them, unless what failed had no place to stay in.
-    pub(in crate::control) fn forget_failures(&mut self, index: ReplicaIndex) {
+    pub(crate) fn forget_failures(&mut self, index: ReplicaIndex) {
         if self.scan.is_some() {
             self.replicas[index as usize].retry = RetryState::default();
         }
@@ -136,7 +136,7 @@ impl Control {
     }
 
     /// A replica's row has changed now.
-    pub(in crate::control) fn row_changed(&mut self, index: ReplicaIndex) {
+    pub(crate) fn row_changed(&mut self, index: ReplicaIndex) {
         let Some(scan) = &mut self.scan else { return };
         let Some(id) = scan.row_of.get(&index).copied() else { return };
         let tick = self.profile.scan.expect("it has state").dated_to;
@@ -146,7 +146,7 @@ impl Control {
     }
 
     /// Deletes a replica's row; what it carried is free.
-    pub(in crate::control) fn delete_row(&mut self, index: ReplicaIndex) {
+    pub(crate) fn delete_row(&mut self, index: ReplicaIndex) {
         self.release_carried(index);
         let Some(scan) = &mut self.scan else { return };
         if let Some(id) = scan.row_of.remove(&index) {
@@ -156,7 +156,7 @@ impl Control {
         }
     }
 
-    pub(in crate::control) fn carried(&self, index: ReplicaIndex) -> Option<&Carried> {
+    pub(crate) fn carried(&self, index: ReplicaIndex) -> Option<&Carried> {
         let scan = self.scan.as_ref()?;
         scan.rows[scan.row_of.get(&index)?].carried.as_ref()
     }
@@ -169,7 +169,7 @@ impl Control {
     }
 
     /// What a row carries of a former attempt is free, and forgotten.
-    pub(in crate::control) fn release_carried(&mut self, index: ReplicaIndex) {
+    pub(crate) fn release_carried(&mut self, index: ReplicaIndex) {
         let Some(carried) = self.carried(index).cloned() else { return };
         self.carry(index, None);
         if carried.claims {

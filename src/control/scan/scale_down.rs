@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::options::PackedScaleDown;
 use super::{Control, ReplicaIndex, main_node};
-use crate::event::Phase;
-use crate::fleet::{NodeState, Placement};
-use crate::ids::NodeId;
-use crate::scheduler::deployment::placement_scores;
-use crate::units::Score;
-use crate::workload::Strategy;
+use dryrack_event::Phase;
+use dryrack_fleet::{NodeState, Placement};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::deployment::placement_scores;
+use dryrack_units::Score;
+use dryrack_workload::Strategy;
 
 /// How well a row is (GPUStack 0.6.0 and 2.3.0, `StatusScorer`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +23,7 @@ enum Wellness {
 impl Control {
     /// First how well it is, then how crowded its node is, then its row. The program adds up 100, 10 and 1 times three
     /// scores, of which the second is that of layers that do not lie on a GPU; no sum of the latter outweighs the first.
-    pub(in crate::control) fn sort_most_crowded_first(&self, replicas: &mut Vec<ReplicaIndex>) {
+    pub(crate) fn sort_most_crowded_first(&self, replicas: &mut Vec<ReplicaIndex>) {
         let scores = self.places_scored(replicas);
         let key = |index: &ReplicaIndex| (self.scan.as_ref().and_then(|scan| scan.row_of.get(index).copied()), *index);
         let mut keyed: Vec<_> =
@@ -33,7 +33,7 @@ impl Control {
     }
 
     /// Whether these replicas of one job cannot be made fewer.
-    pub(in crate::control) fn packed_scale_down_fails(&self, replicas: &[ReplicaIndex]) -> bool {
+    pub(crate) fn packed_scale_down_fails(&self, replicas: &[ReplicaIndex]) -> bool {
         let fails = self.profile.scan.is_some_and(|options| options.packed_scale_down == PackedScaleDown::Fails);
         let is_packed = |index: &ReplicaIndex| {
             let demand = &self.demands[self.replicas[*index as usize].demand as usize].demand;
@@ -57,7 +57,7 @@ impl Control {
         let replica = &self.replicas[index as usize];
         let Some(node) = self.node_of(index) else { return Wellness::Unwell };
         let state = self.fleet.node(node).status.state;
-        let in_error = replica.phase == Phase::Pending && replica.wait == crate::control::store::Wait::BackOff;
+        let in_error = replica.phase == Phase::Pending && replica.wait == crate::store::Wait::BackOff;
         match (state, replica.phase) {
             (NodeState::NotReady, _) => Wellness::Unwell,
             _ if in_error => Wellness::Unwell,

@@ -7,11 +7,11 @@ use super::super::Control;
 use super::super::store::ReplicaIndex;
 use super::table::{contains, insert, nodes_of, words_for};
 use super::{CLOSE, SECOND, down_to};
-use crate::event::Phase;
-use crate::fleet::{NodeStatus, Placement};
-use crate::ids::{NodeId, RunId};
-use crate::scheduler::room;
-use crate::units::{MilliCpu, SimDuration, SimTime};
+use dryrack_event::Phase;
+use dryrack_fleet::{NodeStatus, Placement};
+use dryrack_ids::{NodeId, RunId};
+use dryrack_scheduler::room;
+use dryrack_units::{MilliCpu, SimDuration, SimTime};
 
 /// An end of what runs, in order of time: of ends at one time the lower number comes first.
 pub type Moment = (SimTime, ReplicaIndex);

@@ -23,14 +23,14 @@ use std::collections::BTreeMap;
 
 use super::Control;
 use super::store::ReplicaIndex;
-use crate::fleet::{NodeStatus, Placement};
-use crate::ids::NodeId;
-use crate::scheduler::{
+pub use ahead::Ahead;
+use dryrack_fleet::{NodeStatus, Placement};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{
     Caching, Candidate, GangPlaces, Grouping, QueueKey, asks_for_readiness, is_by_room, nodes_among_neighbours,
     place_among_neighbours,
 };
-use crate::units::{SimDuration, SimTime};
-pub use ahead::Ahead;
+use dryrack_units::{SimDuration, SimTime};
 use table::{Look, Table};
 
 /// Ends of what runs count as one, the last of them, if they lie no further than this behind the first multiple of it that

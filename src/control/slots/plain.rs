@@ -4,10 +4,10 @@ use super::super::Control;
 use super::super::backfill::Held;
 use super::super::store::ReplicaIndex;
 use super::{CLOSE, Plan, SECOND, YEAR, down_to};
-use crate::fleet::{Fleet, NodeState, Placement};
-use crate::ids::NodeId;
-use crate::scheduler::{Candidate, SlotOptions};
-use crate::units::{SimDuration, SimTime};
+use dryrack_fleet::{Fleet, NodeState, Placement};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{Candidate, SlotOptions};
+use dryrack_units::{SimDuration, SimTime};
 
 /// Nodes by their index.
 #[derive(Clone, Debug, PartialEq)]

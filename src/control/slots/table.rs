@@ -2,9 +2,9 @@
 //! reads few lines of memory.
 
 use super::{down_to, plain};
-use crate::ids::NodeId;
-use crate::scheduler::SlotOptions;
-use crate::units::{SimDuration, SimTime};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::SlotOptions;
+use dryrack_units::{SimDuration, SimTime};
 
 const BITS: usize = u64::BITS as usize;
 

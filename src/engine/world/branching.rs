@@ -1,11 +1,11 @@
 //! What changes where a run leaves another.
 
 use super::{Due, World};
-use crate::engine::rehearsal::NodeTurn;
-use crate::event::Input;
-use crate::fleet::NodeState;
-use crate::ids::NodeId;
-use crate::units::SimTime;
+use crate::rehearsal::NodeTurn;
+use dryrack_event::Input;
+use dryrack_fleet::NodeState;
+use dryrack_ids::NodeId;
+use dryrack_units::SimTime;
 
 impl World<'_> {
     /// The profile changes, nodes join, others are drained.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::catalog::Vendor;
+use dryrack_catalog::Vendor;
 
 /// By which programming interface a GPU is used. Schedulers of models call it the type of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

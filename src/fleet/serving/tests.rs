@@ -1,5 +1,5 @@
 use super::*;
-use crate::rng::Stream;
+use dryrack_rng::Stream;
 
 const GIB: u64 = 1 << 30;
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::missing::{Missing, shown};
 use super::{Probe, number};
-use crate::catalog::Vendor;
-use crate::live::clock::{Clock, Deadline};
+use crate::clock::{Clock, Deadline};
+use dryrack_catalog::Vendor;
 
 const AMD: &str = "0x1002";
 
@@ -84,7 +84,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::units::{Bytes, Permille};
+    use dryrack_units::{Bytes, Permille};
 
     /// Names and forms of the files are those of the kernel's documentation of amdgpu; the figures are of an MI300X as
     /// amd-smi has them in GitHub dstackai/dstack runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b; the id is of

@@ -9,9 +9,9 @@ use super::command::{Command, Limits};
 use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::missing::Missing;
 use super::{Probe, number};
-use crate::catalog::{CpuArch, Os, Vendor};
-use crate::live::clock::{Clock, Deadline, Stamp};
-use crate::units::{Bytes, MilliCpu};
+use crate::clock::{Clock, Deadline, Stamp};
+use dryrack_catalog::{CpuArch, Os, Vendor};
+use dryrack_units::{Bytes, MilliCpu};
 
 pub struct Apple;
 
@@ -115,7 +115,7 @@ fn used(ram: Bytes, vm_stat: &str) -> Reading<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Permille;
+    use dryrack_units::Permille;
 
     /// `ioreg -r -d 1 -w 0 -c "IOAccelerator"` of a MacBook Pro of 2021 with macOS 12.6, as far as it stands in GitHub
     /// exelban/stats#1094.

@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 use super::missing::{Missing, shown};
-use crate::live::clock::{Deadline, pause};
-use crate::live::procfs::{self, marked};
-use crate::units::SimDuration;
+use crate::clock::{Deadline, pause};
+use crate::procfs::{self, marked};
+use dryrack_units::SimDuration;
 
 /// What a program is held to.
 #[derive(Clone, Copy, Debug)]

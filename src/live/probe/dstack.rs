@@ -14,9 +14,9 @@ use super::gpustack::{arch_of, vendor};
 use super::http::{Page, shown_url};
 use super::missing::Missing;
 use super::{Probe, json, number};
-use crate::fleet::NodeState;
-use crate::live::clock::{Clock, Deadline, Stamp};
-use crate::units::{Bytes, GpuShare, MilliCpu};
+use crate::clock::{Clock, Deadline, Stamp};
+use dryrack_fleet::NodeState;
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
 pub struct Dstack {
     url: String,

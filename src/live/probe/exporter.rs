@@ -15,9 +15,9 @@ use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::http::{Page, shown_url};
 use super::missing::Missing;
 use super::{Probe, number};
-use crate::catalog::Vendor;
-use crate::live::clock::{Clock, Deadline, Stamp};
-use crate::units::{Bytes, Permille};
+use crate::clock::{Clock, Deadline, Stamp};
+use dryrack_catalog::Vendor;
+use dryrack_units::{Bytes, Permille};
 
 pub struct Exporter {
     page: Page,

@@ -16,8 +16,8 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 use super::faults_of_machine;
 use super::{Exporter, Gpustack, Kubernetes, Look, Missing, Probe, Slurm, Smi, SmiKind};
-use crate::live::clock::{Clock, Deadline, pause, sim_duration};
-use crate::units::SimDuration;
+use crate::clock::{Clock, Deadline, pause, sim_duration};
+use dryrack_units::SimDuration;
 
 /// What must come of it: a reading, a reason of the whole look, or a reason of GPU 0's utilization.
 enum Wanted {

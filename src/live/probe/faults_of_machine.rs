@@ -12,13 +12,13 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::{GpuFound, Guarded, Look, Missing, NodeFound, Probe, Smi, SmiKind};
-use crate::live::clock::{Clock, Deadline, Wall, pause, sim_duration};
-use crate::live::procfs::ProcessKey;
-use crate::live::recorder::{Pace, RecordError, record, why_path};
-use crate::live::stop::Stop;
-use crate::live::watch::{Together, Watch};
-use crate::units::{Permille, SimDuration};
-use crate::workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, UtilizationPolicy, UtilizationRule};
+use crate::clock::{Clock, Deadline, Wall, pause, sim_duration};
+use crate::procfs::ProcessKey;
+use crate::recorder::{Pace, RecordError, record, why_path};
+use crate::stop::Stop;
+use crate::watch::{Together, Watch};
+use dryrack_units::{Permille, SimDuration};
+use dryrack_workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, UtilizationPolicy, UtilizationRule};
 
 /// A sentence, what is done, and the reason that must come of it.
 pub(super) type Case = (&'static str, fn() -> String, &'static str);
@@ -114,7 +114,7 @@ fn reason(error: &RecordError) -> String {
 /// The kernel's own file that has no room.
 fn unwritten(path: &str) -> String {
     let file = OpenOptions::new().append(true).open(path).expect("every Linux has it");
-    let mut lines = crate::live::recorder::WholeLines::of(path.into(), file);
+    let mut lines = crate::recorder::WholeLines::of(path.into(), file);
     reason(&lines.line("0,97", 7).expect_err("it cannot be written"))
 }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::missing::Missing;
-use crate::catalog::{ComputeCapability, CpuArch, Os, Vendor};
-use crate::fleet::{GpuState, NodeState};
-use crate::live::clock::Stamp;
-use crate::units::{Bytes, GpuShare, MilliCpu, Permille};
+use crate::clock::Stamp;
+use dryrack_catalog::{ComputeCapability, CpuArch, Os, Vendor};
+use dryrack_fleet::{GpuState, NodeState};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille};
 
 /// A quantity in its unit, or why it is not known.
 pub type Reading<T> = Result<T, Missing>;

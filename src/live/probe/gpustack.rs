@@ -11,10 +11,10 @@ use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::http::{Page, shown_url};
 use super::missing::Missing;
 use super::{Probe, json};
-use crate::catalog::{CpuArch, Os, Vendor};
-use crate::fleet::NodeState;
-use crate::live::clock::{Clock, Deadline, Stamp};
-use crate::units::{Bytes, MilliCpu};
+use crate::clock::{Clock, Deadline, Stamp};
+use dryrack_catalog::{CpuArch, Os, Vendor};
+use dryrack_fleet::NodeState;
+use dryrack_units::{Bytes, MilliCpu};
 
 pub struct Gpustack {
     url: String,

@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::time::Duration;
 
 use super::{Look, Missing, Probe};
-use crate::live::clock::{Clock, Deadline, sim_duration};
-use crate::live::stop::Stop;
+use crate::clock::{Clock, Deadline, sim_duration};
+use crate::stop::Stop;
 
 pub struct Guarded {
     source: String,
@@ -90,7 +90,7 @@ impl Guarded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::clock::pause;
+    use crate::clock::pause;
 
     /// Hangs on its first look, in a way that nobody can stop.
     struct Stuck {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::found::Reading;
 use super::missing::{Missing, shown};
 use super::number;
-use crate::units::{Bytes, Permille};
+use dryrack_units::{Bytes, Permille};
 
 /// A whole answer.
 pub fn parse(text: &str, what: &str) -> Reading<Value> {

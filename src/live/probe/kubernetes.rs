@@ -16,10 +16,10 @@ use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::gpustack::arch_of;
 use super::missing::{Missing, shown};
 use super::{Probe, json, number};
-use crate::catalog::{Os, Vendor};
-use crate::fleet::NodeState;
-use crate::live::clock::{Clock, Deadline, Stamp};
-use crate::units::{Bytes, GpuShare, MilliCpu};
+use crate::clock::{Clock, Deadline, Stamp};
+use dryrack_catalog::{Os, Vendor};
+use dryrack_fleet::NodeState;
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
 /// Resources of whole GPUs, and whose they are.
 const GPUS: [(&str, Vendor); 3] =

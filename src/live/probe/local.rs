@@ -7,7 +7,7 @@
 use super::found::{GpuFound, Look, NodeFound};
 use super::missing::Missing;
 use super::{AmdSysfs, Apple, Machine, Nvml, Probe, Roots, Smi, SmiKind};
-use crate::live::clock::{Clock, Deadline};
+use crate::clock::{Clock, Deadline};
 
 /// Where GPUs of this machine are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

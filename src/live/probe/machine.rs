@@ -12,9 +12,9 @@ use std::time::Duration;
 use super::Probe;
 use super::found::{Look, NodeFound, Reading};
 use super::missing::Missing;
-use crate::catalog::{CpuArch, Os};
-use crate::live::clock::{Clock, Deadline, Stamp, pause};
-use crate::units::{Bytes, MilliCpu};
+use crate::clock::{Clock, Deadline, Stamp, pause};
+use dryrack_catalog::{CpuArch, Os};
+use dryrack_units::{Bytes, MilliCpu};
 
 /// Where procfs and sysfs are mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::units::SimDuration;
+use dryrack_units::SimDuration;
 
 /// `what` is always what was asked: a program, an address or a file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

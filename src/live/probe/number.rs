@@ -2,8 +2,8 @@
 
 use super::found::Reading;
 use super::missing::{Missing, shown};
-use crate::units::{Bytes, GpuShare, Permille, UnitError};
-use crate::workload::utilization_of_percent;
+use dryrack_units::{Bytes, GpuShare, Permille, UnitError};
+use dryrack_workload::utilization_of_percent;
 
 /// DCGM writes numbers this close to the largest of 64 bits for what a GPU has not (`DCGM_INT64_BLANK` and the 15 above
 /// it, dcgm_fields.h; as they print in the README of NVIDIA/dcgm-exporter), and of 32 bits likewise.

@@ -8,9 +8,9 @@ use nvml_wrapper::error::NvmlError;
 use super::found::{GpuFound, Look, NodeFound};
 use super::missing::{Missing, shown};
 use super::{Probe, number};
-use crate::catalog::{ComputeCapability, Vendor};
-use crate::live::clock::{Clock, Deadline};
-use crate::units::Bytes;
+use crate::clock::{Clock, Deadline};
+use dryrack_catalog::{ComputeCapability, Vendor};
+use dryrack_units::Bytes;
 
 const WHAT: &str = "NVML";
 
@@ -66,7 +66,7 @@ fn gpu(device: &Device<'_>, index: u32, clock: &Clock) -> GpuFound {
 fn lost(index: u32, clock: &Clock, why: Missing) -> GpuFound {
     let mut gpu = GpuFound::numbered(index, clock.now(), WHAT);
     gpu.vendor = Some(Vendor::Nvidia);
-    gpu.state = crate::fleet::GpuState::Failed;
+    gpu.state = dryrack_fleet::GpuState::Failed;
     for missing in [&mut gpu.memory, &mut gpu.memory_used] {
         *missing = Err(why.clone());
     }

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::found::{Look, NodeFound};
 use super::{completed, dstack, gpustack, host_list, kubernetes, slurm};
-use crate::catalog::{CpuArch, Os, Vendor};
-use crate::fleet::NodeState;
-use crate::live::clock::{Clock, Stamp};
-use crate::units::{Bytes, GpuShare, MilliCpu, Permille};
+use crate::clock::{Clock, Stamp};
+use dryrack_catalog::{CpuArch, Os, Vendor};
+use dryrack_fleet::NodeState;
+use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille};
 
 fn now() -> Stamp {
     Clock::start().now()

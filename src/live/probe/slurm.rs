@@ -14,10 +14,10 @@ use super::command::{Command, Limits};
 use super::found::{GpuFound, Look, NodeFound};
 use super::missing::Missing;
 use super::{Probe, json, number};
-use crate::catalog::Os;
-use crate::fleet::NodeState;
-use crate::live::clock::{Clock, Deadline, Stamp};
-use crate::units::{GpuShare, MilliCpu};
+use crate::clock::{Clock, Deadline, Stamp};
+use dryrack_catalog::Os;
+use dryrack_fleet::NodeState;
+use dryrack_units::{GpuShare, MilliCpu};
 
 /// Asked through Slurm's own commands.
 #[derive(Clone, Debug, Default)]

@@ -15,8 +15,8 @@ use super::command::{Command, Limits};
 use super::found::{GpuFound, Look, NodeFound};
 use super::missing::Missing;
 use super::{Probe, number};
-use crate::catalog::Vendor;
-use crate::live::clock::{Clock, Deadline, Stamp};
+use crate::clock::{Clock, Deadline, Stamp};
+use dryrack_catalog::Vendor;
 
 /// Whose program it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +186,7 @@ fn in_order(mut gpus: Vec<GpuFound>, what: &str) -> Result<Vec<GpuFound>, Missin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Bytes, Permille};
+    use dryrack_units::{Bytes, Permille};
 
     /// Of amd-smi 24.7.1 with ROCm 6.3.1 and 25.3.0 with ROCm 6.4.0, as recorded in GitHub dstackai/dstack
     /// runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b.

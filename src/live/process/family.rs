@@ -26,7 +26,7 @@ pub fn members(all: &[ProcessStat], group: u32, known: &BTreeSet<ProcessKey>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::SimDuration;
+    use dryrack_units::SimDuration;
 
     fn stat(pid: u32, parent: u32, group: u32) -> ProcessStat {
         let key = ProcessKey { pid, started: u64::from(pid) };

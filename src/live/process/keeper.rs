@@ -31,10 +31,10 @@ use rustix::process::{
 };
 use rustix::thread::set_name;
 
-use crate::live::clock::{Deadline, pause};
-use crate::live::procfs;
-use crate::live::signals::Signals;
-use crate::units::SimDuration;
+use crate::clock::{Deadline, pause};
+use crate::procfs;
+use crate::signals::Signals;
+use dryrack_units::SimDuration;
 
 /// Who keeps it, in the environment of the kept one.
 pub(super) const KEEPER: &str = "DRYRACK_KEEPER";

@@ -19,8 +19,8 @@ use rustix::process::{Pid, Signal, set_child_subreaper};
 
 use super::clock::{Deadline, pause};
 use super::procfs::{self, ProcessKey};
-use crate::units::SimDuration;
-use crate::workload::Launch;
+use dryrack_units::SimDuration;
+use dryrack_workload::Launch;
 use task::Task;
 
 /// A task by the order in which it was started.

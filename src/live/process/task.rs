@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::super::procfs::{ProcessKey, ProcessStat};
 use super::family::members;
-use crate::units::SimDuration;
+use dryrack_units::SimDuration;
 
 /// How the leader ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::clock::{Clock, Deadline};
 use super::super::probe::{Command, Limits, Look, Missing, Slurm, answer, gpu_indices, host_list, words};
-use crate::live::probe::Probe;
+use crate::probe::Probe;
 
 /// A hundred thousand jobs say less than this.
 const MOST_BYTES: usize = 512 << 20;

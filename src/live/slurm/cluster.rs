@@ -7,8 +7,8 @@ use super::super::probe::Missing;
 use super::super::work::Work;
 use super::ask::Ask;
 use super::request;
-use crate::nearest::nearest;
-use crate::units::SimDuration;
+use dryrack_nearest::nearest;
+use dryrack_units::SimDuration;
 
 /// A command of Slurm that has not answered by then is given up.
 const LONGEST_ANSWER: Duration = Duration::from_secs(10);

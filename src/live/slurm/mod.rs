@@ -28,12 +28,12 @@ use super::clock::{Deadline, Wall, pause, std_duration};
 use super::probe::Missing;
 use super::run::RealWorld;
 use super::work::Work;
-use crate::event::{Command, Input, Lifecycle};
-use crate::fleet::{GpuClaim, NodeClaim, NodeState, Placement};
-use crate::ids::{GpuId, NodeId, RunId};
-use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use crate::workload::{Demand, Ending, Gang};
 use ask::{Ask, SlurmJob, Standing};
+use dryrack_event::{Command, Input, Lifecycle};
+use dryrack_fleet::{GpuClaim, NodeClaim, NodeState, Placement};
+use dryrack_ids::{GpuId, NodeId, RunId};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use dryrack_workload::{Demand, Ending, Gang};
 
 /// How often it is asked how its nodes stand.
 const NODES_EVERY: SimDuration = SimDuration::from_secs(5);

@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::work::Work;
-use crate::fleet::NodeShape;
-use crate::ids::{NodeId, RunId};
-use crate::scheduler::OrderKey;
-use crate::units::SimDuration;
-use crate::workload::{Arrival, Demand, Gang, GpuTake, JobSpec, Pick};
+use dryrack_fleet::NodeShape;
+use dryrack_ids::{NodeId, RunId};
+use dryrack_scheduler::OrderKey;
+use dryrack_units::SimDuration;
+use dryrack_workload::{Arrival, Demand, Gang, GpuTake, JobSpec, Pick};
 
 const MINUTE: u64 = 60 * 1_000_000_000;
 const MIB: u64 = 1 << 20;
@@ -108,7 +108,7 @@ fn meets(shape: &NodeShape, demand: &Demand) -> bool {
     let labels = task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value));
     let platform = task.os.is_none_or(|os| os == shape.os) && task.arch.is_none_or(|arch| arch == shape.arch);
     let gpus = task.gpus.as_ref().is_none_or(|gpus| {
-        let suits = |gpu: &crate::fleet::GpuShape| {
+        let suits = |gpu: &dryrack_fleet::GpuShape| {
             (gpus.models.is_empty() || gpus.models.contains(&gpu.model))
                 && gpus.min_memory.is_none_or(|least| gpu.memory >= least)
         };

@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 
 use super::super::process::{Place, TaskId};
 use super::super::work::Work;
-use crate::catalog::Vendor;
-use crate::fleet::{NodeClaim, Placement};
-use crate::ids::{GpuId, RunId};
-use crate::units::SimDuration;
+use dryrack_catalog::Vendor;
+use dryrack_fleet::{NodeClaim, Placement};
+use dryrack_ids::{GpuId, RunId};
+use dryrack_units::SimDuration;
 
 /// A task that is to be started.
 pub struct TaskPlace {

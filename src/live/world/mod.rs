@@ -23,12 +23,12 @@ use super::probe::Guarded;
 use super::process::{Runner, TaskEnd, TaskId};
 use super::run::RealWorld;
 use super::work::Work;
-use crate::event::{Command, Input, Lifecycle};
-use crate::fleet::Placement;
-use crate::ids::RunId;
-use crate::units::{Permille, SimDuration, SimTime};
-use crate::workload::{Ending, Launch};
 use devices::{Devices, tasks_of};
+use dryrack_event::{Command, Input, Lifecycle};
+use dryrack_fleet::Placement;
+use dryrack_ids::RunId;
+use dryrack_units::{Permille, SimDuration, SimTime};
+use dryrack_workload::{Ending, Launch};
 use sampler::Sampler;
 
 /// After an interruption nobody has longer than this between being told to stop and being killed.

@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 
 use super::super::shares::Shares;
 use super::devices::Devices;
-use crate::fleet::Placement;
-use crate::ids::GpuId;
-use crate::units::{MilliCpu, Permille, SimDuration, SimTime};
+use dryrack_fleet::Placement;
+use dryrack_ids::GpuId;
+use dryrack_units::{MilliCpu, Permille, SimDuration, SimTime};
 
 pub struct Sampler {
     started: SimTime,

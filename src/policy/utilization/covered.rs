@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::ring::Ring;
-use crate::units::{Permille, SimTime};
-use crate::workload::{Coverage, Gaps, IdleGpus, UtilizationPolicy};
+use dryrack_units::{Permille, SimTime};
+use dryrack_workload::{Coverage, Gaps, IdleGpus, UtilizationPolicy};
 
 /// `samples` is 0 while the newest reading that counts is not idle.
 #[derive(Clone, Copy, Default)]

@@ -10,8 +10,8 @@
 use smallvec::SmallVec;
 
 use super::ring::Ring;
-use crate::units::{SimDuration, SimTime};
-use crate::workload::{Coverage, IdleGpus, UtilizationPolicy};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{Coverage, IdleGpus, UtilizationPolicy};
 
 /// What is remembered of all samples, so that a look need not read them again. Numbers are those of the ring, plus one;
 /// 0 is none.

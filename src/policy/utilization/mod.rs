@@ -49,8 +49,8 @@ use covered::Covered;
 use dstack::Dstack;
 use ring::Ring;
 
-use crate::units::{Permille, SimTime};
-use crate::workload::{AtMinimum, Coverage, SampleFault, UtilizationPolicy, UtilizationRule};
+use dryrack_units::{Permille, SimTime};
+use dryrack_workload::{AtMinimum, Coverage, SampleFault, UtilizationPolicy, UtilizationRule};
 
 /// Watches one run. It is told samples and times, and has no clock.
 pub struct UtilizationMonitor {

@@ -1,8 +1,8 @@
 //! A policy on a recording alone: when it would have fired, and what the GPUs did after that.
 
 use super::{Sample, UtilizationMonitor};
-use crate::units::{SimDuration, SimTime};
-use crate::workload::{Coverage, SampleFault, UsageRow, UtilizationPolicy};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{Coverage, SampleFault, UsageRow, UtilizationPolicy};
 
 /// GPU time: of two GPUs an hour is two hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,8 +125,8 @@ impl GpuTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Permille;
-    use crate::workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, UtilizationRule};
+    use dryrack_units::Permille;
+    use dryrack_workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, UtilizationRule};
 
     const fn minutes(minutes: u64) -> SimDuration {
         SimDuration::from_secs(60 * minutes)

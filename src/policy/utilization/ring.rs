@@ -1,7 +1,7 @@
 //! The samples of one run that a window may still need, in order of their times, in memory that is taken once.
 
-use crate::units::{Permille, SimDuration, SimTime};
-use crate::workload::UtilizationPolicy;
+use dryrack_units::{Permille, SimDuration, SimTime};
+use dryrack_workload::UtilizationPolicy;
 
 /// One sample of all GPUs of a run.
 #[derive(Clone, Copy, Debug)]

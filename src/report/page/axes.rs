@@ -1,8 +1,8 @@
 //! Ticks: where they are, and what stands there.
 
 use super::chart::Axis;
-use crate::report::plot::wait_place;
-use crate::units::SimDuration;
+use crate::plot::wait_place;
+use dryrack_units::SimDuration;
 
 /// Steps between ticks of time, in seconds, and how a whole number of them is written: the unit's length and letter.
 const STEPS: [(u64, u64, &str); 21] = [

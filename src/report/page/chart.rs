@@ -9,7 +9,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::html::escape;
-use crate::report::plot::{Area, Drawn, GRID, INK, PALETTE, stroke};
+use crate::plot::{Area, Drawn, GRID, INK, PALETTE, stroke};
 
 /// Pixels of a dash and of the gap after it, of the n-th line; the first is whole.
 const DASHES: [(i32, i32); 6] = [(1, 0), (9, 4), (3, 3), (14, 3), (6, 6), (2, 6)];

@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 
 use super::super::bins::Bins;
 use super::super::spans::{Spans, run_name};
-use crate::metrics::{Metrics, RunAccount, Value};
-use crate::units::{SimDuration, SimTime};
+use dryrack_metrics::{Metrics, RunAccount, Value};
+use dryrack_units::{SimDuration, SimTime};
 
 fn csv_of(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());

@@ -6,10 +6,10 @@
 use super::super::spans::{Lane, Spans, run_name};
 use super::super::timeline::about;
 use super::html::escape;
-use crate::event::Outcome;
-use crate::ids::GpuId;
-use crate::metrics::RunAccount;
-use crate::units::{SimDuration, SimTime};
+use dryrack_event::Outcome;
+use dryrack_ids::GpuId;
+use dryrack_metrics::RunAccount;
+use dryrack_units::{SimDuration, SimTime};
 
 /// Bars of a page; a browser draws them without delay, and nobody reads more.
 const BARS: usize = 2000;

@@ -4,8 +4,8 @@ use super::super::bins::heat;
 use super::super::spans::Spans;
 use super::super::timeline::about;
 use super::html::escape;
-use crate::metrics::RunAccount;
-use crate::units::{SimDuration, SimTime};
+use dryrack_metrics::RunAccount;
+use dryrack_units::{SimDuration, SimTime};
 
 const COLUMNS: usize = 96;
 /// Rows of a page: more nodes share them, neighbours together.

@@ -6,9 +6,9 @@ use super::super::timeline::about;
 use super::axes::{of_numbers, of_parts, of_waits};
 use super::chart::{Chart, Kind, Line};
 use super::html::{escape, facts, list, page, section, table};
-use crate::metrics::WAIT_PERCENTS;
-use crate::report::plot::wait_place;
-use crate::units::{SimDuration, counted};
+use crate::plot::wait_place;
+use dryrack_metrics::WAIT_PERCENTS;
+use dryrack_units::{SimDuration, counted};
 
 /// All that the page is made of.
 pub struct PlanReport {

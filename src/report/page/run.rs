@@ -13,11 +13,11 @@ use super::chart::{Axis, Chart, Kind, Line};
 use super::gantt::gantt;
 use super::heat::HeatMap;
 use super::html::{facts, list, page, section, table};
-use crate::engine::{Rehearsal, Standing};
-use crate::expect::Verdict;
-use crate::metrics::{METRICS, Metrics, RunAccount, Unit, Value, quantile};
-use crate::report::plot::wait_place;
-use crate::units::{SimDuration, SimTime, counted};
+use crate::plot::wait_place;
+use dryrack_engine::{Rehearsal, Standing};
+use dryrack_expect::Verdict;
+use dryrack_metrics::{METRICS, Metrics, RunAccount, Unit, Value, quantile};
+use dryrack_units::{SimDuration, SimTime, counted};
 
 /// All that a report is made of.
 pub struct RunReport<'a> {

@@ -13,8 +13,8 @@ use super::super::emit::scalar;
 use super::super::found::amount;
 use super::super::imported::Names;
 use super::{flag, text, word};
-use crate::catalog;
-use crate::units::Bytes;
+use dryrack_catalog as catalog;
+use dryrack_units::Bytes;
 
 /// One replica, in the words of a scenario.
 pub(super) enum Ask {

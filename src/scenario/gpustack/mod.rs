@@ -16,7 +16,7 @@ pub use pages::import_gpustack_pages;
 pub use store::import_gpustack_store;
 
 use super::imported::{ImportError, millis_of_date};
-use crate::live::probe::shown;
+use dryrack_live::probe::shown;
 
 /// A map by the names of its fields, and where it was read.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::super::imported::{ImportError, Imported, Names};
 use super::{Kept, KeptRow, write};
-use crate::live::probe::shown;
+use dryrack_live::probe::shown;
 
 /// The longest first: `models` begins no other, but `model-instances` and `model-files` begin alike.
 const KINDS: [&str; 4] = ["model-instances", "model-files", "workers", "models"];

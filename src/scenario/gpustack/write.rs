@@ -10,9 +10,9 @@ use super::super::found::{FoundOptions, amount, comment, entry};
 use super::super::imported::{ImportError, Imported, NameBook, Names, Origin, counted, time};
 use super::ask::{Ask, ask, parts};
 use super::{Kept, KeptRow, flag, millis, text, word};
-use crate::live::clock::{Stamp, Wall};
-use crate::live::probe::{NodeFound, gpustack_worker, shown};
-use crate::units::{Bytes, SimDuration};
+use dryrack_live::clock::{Stamp, Wall};
+use dryrack_live::probe::{NodeFound, gpustack_worker, shown};
+use dryrack_units::{Bytes, SimDuration};
 
 /// Instances that are created within it are created together.
 const TOGETHER: i64 = 1000;

@@ -7,13 +7,13 @@ use foldhash::fast::FixedState;
 
 use super::order::Order;
 use super::{Asked, Estimates};
-use crate::catalog;
-use crate::scenario::diagnostic::Report;
-use crate::scenario::jobs::Draft;
-use crate::scheduler::{Target, TaskShape};
-use crate::trace::{Format, SwfHeader, TaskTrace, TraceTask};
-use crate::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use crate::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Series, TaskDemand, Usage};
+use crate::diagnostic::Report;
+use crate::jobs::Draft;
+use dryrack_catalog as catalog;
+use dryrack_scheduler::{Target, TaskShape};
+use dryrack_trace::{Format, SwfHeader, TaskTrace, TraceTask};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use dryrack_workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Series, TaskDemand, Usage};
 
 /// What jobs have in common: a trace has few demands, queues and users among its many jobs, and each is kept once.
 pub(super) struct Shared {

@@ -48,10 +48,12 @@ use super::fields::{Fields, text, value};
 use super::jobs::Draft;
 use super::tree::{Entry, Node, Tree};
 use super::world::World;
-use crate::rng::Stream;
-use crate::scheduler::Target;
-use crate::trace::{self, Format, Holds, Index, NodeTrace, Roots, RunBasis, Tally, TaskTrace, TraceEntry, TraceTask};
-use crate::units::{Permille, SimDuration, SimTime, counted};
+use dryrack_rng::Stream;
+use dryrack_scheduler::Target;
+use dryrack_trace::{
+    self as trace, Format, Holds, Index, NodeTrace, Roots, RunBasis, Tally, TaskTrace, TraceEntry, TraceTask,
+};
+use dryrack_units::{Permille, SimDuration, SimTime, counted};
 use nodes::add_node;
 pub(super) use streamed::{TaskList, TaskStream};
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::jobs::VC;
-use crate::engine::{InitialNode, ModelFiles};
-use crate::fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
-use crate::scenario::diagnostic::{Report, Span};
-use crate::scenario::machines::from_catalog;
-use crate::scenario::world::World;
-use crate::trace::TraceNode;
-use crate::units::Bytes;
+use crate::diagnostic::{Report, Span};
+use crate::machines::from_catalog;
+use crate::world::World;
+use dryrack_engine::{InitialNode, ModelFiles};
+use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
+use dryrack_trace::TraceNode;
+use dryrack_units::Bytes;
 
 pub(super) fn add_node(node: &TraceNode, span: Span, world: &mut World, report: &mut Report) {
     let model = node.gpu_model.as_deref().unwrap_or("unknown");

@@ -13,10 +13,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Asked, Setting};
-use crate::ids::NameTable;
-use crate::rng::Stream;
-use crate::scenario::diagnostic::{Report, Span};
-use crate::trace::{NodeTrace, TaskTrace, TraceNode, TraceTask, open_file};
+use crate::diagnostic::{Report, Span};
+use dryrack_ids::NameTable;
+use dryrack_rng::Stream;
+use dryrack_trace::{NodeTrace, TaskTrace, TraceNode, TraceTask, open_file};
 
 /// What comes, with the place of its task in the list; a copy has a name of its own.
 pub(super) struct Order(pub Vec<(Arc<str>, usize)>);
@@ -121,8 +121,8 @@ fn read_lines(path: &Path, span: Span, report: &mut Report) -> Option<String> {
     }
 }
 
-fn trace_unreadable(path: &Path, source: std::io::Error) -> crate::trace::TraceError {
-    crate::trace::TraceError::Unreadable { file: path.to_path_buf(), line: 1, source }
+fn trace_unreadable(path: &Path, source: std::io::Error) -> dryrack_trace::TraceError {
+    dryrack_trace::TraceError::Unreadable { file: path.to_path_buf(), line: 1, source }
 }
 
 /// One task to a line, by its name, a copy with `-tuned-` and a number behind it.

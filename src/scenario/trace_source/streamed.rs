@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use super::jobs::{QueueNames, Shared, arrival};
 use super::{Asked, Estimates, Setting, told};
-use crate::scenario::diagnostic::Report;
-use crate::trace::{self, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
-use crate::units::SimTime;
-use crate::workload::{Arrival, Course};
+use crate::diagnostic::Report;
+use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
+use dryrack_units::SimTime;
+use dryrack_workload::{Arrival, Course};
 
 /// A list that was read to its end and found to be right, and what is taken of it.
 #[derive(Clone, Debug)]
-pub(in crate::scenario) struct TaskList {
+pub(crate) struct TaskList {
     path: PathBuf,
     format: Format,
     choice: Choice,
@@ -136,7 +136,7 @@ fn is_plain(asked: &Asked<'_>, report: &mut Report) -> bool {
 }
 
 /// The tasks of a list, one after the other.
-pub(in crate::scenario) struct TaskStream {
+pub(crate) struct TaskStream {
     rows: Box<dyn Rows>,
     list: TaskList,
     shared: Shared,

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::fleet::GpuKind;
+use dryrack_fleet::GpuKind;
 
 /// What a candidate takes of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,13 +11,13 @@ use super::options::DeploymentOptions;
 use super::request::{PickedGpu, Picks, Request};
 use super::search::Search;
 use super::{Answer, Evaluation, evaluate, filter, hardware, place, plan, score};
-use crate::event::{Reason, Refusal};
-use crate::fleet::{Fleet, GpuClaim, GpuKind, ModelKey, NodeClaim, Placement, Serving};
-use crate::ids::{FleetId, JobId, NodeId};
-use crate::scheduler::decide::{Candidate as Placeable, Decision};
-use crate::scheduler::draw::Draw;
-use crate::units::{Bytes, GpuShare, MilliCpu, Score};
-use crate::workload::{Demand, Deployment, Pick, Strategy};
+use crate::decide::{Candidate as Placeable, Decision};
+use crate::draw::Draw;
+use dryrack_event::{Reason, Refusal};
+use dryrack_fleet::{Fleet, GpuClaim, GpuKind, ModelKey, NodeClaim, Placement, Serving};
+use dryrack_ids::{FleetId, JobId, NodeId};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, Score};
+use dryrack_workload::{Demand, Deployment, Pick, Strategy};
 
 /// Who asks: what a decision reads beside the demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use super::arguments::Arguments;
 use super::options::{DefaultSelector, DeploymentOptions, EvaluationCheck};
 use super::request::{Picks, Request};
 use super::{Answer, ArgumentReading, place};
-use crate::event::{Histogram, Reason};
-use crate::fleet::{GpuKind, Serving};
-use crate::workload::{Backend, Deployment};
+use dryrack_event::{Histogram, Reason};
+use dryrack_fleet::{GpuKind, Serving};
+use dryrack_workload::{Backend, Deployment};
 
 /// Whether a deployment would do.
 #[derive(Clone, Debug, PartialEq)]

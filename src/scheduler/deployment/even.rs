@@ -11,7 +11,7 @@ use super::candidate::{Candidate, Found};
 use super::request::Picks;
 use super::score;
 use super::search::{Group, Pass, Raised, Search};
-use crate::fleet::GpuKind;
+use dryrack_fleet::GpuKind;
 
 /// A GPU that may be used, and what it can hold: in bytes, its reservation, else what is free.
 type Usable = (u64, usize);

@@ -4,8 +4,8 @@ use super::hardware::HardwareVerdicts;
 use super::options::{DeploymentFilter, DeploymentOptions};
 use super::request::{Picks, Request};
 use super::search::runners;
-use crate::event::Reason;
-use crate::fleet::{Labels, NodeState, Serving};
+use dryrack_event::Reason;
+use dryrack_fleet::{Labels, NodeState, Serving};
 
 /// By this label every node has its own name.
 const NAME_LABEL: &str = "worker-name";

@@ -10,13 +10,13 @@ use super::request::whole_bytes;
 use super::search::Search;
 use super::why;
 use super::{hardware, plan};
-use crate::event::Reason;
-use crate::fleet::Fleet;
-use crate::scheduler::deployment::Asking;
-use crate::scheduler::examine::GpuFinding;
-use crate::scheduler::options::FilterName;
-use crate::units::Bytes;
-use crate::workload::{Demand, Deployment};
+use crate::deployment::Asking;
+use crate::examine::GpuFinding;
+use crate::options::FilterName;
+use dryrack_event::Reason;
+use dryrack_fleet::Fleet;
+use dryrack_units::Bytes;
+use dryrack_workload::{Demand, Deployment};
 
 /// What one replica needs, wherever it lies.
 #[derive(Clone, Copy, Debug, PartialEq)]

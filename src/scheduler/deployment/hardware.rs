@@ -1,9 +1,9 @@
 //! Whether a backend runs on a GPU at all, by the table of compatibility: asked once for each kind of node.
 
-use crate::event::Reason;
-use crate::fleet::{NodeShape, Serving};
-use crate::scheduler::filter::{model_refusal, model_refusal_without_gpu};
-use crate::workload::Deployment;
+use crate::filter::{model_refusal, model_refusal_without_gpu};
+use dryrack_event::Reason;
+use dryrack_fleet::{NodeShape, Serving};
+use dryrack_workload::Deployment;
 
 /// The table's answers for one deployment.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::candidate::{Candidate, Found};
 use super::options::CountRule;
 use super::search::{Pass, Raised, Search};
-use crate::fleet::GpuKind;
+use dryrack_fleet::GpuKind;
 
 pub fn find(search: &Search, rule: CountRule, pass: &mut Pass) -> Result<Found, Raised> {
     if search.plan.count == Some(1) {

@@ -10,8 +10,8 @@ use super::candidate::{Candidate, Found};
 use super::options::{LayerStage, ShortOfRam};
 use super::request::{Picks, whole_offload};
 use super::search::{Pass, Search};
-use crate::fleet::GpuKind;
-use crate::workload::GgufEstimate;
+use dryrack_fleet::GpuKind;
+use dryrack_workload::GgufEstimate;
 
 /// A way to lay the model onto one node.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! The placement of models: filters, generators of candidates, and scorers, for one replica at a time.
 //!
-//! A pure function of a request and of what [`crate::fleet::Serving`] says. Every stage is a file, named for its rule;
+//! A pure function of a request and of what [`dryrack_fleet::Serving`] says. Every stage is a file, named for its rule;
 //! which of them run, and with which thresholds and orders, is data ([`DeploymentOptions`]). Where a released program
 //! ends a decision with an exception, its profile refuses with a reason named after the exception.
 
@@ -44,10 +44,10 @@ pub use selectable::{Pickable, PickableNode, pickable};
 
 use std::cmp::Ordering;
 
-use crate::event::{Histogram, Reason};
-use crate::fleet::Serving;
-use crate::workload::Backend;
 use candidate::Found;
+use dryrack_event::{Histogram, Reason};
+use dryrack_fleet::Serving;
+use dryrack_workload::Backend;
 use hardware::HardwareVerdicts;
 use request::Halt;
 use search::{Pass, Raised, Search};

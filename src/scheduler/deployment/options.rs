@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{Accounting, GpuKind};
-use crate::workload::Category;
+use dryrack_fleet::{Accounting, GpuKind};
+use dryrack_workload::Category;
 
 /// The part of a profile that places model deployments. Each list of stages is run in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -166,7 +166,7 @@ pub enum TestedNumber {
 pub enum Pool {
     /// All, of whatever kind.
     One,
-    /// Those of one kind, in the order of [`GpuKind`](crate::fleet::GpuKind); a node stands in the pool of each of its kinds.
+    /// Those of one kind, in the order of [`GpuKind`](dryrack_fleet::GpuKind); a node stands in the pool of each of its kinds.
     EachKind,
     /// Those of one kind; a node keeps only its last kind, but in the first search still stands, without free memory, in
     /// the pools of the others.

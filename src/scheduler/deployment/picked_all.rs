@@ -7,7 +7,7 @@ use super::options::{FreeMemory, Left, Short, SingleNeed};
 use super::request::whole_bytes;
 use super::search::{Raised, Search};
 use super::single_gpu;
-use crate::event::Reason;
+use dryrack_event::Reason;
 
 /// The rules of one profile.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ fn on_several_nodes(search: &Search, rules: Rules) -> Result<Option<Candidate>, 
     let mut shares: Vec<Share> = Vec::new();
     for node in &nodes {
         search.check_unified(*node, None)?;
-        let leads = |instance: &crate::fleet::ServedInstance| {
+        let leads = |instance: &dryrack_fleet::ServedInstance| {
             instance.is_distributed && instance.main.as_ref().is_some_and(|part| part.node == Some(*node as usize))
         };
         if search.serving.instances_on(*node as usize).any(leads) {

@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 use super::candidate::{Candidate, Found, Share};
 use super::request::whole_bytes;
 use super::search::Search;
-use crate::event::Reason;
-use crate::fleet::GpuKind;
+use dryrack_event::Reason;
+use dryrack_fleet::GpuKind;
 
 /// A node on which GPUs of one kind were picked.
 struct PickedNode {

@@ -9,9 +9,9 @@ use super::arguments::{Arguments, to_float, to_integer};
 use super::options::{
     ArgumentReading, DeploymentOptions, Divided, Fault, Rounding, TestedNumber, UnreadableNeed, UtilizationRange,
 };
-use crate::event::Reason;
-use crate::fleet::{GpuKind, ModelKey};
-use crate::workload::{Backend, Category, Deployment, GgufEstimate};
+use dryrack_event::Reason;
+use dryrack_fleet::{GpuKind, ModelKey};
+use dryrack_workload::{Backend, Category, Deployment, GgufEstimate};
 
 /// vLLM's framework takes so much beside the weights (GPUStack 0.6.0, `estimate_model_vram`).
 const OVERHEAD_LLM: u64 = 2 << 30;

@@ -4,10 +4,10 @@ use super::candidate::{Candidate, Found, Share};
 use super::options::{Absent, Counted, SpreadRule};
 use super::search::{Raised, Search};
 use super::single_gpu;
-use crate::event::Reason;
-use crate::fleet::{Accounting, Left};
-use crate::scheduler::scorer::reliability;
-use crate::workload::Strategy;
+use crate::scorer::reliability;
+use dryrack_event::Reason;
+use dryrack_fleet::{Accounting, Left};
+use dryrack_workload::Strategy;
 
 /// The best score there is.
 const MOST: f64 = 100.0;

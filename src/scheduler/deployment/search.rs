@@ -6,8 +6,8 @@ use super::candidate::Share;
 use super::hardware::HardwareVerdicts;
 use super::options::{DeploymentFilter, DeploymentOptions, Pool};
 use super::request::{Plan, Request};
-use crate::event::Reason;
-use crate::fleet::{Accounting, Columns, GpuKind, Host, Left, Serving};
+use dryrack_event::Reason;
+use dryrack_fleet::{Accounting, Columns, GpuKind, Host, Left, Serving};
 
 /// One decision under way.
 pub struct Search<'a> {

@@ -13,9 +13,9 @@ use super::even::{self, Whole};
 use super::options::TestedNumber;
 use super::search::{Group, Pass, Search};
 use super::{Asking, DeploymentOptions, filter, hardware, layers, plan, why};
-use crate::event::Reason;
-use crate::fleet::{Fleet, Serving};
-use crate::workload::{Backend, Demand, Deployment};
+use dryrack_event::Reason;
+use dryrack_fleet::{Fleet, Serving};
+use dryrack_workload::{Backend, Demand, Deployment};
 
 /// Whether something can be picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

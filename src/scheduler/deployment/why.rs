@@ -6,9 +6,9 @@ use super::options::DeploymentOptions;
 use super::request::{Picks, Request};
 use super::search::Search;
 use super::single_gpu;
-use crate::event::{Histogram, Reason};
-use crate::fleet::{Accounting, Serving};
-use crate::workload::{Backend, GgufEstimate};
+use dryrack_event::{Histogram, Reason};
+use dryrack_fleet::{Accounting, Serving};
+use dryrack_workload::{Backend, GgufEstimate};
 
 /// Reasons by number of nodes; a request over no node at all has none that fits.
 pub fn reasons(

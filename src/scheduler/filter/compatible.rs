@@ -2,12 +2,12 @@
 //! deployment, what its backend runs on. Nothing of this changes while a node lives, so every no is a never.
 
 use super::Verdict;
-use crate::catalog::{Accelerator, Host, Mismatch, mismatch};
-use crate::event::Reason;
-use crate::fleet::NodeShape;
-use crate::scheduler::fit::{is_large_enough, is_of_type};
-use crate::scheduler::row::Row;
-use crate::workload::{Demand, Deployment, GpuTake};
+use crate::fit::{is_large_enough, is_of_type};
+use crate::row::Row;
+use dryrack_catalog::{Accelerator, Host, Mismatch, mismatch};
+use dryrack_event::Reason;
+use dryrack_fleet::NodeShape;
+use dryrack_workload::{Demand, Deployment, GpuTake};
 
 pub fn judge(demand: &Demand, row: &Row) -> Verdict {
     let task = &demand.task;

@@ -1,9 +1,9 @@
 //! Labels that are asked for. A missing key and a wrong value are different mistakes, so they are different reasons.
 
 use super::Verdict;
-use crate::event::Reason;
-use crate::scheduler::row::Row;
-use crate::workload::Demand;
+use crate::row::Row;
+use dryrack_event::Reason;
+use dryrack_workload::Demand;
 
 pub fn judge(demand: &Demand, row: &Row) -> Verdict {
     let mut verdict = Verdict::Fit;

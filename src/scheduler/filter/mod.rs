@@ -10,8 +10,8 @@ pub use compatible::{model_refusal, model_refusal_without_gpu};
 
 use super::options::{Exemption, FilterName, FilterStage, GpuOrder};
 use super::row::Row;
-use crate::event::Reason;
-use crate::workload::{Demand, Pick};
+use dryrack_event::Reason;
+use dryrack_workload::{Demand, Pick};
 
 /// A filter's answer for one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

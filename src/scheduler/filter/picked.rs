@@ -1,9 +1,9 @@
 //! Only what was picked by hand, if anything was.
 
 use super::Verdict;
-use crate::event::Reason;
-use crate::scheduler::row::Row;
-use crate::workload::{Demand, Pick};
+use crate::row::Row;
+use dryrack_event::Reason;
+use dryrack_workload::{Demand, Pick};
 
 pub fn judge(demand: &Demand, row: &Row) -> Verdict {
     if !row.picked {

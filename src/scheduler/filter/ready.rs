@@ -1,9 +1,9 @@
 //! Only nodes that are ready.
 
 use super::Verdict;
-use crate::event::Reason;
-use crate::fleet::NodeState;
-use crate::scheduler::row::Row;
+use crate::row::Row;
+use dryrack_event::Reason;
+use dryrack_fleet::NodeState;
 
 pub fn judge(row: &Row) -> Verdict {
     match row.status.state {

@@ -7,14 +7,14 @@ use super::gang::decide;
 use super::options::{NetworkHost, OfferOptions, OfferPool, PinsRegion};
 use super::pool::{RowOffer, in_order, listed, row_offers};
 use super::{Ask, Assigned, Network, NoOffer, Offer, Plan};
-use crate::event::{Histogram, Reason, Refusal};
-use crate::fleet::{Fleet, NodeClaim, Placement};
-use crate::ids::{FleetId, NodeId};
-use crate::scheduler::Asking;
-use crate::scheduler::decide::{Candidate, Decision};
-use crate::scheduler::row::{Grouping, Row, all_rows};
-use crate::units::Score;
-use crate::workload::Demand;
+use crate::Asking;
+use crate::decide::{Candidate, Decision};
+use crate::row::{Grouping, Row, all_rows};
+use dryrack_event::{Histogram, Reason, Refusal};
+use dryrack_fleet::{Fleet, NodeClaim, Placement};
+use dryrack_ids::{FleetId, NodeId};
+use dryrack_units::Score;
+use dryrack_workload::Demand;
 
 /// The longest list of offers that a user is shown.
 pub const PLAN_OFFERS_MAX: usize = 50;

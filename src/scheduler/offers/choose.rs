@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 use super::options::{FitTest, OfferOptions};
 use super::pool::{RowOffer, may_use};
 use super::{Ask, Availability};
-use crate::event::Reason;
-use crate::fleet::{Fleet, FleetKind, FleetPlacement, NodeState};
-use crate::ids::FleetId;
-use crate::scheduler::row::Row;
-use crate::units::Money;
+use crate::row::Row;
+use dryrack_event::Reason;
+use dryrack_fleet::{Fleet, FleetKind, FleetPlacement, NodeState};
+use dryrack_ids::FleetId;
+use dryrack_units::Money;
 
 /// The fleets that a job may go to, in order of declaration; those without an instance come last.
 pub fn candidates(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<FleetId> {

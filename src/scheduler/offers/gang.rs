@@ -6,15 +6,15 @@ use super::assign::{assigned, is_pinned};
 use super::options::{GangRule, OfferOptions, OfferPool};
 use super::pool::{RowOffer, in_order, row_offers};
 use super::{Ask, choose};
-use crate::event::{Histogram, Reason, Refusal};
-use crate::fleet::{Fleet, FleetKind, NodeClaim, Placement};
-use crate::ids::{FleetId, NodeId};
-use crate::scheduler::Asking;
-use crate::scheduler::decide::{Candidate, Decision};
-use crate::scheduler::filter::Verdict;
-use crate::scheduler::row::{Grouping, Row, ideal_rows, rows};
-use crate::units::Score;
-use crate::workload::{CreationPolicy, Demand, Requirements};
+use crate::Asking;
+use crate::decide::{Candidate, Decision};
+use crate::filter::Verdict;
+use crate::row::{Grouping, Row, ideal_rows, rows};
+use dryrack_event::{Histogram, Reason, Refusal};
+use dryrack_fleet::{Fleet, FleetKind, NodeClaim, Placement};
+use dryrack_ids::{FleetId, NodeId};
+use dryrack_units::Score;
+use dryrack_workload::{CreationPolicy, Demand, Requirements};
 
 /// Decides for a job that requires instances; `keep` is how many candidates are wanted. A job of several nodes has one.
 pub fn decide(
@@ -106,7 +106,7 @@ pub fn ever_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet) -> bool
 /// A fleet of a cloud that has not reached its maximum may come to have what is required.
 fn may_grow(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> bool {
     let Requirements { creation, .. } = ask.requirements;
-    let grows = |(id, spec): (FleetId, &std::sync::Arc<crate::fleet::FleetSpec>)| {
+    let grows = |(id, spec): (FleetId, &std::sync::Arc<dryrack_fleet::FleetSpec>)| {
         let has = fleet.iter().filter(|(_, node)| node.shape.instance.as_ref().is_some_and(|found| found.fleet == id));
         let most = spec.nodes.and_then(|nodes| nodes.max);
         // What a cloud could make is there as places to be judged.

@@ -3,11 +3,11 @@
 //! Source: dstack 0.19.9 to 0.22.5 and gpuhunt 0.1.5 to 0.1.34, whose recorded decisions this is held against.
 
 use super::options::{OfferOptions, WithoutGpus};
-use crate::catalog;
-use crate::event::Reason;
-use crate::fleet::{NodeShape, Slice};
-use crate::units::{Bytes, Money};
-use crate::workload::{GpuRequirements, Requirements, SpotPolicy};
+use dryrack_catalog as catalog;
+use dryrack_event::Reason;
+use dryrack_fleet::{NodeShape, Slice};
+use dryrack_units::{Bytes, Money};
+use dryrack_workload::{GpuRequirements, Requirements, SpotPolicy};
 
 /// The number of blocks a job would take of such a host, or why none will do. `whole`: all of them or none.
 pub fn smallest_slice(
@@ -89,7 +89,7 @@ fn faults(options: &OfferOptions, requirements: &Requirements, shape: &NodeShape
         if !skipped {
             check(gpu.count.contains(slice.gpus), Reason::GpuCountOutOfRange);
             check(is_of_type(options, gpu, shape, slice), Reason::GpuTypeMismatch);
-            let memory = |range: &Option<crate::workload::Bounds<Bytes>>, amount| {
+            let memory = |range: &Option<dryrack_workload::Bounds<Bytes>>, amount| {
                 range.is_none_or(|range| range.contains(amount))
             };
             check(memory(&gpu.memory, slice.gpu_memory), Reason::GpuMemoryOutOfRange);

@@ -24,11 +24,11 @@ pub use options::{
     SplitHosts, WithoutGpus,
 };
 
-use crate::fleet::{NodeClaim, Slice};
-use crate::ids::{FleetId, NodeId};
-use crate::scheduler::Asking;
-use crate::units::Money;
-use crate::workload::{Demand, Requirements};
+use crate::Asking;
+use dryrack_fleet::{NodeClaim, Slice};
+use dryrack_ids::{FleetId, NodeId};
+use dryrack_units::Money;
+use dryrack_workload::{Demand, Requirements};
 
 /// One node of a job, as far as it is known where the others are.
 #[derive(Clone, Copy, Debug)]

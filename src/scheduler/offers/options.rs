@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::KnownGpus;
+use dryrack_catalog::KnownGpus;
 
 /// The offers' part of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

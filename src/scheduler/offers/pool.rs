@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use super::matching::{price, smallest_slice};
 use super::options::{MultinodeTakes, NewInstances, OfferKey, OfferOptions, SplitHosts};
 use super::{Ask, Availability, Offer};
-use crate::event::Reason;
-use crate::fleet::{Fleet, FleetPlacement, NodeShape, NodeState, Slice, offer_of};
-use crate::ids::{FleetId, NodeId};
-use crate::scheduler::filter::{self, Verdict};
-use crate::scheduler::row::Row;
-use crate::units::Money;
-use crate::workload::CreationPolicy;
+use crate::filter::{self, Verdict};
+use crate::row::Row;
+use dryrack_event::Reason;
+use dryrack_fleet::{Fleet, FleetPlacement, NodeShape, NodeState, Slice, offer_of};
+use dryrack_ids::{FleetId, NodeId};
+use dryrack_units::Money;
+use dryrack_workload::CreationPolicy;
 
 /// What one row of nodes offers to one node of a job, or why it offers nothing.
 #[derive(Clone, Debug)]

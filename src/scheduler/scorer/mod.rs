@@ -10,9 +10,9 @@ use super::fragment;
 use super::islands;
 use super::options::{SchedulerOptions, ScorerName};
 use super::row::Row;
-use crate::fleet::{GpuState, Largest, NodeStatus, Reliance};
-use crate::units::{Bytes, Score};
-use crate::workload::{Demand, GpuTake};
+use dryrack_fleet::{GpuState, Largest, NodeStatus, Reliance};
+use dryrack_units::{Bytes, Score};
+use dryrack_workload::{Demand, GpuTake};
 
 /// The weighted sum of all scorers; zero where there are none.
 pub fn total(options: &SchedulerOptions, largest: &Largest, demand: &Demand, row: &Row) -> Score {

@@ -4,11 +4,11 @@
 //! It measures CPU by 128 cores and GPUs by 8, the most of any machine it knows. The best-fit score it spreads over 0 to
 //! 100 afterwards; that keeps their order and all ties, so it is left out.
 
-use crate::fleet::NodeStatus;
-use crate::scheduler::fit;
-use crate::scheduler::fragment::Free;
-use crate::scheduler::row::Row;
-use crate::workload::{Demand, GpuDemand, GpuTake};
+use crate::fit;
+use crate::fragment::Free;
+use crate::row::Row;
+use dryrack_fleet::NodeStatus;
+use dryrack_workload::{Demand, GpuDemand, GpuTake};
 
 /// Thousandths of a core.
 const MOST_CPU: f64 = 128_000.0;

@@ -1,16 +1,18 @@
-//! Floor 6. A rehearsal run with everything that is wanted of it at once: judged, accounted for and digested.
+//! Floor 9. A rehearsal run with everything that is wanted of it at once: judged, accounted for and digested.
 //!
 //! Owns how far the records of a run speak, which is asked of every run in the same way. Must never read a clock, and
 //! never decide what a run is of.
 
-use crate::engine::{Progress, Rehearsal, RunEnd, RunOptions, run, run_streamed};
-use crate::event::{Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
-use crate::expect::{Expectation, Horizon, Judge, Verdict};
-use crate::ids::Names;
-use crate::metrics::{Books, RunAccount};
-use crate::scheduler::Caching;
-use crate::units::SimTime;
-use crate::workload::Arrival;
+#![warn(clippy::unwrap_used)]
+
+use dryrack_engine::{Progress, Rehearsal, RunEnd, RunOptions, run, run_streamed};
+use dryrack_event::{Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
+use dryrack_expect::{Expectation, Horizon, Judge, Verdict};
+use dryrack_ids::Names;
+use dryrack_metrics::{Books, RunAccount};
+use dryrack_scheduler::Caching;
+use dryrack_units::SimTime;
+use dryrack_workload::Arrival;
 
 pub struct Rehearsed {
     pub end: RunEnd,

@@ -1,15 +1,17 @@
-//! Floor 0. Random numbers: one stream for each (seed, purpose, entity).
+//! Floor 1. Random numbers: one stream for each (seed, purpose, entity).
 //!
 //! Owns every draw of the crate. Each stream is a ChaCha8 generator of its own, so one more node, or a fault switched
 //! on, moves no other draw. Distributions are inverse transforms through `libm` by name: `rand_distr` and `f64::ln`
 //! change their low bits with the features that other crates switch on. Must never be seeded from the machine.
+
+#![warn(clippy::unwrap_used)]
 
 use std::cell::Cell;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::units::SimDuration;
+use dryrack_units::SimDuration;
 
 thread_local! {
     static DRAWS: Cell<u64> = const { Cell::new(0) };

@@ -3,6 +3,8 @@
 //! Owns what counts as near, so that every message of the crate suggests by the same rule. Must never be used to accept a
 //! word: a suggestion is shown, and the word stays an error.
 
+#![warn(clippy::unwrap_used)]
+
 use std::cmp::Reverse;
 
 /// The candidate that `word` was most likely meant to be, or `None` where nothing is close enough to be worth showing.
