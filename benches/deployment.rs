@@ -9,13 +9,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dryrack::fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
-use dryrack::rng::Stream;
-use dryrack::scenario::load_profile;
-use dryrack::scheduler::DeploymentOptions;
-use dryrack::scheduler::deployment::{Answer, Picks, Request, place};
-use dryrack::units::Bytes;
-use dryrack::workload::{Backend, Category, Deployment, ModelFacts, Strategy};
+use dryrack_fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
+use dryrack_rng::Stream;
+use dryrack_scenario::load_profile;
+use dryrack_scheduler::DeploymentOptions;
+use dryrack_scheduler::deployment::{Answer, Picks, Request, place};
+use dryrack_units::Bytes;
+use dryrack_workload::{Backend, Category, Deployment, ModelFacts, Strategy};
 
 const SIZES: [usize; 3] = [10, 100, 1000];
 const GPUS: u32 = 8;

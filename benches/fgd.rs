@@ -12,12 +12,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use dryrack::engine::{Rehearsal, RunOptions, run};
-use dryrack::event::{Digester, Event, Input, Sink};
-use dryrack::scenario::{Options, load};
-use dryrack::trace::Roots;
-use dryrack::units::SimTime;
-use dryrack::workload::{Demand, GpuTake};
+use dryrack_engine::{Rehearsal, RunOptions, run};
+use dryrack_event::{Digester, Event, Input, Sink};
+use dryrack_scenario::{Options, load};
+use dryrack_trace::Roots;
+use dryrack_units::SimTime;
+use dryrack_workload::{Demand, GpuTake};
 
 /// As the program has it.
 #[global_allocator]

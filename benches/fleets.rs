@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use dryrack::engine::{Rehearsal, RunOptions, run};
-use dryrack::event::{Event, Input, Sink};
-use dryrack::scenario::{Options, load_text};
-use dryrack::units::SimTime;
+use dryrack_engine::{Rehearsal, RunOptions, run};
+use dryrack_event::{Event, Input, Sink};
+use dryrack_scenario::{Options, load_text};
+use dryrack_units::SimTime;
 
 const JOBS: u64 = 1_000_000;
 

@@ -8,10 +8,10 @@ use std::alloc::System;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use dryrack::policy::{Sample, UtilizationMonitor};
-use dryrack::rng::Stream;
-use dryrack::units::{Permille, SimDuration, SimTime};
-use dryrack::workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, UtilizationPolicy, UtilizationRule};
+use dryrack_policy::{Sample, UtilizationMonitor};
+use dryrack_rng::Stream;
+use dryrack_units::{Permille, SimDuration, SimTime};
+use dryrack_workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, UtilizationPolicy, UtilizationRule};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]

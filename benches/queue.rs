@@ -15,11 +15,11 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use dryrack::engine::{Due, EventQueue};
-use dryrack::event::Lifecycle;
-use dryrack::ids::{JobId, RunId};
-use dryrack::rng::Stream;
-use dryrack::units::{SimDuration, SimTime};
+use dryrack_engine::{Due, EventQueue};
+use dryrack_event::Lifecycle;
+use dryrack_ids::{JobId, RunId};
+use dryrack_rng::Stream;
+use dryrack_units::{SimDuration, SimTime};
 use serde::Serialize;
 
 const PENDING: [u32; 4] = [2, 1_000, 100_000, 1_000_000];

@@ -12,15 +12,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use dryrack::control::Profile;
-use dryrack::engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run, run_streamed};
-use dryrack::event::{Digester, Event, Input, Sink};
-use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
-use dryrack::rng::Stream;
-use dryrack::scenario::load_profile;
-use dryrack::scheduler::{GpuOrder, ScorerName, Target, TaskShape, WeightedScorer};
-use dryrack::units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use dryrack::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
+use dryrack_control::Profile;
+use dryrack_engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run, run_streamed};
+use dryrack_event::{Digester, Event, Input, Sink};
+use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
+use dryrack_rng::Stream;
+use dryrack_scenario::load_profile;
+use dryrack_scheduler::{GpuOrder, ScorerName, Target, TaskShape, WeightedScorer};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use dryrack_workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
 
 /// As the program has it.
 #[global_allocator]

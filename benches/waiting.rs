@@ -12,14 +12,14 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dryrack::engine::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal, RunOptions, run};
-use dryrack::event::{Digester, Event, Input, Sink};
-use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
-use dryrack::ids::NodeId;
-use dryrack::rng::Stream;
-use dryrack::scenario::load_profile;
-use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack::workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, TaskDemand};
+use dryrack_engine::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal, RunOptions, run};
+use dryrack_event::{Digester, Event, Input, Sink};
+use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
+use dryrack_ids::NodeId;
+use dryrack_rng::Stream;
+use dryrack_scenario::load_profile;
+use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
+use dryrack_workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, TaskDemand};
 
 /// As the program has it.
 #[global_allocator]

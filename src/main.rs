@@ -7,5 +7,5 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    dryrack::cli::main().into()
+    dryrack_cli::main().into()
 }

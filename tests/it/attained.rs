@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
-use dryrack::engine::{RunOptions, run};
-use dryrack::metrics::RunAccount;
-use dryrack::rng::Stream;
-use dryrack::scenario::{Options, load_text};
+use dryrack_engine::{RunOptions, run};
+use dryrack_metrics::RunAccount;
+use dryrack_rng::Stream;
+use dryrack_scenario::{Options, load_text};
 
 const GPUS: u64 = 10;
 /// Widths by which the bounds divide, so that nobody comes into a queue between two seconds, of which the program knows
@@ -101,7 +101,7 @@ fn rehearsed(jobs: &[Job]) -> Vec<(u64, u32)> {
     let mut accounts = RunAccount::default();
     let end = run(&loaded.rehearsal, RunOptions::default(), &mut [&mut accounts]);
     accounts.finish(end.at);
-    let became = |job: &dryrack::metrics::JobAccount| {
+    let became = |job: &dryrack_metrics::JobAccount| {
         let replica = &job.replicas[0];
         let ended = replica.ended.expect("all end");
         assert_eq!(ended.as_nanos() % 1_000_000_000, 0, "whole seconds");

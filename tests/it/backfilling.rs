@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use dryrack::engine::{Audit, Checks, Rehearsal, RunOptions, run};
-use dryrack::event::{Digest, Digester};
-use dryrack::rng::Stream;
-use dryrack::scenario::{Options, load_text};
-use dryrack::scheduler::{Caching, GangPlaces, GpuOrder, Grouping, OrderKey, ScorerName, WeightedScorer};
+use dryrack_engine::{Audit, Checks, Rehearsal, RunOptions, run};
+use dryrack_event::{Digest, Digester};
+use dryrack_rng::Stream;
+use dryrack_scenario::{Options, load_text};
+use dryrack_scheduler::{Caching, GangPlaces, GpuOrder, Grouping, OrderKey, ScorerName, WeightedScorer};
 
 const PROFILES: [&str; 5] =
     ["easy", "conservative", "conservative", "rlscheduler-fcfs-backfill", "rlscheduler-sjf-backfill"];
@@ -77,7 +77,7 @@ fn draw_demand(draws: &mut Stream) -> String {
 
 /// Another order, other scores, or another choice of GPUs than the profile's, now and then.
 fn vary(draws: &mut Stream, world: &mut Rehearsal) {
-    let mut profile = dryrack::control::Profile::clone(&world.profile);
+    let mut profile = dryrack_control::Profile::clone(&world.profile);
     let orders = [
         vec![OrderKey::Submitted],
         vec![OrderKey::Priority, OrderKey::Submitted],

@@ -564,7 +564,7 @@ pub fn no_scenario_of_ours_is_warned_of() {
             if path.is_dir() && !is_large {
                 folders.push(path);
             } else if name.ends_with(".yaml") && !name.ends_with(".profile.yaml") && !name.ends_with(".part.yaml") {
-                let said = dryrack::scenario::check(&path, &dryrack::scenario::Options::default());
+                let said = dryrack_scenario::check(&path, &dryrack_scenario::Options::default());
                 assert!(said.is_empty(), "{said}");
                 checked += 1;
             }

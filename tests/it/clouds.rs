@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use dryrack::engine::{RunOptions, draw_world, run};
-use dryrack::event::{Event, Input, Reason, Sink};
-use dryrack::fleet::InstanceState;
-use dryrack::lifecycle::is_instance_edge;
-use dryrack::scenario::load_profile;
-use dryrack::units::SimTime;
+use dryrack_engine::{RunOptions, draw_world, run};
+use dryrack_event::{Event, Input, Reason, Sink};
+use dryrack_fleet::InstanceState;
+use dryrack_lifecycle::is_instance_edge;
+use dryrack_scenario::load_profile;
+use dryrack_units::SimTime;
 
 #[derive(Default)]
 struct Seen {

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use dryrack::fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
-use dryrack::rng::Stream;
-use dryrack::scenario::load_profile;
-use dryrack::scheduler::DeploymentOptions;
-use dryrack::scheduler::deployment::{Answer, Candidate, PickedGpu, Picks, Request, place};
-use dryrack::units::Bytes;
-use dryrack::workload::{Backend, Category, Deployment, ModelFacts, Strategy};
+use dryrack_fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
+use dryrack_rng::Stream;
+use dryrack_scenario::load_profile;
+use dryrack_scheduler::DeploymentOptions;
+use dryrack_scheduler::deployment::{Answer, Candidate, PickedGpu, Picks, Request, place};
+use dryrack_units::Bytes;
+use dryrack_workload::{Backend, Category, Deployment, ModelFacts, Strategy};
 
 const GIB: u64 = 1 << 30;
 const DEFAULT: &str = "gpustack";
@@ -307,7 +307,7 @@ fn sequence(options: &DeploymentOptions, seed: u64) -> bool {
         world.deployment = draw_deployment(&mut draws);
         world.picks = if draws.chance(300) { draw_picks(&mut draws, &world.nodes) } else { Picks::Free };
         let Some(found) = world.asked(options).filter(|found| !found.overcommit) else { continue };
-        let part = |share: &dryrack::scheduler::deployment::Share| Part {
+        let part = |share: &dryrack_scheduler::deployment::Share| Part {
             node: Some(share.node),
             indexes: share.indexes.clone(),
             claims: share.claims.clone(),

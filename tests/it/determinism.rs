@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use assert_cmd::assert::OutputAssertExt;
-use dryrack::rng::Stream;
+use dryrack_rng::Stream;
 use tempfile::TempDir;
 
 use crate::data;
@@ -153,18 +153,18 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
         let bytes = postcard::to_extend(what, Vec::new()).expect("it has a compact form");
         assert_eq!(&postcard::from_bytes::<T>(&bytes).expect("it reads back"), what);
     }
-    let profile = std::sync::Arc::new(dryrack::scenario::load_profile("dstack", Path::new("")).expect("it is known"));
+    let profile = std::sync::Arc::new(dryrack_scenario::load_profile("dstack", Path::new("")).expect("it is known"));
     for seed in 1..=30 {
-        let world = dryrack::engine::draw_world(seed, std::slice::from_ref(&profile));
+        let world = dryrack_engine::draw_world(seed, std::slice::from_ref(&profile));
         world.fleets.iter().for_each(|fleet| reads_back(&**fleet));
         world.nodes.iter().for_each(|node| reads_back(&*node.spec.shape));
         world.arrivals.iter().for_each(|arrival| reads_back(&*arrival.spec));
     }
-    reads_back(&dryrack::fleet::NodeClaim {
-        node: dryrack::ids::NodeId::new(0),
+    reads_back(&dryrack_fleet::NodeClaim {
+        node: dryrack_ids::NodeId::new(0),
         tasks: 1,
-        cpu: dryrack::units::MilliCpu::ZERO,
-        ram: dryrack::units::Bytes::ZERO,
+        cpu: dryrack_units::MilliCpu::ZERO,
+        ram: dryrack_units::Bytes::ZERO,
         gpus: Default::default(),
         blocks: Default::default(),
     });

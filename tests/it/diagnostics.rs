@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dryrack::scenario::{Options, check, load, load_text};
+use dryrack_scenario::{Options, check, load, load_text};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/broken")
@@ -95,7 +95,7 @@ pub fn an_override_changes_the_file_as_if_it_had_been_written_there() {
     let loaded = load_text("sound.yaml", SOUND, Path::new(""), &options).unwrap_or_else(|faults| panic!("{faults}"));
     let again = load_text("again.yaml", &loaded.rehearsal.source, Path::new(""), &Options::default());
     let again = again.unwrap_or_else(|faults| panic!("{faults}"));
-    assert_eq!(loaded.rehearsal.nodes[0].state, dryrack::fleet::NodeState::NotReady);
+    assert_eq!(loaded.rehearsal.nodes[0].state, dryrack_fleet::NodeState::NotReady);
     assert_eq!(loaded.rehearsal.arrivals[0].at.to_string(), "10s");
     assert_eq!(loaded.rehearsal.until.map(|until| until.to_string()).as_deref(), Some("5m"));
     assert_eq!(loaded.rehearsal.arrivals[0].spec, again.rehearsal.arrivals[0].spec);

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use assert_cmd::assert::OutputAssertExt;
-use dryrack::control::{Profile, can_become};
-use dryrack::engine::{Audit, Checks, Records, Rehearsal, RunOptions, branch, draw_world, replay, run};
-use dryrack::event::{Digester, Record};
-use dryrack::rng::Stream;
-use dryrack::scenario::{load_profile, profile_names};
-use dryrack::scheduler::{Caching, Grouping};
-use dryrack::units::SimTime;
+use dryrack_control::{Profile, can_become};
+use dryrack_engine::{Audit, Checks, Records, Rehearsal, RunOptions, branch, draw_world, replay, run};
+use dryrack_event::{Digester, Record};
+use dryrack_rng::Stream;
+use dryrack_scenario::{load_profile, profile_names};
+use dryrack_scheduler::{Caching, Grouping};
+use dryrack_units::SimTime;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -199,8 +199,8 @@ fn branch_worlds(worlds: u64) {
     assert_eq!(enough, [true; 3], "{changed} profiles changed, {joined} joined, {left} left");
 }
 
-fn of(fault: &dryrack::engine::Fault) -> usize {
-    use dryrack::engine::Fault;
+fn of(fault: &dryrack_engine::Fault) -> usize {
+    use dryrack_engine::Fault;
     match fault {
         Fault::Node { node, .. } => node.index(),
         Fault::Gpu { gpu, .. } | Fault::Foreign { gpu, .. } => gpu.node.index(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dryrack::scenario::{Diagnostics, Options, load_text};
+use dryrack_scenario::{Diagnostics, Options, load_text};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

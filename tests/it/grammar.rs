@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use dryrack::engine::{Audit, Progress, Records, RunOptions, replay, run};
-use dryrack::event::{Event, Record, Said, Sink, decode_line, encode_line};
-use dryrack::expect::{EventName, Horizon, Judge, Verdict};
-use dryrack::ids::Names;
-use dryrack::metrics::{Books, METRICS, RunAccount, Series};
-use dryrack::scenario::{Options, expectation_words, load_text};
+use dryrack_engine::{Audit, Progress, Records, RunOptions, replay, run};
+use dryrack_event::{Event, Record, Said, Sink, decode_line, encode_line};
+use dryrack_expect::{EventName, Horizon, Judge, Verdict};
+use dryrack_ids::Names;
+use dryrack_metrics::{Books, METRICS, RunAccount, Series};
+use dryrack_scenario::{Options, expectation_words, load_text};
 
 const REFERENCE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/README.md"));
 

@@ -67,7 +67,7 @@ pub fn what_gpustack_keeps_is_a_scenario_that_runs() {
         assert_eq!(text.contains("{name: mine, weights: 25421645KiB}"), has_files, "{version}: {text}");
         assert!(!text.contains("somebody") && !text.contains("192.0.2") && !text.contains("api-key"), "{text}");
         // A tenth of the rows of ten hours, one each hour.
-        let usage = dryrack::trace::read_usage_csv(&dir.path().join("out/usage/all-gpus.csv")).expect("a recording");
+        let usage = dryrack_trace::read_usage_csv(&dir.path().join("out/usage/all-gpus.csv")).expect("a recording");
         assert_eq!(usage.rows.len(), 10, "{version}");
         run(dir.path(), &["check", "out/scenario.yaml"], 0);
         // Of 0.4.1 it is not known how large the model is whose two GPUs were picked: it is taken to fit neither.

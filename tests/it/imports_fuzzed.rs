@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dryrack::scenario::{
+use dryrack_scenario::{
     ImportError, Imported, Names, Options, SCENARIO, check, import_dstack, import_gpustack_pages, import_gpustack_store,
 };
 use rusqlite::Connection;
@@ -107,7 +107,7 @@ fn is_accepted(dir: &Path, imported: &Imported, what: &str) {
     fs::create_dir_all(out.join("usage")).expect("a folder of our own");
     for (path, text) in &imported.recordings {
         fs::write(out.join(path), text).expect("a folder of our own");
-        dryrack::trace::read_usage_csv(&out.join(path)).unwrap_or_else(|error| panic!("{what}\n{error}"));
+        dryrack_trace::read_usage_csv(&out.join(path)).unwrap_or_else(|error| panic!("{what}\n{error}"));
     }
     let path = out.join(SCENARIO);
     fs::write(&path, &imported.scenario).expect("a folder of our own");

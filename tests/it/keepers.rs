@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use dryrack::live::clock::{Deadline, pause};
+use dryrack_live::clock::{Deadline, pause};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use assert_cmd::assert::OutputAssertExt;
-use dryrack::trace::{
+use dryrack_trace::{
     Demands, Format, Impossible, Kinds, Recorded, Supply, TaskStream, TaskWriter, TraceError, TraceTask, Written,
     lublin, open_file, read_nodes,
 };
@@ -215,7 +215,7 @@ fn lists_of_a_model_are_like_those_of_its_program(data: &Path) -> Result<(), Str
 /// jobs for 256 processors. What is allowed is about four standard errors of so many.
 fn lists_of_a_program_have_the_parameters_it_was_given(data: &Path) -> Result<(), String> {
     let (_, theirs) = tasks(&data.join("traces/swf-lublin/lublin_256.swf")).map_err(|fault| fault.to_string())?;
-    let fitted = dryrack::trace::fit(&theirs, None, 1).map_err(|fault| fault.to_string())?;
+    let fitted = dryrack_trace::fit(&theirs, None, 1).map_err(|fault| fault.to_string())?;
     let (kind, apart) = (fitted.parameters, fitted.apart.ok_or("nothing was held against it")?);
     let [low, middle, high] = kind.widths;
     let rows = [

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use dryrack::engine::{RunOptions, run};
-use dryrack::metrics::RunAccount;
-use dryrack::scenario::{Options, load_text};
-use dryrack::trace::{Roots, open_file};
+use dryrack_engine::{RunOptions, run};
+use dryrack_metrics::RunAccount;
+use dryrack_scenario::{Options, load_text};
+use dryrack_trace::{Roots, open_file};
 
 /// A test on the folder of data; `Err` says what is wrong.
 type Test = fn(&Path) -> Result<(), String>;
@@ -169,13 +169,13 @@ fn node_list(text: &str) -> Result<Vec<(usize, usize)>, String> {
 
 /// What became of each job, sorted.
 fn helios_rows(accounts: &RunAccount) -> Vec<Row> {
-    let row = |job: &dryrack::metrics::JobAccount| {
+    let row = |job: &dryrack_metrics::JobAccount| {
         let replica = &job.replicas[0];
-        let at = |time: Option<dryrack::units::SimTime>| time.map_or(u64::MAX, |time| time.as_nanos() / 1_000_000_000);
+        let at = |time: Option<dryrack_units::SimTime>| time.map_or(u64::MAX, |time| time.as_nanos() / 1_000_000_000);
         let (start, end) = (at(replica.started), at(replica.ended));
         let vc = job.spec.queue.as_deref().unwrap_or("").to_string();
         let claims = replica.placement.as_ref().map_or(&[][..], |placement| placement.claims());
-        let place = |claim: &dryrack::fleet::NodeClaim| {
+        let place = |claim: &dryrack_fleet::NodeClaim| {
             let name = accounts.names.node(claim.node);
             let index = name.rsplit_once('-').and_then(|(_, index)| index.parse().ok()).unwrap_or(usize::MAX);
             (index, claim.gpus.len())
@@ -297,7 +297,7 @@ fn says_where_values_come_from(_: &Path) -> Result<(), String> {
     let table = text.split("## ").find(|part| part.starts_with("Profiles\n")).ok_or("no table of profiles")?;
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
     let rows: Vec<&Vec<&str>> = rows.iter().filter(|row| row.len() == 5 && row[1].starts_with('`')).collect();
-    for name in dryrack::scenario::profile_names() {
+    for name in dryrack_scenario::profile_names() {
         let named = rows.iter().filter(|row| row[1].split(", ").any(|cell| cell == format!("`{name}`"))).count();
         if named != 1 {
             return Err(format!("{name} is in {named} rows"));
@@ -394,12 +394,12 @@ fn rlscheduler_has_its_published_table(data: &Path) -> Result<(), String> {
         for policy in RLSCHEDULER {
             for sequence in 0..10 {
                 let start = recorded[0]["starts"][sequence].as_u64().ok_or("no start")? as u32;
-                let metrics = dryrack::metrics::Metrics::of(&books(data, &rlscheduler(policy, backfill, start))?);
+                let metrics = dryrack_metrics::Metrics::of(&books(data, &rlscheduler(policy, backfill, start))?);
                 for ((kind, metric), recorded) in kinds.iter().zip(&recorded) {
                     // Utilization is a reward there, and written with the other sign.
                     let wanted = recorded["per_iter"][policy][sequence].as_f64().ok_or("no value")?.abs();
                     let found = match metrics.get(metric) {
-                        Some(dryrack::metrics::Value::Ratio(found)) => found,
+                        Some(dryrack_metrics::Value::Ratio(found)) => found,
                         other => return Err(format!("{metric} is {other:?}")),
                     };
                     if (found - wanted).abs() > wanted.abs() * 1e-12 {

@@ -166,10 +166,10 @@ jobs:
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it is built");
     let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a number");
     // Until both run, with three sleeps between them.
-    let deadline = dryrack::live::clock::Deadline::within(std::time::Duration::from_secs(60));
+    let deadline = dryrack_live::clock::Deadline::within(std::time::Duration::from_secs(60));
     while stage.left().iter().filter(|line| line.starts_with("sleep")).count() < 3 {
         assert!(!deadline.has_passed(), "they do not begin: {:?}", stage.left());
-        dryrack::live::clock::pause(std::time::Duration::from_millis(10));
+        dryrack_live::clock::pause(std::time::Duration::from_millis(10));
     }
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
     let output = child.wait_with_output().expect("it ends");
@@ -214,10 +214,10 @@ jobs:
         let mut command = dryrack(stage.dir.path(), &["live", "it.yaml", "--log", "log.jsonl"]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it is built");
         let worker = kept_by(child.id());
-        let deadline = dryrack::live::clock::Deadline::within(std::time::Duration::from_secs(60));
+        let deadline = dryrack_live::clock::Deadline::within(std::time::Duration::from_secs(60));
         while stage.left().iter().filter(|line| line.starts_with("sleep")).count() < 4 {
             assert!(!deadline.has_passed(), "they do not begin: {:?}", stage.left());
-            dryrack::live::clock::pause(std::time::Duration::from_millis(10));
+            dryrack_live::clock::pause(std::time::Duration::from_millis(10));
         }
         let keeper = rustix::process::Pid::from_child(&child);
         let found = match killed {
@@ -235,10 +235,10 @@ jobs:
             assert_eq!(output.status.code(), Some(1), "{said}");
             assert!(said.contains("killed by signal 9") && said.contains("were ended"), "{said}");
         }
-        let deadline = dryrack::live::clock::Deadline::within(std::time::Duration::from_secs(60));
+        let deadline = dryrack_live::clock::Deadline::within(std::time::Duration::from_secs(60));
         while !stage.left().is_empty() || (is_keeper && !stage.log().exists()) {
             assert!(!deadline.has_passed(), "left behind: {:?}", stage.left());
-            dryrack::live::clock::pause(std::time::Duration::from_millis(10));
+            dryrack_live::clock::pause(std::time::Duration::from_millis(10));
         }
         if is_keeper {
             comes_again(&stage.log(), "deep");

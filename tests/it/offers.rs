@@ -4,16 +4,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use dryrack::fleet::{
+use dryrack_fleet::{
     Blocks, Fleet, FleetKind, FleetPlacement, FleetSpec, GpuShape, Instance, Node, NodeClaim, NodeShape, NodeSpec,
     NodeState, Placement,
 };
-use dryrack::ids::{FleetId, NodeId};
-use dryrack::rng::Stream;
-use dryrack::scenario::load_profile;
-use dryrack::scheduler::{Decision, Grouping, SchedulerOptions, decide};
-use dryrack::units::{Bytes, MilliCpu, Money};
-use dryrack::workload::{Bounds, Demand, GpuRequirements, Requirements, SpotPolicy, TaskDemand};
+use dryrack_ids::{FleetId, NodeId};
+use dryrack_rng::Stream;
+use dryrack_scenario::load_profile;
+use dryrack_scheduler::{Decision, Grouping, SchedulerOptions, decide};
+use dryrack_units::{Bytes, MilliCpu, Money};
+use dryrack_workload::{Bounds, Demand, GpuRequirements, Requirements, SpotPolicy, TaskDemand};
 
 const WORLDS: u64 = 20_000;
 

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use dryrack::control::{Control, step};
-use dryrack::engine::{Records, RunOptions, run};
-use dryrack::event::{Event, Input, Reason, Record, Safety, Said};
-use dryrack::fleet::{GpuClaim, Placement};
-use dryrack::scenario::{Options, load_text};
-use dryrack::units::Score;
+use dryrack_control::{Control, step};
+use dryrack_engine::{Records, RunOptions, run};
+use dryrack_event::{Event, Input, Reason, Record, Safety, Said};
+use dryrack_fleet::{GpuClaim, Placement};
+use dryrack_scenario::{Options, load_text};
+use dryrack_units::Score;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -450,7 +450,7 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
         .collect();
     let submitted: Vec<_> = (inputs.iter())
         .filter_map(|input| match input {
-            Input::Submit { job, .. } => Some(dryrack::ids::RunId { job: *job, ..one }),
+            Input::Submit { job, .. } => Some(dryrack_ids::RunId { job: *job, ..one }),
             _ => None,
         })
         .collect();
@@ -475,7 +475,7 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
     });
     assert_eq!(refused, Some((one, Reason::NotWaiting)));
     // A GPU that is not there, one that is taken twice, and nothing at all.
-    let with = |change: &dyn Fn(&mut dryrack::fleet::NodeClaim)| {
+    let with = |change: &dyn Fn(&mut dryrack_fleet::NodeClaim)| {
         let mut claim = place.claims()[0].clone();
         change(&mut claim);
         Placement::new([claim].into_iter().collect())

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use dryrack::trace::{Index, Oddity, Outcome, Roots, RunBasis, load_nodes, load_tasks, verify};
-use dryrack::units::{GpuShare, MilliCpu, SimDuration, SimTime};
+use dryrack_trace::{Index, Oddity, Outcome, Roots, RunBasis, load_nodes, load_tasks, verify};
+use dryrack_units::{GpuShare, MilliCpu, SimDuration, SimTime};
 
 fn roots(data: &Path) -> Roots {
     Roots { data: Some(data.to_path_buf()), ..Roots::default() }
@@ -30,7 +30,7 @@ pub fn openb_files_are_those_of_the_index(data: &Path) -> Result<(), String> {
 
 pub fn openb_default_list_has_its_published_counts(data: &Path) -> Result<(), String> {
     let trace = load_tasks(&Index::built_in(), &roots(data), "openb", None).map_err(|fault| fault.to_string())?;
-    let count = |holds: &dyn Fn(&dryrack::trace::TraceTask) -> bool| trace.tasks.iter().filter(|t| holds(t)).count();
+    let count = |holds: &dyn Fn(&dryrack_trace::TraceTask) -> bool| trace.tasks.iter().filter(|t| holds(t)).count();
     same("tasks", trace.tasks.len(), 8_152)?;
     same("tasks with GPUs", count(&|task| task.gpus.is_some_and(|gpus| gpus > 0)), 7_064)?;
     same("tasks with 8 GPUs", count(&|task| task.gpus == Some(8)), 44)?;

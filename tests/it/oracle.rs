@@ -10,12 +10,12 @@ mod world;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use dryrack::event::{Histogram, Reason, Refusal};
-use dryrack::fleet::{Fleet, GpuState, NodeState};
-use dryrack::ids::{GpuId, NodeId};
-use dryrack::scheduler::{Candidate, Decision, FilterName, GpuOrder, Grouping, ScorerName, decide, still_fits};
-use dryrack::units::{Bytes, GpuShare, Score};
-use dryrack::workload::{Gang, GpuTake, Pick};
+use dryrack_event::{Histogram, Reason, Refusal};
+use dryrack_fleet::{Fleet, GpuState, NodeState};
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_scheduler::{Candidate, Decision, FilterName, GpuOrder, Grouping, ScorerName, decide, still_fits};
+use dryrack_units::{Bytes, GpuShare, Score};
+use dryrack_workload::{Gang, GpuTake, Pick};
 use search::{Room, When};
 use world::World;
 

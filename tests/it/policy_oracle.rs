@@ -7,10 +7,10 @@
 
 use std::collections::BTreeSet;
 
-use dryrack::policy::{Sample, UtilizationMonitor, ring_samples};
-use dryrack::rng::Stream;
-use dryrack::units::{Permille, SimDuration, SimTime};
-use dryrack::workload::{
+use dryrack_policy::{Sample, UtilizationMonitor, ring_samples};
+use dryrack_rng::Stream;
+use dryrack_units::{Permille, SimDuration, SimTime};
+use dryrack_workload::{
     AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, SampleFault, UtilizationPolicy, UtilizationRule,
 };
 

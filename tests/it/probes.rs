@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use dryrack::live::clock::{Deadline, pause};
+use dryrack_live::clock::{Deadline, pause};
 
 use crate::cli::{dryrack, empty};
 
@@ -40,7 +40,7 @@ fn run(dir: &Path, args: &[&str], code: i32) -> (String, String) {
 
 /// Rows of a recording that the reader of recordings takes, by its own word.
 fn rows(dir: &Path, file: &str) -> usize {
-    let recording = dryrack::trace::read_usage_csv(&dir.join(file)).expect("it is a recording");
+    let recording = dryrack_trace::read_usage_csv(&dir.join(file)).expect("it is a recording");
     assert_eq!(recording.first_out_of_order(), None);
     recording.rows.len()
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use dryrack::engine::{Records, RunOptions, hold_answers, run as run_rehearsal};
+use dryrack_engine::{Records, RunOptions, hold_answers, run as run_rehearsal};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -221,7 +221,7 @@ pub fn a_broken_never_is_explained_by_who_broke_it() {
 pub fn answers_agree_with_the_log_in_all_scenarios() {
     // Of a scenario of many jobs each decision would be examined on every node, which takes minutes.
     const MOST_JOBS: usize = 100;
-    let asked = |rehearsal: &dryrack::engine::Rehearsal| {
+    let asked = |rehearsal: &dryrack_engine::Rehearsal| {
         if rehearsal.arrivals.len() > MOST_JOBS {
             return 0;
         }

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dryrack::engine::{RunOptions, run};
-use dryrack::event::{Event, Input, Phase, Reason, Sink};
-use dryrack::ids::RunId;
-use dryrack::rng::Stream;
-use dryrack::scenario::{Options, load_text};
-use dryrack::units::SimTime;
+use dryrack_engine::{RunOptions, run};
+use dryrack_event::{Event, Input, Phase, Reason, Sink};
+use dryrack_ids::RunId;
+use dryrack_rng::Stream;
+use dryrack_scenario::{Options, load_text};
+use dryrack_units::SimTime;
 
 const GPUS: u64 = 16;
 const PROJECTS: [&str; 3] = ["a", "b", "c"];

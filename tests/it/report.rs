@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use dryrack::control::Profile;
-use dryrack::engine::{Rehearsal, RunOptions, draw_world, run};
-use dryrack::metrics::{METRICS, Metrics, RunAccount, Series, Value};
-use dryrack::report::{Heading, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
-use dryrack::scenario::{load_profile, profile_names};
-use dryrack::units::{GpuShare, Money, Permille, SimDuration, SimTime};
-use dryrack::workload::{GpuTake, GpuUsage, Shape, Usage};
+use dryrack_control::Profile;
+use dryrack_engine::{Rehearsal, RunOptions, draw_world, run};
+use dryrack_metrics::{METRICS, Metrics, RunAccount, Series, Value};
+use dryrack_report::{Heading, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
+use dryrack_scenario::{load_profile, profile_names};
+use dryrack_units::{GpuShare, Money, Permille, SimDuration, SimTime};
+use dryrack_workload::{GpuTake, GpuUsage, Shape, Usage};
 use serde_json::json;
 
 use crate::small_world::{arrival, node, rehearsal};

@@ -6,10 +6,10 @@
 
 use std::path::Path;
 
-use dryrack::engine::{RunOptions, run};
-use dryrack::metrics::RunAccount;
-use dryrack::rng::Stream;
-use dryrack::scenario::{Options, load_text};
+use dryrack_engine::{RunOptions, run};
+use dryrack_metrics::RunAccount;
+use dryrack_rng::Stream;
+use dryrack_scenario::{Options, load_text};
 
 const PROCESSORS: u64 = 16;
 
@@ -147,7 +147,7 @@ fn rehearsed(jobs: &[Job], profile: &str) -> Vec<u64> {
     let mut accounts = RunAccount::default();
     let end = run(&loaded.rehearsal, RunOptions::default(), &mut [&mut accounts]);
     accounts.finish(end.at);
-    let start = |job: &dryrack::metrics::JobAccount| {
+    let start = |job: &dryrack_metrics::JobAccount| {
         let started = job.replicas[0].started.expect("all start").as_nanos();
         assert_eq!(started % 1_000_000_000, 0, "whole seconds");
         started / 1_000_000_000

@@ -8,17 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use dryrack::control::{Loops, Profile};
-use dryrack::engine::{Fault, InitialNode, NodeTurn, Rehearsal, RunOptions, run};
-use dryrack::event::{Event, Input, Phase, Sink};
-use dryrack::fleet::{
+use dryrack_control::{Loops, Profile};
+use dryrack_engine::{Fault, InitialNode, NodeTurn, Rehearsal, RunOptions, run};
+use dryrack_event::{Event, Input, Phase, Sink};
+use dryrack_fleet::{
     Blocks, FleetKind, FleetPlacement, FleetSpec, GpuShape, GpuState, Instance, NodeShape, NodeSpec, Placement,
 };
-use dryrack::ids::{FleetId, GpuId, JobId, NodeId, RunId};
-use dryrack::rng::Stream;
-use dryrack::scenario::load_profile;
-use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack::workload::{
+use dryrack_ids::{FleetId, GpuId, JobId, NodeId, RunId};
+use dryrack_rng::Stream;
+use dryrack_scenario::load_profile;
+use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
+use dryrack_workload::{
     Arrival, Bounds, Course, CreationPolicy, Demand, Ending, EventRetry, GpuRequirements, JobSpec, Requirements,
     RetryEvent, RunTerms, SpotPolicy, StartupOrder, StopCriteria, TaskDemand,
 };
@@ -213,7 +213,7 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
         seed,
         profile: Arc::clone(profile),
         fleets: vec![Arc::new(fleet)],
-        clouds: dryrack::engine::CloudModels::default(),
+        clouds: dryrack_engine::CloudModels::default(),
         faults: draw_faults(draws, &nodes),
         nodes,
         arrivals,

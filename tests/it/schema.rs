@@ -11,7 +11,7 @@ fn root() -> &'static Path {
 /// `scenarios/scenario.schema.json` is what `dryrack schema` prints. Written anew with `DRYRACK_BLESS=1`.
 pub fn the_committed_schema_is_the_one_that_is_printed() {
     let path = root().join("scenarios/scenario.schema.json");
-    let printed = serde_json::to_string_pretty(&dryrack::scenario::schema()).unwrap() + "\n";
+    let printed = serde_json::to_string_pretty(&dryrack_scenario::schema()).unwrap() + "\n";
     if std::env::var_os("DRYRACK_BLESS").is_some() {
         std::fs::write(&path, &printed).unwrap();
     }
@@ -39,7 +39,7 @@ fn faults(validator: &jsonschema::Validator, value: &Value) -> Vec<String> {
 }
 
 pub fn every_scenario_is_valid_under_the_schema() {
-    let schema = dryrack::scenario::schema();
+    let schema = dryrack_scenario::schema();
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let mut files = Vec::new();
     yaml_files(&root().join("scenarios"), &mut files);
@@ -61,7 +61,7 @@ pub fn every_scenario_is_valid_under_the_schema() {
 
 /// What an editor should underline.
 pub fn the_schema_refuses_what_is_plainly_wrong() {
-    let validator = jsonschema::draft202012::new(&dryrack::scenario::schema()).unwrap();
+    let validator = jsonschema::draft202012::new(&dryrack_scenario::schema()).unwrap();
     let fine = "scenario: x\nparams: {n: 1}\nnodes: {fleet: lab}\njobs: [{name: a, gpus: \"${n}\"}]\n";
     assert_eq!(faults(&validator, &read(fine)), Vec::<String>::new());
     let wrong = [

@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dryrack::control::Profile;
-use dryrack::engine::{Records, Rehearsal, Replay, RunOptions, draw_world, run};
-use dryrack::fleet::{Fleet, NodeState, offer_of};
-use dryrack::ids::{GpuId, NodeId};
-use dryrack::rng::Stream;
-use dryrack::scenario::{Options, load, load_profile, load_text, outline, profile_names};
-use dryrack::scheduler::{
+use dryrack_control::Profile;
+use dryrack_engine::{Records, Rehearsal, Replay, RunOptions, draw_world, run};
+use dryrack_fleet::{Fleet, NodeState, offer_of};
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_rng::Stream;
+use dryrack_scenario::{Options, load, load_profile, load_text, outline, profile_names};
+use dryrack_scheduler::{
     Decision, Grouping, NodeFinding, SchedulerOptions, decide, examine, on_gpu, on_node, refused_picks, select,
 };
-use dryrack::units::SimTime;
-use dryrack::workload::{Arrival, Demand, Pick};
+use dryrack_units::SimTime;
+use dryrack_workload::{Arrival, Demand, Pick};
 use rayon::prelude::*;
 
 const WORLDS: u64 = 10_000;
@@ -94,7 +94,7 @@ fn node_is_as_offered(
     demand: &Demand,
     fleet: &Fleet,
     node: NodeId,
-    refused: Option<dryrack::event::Reason>,
+    refused: Option<dryrack_event::Reason>,
 ) {
     let picked = on_node(demand, node);
     assert_eq!(refused_picks(options, &picked, fleet).is_empty(), refused.is_none());

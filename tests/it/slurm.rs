@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use dryrack::agreement;
-use dryrack::control::Trigger;
-use dryrack::engine::{Records, Rehearsal, RunOptions, run};
-use dryrack::event::{Input, Record, Said};
-use dryrack::metrics::RunAccount;
-use dryrack::scenario::{Options, load_text};
-use dryrack::units::{SimDuration, SimTime};
+use dryrack_agreement as agreement;
+use dryrack_control::Trigger;
+use dryrack_engine::{Records, Rehearsal, RunOptions, run};
+use dryrack_event::{Input, Record, Said};
+use dryrack_metrics::RunAccount;
+use dryrack_scenario::{Options, load_text};
+use dryrack_units::{SimDuration, SimTime};
 
 /// `sched_interval` and `bf_interval` of all recordings, in milliseconds.
 const SCHEDULING_PERIOD: i64 = 1000;
@@ -179,7 +179,7 @@ impl Recording {
         let end = run(&loaded.rehearsal, RunOptions::default(), &mut [&mut accounts]);
         accounts.finish(end.at);
         let milliseconds = |at: Option<SimTime>| (at.expect("it ran").as_nanos() / 1_000_000) as i64;
-        let job = |job: &dryrack::metrics::JobAccount| {
+        let job = |job: &dryrack_metrics::JobAccount| {
             let replica = &job.replicas[0];
             let claims = replica.placement.as_ref().expect("it was placed").claims();
             let mut nodes: Vec<&str> = claims.iter().map(|claim| accounts.names.node(claim.node)).collect();
@@ -384,7 +384,7 @@ pub fn slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn(
         let every = [1, 250, 1000][draw(3) as usize];
         let records = heard(did(&rehearsal(&scenario, &profile)), every, draw(every));
         let unknown = rehearsal(&scenario, &known);
-        let names = dryrack::rehearse::names(&unknown);
+        let names = dryrack_rehearse::names(&unknown);
         let recording = agreement::Recording {
             rehearsal: &unknown,
             records: &records,
@@ -410,7 +410,7 @@ pub fn slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn(
 /// Of recordings on which nothing was fitted: a clock that sleeps for a second after each pass of backfilling, which takes as long
 /// as the profile says, is a tenth of a second off in the end, and one that ticks with the second more than four of these.
 pub fn clocks_of_slurm_go_by_what_passes_take() {
-    let profile = dryrack::scenario::load_profile("slurm-22.05", Path::new("")).expect("it comes with dryrack");
+    let profile = dryrack_scenario::load_profile("slurm-22.05", Path::new("")).expect("it comes with dryrack");
     let takes = profile.passes.backfill.expect("it backfills").takes;
     let [least, each] = [takes.least, takes.each].map(|time| time.as_nanos() as i64);
     let with_ticks =
@@ -441,7 +441,7 @@ pub fn slow_clocks_are_found_again_from_what_they_started() {
     let passes =
         "passes:\n  place: {trigger: {every: 2s}, offset: 1s}\n  backfill: {trigger: {every: 2s}, offset: 1250ms}\n";
     let records = did(&rehearsal(&scenario, &format!("{known}{passes}")));
-    let names = dryrack::rehearse::names(&unknown);
+    let names = dryrack_rehearse::names(&unknown);
     let recording =
         agreement::Recording { rehearsal: &unknown, records: &records, names: &names, every: SimDuration::ZERO };
     let found = agreement::calibrate_outside(&[recording], did).expect("they started");

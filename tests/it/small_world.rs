@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use dryrack::control::Profile;
-use dryrack::engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run};
-use dryrack::event::{FORMAT_VERSION, LogHeader};
-use dryrack::fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
-use dryrack::metrics::RunAccount;
-use dryrack::report::{LogWriter, write_jobs_csv};
-use dryrack::units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack::workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
+use dryrack_control::Profile;
+use dryrack_engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run};
+use dryrack_event::{FORMAT_VERSION, LogHeader};
+use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
+use dryrack_metrics::RunAccount;
+use dryrack_report::{LogWriter, write_jobs_csv};
+use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
+use dryrack_workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
 
 pub fn node(name: &str) -> InitialNode {
     let gpu = GpuShape::of("l4", Bytes::from_gib(24));
@@ -38,7 +38,7 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         seed: 7,
         profile: Arc::new(profile),
         fleets: Vec::new(),
-        clouds: dryrack::engine::CloudModels::default(),
+        clouds: dryrack_engine::CloudModels::default(),
         nodes: vec![node("alpha")],
         arrivals: vec![arrival("chat", 10, 60), arrival("late", 20, late_run)],
         cancellations: Vec::new(),

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use dryrack::trace::{Oddity, TaskTrace, swf};
-use dryrack::units::{SimDuration, SimTime};
+use dryrack_trace::{Oddity, TaskTrace, swf};
+use dryrack_units::{SimDuration, SimTime};
 
 /// A test on the folder of data; `Err` says what is wrong.
 pub type Test = fn(&Path) -> Result<(), String>;

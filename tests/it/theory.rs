@@ -9,11 +9,11 @@
 
 use std::path::{Path, PathBuf};
 
-use dryrack::engine::{RunOptions, run};
-use dryrack::event::{Event, Input, Sink};
-use dryrack::plan::estimate;
-use dryrack::scenario::{Options, load};
-use dryrack::units::SimTime;
+use dryrack_engine::{RunOptions, run};
+use dryrack_event::{Event, Input, Sink};
+use dryrack_plan::estimate;
+use dryrack_scenario::{Options, load};
+use dryrack_units::SimTime;
 use rayon::prelude::*;
 
 /// Batches that the jobs after the warm-up make.

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use dryrack::scenario::{Loaded, Options, load_text};
-use dryrack::trace::{Oddity, Roots};
-use dryrack::workload::GpuTake;
+use dryrack_scenario::{Loaded, Options, load_text};
+use dryrack_trace::{Oddity, Roots};
+use dryrack_workload::GpuTake;
 
 fn openb(data: &Path, choice: &str) -> Loaded {
     let text = format!("scenario: openb\ntrace: {choice}\nexpect: [{{name: all, count: submitted, is: 8152}}]\n");

@@ -1,9 +1,9 @@
 //! How good a node is, computed again from the documentation of the scorers.
 
-use dryrack::fleet::{Fleet, GpuState, NodeStatus};
-use dryrack::ids::NodeId;
-use dryrack::scheduler::{GpuOrder, ScorerName};
-use dryrack::workload::{Demand, GpuTake, Pick};
+use dryrack_fleet::{Fleet, GpuState, NodeStatus};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{GpuOrder, ScorerName};
+use dryrack_workload::{Demand, GpuTake, Pick};
 
 use super::search::{GpuRoom, Room};
 

@@ -2,10 +2,10 @@
 //!
 //! Written from the documentation of the words alone, with an arithmetic of its own.
 
-use dryrack::fleet::{Fleet, Node, NodeState};
-use dryrack::ids::NodeId;
-use dryrack::scheduler::{FilterName, SchedulerOptions};
-use dryrack::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+use dryrack_fleet::{Fleet, Node, NodeState};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{FilterName, SchedulerOptions};
+use dryrack_workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 
 /// The fleet as it stands, or as it would be were every node ready, whole and empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +136,8 @@ pub fn first_refusal(
                     Some(Pick::Nodes(nodes)) => nodes.contains(&id),
                     Some(Pick::Gpus(gpus)) => gpus.iter().any(|gpu| gpu.node == id),
                     Some(Pick::AllGpus(gpus)) => {
-                        let here = |gpu: &&dryrack::ids::GpuId| gpu.node == id;
-                        let known = |gpu: &dryrack::ids::GpuId| usize::from(gpu.index) < node.shape.gpus.len();
+                        let here = |gpu: &&dryrack_ids::GpuId| gpu.node == id;
+                        let known = |gpu: &dryrack_ids::GpuId| usize::from(gpu.index) < node.shape.gpus.len();
                         gpus.iter().any(|gpu| gpu.node == id) && gpus.iter().filter(here).all(known)
                     }
                 },

@@ -3,19 +3,19 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use dryrack::catalog::{CpuArch, Os};
-use dryrack::control::Profile;
-use dryrack::fleet::{
+use dryrack_catalog::{CpuArch, Os};
+use dryrack_control::Profile;
+use dryrack_fleet::{
     Fleet, Foreign, GpuClaim, GpuShape, GpuState, Node, NodeClaim, NodeShape, NodeSpec, NodeState, Placement, Reserved,
 };
-use dryrack::ids::{GpuId, NodeId};
-use dryrack::rng::Stream;
-use dryrack::scheduler::{
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_rng::Stream;
+use dryrack_scheduler::{
     Backfill, Discipline, Exemption, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits, OrderKey,
     SchedulerOptions, ScorerName, SlotOptions, Target, Ties, Unfit, WeightedScorer,
 };
-use dryrack::units::{Bytes, GpuShare, MilliCpu};
-use dryrack::workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
+use dryrack_workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 use smallvec::SmallVec;
 
 use super::search::Room;
@@ -29,9 +29,9 @@ pub struct World {
 pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exemption>) -> SchedulerOptions {
     let stage = |stage| FilterStage { stage, unless: if stage == FilterName::Ready { unless } else { None } };
     SchedulerOptions {
-        preempt: dryrack::scheduler::Preempt::Nobody,
+        preempt: dryrack_scheduler::Preempt::Nobody,
         levels: Vec::new(),
-        fair_share: dryrack::scheduler::FairShare::default(),
+        fair_share: dryrack_scheduler::FairShare::default(),
         order: vec![OrderKey::Submitted],
         discipline: Discipline::Skipping,
         filters: FilterName::ALL.into_iter().map(stage).collect(),
