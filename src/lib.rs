@@ -4,6 +4,22 @@
 //! scheduler and policy code over it in virtual time, the same way every time, and says what happened, why, and whether
 //! that is what the file expected.
 //!
+//! From Rust, [`Simulation`] builds or reads a scenario and runs it; [`log`] reads what a run wrote; [`control`] drives the
+//! control plane by hand. The folder `examples` has a program for each:
+//!
+//! ```
+//! use dryrack::prelude::*;
+//!
+//! let outcome = Simulation::builder()
+//!     .node(Node::new("alpha").machine("l4-x1"))
+//!     .job(Job::new("chat").gpus(1).duration("1m"))
+//!     .job(Job::new("late").at("10s").gpus(1).duration("1m"))
+//!     .expect("max(queue_wait) <= 1m")
+//!     .run()?;
+//! assert!(outcome.passed());
+//! # Ok::<(), dryrack::Error>(())
+//! ```
+//!
 //! # The whole on one page
 //!
 //! ```text
@@ -32,24 +48,24 @@
 //!
 //! | floor | rooms |
 //! | --- | --- |
-//! | 0 | [`nearest`], [`units`] |
-//! | 1 | [`catalog`], [`ids`], [`rng`] |
-//! | 2 | [`fleet`], [`workload`] |
-//! | 3 | [`event`], [`policy`], [`trace`] |
-//! | 4 | [`lifecycle`], [`scheduler`] |
-//! | 5 | [`control`] |
-//! | 6 | [`engine`], [`live`] |
-//! | 7 | [`metrics`] |
-//! | 8 | [`expect`] |
-//! | 9 | [`rehearse`], [`report`], [`scenario`] |
-//! | 10 | [`agreement`], [`conform`], [`plan`] |
-//! | 11 | [`cli`] |
+//! | 0 | `nearest`, `units` |
+//! | 1 | `catalog`, `ids`, `rng` |
+//! | 2 | `fleet`, `workload` |
+//! | 3 | `event`, `policy`, `trace` |
+//! | 4 | `lifecycle`, `scheduler` |
+//! | 5 | `control` |
+//! | 6 | `engine`, `live` |
+//! | 7 | `metrics` |
+//! | 8 | `expect` |
+//! | 9 | `rehearse`, `report`, `scenario` |
+//! | 10 | `agreement`, `conform`, `plan` |
+//! | 11 | `cli` |
 //!
 //! # What is absent, on purpose
 //!
 //! - No float stands for time, memory, CPU, a share or money. A score is a double, combined with `+ - * /` alone.
 //! - No decision depends on the order of a hash map, on the machine's clock, or on the number of threads.
-//! - No random number is drawn but from [`rng::Stream`], one stream for each seed, purpose and entity.
+//! - No random number is drawn but from `Stream` of the room `rng`, one stream for each seed, purpose and entity.
 //! - The control plane never learns which world it is in, and never that a job would have ended at a certain time.
 //! - No code asks which version of an upstream program it models: that is in the profile, as data.
 //! - No command is a fact. A lost, late or repeated acknowledgement is an ordinary input.
@@ -65,27 +81,46 @@
 // Here, not in `Cargo.toml`: tests may unwrap.
 #![warn(clippy::unwrap_used)]
 
-pub use dryrack_agreement as agreement;
-pub use dryrack_catalog as catalog;
-pub use dryrack_cli as cli;
-pub use dryrack_conform as conform;
-pub use dryrack_control as control;
-pub use dryrack_engine as engine;
-pub use dryrack_event as event;
-pub use dryrack_expect as expect;
-pub use dryrack_fleet as fleet;
-pub use dryrack_ids as ids;
-pub use dryrack_lifecycle as lifecycle;
-pub use dryrack_live as live;
-pub use dryrack_metrics as metrics;
-pub use dryrack_nearest as nearest;
-pub use dryrack_plan as plan;
-pub use dryrack_policy as policy;
-pub use dryrack_rehearse as rehearse;
-pub use dryrack_report as report;
-pub use dryrack_rng as rng;
-pub use dryrack_scenario as scenario;
-pub use dryrack_scheduler as scheduler;
-pub use dryrack_trace as trace;
-pub use dryrack_units as units;
-pub use dryrack_workload as workload;
+mod simulation;
+
+pub use simulation::{Error, Job, Node, Outcome, ReplicaOutcome, Simulation, SimulationBuilder};
+
+/// What a program that runs simulations needs.
+pub mod prelude {
+    pub use crate::{Job, Node, Outcome, Simulation, SimulationBuilder};
+    pub use dryrack_units::{SimDuration, SimTime};
+}
+
+/// Quantities.
+pub mod units {
+    pub use dryrack_units::{
+        Bytes, GpuShare, MilliCpu, MilliWatts, Money, Permille, RequestRate, Score, SimDuration, SimTime, UnitError,
+    };
+}
+
+/// Event logs: what a record says, and how one is read. A [`Sink`](log::Sink) takes the records of a run as they are written.
+pub mod log {
+    pub use dryrack_event::{
+        CodecError, Command, Digest, Digester, Event, FORMAT_VERSION, Histogram, Input, Lifecycle, LogHeader, Outcome,
+        Phase, Reason, Record, Refusal, Said, Sink,
+    };
+    pub use dryrack_ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
+    pub use dryrack_report::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
+}
+
+/// What became of expectations, and the metrics of runs.
+pub mod results {
+    pub use dryrack_expect::Verdict;
+    pub use dryrack_metrics::{Definition, METRICS, Metrics, Value};
+}
+
+/// The control plane, driven by hand: it is told what happened, and says what it wants done.
+pub mod control {
+    pub use dryrack_catalog::{CpuArch, Os};
+    pub use dryrack_control::{Control, Profile, step};
+    pub use dryrack_event::{Command, Event, Input, Lifecycle, Output, Sink};
+    pub use dryrack_fleet::{GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Placement};
+    pub use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+    pub use dryrack_scenario::{Diagnostics, load_profile, profile_names};
+    pub use dryrack_workload::{Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Pick, TaskDemand};
+}

@@ -19,6 +19,7 @@ mod grammar;
 mod imports;
 mod imports_fuzzed;
 mod keepers;
+mod library;
 mod lists;
 mod literature;
 mod live;
@@ -95,6 +96,11 @@ fn main() {
             each_small_file_is_answered_rightly,
             a_plan_in_which_nothing_is_random_claims_nothing_of_other_seeds,
             what_was_backfilled_and_each_replica_is_explained,
+        }
+        Nothing: library {
+            the_examples_run,
+            the_public_names_are_those_of_the_list,
+            what_is_built_is_what_a_file_says,
         }
         Nothing: never_runs {
             what_is_missing_is_named,
