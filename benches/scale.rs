@@ -20,7 +20,7 @@ use dryrack_rng::Stream;
 use dryrack_scenario::load_profile;
 use dryrack_scheduler::{GpuOrder, ScorerName, Target, TaskShape, WeightedScorer};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use dryrack_workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
+use dryrack_workload::{Arrival, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, TaskDemand};
 
 /// As the program has it.
 #[global_allocator]
@@ -87,8 +87,8 @@ fn job(demand: Demand) -> Arc<JobSpec> {
     Arc::new(JobSpec::of(Arc::from("job"), demand))
 }
 
-fn course(run: SimDuration) -> Arc<Course> {
-    Arc::new(Course { run: Some(run), ..Course::default() })
+fn behavior(run: SimDuration) -> Arc<JobBehavior> {
+    Arc::new(JobBehavior { run: Some(run), ..JobBehavior::default() })
 }
 
 /// At 90 % load, in the mean.
@@ -96,7 +96,7 @@ fn load(nodes: u64, jobs: u64) -> Box<dyn Iterator<Item = Arrival>> {
     let mut draws = Stream::new(1, "scale bench", 0);
     let kinds: Vec<(u64, Arc<JobSpec>)> =
         MIX.iter().map(|(part, gpus, take)| (*part, job(demand(*gpus, *take)))).collect();
-    let courses: Vec<Arc<Course>> = (0..LENGTHS).map(|_| course(draws.exponential(MEAN))).collect();
+    let behaviors: Vec<Arc<JobBehavior>> = (0..LENGTHS).map(|_| behavior(draws.exponential(MEAN))).collect();
     let thousandths = |(part, gpus, take): &(u64, u32, GpuTake)| match take {
         GpuTake::Share(share) => part * u64::from(share.get()) * u64::from(*gpus),
         GpuTake::Whole | GpuTake::Memory(_) => part * 1000 * u64::from(*gpus),
@@ -113,20 +113,20 @@ fn load(nodes: u64, jobs: u64) -> Box<dyn Iterator<Item = Arrival>> {
             left = left.saturating_sub(*part);
             is_it
         });
-        let (spec, course) = (Arc::clone(&kind.expect("parts make up all").1), Arc::clone(draws.pick(&courses)));
-        Arrival { at, spec, course, recorded_wait: None }
+        let (spec, behavior) = (Arc::clone(&kind.expect("parts make up all").1), Arc::clone(draws.pick(&behaviors)));
+        Arrival { at, spec, behavior, recorded_wait: None }
     };
     Box::new((0..jobs).map(arrival))
 }
 
 /// A machine each millisecond, all of them there at the end.
 fn machines(count: u64) -> Box<dyn Iterator<Item = Arrival>> {
-    let (spec, course) = (job(Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1)))), course(MEAN));
+    let (spec, behavior) = (job(Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1)))), behavior(MEAN));
     let at = |index: u64| SimTime::from_nanos(index * 1_000_000);
     let arrival = move |index| Arrival {
         at: at(index),
         spec: Arc::clone(&spec),
-        course: Arc::clone(&course),
+        behavior: Arc::clone(&behavior),
         recorded_wait: None,
     };
     Box::new((0..count).map(arrival))

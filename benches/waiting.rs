@@ -19,7 +19,7 @@ use dryrack_ids::NodeId;
 use dryrack_rng::Stream;
 use dryrack_scenario::load_profile;
 use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack_workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, TaskDemand};
+use dryrack_workload::{Arrival, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, TaskDemand};
 
 /// As the program has it.
 #[global_allocator]
@@ -92,8 +92,8 @@ fn arrival(draws: &mut Stream, at: SimTime, demand: &Arc<Demand>, estimate: SimD
     spec.estimate = Some(estimate);
     spec.priority = *draws.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
     spec.user = Some(format!("user{}", draws.between(0, 9)).into());
-    let course = Course { run: Some(part), ..Course::default() };
-    Arrival { at, spec: Arc::new(spec), course: Arc::new(course), recorded_wait: None }
+    let behavior = JobBehavior { run: Some(part), ..JobBehavior::default() };
+    Arrival { at, spec: Arc::new(spec), behavior: Arc::new(behavior), recorded_wait: None }
 }
 
 /// First one for each node that takes all of it, then whoever waits: all within twenty minutes, while the nodes are full.
@@ -166,7 +166,7 @@ fn print_scenario(profile: &str, kind: Kind, jobs: u64, nodes: u64) {
             arrival.at.as_nanos() / 1_000_000,
             task.cpu.get() / 1000,
             spec.estimate.map_or(0, |estimate| estimate.as_nanos() / 1_000_000_000),
-            arrival.course.run.map_or(0, |run| run.as_nanos() / 1_000_000_000),
+            arrival.behavior.run.map_or(0, |run| run.as_nanos() / 1_000_000_000),
             spec.priority,
             spec.user.as_deref().unwrap_or("nobody"),
         );

@@ -58,7 +58,7 @@
 //! | 7 | `metrics` |
 //! | 8 | `expect` |
 //! | 9 | `rehearse`, `report`, `scenario` |
-//! | 10 | `agreement`, `conform`, `plan` |
+//! | 10 | `validation`, `conform`, `plan` |
 //! | 11 | `cli` |
 //!
 //! # What is absent, on purpose

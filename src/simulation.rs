@@ -159,7 +159,7 @@ impl Outcome {
     /// A metric by its name in `metrics.json`, in the unit that the name ends with; times in seconds. `None` if there is no
     /// such metric, or nothing to take it of.
     pub fn metric(&self, name: &str) -> Option<f64> {
-        match self.rehearsed.books.metrics().get(name)? {
+        match self.rehearsed.run_metrics.metrics().get(name)? {
             Value::Count(count) => Some(count as f64),
             Value::Time(time) => Some(time.as_secs_f64()),
             Value::Ratio(ratio) => Some(ratio),
@@ -175,7 +175,7 @@ impl Outcome {
 
     /// All replicas, in order of their jobs' submission.
     pub fn replicas(&self) -> Vec<ReplicaOutcome> {
-        let accounts = self.rehearsed.books.accounts();
+        let accounts = self.rehearsed.run_metrics.accounts();
         let replica = |(run, job, replica): (dryrack_ids::RunId, &dryrack_metrics::JobAccount, &_)| {
             ReplicaOutcome::of(accounts, run, job, replica)
         };

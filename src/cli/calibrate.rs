@@ -9,14 +9,14 @@ use super::exit::{Done, Exit, Failure};
 use super::logs::{WholeLog, read_live};
 use super::output::{Format, say, say_json};
 use super::validate::{interval_of, rehearsed, scenario};
-use dryrack_agreement::{
-    Delays, Found, Recording, Told, calibrate as fitted, calibrate_outside, compare, courses, exactness,
-};
 use dryrack_control::{PassOptions, Trigger};
 use dryrack_engine::Rehearsal;
 use dryrack_ids::RunId;
 use dryrack_rehearse::names;
 use dryrack_units::SimDuration;
+use dryrack_validation::{
+    Delays, Found, Recording, Told, calibrate as fitted, calibrate_outside, compare, exactness, timelines,
+};
 
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
@@ -111,8 +111,8 @@ fn errors(held_out: &[Read], delays: &Delays, is_fitted: bool) -> [Vec<u64>; 2] 
     for read in held_out {
         let rehearsal = if is_fitted { delays.apply(&read.rehearsal) } else { read.rehearsal.clone() };
         let (records, _) = rehearsed(&rehearsal);
-        let real = courses(&read.log.records, &read.log.names);
-        let found = compare(&courses(&records, &names(&rehearsal)), &real, |job| interval_of(&rehearsal, job));
+        let real = timelines(&read.log.records, &read.log.names);
+        let found = compare(&timelines(&records, &names(&rehearsal)), &real, |job| interval_of(&rehearsal, job));
         all.iter_mut().zip(exactness(&found)).for_each(|(all, found)| all.extend(found));
     }
     all

@@ -40,7 +40,7 @@ struct Seeded {
     paired: PairedSeed,
     metrics: [Map<String, Value>; 2],
     digests: [String; 2],
-    course: Vec<Moment>,
+    behavior: Vec<Moment>,
 }
 
 /// How both stand at a moment: replicas that wait, and GPUs taken in thousandths.
@@ -89,8 +89,8 @@ impl Futures<'_> {
                 .map_err(|message| Failure::Ours(fault_text(&message, seed, &progress, &(self.repeat)(seed, side))))
         };
         let runs = [one(0)?, one(1)?];
-        let accounts = [runs[0].books.accounts(), runs[1].books.accounts()];
-        let metrics = [&runs[0], &runs[1]].map(|run| match serde_json::to_value(run.books.metrics()) {
+        let accounts = [runs[0].run_metrics.accounts(), runs[1].run_metrics.accounts()];
+        let metrics = [&runs[0], &runs[1]].map(|run| match serde_json::to_value(run.run_metrics.metrics()) {
             Ok(Value::Object(metrics)) => metrics,
             other => unreachable!("metrics are a map, not {other:?}"),
         });
@@ -98,7 +98,7 @@ impl Futures<'_> {
             paired: pair(seed, accounts[0], accounts[1], self.from),
             metrics,
             digests: [runs[0].digest.to_string(), runs[1].digest.to_string()],
-            course: course(accounts, self.from),
+            behavior: behavior(accounts, self.from),
         })
     }
 
@@ -165,8 +165,8 @@ impl Futures<'_> {
             true => text.push_str("No metric differs.\n"),
             false => text.push_str(&table(&["metric, if it differs", one, other, "difference"], &rows)),
         }
-        if let Some(first) = seeded.first().filter(|seed| !seed.course.is_empty()) {
-            let rows: Vec<Vec<String>> = (first.course.iter())
+        if let Some(first) = seeded.first().filter(|seed| !seed.behavior.is_empty()) {
+            let rows: Vec<Vec<String>> = (first.behavior.iter())
                 .map(|moment| {
                     let gpus = moment.gpus.map(|taken| plain(taken as f64 / 1000.0));
                     let [waits, others] = moment.waiting.map(|waiting| waiting.to_string());
@@ -301,7 +301,7 @@ fn differences(seeded: &[Seeded]) -> Vec<MetricPair> {
 }
 
 /// Both at even moments, from `from` on to the end of the longer one; nothing of a comparison of whole runs.
-fn course(accounts: [&RunAccount; 2], from: SimTime) -> Vec<Moment> {
+fn behavior(accounts: [&RunAccount; 2], from: SimTime) -> Vec<Moment> {
     let end = accounts[0].now.max(accounts[1].now);
     if from == SimTime::ZERO || end <= from {
         return Vec::new();

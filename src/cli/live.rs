@@ -12,19 +12,19 @@ use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json, warn};
 use super::run::Overrides;
 use super::validate::{SHOWN, agreement_json, agreement_text, interval_of};
-use dryrack_agreement::{Courses, compare};
 use dryrack_engine::{Progress, Rehearsal};
-use dryrack_event::{Foretold, Input, LiveHeader, LogHeader, Sink};
+use dryrack_event::{Input, LiveHeader, LogHeader, Prediction, Sink};
 use dryrack_expect::{Expectation, Horizon, Judge, Verdict};
 use dryrack_live::clock::Clock;
 use dryrack_live::probe::{GpuSource, Guarded, Roots, ThisMachine};
 use dryrack_live::{Cluster, LiveEnd, Shares, Work};
-use dryrack_metrics::{Books, RunAccount};
+use dryrack_metrics::{RunAccount, RunMetrics};
 use dryrack_rehearse::{header, names, rehearse};
 use dryrack_report::LogWriter;
 use dryrack_scenario::load;
 use dryrack_scheduler::Caching;
 use dryrack_units::SimDuration;
+use dryrack_validation::{Timelines, compare};
 
 #[derive(Debug, Args)]
 pub struct LiveArgs {
@@ -102,7 +102,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let mut told = Told::new(expectations, &rehearsal);
     let gpus = (cluster.is_none() && work.has_real_gpus()).then(gpus);
     let run = || {
-        let mut sinks: Vec<&mut dyn Sink> = vec![&mut log, &mut told.courses, &mut told.judge, &mut told.accounts];
+        let mut sinks: Vec<&mut dyn Sink> = vec![&mut log, &mut told.behaviors, &mut told.judge, &mut told.accounts];
         match cluster {
             None => dryrack_live::run(&work, gpus, &mut sinks),
             Some(cluster) => dryrack_live::run_on_slurm(&work, cluster, &mut sinks),
@@ -121,7 +121,7 @@ fn gpus() -> Guarded {
 
 /// What is kept of the run besides its log.
 struct Told {
-    courses: Courses,
+    behaviors: Timelines,
     judge: Judge,
     accounts: RunAccount,
 }
@@ -129,7 +129,7 @@ struct Told {
 impl Told {
     fn new(expectations: Vec<Expectation>, rehearsal: &Rehearsal) -> Told {
         let judge = Judge::new(expectations, names(rehearsal));
-        Told { courses: Courses::new(names(rehearsal)), judge, accounts: RunAccount::default() }
+        Told { behaviors: Timelines::new(names(rehearsal)), judge, accounts: RunAccount::default() }
     }
 }
 
@@ -159,14 +159,14 @@ fn refuse(file: &Path, rehearsal: &Rehearsal, work: &Work, cores: Option<usize>)
     if lines.is_empty() { Ok(()) } else { Err(Failure::Input(lines.join("\n"))) }
 }
 
-fn foretell(rehearsal: &Rehearsal, progress: &Progress) -> Foretold {
-    let mut courses = Courses::new(names(rehearsal));
-    let rehearsed = rehearse(rehearsal, Vec::new(), progress, Caching::On, vec![&mut courses]);
-    Foretold {
+fn foretell(rehearsal: &Rehearsal, progress: &Progress) -> Prediction {
+    let mut behaviors = Timelines::new(names(rehearsal));
+    let rehearsed = rehearse(rehearsal, Vec::new(), progress, Caching::On, vec![&mut behaviors]);
+    Prediction {
         digest: rehearsed.digest.to_string(),
-        records: rehearsed.books.accounts().records,
+        records: rehearsed.run_metrics.accounts().records,
         end: rehearsed.until,
-        runs: courses.finish(),
+        runs: behaviors.finish(),
     }
 }
 
@@ -177,11 +177,11 @@ fn default_log(file: &Path) -> PathBuf {
 
 fn tell(path: &Path, rehearsal: &Rehearsal, header: &LogHeader, mut told: Told, end: LiveEnd, format: Format) -> Done {
     told.accounts.finish(end.at);
-    let books = Books::of(told.accounts);
+    let run_metrics = RunMetrics::of(told.accounts);
     let whole = !end.interrupted && !end.cut_short && end.broken.is_none();
-    let verdicts = if whole { told.judge.finish(Horizon::Everything, &books) } else { Vec::new() };
+    let verdicts = if whole { told.judge.finish(Horizon::Everything, &run_metrics) } else { Vec::new() };
     let foretold = &header.live.as_ref().expect("written above").foretold;
-    let blind = compare(&foretold.runs, &told.courses.finish(), |job| interval_of(rehearsal, job));
+    let blind = compare(&foretold.runs, &told.behaviors.finish(), |job| interval_of(rehearsal, job));
     match format {
         Format::Human => {
             let mut text = format!("{}\n  log  {}\n", rehearsal.title, path.display());

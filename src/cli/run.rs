@@ -203,7 +203,7 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
         }
     };
     let wall = begun.elapsed();
-    let metrics = guarded(|| rehearsed.books.metrics()).map_err(fault)?;
+    let metrics = guarded(|| rehearsed.run_metrics.metrics()).map_err(fault)?;
     if let (Some(dir), Some(log)) = (&args.out, log_file) {
         let mut files = vec![(log, Ok(()))];
         files.extend(tables(dir, &rehearsal, &rehearsed, metrics)?);
@@ -215,7 +215,7 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
     }
     if let Some(file) = &args.timeline {
         let mut out = WholeFile::create(file)?;
-        let written = write_perfetto(&mut out, rehearsed.books.accounts(), &spans);
+        let written = write_perfetto(&mut out, rehearsed.run_metrics.accounts(), &spans);
         out.keep(written)?;
     }
     report(&shown, wall, format)?;
@@ -241,9 +241,10 @@ fn tables(
 ) -> Result<Vec<(WholeFile, std::io::Result<()>)>, Failure> {
     let recorded = |job: usize| rehearsal.arrivals.get(job).and_then(|arrival| arrival.recorded_wait);
     let mut jobs = WholeFile::create(&dir.join("jobs.csv"))?;
-    let jobs_written = write_jobs_csv(&mut jobs, rehearsed.books.accounts(), recorded).map_err(std::io::Error::other);
+    let jobs_written =
+        write_jobs_csv(&mut jobs, rehearsed.run_metrics.accounts(), recorded).map_err(std::io::Error::other);
     let mut nodes = WholeFile::create(&dir.join("nodes.csv"))?;
-    let nodes_written = write_nodes_csv(&mut nodes, rehearsed.books.accounts()).map_err(std::io::Error::other);
+    let nodes_written = write_nodes_csv(&mut nodes, rehearsed.run_metrics.accounts()).map_err(std::io::Error::other);
     let mut json = serde_json::to_string_pretty(metrics).expect("metrics have a JSON form");
     json.push('\n');
     let mut figures = WholeFile::create(&dir.join("metrics.json"))?;
@@ -265,7 +266,7 @@ impl Shown<'_> {
         std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
         let report = RunReport {
             rehearsal: self.rehearsal,
-            accounts: self.rehearsed.books.accounts(),
+            accounts: self.rehearsed.run_metrics.accounts(),
             metrics: self.metrics,
             spans,
             verdicts: &self.rehearsed.verdicts,
@@ -301,7 +302,7 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 digest: &digest,
                 trace: trace.map_or(Vec::new(), TraceUse::lines),
             };
-            say(&summary(&heading, rehearsed.books.accounts(), metrics, &rehearsed.verdicts))?;
+            say(&summary(&heading, rehearsed.run_metrics.accounts(), metrics, &rehearsed.verdicts))?;
         }
         Format::Json => {
             let expectations: Vec<_> = (rehearsed.verdicts.iter())
@@ -312,13 +313,13 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 "seed": rehearsal.seed,
                 "profile": rehearsal.profile.name,
                 "digest": digest,
-                "events": rehearsed.books.accounts().events,
-                "records": rehearsed.books.accounts().records,
+                "events": rehearsed.run_metrics.accounts().events,
+                "records": rehearsed.run_metrics.accounts().records,
                 "steps": rehearsed.end.steps,
                 "sim_seconds": rehearsed.until.as_secs_f64(),
                 "wall_seconds": wall.as_secs_f64(),
                 "trace": trace,
-                "never_run": rehearsed.books.accounts().unplaceable.json(),
+                "never_run": rehearsed.run_metrics.accounts().unplaceable.json(),
                 "expectations": expectations,
                 "metrics": metrics,
             }))?;

@@ -11,15 +11,15 @@ use super::logs::{WholeLog, read_live};
 use super::output::{Format, say, say_json};
 use super::replay::profile_of;
 use super::run::options;
-use dryrack_agreement::{
-    Again, Agreement, Readings, Spread, TimeError, again, compare, courses, not_of_source, readings,
-};
 use dryrack_engine::{Difference, Records, Rehearsal, RunOptions, replay, run};
 use dryrack_event::{Digester, LiveHeader, Record};
 use dryrack_ids::RunId;
 use dryrack_rehearse::names;
 use dryrack_scenario::{Options, load_text};
 use dryrack_units::SimDuration;
+use dryrack_validation::{
+    Again, Agreement, Readings, Spread, TimeError, again, compare, not_of_source, readings, timelines,
+};
 
 #[derive(Debug, Args)]
 pub struct ValidateArgs {
@@ -147,14 +147,14 @@ pub(super) fn scenario(path: &Path, log: &WholeLog) -> Result<Rehearsal, Failure
 fn graded(scenario: Rehearsal, log: &WholeLog, live: LiveHeader, replayed: Result<u64, Difference>) -> Grades {
     let interval = |job: &str| interval_of(&scenario, job);
     let (foretold, digest) = rehearsed(&scenario);
-    let real = courses(&log.records, &log.names);
+    let real = timelines(&log.records, &log.names);
     let of_run = |run: RunId| scenario.arrivals.get(run.job.index()).and_then(|arrival| interval(&arrival.spec.name));
     let readings = readings(&foretold, &log.records, of_run);
     let blind = compare(&live.foretold.runs, &real, interval);
     let not_of_source = not_of_source(&scenario, &live.foretold, (&foretold, &digest), (&log.records, &log.names));
     let Again { rehearsal, not_taken } = again(scenario.clone(), &log.records, &log.names);
     let (records, _) = rehearsed(&rehearsal);
-    let again = compare(&courses(&records, &names(&rehearsal)), &real, interval);
+    let again = compare(&timelines(&records, &names(&rehearsal)), &real, interval);
     Grades {
         title: log.header.scenario.clone(),
         began: live.began,

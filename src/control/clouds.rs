@@ -104,7 +104,7 @@ impl Control {
         cloud.kept.remove(&(since, node));
         cloud.leaving += u32::from(to == InstanceState::Terminating);
         cloud.leaving -= u32::from(from == InstanceState::Terminating);
-        self.say(Event::InstanceChanged { node, from, to, because });
+        self.emit(Event::InstanceChanged { node, from, to, because });
         self.time_instance(node);
     }
 
@@ -143,7 +143,7 @@ impl Control {
         (record.made_for, record.of_run, record.asked) = (made_for, of_run, self.now);
         self.set_reported(node, NodeState::Joining, because);
         self.change_instance(node, InstanceState::Pending, because);
-        self.ask(Command::Provision { node });
+        self.command(Command::Provision { node });
     }
 
     /// With what was made for a placement, some of those kept for the sake of the minimum are not needed for it any more.
@@ -268,7 +268,7 @@ impl Control {
         // Nothing is placed there from now on.
         self.set_reported(node, NodeState::NotReady, because);
         self.change_instance(node, InstanceState::Terminating, because);
-        self.ask(Command::Terminate { node });
+        self.command(Command::Terminate { node });
         self.check_minimum(fleet);
     }
 

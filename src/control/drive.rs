@@ -57,7 +57,7 @@ pub fn arrange(inputs: &mut [Input], instant: Instant) {
 }
 
 /// How many of the inputs that are left make the next step.
-pub fn together(inputs: &[Input], instant: Instant) -> usize {
+pub fn step_len(inputs: &[Input], instant: Instant) -> usize {
     match instant {
         Instant::Whole => inputs.len(),
         Instant::ArrivalsFirst => inputs.len().min(1),

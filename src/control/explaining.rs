@@ -94,8 +94,8 @@ impl Control {
         let run = RunId { job, replica: 0, attempt: 1 };
         let one_by_one = self.runs.is_some() && !self.places_whole() && demand.requirements.is_some();
         let seats = if one_by_one { Seats::One { master: None } } else { Seats::All };
-        let (fleet, asking, keep) = (self.fleet.clone(), self.asking_for(run, spec, None), self.candidates_wanted());
-        Sight { fleet, demand, asking, seats, keep }
+        let (fleet, context, keep) = (self.fleet.clone(), self.context_for(run, spec, None), self.candidates_wanted());
+        Sight { fleet, demand, context, seats, keep }
     }
 
     /// The first replica that has no place; of a job that has all its places the first, for another one like it. `None` of a
@@ -112,7 +112,7 @@ impl Control {
         let replica = &self.replicas[index as usize];
         let whole = || (Arc::clone(&self.demands[replica.demand as usize].demand), Seats::All);
         let (demand, seats) = part.unwrap_or_else(whole);
-        Sight { fleet: fleet.clone(), demand, asking: self.asking(replica.run()), seats, keep }
+        Sight { fleet: fleet.clone(), demand, context: self.context(replica.run()), seats, keep }
     }
 
     fn examined(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet, keep: usize) -> Watched {

@@ -38,7 +38,7 @@ mod watching;
 
 pub use clocks::{PassTime, Ticks};
 pub use clouds::LONGEST_PROVISIONING;
-pub use drive::{arrange, step, together};
+pub use drive::{arrange, step, step_len};
 pub use explaining::{AnalysedBefore, Watch, Watched};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
@@ -119,7 +119,7 @@ pub struct Control {
     /// What backfilling keeps from pass to pass.
     backfilling: Option<Box<backfill::Backfilling>>,
     /// Of those for whom room is on its way, where they would go.
-    promises: preempting::Promises,
+    nominations: preempting::Nominations,
     preempting: preempting::Preempting,
     /// What is ahead of each node, where nodes are reserved in slots.
     ahead: slots::Ahead,
@@ -161,7 +161,7 @@ pub struct Control {
 }
 
 /// What comes first of two things, either of which may never come; of equal times it is the reason that decides.
-fn sooner(
+fn earliest(
     one: Option<(SimTime, &'static str)>,
     other: Option<(SimTime, &'static str)>,
 ) -> Option<(SimTime, &'static str)> {
@@ -216,7 +216,7 @@ impl Control {
             shares,
             turns: Turns::default(),
             picked: None,
-            promises: preempting::Promises::new(),
+            nominations: preempting::Nominations::new(),
             preempting: preempting::Preempting::default(),
             ahead: slots::Ahead::default(),
             fresh: VecDeque::new(),
@@ -409,12 +409,12 @@ impl Control {
 
     /// When it must be settled next though nothing happens, and for what; `None` if it waits for inputs alone.
     pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
-        sooner(self.next_but_scans(), self.scan_due())
+        earliest(self.next_but_scans(), self.scan_due())
     }
 
     fn next_but_scans(&mut self) -> Option<(SimTime, &'static str)> {
-        let pass = sooner(self.analyse_pass_due(), sooner(self.place_pass_due(), self.backfill_pass_due()));
-        sooner(self.peek_timer(), sooner(pass, self.next_look()))
+        let pass = earliest(self.analyse_pass_due(), earliest(self.place_pass_due(), self.backfill_pass_due()));
+        earliest(self.peek_timer(), earliest(pass, self.next_look()))
     }
 
     pub fn fleet(&self) -> &Fleet {
@@ -483,8 +483,8 @@ impl Control {
         for key in heads {
             let replica = &self.replicas[key.replica() as usize];
             let demand = &self.demands[replica.demand as usize].demand;
-            let asking = self.asking(replica.run());
-            let decision = decide_for(&self.profile.scheduler, demand, asking, &self.fleet, Grouping::EachNode, 1);
+            let context = self.context(replica.run());
+            let decision = decide_for(&self.profile.scheduler, demand, context, &self.fleet, Grouping::EachNode, 1);
             assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
             assert!(replica.held.is_some(), "{} waits and was never told why", replica.run());
         }
@@ -498,11 +498,11 @@ impl Control {
         }
     }
 
-    fn say(&mut self, event: Event) {
+    fn emit(&mut self, event: Event) {
         self.outbox.push_back(Output::Event(event));
     }
 
-    fn ask(&mut self, command: Command) {
+    fn command(&mut self, command: Command) {
         self.outbox.push_back(Output::Command(command));
     }
 

@@ -135,7 +135,7 @@ impl Control {
         let from = self.fleet.node(gpu.node).status.gpus[usize::from(gpu.index)].state;
         if from != to {
             self.fleet.set_gpu_state(gpu, to);
-            self.say(Event::GpuChanged { gpu, from, to });
+            self.emit(Event::GpuChanged { gpu, from, to });
         }
     }
 
@@ -149,7 +149,7 @@ impl Control {
         if from != to {
             assert!(is_node_edge(from, to), "a node cannot go from {from:?} to {to:?}");
             self.fleet.set_node_state(node, to);
-            self.say(Event::NodeChanged { node, from, to, because });
+            self.emit(Event::NodeChanged { node, from, to, because });
             if to == NodeState::Ready {
                 self.expect_stops_on(node);
             }
@@ -195,7 +195,7 @@ impl Control {
         let stopped = replica.stopped_on.clone();
         let (kept, _) = placement.split(|node| !(stopped.contains(&node) || gone && node == lost));
         if from != Phase::Stopping && !kept.is_empty() {
-            self.ask(Command::Stop { run });
+            self.command(Command::Stop { run });
         }
         self.end_keeping(index, outcome, because, kept);
     }
@@ -222,7 +222,7 @@ impl Control {
         let (free, remains) = kept.split(is_free);
         for claim in free.claims() {
             self.release_claim(run, claim);
-            self.say(Event::ClaimFreed { run, node: claim.node });
+            self.emit(Event::ClaimFreed { run, node: claim.node });
             self.instance_released(claim.node);
         }
         match remains.is_empty() {

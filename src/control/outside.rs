@@ -75,7 +75,7 @@ impl Control {
         };
         // Nothing is kept of what is over, and that does not wait either.
         let Some(index) = self.replica_of(run).filter(waits) else {
-            self.say(Event::CommitRefused { run, because: Reason::NotWaiting, fallback: false });
+            self.emit(Event::CommitRefused { run, because: Reason::NotWaiting, fallback: false });
             return;
         };
         // Why there is not said; what the profile would have said of each node is.

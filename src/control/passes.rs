@@ -188,8 +188,8 @@ impl Control {
             self.enter(index, Phase::Analysing, None);
             let run = self.replicas[index as usize].run();
             self.analysing.insert(run);
-            self.say(Event::AnalysisStarted { run });
-            self.ask(Command::Analyse { run });
+            self.emit(Event::AnalysisStarted { run });
+            self.command(Command::Analyse { run });
             self.drop_stale_analyses();
         }
     }
@@ -350,7 +350,7 @@ impl Control {
         if !same {
             replica.held = Some(held.clone());
             let run = replica.run();
-            self.say(Event::Held { run, refusal: held.0, reasons: held.1 });
+            self.emit(Event::Held { run, refusal: held.0, reasons: held.1 });
         }
     }
 }

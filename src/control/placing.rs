@@ -12,7 +12,7 @@ use dryrack_ids::{FleetId, NodeId, RunId};
 use dryrack_policy::Holding;
 use dryrack_scheduler::offers::GangRule;
 use dryrack_scheduler::{
-    Asking, Caching, Candidate, Decision, Draw, Grouping, NeverFits, Unfit, decide_for, evaluate, still_fits,
+    Caching, Candidate, Decision, Draw, Grouping, NeverFits, PlacementContext, Unfit, decide_for, evaluate, still_fits,
 };
 use dryrack_workload::{Demand, Deployment, JobSpec};
 
@@ -34,7 +34,7 @@ impl Control {
         let takes_time = !options.decision_time.is_zero();
         let keep = self.candidates_wanted();
         self.examine_several_if_watched(index, keep, |control| control.left_to(index));
-        let decision = match self.decide_beside_promises(index, keep) {
+        let decision = match self.decide_beside_nominations(index, keep) {
             Some(decision) => decision,
             None => self.decide_now(index, keep),
         };
@@ -62,17 +62,17 @@ impl Control {
     /// The same, about a run of the demand with this number.
     pub(super) fn decide_of(&mut self, number: u32, run: RunId, keep: usize) -> Decision {
         let demand = &self.demands[number as usize].demand;
-        let asking = self.asking(run);
+        let context = self.context(run);
         let (scheduler, fleet) = (&self.profile.scheduler, &self.fleet);
         let may_keep = match (self.caching, self.grouping) {
             (Caching::Off, _) | (_, Grouping::EachNode) => false,
             (Caching::On | Caching::Paranoid, Grouping::Classes) => keep == 1,
         };
-        let plain = || decide_for(scheduler, demand, asking, fleet, self.grouping, keep);
+        let plain = || decide_for(scheduler, demand, context, fleet, self.grouping, keep);
         if !may_keep {
             return plain();
         }
-        let ranked = self.rankings.decide(scheduler, (number, demand), fleet, asking.draw);
+        let ranked = self.rankings.decide(scheduler, (number, demand), fleet, context.draw);
         match ranked.or_else(|| self.refusals.still(number, fleet)) {
             Some(kept) if self.caching == Caching::Paranoid => {
                 assert_eq!(kept, plain(), "{run}: what was kept is not what is computed");
@@ -96,19 +96,19 @@ impl Control {
     /// Answers what the scheduler would say to a demand now, and nothing comes of it.
     pub(super) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
         let (refusal, reasons) = evaluate(&self.profile.scheduler, demand, &self.fleet, self.grouping);
-        self.say(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
+        self.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }
 
     /// As whose replica it is placed.
-    pub(super) fn asking(&self, run: RunId) -> Asking {
+    pub(super) fn context(&self, run: RunId) -> PlacementContext {
         let fleet = self.runs.as_ref().and_then(|flow| flow.fleet_of(run.job));
-        self.asking_for(run, &self.jobs[run.job.index()].spec, fleet)
+        self.context_for(run, &self.jobs[run.job.index()].spec, fleet)
     }
 
     /// The same, of a job that need not be known. `fleet` is the one that its other replicas are in.
-    pub(super) fn asking_for(&self, run: RunId, spec: &JobSpec, fleet: Option<FleetId>) -> Asking {
+    pub(super) fn context_for(&self, run: RunId, spec: &JobSpec, fleet: Option<FleetId>) -> PlacementContext {
         let least = spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.min);
-        Asking { job: Some(run.job), replicas: spec.replicas, draw: Draw::new(self.seed, run), fleet, least }
+        PlacementContext { job: Some(run.job), replicas: spec.replicas, draw: Draw::new(self.seed, run), fleet, least }
     }
 
     fn versions_of(&self, candidates: &[Candidate]) -> Vec<(NodeId, u64)> {
@@ -140,7 +140,7 @@ impl Control {
             }
             let fallback = rank + 1 < count;
             let run = self.replicas[index as usize].run();
-            self.say(Event::CommitRefused { run, because: Reason::StaleRead, fallback });
+            self.emit(Event::CommitRefused { run, because: Reason::StaleRead, fallback });
         }
         self.enter_queue(index);
     }
@@ -208,7 +208,7 @@ impl Control {
     pub(super) fn hold_placement(&mut self, run: RunId, deployment: Option<&Deployment>, placement: &Placement) {
         let Some(deployment) = deployment else { return self.fleet.take(placement) };
         let hosting = Hosting {
-            model: Asking::key(run.job),
+            model: PlacementContext::key(run.job),
             model_name: Arc::clone(&deployment.model.name),
             backend: Arc::from(deployment.backend.name()),
         };
@@ -289,9 +289,9 @@ impl Control {
         }
         let Candidate { placement, score } = candidate;
         self.enter_ledger(index, &placement);
-        self.say(Event::Placed { run, score, placement: placement.clone() });
+        self.emit(Event::Placed { run, score, placement: placement.clone() });
         placement.claims().iter().for_each(|claim| self.instance_taken(claim.node));
-        self.ask(Command::Start { run, placement: placement.clone() });
+        self.command(Command::Start { run, placement: placement.clone() });
         self.replicas[index as usize].placement = Some(placement);
         self.enter_silently(index, Phase::Scheduled);
     }

@@ -66,7 +66,7 @@ impl Control {
         for demand in &mut self.demands {
             (demand.held, demand.refused_at) = (None, None);
         }
-        self.promises.clear();
+        self.nominations.clear();
         self.fleet.ask_again();
         self.follow_shares(&before);
         for index in self.replicas.numbers() {

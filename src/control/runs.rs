@@ -181,7 +181,7 @@ impl Control {
         self.fresh.push_back((self.queued, index));
         if self.is_decided_outside() {
             let run = self.replicas[index as usize].run();
-            self.ask(Command::Submit { run });
+            self.command(Command::Submit { run });
         }
     }
 
@@ -222,7 +222,7 @@ impl Control {
     pub(super) fn enter(&mut self, index: ReplicaIndex, to: Phase, because: Option<Reason>) {
         let replica = &self.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
-        self.say(Event::Moved { run, from, to, because });
+        self.emit(Event::Moved { run, from, to, because });
         self.enter_silently(index, to);
     }
 
@@ -402,7 +402,7 @@ impl Control {
                 }
                 self.enter(index, Phase::Stopping, Some(because));
                 let run = self.replicas[index as usize].run();
-                self.ask(Command::Stop { run });
+                self.command(Command::Stop { run });
             }
             Phase::Stopping => {
                 self.replicas[index as usize].stopping = Some((outcome, because));
@@ -418,7 +418,7 @@ impl Control {
         if phase == Phase::Stopping && self.has_stopped(index) {
             return;
         }
-        self.say(Event::DeadlineExpired { run, phase });
+        self.emit(Event::DeadlineExpired { run, phase });
         if self.runs.is_some() && phase != Phase::Stopping {
             return self.too_long(index, phase);
         }
@@ -513,7 +513,7 @@ impl Control {
         if !kept.is_empty() {
             self.kept_claims.insert(run, kept.clone());
         }
-        self.say(Event::Ended { run, from, outcome, because, kept: kept_on });
+        self.emit(Event::Ended { run, from, outcome, because, kept: kept_on });
         placement.claims().iter().for_each(|claim| self.instance_released(claim.node));
         self.enter_silently(index, Phase::Ended);
         kept
@@ -532,7 +532,7 @@ impl Control {
         if !self.kept_claims[&run].claims().iter().any(|claim| is_ready(claim.node)) {
             return;
         }
-        self.ask(Command::Stop { run });
+        self.command(Command::Stop { run });
         match left > 1 {
             true => self.expect_stop(run, left - 1),
             false => self.note_asking(run, false),
@@ -547,7 +547,7 @@ impl Control {
             Wait::Queue => {
                 self.leave_queue(index, Wait::Nothing);
                 if self.is_decided_outside() {
-                    self.ask(Command::Withdraw { run });
+                    self.command(Command::Withdraw { run });
                 }
             }
             // Its commit is void with the next version.
@@ -559,7 +559,7 @@ impl Control {
         }
         self.drop_entries(index);
         if phase == Phase::Analysing && self.analysing.remove(&run) {
-            self.ask(Command::AbandonAnalysis { run });
+            self.command(Command::AbandonAnalysis { run });
         }
     }
 
@@ -638,7 +638,7 @@ impl Control {
         replica.held = None;
         replica.due = at;
         let run = replica.run();
-        self.say(Event::Retry { run, at, because });
+        self.emit(Event::Retry { run, at, because });
         self.set_deadline(index);
     }
 
@@ -654,7 +654,7 @@ impl Control {
         }
         if record.live == 0 && !record.parked {
             let (outcome, because) = record.ended.unwrap_or((outcome, because));
-            self.say(Event::JobEnded { job, outcome, because });
+            self.emit(Event::JobEnded { job, outcome, because });
             self.job_is_over(job);
         }
     }

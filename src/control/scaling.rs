@@ -65,7 +65,7 @@ impl Control {
         let record = &mut self.jobs[job.index()];
         record.added.push(index);
         record.live += 1;
-        self.say(Event::ReplicaAdded { run: RunId { job, replica: number, attempt: 1 } });
+        self.emit(Event::ReplicaAdded { run: RunId { job, replica: number, attempt: 1 } });
         self.begin(index);
     }
 

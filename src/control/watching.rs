@@ -42,8 +42,8 @@ impl Control {
         let monitor = UtilizationMonitor::bind(values, gpus, self.now);
         let watch = Watch { monitor, look_at: None, odd: [false; SampleFault::ALL.len()] };
         self.replicas[index as usize].watch = Some(Box::new(watch));
-        self.say(Event::PolicyBound { run, source, values });
-        self.ask(Command::Sample { run, interval: values.interval });
+        self.emit(Event::PolicyBound { run, source, values });
+        self.command(Command::Sample { run, interval: values.interval });
     }
 
     /// A sample is heard. One of a run that is not running any more changes nothing.
@@ -60,7 +60,7 @@ impl Control {
         self.to_judge.insert(index);
         let Some(fault) = odd else { return };
         if !std::mem::replace(&mut watch.odd[fault as usize], true) {
-            self.say(Event::SampleOdd { run, at, fault });
+            self.emit(Event::SampleOdd { run, at, fault });
         }
     }
 
@@ -89,9 +89,9 @@ impl Control {
                 return;
             };
             match mode {
-                PolicyMode::Warn => self.say(Event::PolicyWarned { run, min_gpu_utilization, time_window, covered }),
+                PolicyMode::Warn => self.emit(Event::PolicyWarned { run, min_gpu_utilization, time_window, covered }),
                 PolicyMode::Observe | PolicyMode::Enforce => {
-                    self.say(Event::PolicyFired { run, mode, min_gpu_utilization, time_window, covered });
+                    self.emit(Event::PolicyFired { run, mode, min_gpu_utilization, time_window, covered });
                 }
             }
             if mode == PolicyMode::Enforce {

@@ -183,9 +183,9 @@ impl Questions<'_> {
         let spec = &self.rehearsal.arrivals[watched.run.job.index()].spec;
         let is_whole = watched.sight.seats == Seats::All && watched.sight.demand == spec.demand;
         is_whole
-            && watched.sight.asking.replicas == 1
-            && watched.sight.asking.least <= 1
-            && watched.sight.asking.fleet.is_none()
+            && watched.sight.context.replicas == 1
+            && watched.sight.context.least <= 1
+            && watched.sight.context.fleet.is_none()
             && !self.profile().historic
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use dryrack_ids::{JobId, RunId};
 use dryrack_units::SimDuration;
-use dryrack_workload::Course;
+use dryrack_workload::JobBehavior;
 
 /// Work that need not be done again, by the job and its replica.
 #[derive(Default)]
@@ -14,17 +14,17 @@ pub struct Checkpoints {
 
 impl Checkpoints {
     /// How long the run takes from its start; `None` where it does not end by itself.
-    pub fn length(&self, run: RunId, course: &Course) -> Option<SimDuration> {
+    pub fn length(&self, run: RunId, behavior: &JobBehavior) -> Option<SimDuration> {
         let done = self.done(run);
-        let cost = self.cost(done, course);
-        course.run.map(|whole| whole.saturating_sub(done).saturating_add(cost))
+        let cost = self.cost(done, behavior);
+        behavior.run.map(|whole| whole.saturating_sub(done).saturating_add(cost))
     }
 
     /// A run has ended before its end, after this time; in good order if it could write what it had done.
-    pub fn interrupt(&mut self, run: RunId, course: &Course, ran: SimDuration, in_good_order: bool) {
-        let Some(checkpoint) = course.checkpoint else { return };
+    pub fn interrupt(&mut self, run: RunId, behavior: &JobBehavior, ran: SimDuration, in_good_order: bool) {
+        let Some(checkpoint) = behavior.checkpoint else { return };
         let done = self.done(run);
-        let now = done.saturating_add(ran.saturating_sub(self.cost(done, course)));
+        let now = done.saturating_add(ran.saturating_sub(self.cost(done, behavior)));
         let every = checkpoint.every.as_nanos();
         let written = match (every, in_good_order) {
             (0, true) => now,
@@ -45,8 +45,8 @@ impl Checkpoints {
         self.done.get(&(run.job, run.replica)).copied().unwrap_or_default()
     }
 
-    fn cost(&self, done: SimDuration, course: &Course) -> SimDuration {
-        match course.checkpoint {
+    fn cost(&self, done: SimDuration, behavior: &JobBehavior) -> SimDuration {
+        match behavior.checkpoint {
             Some(checkpoint) if !done.is_zero() => checkpoint.restart,
             _ => SimDuration::ZERO,
         }

@@ -12,7 +12,7 @@ use dryrack_event::{Reason, Refusal};
 use dryrack_fleet::{Fleet, Hosting, NodeSpec, NodeState, Placement};
 use dryrack_ids::{GpuId, JobId, NodeId, RunId};
 use dryrack_scheduler::deployment::{Need, findings};
-use dryrack_scheduler::{Asking, Decision, Examination, Grouping, decide_for, ever_fits, examine_for};
+use dryrack_scheduler::{Decision, Examination, Grouping, PlacementContext, decide_for, ever_fits, examine_for};
 use dryrack_units::{Bytes, SimTime};
 use dryrack_workload::{Backend, Demand, Deployment, ModelFacts};
 
@@ -96,7 +96,7 @@ pub fn fitting(rehearsal: &Rehearsal, demand: &Demand, replicas: u32, at: Option
     let fleet = fleet_at(rehearsal, at);
     let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
     let case = Case { profile: &rehearsal.profile, job: JobId::new(rehearsal.arrivals.len()), replicas };
-    let (need, _) = findings(&case.profile.scheduler.deployments, demand, deployment, case.asking(), &fleet);
+    let (need, _) = findings(&case.profile.scheduler.deployments, demand, deployment, case.context(), &fleet);
     let Placed { placements, overcommitted, refused } = case.place_all(demand, fleet.clone());
     let at = at.unwrap_or(SimTime::ZERO);
     let mut found = Fitting { at, fleet, need, replicas, placements, overcommitted, refused, changes: Vec::new() };
@@ -144,15 +144,15 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn asking(&self) -> Asking {
-        Asking { job: Some(self.job), replicas: self.replicas, ..Asking::NOBODY }
+    fn context(&self) -> PlacementContext {
+        PlacementContext { job: Some(self.job), replicas: self.replicas, ..PlacementContext::UNSUBMITTED }
     }
 
     /// One replica after the other, until one is not placed.
     fn place_all(&self, demand: &Demand, mut fleet: Fleet) -> Placed {
         let mut placed = Placed::default();
         let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
-        let (need, _) = findings(&self.profile.scheduler.deployments, demand, deployment, self.asking(), &fleet);
+        let (need, _) = findings(&self.profile.scheduler.deployments, demand, deployment, self.context(), &fleet);
         for number in 0..self.replicas {
             match self.decide(demand, &fleet) {
                 Some(placement) => {
@@ -164,7 +164,7 @@ impl Case<'_> {
                     let options = &self.profile.scheduler;
                     let ever = ever_fits(options, demand, &fleet);
                     let refusal = if ever { Refusal::Unfit } else { Refusal::Never };
-                    let examination = examine_for(options, demand, self.asking(), &fleet, 1);
+                    let examination = examine_for(options, demand, self.context(), &fleet, 1);
                     placed.refused = Some(Refused { refusal, examination, fleet });
                     break;
                 }
@@ -174,7 +174,7 @@ impl Case<'_> {
     }
 
     fn decide(&self, demand: &Demand, fleet: &Fleet) -> Option<Placement> {
-        match decide_for(&self.profile.scheduler, demand, self.asking(), fleet, Grouping::Classes, 1) {
+        match decide_for(&self.profile.scheduler, demand, self.context(), fleet, Grouping::Classes, 1) {
             Decision::Place(mut candidates) => Some(candidates.swap_remove(0).placement),
             Decision::Refuse { .. } => None,
         }
@@ -183,7 +183,7 @@ impl Case<'_> {
     fn host(&self, demand: &Demand, number: u32, placement: &Placement, fleet: &mut Fleet) {
         let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
         let hosting = Hosting {
-            model: Asking::key(self.job),
+            model: PlacementContext::key(self.job),
             model_name: Arc::clone(&deployment.model.name),
             backend: Arc::from(deployment.backend.name()),
         };
@@ -212,7 +212,7 @@ impl Case<'_> {
 
     /// The part nearest to what is reserved that helps, in steps of five hundredths; of two as near, the smaller.
     fn nearest_utilization(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Option<Change> {
-        let (need, _) = findings(&self.profile.scheduler.deployments, demand, deployment, self.asking(), fleet);
+        let (need, _) = findings(&self.profile.scheduler.deployments, demand, deployment, self.context(), fleet);
         // What reserves nothing takes what it needs already.
         let reserved = need.ok().map(|need| hundredths(need.utilization)).filter(|reserved| *reserved > 0)?;
         let mut parts: Vec<u32> = (6..=19).map(|step| step * 5).filter(|part| *part != reserved).collect();

@@ -7,11 +7,11 @@
 
 mod accounts;
 mod answers;
+mod arrival_source;
 mod audit;
 mod branch;
 mod checkpoints;
 mod clouds;
-mod coming;
 mod downloads;
 mod due;
 mod explain;

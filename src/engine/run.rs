@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::coming::Coming;
+use super::arrival_source::ArrivalSource;
 use super::rehearsal::Rehearsal;
 use super::runaway::{Bound, Bounds, most_records};
 use super::world::{World, earlier};
-use dryrack_control::{Control, arrange, step, together};
+use dryrack_control::{Control, arrange, step, step_len};
 use dryrack_event::{Input, Sink};
 use dryrack_scheduler::{Caching, Grouping};
 use dryrack_units::{SimDuration, SimTime};
@@ -86,7 +86,7 @@ const STANDSTILL: u64 = 10_000_000;
 
 /// Runs a rehearsal to its end. Every sink reads every record.
 pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sink]) -> RunEnd {
-    drive(rehearsal, Coming::listed(&rehearsal.arrivals), options, sinks)
+    drive(rehearsal, ArrivalSource::listed(&rehearsal.arrivals), options, sinks)
 }
 
 /// Likewise, of jobs that are handed over one by one, in order of time, rather than listed in the rehearsal: what is held of
@@ -101,10 +101,15 @@ pub fn run_streamed(
 ) -> RunEnd {
     let is_open = rehearsal.arrivals.is_empty() && rehearsal.evaluations.is_empty() && rehearsal.branch.is_none();
     assert!(is_open, "a run of a stream lists jobs, or asks for them before they come");
-    drive(rehearsal, Coming::streamed(arrivals), options, sinks)
+    drive(rehearsal, ArrivalSource::streamed(arrivals), options, sinks)
 }
 
-fn drive<'a>(rehearsal: &'a Rehearsal, coming: Coming<'a>, options: RunOptions, sinks: &mut [&mut dyn Sink]) -> RunEnd {
+fn drive<'a>(
+    rehearsal: &'a Rehearsal,
+    arrival_source: ArrivalSource<'a>,
+    options: RunOptions,
+    sinks: &mut [&mut dyn Sink],
+) -> RunEnd {
     let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping)
         .with_caching(options.caching);
     // A branch may change the profile, in which all that ever came is put in order anew.
@@ -116,7 +121,7 @@ fn drive<'a>(rehearsal: &'a Rehearsal, coming: Coming<'a>, options: RunOptions, 
     let mut all: Vec<&mut dyn Sink> = vec![&mut counted];
     all.extend(sinks.iter_mut().map(|sink| &mut **sink as &mut dyn Sink));
     let sinks = all.as_mut_slice();
-    let mut world = World::new(rehearsal, coming);
+    let mut world = World::new(rehearsal, arrival_source);
     let mut inputs = rehearsal.declarations();
     let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false };
     let mut next = Some(SimTime::ZERO);
@@ -141,7 +146,7 @@ fn drive<'a>(rehearsal: &'a Rehearsal, coming: Coming<'a>, options: RunOptions, 
                 progress.step.store(end.steps, Ordering::Relaxed);
                 progress.at.store(now.as_nanos(), Ordering::Relaxed);
             }
-            let count = together(&inputs, instant);
+            let count = step_len(&inputs, instant);
             let of_step = &inputs[..count];
             step(&mut control, (end.steps, now), of_step, sinks, &mut |now, command| world.obey(now, command));
             inputs.drain(..count);

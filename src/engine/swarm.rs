@@ -26,8 +26,8 @@ use dryrack_rng::Stream;
 use dryrack_scheduler::{Caching, Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
 use dryrack_workload::{
-    Acks, Analyses, Arrival, Course, Demand, Ending, EventRetry, Gang, GpuDemand, GpuTake, JobSpec, Mishaps, Pick,
-    Restart, RetryEvent, RunTerms, Starts, StartupOrder, StopCriteria, TaskDemand, Unselectable,
+    Acks, Analyses, Arrival, Demand, Ending, EventRetry, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Pick,
+    RandomFaults, Restart, RetryEvent, RunTerms, Starts, StartupOrder, StopCriteria, TaskDemand, Unselectable,
 };
 
 /// Most worlds have some hundred records; one that has more than this does not end.
@@ -142,7 +142,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     let mut cancellations = Vec::new();
     for (index, arrival) in arrivals.iter().enumerate() {
         // What has no end is cancelled in the end, so that nothing runs for ever.
-        let endless = arrival.course.run.is_none() || arrival.spec.restart != Restart::Never;
+        let endless = arrival.behavior.run.is_none() || arrival.spec.restart != Restart::Never;
         if endless || (features.cancellations && draws.chance(200)) {
             let at = SimTime::ZERO + horizon_part(&mut draws, horizon, 2);
             cancellations.push((at, JobId::new(index)));
@@ -208,7 +208,7 @@ struct Features {
     foreign: bool,
     until: bool,
     acks: bool,
-    mishaps: bool,
+    random_faults: bool,
     scalings: bool,
     usage: bool,
 }
@@ -235,7 +235,7 @@ impl Features {
             foreign: flip(),
             until: flip() && flip(),
             acks: flip(),
-            mishaps: flip(),
+            random_faults: flip(),
             scalings: flip(),
             usage: flip(),
         }
@@ -397,7 +397,7 @@ fn draw_arrival(
 ) -> Arrival {
     let restarts = [Restart::Never, Restart::OnFailure, Restart::Always];
     let endless = draws.chance(200);
-    let mut course = Course {
+    let mut behavior = JobBehavior {
         run: (!endless).then(|| SimDuration::from_secs(draws.between(0, 1800))),
         master_run: None,
         ending: if features.failures && draws.chance(200) { Ending::Failed } else { Ending::Completed },
@@ -407,7 +407,7 @@ fn draw_arrival(
         failing_starts: if features.failures && draws.chance(200) { draws.between(1, 3) as u32 } else { 0 },
         stop: SimDuration::from_secs(if draws.chance(300) { draws.between(0, 900) } else { 0 }),
         checkpoint: None,
-        mishaps: Some(Box::new(draw_mishaps(draws, features))),
+        random_faults: Some(Box::new(draw_mishaps(draws, features))),
         usage: None,
         requests: None,
         sampling: Arc::default(),
@@ -425,13 +425,13 @@ fn draw_arrival(
         ..JobSpec::of(format!("j{number}").into(), demand)
     };
     if features.usage {
-        draw_usage(draws, &mut course);
+        draw_usage(draws, &mut behavior);
         spec.utilization = Arc::new(draw_overrides(draws));
     }
     Arrival {
         at: SimTime::ZERO + horizon_part(draws, horizon, 1),
         spec: Arc::new(spec),
-        course: Arc::new(course),
+        behavior: Arc::new(behavior),
         recorded_wait: None,
     }
 }
@@ -447,18 +447,18 @@ fn draw_terms(draws: &mut Stream) -> RunTerms {
     RunTerms { retry, startup, stop: *draws.pick(&[StopCriteria::AllDone, StopCriteria::MasterDone]), idle: None }
 }
 
-fn draw_mishaps(draws: &mut Stream, features: &Features) -> Mishaps {
-    let mut mishaps = Mishaps::default();
+fn draw_mishaps(draws: &mut Stream, features: &Features) -> RandomFaults {
+    let mut random_faults = RandomFaults::default();
     let draw = |draws: &mut Stream| Permille::new(*draws.pick(&[0, 0, 50, 300]));
     let by = SimDuration::from_secs(draws.between(1, 900));
     if features.acks && draws.chance(700) {
-        mishaps.acks = Acks { lost: draw(draws), late: draw(draws), repeated: draw(draws), late_by: by };
+        random_faults.acks = Acks { lost: draw(draws), late: draw(draws), repeated: draw(draws), late_by: by };
     }
-    if features.mishaps && draws.chance(500) {
-        mishaps.starts = Starts { fail: draw(draws), slow: draw(draws), slow_by: by };
-        mishaps.analyses = Analyses { fail: draw(draws), hang: draw(draws), slow: draw(draws), slow_by: by };
+    if features.random_faults && draws.chance(500) {
+        random_faults.starts = Starts { fail: draw(draws), slow: draw(draws), slow_by: by };
+        random_faults.analyses = Analyses { fail: draw(draws), hang: draw(draws), slow: draw(draws), slow_by: by };
     }
-    mishaps
+    random_faults
 }
 
 fn draw_demand(draws: &mut Stream, features: &Features, nodes: &[InitialNode]) -> Demand {

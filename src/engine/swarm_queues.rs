@@ -11,7 +11,7 @@ use dryrack_scheduler::{
     Backfill, Discipline, FairShare, Lines, NeverFits, OrderKey, Preempt, SchedulerOptions, SlotOptions,
 };
 use dryrack_units::SimDuration;
-use dryrack_workload::{Arrival, Checkpoint, Course, JobSpec};
+use dryrack_workload::{Arrival, Checkpoint, JobBehavior, JobSpec};
 
 const ORDERS: [OrderKey; 13] = [
     OrderKey::Priority,
@@ -43,9 +43,9 @@ pub(super) fn add_queues(seed: u64, world: &mut Rehearsal) {
     let estimates = draws.chance(800);
     let checkpoints = draws.chance(500);
     for arrival in &mut world.arrivals {
-        let (mut spec, mut course) = (JobSpec::clone(&arrival.spec), Course::clone(&arrival.course));
+        let (mut spec, mut behavior) = (JobSpec::clone(&arrival.spec), JobBehavior::clone(&arrival.behavior));
         if estimates && draws.chance(800) {
-            spec.estimate = Some(draw_estimate(&mut draws, &course));
+            spec.estimate = Some(draw_estimate(&mut draws, &behavior));
         }
         spec.user = draws.pick(&[None, Some("ann"), Some("bob"), Some("eve")]).map(Arc::from);
         spec.queue = draws.pick(&[None, Some("short"), Some("long")]).map(Arc::from);
@@ -53,16 +53,16 @@ pub(super) fn add_queues(seed: u64, world: &mut Rehearsal) {
         if spec.checkpoints {
             let (every, restart) = (*draws.pick(&[0, 60, 600]), *draws.pick(&[0, 5, 120]));
             let [every, restart] = [every, restart].map(SimDuration::from_secs);
-            course.checkpoint = Some(Checkpoint { every, restart });
+            behavior.checkpoint = Some(Checkpoint { every, restart });
         }
-        *arrival = Arrival { spec: Arc::new(spec), course: Arc::new(course), ..arrival.clone() };
+        *arrival = Arrival { spec: Arc::new(spec), behavior: Arc::new(behavior), ..arrival.clone() };
     }
 }
 
 /// Right, or a guess.
-fn draw_estimate(draws: &mut Stream, course: &Course) -> SimDuration {
+fn draw_estimate(draws: &mut Stream, behavior: &JobBehavior) -> SimDuration {
     let guess = SimDuration::from_secs(draws.between(0, 3600));
-    course.run.filter(|_| draws.chance(500)).unwrap_or(guess)
+    behavior.run.filter(|_| draws.chance(500)).unwrap_or(guess)
 }
 
 /// With another queue, or as it was where none of a few that are drawn goes with the rest of it.

@@ -8,7 +8,7 @@ use dryrack_control::{GangRule, Profile};
 use dryrack_policy::Quota;
 use dryrack_rng::Stream;
 use dryrack_units::{Money, RequestRate, SimDuration};
-use dryrack_workload::{Arrival, Course, IdleLimit, JobSpec, Requests, Scaling};
+use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec, Requests, Scaling};
 
 /// Of a stream of their own, so that they move no other draw.
 pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {
@@ -33,15 +33,15 @@ pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {
         let mut spec = JobSpec { project: project.map(Arc::from), ..JobSpec::clone(&arrival.spec) };
         let limit = SimDuration::from_secs(draws.between(1, 1200));
         Arc::make_mut(&mut spec.terms).idle = *draws.pick(&[None, Some(IdleLimit::Off), Some(IdleLimit::After(limit))]);
-        let mut course = Course::clone(&arrival.course);
+        let mut behavior = JobBehavior::clone(&arrival.behavior);
         if is_service {
             let scaling = draw_scaling(&mut draws);
             (spec.replicas, spec.scaling) = (scaling.min, Some(Box::new(scaling)));
             // One that ended by itself would be begun again at once.
-            course.run = course.run.map(|length| length.max(SimDuration::from_secs(60)));
-            course.requests = Some(Arc::new(draw_requests(&mut draws)));
+            behavior.run = behavior.run.map(|length| length.max(SimDuration::from_secs(60)));
+            behavior.requests = Some(Arc::new(draw_requests(&mut draws)));
         }
-        *arrival = Arrival { spec: Arc::new(spec), course: Arc::new(course), ..arrival.clone() };
+        *arrival = Arrival { spec: Arc::new(spec), behavior: Arc::new(behavior), ..arrival.clone() };
     }
 }
 

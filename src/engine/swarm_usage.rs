@@ -6,7 +6,7 @@ use dryrack_control::UtilizationOptions;
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration};
 use dryrack_workload::{
-    AtMinimum, Course, Gaps, GpuUsage, IdleGpus, Phases, PolicyMode, Sampling, Shape, Usage, UsagePhase,
+    AtMinimum, Gaps, GpuUsage, IdleGpus, JobBehavior, Phases, PolicyMode, Sampling, Shape, Usage, UsagePhase,
     UtilizationOverrides, UtilizationRule,
 };
 
@@ -40,8 +40,8 @@ pub(super) fn draw_overrides(draws: &mut Stream) -> UtilizationOverrides {
 }
 
 /// Only of a run that ends by itself: another would be sampled for ever.
-pub(super) fn draw_usage(draws: &mut Stream, course: &mut Course) {
-    if course.run.is_none() {
+pub(super) fn draw_usage(draws: &mut Stream, behavior: &mut JobBehavior) {
+    if behavior.run.is_none() {
         return;
     }
     let level = |draws: &mut Stream| Permille::new(draws.between(0, 1000) as u32);
@@ -59,10 +59,10 @@ pub(super) fn draw_usage(draws: &mut Stream, course: &mut Course) {
         }
     };
     let noise = Permille::new(draws.between(0, 200) as u32);
-    course.usage = Some(Arc::new(Usage::new(vec![GpuUsage { shape, noise, memory: None }])));
+    behavior.usage = Some(Arc::new(Usage::new(vec![GpuUsage { shape, noise, memory: None }])));
     let chance = |draws: &mut Stream| Permille::new(*draws.pick(&[0, 0, 50, 200]));
     let sometimes = |draws: &mut Stream| SimDuration::from_secs(*draws.pick(&[0, 0, 3, 90]));
-    course.sampling = Arc::new(Sampling {
+    behavior.sampling = Arc::new(Sampling {
         jitter: sometimes(draws),
         delay: sometimes(draws),
         lost: chance(draws),

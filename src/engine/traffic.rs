@@ -17,7 +17,7 @@ pub(super) struct Traffic {
 
 /// A job is submitted: if it is a service that scales, its requests are counted from now on.
 pub(super) fn begin(queue: &mut EventQueue<Due>, arrival: &Arrival, job: JobId) {
-    if arrival.spec.scaling.is_some() && arrival.course.requests.is_some() {
+    if arrival.spec.scaling.is_some() && arrival.behavior.requests.is_some() {
         queue.push(next_count(arrival.at, 0), Due::Requests { job, counts: 0 });
     }
 }
@@ -31,7 +31,7 @@ impl Traffic {
         (job, counts): (JobId, u64),
         now: SimTime,
     ) -> Option<Input> {
-        let (scaling, requests) = (arrival.spec.scaling.as_ref()?, arrival.course.requests.as_ref()?);
+        let (scaling, requests) = (arrival.spec.scaling.as_ref()?, arrival.behavior.requests.as_ref()?);
         let since = now.since(arrival.at);
         if since < requests.settled(scaling.window) {
             let counts = counts + 1;

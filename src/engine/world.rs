@@ -5,9 +5,9 @@ mod branching;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::arrival_source::ArrivalSource;
 use super::checkpoints::Checkpoints;
 use super::clouds::{InstanceTurn, Places};
-use super::coming::Coming;
 use super::downloads::Downloads;
 pub use super::due::Due;
 use super::queue::EventQueue;
@@ -19,7 +19,7 @@ use dryrack_fleet::{GpuState, NodeState, Placement};
 use dryrack_ids::{GpuId, JobId, NodeId, RunId};
 use dryrack_rng::{Stream, entity};
 use dryrack_units::{SimDuration, SimTime};
-use dryrack_workload::{Acks, Analyses, Course, Fate, JobSpec, Mishaps, Starts};
+use dryrack_workload::{Acks, Analyses, Fate, JobBehavior, JobSpec, RandomFaults, Starts};
 
 struct WorldNode {
     reported: NodeState,
@@ -44,7 +44,7 @@ impl WorldNode {
 
 struct WorldRun {
     spec: Arc<JobSpec>,
-    course: Arc<Course>,
+    behavior: Arc<JobBehavior>,
     /// Empty while it is only analysed.
     placement: Option<Placement>,
     /// Raised when what was to happen to it will not.
@@ -63,13 +63,13 @@ struct WorldRun {
 }
 
 /// What a run is of, and the course it takes.
-type Taking = (Arc<JobSpec>, Arc<Course>);
+type Taking = (Arc<JobSpec>, Arc<JobBehavior>);
 
 impl WorldRun {
-    fn new((spec, course): Taking, placement: Option<Placement>, alive: bool) -> WorldRun {
+    fn new((spec, behavior): Taking, placement: Option<Placement>, alive: bool) -> WorldRun {
         WorldRun {
             spec,
-            course,
+            behavior,
             placement,
             epoch: 0,
             alive,
@@ -100,7 +100,7 @@ pub struct World<'a> {
     downloads: Downloads,
     places: Places,
     checkpoints: Checkpoints,
-    coming: Coming<'a>,
+    arrival_source: ArrivalSource<'a>,
     /// What was asked of jobs that a stream has not brought yet, when, and as which of all such questions.
     early: BTreeMap<JobId, Vec<(SimTime, u64, Due)>>,
     asked_early: u64,
@@ -114,7 +114,7 @@ pub struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub fn new(rehearsal: &'a Rehearsal, coming: Coming<'a>) -> World<'a> {
+    pub fn new(rehearsal: &'a Rehearsal, arrival_source: ArrivalSource<'a>) -> World<'a> {
         let mut queue = EventQueue::default();
         if let Some(branch) = &rehearsal.branch {
             // The first of its instant.
@@ -152,7 +152,7 @@ impl<'a> World<'a> {
             checkpoints: Checkpoints::default(),
             downloads: Downloads::new(&rehearsal.nodes),
             places: Places::new(rehearsal),
-            coming,
+            arrival_source,
             early: BTreeMap::new(),
             asked_early: 0,
             heartbeat: rehearsal.profile.heartbeat.every,
@@ -165,7 +165,7 @@ impl<'a> World<'a> {
 
     /// When something happens next of itself.
     pub fn next_time(&mut self) -> Option<SimTime> {
-        earlier(self.queue.next_time(), self.coming.next_time())
+        earlier(self.queue.next_time(), self.arrival_source.next_time())
     }
 
     /// Lets everything of this instant happen; adds what the control plane hears of it, in order of classes.
@@ -182,7 +182,7 @@ impl<'a> World<'a> {
             self.let_go(now);
         }
         let mut early = Vec::new();
-        while let Some((job, arrival)) = self.coming.take(now) {
+        while let Some((job, arrival)) = self.arrival_source.take(now) {
             inputs.push(Input::Submit { job, spec: Arc::clone(&arrival.spec) });
             traffic::begin(&mut self.queue, arrival, job);
             if !self.early.is_empty() {
@@ -204,14 +204,14 @@ impl<'a> World<'a> {
         match command {
             Command::Analyse { run } => {
                 let taking = self.taking(run);
-                let (_, course) = &taking;
+                let (_, behavior) = &taking;
                 let fate = self.analysis_fate(&taking, run);
-                let fails = course.analysis_fails || fate == Fate::Fails;
+                let fails = behavior.analysis_fails || fate == Fate::Fails;
                 let fact = if fails { Lifecycle::AnalysisFailed } else { Lifecycle::Analysed };
                 let length = match fate {
                     Fate::Never => None,
-                    Fate::SlowBy(more) => course.analysis.map(|length| length.saturating_add(more)),
-                    Fate::Well | Fate::Fails | Fate::AgainAfter(_) => course.analysis,
+                    Fate::SlowBy(more) => behavior.analysis.map(|length| length.saturating_add(more)),
+                    Fate::Well | Fate::Fails | Fate::AgainAfter(_) => behavior.analysis,
                 };
                 // A run that is placed already may be analysed once more: what it does there goes on.
                 let is_placed = self.runs.get(&run).is_some_and(|known| known.placement.is_some());
@@ -253,19 +253,19 @@ impl<'a> World<'a> {
     }
 
     fn taking(&self, run: RunId) -> Taking {
-        let arrival = self.coming.of(run.job);
+        let arrival = self.arrival_source.of(run.job);
         (Arc::clone(&arrival.spec), arrival.course_of(run.replica))
     }
 
     /// The control plane keeps no record of the job any more.
     pub fn forget(&mut self, job: JobId) {
-        self.coming.forget(job);
+        self.arrival_source.forget(job);
     }
 
     /// It says `up` once it is there.
     fn start(&mut self, now: SimTime, run: RunId, placement: Placement, up: Lifecycle) {
         let taking = self.taking(run);
-        let (spec, course) = &taking;
+        let (spec, behavior) = &taking;
         let reached = placement.claims().iter().all(|claim| {
             let node = &self.nodes[claim.node.index()];
             // Nobody is there to begin anything on a node that has not joined.
@@ -273,10 +273,10 @@ impl<'a> World<'a> {
         });
         let (epoch, said) = self.runs.get(&run).map_or((0, 0), |known| (known.epoch + 1, known.said));
         let fate = self.start_fate(&taking, run);
-        let fails = run.attempt <= course.failing_starts || fate == Fate::Fails;
+        let fails = run.attempt <= behavior.failing_starts || fate == Fate::Fails;
         let prepare = match fate {
-            Fate::SlowBy(more) => course.prepare.saturating_add(more),
-            Fate::Well | Fate::Fails | Fate::Never | Fate::AgainAfter(_) => course.prepare,
+            Fate::SlowBy(more) => behavior.prepare.saturating_add(more),
+            Fate::Well | Fate::Fails | Fate::Never | Fate::AgainAfter(_) => behavior.prepare,
         };
         if !reached {
             let known = WorldRun { epoch, said, ..WorldRun::new(taking, Some(placement), false) };
@@ -309,9 +309,9 @@ impl<'a> World<'a> {
         let placement = known.placement.clone().unwrap_or_default();
         known.epoch += 1;
         if let Some(started) = known.started.filter(|_| known.alive) {
-            self.checkpoints.interrupt(run, &known.course, now.since(started), true);
+            self.checkpoints.interrupt(run, &known.behavior, now.since(started), true);
         }
-        let length = if known.alive { known.course.stop } else { SimDuration::ZERO };
+        let length = if known.alive { known.behavior.stop } else { SimDuration::ZERO };
         let (epoch, at) = (known.epoch, now.saturating_add(length));
         known.stops_at = Some(at);
         let (unreached, reached) = placement.split(|node| self.nodes[node.index()].is_out_of_reach());
@@ -362,17 +362,19 @@ impl<'a> World<'a> {
                 inputs.push(Input::CapacityReported { fleet, offer, available });
             }
             // Whoever cancels what has not arrived yet is heard right after it has.
-            Due::Cancel(job) | Due::Scale(job, _) if !self.coming.has_come(job) => match self.coming.time_of(job) {
-                Some(arrives) => self.queue.push(arrives.max(now), due),
-                None => {
-                    self.asked_early += 1;
-                    self.early.entry(job).or_default().push((now, self.asked_early, due));
+            Due::Cancel(job) | Due::Scale(job, _) if !self.arrival_source.has_come(job) => {
+                match self.arrival_source.time_of(job) {
+                    Some(arrives) => self.queue.push(arrives.max(now), due),
+                    None => {
+                        self.asked_early += 1;
+                        self.early.entry(job).or_default().push((now, self.asked_early, due));
+                    }
                 }
-            },
+            }
             Due::Cancel(job) => inputs.push(Input::Cancel { job }),
             Due::Scale(job, replicas) => inputs.push(Input::Scale { job, replicas }),
             Due::Requests { job, counts } => {
-                let arrival = self.coming.of(job);
+                let arrival = self.arrival_source.of(job);
                 inputs.extend(self.traffic.count(&mut self.queue, arrival, (job, counts), now));
             }
             Due::Ack { run, fact } => inputs.push(Input::Run { run, fact }),
@@ -383,7 +385,7 @@ impl<'a> World<'a> {
                 inputs.push(heard.expect("heard once"));
             }
             Due::Evaluate(job) => {
-                let spec = &self.coming.of(job).spec;
+                let spec = &self.arrival_source.of(job).spec;
                 inputs.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: Arc::clone(&spec.demand) });
             }
         }
@@ -431,8 +433,8 @@ impl<'a> World<'a> {
         if fact == Lifecycle::Started {
             known.started = Some(now);
             let sampled_every = known.sampled_every;
-            if let Some(length) = self.checkpoints.length(run, &known.course) {
-                let ending = Lifecycle::Exited(known.course.ending);
+            if let Some(length) = self.checkpoints.length(run, &known.behavior) {
+                let ending = Lifecycle::Exited(known.behavior.ending);
                 self.queue.push_after(now, length, Due::Fact { run, epoch, fact: ending });
             }
             if let Some(interval) = sampled_every {
@@ -449,10 +451,10 @@ impl<'a> World<'a> {
     fn sample_from_now_on(&mut self, now: SimTime, run: RunId, interval: SimDuration) {
         let Some(known) = self.runs.get_mut(&run).filter(|known| known.alive) else { return };
         known.sampled_every = Some(interval);
-        let (Some(usage), Some(started)) = (&known.course.usage, known.started) else { return };
+        let (Some(usage), Some(started)) = (&known.behavior.usage, known.started) else { return };
         let spec = Arc::clone(&known.spec);
         let who = (self.rehearsal.seed, &*spec.name, run);
-        let mut sampler = Sampler::new(who, usage, &known.course.sampling, interval, started);
+        let mut sampler = Sampler::new(who, usage, &known.behavior.sampling, interval, started);
         // What lies before the moment it is asked for is not made up for.
         let missed = now.since(started).as_nanos() / interval.as_nanos();
         let mut next = None;
@@ -537,13 +539,13 @@ impl<'a> World<'a> {
         }
     }
 
-    fn start_fate(&self, (spec, course): &Taking, run: RunId) -> Fate {
-        let Some(Mishaps { starts, .. }) = course.mishaps.as_deref() else { return Fate::Well };
+    fn start_fate(&self, (spec, behavior): &Taking, run: RunId) -> Fate {
+        let Some(RandomFaults { starts, .. }) = behavior.random_faults.as_deref() else { return Fate::Well };
         self.fate((spec, run), 0, "starts", *starts != Starts::default(), |stream| starts.draw(stream))
     }
 
-    fn analysis_fate(&self, (spec, course): &Taking, run: RunId) -> Fate {
-        let Some(Mishaps { analyses, .. }) = course.mishaps.as_deref() else { return Fate::Well };
+    fn analysis_fate(&self, (spec, behavior): &Taking, run: RunId) -> Fate {
+        let Some(RandomFaults { analyses, .. }) = behavior.random_faults.as_deref() else { return Fate::Well };
         self.fate((spec, run), 0, "analyses", *analyses != Analyses::default(), |stream| analyses.draw(stream))
     }
 
@@ -551,7 +553,7 @@ impl<'a> World<'a> {
     fn ack_fate(&mut self, run: RunId) -> Fate {
         let known = self.runs.get_mut(&run).expect("only a known run has facts");
         known.said += 1;
-        let Some(Mishaps { acks, .. }) = known.course.mishaps.as_deref() else { return Fate::Well };
+        let Some(RandomFaults { acks, .. }) = known.behavior.random_faults.as_deref() else { return Fate::Well };
         let (said, acks, spec) = (known.said, *acks, Arc::clone(&known.spec));
         self.fate((&spec, run), said, "acknowledgements", acks != Acks::default(), |stream| acks.draw(stream))
     }
@@ -629,7 +631,7 @@ impl<'a> World<'a> {
             known.alive = false;
             known.epoch += 1;
             if let Some(started) = known.started {
-                self.checkpoints.interrupt(run, &known.course, now.since(started), false);
+                self.checkpoints.interrupt(run, &known.behavior, now.since(started), false);
             }
             let placement = known.placement.as_ref().expect("it runs on a node");
             let witness = placement.claims().iter().any(|claim| self.nodes[claim.node.index()].heard);

@@ -5,10 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::compact::Compact;
-use super::foretold::Foretold;
 use super::input::Input;
 use super::output::Event;
 use super::packed::{Shared, write_event, write_input};
+use super::predicted::Prediction;
 use dryrack_units::{SimDuration, SimTime};
 
 /// Raised when an older reader could no longer read what is written. Logs of every format from 1 on are read; format 2 has
@@ -50,7 +50,7 @@ pub struct LiveHeader {
     /// How often that was asked what becomes of its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "every_ns")]
     pub every: Option<SimDuration>,
-    pub foretold: Foretold,
+    pub foretold: Prediction,
 }
 
 /// What a branch is a branch of: the same up to a time, and something else from then on.

@@ -7,16 +7,16 @@
 
 mod codec;
 mod compact;
-mod foretold;
 mod input;
 mod log;
 mod output;
 mod packed;
+mod predicted;
 mod reason;
 
 pub use codec::{CodecError, decode_line, encode_event, encode_input, encode_line};
-pub use foretold::{Foretold, RunCourse};
 pub use input::{Input, InputClass, Lifecycle, Phase};
 pub use log::{BranchOf, Digest, Digester, FORMAT_VERSION, LiveHeader, LogHeader, Record, Said, Sink};
 pub use output::{Command, Event, Outcome, Output, Refusal, Safety};
+pub use predicted::{AttemptTimeline, Prediction};
 pub use reason::{Histogram, Reason};

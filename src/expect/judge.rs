@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use super::expectation::{Comparison, EventName, Expectation, Judgement, Landmark, Mode, Subject, What, Whose, Window};
 use super::fold::{Fold, Sought};
+use super::history::{COUNT_INSTANTS, History, cut_text, tell_count};
 use super::metric::{self, Figures};
 use super::named::{gives, kind};
-use super::story::{COUNT_INSTANTS, Story, cut_text, tell_count};
 use super::window::{Finding, Horizon, Standing, Tally, bounds};
 use super::words::{landmark_text, sentence, state_name, subject_name};
 use dryrack_event::{Event, Histogram, Input, Sink};
 use dryrack_ids::{JobId, Names, RunId};
-use dryrack_metrics::Books;
+use dryrack_metrics::RunMetrics;
 use dryrack_units::SimTime;
 
 /// What became of one expectation.
@@ -75,7 +75,7 @@ pub struct Judge {
 enum Watch {
     State {
         tally: Tally,
-        story: Story,
+        history: History,
         /// Of a job: the replica that first broke it.
         broken_by: Option<u32>,
     },
@@ -120,7 +120,7 @@ impl Judge {
         let (watch, window, subject) = match what {
             What::State { subject, mode, window, .. } => {
                 let tally = Tally::new(*mode, *window);
-                (Watch::State { tally, story: Story::default(), broken_by: None }, *window, Some(*subject))
+                (Watch::State { tally, history: History::default(), broken_by: None }, *window, Some(*subject))
             }
             What::Count { subject, window, .. } => {
                 self.counts.push(index);
@@ -187,7 +187,7 @@ impl Judge {
             else {
                 continue;
             };
-            let Watch::State { tally, story, broken_by } = &mut self.watches[index] else {
+            let Watch::State { tally, history, broken_by } = &mut self.watches[index] else {
                 unreachable!("a state is watched as a state")
             };
             let sought = Sought { state: *state, on: *on, blocks: *blocks, because: *because };
@@ -211,7 +211,7 @@ impl Judge {
                 }
                 _ => {}
             }
-            story.tell(self.now, self.fold.describe(*subject, &self.names));
+            history.tell(self.now, self.fold.describe(*subject, &self.names));
         }
     }
 
@@ -304,16 +304,16 @@ impl Judge {
         })
     }
 
-    /// The verdicts, in the order of the expectations; `books` are of the same run.
-    pub fn finish(mut self, horizon: Horizon, books: &Books) -> Vec<Verdict> {
+    /// The verdicts, in the order of the expectations; `run_metrics` are of the same run.
+    pub fn finish(mut self, horizon: Horizon, run_metrics: &RunMetrics) -> Vec<Verdict> {
         self.close_instant();
         let watches = std::mem::take(&mut self.watches);
         let expectations = std::mem::take(&mut self.expectations);
-        let figures = Figures::of(&expectations, books.accounts());
+        let figures = Figures::of(&expectations, run_metrics.accounts());
         let judged = expectations.iter().zip(watches).enumerate();
         let verdict = |(index, (expectation, watch)): (usize, (&Expectation, Watch))| {
             let turned_on = self.turned_on(index, &expectation.what, &watch);
-            let (passed, happened) = self.verdict(index, &expectation.what, watch, horizon, (books, &figures));
+            let (passed, happened) = self.verdict(index, &expectation.what, watch, horizon, (run_metrics, &figures));
             let expected = sentence(&expectation.what, &self.names);
             Verdict { name: Arc::clone(&expectation.name), passed, expected, happened, turned_on }
         };
@@ -326,16 +326,16 @@ impl Judge {
         what: &What,
         watch: Watch,
         horizon: Horizon,
-        (books, figures): (&Books, &Figures<'_>),
+        (run_metrics, figures): (&RunMetrics, &Figures<'_>),
     ) -> (bool, String) {
         let window = self.windows[index];
         if let Some(missing) = self.missing(what, window, horizon) {
             return (false, missing);
         }
         match (watch, what) {
-            (Watch::State { mut tally, story, .. }, What::State { .. }) => {
+            (Watch::State { mut tally, history, .. }, What::State { .. }) => {
                 let finding = tally.finish(horizon);
-                let text = self.tell_state(what, (&tally, window), &story, finding, horizon);
+                let text = self.tell_state(what, (&tally, window), &history, finding, horizon);
                 (finding == Finding::Passed, text)
             }
             (Watch::Count { count, instants }, What::Count { is, .. }) => {
@@ -355,8 +355,8 @@ impl Judge {
                 let reasons = if reasons.is_empty() { String::new() } else { format!(" ({reasons})") };
                 (holds, format!("{}{reasons}", judgement.name()))
             }
-            (Watch::Nothing, What::Metric(check)) => metric::judge(check, books, figures),
-            (Watch::Nothing, What::EachCanRun) => metric::judge_each_can_run(books.accounts()),
+            (Watch::Nothing, What::Metric(check)) => metric::judge(check, run_metrics, figures),
+            (Watch::Nothing, What::EachCanRun) => metric::judge_each_can_run(run_metrics.accounts()),
             (Watch::Nothing, What::Absent { pattern }) => (false, format!("no job came that is called `{pattern}`")),
             _ => unreachable!("each is watched as what it is"),
         }
@@ -427,19 +427,19 @@ impl Judge {
         &self,
         what: &What,
         (tally, window): (&Tally, Window),
-        story: &Story,
+        history: &History,
         finding: Finding,
         horizon: Horizon,
     ) -> String {
         let What::State { subject, state, mode, on, window: stated, .. } = what else {
             unreachable!("a state is watched as a state")
         };
-        let mut story = story.text();
+        let mut history = history.text();
         if let (Some(landmark), Window::Until(at) | Window::After(at)) = (landmark(*stated), window) {
-            story.push_str(&format!("; {} at {at}", landmark_text(&landmark, &self.names)));
+            history.push_str(&format!("; {} at {at}", landmark_text(&landmark, &self.names)));
         }
         if finding == Finding::Undecided {
-            return format!("{story}; {}", cut_text(horizon, window).expect("undecided because it was cut"));
+            return format!("{history}; {}", cut_text(horizon, window).expect("undecided because it was cut"));
         }
         match (mode, finding, tally.first_held) {
             (Mode::Never, Finding::Failed, Some(at)) => {
@@ -449,22 +449,22 @@ impl Judge {
                     times => format!(" (first of {times} times)"),
                 };
                 let subject = subject_name(*subject, &self.names);
-                format!("{subject} was {}{on} at {at}{times}: {story}", state_name(*state))
+                format!("{subject} was {}{on} at {at}{times}: {history}", state_name(*state))
             }
             (Mode::Always, Finding::Failed, _) => match tally.first_broken {
-                Some(at) => format!("not so at {at}: {story}"),
-                None => not_there(window, &story),
+                Some(at) => format!("not so at {at}: {history}"),
+                None => not_there(window, &history),
             },
-            (Mode::Never, Finding::Failed, None) => not_there(window, &story),
-            _ => story,
+            (Mode::Never, Finding::Failed, None) => not_there(window, &history),
+            _ => history,
         }
     }
 }
 
-fn not_there(window: Window, story: &str) -> String {
+fn not_there(window: Window, history: &str) -> String {
     match bounds(window) {
-        None => format!("there is no such time: {story}"),
-        Some(_) => format!("it was not there in that time: {story}"),
+        None => format!("there is no such time: {history}"),
+        Some(_) => format!("it was not there in that time: {history}"),
     }
 }
 

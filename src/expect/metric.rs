@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::expectation::{Bound, Expectation, MetricCheck, Quantity, Restriction, Sign, Unplaced, What};
-use dryrack_metrics::{Books, Function, Row, RunAccount, Series, Value};
+use dryrack_metrics::{Function, Row, RunAccount, RunMetrics, Series, Value};
 
 /// What expectations ask of series: the values of a series and restriction are looked up once, whatever is made of them.
 pub(super) struct Figures<'a> {
@@ -136,11 +136,11 @@ impl<'a> Figures<'a> {
 }
 
 /// Whether it holds, and what the value was.
-pub(super) fn judge(check: &MetricCheck, books: &Books, figures: &Figures<'_>) -> (bool, String) {
-    let accounts = books.accounts();
+pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Figures<'_>) -> (bool, String) {
+    let accounts = run_metrics.accounts();
     let (value, name, rest) = match &check.quantity {
         Quantity::Run(definition) => {
-            let value = books.metrics().get(definition.name).expect("every metric has a value");
+            let value = run_metrics.metrics().get(definition.name).expect("every metric has a value");
             let waiting = figures.at_least(&check.quantity).map_or(0, |(_, replicas)| replicas.waiting);
             let rest = if waiting == 0 { String::new() } else { format!("; {waiting} more still waited at the end") };
             (value, definition.short_name().to_string(), rest)

@@ -9,12 +9,12 @@
 
 mod expectation;
 mod fold;
+mod history;
 mod judge;
 mod metric;
 mod named;
 mod reproduction;
 mod share;
-mod story;
 mod window;
 mod words;
 

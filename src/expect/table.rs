@@ -22,7 +22,7 @@ use super::*;
 use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
 use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
 use dryrack_ids::{GpuId, JobId, Names, NodeId, RunId};
-use dryrack_metrics::{Books, RunAccount};
+use dryrack_metrics::{RunAccount, RunMetrics};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
 use dryrack_workload::{Demand, JobSpec, TaskDemand};
 
@@ -146,7 +146,7 @@ fn judge(what: What, horizon: Horizon) -> Verdict {
     script.history();
     let Script(judge, mut accounts) = script;
     accounts.finish(at(100));
-    judge.finish(horizon, &Books::of(accounts)).remove(0)
+    judge.finish(horizon, &RunMetrics::of(accounts)).remove(0)
 }
 
 fn at(second: u64) -> SimTime {

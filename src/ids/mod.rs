@@ -7,9 +7,9 @@
 
 #![warn(clippy::unwrap_used)]
 
+mod id_serde;
 mod ordered;
 mod records;
-mod spoken;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,9 +18,9 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
+pub use id_serde::{NameError, declared, lend};
 pub use ordered::OrderedSet;
 pub use records::Records;
-pub use spoken::{NameError, declared, lend};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {

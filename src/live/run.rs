@@ -9,7 +9,7 @@ use super::signals::Signals;
 use super::slurm::{Cluster, OnSlurm};
 use super::work::Work;
 use super::world::World;
-use dryrack_control::{Control, arrange, step, together};
+use dryrack_control::{Control, arrange, step, step_len};
 use dryrack_event::{Command, Input, Sink};
 use dryrack_units::{SimDuration, SimTime};
 
@@ -113,7 +113,7 @@ fn run_in(
         arrange(&mut inputs, work.profile.instant);
         while !inputs.is_empty() {
             (end.at, end.steps) = (now, end.steps + 1);
-            let count = together(&inputs, work.profile.instant);
+            let count = step_len(&inputs, work.profile.instant);
             let of_step = &inputs[..count];
             step(&mut control, (end.steps, now), of_step, sinks, &mut |now, command| world.obey(now, command));
             inputs.drain(..count);

@@ -45,7 +45,7 @@ impl Work {
         let mut faults = Vec::new();
         for arrival in &self.arrivals {
             let name = &arrival.spec.name;
-            if arrival.course.launch.is_none() {
+            if arrival.behavior.launch.is_none() {
                 faults.push(format!("job `{name}` has no `command`; add `command: [python3, train.py]`"));
             }
             if arrival.spec.analyse {

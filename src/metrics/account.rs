@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::blame::{Blame, WaitAccount};
-use super::brief::Briefs;
+use super::finished::FinishedReplicas;
 use super::fragment_account::FragmentAccount;
 use super::load::LoadAccount;
 use super::node_account::{NodeAccount, Rates};
@@ -20,7 +20,7 @@ use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Si
 use dryrack_fleet::{InstanceState, Placement};
 use dryrack_ids::{GpuId, JobId, Names, NodeId, Records, RunId};
 use dryrack_units::SimTime;
-use dryrack_workload::{Course, JobSpec, UtilizationPolicy};
+use dryrack_workload::{JobBehavior, JobSpec, UtilizationPolicy};
 
 /// Fleets up to this size keep what ran where, for a timeline of each GPU.
 const STINT_NODES: usize = 12;
@@ -32,8 +32,8 @@ pub struct RunAccount {
     /// Where only figures are wanted, those that are not over.
     pub jobs: Records<JobAccount>,
     /// The others, where only figures are wanted.
-    briefs: Briefs,
-    is_brief: bool,
+    finished: FinishedReplicas,
+    figures_only: bool,
     pub nodes: Vec<NodeAccount>,
     pub names: Names,
     pub retries: u64,
@@ -56,7 +56,7 @@ pub struct RunAccount {
     /// Replicas that were turned away or fit nowhere, by the reason that led when they were last judged.
     pub turned_away: BTreeMap<(Outcome, Reason), u64>,
     /// Of each job, where it is known.
-    courses: Vec<Arc<Course>>,
+    behaviors: Vec<Arc<JobBehavior>>,
     /// Jobs that could never be placed.
     pub unplaceable: UnplaceableAccount,
     /// Some node says what it draws.
@@ -169,7 +169,7 @@ impl RunAccount {
         RunAccount {
             jobs: Records::with_capacity(rehearsal.arrivals.len()),
             states_power: false,
-            courses: rehearsal.arrivals.iter().map(|arrival| Arc::clone(&arrival.course)).collect(),
+            behaviors: rehearsal.arrivals.iter().map(|arrival| Arc::clone(&arrival.behavior)).collect(),
             fragments: FragmentAccount::of(rehearsal),
             warm_up: rehearsal.warm_up.unwrap_or(SimTime::ZERO),
             ..RunAccount::default()
@@ -178,12 +178,12 @@ impl RunAccount {
 
     /// For figures alone: of a job that is over little is kept, of what its GPUs did and of how it stood from time to time
     /// nothing, and jobs have no names.
-    pub fn brief(rehearsal: &Rehearsal) -> RunAccount {
-        RunAccount { is_brief: true, jobs: Records::default(), ..RunAccount::of(rehearsal) }
+    pub fn figures_only(rehearsal: &Rehearsal) -> RunAccount {
+        RunAccount { figures_only: true, jobs: Records::default(), ..RunAccount::of(rehearsal) }
     }
 
-    pub(super) fn briefs(&self) -> &Briefs {
-        &self.briefs
+    pub(super) fn finished(&self) -> &FinishedReplicas {
+        &self.finished
     }
 
     /// The end of the run: what is still held is held until then.
@@ -204,7 +204,7 @@ impl RunAccount {
         for (run, (placement, since)) in &self.kept {
             note_stints(&mut self.stints, self.nodes.len(), *run, placement, *since, None);
         }
-        self.briefs.sort();
+        self.finished.sort();
         for id in self.jobs.numbers() {
             if self.counts(&self.jobs[id]) {
                 self.unplaceable.add(&self.jobs[id]);
@@ -217,7 +217,7 @@ impl RunAccount {
                 if replica.holding {
                     let run = RunId { job: JobId::new(id), replica: number as u32, attempt: replica.attempt };
                     let placement = replica.placement.as_ref().expect("what holds was placed");
-                    if !self.is_brief {
+                    if !self.figures_only {
                         note_stints(&mut self.stints, self.nodes.len(), run, placement, replica.placed_last, None);
                     }
                 }
@@ -308,8 +308,9 @@ impl RunAccount {
 
     /// What a run did with what it held of GPUs, up to now.
     fn spend(&mut self, run: RunId, placement: &Placement, since: SimTime, ended: Option<SimTime>) {
-        let course = self.courses.get(run.job.index()).filter(|course| course.usage.is_some()).map(|course| &**course);
-        if course.is_none() && !self.states_power {
+        let behavior =
+            self.behaviors.get(run.job.index()).filter(|behavior| behavior.usage.is_some()).map(|behavior| &**behavior);
+        if behavior.is_none() && !self.states_power {
             return;
         }
         let replica = &self.jobs[run.job.index()].replicas[run.replica as usize];
@@ -323,7 +324,7 @@ impl RunAccount {
             if placement.touches(claim.node) && from < self.now {
                 let shape = &self.nodes[claim.node.index()].spec.shape;
                 let held = Held { claim, shape, gpus_before, from, to: self.now, ran };
-                self.usage.add(course, &held);
+                self.usage.add(behavior, &held);
             }
             gpus_before += claim.gpus.len();
         }
@@ -332,8 +333,9 @@ impl RunAccount {
     /// A utilization policy has ended a run.
     fn save(&mut self, run: RunId) {
         // How far one that goes on from a checkpoint has come is not in the records.
-        let course = self.courses.get(run.job.index()).filter(|course| run.attempt == 1 || course.checkpoint.is_none());
-        let (Some(course), Some(policy)) = (course, self.policies.get(&run)) else {
+        let behavior =
+            self.behaviors.get(run.job.index()).filter(|behavior| run.attempt == 1 || behavior.checkpoint.is_none());
+        let (Some(behavior), Some(policy)) = (behavior, self.policies.get(&run)) else {
             self.saved.ended += 1;
             self.saved.unknown += 1;
             return;
@@ -345,14 +347,14 @@ impl RunAccount {
         };
         let parts: Vec<u64> = claims.iter().flat_map(of).collect();
         let after = replica.last_started.map_or(dryrack_units::SimDuration::ZERO, |started| self.now.since(started));
-        self.saved.add(course, policy, &parts, after);
+        self.saved.add(behavior, policy, &parts, after);
     }
 
     fn sample(&mut self) {
         let Current { waiting, gpu_taken, cpu_taken, gpu_ready } = self.current;
         let sample = Sample { at: self.now, waiting, gpu_taken, cpu_taken, gpu_ready };
         let changed = self.samples.last().is_none_or(|last| Sample { at: self.now, ..*last } != sample);
-        if changed && !self.is_brief {
+        if changed && !self.figures_only {
             self.samples.push(sample);
         }
     }
@@ -386,7 +388,7 @@ impl RunAccount {
         for claim in placement.claims() {
             self.on_node(claim.node, |node| node.release(now, claim));
         }
-        if !self.is_brief {
+        if !self.figures_only {
             note_stints(&mut self.stints, self.nodes.len(), run, placement, since, Some(now));
         }
     }
@@ -408,7 +410,7 @@ impl RunAccount {
 
     fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
         assert_eq!(job.index(), self.jobs.len(), "jobs are submitted in the order of their ids");
-        if !self.is_brief {
+        if !self.figures_only {
             self.names.jobs.add_new(Arc::clone(&spec.name));
         }
         let replicas = (0..spec.replicas).map(|_| ReplicaAccount::new(self.now)).collect();
@@ -427,13 +429,15 @@ impl RunAccount {
     fn job_may_be_over(&mut self, job: JobId) {
         let account = &self.jobs[job.index()];
         let of_job = RunId { job, replica: 0, attempt: 0 }..=RunId { job, replica: u32::MAX, attempt: u32::MAX };
-        let Some(outcome) = account.outcome.filter(|_| self.is_brief && !account.replicas.is_empty()) else { return };
+        let Some(outcome) = account.outcome.filter(|_| self.figures_only && !account.replicas.is_empty()) else {
+            return;
+        };
         if self.kept.range(of_job).next().is_none() {
             let account = self.jobs.drop_one(job.index(), 0);
             if self.counts(&account) {
                 self.unplaceable.add(&account);
             }
-            self.briefs.add(job, &account, outcome);
+            self.finished.add(job, &account, outcome);
         }
     }
 

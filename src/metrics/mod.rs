@@ -7,8 +7,8 @@
 
 mod account;
 mod blame;
-mod books;
-mod brief;
+mod definitions;
+mod finished;
 mod fragment_account;
 mod load;
 mod node_account;
@@ -19,12 +19,12 @@ mod usage_account;
 
 pub use account::{JobAccount, ReplicaAccount, RunAccount, Sample, Stint};
 pub use blame::{Blame, Shortages, WaitAccount};
-pub use books::Books;
-pub use brief::{JobFigures, Row};
+pub use definitions::{Definition, METRICS, Metrics, Value, WAIT_PERCENTS, quantile, wait_quantiles};
+pub use finished::{JobFigures, Row};
 pub use fragment_account::FragmentAccount;
 pub use load::LoadAccount;
 pub use node_account::NodeAccount;
-pub use run_metrics::{Definition, METRICS, Metrics, Value, WAIT_PERCENTS, quantile, wait_quantiles};
+pub use run_metrics::RunMetrics;
 pub use series::{Function, Series, Unit};
 pub use unplaceable::UnplaceableAccount;
 pub use usage_account::{SavedAccount, UsageAccount, gpu_parts};

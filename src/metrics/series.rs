@@ -1,8 +1,8 @@
 //! Series: one value for each replica of a run, and the functions that make one number of many.
 
 use super::account::RunAccount;
-use super::brief::Row;
-use super::run_metrics::{Definition, SLOWDOWN_BOUND, Value};
+use super::definitions::{Definition, SLOWDOWN_BOUND, Value};
+use super::finished::Row;
 use dryrack_event::Outcome;
 use dryrack_units::{SimDuration, SimTime};
 

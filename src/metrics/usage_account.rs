@@ -3,7 +3,7 @@
 use dryrack_event::{Outcome, Reason};
 use dryrack_fleet::{NodeClaim, NodeShape};
 use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
-use dryrack_workload::{AtMinimum, Course, UtilizationPolicy};
+use dryrack_workload::{AtMinimum, JobBehavior, UtilizationPolicy};
 
 /// GPU time in nanoseconds times thousandths of a GPU, of runs of which it is stated what their GPUs do. Of a shared GPU
 /// that is used by half, each run on it uses its part by half.
@@ -60,9 +60,9 @@ pub fn gpu_parts(claim: &NodeClaim, shape: &NodeShape) -> impl Iterator<Item = u
 
 impl UsageAccount {
     /// Adds a claim of a run with this course; where nothing is stated of its GPUs, only what they drew.
-    pub(super) fn add(&mut self, course: Option<&Course>, held: &Held<'_>) {
+    pub(super) fn add(&mut self, behavior: Option<&JobBehavior>, held: &Held<'_>) {
         let length = u128::from(held.to.since(held.from).as_nanos());
-        let Some(usage) = course.and_then(|course| course.usage.as_ref()) else {
+        let Some(usage) = behavior.and_then(|behavior| behavior.usage.as_ref()) else {
             let parts: u64 = gpu_parts(held.claim, held.shape).sum();
             return self.draw(held.shape, u128::from(parts) * length * 1000);
         };
@@ -113,9 +113,15 @@ impl Held<'_> {
 
 impl SavedAccount {
     /// A run that held these parts of GPUs was ended so long after it had started.
-    pub(super) fn add(&mut self, course: &Course, policy: &UtilizationPolicy, parts: &[u64], after: SimDuration) {
+    pub(super) fn add(
+        &mut self,
+        behavior: &JobBehavior,
+        policy: &UtilizationPolicy,
+        parts: &[u64],
+        after: SimDuration,
+    ) {
         self.ended += 1;
-        let (Some(usage), Some(whole)) = (&course.usage, course.run) else {
+        let (Some(usage), Some(whole)) = (&behavior.usage, behavior.run) else {
             self.unknown += 1;
             return;
         };

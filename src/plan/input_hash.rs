@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use dryrack_engine::Rehearsal;
-use dryrack_workload::{Course, Usage};
+use dryrack_workload::{JobBehavior, Usage};
 
 /// Takes the plan's text, and then the scenario with each value of each factor, as it was read: with its profile and the
 /// jobs of its trace, which are files of their own.
@@ -29,13 +29,13 @@ impl InputHash {
         self.form(&(rehearsal.seed, &rehearsal.fleets, &rehearsal.clouds, &rehearsal.nodes));
         self.form(&(&rehearsal.cancellations, &rehearsal.scalings, &rehearsal.faults));
         for arrival in &rehearsal.arrivals {
-            if let Some(usage) = arrival.course.usage.as_ref().filter(|usage| !self.is_known(usage)) {
+            if let Some(usage) = arrival.behavior.usage.as_ref().filter(|usage| !self.is_known(usage)) {
                 self.form(usage);
                 self.recording = Some(Arc::clone(usage));
             }
-            let course = Course { usage: None, ..(*arrival.course).clone() };
+            let behavior = JobBehavior { usage: None, ..(*arrival.behavior).clone() };
             self.written(&*arrival.spec);
-            self.form(&(arrival.at, course));
+            self.form(&(arrival.at, behavior));
         }
     }
 

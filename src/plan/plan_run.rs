@@ -109,7 +109,7 @@ pub fn run_alternative(
         let shown = parts.iter().find(|(_, verdict)| !verdict.passed).unwrap_or(&parts[0]);
         Kept { name: shown.0.entry.to_string(), held: shown.1.passed, happened: shown.1.happened.clone() }
     });
-    let metrics = serde_json::to_value(rehearsed.books.metrics()).expect("metrics have a JSON form");
+    let metrics = serde_json::to_value(rehearsed.run_metrics.metrics()).expect("metrics have a JSON form");
     let Value::Object(metrics) = metrics else { unreachable!("metrics are a map") };
     Ok(PlanRun {
         cell,
@@ -119,6 +119,6 @@ pub fn run_alternative(
         fleet: size_of(&loaded.rehearsal),
         constraints: kept.collect(),
         metrics,
-        waits: wait_quantiles(rehearsed.books.accounts()),
+        waits: wait_quantiles(rehearsed.run_metrics.accounts()),
     })
 }

@@ -9,7 +9,7 @@ use dryrack_engine::{Progress, Rehearsal, RunEnd, RunOptions, run, run_streamed}
 use dryrack_event::{Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
 use dryrack_expect::{Expectation, Horizon, Judge, Verdict};
 use dryrack_ids::Names;
-use dryrack_metrics::{Books, RunAccount};
+use dryrack_metrics::{RunAccount, RunMetrics};
 use dryrack_scheduler::Caching;
 use dryrack_units::SimTime;
 use dryrack_workload::Arrival;
@@ -21,7 +21,7 @@ pub struct Rehearsed {
     pub digest: Digest,
     pub verdicts: Vec<Verdict>,
     /// Finished at `until`.
-    pub books: Books,
+    pub run_metrics: RunMetrics,
 }
 
 /// Runs it. `progress` names the step if an invariant breaks; `more` take every record.
@@ -35,7 +35,7 @@ pub fn rehearse(
     rehearse_with((rehearsal, None), expectations, RunAccount::of(rehearsal), progress, caching, more)
 }
 
-/// Runs it with jobs that are made one by one while it goes on, for figures alone: see [`RunAccount::brief`].
+/// Runs it with jobs that are made one by one while it goes on, for figures alone: see [`RunAccount::figures_only`].
 pub fn rehearse_streamed(
     rehearsal: &Rehearsal,
     arrivals: &mut dyn Iterator<Item = Arrival>,
@@ -43,7 +43,7 @@ pub fn rehearse_streamed(
     progress: &Progress,
     caching: Caching,
 ) -> Rehearsed {
-    let accounts = RunAccount::brief(rehearsal);
+    let accounts = RunAccount::figures_only(rehearsal);
     rehearse_with((rehearsal, Some(arrivals)), expectations, accounts, progress, caching, Vec::new())
 }
 
@@ -75,9 +75,9 @@ fn rehearse_with(
         (false, _) | (true, None) => (end.at, Horizon::Everything),
     };
     accounts.finish(until);
-    let books = Books::of(accounts);
-    let verdicts = judge.finish(horizon, &books);
-    Rehearsed { end, until, digest: digester.finish(), verdicts, books }
+    let run_metrics = RunMetrics::of(accounts);
+    let verdicts = judge.finish(horizon, &run_metrics);
+    Rehearsed { end, until, digest: digester.finish(), verdicts, run_metrics }
 }
 
 /// The names of all fleets, nodes and jobs, whether the run comes to them or not.

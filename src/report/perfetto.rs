@@ -52,7 +52,7 @@ pub fn write_perfetto(mut out: impl Write, accounts: &RunAccount, spans: &Spans)
             let event = json!({
                 "ph": "X", "name": run_name(span.run, accounts), "cat": "job", "pid": process, "tid": thread + bar.row,
                 "ts": micros(bar.from), "dur": micros(bar.to) - micros(bar.from),
-                "args": {"story": span.story(accounts)},
+                "args": {"story": span.describe(accounts)},
             });
             line(&mut out, &event)?;
         }

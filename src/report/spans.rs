@@ -54,7 +54,7 @@ impl Span {
     }
 
     /// Its whole story in a sentence or two, for people.
-    pub fn story(&self, accounts: &RunAccount) -> String {
+    pub fn describe(&self, accounts: &RunAccount) -> String {
         let since = |at: SimTime| about(at.since(SimTime::ZERO));
         let job = &accounts.jobs[self.run.job.index()];
         let waited = self.placed.since(self.wanted);

@@ -82,7 +82,7 @@ fn ran(metrics: &Metrics) -> String {
         true => "jobs       none\n".to_string(),
         false => format!("jobs       {jobs} = {}\n", parts.join(" + ")),
     };
-    let mishaps = [
+    let random_faults = [
         ("retries", "retry", "retries"),
         ("commits_refused", "commit refused", "commits refused"),
         ("deadlines_expired", "deadline expired", "deadlines expired"),
@@ -90,15 +90,15 @@ fn ran(metrics: &Metrics) -> String {
         ("policies_fired", "policy fired", "policies fired"),
         ("policies_warned", "policy warned", "policies warned"),
     ];
-    let mishaps: Vec<String> = (mishaps.iter())
+    let random_faults: Vec<String> = (random_faults.iter())
         .filter(|(name, ..)| metrics.count(name) > 0)
         .map(|(name, one, several)| match metrics.count(name) {
             1 => format!("1 {one}"),
             count => format!("{count} {several}"),
         })
         .collect();
-    if !mishaps.is_empty() {
-        text.push_str(&format!("mishaps    {}\n", mishaps.join(", ")));
+    if !random_faults.is_empty() {
+        text.push_str(&format!("mishaps    {}\n", random_faults.join(", ")));
     }
     text
 }

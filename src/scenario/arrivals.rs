@@ -16,13 +16,13 @@ const WEIGHT: u64 = 1_000_000;
 const MAX_WEIGHT: u64 = 1_000_000 * WEIGHT;
 
 /// When jobs come, and how many together.
-pub(super) struct Coming {
+pub(super) struct ArrivalPattern {
     pub arrivals: Arrivals,
     pub batch: Batch,
 }
 
 /// `{poisson: 10/h}`, `{every: 5m}`, `{bursty: …}`, `{daily: …}` or `{hourly: …}`, each with a `batch` or without.
-pub(super) fn arrivals(tree: &Tree, report: &mut Report) -> Option<Coming> {
+pub(super) fn arrivals(tree: &Tree, report: &mut Report) -> Option<ArrivalPattern> {
     let entries = match &tree.node {
         Node::Map(entries) => entries.as_slice(),
         _ => &[],
@@ -35,7 +35,7 @@ pub(super) fn arrivals(tree: &Tree, report: &mut Report) -> Option<Coming> {
     };
     let batch = tree.get("batch").map_or(Some(Batch::Fixed(1)), |tree| batch(tree, report));
     let arrivals = process(kind, report)?;
-    Some(Coming { arrivals, batch: batch? })
+    Some(ArrivalPattern { arrivals, batch: batch? })
 }
 
 /// `8`, `{uniform: {from: 1, to: 8}}` or `{geometric: 4}`.

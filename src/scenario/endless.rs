@@ -82,9 +82,9 @@ fn refuse_vast(arrivals: &[Arrival], spans: &[Span], profile: &Profile, report: 
 
 /// It does not end by itself, and a policy has its GPUs looked at.
 fn is_sampled_for_ever(arrival: &Arrival, profile: &Profile) -> bool {
-    let (spec, course) = (&arrival.spec, &arrival.course);
-    course.run.is_none()
-        && course.usage.is_some()
+    let (spec, behavior) = (&arrival.spec, &arrival.behavior);
+    behavior.run.is_none()
+        && behavior.usage.is_some()
         && spec.time_limit.is_none()
         && profile.policies.utilization.bind(&spec.utilization).is_some()
 }
@@ -101,7 +101,7 @@ struct Again {
 }
 
 fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
-    let (spec, course) = (&arrival.spec, &arrival.course);
+    let (spec, behavior) = (&arrival.spec, &arrival.behavior);
     let policy = profile.retry_of(spec);
     let (first, max) = (policy.backoff.first.min(policy.backoff.max), policy.backoff.max);
     let grown = if policy.backoff.factor > Permille::new(1000) { max } else { first };
@@ -109,18 +109,18 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     let unlimited = policy.limit.is_none();
     // What outlasts its deadline has failed too.
     let (analysing, preparing) = (profile.deadlines.analysing, profile.deadlines.preparing);
-    let mishaps = course.mishaps.as_deref().copied().unwrap_or_default();
-    let analyses = mishaps.analyses;
-    let hangs = is_certain(analyses.hang) || course.analysis.is_none_or(|length| length > analysing);
-    if spec.analyse && (course.analysis_fails || hangs || is_certain(analyses.fail)) {
-        let cycle = course.analysis.filter(|_| !hangs).unwrap_or(analysing).saturating_add(grown);
+    let random_faults = behavior.random_faults.as_deref().copied().unwrap_or_default();
+    let analyses = random_faults.analyses;
+    let hangs = is_certain(analyses.hang) || behavior.analysis.is_none_or(|length| length > analysing);
+    if spec.analyse && (behavior.analysis_fails || hangs || is_certain(analyses.fail)) {
+        let cycle = behavior.analysis.filter(|_| !hangs).unwrap_or(analysing).saturating_add(grown);
         return unlimited.then_some(Again { how: "fails its analysis", restarts: false, cycle, most: None });
     }
-    if is_certain(mishaps.starts.fail) || course.prepare > preparing {
-        let cycle = course.prepare.min(preparing).saturating_add(grown);
+    if is_certain(random_faults.starts.fail) || behavior.prepare > preparing {
+        let cycle = behavior.prepare.min(preparing).saturating_add(grown);
         return unlimited.then_some(Again { how: "fails to start", restarts: false, cycle, most: None });
     }
-    if is_certain(mishaps.acks.lost) {
+    if is_certain(random_faults.acks.lost) {
         let cycle = profile.deadlines.scheduled.saturating_add(grown);
         return unlimited.then_some(Again {
             how: "is never heard of, and tried again",
@@ -129,20 +129,20 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
             most: None,
         });
     }
-    if policy.limit.is_some_and(|limit| course.failing_starts > limit) {
+    if policy.limit.is_some_and(|limit| behavior.failing_starts > limit) {
         return None;
     }
     let starts = Again {
         how: "fails to start",
         restarts: false,
-        cycle: course.prepare.saturating_add(grown),
-        most: Some(u64::from(course.failing_starts)),
+        cycle: behavior.prepare.saturating_add(grown),
+        most: Some(u64::from(behavior.failing_starts)),
     };
-    let starts = (course.failing_starts > 0).then_some(starts);
-    let Some(length) = course.run else { return starts };
+    let starts = (behavior.failing_starts > 0).then_some(starts);
+    let Some(length) = behavior.run else { return starts };
     // A service is to have so many replicas, and one that has ended is none.
     if spec.scaling.is_some() {
-        let cycle = course.prepare.saturating_add(length);
+        let cycle = behavior.prepare.saturating_add(length);
         return Some(Again { how: "is begun again", restarts: true, cycle, most: None });
     }
     // Whoever comes to its time limit has expired, and that is the end.
@@ -151,7 +151,7 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     }
     let goes_on = match spec.restart {
         Restart::Never => false,
-        Restart::OnFailure => course.ending == Ending::Failed,
+        Restart::OnFailure => behavior.ending == Ending::Failed,
         Restart::Always => true,
     };
     // A run as long as the longest pause makes the failures before it forgotten, and the next pause the first.
@@ -159,7 +159,7 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     match goes_on && (unlimited || is_forgiven) {
         true => {
             let pause = if is_forgiven { first } else { grown };
-            let cycle = course.prepare.saturating_add(length).saturating_add(pause);
+            let cycle = behavior.prepare.saturating_add(length).saturating_add(pause);
             Some(Again { how: "is started again", restarts: true, cycle, most: None })
         }
         false => starts,

@@ -55,7 +55,9 @@ pub(super) fn read(
         let subjects = fields.items(kind, "a name or a pattern", report);
         let before = outages.len();
         match kind {
-            "starts" | "analyses" | "acks" => mishaps(&fields, kind, &subjects, setting, arrivals, is_active, report),
+            "starts" | "analyses" | "acks" => {
+                random_faults(&fields, kind, &subjects, setting, arrivals, is_active, report)
+            }
             _ => draw(&fields, kind, &subjects, setting, &mut names, &mut outages, report),
         }
         if !is_active {
@@ -206,7 +208,7 @@ fn racks(typed: &str, span: Span, world: &World, report: &mut Report) -> Vec<Sub
     racks
 }
 
-fn mishaps(
+fn random_faults(
     fields: &Fields<'_>,
     kind: &str,
     typed: &[(&str, Span)],
@@ -239,16 +241,16 @@ fn mishaps(
     }
     for job in jobs {
         let arrival = &mut arrivals[job.index()];
-        let mishaps = Arc::make_mut(&mut arrival.course).mishaps.get_or_insert_default();
+        let random_faults = Arc::make_mut(&mut arrival.behavior).random_faults.get_or_insert_default();
         match kind {
-            "starts" => mishaps.starts = Starts { fail: found[0], slow: found[1], slow_by: by },
+            "starts" => random_faults.starts = Starts { fail: found[0], slow: found[1], slow_by: by },
             "analyses" => {
                 let (fail, hang, slow) = (found[0], found[1], found[2]);
-                mishaps.analyses = Analyses { fail, hang, slow, slow_by: by };
+                random_faults.analyses = Analyses { fail, hang, slow, slow_by: by };
             }
             _ => {
                 let (lost, late, repeated) = (found[0], found[1], found[2]);
-                mishaps.acks = Acks { lost, late, repeated, late_by: by };
+                random_faults.acks = Acks { lost, late, repeated, late_by: by };
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::arrivals::{Coming, arrivals};
+use super::arrivals::{ArrivalPattern, arrivals};
 use super::demand;
 use super::deployment;
 use super::diagnostic::{Report, Span};
@@ -22,8 +22,8 @@ use dryrack_ids::JobId;
 use dryrack_rng::{self as rng, Lengths, Stream};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{
-    Arrival, Backoff, Checkpoint, Course, Demand, Ending, GpuTake, JobSpec, Pick, Requirements, Restart, RetryPolicy,
-    Unselectable,
+    Arrival, Backoff, Checkpoint, Demand, Ending, GpuTake, JobBehavior, JobSpec, Pick, Requirements, Restart,
+    RetryPolicy, Unselectable,
 };
 
 const RESTARTS: [(&str, Restart); 3] =
@@ -109,7 +109,7 @@ pub(super) struct Draft {
 
 /// Jobs of one entry: alike but for their names, their times and, where these are drawn, their lengths.
 #[derive(Clone, Debug)]
-pub(super) struct Copies {
+pub(super) struct JobTemplate {
     name: Arc<str>,
     /// Digits of the number behind the name; without it there is one job.
     width: Option<usize>,
@@ -117,14 +117,14 @@ pub(super) struct Copies {
     times: Vec<SimTime>,
     /// All but the name.
     spec: JobSpec,
-    course: Arc<Course>,
+    behavior: Arc<JobBehavior>,
     run: Option<Lengths>,
     seed: u64,
     pub cancel_at: Option<SimTime>,
     pub span: Span,
 }
 
-impl Copies {
+impl JobTemplate {
     pub fn len(&self) -> usize {
         self.times.len()
     }
@@ -138,7 +138,7 @@ impl Copies {
 
     /// Whether it is said what its GPUs do.
     pub fn is_used(&self) -> bool {
-        self.course.usage.is_some()
+        self.behavior.usage.is_some()
     }
 
     pub fn time_of(&self, index: usize) -> SimTime {
@@ -146,8 +146,8 @@ impl Copies {
     }
 
     /// Whether another entry may have a job of the same name.
-    pub fn may_share_a_name_with(&self, other: &Copies) -> bool {
-        let numbered = |of: &Copies, name: &str| {
+    pub fn may_share_a_name_with(&self, other: &JobTemplate) -> bool {
+        let numbered = |of: &JobTemplate, name: &str| {
             let number = name.strip_prefix(&*of.name).and_then(|rest| rest.strip_prefix('-'));
             of.width.is_some() && number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
         };
@@ -157,15 +157,15 @@ impl Copies {
     pub fn arrival(&self, index: usize) -> Arrival {
         let name = self.name_of(index);
         // Each has draws of its own, so that one more moves no other's.
-        let course = match self.run {
-            None | Some(Lengths::Fixed(_)) => Arc::clone(&self.course),
+        let behavior = match self.run {
+            None | Some(Lengths::Fixed(_)) => Arc::clone(&self.behavior),
             Some(lengths) => {
                 let run = lengths.draw(&mut Stream::new(self.seed, "durations", rng::entity(&[&name])));
-                Arc::new(Course { run: Some(run), ..(*self.course).clone() })
+                Arc::new(JobBehavior { run: Some(run), ..(*self.behavior).clone() })
             }
         };
         let spec = Arc::new(JobSpec { name, ..self.spec.clone() });
-        Arrival { at: self.times[index], spec, course, recorded_wait: None }
+        Arrival { at: self.times[index], spec, behavior, recorded_wait: None }
     }
 
     fn drafts(&self) -> impl Iterator<Item = Draft> {
@@ -175,7 +175,12 @@ impl Copies {
 }
 
 /// Reads `jobs:`, in the order of the file.
-pub(super) fn read(file: &Fields<'_>, world: &mut World, setting: &Setting<'_>, report: &mut Report) -> Vec<Copies> {
+pub(super) fn read(
+    file: &Fields<'_>,
+    world: &mut World,
+    setting: &Setting<'_>,
+    report: &mut Report,
+) -> Vec<JobTemplate> {
     let (mut entries, mut count) = (Vec::new(), 0);
     for tree in file.list("jobs", report) {
         let Some(copies) = entry(tree, world, setting, setting.most() - count, report) else { continue };
@@ -186,8 +191,8 @@ pub(super) fn read(file: &Fields<'_>, world: &mut World, setting: &Setting<'_>, 
 }
 
 /// All jobs of these entries, in the order of the file.
-pub(super) fn drafts(entries: &[Copies]) -> impl Iterator<Item = Draft> {
-    entries.iter().flat_map(Copies::drafts)
+pub(super) fn drafts(entries: &[JobTemplate]) -> impl Iterator<Item = Draft> {
+    entries.iter().flat_map(JobTemplate::drafts)
 }
 
 /// A job by its demand alone, as it is typed on the command line.
@@ -241,7 +246,13 @@ pub(super) fn arrange(
     (arrivals, cancellations)
 }
 
-fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, most: usize, report: &mut Report) -> Option<Copies> {
+fn entry(
+    tree: &Tree,
+    world: &mut World,
+    setting: &Setting<'_>,
+    most: usize,
+    report: &mut Report,
+) -> Option<JobTemplate> {
     let mut known = FIELDS.to_vec();
     known.extend(demand::FIELDS.iter().filter(|key| **key != "replicas"));
     known.extend(deployment::FIELDS);
@@ -261,23 +272,23 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, most: usize, rep
         .map(Arc::new)
         .unwrap_or_default();
     let run = fields.get("duration").and_then(|tree| lengths(tree, report));
-    let mut course = course(&fields, run, report);
-    course.usage = fields.get("usage").and_then(|tree| usage(tree, setting.places, report)).map(Arc::new);
-    course.sampling = sampled.sampling;
-    course.launch = live::launch(&fields, report);
-    if let Some(grace) = course.launch.as_ref().and_then(|launch| launch.grace) {
-        course.stop = course.stop.min(grace);
+    let mut behavior = behavior(&fields, run, report);
+    behavior.usage = fields.get("usage").and_then(|tree| usage(tree, setting.places, report)).map(Arc::new);
+    behavior.sampling = sampled.sampling;
+    behavior.launch = live::launch(&fields, report);
+    if let Some(grace) = behavior.launch.as_ref().and_then(|launch| launch.grace) {
+        behavior.stop = behavior.stop.min(grace);
     }
-    course.requests = services::requests(&fields, spec.scaling.is_some(), report).map(Arc::new);
-    warn_of_policies(&fields, &spec, &course, setting.profile, report);
+    behavior.requests = services::requests(&fields, spec.scaling.is_some(), report).map(Arc::new);
+    warn_of_policies(&fields, &spec, &behavior, setting.profile, report);
     let cancel_at = fields.value::<SimTime>("cancel_at", report);
     let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));
     let typed = name.map_or("", |(_, name)| name);
-    let coming = match fields.get("arrivals") {
+    let pattern = match fields.get("arrivals") {
         Some(tree) => generated(&fields, tree, typed, setting, most, report),
         None => stated(&fields, setting, most, report),
     };
-    let (width, times) = coming;
+    let (width, times) = pattern;
     let (name_tree, typed) = name?;
     // One that is not made yet cannot be asked about.
     if width.is_some() && !setting.streamed {
@@ -287,12 +298,12 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, most: usize, rep
         let chance = Chance { queue: spec.queue.clone(), user: spec.user.clone() };
         world.chances.insert(typed.to_string(), chance);
     }
-    let copies = Copies {
+    let copies = JobTemplate {
         name: Arc::from(typed),
         width,
         times,
         spec,
-        course: Arc::new(course),
+        behavior: Arc::new(behavior),
         run,
         seed: setting.seed,
         cancel_at,
@@ -312,7 +323,13 @@ fn entry(tree: &Tree, world: &mut World, setting: &Setting<'_>, most: usize, rep
 type Times = (Option<usize>, Vec<SimTime>);
 
 /// A policy without samples, and use of GPUs that a job does not have.
-fn warn_of_policies(fields: &Fields<'_>, spec: &JobSpec, course: &Course, profile: &Profile, report: &mut Report) {
+fn warn_of_policies(
+    fields: &Fields<'_>,
+    spec: &JobSpec,
+    behavior: &JobBehavior,
+    profile: &Profile,
+    report: &mut Report,
+) {
     let wants = |requirements: &Requirements| requirements.gpu.as_ref().is_none_or(|gpu| gpu.count.max != Some(0));
     let has_gpus = spec.demand.task.gpus.is_some()
         || spec.demand.deployment.is_some()
@@ -324,7 +341,7 @@ fn warn_of_policies(fields: &Fields<'_>, spec: &JobSpec, course: &Course, profil
             "add `gpus: 1`, or leave it out",
         );
     }
-    if course.usage.is_none() && has_gpus && profile.policies.utilization.bind(&spec.utilization).is_some() {
+    if behavior.usage.is_none() && has_gpus && profile.policies.utilization.bind(&spec.utilization).is_some() {
         let message = "a utilization policy binds this job, and nothing is known of its GPUs: it is never sampled";
         report.warning(fields.place(), message, "add `usage: 90%`, or what its GPUs do");
     }
@@ -386,7 +403,7 @@ fn generated(
         let help = "add `until: 8h` or `count: 100`";
         report.error_with_help(fields.key_span("arrivals"), "it is not said when the arrivals end", help);
     }
-    let Some(Coming { arrivals, batch }) = arrivals(tree, report) else { return none };
+    let Some(ArrivalPattern { arrivals, batch }) = arrivals(tree, report) else { return none };
     if until.is_none() && count.is_none() {
         return none;
     }
@@ -467,7 +484,7 @@ fn project(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> Optio
 }
 
 /// `run` as it is where nothing is drawn.
-fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Course {
+fn behavior(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> JobBehavior {
     let run = run.map(|lengths| match lengths {
         Lengths::Fixed(length) => length,
         Lengths::Uniform(..) | Lengths::Exponential { .. } | Lengths::Weibull { .. } | Lengths::Lognormal { .. } => {
@@ -482,7 +499,7 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
             help,
         );
     }
-    let mut course = Course {
+    let mut behavior = JobBehavior {
         run,
         master_run: master_run(fields, report),
         ending: fields.word("ends", "an ending", &ENDINGS, report).unwrap_or_default(),
@@ -490,14 +507,14 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
         failing_starts: fields.value("failing_starts", report).unwrap_or(0),
         stop: stop(fields, report),
         checkpoint: fields.get("checkpoint").and_then(|tree| checkpoint(tree, report)),
-        ..Course::default()
+        ..JobBehavior::default()
     };
     match fields.get("analysis").map(|tree| (tree, text(tree, "a duration, `never` or `fails`", report))) {
         None | Some((_, None)) => {}
-        Some((_, Some("never"))) => course.analysis = None,
-        Some((_, Some("fails"))) => course.analysis_fails = true,
+        Some((_, Some("never"))) => behavior.analysis = None,
+        Some((_, Some("fails"))) => behavior.analysis_fails = true,
         Some((tree, Some(typed))) => match typed.parse() {
-            Ok(duration) => course.analysis = Some(duration),
+            Ok(duration) => behavior.analysis = Some(duration),
             Err(error) => {
                 let near = dryrack_nearest::nearest(typed, ["never", "fails"]);
                 let help = near
@@ -506,7 +523,7 @@ fn course(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> Cou
             }
         },
     }
-    course
+    behavior
 }
 
 /// `{every: 10m, restart: 1m}`

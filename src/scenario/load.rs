@@ -397,7 +397,7 @@ type Jobs = (Vec<Arrival>, Vec<(SimTime, JobId)>);
 
 /// What is not made yet, with one of each kind, which stands for all in what is checked of jobs.
 fn streamed_jobs(
-    entries: Vec<jobs::Copies>,
+    entries: Vec<jobs::JobTemplate>,
     list: Option<trace_source::TaskList>,
     of: (&Fields<'_>, &Profile),
     world: &mut World,

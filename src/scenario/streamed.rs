@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::diagnostic::Report;
 use super::fields::Fields;
-use super::jobs::Copies;
+use super::jobs::JobTemplate;
 use super::trace_source::{TaskList, TaskStream};
 use super::world::World;
 use dryrack_control::Profile;
@@ -20,14 +20,14 @@ use dryrack_workload::Arrival;
 /// What comes in a run, none of it made yet.
 #[derive(Clone, Debug)]
 pub struct Streamed {
-    entries: Vec<Copies>,
+    entries: Vec<JobTemplate>,
     list: Option<TaskList>,
 }
 
 impl Streamed {
     /// Checks that these can be streamed under this profile. One of each entry is given back, to be looked at as jobs are.
     pub(super) fn checked(
-        entries: Vec<Copies>,
+        entries: Vec<JobTemplate>,
         list: Option<TaskList>,
         (file, profile): (&Fields<'_>, &Profile),
         world: &mut World,
@@ -60,7 +60,7 @@ impl Streamed {
 
     /// How many jobs come.
     pub fn count(&self) -> usize {
-        self.entries.iter().map(Copies::len).sum::<usize>() + self.list.as_ref().map_or(0, |list| list.tasks)
+        self.entries.iter().map(JobTemplate::len).sum::<usize>() + self.list.as_ref().map_or(0, |list| list.tasks)
     }
 
     /// All of them, in order.

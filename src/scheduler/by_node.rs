@@ -2,7 +2,7 @@
 //! than now. Only of demands for which a decision is made of what single nodes say; how many tasks they hold is [`super::room`].
 
 use super::decide::{Candidate, candidates};
-use super::deployment::Asking;
+use super::deployment::PlacementContext;
 use super::filter::Verdict;
 use super::options::{GangPlaces, GpuOrder, SchedulerOptions, Ties};
 use super::ranking::fixed;
@@ -63,11 +63,11 @@ pub fn asks_no_more(one: &Demand, other: &Demand) -> bool {
 pub fn decide_among(
     options: &SchedulerOptions,
     demand: &Demand,
-    asking: Asking,
+    context: PlacementContext,
     fleet: &Fleet,
     nodes: &[(NodeId, NodeStatus)],
 ) -> Option<Candidate> {
     let rows: Vec<Row> = nodes.iter().map(|(node, status)| row_of(fleet, demand, *node).as_if(status)).collect();
     let verdicts = vec![Verdict::Fit; rows.len()];
-    candidates(options, demand, fleet, (&rows, &verdicts), asking, 1).into_iter().next()
+    candidates(options, demand, fleet, (&rows, &verdicts), context, 1).into_iter().next()
 }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use smallvec::SmallVec;
 
 use super::consolidate::{Share, consolidate};
-use super::deployment::{Asking, decide_deployment, ever_fits_deployment, still_fits_deployment};
+use super::deployment::{PlacementContext, decide_deployment, ever_fits_deployment, still_fits_deployment};
 use super::draw::Draw;
 use super::filter::{self, Verdict};
 use super::fit::{self, GpuChoice, Load};
@@ -40,27 +40,27 @@ pub enum Decision {
 
 /// Decides for one demand; `keep` is how many candidates are wanted. A gang has one.
 pub fn decide(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {
-    decide_for(options, demand, Asking::NOBODY, fleet, grouping, keep)
+    decide_for(options, demand, PlacementContext::UNSUBMITTED, fleet, grouping, keep)
 }
 
 /// Likewise, for a job: among whose own instances a replica of a model is spread.
 pub fn decide_for(
     options: &SchedulerOptions,
     demand: &Demand,
-    asking: Asking,
+    context: PlacementContext,
     fleet: &Fleet,
     grouping: Grouping,
     keep: usize,
 ) -> Decision {
     if demand.requirements.is_some() {
-        return offers::decide(&options.offers, demand, asking, fleet, grouping, keep);
+        return offers::decide(&options.offers, demand, context, fleet, grouping, keep);
     }
     if let Some(deployment) = &demand.deployment {
-        return decide_deployment(&options.deployments, demand, deployment, fleet, asking, keep);
+        return decide_deployment(&options.deployments, demand, deployment, fleet, context, keep);
     }
     let rows = rows(fleet, demand, grouping);
     let verdicts = judge(options, demand, &rows);
-    let candidates = candidates(options, demand, fleet, (&rows, &verdicts), asking, keep);
+    let candidates = candidates(options, demand, fleet, (&rows, &verdicts), context, keep);
     if !candidates.is_empty() {
         return Decision::Place(candidates);
     }
@@ -74,10 +74,10 @@ pub(super) fn candidates(
     demand: &Demand,
     fleet: &Fleet,
     (rows, verdicts): (&[Row], &[Verdict]),
-    asking: Asking,
+    context: PlacementContext,
     keep: usize,
 ) -> SmallVec<[Candidate; 1]> {
-    let choice = GpuChoice::new(options, asking.draw);
+    let choice = GpuChoice::new(options, context.draw);
     match &demand.pick {
         Some(pick @ Pick::AllGpus(_)) => {
             picked_gpus(options, demand, fleet, pick, (rows, verdicts), choice).into_iter().collect()
@@ -92,7 +92,9 @@ pub(super) fn candidates(
         }
         _ if demand.tasks == 1 => {
             let ranked = match (options.ties, keep) {
-                (Ties::Random, 1) => drawn(options, demand, fleet, (rows, verdicts), asking.draw).into_iter().collect(),
+                (Ties::Random, 1) => {
+                    drawn(options, demand, fleet, (rows, verdicts), context.draw).into_iter().collect()
+                }
                 (Ties::First | Ties::Random, _) => ranked(options, demand, fleet, (rows, verdicts), keep),
             };
             let candidate = |(score, Reverse(node), index): (Score, Reverse<NodeId>, usize)| {

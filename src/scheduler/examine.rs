@@ -1,7 +1,7 @@
 //! Why not, and why here: the plain computation, node by node, with everything that an explanation shows.
 
 use super::decide::{Decision, decide_for, judge};
-use super::deployment::{Asking, NodeFound, findings};
+use super::deployment::{NodeFound, PlacementContext, findings};
 use super::filter::{self, Verdict};
 use super::fit;
 use super::offers;
@@ -59,27 +59,27 @@ pub struct Shortage {
 
 /// Of a demand that nobody has submitted yet.
 pub fn examine(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Examination {
-    examine_for(options, demand, Asking::NOBODY, fleet, 1)
+    examine_for(options, demand, PlacementContext::UNSUBMITTED, fleet, 1)
 }
 
 /// As the decision about a job's replica has it, which wants `keep` candidates: the first is the one that is taken.
 pub fn examine_for(
     options: &SchedulerOptions,
     demand: &Demand,
-    asking: Asking,
+    context: PlacementContext,
     fleet: &Fleet,
     keep: usize,
 ) -> Examination {
     if let Some(deployment) = &demand.deployment {
-        return examine_deployment(options, demand, deployment, asking, fleet);
+        return examine_deployment(options, demand, deployment, context, fleet);
     }
     let rows = rows(fleet, demand, Grouping::EachNode);
     let verdicts = match demand.requirements {
-        Some(_) => offers::judge(&options.offers, demand, asking, fleet, &rows),
+        Some(_) => offers::judge(&options.offers, demand, context, fleet, &rows),
         None => judge(options, demand, &rows),
     };
     let nodes = rows.iter().zip(verdicts).map(|(row, verdict)| find(options, demand, fleet, row, verdict)).collect();
-    Examination { decision: decision(options, demand, asking, fleet, keep), nodes }
+    Examination { decision: decision(options, demand, context, fleet, keep), nodes }
 }
 
 /// Of one node of a job whose nodes are placed one by one.
@@ -97,12 +97,18 @@ pub(super) fn examine_offers(
 }
 
 /// With every candidate. Where one of equals is drawn, that one comes first.
-fn decision(options: &SchedulerOptions, demand: &Demand, asking: Asking, fleet: &Fleet, keep: usize) -> Decision {
-    let mut decision = decide_for(options, demand, asking, fleet, Grouping::EachNode, usize::MAX);
+fn decision(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    context: PlacementContext,
+    fleet: &Fleet,
+    keep: usize,
+) -> Decision {
+    let mut decision = decide_for(options, demand, context, fleet, Grouping::EachNode, usize::MAX);
     if options.ties == Ties::Random
         && keep == 1
         && let Decision::Place(candidates) = &mut decision
-        && let Decision::Place(drawn) = decide_for(options, demand, asking, fleet, Grouping::EachNode, 1)
+        && let Decision::Place(drawn) = decide_for(options, demand, context, fleet, Grouping::EachNode, 1)
     {
         candidates.retain(|candidate| candidate.placement != drawn[0].placement);
         candidates.insert(0, drawn[0].clone());
@@ -115,15 +121,15 @@ fn examine_deployment(
     options: &SchedulerOptions,
     demand: &Demand,
     deployment: &Deployment,
-    asking: Asking,
+    context: PlacementContext,
     fleet: &Fleet,
 ) -> Examination {
-    let decision = decision(options, demand, asking, fleet, 1);
+    let decision = decision(options, demand, context, fleet, 1);
     let candidates = match &decision {
         Decision::Place(candidates) => candidates.as_slice(),
         Decision::Refuse { .. } => &[],
     };
-    let (_, found) = findings(&options.deployments, demand, deployment, asking, fleet);
+    let (_, found) = findings(&options.deployments, demand, deployment, context, fleet);
     let find = |(node, found): ((NodeId, &Node), NodeFound)| {
         let reason = found.reason;
         let best = candidates.iter().find(|candidate| candidate.placement.touches(node.0));

@@ -37,7 +37,7 @@ mod uniform;
 
 pub use by_node::{asks_for_itself, asks_no_more, decide_among, is_by_node, may_ever_do};
 pub use decide::{Candidate, Decision, decide, decide_for, ever_fits, still_fits};
-pub use deployment::{Asking, DeploymentOptions};
+pub use deployment::{DeploymentOptions, PlacementContext};
 pub use draw::Draw;
 pub use evaluate::evaluate;
 pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine, examine_for};

@@ -101,16 +101,16 @@ struct ShapePart {
 struct Slot {
     generation: u32,
     /// Of a class that is refused, the nodes that are counted so; of one that will do, the member under which it stands in the
-    /// heap, or `NOBODY`.
+    /// heap, or `UNSUBMITTED`.
     of: u32,
     standing: Standing,
 }
 
 /// No node has this number.
-const NOBODY: u32 = u32::MAX;
+const UNSUBMITTED: u32 = u32::MAX;
 
 impl Slot {
-    const UNKNOWN: Slot = Slot { generation: 0, of: NOBODY, standing: Standing::UNKNOWN };
+    const UNKNOWN: Slot = Slot { generation: 0, of: UNSUBMITTED, standing: Standing::UNKNOWN };
 
     fn is_entered_as(&self, place: &Place) -> bool {
         self.of == place.node.0.index() as u32 && self.standing == Standing::fits(place.score)
@@ -306,7 +306,7 @@ impl Ranking {
         let head = fleet.class_head(id);
         if head.is_empty() {
             // Its standing holds still, should the state come back.
-            slot.of = if refused_as.is_some() { 0 } else { NOBODY };
+            slot.of = if refused_as.is_some() { 0 } else { UNSUBMITTED };
             return;
         }
         if slot.generation != head.generation() || slot.standing == Standing::UNKNOWN {

@@ -2,7 +2,7 @@
 //! take. It lets a caller ask about many nodes or many times, and decide the whole demand by adding up.
 
 use super::decide::{Candidate, before_filters, shared};
-use super::deployment::Asking;
+use super::deployment::PlacementContext;
 use super::filter;
 use super::fit::{self, GpuChoice};
 use super::neighbours::{Node, choose, neighbours};
@@ -66,12 +66,12 @@ pub fn nodes_among_neighbours(
 pub fn place_among_neighbours(
     options: &SchedulerOptions,
     demand: &Demand,
-    asking: Asking,
+    context: PlacementContext,
     fleet: &Fleet,
     nodes: &[(NodeId, NodeStatus)],
 ) -> Option<Candidate> {
     let rows: Vec<Row> = nodes.iter().map(|(id, status)| row_of(fleet, demand, *id).as_if(status)).collect();
     let all: Vec<usize> = (0..rows.len()).collect();
     let shares = neighbours(demand, options.gpus, &rows, &all)?;
-    Some(shared(demand, fleet, &rows, shares, GpuChoice::new(options, asking.draw)))
+    Some(shared(demand, fleet, &rows, shares, GpuChoice::new(options, context.draw)))
 }

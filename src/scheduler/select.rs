@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::decide::{Decision, decide_for, judge};
-use super::deployment::{Asking, Pickable, PickableNode, findings, pickable, refused_at_submission};
+use super::deployment::{Pickable, PickableNode, PlacementContext, findings, pickable, refused_at_submission};
 use super::filter::Verdict;
 use super::offers;
 use super::options::SchedulerOptions;
@@ -27,18 +27,23 @@ pub struct Selectable {
 
 /// Every node in order of ids, for a demand that nobody has submitted yet; what it picks itself is left out of account.
 pub fn select(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec<Selectable> {
-    select_for(options, demand, Asking::NOBODY, fleet)
+    select_for(options, demand, PlacementContext::UNSUBMITTED, fleet)
 }
 
 /// The same for a replica of a job.
-pub fn select_for(options: &SchedulerOptions, demand: &Demand, asking: Asking, fleet: &Fleet) -> Vec<Selectable> {
+pub fn select_for(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    context: PlacementContext,
+    fleet: &Fleet,
+) -> Vec<Selectable> {
     if let Some(deployment) = &demand.deployment {
-        return select_for_model(options, (demand, deployment), asking, fleet);
+        return select_for_model(options, (demand, deployment), context, fleet);
     }
     // Of instances, a fleet is chosen by all it has.
     let of_offers = demand.requirements.as_ref().map(|_| {
         let rows = rows(fleet, &without_pick(demand), Grouping::EachNode);
-        offers::judge(&options.offers, demand, asking, fleet, &rows)
+        offers::judge(&options.offers, demand, context, fleet, &rows)
     });
     let one = |(node, known): (NodeId, &dryrack_fleet::Node)| {
         let count = if demand.task.gpus.is_some() { known.shape.gpus.len() } else { 0 };
@@ -60,11 +65,11 @@ pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet)
     let Some(pick) = &demand.pick else { return Vec::new() };
     let verdicts: Vec<Verdict> = match (&demand.deployment, pick) {
         (Some(deployment), Pick::Nodes(picked)) => {
-            let nodes = select_for_model(options, (demand, deployment), Asking::NOBODY, fleet);
+            let nodes = select_for_model(options, (demand, deployment), PlacementContext::UNSUBMITTED, fleet);
             picked.iter().map(|node| nodes[node.index()].verdict).collect()
         }
         (Some(deployment), Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => {
-            let answers = Answers::new(options, (demand, deployment), Asking::NOBODY, fleet);
+            let answers = Answers::new(options, (demand, deployment), PlacementContext::UNSUBMITTED, fleet);
             gpus.iter().map(|gpu| answers.of_gpu(*gpu).0).collect()
         }
         (None, Pick::Nodes(nodes)) => nodes.iter().map(|node| judge_node(options, demand, fleet, *node)).collect(),
@@ -79,10 +84,10 @@ pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet)
 fn select_for_model(
     options: &SchedulerOptions,
     of: (&Demand, &Deployment),
-    asking: Asking,
+    context: PlacementContext,
     fleet: &Fleet,
 ) -> Vec<Selectable> {
-    let answers = Answers::new(options, of, asking, fleet);
+    let answers = Answers::new(options, of, context, fleet);
     let one = |(node, known): (NodeId, &dryrack_fleet::Node)| {
         let gpus = (0..known.shape.gpus.len() as u16).map(|index| answers.of_gpu(GpuId { node, index }));
         let (gpus, with_others): (Vec<Verdict>, Vec<bool>) = gpus.unzip();
@@ -98,7 +103,7 @@ struct Answers<'a> {
     /// Without its own pick.
     free: Demand,
     deployment: &'a Deployment,
-    asking: Asking,
+    context: PlacementContext,
     fleet: &'a Fleet,
     /// Parts of a replica, as the fleet stands.
     now: Vec<PickableNode>,
@@ -110,13 +115,13 @@ impl<'a> Answers<'a> {
     fn new(
         options: &'a SchedulerOptions,
         (demand, deployment): (&Demand, &'a Deployment),
-        asking: Asking,
+        context: PlacementContext,
         fleet: &'a Fleet,
     ) -> Answers<'a> {
         let free = without_pick(demand);
         let now = pickable(&options.deployments, &free, deployment, fleet, &fleet.serving());
         let idle = pickable(&options.deployments, &free, deployment, fleet, fleet.idle_serving());
-        Answers { options, free, deployment, asking, fleet, now, idle }
+        Answers { options, free, deployment, context, fleet, now, idle }
     }
 
     /// And whether a yes holds only with other nodes.
@@ -146,7 +151,7 @@ impl<'a> Answers<'a> {
             Some((Refusal::Unfit, reason)) => return (Verdict::Unfit(reason), false),
             None => {}
         }
-        match decide_for(self.options, &picked, self.asking, self.fleet, Grouping::EachNode, 1) {
+        match decide_for(self.options, &picked, self.context, self.fleet, Grouping::EachNode, 1) {
             Decision::Place(_) => (Verdict::Fit, false),
             Decision::Refuse { .. } => (judged(now, idle), now == Pickable::WithOthers),
         }
@@ -155,10 +160,10 @@ impl<'a> Answers<'a> {
     /// Whether this node would hold a replica by itself.
     fn alone(&self, node: NodeId) -> Verdict {
         let alone = on_node(&self.free, node);
-        let decision = decide_for(self.options, &alone, self.asking, self.fleet, Grouping::EachNode, 1);
+        let decision = decide_for(self.options, &alone, self.context, self.fleet, Grouping::EachNode, 1);
         let Decision::Refuse { refusal, .. } = decision else { return Verdict::Fit };
         let deployments = &self.options.deployments;
-        let (_, found) = findings(deployments, &alone, self.deployment, self.asking, self.fleet);
+        let (_, found) = findings(deployments, &alone, self.deployment, self.context, self.fleet);
         let reason = found[node.index()].reason.unwrap_or(Reason::TooFewNodes);
         match refusal {
             Refusal::Unfit => Verdict::Unfit(reason),
@@ -208,7 +213,7 @@ fn judge_alone(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node:
     if demand.requirements.is_some() {
         // A fleet is chosen by all it has.
         let rows = rows(fleet, demand, Grouping::EachNode);
-        return offers::judge(&options.offers, demand, Asking::NOBODY, fleet, &rows)[node.index()];
+        return offers::judge(&options.offers, demand, PlacementContext::UNSUBMITTED, fleet, &rows)[node.index()];
     }
     judge(options, demand, std::slice::from_ref(&row_of(fleet, demand, node)))[0]
 }

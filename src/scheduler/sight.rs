@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::deployment::Asking;
+use super::deployment::PlacementContext;
 use super::examine::{Examination, examine_for, examine_offers};
 use super::offers::{Ask, Plan, plan};
 use super::options::SchedulerOptions;
@@ -16,7 +16,7 @@ use dryrack_workload::Demand;
 pub struct Sight {
     pub fleet: Fleet,
     pub demand: Arc<Demand>,
-    pub asking: Asking,
+    pub context: PlacementContext,
     pub seats: Seats,
     /// How many candidates the decision wants: of equals one is drawn where that is one.
     pub keep: usize,
@@ -39,7 +39,7 @@ impl Sight {
             Seats::All => None,
             Seats::One { master } => master,
         };
-        Some(Ask { master, ..Ask::of_whole(&self.demand, self.asking) })
+        Some(Ask { master, ..Ask::of_whole(&self.demand, self.context) })
     }
 
     /// The decision again, by the plain computation and with everything that an explanation shows.
@@ -47,14 +47,14 @@ impl Sight {
         match (self.seats, self.ask()) {
             (Seats::One { .. }, Some(ask)) => examine_offers(options, &self.demand, &ask, &self.fleet),
             (Seats::All | Seats::One { .. }, _) => {
-                examine_for(options, &self.demand, self.asking, &self.fleet, self.keep)
+                examine_for(options, &self.demand, self.context, &self.fleet, self.keep)
             }
         }
     }
 
     /// What could be picked by hand instead.
     pub fn select(&self, options: &SchedulerOptions) -> Vec<Selectable> {
-        select_for(options, &self.demand, self.asking, &self.fleet)
+        select_for(options, &self.demand, self.context, &self.fleet)
     }
 
     /// The list of offers that a user is shown.

@@ -207,7 +207,7 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
         job: lines.text(job, "the name of a job")?.to_string(),
         submit_ns: seconds(lines, submit)?,
         duration_ns: seconds(lines, duration)?,
-        duration_is: spoken(lines, duration_is)?,
+        duration_is: parse_word(lines, duration_is)?,
         wait_ns: some(lines, wait, seconds)?,
         estimate_ns: some(lines, estimate, seconds)?,
         nodes: some(lines, nodes, whole)?,
@@ -219,7 +219,7 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
         gpu_models: models.map_or_else(Vec::new, |all| all.split(BETWEEN_MODELS).map(str::to_string).collect()),
         cpu_used_ns: some(lines, cpu_used, seconds)?,
         ram_used_bytes: some(lines, ram_used, whole)?.map(Bytes::new),
-        outcome: spoken(lines, outcome)?,
+        outcome: parse_word(lines, outcome)?,
         user: some(lines, user, whole)?,
         group: some(lines, group, whole)?,
         executable: some(lines, executable, whole)?,
@@ -268,7 +268,7 @@ fn text<'l, R: BufRead>(lines: &'l Lines<R>, field: &Span, expected: &str) -> Re
 }
 
 /// One of a closed set of words.
-fn spoken<R: BufRead, T: for<'d> Deserialize<'d>>(lines: &Lines<R>, field: &Span) -> Result<Option<T>, TraceError> {
+fn parse_word<R: BufRead, T: for<'d> Deserialize<'d>>(lines: &Lines<R>, field: &Span) -> Result<Option<T>, TraceError> {
     let Some(word) = text(lines, field, "a word")? else { return Ok(None) };
     let read: Result<T, serde::de::value::Error> = T::deserialize(word.into_deserializer());
     read.map(Some).map_err(|fault| {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::demand::Demand;
 use super::launch::Launch;
-use super::mishap::Mishaps;
+use super::random_faults::RandomFaults;
 use super::sampling::Sampling;
 use super::scaling::{Requests, Scaling};
 use super::terms::RunTerms;
@@ -122,7 +122,7 @@ pub struct Backoff {
 
 /// What will really happen to each run of a job: the world's knowledge, never the control plane's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Course {
+pub struct JobBehavior {
     /// `None`: runs until it is stopped.
     pub run: Option<SimDuration>,
     /// Of the first node of each replica, if it is otherwise.
@@ -140,7 +140,7 @@ pub struct Course {
     /// What outlives a run that ends before its end; nothing if there is none.
     pub checkpoint: Option<Checkpoint>,
     /// What may go wrong by chance; of most jobs nothing.
-    pub mishaps: Option<Box<Mishaps>>,
+    pub random_faults: Option<Box<RandomFaults>>,
     /// What its GPUs do; without it they are never sampled.
     pub usage: Option<Arc<Usage>>,
     /// That come to it as a service.
@@ -168,10 +168,10 @@ pub enum Ending {
     Failed,
 }
 
-impl Default for Course {
+impl Default for JobBehavior {
     /// Starts at once, runs until it is stopped, stops at once.
-    fn default() -> Course {
-        Course {
+    fn default() -> JobBehavior {
+        JobBehavior {
             run: None,
             master_run: None,
             ending: Ending::Completed,
@@ -181,7 +181,7 @@ impl Default for Course {
             failing_starts: 0,
             stop: SimDuration::ZERO,
             checkpoint: None,
-            mishaps: None,
+            random_faults: None,
             usage: None,
             requests: None,
             sampling: Arc::default(),
@@ -195,17 +195,17 @@ impl Default for Course {
 pub struct Arrival {
     pub at: SimTime,
     pub spec: Arc<JobSpec>,
-    pub course: Arc<Course>,
+    pub behavior: Arc<JobBehavior>,
     /// What the trace recorded, for comparison only.
     pub recorded_wait: Option<SimDuration>,
 }
 
 impl Arrival {
     /// The course of one replica. The masters of the replicas that a job begins with come first.
-    pub fn course_of(&self, replica: u32) -> Arc<Course> {
-        match self.course.master_run.filter(|_| replica < self.spec.replicas) {
-            Some(length) => Arc::new(Course { run: Some(length), ..Course::clone(&self.course) }),
-            None => Arc::clone(&self.course),
+    pub fn course_of(&self, replica: u32) -> Arc<JobBehavior> {
+        match self.behavior.master_run.filter(|_| replica < self.spec.replicas) {
+            Some(length) => Arc::new(JobBehavior { run: Some(length), ..JobBehavior::clone(&self.behavior) }),
+            None => Arc::clone(&self.behavior),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Floor 2. What is asked: jobs, their tasks, gangs and hand picks, and how retries are meant.
 //!
-//! Owns what a user states. [`JobSpec`] is what the control plane is told; [`Course`] is what will really happen, which
+//! Owns what a user states. [`JobSpec`] is what the control plane is told; [`JobBehavior`] is what will really happen, which
 //! only the simulated world knows. Must never know of a node's state, nor hold a control plane's bookkeeping.
 
 #![warn(clippy::unwrap_used)]
@@ -11,7 +11,7 @@ mod demand;
 mod deployment;
 mod job;
 mod launch;
-mod mishap;
+mod random_faults;
 mod range_text;
 mod requirements;
 mod sampling;
@@ -25,9 +25,9 @@ pub use batch::Batch;
 pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use dryrack_catalog::Category;
-pub use job::{Arrival, Backoff, Checkpoint, Course, Ending, JobSpec, Restart, RetryPolicy, Unselectable};
+pub use job::{Arrival, Backoff, Checkpoint, Ending, JobBehavior, JobSpec, Restart, RetryPolicy, Unselectable};
 pub use launch::{DEFAULT_GRACE, Launch};
-pub use mishap::{Acks, Analyses, Fate, Mishaps, Starts};
+pub use random_faults::{Acks, Analyses, Fate, RandomFaults, Starts};
 pub use range_text::{Bound, RangeError, check_range, parse_range};
 pub use requirements::{Bounds, CreationPolicy, GpuRequirements, Requirements, SpotPolicy};
 pub use sampling::{ProbeFate, SampleFate, Sampling};

@@ -6,7 +6,7 @@ use dryrack_engine::{Audit, Progress, Records, RunOptions, replay, run};
 use dryrack_event::{Event, Record, Said, Sink, decode_line, encode_line};
 use dryrack_expect::{EventName, Horizon, Judge, Verdict};
 use dryrack_ids::Names;
-use dryrack_metrics::{Books, METRICS, RunAccount, Series};
+use dryrack_metrics::{METRICS, RunAccount, RunMetrics, Series};
 use dryrack_scenario::{Options, expectation_words, load_text};
 
 const REFERENCE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/README.md"));
@@ -39,7 +39,7 @@ fn verdicts(text: &str) -> Vec<Verdict> {
     let options = RunOptions { progress: Some(&progress), ..RunOptions::default() };
     let end = run(&rehearsal, options, &mut [&mut judge as &mut dyn Sink, &mut accounts]);
     accounts.finish(end.at);
-    judge.finish(Horizon::Everything, &Books::of(accounts))
+    judge.finish(Horizon::Everything, &RunMetrics::of(accounts))
 }
 
 pub fn every_example_of_the_reference_holds() {

@@ -37,7 +37,7 @@ pub fn rows(path: &Path) -> Result<Vec<BTreeMap<String, String>>, String> {
 }
 
 /// The books of a run of this scenario.
-pub fn books(data: &Path, text: &str) -> Result<RunAccount, String> {
+pub fn run_metrics(data: &Path, text: &str) -> Result<RunAccount, String> {
     let roots = Roots { data: Some(data.to_path_buf()), ..Roots::default() };
     let options = Options { roots, ..Options::default() };
     let loaded = load_text("literature.yaml", text, Path::new(""), &options).map_err(|faults| faults.to_string())?;
@@ -61,7 +61,7 @@ fn published_orders(seed: u32) -> String {
 
 fn fgd_places_each_pod_where_it_was_placed(data: &Path) -> Result<(), String> {
     let recorded = rows(&data.join("groundtruth/fgd-openb/placements_go_fgd_seed42.csv.gz"))?;
-    let accounts = books(data, &openb("fgd", "default", &published_orders(42), 1))?;
+    let accounts = run_metrics(data, &openb("fgd", "default", &published_orders(42), 1))?;
     if recorded.len() != 10_281 || accounts.jobs.len() != 10_866 {
         return Err(format!("{} recorded, {} jobs", recorded.len(), accounts.jobs.len()));
     }
@@ -97,7 +97,7 @@ fn percent(text: &str) -> f64 {
 }
 
 fn allocated(data: &Path, scenario: &str) -> Result<f64, String> {
-    let found = books(data, scenario)?.load.allocated_at(130).ok_or("the load never was 130 %")?;
+    let found = run_metrics(data, scenario)?.load.allocated_at(130).ok_or("the load never was 130 %")?;
     Ok(found * 100.0)
 }
 
@@ -190,7 +190,7 @@ fn helios_rows(accounts: &RunAccount) -> Vec<Row> {
 }
 
 fn helios_starts_each_job_when_its_program_does(data: &Path) -> Result<(), String> {
-    let accounts = books(data, &helios("helios-fifo"))?;
+    let accounts = run_metrics(data, &helios("helios-fifo"))?;
     let found = helios_rows(&accounts);
     let mut wanted = Vec::new();
     for row in rows(&data.join("groundtruth/helios-philly/full_fifo_consolidate_perjob.csv.gz"))? {
@@ -213,7 +213,7 @@ fn helios_starts_each_job_when_its_program_does(data: &Path) -> Result<(), Strin
 /// The rule held against a plain simulation of it, second by second where something happens, with nothing of dryrack's
 /// own: the times themselves are not recorded.
 fn helios_shortest_job_first_is_a_strict_line(data: &Path) -> Result<(), String> {
-    let found = helios_rows(&books(data, &helios("helios-sjf"))?);
+    let found = helios_rows(&run_metrics(data, &helios("helios-sjf"))?);
     let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
     for row in rows(&data.join("groundtruth/helios-philly/philly_vc.csv"))? {
         sizes.insert(row["vc"].clone(), row["node num"].parse().map_err(|_| "node num")?);
@@ -323,7 +323,7 @@ fn tiresias_starts_each_job_when_its_program_does(data: &Path) -> Result<(), Str
             "scenario: tiresias\nprofile: {profile}\n\
              trace: {{format: tiresias, file: traces/tiresias-60job/60_job.csv, node_file: {folder}/n4g4.csv}}\n"
         );
-        let accounts = books(data, &scenario)?;
+        let accounts = run_metrics(data, &scenario)?;
         let recorded = rows(&data.join(folder).join(file))?;
         if recorded.len() != 60 || accounts.jobs.len() != 60 {
             return Err(format!("{} jobs, {} recorded", accounts.jobs.len(), recorded.len()));
@@ -359,7 +359,7 @@ fn rlscheduler_starts_each_job_when_its_program_does(data: &Path) -> Result<(), 
         let file = format!("starts_lublin_256_backfill{}_start1981_len1024.csv", u8::from(backfill));
         let recorded = rows(&data.join("groundtruth/rlscheduler-lublin1").join(file))?;
         for policy in RLSCHEDULER {
-            let accounts = books(data, &rlscheduler(policy, backfill, 1981))?;
+            let accounts = run_metrics(data, &rlscheduler(policy, backfill, 1981))?;
             if recorded.len() != 1024 || accounts.jobs.len() != 1024 {
                 return Err(format!("{} jobs, {} recorded", accounts.jobs.len(), recorded.len()));
             }
@@ -394,7 +394,7 @@ fn rlscheduler_has_its_published_table(data: &Path) -> Result<(), String> {
         for policy in RLSCHEDULER {
             for sequence in 0..10 {
                 let start = recorded[0]["starts"][sequence].as_u64().ok_or("no start")? as u32;
-                let metrics = dryrack_metrics::Metrics::of(&books(data, &rlscheduler(policy, backfill, start))?);
+                let metrics = dryrack_metrics::Metrics::of(&run_metrics(data, &rlscheduler(policy, backfill, start))?);
                 for ((kind, metric), recorded) in kinds.iter().zip(&recorded) {
                     // Utilization is a reward there, and written with the other sign.
                     let wanted = recorded["per_iter"][policy][sequence].as_f64().ok_or("no value")?.abs();

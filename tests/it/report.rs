@@ -85,9 +85,9 @@ pub fn what_gpus_really_did_is_what_arithmetic_on_paper_gives() {
     let steps = vec![(SimDuration::from_secs(30), Permille::new(1000))];
     let shapes = [Shape::Constant(Permille::new(500)), Shape::Steps(steps)];
     for ((arrival, shape), prepare) in rehearsal.arrivals.iter_mut().zip(shapes).zip([10, 0]) {
-        let course = Arc::make_mut(&mut arrival.course);
-        course.usage = Some(Arc::new(Usage::new(vec![usage(shape)])));
-        course.prepare = SimDuration::from_secs(prepare);
+        let behavior = Arc::make_mut(&mut arrival.behavior);
+        behavior.usage = Some(Arc::new(Usage::new(vec![usage(shape)])));
+        behavior.prepare = SimDuration::from_secs(prepare);
     }
     for (arrival, user) in rehearsal.arrivals.iter_mut().zip(["ann", "bob"]) {
         Arc::make_mut(&mut arrival.spec).user = Some(user.into());

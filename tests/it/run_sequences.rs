@@ -19,7 +19,7 @@ use dryrack_rng::Stream;
 use dryrack_scenario::load_profile;
 use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{
-    Arrival, Bounds, Course, CreationPolicy, Demand, Ending, EventRetry, GpuRequirements, JobSpec, Requirements,
+    Arrival, Bounds, CreationPolicy, Demand, Ending, EventRetry, GpuRequirements, JobBehavior, JobSpec, Requirements,
     RetryEvent, RunTerms, SpotPolicy, StartupOrder, StopCriteria, TaskDemand,
 };
 
@@ -150,14 +150,14 @@ fn draw_run(draws: &mut Stream, number: u64) -> Arrival {
         }),
         ..JobSpec::clone(&plain.spec)
     };
-    let course = Course {
+    let behavior = JobBehavior {
         ending: if draws.chance(250) { Ending::Failed } else { Ending::Completed },
         prepare: secs(draws, 0, 20),
         failing_starts: if draws.chance(150) { 1 } else { 0 },
         stop: secs(draws, 0, 30),
-        ..Course::clone(&plain.course)
+        ..JobBehavior::clone(&plain.behavior)
     };
-    Arrival { spec: Arc::new(spec), course: Arc::new(course), ..plain }
+    Arrival { spec: Arc::new(spec), behavior: Arc::new(behavior), ..plain }
 }
 
 /// What is interrupted comes back.
@@ -192,7 +192,7 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
     for (index, arrival) in arrivals.iter().enumerate() {
         // The time of trying again begins anew with each place: what fails every time is tried for ever.
         let on_error = |retry: &EventRetry| retry.on.contains(&RetryEvent::Error);
-        let fails = arrival.course.ending == Ending::Failed || arrival.spec.time_limit.is_some();
+        let fails = arrival.behavior.ending == Ending::Failed || arrival.spec.time_limit.is_some();
         if fails && arrival.spec.terms.retry.as_ref().is_some_and(on_error) {
             cancellations.push((arrival.at + secs(draws, 0, 3000), JobId::new(index)));
         } else if draws.chance(200) {

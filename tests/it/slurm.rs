@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use dryrack_agreement as agreement;
 use dryrack_control::Trigger;
 use dryrack_engine::{Records, Rehearsal, RunOptions, run};
 use dryrack_event::{Input, Record, Said};
 use dryrack_metrics::RunAccount;
 use dryrack_scenario::{Options, load_text};
 use dryrack_units::{SimDuration, SimTime};
+use dryrack_validation as agreement;
 
 /// `sched_interval` and `bf_interval` of all recordings, in milliseconds.
 const SCHEDULING_PERIOD: i64 = 1000;
@@ -47,12 +47,12 @@ struct Recorded {
 /// were recorded.
 #[derive(Clone, Copy)]
 enum Clocks<'a> {
-    Foretold,
+    Prediction,
     Recorded(&'a [Vec<i64>; 2]),
 }
 
 /// What was foretold: when it is placed, when it is over, and where.
-struct Foretold {
+struct Prediction {
     start: i64,
     end: i64,
     on: String,
@@ -112,7 +112,7 @@ impl Recording {
             );
         };
         let ticks = match clocks {
-            Clocks::Foretold => String::new(),
+            Clocks::Prediction => String::new(),
             Clocks::Recorded(ticks) => {
                 let list = |times: &[i64]| times.iter().map(|at| format!("{at}ms")).collect::<Vec<_>>().join(", ");
                 format!("ticks: {{place: [{}], backfill: [{}]}}\n", list(&ticks[0]), list(&ticks[1]))
@@ -139,7 +139,7 @@ impl Recording {
     /// For how long a job held its nodes: where passes were recorded, since the one that started it began.
     fn lasts(job: &Recorded, clocks: Clocks<'_>) -> i64 {
         let began = match clocks {
-            Clocks::Foretold => None,
+            Clocks::Prediction => None,
             Clocks::Recorded([main, backfill]) => {
                 let ticks = if job.by == "main" { main } else { backfill };
                 ticks.iter().rev().find(|tick| **tick <= job.start).copied()
@@ -170,7 +170,7 @@ impl Recording {
         text
     }
 
-    fn foretold(&self, clocks: Clocks<'_>) -> Vec<Foretold> {
+    fn foretold(&self, clocks: Clocks<'_>) -> Vec<Prediction> {
         let folder = tempfile::TempDir::new().expect("a folder of our own");
         std::fs::write(folder.path().join("its-clocks.profile.yaml"), self.profile(clocks)).expect("ours");
         let loaded = load_text("recorded.yaml", &self.scenario(clocks), folder.path(), &Options::default());
@@ -184,7 +184,7 @@ impl Recording {
             let claims = replica.placement.as_ref().expect("it was placed").claims();
             let mut nodes: Vec<&str> = claims.iter().map(|claim| accounts.names.node(claim.node)).collect();
             nodes.sort_unstable();
-            Foretold { start: milliseconds(replica.placed), end: milliseconds(replica.ended), on: nodes.join(" ") }
+            Prediction { start: milliseconds(replica.placed), end: milliseconds(replica.ended), on: nodes.join(" ") }
         };
         accounts.jobs.values().map(job).collect()
     }
@@ -196,13 +196,13 @@ impl Recording {
     /// What another Slurm did with the same submissions, as if it had foretold this one.
     fn again(&self, other: &Recording) -> Agreement {
         let later = self.jobs[0].submit - other.jobs[0].submit;
-        let told = |job: &Recorded| Foretold { start: job.start + later, end: job.end + later, on: job.on.clone() };
-        self.held_against(&other.jobs.iter().map(told).collect::<Vec<Foretold>>())
+        let told = |job: &Recorded| Prediction { start: job.start + later, end: job.end + later, on: job.on.clone() };
+        self.held_against(&other.jobs.iter().map(told).collect::<Vec<Prediction>>())
     }
 
-    fn held_against(&self, foretold: &[Foretold]) -> Agreement {
+    fn held_against(&self, foretold: &[Prediction]) -> Agreement {
         assert_eq!(foretold.len(), self.jobs.len(), "{}", self.name);
-        let both: Vec<(&Recorded, &Foretold)> = self.jobs.iter().zip(foretold).collect();
+        let both: Vec<(&Recorded, &Prediction)> = self.jobs.iter().zip(foretold).collect();
         let (mut ordered, mut pairs) = (0, 0);
         for (place, (one, one_foretold)) in both.iter().enumerate() {
             for (other, other_foretold) in &both[..place] {
@@ -219,7 +219,7 @@ impl Recording {
         let really = self.jobs.iter().map(|job| job.end).max().expect("a job") - first;
         let said = foretold.iter().map(|job| job.end).max().expect("a job") - first;
         let on_the_same_nodes = both.iter().filter(|(job, foretold)| job.on == foretold.on).count();
-        let is_another = |(job, foretold): &&(&Recorded, &Foretold)| {
+        let is_another = |(job, foretold): &&(&Recorded, &Prediction)| {
             (job.start - foretold.start).abs() > ANOTHER || job.on != foretold.on
         };
         let first = both.iter().filter(is_another).map(|(job, foretold)| job.start.min(foretold.start)).min();
@@ -299,7 +299,7 @@ fn check(recordings: impl Iterator<Item = PathBuf>) {
     let is_carried = std::env::var_os("DRYRACK_SLURM").is_none();
     for path in recordings {
         let recording = Recording::read(&path);
-        let found = recording.compare(Clocks::Foretold);
+        let found = recording.compare(Clocks::Prediction);
         let line = found.line(&recording.name);
         table += &line;
         if !holds(&recording, &found, is_carried) {
@@ -326,7 +326,7 @@ fn check(recordings: impl Iterator<Item = PathBuf>) {
 
 /// Jobs of a recording, from one on so many.
 fn some_of(recording: &Recording, from: usize, count: usize) -> String {
-    let text = recording.scenario(Clocks::Foretold);
+    let text = recording.scenario(Clocks::Prediction);
     let at = |job: usize| text.find(&format!("  - {{name: j{job},")).expect("there are more");
     format!("{}{}", &text[..at(0)], &text[at(from)..at(from + count)])
 }

@@ -10,7 +10,7 @@ use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
 use dryrack_metrics::RunAccount;
 use dryrack_report::{LogWriter, write_jobs_csv};
 use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack_workload::{Arrival, Course, Demand, GpuDemand, GpuTake, JobSpec, TaskDemand};
+use dryrack_workload::{Arrival, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, TaskDemand};
 
 pub fn node(name: &str) -> InitialNode {
     let gpu = GpuShape::of("l4", Bytes::from_gib(24));
@@ -23,9 +23,9 @@ pub fn arrival(name: &str, at: u64, run: u64) -> Arrival {
     let gpus = GpuDemand { count: 1, take: GpuTake::Whole, models: Vec::new(), min_memory: None };
     let task = TaskDemand { gpus: Some(gpus), ..TaskDemand::cpu_only(MilliCpu::from_cores(1)) };
     let spec = JobSpec { queue: Some("default".into()), ..JobSpec::of(name.into(), Demand::of(task)) };
-    let course = Course { run: Some(SimDuration::from_secs(run)), ..Course::default() };
+    let behavior = JobBehavior { run: Some(SimDuration::from_secs(run)), ..JobBehavior::default() };
     let recorded_wait = Some(SimDuration::from_secs(5));
-    Arrival { at: SimTime::from_secs(at), spec: Arc::new(spec), course: Arc::new(course), recorded_wait }
+    Arrival { at: SimTime::from_secs(at), spec: Arc::new(spec), behavior: Arc::new(behavior), recorded_wait }
 }
 
 /// `chat` comes at 10 s and runs for a minute, `late` comes at 20 s and runs for `late_run` seconds.

@@ -9,11 +9,11 @@
 //! ([`calendar`]), what each demand will find there ([`outlook`]), and, for reservations of everybody, the plan of a pass
 //! ([`plan`]). Every answer is that of the plain computation; [`Caching::Paranoid`] makes both and compares them.
 
-mod booked;
 mod calendar;
 mod outlook;
 mod plain;
 mod plan;
+mod reservations;
 mod shelves;
 
 pub(super) use plain::Held;
@@ -226,7 +226,7 @@ impl Control {
             let demand = &self.demands[demand as usize].demand;
             !asks_for_itself(&self.profile.scheduler, demand)
         };
-        self.promises.is_empty() && !self.queue.moves() && kept.shelves.demands().all(has_one_answer)
+        self.nominations.is_empty() && !self.queue.moves() && kept.shelves.demands().all(has_one_answer)
     }
 
     /// The first behind `from`, but the head, that fits now and is no longer than `most`, if that is any time at all; or of

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::booked::{Booked, most_taken};
+use super::reservations::{Reservation, most_taken};
 use super::{MOMENT, Planned};
 use crate::Control;
 use crate::store::ReplicaIndex;
@@ -34,7 +34,7 @@ impl Control {
             let index = key.replica();
             let number = self.replicas[index as usize].demand;
             let demand = &self.demands[number as usize].demand;
-            let asks_for_itself = !self.promises.is_empty() || asks_for_itself(&self.profile.scheduler, demand);
+            let asks_for_itself = !self.nominations.is_empty() || asks_for_itself(&self.profile.scheduler, demand);
             if asks_for_itself || self.backfilling.is_none() {
                 known.remove(&number);
             }
@@ -63,39 +63,44 @@ impl Control {
 
     /// What is reserved for everyone who waits, in the order of the queue.
     pub(super) fn reserve_plainly(&self) -> Vec<Planned> {
-        let mut booked = self.booked_by_what_runs();
+        let mut reservations = self.reservations_of_running();
         let empty = self.fleet_without_what_runs();
         let mut planned = Vec::new();
         for key in self.queue.iter(self.now) {
             let index = key.replica();
-            let Some((from, candidate)) = self.first_gap(index, &booked, &empty) else { continue };
+            let Some((from, candidate)) = self.first_gap(index, &reservations, &empty) else { continue };
             let until = self.planned_end(index, from);
             let is_seen = from == self.now && self.is_watched(index);
-            let sees = is_seen.then(|| beside(&empty, &most_taken(&booked, from, until)));
-            booked.push(Booked { from, until, placement: candidate.placement.clone() });
+            let sees = is_seen.then(|| beside(&empty, &most_taken(&reservations, from, until)));
+            reservations.push(Reservation { from, until, placement: candidate.placement.clone() });
             planned.push(Planned { replica: index, from, candidate, sees });
         }
         planned
     }
 
     /// What was to end by now and has not is taken to end in the next moment.
-    fn booked_by_what_runs(&self) -> Vec<Booked> {
+    fn reservations_of_running(&self) -> Vec<Reservation> {
         let soon = self.now.saturating_add(MOMENT);
-        let book = |held: Held| Booked { from: self.now, until: held.until.max(soon), placement: held.placement };
+        let book = |held: Held| Reservation { from: self.now, until: held.until.max(soon), placement: held.placement };
         self.held_until().into_iter().map(book).collect()
     }
 
     /// The first time from now at which it fits for as long as it is said to run, given what runs and what is reserved.
-    fn first_gap(&self, index: ReplicaIndex, booked: &[Booked], empty: &Fleet) -> Option<(SimTime, Candidate)> {
+    fn first_gap(
+        &self,
+        index: ReplicaIndex,
+        reservations: &[Reservation],
+        empty: &Fleet,
+    ) -> Option<(SimTime, Candidate)> {
         // What fits nowhere by itself, as while its node is away, is not looked for at every end.
         self.judge_on(index, empty)?;
-        let ends = booked.iter().map(|one| one.until);
+        let ends = reservations.iter().map(|one| one.until);
         let mut times: Vec<SimTime> = ends.filter(|at| *at > self.now && *at < SimTime::MAX).collect();
         times.push(self.now);
         times.sort_unstable();
         times.dedup();
         times.into_iter().find_map(|from| {
-            let fleet = beside(empty, &most_taken(booked, from, self.planned_end(index, from)));
+            let fleet = beside(empty, &most_taken(reservations, from, self.planned_end(index, from)));
             self.judge_on(index, &fleet).map(|candidate| (from, candidate))
         })
     }
@@ -168,8 +173,8 @@ impl Control {
     pub(crate) fn judge_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
         let replica = &self.replicas[index as usize];
         let demand = &self.demands[replica.demand as usize].demand;
-        let asking = self.asking(replica.run());
-        match decide_for(&self.profile.scheduler, demand, asking, fleet, self.grouping, 1) {
+        let context = self.context(replica.run());
+        match decide_for(&self.profile.scheduler, demand, context, fleet, self.grouping, 1) {
             Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
             Decision::Refuse { .. } => None,
         }

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use smallvec::SmallVec;
 
-use super::booked::{Span, most_of_node};
 use super::calendar::Part;
 use super::outlook::Outlook;
+use super::reservations::{Span, most_of_node};
 use super::shelves::{ENDLESS, Position, Waiting};
 use super::{Backfilling, MOMENT, Planned};
 use crate::Control;
@@ -469,8 +469,8 @@ impl Control {
     }
 
     fn decide_among(&self, index: ReplicaIndex, demand: &Demand, nodes: &[(NodeId, NodeStatus)]) -> Option<Candidate> {
-        let asking = self.asking(self.replicas[index as usize].run());
-        decide_among(&self.profile.scheduler, demand, asking, &self.fleet, nodes)
+        let context = self.context(self.replicas[index as usize].run());
+        decide_among(&self.profile.scheduler, demand, context, &self.fleet, nodes)
     }
 
     /// Those of the nodes that have room from then on for as long as is asked.
@@ -544,14 +544,14 @@ impl Backfilling {
     /// When something ends and where, from then on, in order; what ends twice there comes once or twice.
     fn ends_from(&self, from: SimTime) -> impl Iterator<Item = (SimTime, NodeId)> + '_ {
         let mut held = self.calendar.ends_from(from).peekable();
-        let mut booked = self.bookings.ends.range((from, NodeId::new(0))..).copied().peekable();
-        std::iter::from_fn(move || match (held.peek(), booked.peek()) {
+        let mut reservations = self.bookings.ends.range((from, NodeId::new(0))..).copied().peekable();
+        std::iter::from_fn(move || match (held.peek(), reservations.peek()) {
             (Some(one), Some(other)) if one == other => {
-                booked.next();
+                reservations.next();
                 held.next()
             }
             (Some(one), Some(other)) if one < other => held.next(),
-            (_, Some(_)) => booked.next(),
+            (_, Some(_)) => reservations.next(),
             (_, None) => held.next(),
         })
     }

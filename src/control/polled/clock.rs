@@ -88,7 +88,7 @@ impl Clock {
     }
 
     /// All that are due now.
-    pub fn come_by(&mut self, now: SimTime) -> Vec<u32> {
+    pub fn poll(&mut self, now: SimTime) -> Vec<u32> {
         if let Some((state, _, _)) = &mut self.rounds {
             state.ran(now);
         }

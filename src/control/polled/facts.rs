@@ -86,7 +86,7 @@ impl Control {
         let number = record.spec.replicas + record.added.len() as u32;
         let index = self.add_replica(job, number);
         self.jobs[job.index()].added.push(index);
-        self.say(Event::ReplicaAdded { run: RunId { job, replica: number, attempt: 1 } });
+        self.emit(Event::ReplicaAdded { run: RunId { job, replica: number, attempt: 1 } });
         self.set_deadline(index);
         index
     }

@@ -68,7 +68,7 @@ impl Control {
             for look in Look::ALL {
                 let of_all = self.flow().in_rounds;
                 if self.flow().clocks[look as usize].comes_by(now, of_all) {
-                    self.come_by(look);
+                    self.poll(look);
                     looked = true;
                 }
             }
@@ -85,9 +85,9 @@ impl Control {
         Look::ALL.into_iter().filter_map(|look| Some((flow.clocks[look as usize].next(self.now)?, look.reason()))).min()
     }
 
-    fn come_by(&mut self, look: Look) {
+    fn poll(&mut self, look: Look) {
         let now = self.now;
-        let mut rows = self.flow().clocks[look as usize].come_by(now);
+        let mut rows = self.flow().clocks[look as usize].poll(now);
         let flow = self.runs.as_ref().expect("asked above");
         match look {
             Look::Runs => rows.sort_by_key(|row| {

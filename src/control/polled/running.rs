@@ -25,7 +25,7 @@ impl Control {
                 self.flag(index);
                 let replica = &self.replicas[index as usize];
                 let placement = replica.placement.clone().expect("what is provisioned has a place");
-                self.ask(Command::Prepare { run: replica.run(), placement });
+                self.command(Command::Prepare { run: replica.run(), placement });
             }
             MemberState::Pulling if self.flow().may_begin(index) => {
                 for other in self.begins_with(index) {
@@ -60,6 +60,6 @@ impl Control {
         self.flow().member(index).began = true;
         self.advance(index, MemberState::Running, None);
         let run = self.replicas[index as usize].run();
-        self.ask(Command::Begin { run });
+        self.command(Command::Begin { run });
     }
 }

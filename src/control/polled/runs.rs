@@ -288,7 +288,7 @@ impl Control {
             replica.version += 1;
             replica.held = None;
             let run = replica.run();
-            self.say(Event::Retry { run, at, because });
+            self.emit(Event::Retry { run, at, because });
             self.set_deadline(index);
             self.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, self.fleet.len() as u32)));
         }
@@ -351,7 +351,7 @@ impl Control {
         let record = &mut self.jobs[job.index()];
         record.live = 0;
         record.ended = Some((outcome, because));
-        self.say(Event::JobEnded { job, outcome, because });
+        self.emit(Event::JobEnded { job, outcome, because });
     }
 }
 

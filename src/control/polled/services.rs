@@ -121,7 +121,7 @@ impl Control {
             replica.since = now;
             replica.version += 1;
             let run = replica.run();
-            self.say(Event::Retry { run, at: now, because: Reason::ScaledUp });
+            self.emit(Event::Retry { run, at: now, because: Reason::ScaledUp });
             self.set_deadline(index);
         }
         self.resubmit(job, group);

@@ -62,7 +62,7 @@ impl Control {
             }
             Ok(candidate) => {
                 let torn = !whole && siblings.len() > 1;
-                self.seat_all(seekers, candidate, torn);
+                self.bind_all(seekers, candidate, torn);
             }
             Err(held) => self.refused(index, held),
         }
@@ -86,11 +86,11 @@ impl Control {
     ) -> Result<Candidate, (Refusal, Histogram)> {
         let replica = &self.replicas[index as usize];
         let (number, growth) = (replica.demand, self.fleet.growth());
-        let asking = self.asking(replica.run());
+        let context = self.context(replica.run());
         let (demand, seats) = self.part(index, siblings, whole);
         if let Seats::One { master } = seats {
             self.examine_part_if_watched(index, &demand, seats);
-            let ask = Ask { master, ..Ask::of_whole(&demand, asking) };
+            let ask = Ask { master, ..Ask::of_whole(&demand, context) };
             let options = &self.profile.scheduler.offers;
             return match offers::seek(options, &demand, &ask, &self.fleet, self.grouping, 1) {
                 Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
@@ -100,13 +100,13 @@ impl Control {
         let record = &self.demands[number as usize];
         // A demand that was refused is refused as long as nothing is given back. Replicas of models differ, and so do those
         // of a run that has its fleet.
-        let alike = siblings.len() == 1 && record.demand.deployment.is_none() && asking.fleet.is_none();
-        let alike = alike && (record.demand.requirements.is_none() || asking.least == 1);
+        let alike = siblings.len() == 1 && record.demand.deployment.is_none() && context.fleet.is_none();
+        let alike = alike && (record.demand.requirements.is_none() || context.least == 1);
         if let (Some(held), true) = (&record.held, record.refused_at == Some(growth) && alike) {
             return Err(held.clone());
         }
         self.examine_part_if_watched(index, &demand, seats);
-        match decide_for(&self.profile.scheduler, &demand, asking, &self.fleet, self.grouping, 1) {
+        match decide_for(&self.profile.scheduler, &demand, context, &self.fleet, self.grouping, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
             Decision::Refuse { refusal, reasons } => {
                 if alike {
@@ -165,15 +165,15 @@ impl Control {
     }
 
     /// Gives each of those who sought its part of the placement.
-    fn seat_all(&mut self, seekers: &[ReplicaIndex], candidate: Candidate, torn: bool) {
+    fn bind_all(&mut self, seekers: &[ReplicaIndex], candidate: Candidate, torn: bool) {
         let Candidate { placement, score } = candidate;
         if let [index] = seekers {
-            self.seat(*index, placement.clone(), score, torn);
+            self.bind(*index, placement.clone(), score, torn);
         } else {
             assert_eq!(placement.claims().len(), seekers.len(), "each node of a run has a host of its own");
             for (index, claim) in seekers.iter().zip(placement.claims()) {
                 let own: SmallVec<[_; 1]> = std::iter::once(claim.clone()).collect();
-                self.seat(*index, Placement::new(own), score, torn);
+                self.bind(*index, Placement::new(own), score, torn);
             }
         }
         self.give_back_beside(&placement);
@@ -190,7 +190,7 @@ impl Control {
     }
 
     /// Enters the place of one node: into the ledger and into the log. Nothing is asked of its host yet.
-    fn seat(&mut self, index: ReplicaIndex, placement: Placement, score: Score, torn: bool) {
+    fn bind(&mut self, index: ReplicaIndex, placement: Placement, score: Score, torn: bool) {
         let replica = &self.replicas[index as usize];
         let run = replica.run();
         let group = &self.demands[replica.demand as usize].demand;
@@ -217,7 +217,7 @@ impl Control {
         }
         self.keep_shared_examination(index);
         self.enter_ledger(index, &placement);
-        self.say(Event::Placed { run, score, placement: placement.clone() });
+        self.emit(Event::Placed { run, score, placement: placement.clone() });
         placement.claims().iter().for_each(|claim| self.instance_taken(claim.node));
         self.replicas[index as usize].placement = Some(placement);
         self.enter_silently(index, Phase::Scheduled);

@@ -17,7 +17,7 @@ impl Control {
             MemberState::Terminating => {
                 if asked && !over {
                     let run = self.replicas[index as usize].run();
-                    self.ask(Command::Stop { run });
+                    self.command(Command::Stop { run });
                 }
                 // What never began holds nothing that could be in another's way.
                 if !began || (over && !self.drains()) {

@@ -76,8 +76,8 @@ impl Control {
         for index in &flow.parked {
             let replica = &self.replicas[*index as usize];
             let demand = &self.demands[replica.demand as usize].demand;
-            let asking = self.asking(replica.run());
-            let decision = decide_for(&self.profile.scheduler, demand, asking, &self.fleet, Grouping::EachNode, 1);
+            let context = self.context(replica.run());
+            let decision = decide_for(&self.profile.scheduler, demand, context, &self.fleet, Grouping::EachNode, 1);
             let wanted = flow.over_quota.get(index);
             let is_over_quota = wanted.is_some_and(|wanted| !self.is_within_quota(*index, *wanted));
             let waits = is_over_quota || matches!(decision, Decision::Refuse { .. });

@@ -37,7 +37,7 @@ use freeable::Freeable;
 use shadow::Shadow;
 
 /// Who waits for room that is on its way, and where it would go.
-pub(super) type Promises = BTreeMap<ReplicaIndex, Placement>;
+pub(super) type Nominations = BTreeMap<ReplicaIndex, Placement>;
 
 /// What is kept from pass to pass.
 #[derive(Default)]
@@ -67,12 +67,12 @@ impl Control {
         if self.profile.scheduler.preempt == Preempt::Nobody {
             return false;
         }
-        let promises = match self.may_use_shadow() {
+        let nominations = match self.may_use_shadow() {
             true => self.promise_in_shadow(),
             false => self.promise_plainly(),
         };
-        let before = std::mem::replace(&mut self.promises, promises);
-        let given_up = before.iter().any(|(head, place)| self.promises.get(head) != Some(place));
+        let before = std::mem::replace(&mut self.nominations, nominations);
+        let given_up = before.iter().any(|(head, place)| self.nominations.get(head) != Some(place));
         if given_up {
             self.fleet.ask_again();
         }
@@ -95,14 +95,14 @@ impl Control {
         }
     }
 
-    fn promise_in_shadow(&mut self) -> Promises {
+    fn promise_in_shadow(&mut self) -> Nominations {
         let mut shadow = self.take_shadow();
         for index in &self.preempting.stopping {
             shadow.release(self.placement_of(*index));
         }
         self.awaited_claims().for_each(|kept| shadow.release(kept));
         let mut freeable = std::mem::take(&mut self.preempting.freeable);
-        let mut promises = Promises::new();
+        let mut nominations = Nominations::new();
         let mut walk = self.queue.walk(self.now);
         while let Some((key, demand)) = walk.next(&self.queue) {
             let head = key.replica();
@@ -111,7 +111,7 @@ impl Control {
                 Some(true) | None => self.place_in_shadow(head, &mut shadow),
             };
             if self.caching == Caching::Paranoid {
-                assert_eq!(found, self.place_plainly(head, &promises), "{}", self.replicas[head as usize].run());
+                assert_eq!(found, self.place_plainly(head, &nominations), "{}", self.replicas[head as usize].run());
             }
             let Some((victims, place)) = found else {
                 // Whoever comes later in the queue may stop no more than they may, and finds no more room.
@@ -124,11 +124,11 @@ impl Control {
                 walk.take_in_again(&self.queue);
             }
             shadow.fleet.take(&place);
-            promises.insert(head, place);
+            nominations.insert(head, place);
         }
         self.preempting.shadow = Some(shadow);
         self.preempting.freeable = freeable;
-        promises
+        nominations
     }
 
     /// Who is stopped for it, and where it goes then; the shadow is without them afterwards.
@@ -190,12 +190,12 @@ impl Control {
         (worth, Reverse((self.runs_there_since(index), index)))
     }
 
-    fn promise_plainly(&mut self) -> Promises {
-        let mut promises = Promises::new();
+    fn promise_plainly(&mut self) -> Nominations {
+        let mut nominations = Nominations::new();
         let mut walk = self.queue.walk(self.now);
         while let Some((key, demand)) = walk.next(&self.queue) {
             let head = key.replica();
-            let Some((victims, place)) = self.place_plainly(head, &promises) else {
+            let Some((victims, place)) = self.place_plainly(head, &nominations) else {
                 // Whoever comes later in the queue may stop no more than they may, and finds no more room.
                 walk.leave_out(demand);
                 continue;
@@ -205,16 +205,16 @@ impl Control {
                 // What is stopped for one may be more than it takes.
                 walk.take_in_again(&self.queue);
             }
-            promises.insert(head, place);
+            nominations.insert(head, place);
         }
-        promises
+        nominations
     }
 
     /// Who is stopped for it, and where it goes then, beside what is promised to others.
-    fn place_plainly(&self, head: ReplicaIndex, promises: &Promises) -> Option<(Vec<ReplicaIndex>, Placement)> {
+    fn place_plainly(&self, head: ReplicaIndex, nominations: &Nominations) -> Option<(Vec<ReplicaIndex>, Placement)> {
         let holders = self.holders();
         let mut fleet = self.fleet_without_what_stops(&holders);
-        promises.values().for_each(|place| fleet.take(place));
+        nominations.values().for_each(|place| fleet.take(place));
         let victims = match self.judge_on(head, &fleet) {
             Some(_) => Vec::new(),
             None => self.victims_for(head, &fleet, &holders)?,
@@ -226,8 +226,8 @@ impl Control {
 
     /// The decision about one who waits behind somebody to whom room is promised: as if that were taken. `None` where nothing
     /// is. `keep` is how many candidates are wanted.
-    pub(super) fn decide_beside_promises(&mut self, index: ReplicaIndex, keep: usize) -> Option<Decision> {
-        if self.promises.is_empty() {
+    pub(super) fn decide_beside_nominations(&mut self, index: ReplicaIndex, keep: usize) -> Option<Decision> {
+        if self.nominations.is_empty() {
             return None;
         }
         let promised = self.promised_before(index);
@@ -243,8 +243,8 @@ impl Control {
         } else {
             let replica = &self.replicas[index as usize];
             let demand = &self.demands[replica.demand as usize].demand;
-            let asking = self.asking(replica.run());
-            decide_for(&self.profile.scheduler, demand, asking, &self.beside(&promised), self.grouping, keep)
+            let context = self.context(replica.run());
+            decide_for(&self.profile.scheduler, demand, context, &self.beside(&promised), self.grouping, keep)
         };
         match decision {
             // What is promised to others is free still: it waits for its turn, and not for room.
@@ -260,7 +260,7 @@ impl Control {
     fn would_fit_now(&mut self, index: ReplicaIndex) -> bool {
         let replica = &self.replicas[index as usize];
         let demand = &self.demands[replica.demand as usize].demand;
-        let (options, draw) = (&self.profile.scheduler, self.asking(replica.run()).draw);
+        let (options, draw) = (&self.profile.scheduler, self.context(replica.run()).draw);
         let ranked = match self.may_use_shadow() {
             true => self.rankings.decide(options, (replica.demand, demand), &self.fleet, draw),
             false => None,
@@ -279,12 +279,12 @@ impl Control {
 
     /// What is promised to others before it in the queue.
     fn promised_before(&self, index: ReplicaIndex) -> Vec<Placement> {
-        if self.promises.is_empty() {
+        if self.nominations.is_empty() {
             return Vec::new();
         }
         let place_of = |index: ReplicaIndex| self.queue.place_of(self.replicas[index as usize].key, self.now);
         let own = place_of(index);
-        let others = self.promises.iter().filter(|(head, _)| place_of(**head) < own);
+        let others = self.nominations.iter().filter(|(head, _)| place_of(**head) < own);
         others.map(|(_, place)| place.clone()).collect()
     }
 
@@ -296,7 +296,7 @@ impl Control {
 
     /// It does not wait for its place any more.
     pub(super) fn forget_promise(&mut self, index: ReplicaIndex) {
-        if self.promises.remove(&index).is_some() {
+        if self.nominations.remove(&index).is_some() {
             self.fleet.ask_again();
         }
     }
@@ -397,7 +397,7 @@ impl Control {
 
     fn preempt_one(&mut self, index: ReplicaIndex, head: ReplicaIndex) {
         let [run, by] = [index, head].map(|index| self.replicas[index as usize].run());
-        self.say(Event::Preempted { run, by });
+        self.emit(Event::Preempted { run, by });
         let replica = &mut self.replicas[index as usize];
         if replica.phase == Phase::Running && self.jobs[replica.job.index()].spec.checkpoints {
             replica.ran = replica.ran.saturating_add(self.now.since(replica.since));

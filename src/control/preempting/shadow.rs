@@ -58,9 +58,9 @@ impl Shadow {
     pub fn decide(&mut self, control: &Control, index: ReplicaIndex) -> Decision {
         let replica = &control.replicas[index as usize];
         let demand = &control.demands[replica.demand as usize].demand;
-        let (options, asking) = (&control.profile.scheduler, control.asking(replica.run()));
-        let plain = || decide_for(options, demand, asking, &self.fleet, control.grouping, 1);
-        match self.rankings.decide(options, (replica.demand, demand), &self.fleet, asking.draw) {
+        let (options, context) = (&control.profile.scheduler, control.context(replica.run()));
+        let plain = || decide_for(options, demand, context, &self.fleet, control.grouping, 1);
+        match self.rankings.decide(options, (replica.demand, demand), &self.fleet, context.draw) {
             Some(ranked) if control.caching == Caching::Paranoid => {
                 assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.run());
                 ranked

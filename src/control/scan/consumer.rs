@@ -126,7 +126,7 @@ impl Control {
         let Some(scan) = self.scan.as_mut().filter(|_| dead_entries == Some(DeadEntries::Removed)) else { return };
         scan.queue.drop_of(index);
         if let Some(computing) = scan.computing.take_if(|computing| computing.entry.replica == index) {
-            self.ask(Command::AbandonAnalysis { run: computing.entry.run });
+            self.command(Command::AbandonAnalysis { run: computing.entry.run });
         }
     }
 
@@ -152,8 +152,8 @@ impl Control {
             let decision = early.then(|| self.decide_for(&entry, read.as_ref()));
             let computation = Computation { entry, read, decision };
             if takes_time {
-                self.say(Event::AnalysisStarted { run });
-                self.ask(Command::Analyse { run });
+                self.emit(Event::AnalysisStarted { run });
+                self.command(Command::Analyse { run });
                 let scan = self.scan.as_mut().expect("taken from above");
                 scan.computing = Some(computation);
                 scan.computations += 1;
@@ -203,7 +203,7 @@ impl Control {
     pub(crate) fn computation_expired(&mut self) {
         let computing = self.scan.as_ref().and_then(|scan| scan.computing.as_ref());
         let run = computing.expect("only one under way has a deadline").entry.run;
-        self.ask(Command::AbandonAnalysis { run });
+        self.command(Command::AbandonAnalysis { run });
         self.computed(run, Lifecycle::AnalysisFailed);
     }
 
@@ -242,7 +242,7 @@ impl Control {
         let is_checked = self.scan_options().writes == Writes::Checked;
         if is_checked && ((row.serial, row.version) != (read.serial, read.version) || read.phase != Phase::Analysing) {
             let run = self.replicas[index as usize].run();
-            self.say(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
+            self.emit(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
             return;
         }
         match decision {
@@ -256,7 +256,7 @@ impl Control {
                 let demand = &self.demands[entry.demand as usize].demand;
                 if is_checked && !still_fits(&self.profile.scheduler, demand, &self.fleet, &candidate.placement) {
                     let run = self.replicas[index as usize].run();
-                    self.say(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
+                    self.emit(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
                     let reasons = Histogram::of(Reason::StaleRead, self.fleet.len() as u32);
                     self.write_refusal(index, &read, (Refusal::Unfit, reasons));
                     return;

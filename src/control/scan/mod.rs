@@ -152,7 +152,7 @@ impl Control {
         let node = main_node(&placement);
         let kept = if claims { placement.clone() } else { Placement::default() };
         if node.is_some() {
-            self.ask(Command::Stop { run });
+            self.command(Command::Stop { run });
         }
         self.close_attempt(index, Outcome::Lost, because, kept);
         self.begin_next_attempt(index, self.now, because);

@@ -77,7 +77,7 @@ impl Control {
         let Some(deployment) = &demand.deployment else { return scores };
         let options = &self.profile.scheduler.deployments;
         let places: Vec<&Placement> = placed.iter().map(|(_, placement)| placement).collect();
-        let found = placement_scores(options, demand, deployment, &self.fleet, self.asking(replica.run()), &places);
+        let found = placement_scores(options, demand, deployment, &self.fleet, self.context(replica.run()), &places);
         scores.extend(placed.iter().map(|(index, _)| *index).zip(found));
         scores
     }

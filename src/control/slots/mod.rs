@@ -243,8 +243,8 @@ impl Control {
         let with_room = ahead.standing(rooms, free, None).filter(|(_, room, _)| *room > 0);
         let nodes: Vec<(NodeId, NodeStatus)> =
             with_room.map(|(node, ..)| (node, ahead.status_now(self, node))).collect();
-        let asking = self.asking(replica.run());
-        let found = place_among_neighbours(&self.profile.scheduler, demand, asking, &self.fleet, &nodes);
+        let context = self.context(replica.run());
+        let found = place_among_neighbours(&self.profile.scheduler, demand, context, &self.fleet, &nodes);
         found.expect("there is room")
     }
 

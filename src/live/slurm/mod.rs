@@ -367,7 +367,7 @@ impl<'a> OnSlurm<'a> {
             self.runs.remove(&run);
             return self.say(run, Lifecycle::Stopped);
         }
-        let launch = self.work.arrivals[run.job.index()].course.launch.as_ref().expect("checked at the door");
+        let launch = self.work.arrivals[run.job.index()].behavior.launch.as_ref().expect("checked at the door");
         let grace = match is_closed {
             true => Some(launch.grace.unwrap_or(SimDuration::MAX).min(GRACE_OF_THE_INTERRUPTED)),
             false => launch.grace,

@@ -36,7 +36,7 @@ pub fn faults(work: &Work) -> Vec<String> {
     }
     for arrival in &work.arrivals {
         // Without a command it is refused anyway.
-        let Some(launch) = &arrival.course.launch else { continue };
+        let Some(launch) = &arrival.behavior.launch else { continue };
         let (file, line, column) = &launch.place;
         let place = format!("{file}:{line}:{column}: job `{}`", arrival.spec.name);
         faults.extend(faults_of(work, arrival).into_iter().map(|fault| format!("{place} {fault}")));
@@ -120,7 +120,7 @@ fn meets(shape: &NodeShape, demand: &Demand) -> bool {
 /// The arguments and variables of `sbatch` for one attempt. `others` are nodes of Slurm that the file has not.
 pub fn request(work: &Work, run: RunId, comment: &str, others: &[String]) -> (Vec<String>, Vec<(String, String)>) {
     let arrival = &work.arrivals[run.job.index()];
-    let (spec, launch) = (&arrival.spec, arrival.course.launch.as_ref().expect("checked at the door"));
+    let (spec, launch) = (&arrival.spec, arrival.behavior.launch.as_ref().expect("checked at the door"));
     let mut arguments = vec![
         "--parsable".to_string(),
         // Whether it is tried again is the control plane's to decide.

@@ -171,7 +171,7 @@ impl World<'_> {
     }
 
     fn enter(&mut self, run: RunId, placement: Placement) {
-        let launch = self.work.arrivals[run.job.index()].course.launch.clone().expect("checked at the door");
+        let launch = self.work.arrivals[run.job.index()].behavior.launch.clone().expect("checked at the door");
         let known = LiveRun {
             placement,
             launch,

@@ -94,7 +94,7 @@ pub(super) fn spans_csv(accounts: &RunAccount, spans: &Spans) -> Vec<u8> {
             span.places(accounts),
             span.ended.map_or(String::new(), |(outcome, _)| outcome.name().to_string()),
             span.ended.map_or(String::new(), |(_, reason)| reason.name().to_string()),
-            span.story(accounts),
+            span.describe(accounts),
         ]
     });
     csv_of(&header, rows)

@@ -59,7 +59,7 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
                 row_height / 10,
                 row_height % 10,
                 escape(&name),
-                escape(&span.story(accounts)),
+                escape(&span.describe(accounts)),
             ));
             let room = (to - from) * NARROW / WHOLE;
             if lane.rows == 1 && room >= name.chars().count() as u64 * LETTER + 8 {

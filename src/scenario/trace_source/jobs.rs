@@ -13,7 +13,7 @@ use dryrack_catalog as catalog;
 use dryrack_scheduler::{Target, TaskShape};
 use dryrack_trace::{Format, SwfHeader, TaskTrace, TraceTask};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
-use dryrack_workload::{Arrival, Course, Demand, Gang, GpuDemand, GpuTake, JobSpec, Series, TaskDemand, Usage};
+use dryrack_workload::{Arrival, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, TaskDemand, Usage};
 
 /// What jobs have in common: a trace has few demands, queues and users among its many jobs, and each is kept once.
 pub(super) struct Shared {
@@ -91,12 +91,12 @@ pub(super) fn drafts(
     let limit = asked.limit.map_or(usize::MAX, |limit| limit as usize);
     let mut shared = Shared::new();
     if let Some(order) = ordered {
-        let stays = Arc::new(Course::default());
+        let stays = Arc::new(JobBehavior::default());
         let draft = |(second, (name, task)): (usize, (Arc<str>, usize))| {
             let at = SimTime::from_secs(second as u64);
             let spec = spec(&tasks.tasks[task], queues[task].clone(), format, &mut shared);
             let spec = Arc::new(JobSpec { name, ..spec });
-            let arrival = Arrival { at, spec, course: Arc::clone(&stays), recorded_wait: None };
+            let arrival = Arrival { at, spec, behavior: Arc::clone(&stays), recorded_wait: None };
             Draft { arrival, cancel_at: None, span: asked.span }
         };
         let chosen = order.0.into_iter().filter(|(_, task)| is_chosen(&queues[*task]));
@@ -109,16 +109,19 @@ pub(super) fn drafts(
     let rows = rows.filter(|(task, queue)| task.submit >= asked.offset && is_within(task) && is_chosen(queue));
     let chosen: Vec<_> = rows.take(limit).collect();
     let start = chosen.first().map_or(asked.offset, |(task, _)| asked.start(task.submit));
-    let mut courses: HashMap<SimDuration, Arc<Course>, FixedState> = HashMap::default();
+    let mut behaviors: HashMap<SimDuration, Arc<JobBehavior>, FixedState> = HashMap::default();
     let recorded: BTreeMap<&str, &Series> = usage.iter().map(|(pod, series)| (pod.as_str(), series)).collect();
     let draft = |(task, queue): (&TraceTask, &Option<Arc<str>>)| {
-        let course =
-            courses.entry(task.run).or_insert_with(|| Arc::new(Course { run: Some(task.run), ..Course::default() }));
-        let course = match recorded.get(task.name.as_str()) {
-            None => Arc::clone(course),
-            Some(series) => Arc::new(Course { usage: Some(Arc::new(Usage::of_one(series))), ..Course::clone(course) }),
+        let behavior = behaviors
+            .entry(task.run)
+            .or_insert_with(|| Arc::new(JobBehavior { run: Some(task.run), ..JobBehavior::default() }));
+        let behavior = match recorded.get(task.name.as_str()) {
+            None => Arc::clone(behavior),
+            Some(series) => {
+                Arc::new(JobBehavior { usage: Some(Arc::new(Usage::of_one(series))), ..JobBehavior::clone(behavior) })
+            }
         };
-        let arrival = arrival(task, queue.clone(), course, start, (format, asked.estimates), &mut shared);
+        let arrival = arrival(task, queue.clone(), behavior, start, (format, asked.estimates), &mut shared);
         Draft { arrival, cancel_at: None, span: asked.span }
     };
     let mut drafts: Vec<Draft> = chosen.into_iter().map(draft).collect();
@@ -151,7 +154,7 @@ fn name_apart(drafts: &mut [Draft]) {
 pub(super) fn arrival(
     task: &TraceTask,
     queue: Option<Arc<str>>,
-    course: Arc<Course>,
+    behavior: Arc<JobBehavior>,
     start: SimTime,
     (format, estimates): (Format, Estimates),
     shared: &mut Shared,
@@ -159,7 +162,7 @@ pub(super) fn arrival(
     let at = SimTime::ZERO.saturating_add(task.submit.since(start));
     let spec = spec(task, queue, format, shared);
     let estimate = if estimates == Estimates::Exact { Some(task.run) } else { spec.estimate };
-    Arrival { at, spec: Arc::new(JobSpec { estimate, ..spec }), course, recorded_wait: task.recorded_wait }
+    Arrival { at, spec: Arc::new(JobSpec { estimate, ..spec }), behavior, recorded_wait: task.recorded_wait }
 }
 
 /// What the whole list would have one expect of the future. Types of GPUs that tie are in the trace's own words.

@@ -10,7 +10,7 @@ use super::{Asked, Estimates, Setting, told};
 use crate::diagnostic::Report;
 use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
 use dryrack_units::SimTime;
-use dryrack_workload::{Arrival, Course};
+use dryrack_workload::{Arrival, JobBehavior};
 
 /// A list that was read to its end and found to be right, and what is taken of it.
 #[derive(Clone, Debug)]
@@ -159,8 +159,8 @@ impl TaskStream {
             let queue = QueueNames(self.rows.header()).of(&task);
             if self.list.choice.takes(&task, queue.as_deref()) {
                 self.left -= 1;
-                let course = Arc::new(Course { run: Some(task.run), ..Course::default() });
-                return Ok(Some(arrival(&task, queue, course, start, (format, estimates), &mut self.shared)));
+                let behavior = Arc::new(JobBehavior { run: Some(task.run), ..JobBehavior::default() });
+                return Ok(Some(arrival(&task, queue, behavior, start, (format, estimates), &mut self.shared)));
             }
         }
         Ok(None)

@@ -21,7 +21,7 @@ use dryrack_workload::{Demand, Deployment, Pick, Strategy};
 
 /// Who asks: what a decision reads beside the demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asking {
+pub struct PlacementContext {
     /// The job whose replicas count as the model's own; None before it is submitted.
     pub job: Option<JobId>,
     /// How many replicas it has in all.
@@ -34,9 +34,10 @@ pub struct Asking {
     pub least: u32,
 }
 
-impl Asking {
+impl PlacementContext {
     /// Nobody yet: an evaluation before deployment, of one replica.
-    pub const NOBODY: Asking = Asking { job: None, replicas: 1, draw: Draw::NONE, fleet: None, least: 1 };
+    pub const UNSUBMITTED: PlacementContext =
+        PlacementContext { job: None, replicas: 1, draw: Draw::NONE, fleet: None, least: 1 };
 
     /// By which a job's instances are known to be of one model.
     pub fn key(job: JobId) -> ModelKey {
@@ -50,12 +51,12 @@ pub fn decide_deployment(
     demand: &Demand,
     deployment: &Deployment,
     fleet: &Fleet,
-    asking: Asking,
+    context: PlacementContext,
     keep: usize,
 ) -> Decision {
     let picks = picks_of(demand, fleet);
     let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
-    let request = request(&deployment, picks, asking);
+    let request = request(&deployment, picks, context);
     let serving = fleet.serving();
     match place(options, &request, &serving, keep) {
         Answer::Place(ranked) => {
@@ -76,12 +77,12 @@ pub fn evaluate_deployment(
     deployment: &Deployment,
     fleet: &Fleet,
 ) -> Evaluation {
-    evaluate(options, &request(deployment, picks_of(demand, fleet), Asking::NOBODY), &fleet.serving())
+    evaluate(options, &request(deployment, picks_of(demand, fleet), PlacementContext::UNSUBMITTED), &fleet.serving())
 }
 
 /// Whether the model would be judged compatible if every node were ready, whole and empty.
 pub fn ever_compatible(options: &DeploymentOptions, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> bool {
-    let request = request(deployment, picks_of(demand, fleet), Asking::NOBODY);
+    let request = request(deployment, picks_of(demand, fleet), PlacementContext::UNSUBMITTED);
     first_refusal(&options.evaluation.checks, options, &request, fleet.idle_serving()).is_none()
         && ever_fits_deployment(options, demand, deployment, fleet)
 }
@@ -97,7 +98,7 @@ pub fn refused_at_submission(
     if checks.is_empty() {
         return None;
     }
-    let request = request(deployment, picks_of(demand, fleet), Asking::NOBODY);
+    let request = request(deployment, picks_of(demand, fleet), PlacementContext::UNSUBMITTED);
     let reason = first_refusal(checks, options, &request, &fleet.serving())?;
     let for_ever = first_refusal(checks, options, &request, fleet.idle_serving()).is_some();
     Some((if for_ever { Refusal::Never } else { Refusal::Unfit }, reason))
@@ -110,14 +111,14 @@ pub fn placement_scores(
     demand: &Demand,
     deployment: &Deployment,
     fleet: &Fleet,
-    asking: Asking,
+    context: PlacementContext,
     placements: &[&Placement],
 ) -> Vec<Score> {
     let none = || vec![Score::ZERO; placements.len()];
     if deployment.strategy == Strategy::Binpack {
         return none();
     }
-    let request = request(deployment, picks_of(demand, fleet), asking);
+    let request = request(deployment, picks_of(demand, fleet), context);
     let serving: Cow<Serving> = fleet.serving();
     let nodes: Vec<u32> = (0..serving.hosts().len() as u32).collect();
     let Ok(plan) = plan(options, &request) else { return none() };
@@ -147,7 +148,7 @@ pub fn ever_fits_deployment(
 ) -> bool {
     let picks = picks_of(demand, fleet);
     let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
-    let request = request(&deployment, picks, Asking::NOBODY);
+    let request = request(&deployment, picks, PlacementContext::UNSUBMITTED);
     matches!(place(options, &request, fleet.idle_serving(), 1), Answer::Place(_))
 }
 
@@ -161,7 +162,7 @@ pub fn still_fits_deployment(
 ) -> bool {
     let picks = picks_of(demand, fleet);
     let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
-    let request = request(&deployment, picks, Asking::NOBODY);
+    let request = request(&deployment, picks, PlacementContext::UNSUBMITTED);
     let serving = fleet.serving();
     let passing = filter::passing(options, &request, &serving, &hardware(options, &request, &serving));
     placement.claims().iter().all(|claim| {
@@ -179,9 +180,9 @@ pub fn still_fits_deployment(
     })
 }
 
-pub(super) fn request<'d>(deployment: &'d Deployment, picks: Picks, asking: Asking) -> Request<'d> {
-    let model = asking.job.map(Asking::key);
-    Request { deployment, picks, model, replicas: asking.replicas, runners: None }
+pub(super) fn request<'d>(deployment: &'d Deployment, picks: Picks, context: PlacementContext) -> Request<'d> {
+    let model = context.job.map(PlacementContext::key);
+    Request { deployment, picks, model, replicas: context.replicas, runners: None }
 }
 
 pub(super) fn picks_of(demand: &Demand, fleet: &Fleet) -> Picks {

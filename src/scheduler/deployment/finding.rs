@@ -10,7 +10,7 @@ use super::request::whole_bytes;
 use super::search::Search;
 use super::why;
 use super::{hardware, plan};
-use crate::deployment::Asking;
+use crate::deployment::PlacementContext;
 use crate::examine::GpuFinding;
 use crate::options::FilterName;
 use dryrack_event::Reason;
@@ -44,12 +44,12 @@ pub fn findings(
     options: &DeploymentOptions,
     demand: &Demand,
     deployment: &Deployment,
-    asking: Asking,
+    context: PlacementContext,
     fleet: &Fleet,
 ) -> (Result<Need, Reason>, Vec<NodeFound>) {
     let picks = picks_of(demand, fleet);
     let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
-    let request = request(&deployment, picks, asking);
+    let request = request(&deployment, picks, context);
     let serving = fleet.serving();
     let hardware = hardware(options, &request, &serving);
     let passing = filter::passing(options, &request, &serving, &hardware);

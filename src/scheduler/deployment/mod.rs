@@ -27,7 +27,7 @@ mod why;
 
 pub use candidate::{Candidate, Share};
 pub use demand::{
-    Asking, decide_deployment, evaluate_deployment, ever_compatible, ever_fits_deployment, placement_scores,
+    PlacementContext, decide_deployment, evaluate_deployment, ever_compatible, ever_fits_deployment, placement_scores,
     refused_at_submission, still_fits_deployment,
 };
 pub use evaluate::{Evaluation, evaluate};

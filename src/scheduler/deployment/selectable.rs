@@ -12,7 +12,7 @@ use super::demand::{picks_of, request};
 use super::even::{self, Whole};
 use super::options::TestedNumber;
 use super::search::{Group, Pass, Search};
-use super::{Asking, DeploymentOptions, filter, hardware, layers, plan, why};
+use super::{DeploymentOptions, PlacementContext, filter, hardware, layers, plan, why};
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, Serving};
 use dryrack_workload::{Backend, Demand, Deployment};
@@ -43,7 +43,7 @@ pub fn pickable(
     fleet: &Fleet,
     serving: &Serving,
 ) -> Vec<PickableNode> {
-    let request = request(deployment, picks_of(demand, fleet), Asking::NOBODY);
+    let request = request(deployment, picks_of(demand, fleet), PlacementContext::UNSUBMITTED);
     let hardware = hardware(options, &request, serving);
     let passing = filter::passing(options, &request, serving, &hardware);
     let planned = plan(options, &request).map_err(|halt| halt.0);

@@ -7,7 +7,7 @@ use super::gang::decide;
 use super::options::{NetworkHost, OfferOptions, OfferPool, PinsRegion};
 use super::pool::{RowOffer, in_order, listed, row_offers};
 use super::{Ask, Assigned, Network, NoOffer, Offer, Plan};
-use crate::Asking;
+use crate::PlacementContext;
 use crate::decide::{Candidate, Decision};
 use crate::row::{Grouping, Row, all_rows};
 use dryrack_event::{Histogram, Reason, Refusal};
@@ -74,7 +74,7 @@ pub fn seek(
         return Decision::Place(candidates);
     }
     let alone = Demand { tasks: 1, ..demand.clone() };
-    match decide(options, &alone, Asking::NOBODY, fleet, grouping, 1) {
+    match decide(options, &alone, PlacementContext::UNSUBMITTED, fleet, grouping, 1) {
         refuse @ Decision::Refuse { .. } => refuse,
         Decision::Place(_) => {
             let reasons = Histogram::of(Reason::GangIncomplete, fleet.len() as u32);

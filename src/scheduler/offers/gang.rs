@@ -6,7 +6,7 @@ use super::assign::{assigned, is_pinned};
 use super::options::{GangRule, OfferOptions, OfferPool};
 use super::pool::{RowOffer, in_order, row_offers};
 use super::{Ask, choose};
-use crate::Asking;
+use crate::PlacementContext;
 use crate::decide::{Candidate, Decision};
 use crate::filter::Verdict;
 use crate::row::{Grouping, Row, ideal_rows, rows};
@@ -20,12 +20,12 @@ use dryrack_workload::{CreationPolicy, Demand, Requirements};
 pub fn decide(
     options: &OfferOptions,
     demand: &Demand,
-    asking: Asking,
+    context: PlacementContext,
     fleet: &Fleet,
     grouping: Grouping,
     keep: usize,
 ) -> Decision {
-    let ask = Ask::of_whole(demand, asking);
+    let ask = Ask::of_whole(demand, context);
     let rows = rows(fleet, demand, grouping);
     let offers = row_offers(options, &ask, fleet, &rows);
     let found: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
@@ -47,8 +47,14 @@ pub fn decide(
 }
 
 /// Each node's answer alone: whether it could take one node of the job.
-pub fn judge(options: &OfferOptions, demand: &Demand, asking: Asking, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<Verdict> {
-    judge_for(options, &Ask::of_whole(demand, asking), fleet, rows)
+pub fn judge(
+    options: &OfferOptions,
+    demand: &Demand,
+    context: PlacementContext,
+    fleet: &Fleet,
+    rows: &[Row<'_>],
+) -> Vec<Verdict> {
+    judge_for(options, &Ask::of_whole(demand, context), fleet, rows)
 }
 
 /// The same for a node of which it is known where the others are.
@@ -83,7 +89,7 @@ fn verdicts(
 
 /// Whether the job would fit if every instance were ready and idle, what could be made among them.
 pub fn ever_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet) -> bool {
-    let ask = Ask::of_whole(demand, Asking::NOBODY);
+    let ask = Ask::of_whole(demand, PlacementContext::UNSUBMITTED);
     if may_grow(options, &ask, fleet) {
         return true;
     }
@@ -224,7 +230,7 @@ pub fn still_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet, placem
     let rows = rows(fleet, demand, Grouping::EachNode);
     placement.claims().iter().all(|claim| {
         let row = &rows[claim.node.index()];
-        let passes = judge(options, demand, Asking::NOBODY, fleet, &rows)[claim.node.index()].is_fit();
+        let passes = judge(options, demand, PlacementContext::UNSUBMITTED, fleet, &rows)[claim.node.index()].is_fit();
         passes && claim.blocks.iter().all(|block| row.status.block_is_idle(row.shape, *block))
     })
 }

@@ -24,7 +24,7 @@ pub use options::{
     SplitHosts, WithoutGpus,
 };
 
-use crate::Asking;
+use crate::PlacementContext;
 use dryrack_fleet::{NodeClaim, Slice};
 use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::Money;
@@ -46,10 +46,10 @@ pub struct Ask<'a> {
 
 impl<'a> Ask<'a> {
     /// All nodes of one replica together.
-    pub fn of_whole(demand: &'a Demand, asking: Asking) -> Ask<'a> {
+    pub fn of_whole(demand: &'a Demand, context: PlacementContext) -> Ask<'a> {
         let Some(requirements) = demand.requirements.as_deref() else { panic!("a demand without requirements") };
-        let room_for = if demand.tasks == 1 { asking.least } else { demand.tasks };
-        Ask { requirements, nodes: demand.tasks, room_for, fleet: asking.fleet, master: None }
+        let room_for = if demand.tasks == 1 { context.least } else { demand.tasks };
+        Ask { requirements, nodes: demand.tasks, room_for, fleet: context.fleet, master: None }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::spread::Spread;
-use dryrack_event::RunCourse;
+use dryrack_event::AttemptTimeline;
 use dryrack_units::{SimDuration, SimTime};
 
 /// One thing that was decided.
@@ -51,13 +51,14 @@ pub struct Agreement {
 
 /// `interval` is how often the GPUs of a job are sampled, if they are.
 pub fn compare(
-    foretold: &[RunCourse],
-    real: &[RunCourse],
+    foretold: &[AttemptTimeline],
+    real: &[AttemptTimeline],
     interval: impl Fn(&str) -> Option<SimDuration>,
 ) -> Agreement {
-    let key = |run: &RunCourse| (Arc::clone(&run.job), run.replica, run.attempt);
-    let by_key =
-        |runs: &[RunCourse]| -> BTreeMap<_, RunCourse> { runs.iter().map(|run| (key(run), run.clone())).collect() };
+    let key = |run: &AttemptTimeline| (Arc::clone(&run.job), run.replica, run.attempt);
+    let by_key = |runs: &[AttemptTimeline]| -> BTreeMap<_, AttemptTimeline> {
+        runs.iter().map(|run| (key(run), run.clone())).collect()
+    };
     let (foretold_by, real_by) = (by_key(foretold), by_key(real));
     let mut agreement = Agreement::default();
     let mut names: Vec<_> = foretold.iter().chain(real).map(key).collect();
@@ -79,7 +80,7 @@ pub fn compare(
     agreement
 }
 
-fn title(run: &RunCourse) -> String {
+fn title(run: &AttemptTimeline) -> String {
     match (run.replica, run.attempt) {
         (0, 1) => run.job.to_string(),
         (replica, attempt) => format!("{} replica {replica}, attempt {attempt}", run.job),
@@ -87,19 +88,21 @@ fn title(run: &RunCourse) -> String {
 }
 
 impl Agreement {
-    fn add(&mut self, foretold: &RunCourse, real: &RunCourse, interval: Option<SimDuration>) {
+    fn add(&mut self, foretold: &AttemptTimeline, real: &AttemptTimeline, interval: Option<SimDuration>) {
         let run = title(foretold);
-        let place = |course: &RunCourse| match course.placed {
-            Some(_) => course.on.join(" "),
+        let place = |timeline: &AttemptTimeline| match timeline.placed {
+            Some(_) => timeline.on.join(" "),
             None => "nowhere".to_string(),
         };
-        let policy = |course: &RunCourse| if course.fired.is_some() { "holds" } else { "does not hold" }.to_string();
-        let end = |course: &RunCourse| match (course.outcome, course.because) {
+        let policy =
+            |timeline: &AttemptTimeline| if timeline.fired.is_some() { "holds" } else { "does not hold" }.to_string();
+        let end = |timeline: &AttemptTimeline| match (timeline.outcome, timeline.because) {
             (Some(outcome), Some(because)) => format!("{}: {because}", outcome.name()),
             (None, Some(because)) => format!("tried again: {because}"),
             _ => "goes on".to_string(),
         };
-        for (what, of) in [("place", &place as &dyn Fn(&RunCourse) -> String), ("policy", &policy), ("end", &end)] {
+        for (what, of) in [("place", &place as &dyn Fn(&AttemptTimeline) -> String), ("policy", &policy), ("end", &end)]
+        {
             self.decisions.push(Decision { run: run.clone(), what, foretold: of(foretold), real: of(real) });
         }
         let allowed = foretold.fired.or(real.fired).and(interval).unwrap_or_default();
@@ -132,8 +135,8 @@ impl Agreement {
         }
     }
 
-    fn order(&mut self, foretold: &[RunCourse], real: &[RunCourse]) {
-        let placed = |runs: &[RunCourse]| -> BTreeMap<String, SimTime> {
+    fn order(&mut self, foretold: &[AttemptTimeline], real: &[AttemptTimeline]) {
+        let placed = |runs: &[AttemptTimeline]| -> BTreeMap<String, SimTime> {
             runs.iter().filter_map(|run| Some((title(run), run.placed?))).collect()
         };
         let (foretold, real) = (placed(foretold), placed(real));
@@ -178,8 +181,8 @@ mod tests {
     use super::*;
     use dryrack_event::{Outcome, Reason};
 
-    fn course(job: &str, placed: u64, fired: Option<u64>, ended: u64) -> RunCourse {
-        RunCourse {
+    fn timeline(job: &str, placed: u64, fired: Option<u64>, ended: u64) -> AttemptTimeline {
+        AttemptTimeline {
             job: Arc::from(job),
             replica: 0,
             attempt: 1,
@@ -196,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_run_agrees_with_itself() {
-        let runs = [course("a", 0, None, 5), course("b", 5, Some(8), 9)];
+        let runs = [timeline("a", 0, None, 5), timeline("b", 5, Some(8), 9)];
         let found = compare(&runs, &runs, |_| None);
         assert!(found.holds(SimDuration::ZERO), "{found:?}");
         assert_eq!((found.decisions.len(), found.pairs, found.pairs_in_order), (6, 1, 1));
@@ -204,8 +207,8 @@ mod tests {
 
     #[test]
     fn what_differs_is_found_and_named() {
-        let foretold = [course("a", 0, None, 5), course("b", 5, Some(8), 9), course("c", 7, None, 8)];
-        let mut real = vec![course("a", 6, None, 7), course("b", 5, Some(10), 10)];
+        let foretold = [timeline("a", 0, None, 5), timeline("b", 5, Some(8), 9), timeline("c", 7, None, 8)];
+        let mut real = vec![timeline("a", 6, None, 7), timeline("b", 5, Some(10), 10)];
         real[0].on = vec!["here/1".to_string()];
         let found = compare(&foretold, &real, |_| Some(SimDuration::from_secs(1)));
         let unequal: Vec<(&str, &str)> =

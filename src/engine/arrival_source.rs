@@ -5,7 +5,7 @@ use dryrack_units::SimTime;
 use dryrack_workload::Arrival;
 
 /// The arrivals of a run.
-pub(super) enum Coming<'a> {
+pub(super) enum ArrivalSource<'a> {
     Listed {
         arrivals: &'a [Arrival],
         submitted: usize,
@@ -18,21 +18,21 @@ pub(super) enum Coming<'a> {
     },
 }
 
-impl<'a> Coming<'a> {
-    pub fn listed(arrivals: &'a [Arrival]) -> Coming<'a> {
-        Coming::Listed { arrivals, submitted: 0 }
+impl<'a> ArrivalSource<'a> {
+    pub fn listed(arrivals: &'a [Arrival]) -> ArrivalSource<'a> {
+        ArrivalSource::Listed { arrivals, submitted: 0 }
     }
 
-    pub fn streamed(source: &'a mut dyn Iterator<Item = Arrival>) -> Coming<'a> {
+    pub fn streamed(source: &'a mut dyn Iterator<Item = Arrival>) -> ArrivalSource<'a> {
         let next = source.next();
-        Coming::Streamed { source, next, begun: Records::default() }
+        ArrivalSource::Streamed { source, next, begun: Records::default() }
     }
 
     /// When the next comes.
     pub fn next_time(&self) -> Option<SimTime> {
         match self {
-            Coming::Listed { arrivals, submitted } => arrivals.get(*submitted).map(|arrival| arrival.at),
-            Coming::Streamed { next, .. } => next.as_ref().map(|arrival| arrival.at),
+            ArrivalSource::Listed { arrivals, submitted } => arrivals.get(*submitted).map(|arrival| arrival.at),
+            ArrivalSource::Streamed { next, .. } => next.as_ref().map(|arrival| arrival.at),
         }
     }
 
@@ -42,11 +42,11 @@ impl<'a> Coming<'a> {
             return None;
         }
         match self {
-            Coming::Listed { arrivals, submitted } => {
+            ArrivalSource::Listed { arrivals, submitted } => {
                 *submitted += 1;
                 Some((JobId::new(*submitted - 1), &arrivals[*submitted - 1]))
             }
-            Coming::Streamed { source, next, begun } => {
+            ArrivalSource::Streamed { source, next, begun } => {
                 let arrival = std::mem::replace(next, source.next())?;
                 let is_later = next.as_ref().is_none_or(|next| next.at >= arrival.at);
                 assert!(is_later, "after {} at {now} comes a job that was to come before it", arrival.spec.name);
@@ -59,34 +59,34 @@ impl<'a> Coming<'a> {
     /// Whether it has come.
     pub fn has_come(&self, job: JobId) -> bool {
         match self {
-            Coming::Listed { submitted, .. } => job.index() < *submitted,
-            Coming::Streamed { begun, .. } => job.index() < begun.len(),
+            ArrivalSource::Listed { submitted, .. } => job.index() < *submitted,
+            ArrivalSource::Streamed { begun, .. } => job.index() < begun.len(),
         }
     }
 
     /// When a job that is known comes, or came.
     pub fn time_of(&self, job: JobId) -> Option<SimTime> {
         match self {
-            Coming::Listed { arrivals, .. } => arrivals.get(job.index()).map(|arrival| arrival.at),
-            Coming::Streamed { begun, .. } => begun.get(job.index()).map(|arrival| arrival.at),
+            ArrivalSource::Listed { arrivals, .. } => arrivals.get(job.index()).map(|arrival| arrival.at),
+            ArrivalSource::Streamed { begun, .. } => begun.get(job.index()).map(|arrival| arrival.at),
         }
     }
 
     /// Panics if the job is not known yet, or not any more.
     pub fn of(&self, job: JobId) -> &Arrival {
         match self {
-            Coming::Listed { arrivals, .. } => &arrivals[job.index()],
-            Coming::Streamed { begun, .. } => &begun[job.index()],
+            ArrivalSource::Listed { arrivals, .. } => &arrivals[job.index()],
+            ArrivalSource::Streamed { begun, .. } => &begun[job.index()],
         }
     }
 
     /// Its job is over, and was dropped.
     pub fn forget(&mut self, job: JobId) {
         match self {
-            Coming::Listed { .. } => {}
+            ArrivalSource::Listed { .. } => {}
             // The requests that come to a service are counted, whether it is there or not.
-            Coming::Streamed { begun, .. } if begun[job.index()].course.requests.is_some() => {}
-            Coming::Streamed { begun, .. } => drop(begun.drop_one(job.index(), 0)),
+            ArrivalSource::Streamed { begun, .. } if begun[job.index()].behavior.requests.is_some() => {}
+            ArrivalSource::Streamed { begun, .. } => drop(begun.drop_one(job.index(), 0)),
         }
     }
 }

@@ -16,17 +16,17 @@
 mod again;
 mod calibrate;
 mod compare;
-mod courses;
 mod outside;
 mod readings;
 mod source;
 mod spread;
+mod timelines;
 
 pub use again::{Again, again};
 pub use calibrate::{Delays, Recording, calibrate, exactness};
 pub use compare::{Agreement, Decision, TimeError, compare};
-pub use courses::{Courses, courses};
 pub use outside::{Found, Outside, Told, calibrate_outside};
 pub use readings::{Readings, readings};
 pub use source::not_of_source;
 pub use spread::Spread;
+pub use timelines::{Timelines, timelines};

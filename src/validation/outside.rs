@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::again::{Again, again};
 use super::calibrate::{Recording, median};
 use super::compare::compare;
-use super::courses::courses;
+use super::timelines::timelines;
 use dryrack_control::{PassOptions, PassTime, Profile, Trigger};
 use dryrack_engine::Rehearsal;
-use dryrack_event::{Record, RunCourse};
+use dryrack_event::{AttemptTimeline, Record};
 use dryrack_ids::Names;
 use dryrack_units::SimDuration;
 
@@ -254,14 +254,14 @@ fn is_no_chance(heads: u64, tails: u64) -> bool {
 struct Recorded<'r> {
     /// With the recorded lengths.
     rehearsal: Rehearsal,
-    real: Vec<RunCourse>,
+    real: Vec<AttemptTimeline>,
     names: &'r Names,
 }
 
 impl<'r> Recorded<'r> {
     fn of(recording: &Recording<'r>) -> Recorded<'r> {
         let Again { rehearsal, .. } = again(recording.rehearsal.clone(), recording.records, recording.names);
-        Recorded { rehearsal, real: courses(recording.records, recording.names), names: recording.names }
+        Recorded { rehearsal, real: timelines(recording.records, recording.names), names: recording.names }
     }
 }
 
@@ -279,7 +279,7 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         }
         let mut errors = Errors::new();
         for (index, recorded) in self.recorded.iter().enumerate() {
-            let foretold = courses(&(self.rehearse)(&outside.apply(&recorded.rehearsal)), recorded.names);
+            let foretold = timelines(&(self.rehearse)(&outside.apply(&recorded.rehearsal)), recorded.names);
             let found = compare(&foretold, &recorded.real, |_| None).starts;
             errors.extend(found.into_iter().map(|error| ((index, error.run), error.by)));
         }

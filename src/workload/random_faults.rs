@@ -5,7 +5,7 @@ use dryrack_units::{Permille, SimDuration};
 
 /// Chances for each run of a job; nothing goes wrong by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mishaps {
+pub struct RandomFaults {
     pub starts: Starts,
     pub analyses: Analyses,
     pub acks: Acks,

@@ -47,14 +47,14 @@ pub struct JobFigures {
 
 /// Jobs that are over, in 72 bytes for each replica.
 #[derive(Default)]
-pub struct Briefs {
-    rows: Vec<Brief>,
+pub struct FinishedReplicas {
+    rows: Vec<FinishedReplica>,
     kinds: Vec<Kind>,
     numbers: HashMap<Kind, u32, foldhash::fast::FixedState>,
 }
 
 /// A time that never was is the end of time.
-struct Brief {
+struct FinishedReplica {
     job: JobId,
     replica: u32,
     kind: u32,
@@ -104,7 +104,7 @@ impl<'a> Row<'a> {
     }
 }
 
-impl Briefs {
+impl FinishedReplicas {
     /// Takes a job that is over. One without replicas leaves nothing.
     pub(super) fn add(&mut self, id: JobId, job: &JobAccount, of_job: Outcome) {
         let kind = Kind { user: job.spec.user.clone(), queue: job.spec.queue.clone(), cpu: cpu_of(&job.spec) };
@@ -117,7 +117,7 @@ impl Briefs {
         });
         let at = |time: Option<SimTime>| time.unwrap_or(SimTime::MAX);
         for (number, replica) in job.replicas.iter().enumerate() {
-            self.rows.push(Brief {
+            self.rows.push(FinishedReplica {
                 job: id,
                 replica: number as u32,
                 kind,
@@ -183,10 +183,10 @@ impl RunAccount {
             }
         };
         let there = self.replicas().map(Row::of);
-        if self.briefs().rows.is_empty() {
+        if self.finished().rows.is_empty() {
             return there.for_each(tell);
         }
-        let mut over = self.briefs().rows().peekable();
+        let mut over = self.finished().rows().peekable();
         there.for_each(|row| {
             let is_earlier = |other: &Row<'_>| (other.job, other.replica) < (row.job, row.replica);
             while let Some(earlier) = over.next_if(is_earlier) {
@@ -204,6 +204,6 @@ impl RunAccount {
             standing: job.standing(),
             failures: job.failures,
         };
-        self.briefs().jobs().chain(self.jobs.values().map(row))
+        self.finished().jobs().chain(self.jobs.values().map(row))
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::compare::Agreement;
-use super::courses::courses;
 use super::outside::Found;
+use super::timelines::timelines;
 use dryrack_engine::Rehearsal;
-use dryrack_event::{Event, Input, Phase, Record, RunCourse, Said};
+use dryrack_event::{AttemptTimeline, Event, Input, Phase, Record, Said};
 use dryrack_ids::{Names, RunId};
 use dryrack_units::{SimDuration, SimTime};
-use dryrack_workload::{Arrival, Course};
+use dryrack_workload::{Arrival, JobBehavior};
 
 /// Delays of a machine. Each is a median of what was recorded, so it is one that occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,14 +41,14 @@ pub struct Recording<'r> {
 pub fn calibrate(recordings: &[Recording<'_>], interval: impl Fn(&Rehearsal, RunId) -> Option<SimDuration>) -> Delays {
     let (mut starts, mut lengths, mut stops, mut lates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for recording in recordings {
-        for run in courses(recording.records, recording.names) {
+        for run in timelines(recording.records, recording.names) {
             let arrival = recording.rehearsal.arrivals.iter().find(|arrival| arrival.spec.name == run.job);
             let Some(arrival) = arrival else { continue };
-            starts.extend(between(run.placed, run.started).map(|it| it.saturating_sub(arrival.course.prepare)));
+            starts.extend(between(run.placed, run.started).map(|it| it.saturating_sub(arrival.behavior.prepare)));
             match run.stopping {
-                None => lengths.extend(more_than_foretold(&run, &arrival.course)),
+                None => lengths.extend(more_than_foretold(&run, &arrival.behavior)),
                 Some(_) => {
-                    stops.extend(between(run.stopping, run.ended).map(|it| it.saturating_sub(arrival.course.stop)))
+                    stops.extend(between(run.stopping, run.ended).map(|it| it.saturating_sub(arrival.behavior.stop)))
                 }
             }
         }
@@ -69,8 +69,8 @@ fn between(from: Option<SimTime>, to: Option<SimTime>) -> Option<SimDuration> {
     to?.checked_since(from?)
 }
 
-fn more_than_foretold(run: &RunCourse, course: &Course) -> Option<SimDuration> {
-    Some(between(run.started, run.ended)?.saturating_sub(course.run?))
+fn more_than_foretold(run: &AttemptTimeline, behavior: &JobBehavior) -> Option<SimDuration> {
+    Some(between(run.started, run.ended)?.saturating_sub(behavior.run?))
 }
 
 /// How late each sample was, against the multiples of its interval since the start.
@@ -106,17 +106,17 @@ impl Delays {
     /// The same scenario on a machine with these delays.
     pub fn apply(&self, rehearsal: &Rehearsal) -> Rehearsal {
         let arrival = |arrival: &Arrival| {
-            let course = &arrival.course;
-            let mut sampling = (*course.sampling).clone();
+            let behavior = &arrival.behavior;
+            let mut sampling = (*behavior.sampling).clone();
             sampling.jitter = sampling.jitter.saturating_add(self.jitter);
-            let course = Course {
-                prepare: course.prepare.saturating_add(self.start),
-                run: course.run.map(|run| run.saturating_add(self.length)),
-                stop: course.stop.saturating_add(self.stop),
+            let behavior = JobBehavior {
+                prepare: behavior.prepare.saturating_add(self.start),
+                run: behavior.run.map(|run| run.saturating_add(self.length)),
+                stop: behavior.stop.saturating_add(self.stop),
                 sampling: Arc::new(sampling),
-                ..(**course).clone()
+                ..(**behavior).clone()
             };
-            Arrival { course: Arc::new(course), ..arrival.clone() }
+            Arrival { behavior: Arc::new(behavior), ..arrival.clone() }
         };
         let rehearsal = Rehearsal { arrivals: rehearsal.arrivals.iter().map(arrival).collect(), ..rehearsal.clone() };
         match &self.outside {

@@ -23,7 +23,7 @@ pub struct Readings {
     pub busy_as_foretold: u64,
     /// The least of the busy ones; nothing if there are none.
     pub worst_busy: Option<Permille>,
-    /// Foretold and not read, or the other way round, or in between.
+    /// Prediction and not read, or the other way round, or in between.
     pub not_compared: u64,
 }
 

@@ -13,7 +13,7 @@ use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
 
 /// A placement from a time until another, which is no longer a part of it.
 #[derive(Clone, Debug)]
-pub(super) struct Booked {
+pub(super) struct Reservation {
     pub from: SimTime,
     pub until: SimTime,
     pub placement: Placement,
@@ -58,8 +58,8 @@ impl Taken {
 
 /// Of each node and each thing on it what is taken at most at one moment from `from` until just before `until`: what fits
 /// beside that fits all the time, and what does not does not at some moment.
-pub(super) fn most_taken(booked: &[Booked], from: SimTime, until: SimTime) -> Placement {
-    let within: Vec<&Booked> = booked.iter().filter(|one| one.from < until && one.until > from).collect();
+pub(super) fn most_taken(reservations: &[Reservation], from: SimTime, until: SimTime) -> Placement {
+    let within: Vec<&Reservation> = reservations.iter().filter(|one| one.from < until && one.until > from).collect();
     // More is taken only where something begins.
     let mut moments: Vec<SimTime> = within.iter().map(|one| one.from.max(from)).collect();
     moments.sort_unstable();
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn what_follows_is_not_added_to_what_went_before() {
         let at = SimTime::from_secs;
-        let booked = |from: u64, until: u64, cores: u64, gpus: &[u16]| {
+        let reservations = |from: u64, until: u64, cores: u64, gpus: &[u16]| {
             let part = |index: &u16| GpuClaim { index: *index, share: GpuShare::WHOLE, memory: Bytes::new(1) };
             let claim = NodeClaim {
                 node: NodeId::new(0),
@@ -170,9 +170,9 @@ mod tests {
                 gpus: gpus.iter().map(part).collect(),
                 blocks: SmallVec::new(),
             };
-            Booked { from: at(from), until: at(until), placement: Placement::new([claim].into()) }
+            Reservation { from: at(from), until: at(until), placement: Placement::new([claim].into()) }
         };
-        let all = [booked(0, 10, 2, &[]), booked(5, 20, 1, &[3]), booked(20, 30, 3, &[3])];
+        let all = [reservations(0, 10, 2, &[]), reservations(5, 20, 1, &[3]), reservations(20, 30, 3, &[3])];
         let most = |from: u64, until: u64| {
             let placement = most_taken(&all, at(from), at(until));
             let claim = placement.claims().first().cloned();
@@ -204,7 +204,7 @@ mod tests {
                 let claim = NodeClaim { node: NodeId::new(0), tasks: 1, cpu, ram, gpus, blocks };
                 let from = draws.between(0, 10);
                 let [from, until] = [from, from + draws.between(1, 10)].map(SimTime::from_nanos);
-                all.push(Booked { from, until, placement: Placement::new([claim].into()) });
+                all.push(Reservation { from, until, placement: Placement::new([claim].into()) });
             }
             let from = draws.between(0, 12);
             let [from, until] = [from, from + draws.between(0, 10)].map(SimTime::from_nanos);

@@ -3,30 +3,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dryrack_event::{Event, Input, Lifecycle, Outcome, Phase, Reason, Record, RunCourse, Said, Sink};
+use dryrack_event::{AttemptTimeline, Event, Input, Lifecycle, Outcome, Phase, Reason, Record, Said, Sink};
 use dryrack_fleet::Placement;
 use dryrack_ids::{GpuId, Names, RunId};
 use dryrack_units::SimTime;
 
 /// Takes every record of a run; the names are those of all its nodes and jobs.
-pub struct Courses {
+pub struct Timelines {
     names: Names,
-    runs: BTreeMap<RunId, RunCourse>,
+    runs: BTreeMap<RunId, AttemptTimeline>,
 }
 
-impl Courses {
-    pub fn new(names: Names) -> Courses {
-        Courses { names, runs: BTreeMap::new() }
+impl Timelines {
+    pub fn new(names: Names) -> Timelines {
+        Timelines { names, runs: BTreeMap::new() }
     }
 
     /// In order of jobs, replicas and attempts.
-    pub fn finish(self) -> Vec<RunCourse> {
+    pub fn finish(self) -> Vec<AttemptTimeline> {
         self.runs.into_values().collect()
     }
 
-    fn run(&mut self, run: RunId) -> &mut RunCourse {
+    fn run(&mut self, run: RunId) -> &mut AttemptTimeline {
         let names = &self.names;
-        self.runs.entry(run).or_insert_with(|| RunCourse {
+        self.runs.entry(run).or_insert_with(|| AttemptTimeline {
             job: Arc::from(names.job(run.job)),
             replica: run.replica,
             attempt: run.attempt,
@@ -61,7 +61,7 @@ impl Courses {
     }
 }
 
-impl Sink for Courses {
+impl Sink for Timelines {
     fn input(&mut self, _: u64, _: SimTime, _: &Input) {}
 
     fn event(&mut self, _: u64, at: SimTime, event: &Event) {
@@ -107,15 +107,15 @@ impl Sink for Courses {
 }
 
 /// Of a whole log.
-pub fn courses(records: &[Record], names: &Names) -> Vec<RunCourse> {
-    let mut courses = Courses::new(names.clone());
+pub fn timelines(records: &[Record], names: &Names) -> Vec<AttemptTimeline> {
+    let mut timelines = Timelines::new(names.clone());
     for record in records {
         match &record.said {
-            Said::Input(input) => courses.input(record.step, record.at, input),
-            Said::Event(event) => courses.event(record.step, record.at, event),
+            Said::Input(input) => timelines.input(record.step, record.at, input),
+            Said::Event(event) => timelines.event(record.step, record.at, event),
         }
     }
-    courses.finish()
+    timelines.finish()
 }
 
 /// How often each attempt's start failed, for what is rehearsed again.

@@ -11,7 +11,7 @@ use dryrack_units::SimTime;
 /// The way of one attempt, in names, as its events tell it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RunCourse {
+pub struct AttemptTimeline {
     pub job: Arc<str>,
     pub replica: u32,
     /// Counted from 1.
@@ -39,11 +39,11 @@ pub struct RunCourse {
 /// A rehearsal of the scenario, run before the first process was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Foretold {
+pub struct Prediction {
     /// The digest of that rehearsal: whoever rehearses the log's source again must find the same.
     pub digest: String,
     pub records: u64,
     pub end: SimTime,
     /// In order of jobs, replicas and attempts.
-    pub runs: Vec<RunCourse>,
+    pub runs: Vec<AttemptTimeline>,
 }

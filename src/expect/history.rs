@@ -11,13 +11,13 @@ pub(super) const COUNT_INSTANTS: usize = 5;
 
 /// How a subject stood, each change once; the middle of a long story is left out.
 #[derive(Default)]
-pub(super) struct Story {
+pub(super) struct History {
     first: Vec<(SimTime, String)>,
     left_out: u64,
     last: Option<(SimTime, String)>,
 }
 
-impl Story {
+impl History {
     pub fn tell(&mut self, at: SimTime, text: String) {
         let latest = self.last.as_ref().or(self.first.last()).map(|(_, known)| known);
         if latest == Some(&text) {

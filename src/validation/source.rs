@@ -3,16 +3,16 @@
 //! Whoever writes a source after the run, with lengths and usage as they were, has a header that follows from it. That a
 //! prediction came before the run is shown by nothing in the log; only its digest, kept elsewhere in time, shows it.
 
-use super::courses::courses;
+use super::timelines::timelines;
 use dryrack_engine::Rehearsal;
-use dryrack_event::{Foretold, Input, Record, Said};
+use dryrack_event::{Input, Prediction, Record, Said};
 use dryrack_ids::{JobId, Names};
 
 /// Why it is not, each in a sentence; none where it is. `foretold` is what the header says, `rehearsed` the records of a
 /// rehearsal of the source, and `digest` theirs; `records` are those of the log.
 pub fn not_of_source(
     scenario: &Rehearsal,
-    foretold: &Foretold,
+    foretold: &Prediction,
     (rehearsed, digest): (&[Record], &str),
     (records, names): (&[Record], &Names),
 ) -> Vec<String> {
@@ -20,7 +20,7 @@ pub fn not_of_source(
     if foretold.digest != digest {
         faults.push(format!("a rehearsal of the source has digest {digest}, and {} is foretold", foretold.digest));
     } else {
-        let runs = courses(rehearsed, &dryrack_rehearse::names(scenario));
+        let runs = timelines(rehearsed, &dryrack_rehearse::names(scenario));
         let other = runs.iter().zip(&foretold.runs).find(|(one, other)| one != other).map(|(run, _)| &run.job);
         if let Some(job) = other {
             faults.push(format!("`{job}` is foretold another way than a rehearsal of the source has it"));

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::courses::{courses, failed_starts};
+use super::timelines::{failed_starts, timelines};
 use dryrack_engine::Rehearsal;
-use dryrack_event::{Input, Outcome, Record, RunCourse, Said};
+use dryrack_event::{AttemptTimeline, Input, Outcome, Record, Said};
 use dryrack_ids::{JobId, Names, RunId};
 use dryrack_units::{Permille, SimDuration, SimTime};
-use dryrack_workload::{Arrival, Course, Ending, GpuUsage, Series, Shape, Usage};
+use dryrack_workload::{Arrival, Ending, GpuUsage, JobBehavior, Series, Shape, Usage};
 
 /// What is to be rehearsed again, and what of the recording it cannot say.
 pub struct Again {
@@ -22,7 +22,7 @@ type Readings = Vec<(SimDuration, Vec<Option<Permille>>)>;
 
 /// Of the scenario that the log's header holds, and the log's records.
 pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
-    let real = courses(records, names);
+    let real = timelines(records, names);
     let mut not_taken = Vec::new();
     let failed = failed_starts(records);
     let readings = readings(records, &real, names);
@@ -42,25 +42,25 @@ pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
         .map_while(|(index, arrival)| {
             let job = JobId::new(index);
             let at = *submitted.get(&job)?;
-            let of_job: Vec<&RunCourse> = real.iter().filter(|run| run.job == arrival.spec.name).collect();
-            let course = course(&arrival.course, &of_job, &mut not_taken);
-            let usage = readings.get(&job).and_then(usage).or(course.usage.clone());
+            let of_job: Vec<&AttemptTimeline> = real.iter().filter(|run| run.job == arrival.spec.name).collect();
+            let behavior = behavior(&arrival.behavior, &of_job, &mut not_taken);
+            let usage = readings.get(&job).and_then(usage).or(behavior.usage.clone());
             let failing_starts = failed.get(&job).copied().unwrap_or(0);
-            let course = Arc::new(Course { usage, failing_starts, ..course });
-            Some(Arrival { at, course, ..arrival.clone() })
+            let behavior = Arc::new(JobBehavior { usage, failing_starts, ..behavior });
+            Some(Arrival { at, behavior, ..arrival.clone() })
         })
         .collect();
     Again { rehearsal: Rehearsal { arrivals, cancellations, ..scenario }, not_taken }
 }
 
 /// As long as recorded, and ended as recorded.
-fn course(foretold: &Course, runs: &[&RunCourse], not_taken: &mut Vec<String>) -> Course {
-    let mut course = foretold.clone();
-    let length = |run: &RunCourse| Some(run.ended?.since(run.started?));
-    let by_itself = |run: &&&RunCourse| run.stopping.is_none() && length(run).is_some();
+fn behavior(foretold: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut Vec<String>) -> JobBehavior {
+    let mut behavior = foretold.clone();
+    let length = |run: &AttemptTimeline| Some(run.ended?.since(run.started?));
+    let by_itself = |run: &&&AttemptTimeline| run.stopping.is_none() && length(run).is_some();
     if let Some(first) = runs.iter().find(by_itself) {
-        course.run = length(first);
-        course.ending = if first.outcome == Some(Outcome::Completed) { Ending::Completed } else { Ending::Failed };
+        behavior.run = length(first);
+        behavior.ending = if first.outcome == Some(Outcome::Completed) { Ending::Completed } else { Ending::Failed };
         let others = runs.iter().filter(by_itself).filter(|run| length(run) != length(first)).count();
         if others > 0 {
             let job = &first.job;
@@ -69,19 +69,21 @@ fn course(foretold: &Course, runs: &[&RunCourse], not_taken: &mut Vec<String>) -
     } else if let Some(stopped) = runs.iter().find(|run| run.stopping.is_some()) {
         // How long it would have run on is not recorded: longer than it did.
         let at_least = stopped.started.and_then(|started| stopped.ended.map(|ended| ended.since(started)));
-        course.run = course.run.map(|run| run.max(at_least.unwrap_or_default().saturating_mul(2)));
+        behavior.run = behavior.run.map(|run| run.max(at_least.unwrap_or_default().saturating_mul(2)));
     }
     let stops = runs.iter().find_map(|run| Some(run.ended?.since(run.stopping?)));
-    course.stop = stops.unwrap_or(course.stop);
-    course
+    behavior.stop = stops.unwrap_or(behavior.stop);
+    behavior
 }
 
 /// Of the first attempt of the first replica of each job.
-fn readings(records: &[Record], real: &[RunCourse], names: &Names) -> BTreeMap<JobId, Readings> {
+fn readings(records: &[Record], real: &[AttemptTimeline], names: &Names) -> BTreeMap<JobId, Readings> {
     let mut found: BTreeMap<JobId, Readings> = BTreeMap::new();
     let started = |run: &RunId| {
-        let of = |course: &&RunCourse| *course.job == *names.job(run.job) && course.replica == 0 && course.attempt == 1;
-        real.iter().find(of).and_then(|course| course.started)
+        let of = |behavior: &&AttemptTimeline| {
+            *behavior.job == *names.job(run.job) && behavior.replica == 0 && behavior.attempt == 1
+        };
+        real.iter().find(of).and_then(|behavior| behavior.started)
     };
     for record in records {
         let Said::Input(Input::UsageSample { run, at, utilization, .. }) = &record.said else { continue };

@@ -1,0 +1,420 @@
+//! Metrics: what they are called, what they mean, and their values.
+//!
+//! Quantiles are by nearest rank: the smallest value that at least p of all do not exceed (definition 1 of Hyndman and
+//! Fan, Sample Quantiles in Statistical Packages, The American Statistician 50(4), 1996), so each is a value that occurred.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::account::RunAccount;
+use super::finished::Row;
+use super::series::Function;
+use dryrack_engine::{Accounts, Standing};
+use dryrack_event::Outcome;
+use dryrack_units::{Money, SimDuration, SimTime};
+
+/// A metric's name, with its unit last where it has one, and what it means.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Definition {
+    pub name: &'static str,
+    /// What it counts in: `count`, `s`, `h`, `kWh`, `part` of 1, `ratio`, or `price`, which is in the currency of the file.
+    pub counts_in: &'static str,
+    pub meaning: &'static str,
+    /// Where the definition was taken from; empty where it is plain, or our own.
+    pub source: &'static str,
+}
+
+macro_rules! metrics {
+    ($($name:literal, $counts_in:literal: $meaning:literal, $source:literal;)*) => {
+        /// All metrics, in the order in which they are written.
+        pub const METRICS: &[Definition] = &[$(
+            Definition { name: $name, counts_in: $counts_in, meaning: $meaning, source: $source },
+        )*];
+    };
+}
+
+metrics! {
+    "jobs_submitted", "count": "jobs submitted", "";
+    "jobs_completed", "count": "jobs that ended for good by running to their end", "";
+    "jobs_failed", "count": "jobs that ended for good by failing", "";
+    "jobs_cancelled", "count": "jobs that were cancelled", "";
+    "jobs_lost", "count": "jobs that ended for good because a node or GPU was lost", "";
+    "jobs_never_fits", "count": "jobs ended because they fit no node of the fleet, however empty", "";
+    "jobs_expired", "count": "jobs ended by a limit: of time, of retries, of patience", "";
+    "jobs_refused", "count": "jobs turned away, because what they picked could not be selected or because they fitted nowhere and do not wait", "";
+    "jobs_running", "count": "jobs of which a replica had a place when the run ended", "";
+    "jobs_waiting", "count": "jobs of which no replica had a place when the run ended", "";
+    "queue_wait_mean_seconds", "s": "mean time from a job's submission (or its scaling up) to the first placement of each of its replicas that had one", "";
+    "queue_wait_p50_seconds", "s": "median of the same", "quantiles by nearest rank: Hyndman and Fan, The American Statistician 50(4), 1996, definition 1";
+    "queue_wait_p95_seconds", "s": "95th percentile of the same", "quantiles by nearest rank: Hyndman and Fan, The American Statistician 50(4), 1996, definition 1";
+    "queue_wait_max_seconds", "s": "longest of the same", "";
+    "placed", "part": "part of all replicas that had a place at least once; waits are of these alone", "";
+    "bounded_slowdown_mean", "ratio": "mean over completed replicas of max(1, (end - submission) / max(run of the last attempt, 10 s))", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
+    "makespan_seconds", "s": "from the first submission to the last end of a replica", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
+    "gpu_allocated", "part": "part of the ready GPU time that was taken: the integral of what was taken of usable GPUs on ready nodes, over the integral of all of them; foreign use is capacity not taken", "";
+    "cpu_allocated", "part": "the same for the CPU of ready nodes", "";
+    "rlscheduler_utilization", "part": "the CPU time of all completed runs over that of all nodes from the first submission to the last start; what runs beyond the last start counts too, so it may exceed the whole", "RLScheduler, cd433e3";
+    "retries", "count": "attempts after a replica's first", "";
+    "commits_refused", "count": "placements that were chosen and could not be committed", "";
+    "deadlines_expired", "count": "states that lasted longer than their deadline", "";
+    "safety_broken", "count": "commits that broke safety, under a profile that does not prevent it", "";
+    "policies_fired", "count": "utilization policies that held, and ended a run or were only observed", "";
+    "policies_warned", "count": "utilization policies that held, and warned", "";
+    "instances_made", "count": "instances that were asked of clouds", "";
+    "instances_taken", "count": "instances that were up and that their clouds took away, or that were lost", "";
+    "instance_hours", "h": "hours for which instances of fleets whose cloud makes them were there or on their way, all together", "";
+    "cost", "price": "price per hour of each node that has one, times the hours for which it was not gone", "";
+    "turnaround_mean_seconds", "s": "mean time from a job's submission (or its scaling up) to the end of each of its replicas that completed", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
+    "turnaround_p95_seconds", "s": "95th percentile of the same", "";
+    "bounded_slowdown_p95", "ratio": "95th percentile over completed replicas of what bounded_slowdown_mean is the mean of", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
+    "fairness", "part": "Jain's index over users of the mean bounded slowdown of each user's completed replicas: 1 if all users are slowed alike, 1/n if one of n is slowed and the others are not", "Jain, Chiu and Hawe, DEC-TR-301, 1984";
+    "gpu_hours", "h": "hours of GPUs taken, ready or not", "";
+    "gpu_utilization", "part": "of the GPU time taken by runs whose usage is stated and known, the part that was really used; a shared GPU counts by the part taken of it", "";
+    "gpu_idle_hours", "h": "hours of GPUs taken by such runs that did nothing at all: at a utilization of 0%, before the run started, or while it stopped", "Jeon and others, Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads, USENIX ATC 2019, section 3.1, tells allocated from used GPUs";
+    "gpu_idle_cost", "price": "the price of these: of each node its price per hour by its GPUs", "";
+    "energy", "kWh": "what nodes that state their power drew while they were there: at rest, and more by what their GPUs really did (all that was held, where that is not stated), or without GPUs by what of their CPU was taken", "linear in utilization: Fan, Weber and Barroso, Power Provisioning for a Warehouse-sized Computer, ISCA 2007";
+    "fragmentation", "part": "of the GPU time that was free on ready nodes, the part that the target workload (that of the profile, or all tasks of the run) could not use, in the mean over its shapes", "Weng and others, Beware of Fragmentation, USENIX ATC 2023, section 4.2";
+    "preemptions", "count": "attempts that were stopped for another job, or that ended because the cloud took their instance away", "";
+    "failures_survived", "count": "attempts that failed or were lost, but for those stopped for another job, of jobs that completed all the same or had a place when the run ended", "";
+    "policies_ended", "count": "runs that a utilization policy ended", "";
+    "policy_saved_hours", "h": "GPU hours that these would have held longer, at levels that the policy takes as idle; of those that would have ended by themselves and whose usage is stated", "dryrack policy counts alike";
+    "policy_lost_hours", "h": "the same at all other levels: work that was cut off", "";
+}
+
+/// Runs shorter than this count as this long in a slowdown (Feitelson 2001 uses the same 10 s).
+pub(super) const SLOWDOWN_BOUND: SimDuration = SimDuration::from_secs(10);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    Count(u64),
+    Time(SimDuration),
+    Ratio(f64),
+    Money(Money),
+    /// Nothing to take it of: no replica was placed, no GPU was ready, no node has a price.
+    Undefined,
+}
+
+/// The metrics of one run, in the order of [`METRICS`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metrics(Vec<Value>);
+
+impl Metrics {
+    /// Of books that are finished. Asserts that every job is accounted for once.
+    pub fn of(accounts: &RunAccount) -> Metrics {
+        let (standings, survived) = count_standings(accounts);
+        let mut rows = Rows::of(accounts);
+        let placed = ratio(rows.waits.len() as u128, rows.count);
+        let values = [standings.as_slice(), &rows.waits(), &[placed, rows.slowdown(), rows.makespan()]].concat();
+        let sum = |part: fn(&super::NodeAccount) -> u128| accounts.nodes.iter().map(part).sum::<u128>();
+        let rest = [
+            ratio(sum(|node| node.gpu_taken_ready), sum(|node| node.gpu_ready)),
+            ratio(sum(|node| node.cpu_taken_ready), sum(|node| node.cpu_ready)),
+            rows.rlscheduler_utilization(accounts),
+            Value::Count(accounts.retries),
+            Value::Count(accounts.commits_refused),
+            Value::Count(accounts.deadlines_expired),
+            Value::Count(accounts.safety_broken),
+            Value::Count(accounts.policies_fired),
+            Value::Count(accounts.policies_warned),
+            Value::Count(accounts.instances_made),
+            Value::Count(accounts.instances_taken),
+            instance_hours(accounts),
+            cost(accounts),
+        ];
+        let rest =
+            [rest.as_slice(), &rows.of_jobs_and_users(), &of_gpus(accounts), &of_mishaps(accounts, survived)].concat();
+        let metrics = Metrics([values.as_slice(), &rest].concat());
+        assert_eq!(metrics.0.len(), METRICS.len(), "a value for each metric");
+        metrics
+    }
+
+    pub fn get(&self, name: &str) -> Option<Value> {
+        self.iter().find(|(definition, _)| definition.name == name).map(|(_, value)| value)
+    }
+
+    pub fn count(&self, name: &str) -> u64 {
+        match self.get(name) {
+            Some(Value::Count(count)) => count,
+            other => panic!("{name} is {other:?}, not a count"),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Definition, Value)> + '_ {
+        METRICS.iter().zip(self.0.iter().copied())
+    }
+}
+
+/// Submitted, ended by each outcome, running, waiting; submitted is the sum of the others. And the failures that jobs got
+/// over.
+fn count_standings(accounts: &RunAccount) -> ([Value; 10], Value) {
+    let (mut all, mut counted) = (Accounts::default(), Accounts::default());
+    let mut survived = 0;
+    for job in accounts.job_rows() {
+        all.submitted += 1;
+        all.add(job.standing);
+        if job.submitted >= accounts.warm_up {
+            counted.submitted += 1;
+            counted.add(job.standing);
+            let survives = match job.standing {
+                Standing::Ended(outcome) => outcome == Outcome::Completed,
+                Standing::Running => true,
+                Standing::Waiting => false,
+            };
+            survived += if survives { job.failures } else { 0 };
+        }
+    }
+    assert_eq!(all.checked().outcomes, accounts.ended, "each ended job has one record of its end");
+    let Accounts { submitted, outcomes, running, waiting } = counted.checked();
+    let [completed, failed, cancelled, lost, never_fits, expired, refused] = outcomes;
+    let counts = [submitted, completed, failed, cancelled, lost, never_fits, expired, refused, running, waiting];
+    (counts.map(Value::Count), Value::Count(survived))
+}
+
+/// What metrics take of the replicas, in one pass over them.
+#[derive(Default)]
+struct Rows<'a> {
+    count: u128,
+    /// Nanoseconds from being wanted to the first placement, of those that were placed.
+    waits: Vec<u64>,
+    /// Likewise to the end, of those that completed.
+    turnarounds: Vec<u64>,
+    /// Of those that completed.
+    slowdowns: Vec<f64>,
+    users: Users<'a>,
+    first_submitted: Option<SimTime>,
+    last_started: Option<SimTime>,
+    last_ended: Option<SimTime>,
+    /// Nanoseconds times thousandths of a core, of those that completed.
+    work: u128,
+}
+
+impl<'a> Rows<'a> {
+    fn of(accounts: &'a RunAccount) -> Rows<'a> {
+        let mut rows = Rows::default();
+        accounts.each_row(|replica| rows.add(replica));
+        rows
+    }
+
+    fn add(&mut self, replica: Row<'a>) {
+        self.count += 1;
+        self.waits.extend(replica.placed.map(|at| at.since(replica.wanted).as_nanos()));
+        self.first_submitted = Some(self.first_submitted.map_or(replica.submitted, |at| at.min(replica.submitted)));
+        self.last_started = self.last_started.max(replica.last_started);
+        self.last_ended = self.last_ended.max(replica.ended);
+        let (Some(Outcome::Completed), Some(ended)) = (replica.outcome, replica.ended) else { return };
+        let turnaround = ended.since(replica.wanted);
+        self.turnarounds.push(turnaround.as_nanos());
+        let Some(started) = replica.last_started else { return };
+        let run = ended.since(started);
+        let slowdown = (turnaround.as_secs_f64() / run.max(SLOWDOWN_BOUND).as_secs_f64()).max(1.0);
+        self.slowdowns.push(slowdown);
+        if let Some(user) = replica.user {
+            self.users.add(user, slowdown);
+        }
+        self.work += u128::from(run.as_nanos()) * replica.cpu;
+    }
+
+    fn waits(&self) -> [Value; 4] {
+        [Function::Mean, Function::Quantile(500), Function::Quantile(950), Function::Max]
+            .map(|function| of_times(function, &self.waits))
+    }
+
+    /// The mean, in the order of the replicas.
+    fn slowdown(&self) -> Value {
+        let sum: f64 = self.slowdowns.iter().fold(0.0, |sum, slowdown| sum + slowdown);
+        if self.slowdowns.is_empty() { Value::Undefined } else { Value::Ratio(sum / self.slowdowns.len() as f64) }
+    }
+
+    fn makespan(&self) -> Value {
+        let ends = self.first_submitted.zip(self.last_ended);
+        ends.map_or(Value::Undefined, |(first, last)| Value::Time(last.since(first)))
+    }
+
+    fn rlscheduler_utilization(&self, accounts: &RunAccount) -> Value {
+        let Some((first, last)) = self.first_submitted.zip(self.last_started) else { return Value::Undefined };
+        let cpu: u128 = accounts.nodes.iter().map(|node| u128::from(node.spec.shape.cpu.get())).sum();
+        ratio(self.work, u128::from(last.since(first).as_nanos()) * cpu)
+    }
+
+    /// Turnaround, the long end of the slowdown, and how alike users fare.
+    fn of_jobs_and_users(&mut self) -> [Value; 4] {
+        let (mean, late) = (Function::Mean, Function::Quantile(950));
+        let slowdown = match self.slowdowns.is_empty() {
+            true => Value::Undefined,
+            false => Value::Ratio(late.of_ratios(self.slowdowns.iter().copied())),
+        };
+        [of_times(mean, &self.turnarounds), of_times(late, &self.turnarounds), slowdown, self.users.fairness()]
+    }
+}
+
+fn of_times(function: Function, nanos: &[u64]) -> Value {
+    if nanos.is_empty() {
+        return Value::Undefined;
+    }
+    let nanos = function.of_whole(nanos.iter().copied());
+    Value::Time(SimDuration::from_nanos(u64::try_from(nanos).expect("no more than the longest")))
+}
+
+/// Sums of slowdowns by user, each in the order of the replicas.
+#[derive(Default)]
+struct Users<'a> {
+    sums: Vec<(&'a str, f64, u64)>,
+    /// Places among the sums by where a name lies, which is mostly the same for all jobs of a user.
+    places: HashMap<*const u8, usize, FixedState>,
+}
+
+impl<'a> Users<'a> {
+    fn add(&mut self, user: &'a str, slowdown: f64) {
+        let place = *self.places.entry(user.as_ptr()).or_insert_with(|| {
+            self.sums.iter().position(|(name, ..)| *name == user).unwrap_or_else(|| {
+                self.sums.push((user, 0.0, 0));
+                self.sums.len() - 1
+            })
+        });
+        let (_, sum, count) = &mut self.sums[place];
+        *sum += slowdown;
+        *count += 1;
+    }
+
+    /// (Σx)² / (n Σx²) over the users' means; jobs of which no user is stated do not count.
+    fn fairness(&mut self) -> Value {
+        // A sum of doubles is taken in the order of the names.
+        self.sums.sort_unstable_by_key(|(user, ..)| *user);
+        let means = || self.sums.iter().map(|(_, sum, count)| sum / *count as f64);
+        let (sum, squares) = (means().sum::<f64>(), means().map(|mean| mean * mean).sum::<f64>());
+        let count = self.sums.len();
+        if count == 0 { Value::Undefined } else { Value::Ratio(sum * sum / (count as f64 * squares)) }
+    }
+}
+
+/// The nearest-rank quantile of ascending values, of which there must be one: rank ⌈p·n⌉, counted from 1.
+pub fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration {
+    let rank = (ascending.len() * percent).div_ceil(100).max(1);
+    ascending[rank - 1]
+}
+
+/// Percentiles of waits that are kept of each run.
+pub const WAIT_PERCENTS: [u8; 14] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 100];
+
+/// Seconds that were waited at the percentiles of [`WAIT_PERCENTS`]; those never placed are later than all others, and
+/// have none.
+pub fn wait_quantiles(accounts: &RunAccount) -> Vec<Option<f64>> {
+    let mut waits: Vec<SimDuration> = Vec::new();
+    let wait = |replica: Row<'_>| replica.placed.map_or(SimDuration::MAX, |at| at.since(replica.wanted));
+    accounts.each_row(|replica| waits.push(wait(replica)));
+    waits.sort_unstable();
+    let at = |percent: &u8| match quantile(&waits, usize::from(*percent)) {
+        SimDuration::MAX => None,
+        wait => Some(wait.as_secs_f64()),
+    };
+    if waits.is_empty() { vec![None; WAIT_PERCENTS.len()] } else { WAIT_PERCENTS.iter().map(at).collect() }
+}
+
+/// Hours, use and idleness of GPUs, and what was free and of no use.
+fn of_gpus(accounts: &RunAccount) -> [Value; 6] {
+    let taken: u128 = accounts.nodes.iter().map(|node| node.gpu_taken).sum();
+    let has_gpus = accounts.nodes.iter().any(|node| node.gpu_count() > 0);
+    let usage = &accounts.usage;
+    let price = usage.idle_price().map(|price| price / (NANOS_PER_HOUR * 1000));
+    let price = price.map(|price| Value::Money(Money::new(u64::try_from(price).unwrap_or(u64::MAX))));
+    [
+        if has_gpus { ratio(taken, NANOS_PER_HOUR * 1000) } else { Value::Undefined },
+        ratio(usage.used, usage.known * 1000),
+        if usage.known == 0 { Value::Undefined } else { ratio(usage.idle, NANOS_PER_HOUR * 1000) },
+        price.unwrap_or(Value::Undefined),
+        energy(accounts),
+        accounts.fragmentation().map_or(Value::Undefined, |(useless, free)| ratio(useless, free)),
+    ]
+}
+
+/// What was taken away, what failed and was got over, and what policies did.
+fn of_mishaps(accounts: &RunAccount, survived: Value) -> [Value; 5] {
+    let saved = &accounts.saved;
+    let hours = |time: u128| match saved.ended == saved.unknown {
+        true => Value::Undefined,
+        false => ratio(time, NANOS_PER_HOUR * 1000),
+    };
+    [Value::Count(accounts.preemptions), survived, Value::Count(saved.ended), hours(saved.idle), hours(saved.busy)]
+}
+
+/// Undefined where no fleet has instances made.
+fn instance_hours(accounts: &RunAccount) -> Value {
+    let mut of_clouds = accounts.nodes.iter().filter(|node| accounts.is_made(node)).peekable();
+    match of_clouds.peek() {
+        None => Value::Undefined,
+        Some(_) => ratio(of_clouds.map(|node| node.there_ns).sum(), NANOS_PER_HOUR),
+    }
+}
+
+/// To the millionth, each node's rounded down; at most what a `Money` holds.
+fn cost(accounts: &RunAccount) -> Value {
+    let of = |node: &super::NodeAccount| {
+        let price = node.spec.shape.price_per_hour?;
+        Some(node.there_ns * u128::from(price.get()) / NANOS_PER_HOUR)
+    };
+    let costs: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
+    let sum = u64::try_from(costs.iter().sum::<u128>()).unwrap_or(u64::MAX);
+    if costs.is_empty() { Value::Undefined } else { Value::Money(Money::new(sum)) }
+}
+
+/// Of all nodes that state their power.
+fn energy(accounts: &RunAccount) -> Value {
+    let of = |node: &super::NodeAccount| {
+        let power = node.spec.shape.power?;
+        let (idle, more) = (u128::from(power.idle.get()), u128::from((power.busy - power.idle).get()));
+        let capacity = u128::from(node.spec.shape.cpu_capacity().get()).max(1);
+        // What GPUs drew above that is accounted for by run.
+        let taken = if node.gpu_count() == 0 { node.cpu_taken_total } else { 0 };
+        Some(node.there_ns * idle + taken * more / capacity)
+    };
+    let drawn: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
+    // Thousandths of a GPU, times thousandths of it used.
+    let whole = drawn.iter().sum::<u128>() + accounts.usage.drawn / 1_000_000;
+    if drawn.is_empty() { Value::Undefined } else { ratio(whole, MILLIWATTS_PER_KILOWATT * NANOS_PER_HOUR) }
+}
+
+const MILLIWATTS_PER_KILOWATT: u128 = 1_000_000;
+const NANOS_PER_HOUR: u128 = 3_600_000_000_000;
+
+fn ratio(part: u128, whole: u128) -> Value {
+    // The only division of the integrals; both are far below 2^127, and a double keeps 15 digits of each.
+    if whole == 0 { Value::Undefined } else { Value::Ratio(part as f64 / whole as f64) }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Count(count) => serializer.serialize_u64(*count),
+            Value::Time(time) => serializer.serialize_f64(time.as_secs_f64()),
+            Value::Ratio(ratio) => serializer.serialize_f64(*ratio),
+            Value::Money(money) => serializer.serialize_f64(money.get() as f64 / 1e6),
+            Value::Undefined => serializer.serialize_none(),
+        }
+    }
+}
+
+impl Serialize for Metrics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (definition, value) in self.iter() {
+            map.serialize_entry(definition.name, &value)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_the_value_of_its_nearest_rank() {
+        // The example of the nearest-rank method: 15, 20, 35, 40, 50.
+        let values = [15, 20, 35, 40, 50].map(SimDuration::from_secs);
+        for (percent, seconds) in [(5, 15), (30, 20), (40, 20), (50, 35), (100, 50)] {
+            assert_eq!(quantile(&values, percent), SimDuration::from_secs(seconds), "p{percent}");
+        }
+    }
+}
