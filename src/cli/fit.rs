@@ -26,7 +26,7 @@ pub struct FitArgs {
     /// A model of the catalog, or one by its figures: "{name: mine, weights: 60GiB}"
     #[arg(long, value_name = "MODEL")]
     model: String,
-    /// So many of it
+    /// Replica count
     #[arg(long, value_name = "N", default_value = "1")]
     replicas: String,
     /// vllm, sglang or llama-box

@@ -64,7 +64,7 @@ pub struct Overrides {
     /// Run under this profile
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// With an option of the profile as the nearest of its bases that is not historic has it: scheduler.filters.ready.unless
+    /// Set one option of the profile to what its nearest non-historic base has, such as scheduler.filters.ready.unless
     #[arg(long, value_name = "OPTION")]
     as_in_base: Option<String>,
     /// Stop before the first instant after this, such as 2h

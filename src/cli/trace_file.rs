@@ -92,7 +92,7 @@ pub struct SampleArgs {
     /// Keep each task with this chance, such as 10%
     #[arg(long, value_name = "PERCENT", value_parser = part)]
     part: Permille,
-    /// Of the draws
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -120,7 +120,7 @@ pub struct ResampleArgs {
     /// So many tasks; as many as there are if not given
     #[arg(long, value_name = "N")]
     jobs: Option<u64>,
-    /// Of the draws
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -25,7 +25,7 @@ pub struct LublinArgs {
     /// With the size and the parameters that `dryrack trace fit` found of a list
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["size", "two_kinds"])]
     model: Option<PathBuf>,
-    /// Of the draws
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct LublinArgs {
 pub struct FitArgs {
     #[command(flatten)]
     source: Source,
-    /// Of the machine; of an swf header, or else the widest job's if not given
+    /// Processors of the machine [default: those of the swf header, or else of the widest job]
     #[arg(long, value_name = "N")]
     size: Option<u32>,
     /// Of the list that is drawn to be held against the recorded one

@@ -115,14 +115,14 @@ impl Clocks {
         Some(clock.next.max(free))
     }
 
-    /// Goes on to now. What begins now has not begun.
+    /// Ticks up to `now`, which is excluded.
     pub fn go_on(&mut self, now: SimTime) {
         while let Some((at, which)) = self.earlier().filter(|(at, _)| *at < now) {
             self.tick(which, at);
         }
     }
 
-    /// Of both that wake at once, backfilling is first.
+    /// The earlier of the two. On a tie, backfill runs first.
     fn earlier(&self) -> Option<(SimTime, Which)> {
         let is_first = self.backfill.as_ref().is_some_and(|backfill| backfill.next <= self.place.next);
         let which = if is_first { Which::Backfill } else { Which::Place };

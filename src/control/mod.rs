@@ -92,40 +92,40 @@ pub struct Control {
     refusals: Refusals,
     seed: u64,
     now: SimTime,
-    /// More was heard than questions since it last settled.
+    /// An input other than a question has come since the last settling.
     has_news: bool,
-    /// A question was.
+    /// A question has come since the last settling.
     was_asked: bool,
-    /// When that last was more than nothing.
+    /// When settling last did anything.
     settled_at: SimTime,
     fleet: Fleet,
     nodes: Vec<NodeRecord>,
     jobs: Records<JobRecord>,
     replicas: Records<Replica>,
-    /// Jobs that have ended and are to be dropped, and those that were since it was last asked; `None` keeps all.
+    /// Ended jobs that are to be dropped, and those dropped since [`Control`] was last asked for them; `None` keeps all.
     dropping: Option<Dropping>,
     demands: Vec<DemandRecord>,
     demand_index: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
-    /// Of each, where it lies: most jobs share the demand that is known already.
+    /// Numbers of demands by address, because most jobs share one that is already known.
     demand_places: HashMap<*const Demand, u32, foldhash::fast::FixedState>,
     queue: WaitQueue,
     /// The lines of the queue by the queues that jobs name.
     lines: HashMap<Option<Arc<str>>, u32, foldhash::fast::FixedState>,
-    /// What users have had, where the order of the queue looks at it.
+    /// GPU time that each user has had, if the queue is ordered by it.
     shares: Option<Shares>,
     turns: Turns,
-    /// The head for which room was reserved once and for all.
+    /// The head of the queue, if its reservation is fixed once made.
     picked: Option<backfill::Picked>,
-    /// What backfilling keeps from pass to pass.
+    /// State that backfilling keeps between passes.
     backfilling: Option<Box<backfill::Backfilling>>,
-    /// Of those for whom room is on its way, where they would go.
+    /// Where each job will go for which others are being preempted, until their room is free.
     nominations: preempting::Nominations,
     preempting: preempting::Preempting,
-    /// What is ahead of each node, where nodes are reserved in slots.
+    /// Future reservations of each node, if they are made in time slots.
     ahead: slots::Ahead,
-    /// Queued since the last pass, in the order in which they were: each is told once why it waits.
+    /// Queued since the last pass, in that order. Each gets one event that says why it waits.
     fresh: VecDeque<(u64, ReplicaIndex)>,
-    /// Counts who is queued.
+    /// How many have been queued so far.
     queued: u64,
     /// Waiting to be analysed, first come first served.
     analysis_queue: VecDeque<(ReplicaIndex, u64)>,
@@ -136,31 +136,31 @@ pub struct Control {
     /// The rows of a scanned flow.
     scan: Option<ScanState>,
     timers: Timers,
-    /// Until when it counts against a node that it has ceased to be ready, in order of time.
+    /// Until when a node's last loss of readiness counts against it, earliest first.
     flaps: VecDeque<(SimTime, NodeId)>,
-    /// Sampled in this instant.
+    /// Replicas with a usage sample in this instant.
     to_judge: BTreeSet<ReplicaIndex>,
     quotas: Quotas,
-    /// By fleet: those whose instances are made.
+    /// By fleet; `None` for a fleet whose instances are all there from the start.
     clouds: Vec<Option<CloudRecord>>,
-    /// The instances of those, and the places of instances that are not there.
+    /// Instances of cloud fleets, including places at which there is no instance.
     instances: BTreeMap<NodeId, InstanceRecord>,
     analyse_pass: PassState,
     place_pass: PassState,
     backfill_pass: PassState,
-    /// Of passes that take time.
+    /// Clocks of passes that take time.
     clocks: Option<Clocks>,
-    /// What the last backfill pass looked at.
+    /// The state that the last backfill pass has seen, so that an equal one is skipped.
     backfilled: Option<(u64, u64, usize)>,
     outbox: VecDeque<Output>,
-    /// Where the profile has runs.
+    /// The flow of a profile with `runs`.
     runs: Option<polled::Flow>,
     watching: Watching,
     /// When the profile last changed.
     reconfigured: Option<SimTime>,
 }
 
-/// What comes first of two things, either of which may never come; of equal times it is the reason that decides.
+/// The earlier of two optional times. On a tie, the reason that sorts first.
 fn earliest(
     one: Option<(SimTime, &'static str)>,
     other: Option<(SimTime, &'static str)>,

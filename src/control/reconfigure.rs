@@ -18,10 +18,10 @@ use dryrack_workload::JobSpec;
 /// Why a run cannot go on under another profile, if it cannot.
 pub fn can_become(from: &Profile, to: &Profile) -> Result<(), &'static str> {
     if from.scan != to.scan || from.runs != to.runs {
-        return Err("its loops are others, and what one has begun in its rows the other could not go on with");
+        return Err("its loops differ, and it could not continue with the rows that the other has begun");
     }
     if to.scheduler.needs_kinds() && !from.scheduler.needs_kinds() {
-        return Err("it tells kinds of tasks apart, and of what runs already nobody has noted its kind");
+        return Err("it tells kinds of tasks apart, and the kinds of running tasks were not recorded");
     }
     Ok(())
 }

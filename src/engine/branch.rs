@@ -28,11 +28,13 @@ pub struct Branch {
 /// Why one run cannot leave the other.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BranchError {
-    #[error("the seed is another: a branch is of the same draws")]
+    #[error("the seed differs, but a branch must have the same random draws")]
     Seed,
-    #[error("the node `{0}` is another machine in the two; a branch adds nodes and takes them away, under other names")]
+    #[error(
+        "the node `{0}` is a different machine in the branch; replace a machine by adding a node under another name"
+    )]
     Node(String),
-    #[error("fleets of instances differ; a branch adds nodes and takes them away, and leaves fleets as they are")]
+    #[error("the fleets differ; a branch can add and remove nodes, but cannot change fleets")]
     Fleets,
     #[error("a job named `{0}` came before the branch, and another of that name would come after it")]
     Job(String),

@@ -143,7 +143,7 @@ impl Search {
         cells
     }
 
-    /// Of what is open, the cheapest first, that of which the worse answer settles most.
+    /// The undecided alternative, cheapest first, of which even the less useful answer decides most others.
     fn most_telling(&self, open: &[usize]) -> usize {
         let step = open.len().div_ceil(WEIGHED);
         let weigh = |position: usize| {

@@ -56,7 +56,7 @@ fn per_second(text: &str) -> Option<PerSecond> {
         Some(((kind.to_string(), gpus.parse().ok()?), (steps * 1e9).round() as u64))
     };
     let rows = table.get("v100")?.as_object()?.iter().map(row).collect::<Option<PerSecond>>()?;
-    // Of none it would take for ever.
+    // At 0 steps a second a job would never end.
     Some(rows.into_iter().filter(|(_, steps)| *steps > 0).collect())
 }
 

@@ -131,10 +131,10 @@ pub fn what_cannot_be_otherwise_is_told_so() {
         (&["--at", "1h"][..], "nothing would be otherwise: give --profile or --set"),
         (
             &["--at", "1h", "--profile", "gpustack-2.3.0"],
-            "the profile `gpustack-2.3.0` cannot take over: its loops are others",
+            "the profile `gpustack-2.3.0` cannot take over: its loops differ",
         ),
         (&["--at", "1h", "--profile", "fifo-skiping"], "did you mean `fifo-skipping`?"),
-        (&["--at", "1h", "--set", "nodes.worker.cpus=4"], "the node `worker-0` is another machine in the two"),
+        (&["--at", "1h", "--set", "nodes.worker.cpus=4"], "the node `worker-0` is a different machine in the branch"),
         (
             &["--at", "3h", "--until", "2h", "--profile", "fifo"],
             "the run stops at 2h: nothing is left to go otherwise from 3h on",
