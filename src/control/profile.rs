@@ -230,6 +230,10 @@ pub enum ProfileError {
     Weight,
     #[error("`{0}` has no entry")]
     Empty(&'static str),
+    #[error(
+        "has `runs` and `scan`; a profile has one flow: the loops of `runs`, the scans of `scan`, or the queue without either"
+    )]
+    TwoFlows,
     #[error("has `scheduler.offers.new_instances` and no `runs`, which alone wait for instances")]
     InstancesWithoutRuns,
     #[error("has `policies.quotas`, which a profile reads that has `runs` of which each gets all its places or none")]
@@ -290,6 +294,7 @@ impl Profile {
             faults.extend((!seen.contains("ready")).then_some(ProfileError::NoReadiness));
             faults.extend((!self.commit.recheck).then_some(ProfileError::NoRecheck));
         }
+        faults.extend((self.runs.is_some() && self.scan.is_some()).then_some(ProfileError::TwoFlows));
         let makes = self.scheduler.offers.new_instances != NewInstances::Never;
         faults.extend((makes && self.runs.is_none()).then_some(ProfileError::InstancesWithoutRuns));
         let keys = self.scheduler.order.iter().filter(|key| **key != OrderKey::Priority).count();
