@@ -1,5 +1,6 @@
 //! A profile as a person reads it: its file, with its bases folded in, and a sentence behind each stage.
 
+use dryrack_scheduler::{OrderKey, ScorerName};
 use serde_json::{Map, Value};
 
 /// Beyond this a list or a map is written over several lines.
@@ -7,8 +8,8 @@ const WIDTH: usize = 100;
 /// Under these keys stand stages, in the order in which they are run.
 const STAGED: [&str; 6] = ["filters", "scorers", "generators", "stages", "order", "plan_order"];
 
-/// What a stage does, where that is not plain from its name.
-const STAGES: [(&str, &str); 46] = [
+/// What a stage does that is neither a scorer nor a key of the queue's order.
+const STAGES: [(&str, &str); 23] = [
     ("picked", "nodes on which something was picked by hand, if anything was"),
     ("labels", "nodes with the labels that are asked for"),
     ("ready", "nodes that are ready"),
@@ -27,29 +28,6 @@ const STAGES: [(&str, &str); 46] = [
     ("whole_on_gpus", "all layers on the fewest GPUs of one node"),
     ("part_on_gpus", "as many layers as find room on GPUs of one node, the rest in RAM"),
     ("in_ram", "all layers in RAM"),
-    ("best_fit", "least left over of what is asked for"),
-    ("pack", "resources that are taken most"),
-    ("spread", "resources that are taken least"),
-    ("fgd", "least growth of fragmentation"),
-    ("best_fit_openb", "least left over of CPU and GPUs"),
-    ("gpu_packing", "GPUs in use, then nodes in use"),
-    ("gpu_clustering", "nodes with tasks of as many GPUs"),
-    ("islands", "tasks in the fewest NVLink islands, with least of them left"),
-    ("dot_product", "least product of what is free and what is asked for"),
-    ("readiness", "nodes that can be relied on: heartbeats on time, no loss of late, sound GPUs"),
-    ("priority", "higher priority first"),
-    ("submitted", "earlier submission first"),
-    ("estimate", "shorter by its estimate first"),
-    ("remaining", "shorter by what is left of its estimate first"),
-    ("attained", "less GPU time had first, by levels"),
-    ("joined", "who came to wait in its level first; who is stopped in it was there before"),
-    ("fair_share", "whose user has had the least for its weight first"),
-    ("tasks", "fewer tasks first"),
-    ("f1", "F1 of Carastan-Santos and de Camargo"),
-    ("wfp3", "WFP3 of Tang and others"),
-    ("unicef", "UNICEF of Tang and others"),
-    ("wfp3_rlscheduler", "what RLScheduler calls WFP3"),
-    ("unicef_rlscheduler", "what RLScheduler calls UNICEF"),
     ("price", "cheaper first"),
     ("unsplit_first", "whole hosts before slices"),
     ("split_first", "slices before whole hosts"),
@@ -67,7 +45,10 @@ pub fn profile_text(profile: &Value) -> String {
 }
 
 fn sentence(stage: &str) -> Option<&'static str> {
-    STAGES.iter().find(|(name, _)| *name == stage).map(|(_, said)| *said)
+    let other = STAGES.iter().find(|(name, _)| *name == stage).map(|(_, said)| *said);
+    let scorer = ScorerName::ALL.iter().find(|scorer| scorer.name() == stage).map(|scorer| scorer.describe());
+    let key = OrderKey::ALL.iter().find(|key| key.name() == stage).map(|key| key.describe());
+    other.or(scorer).or(key)
 }
 
 fn write_map(text: &mut String, map: &Map<String, Value>, depth: usize) {

@@ -13,21 +13,6 @@ use dryrack_scheduler::{
 use dryrack_units::SimDuration;
 use dryrack_workload::{Arrival, Checkpoint, JobBehavior, JobSpec};
 
-const ORDERS: [OrderKey; 13] = [
-    OrderKey::Priority,
-    OrderKey::Submitted,
-    OrderKey::Estimate,
-    OrderKey::Remaining,
-    OrderKey::Attained,
-    OrderKey::Joined,
-    OrderKey::FairShare,
-    OrderKey::Tasks,
-    OrderKey::F1,
-    OrderKey::Wfp3,
-    OrderKey::Unicef,
-    OrderKey::Wfp3Rlscheduler,
-    OrderKey::UnicefRlscheduler,
-];
 const BACKFILLS: [Backfill; 5] =
     [Backfill::None, Backfill::Easy, Backfill::Conservative, Backfill::Rlscheduler, Backfill::Slots];
 const PREEMPTIONS: [Preempt; 4] =
@@ -84,7 +69,7 @@ fn draw_queue(draws: &mut Stream, profile: &Arc<Profile>) -> Arc<Profile> {
 }
 
 fn draw_order(draws: &mut Stream, scheduler: &mut SchedulerOptions) {
-    scheduler.order = (0..draws.between(1, 2)).map(|_| *draws.pick(&ORDERS)).collect();
+    scheduler.order = (0..draws.between(1, 2)).map(|_| *draws.pick(OrderKey::ALL)).collect();
     scheduler.backfill = *draws.pick(&BACKFILLS);
     scheduler.preempt = *draws.pick(&PREEMPTIONS);
     // Whom a rule of preemption needs first in the queue.

@@ -3,7 +3,7 @@
 use super::diagnostic::Report;
 use super::fields::Fields;
 use dryrack_control::Profile;
-use dryrack_scheduler::{Backfill, OrderKey};
+use dryrack_scheduler::Backfill;
 use dryrack_workload::Arrival;
 
 /// Says what the profile decides as.
@@ -11,19 +11,13 @@ pub(super) fn warn(file: &Fields<'_>, profile: Option<&Profile>, arrivals: &[Arr
     // A profile that is not there has been told of.
     let Some(profile) = profile else { return };
     let scheduler = &profile.scheduler;
-    let is_by_estimate = |key: &OrderKey| match key {
-        OrderKey::Estimate | OrderKey::Remaining | OrderKey::F1 => true,
-        OrderKey::Wfp3 | OrderKey::Unicef | OrderKey::Wfp3Rlscheduler | OrderKey::UnicefRlscheduler => true,
-        OrderKey::Priority | OrderKey::Submitted | OrderKey::Attained => false,
-        OrderKey::Joined | OrderKey::FairShare | OrderKey::Tasks => false,
-    };
     let backfilled = match scheduler.backfill {
         Backfill::None => None,
         Backfill::Easy | Backfill::Rlscheduler => Some("nothing is backfilled, and it decides as `fifo`"),
         Backfill::Conservative => Some("no reservation has an end, and it decides as `fifo-skipping`"),
         Backfill::Slots => Some("each counts as a year long"),
     };
-    let so = match scheduler.order.iter().any(is_by_estimate) {
+    let so = match scheduler.order.iter().any(|key| key.uses_estimate()) {
         true => Some("by estimates nobody comes before another"),
         false => backfilled,
     };

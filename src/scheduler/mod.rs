@@ -22,6 +22,7 @@ mod memo;
 mod neighbours;
 pub mod offers;
 mod options;
+mod order;
 mod queue;
 mod racks;
 mod ranking;
@@ -48,13 +49,15 @@ pub use lack::lacks;
 pub use memo::FragmentMemo;
 pub use options::{
     Backfill, Discipline, Exemption, FairShare, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits,
-    OrderKey, Preempt, SchedulerOptions, ScorerName, SlotOptions, Ties, Unfit, WeightedScorer,
+    Preempt, SchedulerOptions, SlotOptions, Ties, Unfit, WeightedScorer,
 };
+pub use order::OrderKey;
 pub use queue::{Entry, MOST_KEYS, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};
 pub use refusals::Refusals;
 pub use room::{asks_for_readiness, is_by_room, nodes_among_neighbours, place_among_neighbours, room};
 pub use row::{Grouping, Row};
+pub use scorer::ScorerName;
 pub use select::{Selectable, on_gpu, on_node, refused_picks, select, select_for};
 pub use sight::{Seats, Sight};
 pub use target::{Target, TargetShape, TaskShape};

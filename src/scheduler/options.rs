@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::deployment::DeploymentOptions;
 use super::offers::OfferOptions;
+use super::order::OrderKey;
+use super::scorer::ScorerName;
 use super::target::Target;
 use dryrack_units::{SimDuration, text_form};
 
@@ -69,47 +71,6 @@ impl SchedulerOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OrderKey {
-    /// Higher priority first.
-    Priority,
-    /// Earlier submission first.
-    Submitted,
-    /// Shorter by its estimate first; without one last (shortest job first).
-    Estimate,
-    /// Shortest remaining time first: its estimate, less what it has run with effect; without one last.
-    Remaining,
-    /// Who has had less GPU time first, by queues that `levels` part; within one by the next key (Tiresias: Gu and others,
-    /// NSDI 2019, its discretized two-dimensional least attained service).
-    Attained,
-    /// Who came to wait in its queue of `levels` first. Who was stopped while it ran was there before all of them; who runs
-    /// as it comes into a queue comes after them (Tiresias' simulator, 959f9b0, `dlas_sim_jobs`).
-    Joined,
-    /// Whose user has had the least for its weight (`fair_share`). What is had falls with time, so the order is taken anew
-    /// with each look.
-    FairShare,
-    /// Fewer tasks first (smallest job first).
-    Tasks,
-    /// F1: log10(estimate) * tasks + 870 * log10(submission), both in seconds (Carastan-Santos and de Camargo, *Obtaining
-    /// Dynamic Scheduling Policies with Simulation and Machine Learning*, SC 2017). Submission is the time itself, so an
-    /// order by it depends on where a trace has its zero.
-    F1,
-    /// WFP3: -(waited / estimate)^3 * tasks (Tang and others, *Fault-aware, utility-based job scheduling on Blue Gene/P
-    /// systems*, Cluster 2009). What was waited grows, so the order is taken anew with each look.
-    Wfp3,
-    /// UNICEF: -waited / (log2(tasks) * estimate) (the same paper); of one task, which has no logarithm, log2(2). Likewise
-    /// taken anew.
-    Unicef,
-    /// What RLScheduler (cd433e3) calls WFP3: -(w / estimate)^3 * tasks, where w is not the time waited, as it is meant
-    /// to be (Tang and others, *Fault-aware, utility-based job scheduling on Blue Gene/P systems*, Cluster 2009), but
-    /// -1 - submission: the time of its start less that of its submission, and a job that waits starts at -1.
-    Wfp3Rlscheduler,
-    /// What RLScheduler (cd433e3) calls UNICEF: -w / (log2(tasks) * estimate), with the same w, and 1e-15 added to it and
-    /// to the tasks.
-    UnicefRlscheduler,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Discipline {
     /// Nobody passes the head of the queue.
     Strict,
@@ -162,54 +123,10 @@ pub enum Exemption {
     PickedOnSeveralNodes,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScorerName {
-    /// Least left over of what is asked for.
-    BestFit,
-    /// The node whose resources are taken most, in the mean over CPU, RAM and GPUs.
-    Pack,
-    /// The node whose resources are taken least, in the mean over CPU, RAM and GPUs.
-    Spread,
-    /// Fragmentation gradient descent: the node whose GPUs become useless for the target workload least
-    /// (`scheduler::fragment`).
-    Fgd,
-    /// Least CPU and GPU left, as Kubernetes' simulator for openb has it (`scheduler::scorer` on these four).
-    BestFitOpenb,
-    /// GPUs in use first, then free ones of nodes in use.
-    GpuPacking,
-    /// Nodes that hold tasks of the same number of GPUs.
-    GpuClustering,
-    /// The smallest product of what is asked and what is free.
-    DotProduct,
-    /// The node on whose NVLink islands a task lies best: in fewest, and with least of them left (`scheduler::islands`).
-    Islands,
-    /// The node that can be relied on most: whose heartbeat is on time, that has been ready throughout, whose GPUs are
-    /// sound.
-    Readiness,
-}
-
 impl SchedulerOptions {
     /// Whether anything asks how far a node can be relied on.
     pub fn asks_for_reliance(&self) -> bool {
         self.deployments.readiness.weight > 0 || self.scorers.iter().any(|scorer| scorer.stage == ScorerName::Readiness)
-    }
-}
-
-impl ScorerName {
-    pub fn name(self) -> &'static str {
-        match self {
-            ScorerName::BestFit => "best_fit",
-            ScorerName::Pack => "pack",
-            ScorerName::Spread => "spread",
-            ScorerName::Fgd => "fgd",
-            ScorerName::BestFitOpenb => "best_fit_openb",
-            ScorerName::GpuPacking => "gpu_packing",
-            ScorerName::GpuClustering => "gpu_clustering",
-            ScorerName::DotProduct => "dot_product",
-            ScorerName::Islands => "islands",
-            ScorerName::Readiness => "readiness",
-        }
     }
 }
 
@@ -254,13 +171,6 @@ pub enum Ties {
     First,
     /// Any, each as likely as the others. A gang takes the first.
     Random,
-}
-
-impl OrderKey {
-    /// Whether two that wait may change places.
-    pub fn moves(self) -> bool {
-        matches!(self, OrderKey::Wfp3 | OrderKey::Unicef | OrderKey::FairShare)
-    }
 }
 
 /// Who may pass the head of a strict or committed queue. The head's *reservation* is the first time at which it would

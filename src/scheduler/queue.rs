@@ -10,7 +10,8 @@ use std::ops::Bound;
 
 use smallvec::SmallVec;
 
-use super::options::{Discipline, OrderKey};
+use super::options::Discipline;
+use super::order::{Moment, OrderKey};
 use dryrack_ids::OrderedSet;
 use dryrack_units::{SimDuration, SimTime};
 
@@ -54,7 +55,7 @@ pub struct Entry {
 impl QueueKey {
     /// Of an order that moves with time, its place is known only by [`WaitQueue`].
     pub fn new(order: &[OrderKey], entry: Entry) -> QueueKey {
-        QueueKey::with_ranks(order, &entry, |key| rank_of(key, &entry))
+        QueueKey::with_ranks(order, &entry, |key| key.fixed_rank(&entry))
     }
 
     fn with_ranks(order: &[OrderKey], entry: &Entry, rank: impl Fn(OrderKey) -> u64) -> QueueKey {
@@ -81,59 +82,8 @@ impl QueueKey {
     }
 }
 
-fn rank_of(key: OrderKey, entry: &Entry) -> u64 {
-    let seconds = entry.at.as_nanos() as f64 / 1e9;
-    let estimate = entry.estimate.map_or(f64::INFINITY, SimDuration::as_secs_f64);
-    let tasks = f64::from(entry.tasks);
-    // A job that waits has not started, and RLScheduler's start time is -1 then.
-    let waited_as_there = -1.0 - seconds;
-    match key {
-        OrderKey::Priority => 0,
-        OrderKey::Submitted => entry.submitted,
-        // Their place is not known before they are looked at.
-        OrderKey::Wfp3 | OrderKey::Unicef | OrderKey::FairShare => 0,
-        OrderKey::Remaining => {
-            entry.estimate.map_or(u64::MAX, |estimate| estimate.saturating_sub(entry.ran).as_nanos())
-        }
-        OrderKey::Estimate => entry.estimate.map_or(u64::MAX, SimDuration::as_nanos),
-        OrderKey::Attained => u64::from(entry.level),
-        OrderKey::Joined => entry.turn.cast_unsigned() ^ 1 << 63,
-        OrderKey::Tasks => u64::from(entry.tasks),
-        OrderKey::F1 => {
-            // Neither has a logarithm where it is nothing; the program takes a tenth of a second.
-            let positive = |value: f64| if value > 0.0 { value } else { 0.1 };
-            let (estimate, seconds) = (positive(estimate), positive(seconds));
-            ascending(libm::log10(estimate) * tasks + 870.0 * libm::log10(seconds))
-        }
-        OrderKey::Wfp3Rlscheduler => ascending(-libm::pow(waited_as_there / estimate, 3.0) * tasks),
-        OrderKey::UnicefRlscheduler => ascending(-(waited_as_there + 1e-15) / (libm::log2(tasks + 1e-15) * estimate)),
-    }
-}
-
-/// Likewise, of what moves two that wait past each other.
-fn moving_rank(key: OrderKey, entry: &Entry, now: SimTime, charged: &[f64]) -> u64 {
-    let waited = now.since(entry.at).as_secs_f64();
-    let estimate = entry.estimate.map_or(f64::INFINITY, SimDuration::as_secs_f64);
-    let tasks = f64::from(entry.tasks);
-    match key {
-        OrderKey::Wfp3 => ascending(-libm::pow(waited / estimate, 3.0) * tasks),
-        OrderKey::Unicef => ascending(-waited / (libm::log2(tasks.max(2.0)) * estimate)),
-        OrderKey::FairShare => ascending(charged.get(entry.user as usize).copied().unwrap_or(0.0)),
-        OrderKey::Priority
-        | OrderKey::Submitted
-        | OrderKey::Estimate
-        | OrderKey::Remaining
-        | OrderKey::Attained
-        | OrderKey::Joined
-        | OrderKey::Tasks
-        | OrderKey::F1
-        | OrderKey::Wfp3Rlscheduler
-        | OrderKey::UnicefRlscheduler => rank_of(key, entry),
-    }
-}
-
 /// The bits of a double, so that they rise with it; what is no number comes last.
-fn ascending(value: f64) -> u64 {
+pub(super) fn ascending(value: f64) -> u64 {
     if value.is_nan() {
         return u64::MAX;
     }
@@ -305,9 +255,12 @@ impl WaitQueue {
     /// The key by which it stands where it stands now: of an order that does not move, its own.
     pub fn place_of(&self, key: QueueKey, now: SimTime) -> QueueKey {
         let entry = self.entries.get(&key.replica);
-        let moved = self.moving.as_ref().zip(entry).map(|(order, entry)| {
-            QueueKey::with_ranks(order, entry, |key| moving_rank(key, entry, now, &self.charged))
-        });
+        let moment = Moment { now, charged: &self.charged };
+        let moved = self
+            .moving
+            .as_ref()
+            .zip(entry)
+            .map(|(order, entry)| QueueKey::with_ranks(order, entry, |key| key.rank_at(entry, &moment)));
         moved.unwrap_or(key)
     }
 

@@ -4,11 +4,12 @@
 
 mod openb;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::fragment;
 use super::islands;
-use super::options::{SchedulerOptions, ScorerName};
+use super::options::SchedulerOptions;
 use super::row::Row;
 use dryrack_fleet::{GpuState, Largest, NodeStatus, Reliance};
 use dryrack_units::{Bytes, Score};
@@ -21,19 +22,72 @@ pub fn total(options: &SchedulerOptions, largest: &Largest, demand: &Demand, row
     weighted.fold(Score::ZERO, |sum, part| sum + part)
 }
 
+/// What a scorer reads.
+pub(super) struct Scored<'a> {
+    options: &'a SchedulerOptions,
+    largest: &'a Largest,
+    demand: &'a Demand,
+    row: &'a Row<'a>,
+}
+
+macro_rules! scorers {
+    ($($(#[$doc:meta])* $variant:ident => $name:literal, $text:literal, $score:expr;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum ScorerName {
+            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl ScorerName {
+            pub const ALL: &'static [ScorerName] = &[$(ScorerName::$variant,)*];
+
+            /// The name in profiles.
+            pub fn name(self) -> &'static str {
+                match self { $(ScorerName::$variant => $name,)* }
+            }
+
+            /// What it prefers, in a few words.
+            pub fn describe(self) -> &'static str {
+                match self { $(ScorerName::$variant => $text,)* }
+            }
+
+            fn function(self) -> fn(&Scored<'_>) -> f64 {
+                match self { $(ScorerName::$variant => $score,)* }
+            }
+        }
+    };
+}
+
+scorers! {
+    /// Least left over of the resources asked for.
+    BestFit => "best_fit", "least left over of what is asked for",
+        |it| 1.0 - mean(&left_over(it.largest, it.demand, it.row));
+    /// The node whose resources are taken most, in the mean over CPU, RAM and GPUs.
+    Pack => "pack", "resources that are taken most", |it| mean(&taken_after(it.demand, it.row));
+    /// The node whose resources are taken least, in the mean over CPU, RAM and GPUs.
+    Spread => "spread", "resources that are taken least", |it| 1.0 - mean(&taken_after(it.demand, it.row));
+    /// Fragmentation gradient descent: the node where fewest GPUs become useless for the target workload
+    /// (`scheduler::fragment`).
+    Fgd => "fgd", "least growth of fragmentation",
+        |it| f64::from(fragment::score(&it.options.target, it.demand, it.row));
+    /// Least CPU and GPU left, as in Kubernetes' simulator for openb (`openb` has the source, also of the next three).
+    BestFitOpenb => "best_fit_openb", "least left over of CPU and GPUs", |it| openb::best_fit(it.demand, it.row);
+    /// GPUs in use first, then free ones of nodes in use.
+    GpuPacking => "gpu_packing", "GPUs in use, then nodes in use", |it| openb::packing(it.demand, it.row);
+    /// Nodes that hold tasks with the same number of GPUs.
+    GpuClustering => "gpu_clustering", "nodes with tasks of as many GPUs", |it| openb::clustering(it.demand, it.row);
+    /// The smallest product of what is asked for and what is free.
+    DotProduct => "dot_product", "least product of what is free and what is asked for",
+        |it| openb::dot_product(it.demand, it.row);
+    /// The node on whose NVLink islands a task lies best: in fewest, and with least of them left (`scheduler::islands`).
+    Islands => "islands", "tasks in the fewest NVLink islands, with least of them left",
+        |it| islands::score(it.demand, it.row);
+    /// The most reliable node: heartbeats on time, ready throughout, GPUs sound.
+    Readiness => "readiness", "nodes that can be relied on: heartbeats on time, no loss of late, sound GPUs",
+        |it| readiness(it.row.status);
+}
+
 pub fn score(options: &SchedulerOptions, scorer: ScorerName, largest: &Largest, demand: &Demand, row: &Row) -> Score {
-    Score::new(match scorer {
-        ScorerName::BestFit => 1.0 - mean(&left_over(largest, demand, row)),
-        ScorerName::Pack => mean(&taken_after(demand, row)),
-        ScorerName::Spread => 1.0 - mean(&taken_after(demand, row)),
-        ScorerName::Fgd => f64::from(fragment::score(&options.target, demand, row)),
-        ScorerName::BestFitOpenb => openb::best_fit(demand, row),
-        ScorerName::GpuPacking => openb::packing(demand, row),
-        ScorerName::GpuClustering => openb::clustering(demand, row),
-        ScorerName::DotProduct => openb::dot_product(demand, row),
-        ScorerName::Islands => islands::score(demand, row),
-        ScorerName::Readiness => readiness(row.status),
-    })
+    Score::new(scorer.function()(&Scored { options, largest, demand, row }))
 }
 
 /// How far a node can be relied on, and of that the part of its GPUs that are neither degraded nor worse.
