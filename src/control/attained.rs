@@ -1,8 +1,9 @@
 //! Attained service: how much GPU time a replica has had, and in which of the queues of Tiresias (Gu and others, NSDI
 //! 2019; its discretized two-dimensional least attained service) that puts it.
 //!
-//! GPU time is of whole GPUs or their parts; of what takes no part of a GPU that is counted in time, each task counts as one
-//! GPU. It is had while a replica runs, in all of its attempts, whether or not something of the work is kept.
+//! GPU time counts whole GPUs or their shares. Each task that takes no GPU counts as one GPU, and a GPU that is taken
+//! by memory counts as a whole one. A replica accrues GPU time while it runs, in all of its attempts, whether or not
+//! any of the work is kept.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use dryrack_scheduler::{OrderKey, Preempt};
 use dryrack_units::{GpuShare, SimDuration, SimTime};
 use dryrack_workload::{Demand, GpuTake};
 
-/// Thousandths of GPUs.
+/// The GPUs of a demand, in thousandths of GPUs.
 fn width(demand: &Demand) -> u64 {
     let each = match &demand.task.gpus {
         None => u64::from(GpuShare::WHOLE.get()),
@@ -29,31 +30,31 @@ fn width(demand: &Demand) -> u64 {
     u64::from(demand.tasks) * each.max(1)
 }
 
-/// The turns of those who have had so much that they have left the first queue, where the order looks at them. In the first
-/// nobody is ever stopped, and turns are those of submission.
+/// Turns of the replicas that have had enough GPU time to leave the first queue, where the order looks at turns. In
+/// the first queue nobody is ever stopped, and turns are those of submission.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// The lowest that was given, and the highest and when: those that come last in one moment share it, and lie in the
-    /// order of their submission.
+    /// The lowest turn given, and the highest with its time. Replicas that come last in one moment share a turn, and
+    /// are in the order of their submission.
     first: i64,
     last: (i64, SimTime),
     of: BTreeMap<ReplicaIndex, Turn>,
-    /// Who came into a queue while it ran, and when: those of the last such moment.
+    /// The replicas that entered a queue while they ran, at the last moment at which any did.
     joined: (SimTime, Vec<ReplicaIndex>),
 }
 
 #[derive(Clone, Copy, Default)]
 struct Turn {
-    /// Among those that wait in its queue.
+    /// Its place among those that wait in its queue.
     place: i64,
-    /// When it last came into a queue while it ran.
+    /// When it last entered a queue while it ran.
     joined: SimTime,
-    /// It was stopped in that very moment: it waits behind those it found there.
+    /// It was stopped in the moment in which it entered its queue, so it waits behind those it found there.
     is_last: bool,
 }
 
 impl Turns {
-    /// It has ended for good.
+    /// Forgets a replica that has ended for good.
     pub(super) fn forget(&mut self, index: ReplicaIndex) {
         if self.of.remove(&index).is_some_and(|turn| turn.joined == self.joined.0) {
             self.joined.1.retain(|joined| *joined != index);
@@ -61,7 +62,7 @@ impl Turns {
     }
 }
 
-/// Nanoseconds times thousandths of a GPU.
+/// One GPU second, in nanoseconds times thousandths of a GPU.
 const GPU_SECOND: u128 = 1_000_000_000_000;
 
 impl Control {
@@ -70,14 +71,14 @@ impl Control {
         u128::from(width(&self.demands[demand as usize].demand))
     }
 
-    /// How long it has run in all.
+    /// How long it has run in all its attempts.
     fn served(&self, index: ReplicaIndex) -> SimDuration {
         let replica = &self.replicas[index as usize];
         let now = if replica.phase == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };
         replica.served.saturating_add(now)
     }
 
-    /// The queue that it is in, from 0 for who has had least.
+    /// The queue that it is in, counted from 0 for those that have had least.
     pub(super) fn level(&self, index: ReplicaIndex) -> u32 {
         let levels = &self.profile.scheduler.levels;
         if levels.is_empty() {
@@ -93,7 +94,7 @@ impl Control {
         self.turns.of.get(&index).map_or(of_submission, |turn| turn.place)
     }
 
-    /// It begins to wait: its place in the queue is that of what it has had by now.
+    /// Gives a replica that begins to wait its place in the queue, according to the GPU time it has had so far.
     pub(super) fn take_turn(&mut self, index: ReplicaIndex) {
         let order = &self.profile.scheduler.order;
         if !order.iter().any(|key| matches!(key, OrderKey::Remaining | OrderKey::Attained)) {
@@ -113,7 +114,7 @@ impl Control {
         self.replicas[index as usize].key = self.key_of(index);
     }
 
-    /// It comes into the next queue while it runs.
+    /// Moves a replica into the next queue while it runs.
     pub(super) fn join_next_level(&mut self, index: ReplicaIndex) {
         self.turns.of.entry(index).or_default().joined = self.now;
         if self.turns.joined.0 != self.now {
@@ -124,30 +125,30 @@ impl Control {
         self.await_next_level(index);
     }
 
-    /// Who came into a queue in this moment, while it ran.
+    /// The replicas that entered a queue in this moment while they ran.
     pub(super) fn those_who_join(&self) -> &[ReplicaIndex] {
         if self.turns.joined.0 == self.now { &self.turns.joined.1 } else { &[] }
     }
 
-    /// Whether it came into its queue in this moment, while it ran.
+    /// Whether it entered its queue in this moment while it ran.
     fn joined_now(&self, index: ReplicaIndex) -> bool {
         self.turns.of.get(&index).is_some_and(|turn| turn.joined == self.now)
     }
 
-    /// Whether it goes behind the other, which waits in the queue into which it comes in this moment.
+    /// Whether it goes behind the other, which waits in the queue that it enters in this moment.
     pub(super) fn joins_behind(&self, index: ReplicaIndex, other: ReplicaIndex) -> bool {
         let runs_on = self.replicas[index as usize].since < self.now;
         runs_on && self.joined_now(index) && !self.joined_now(other)
     }
 
-    /// It is stopped.
+    /// Notes that it is stopped. If it entered its queue in this moment, it comes last there.
     pub(super) fn leave_as_last(&mut self, index: ReplicaIndex) {
         if self.joined_now(index) {
             self.turns.of.entry(index).or_default().is_last = true;
         }
     }
 
-    /// Since when it has been one of those that run in its queue; of one moment, those that waited there come first.
+    /// Since when it has been one of those that run in its queue. In one moment, those that waited there come first.
     pub(super) fn runs_there_since(&self, index: ReplicaIndex) -> (SimTime, bool, i64) {
         let since = self.replicas[index as usize].since;
         match self.turns.of.get(&index) {
@@ -156,7 +157,7 @@ impl Control {
         }
     }
 
-    /// Who waits may stop it once it comes into the next queue, so they are looked at then.
+    /// Sets a timer for when it enters the next queue. Those that wait may stop it then, so they are looked at.
     pub(super) fn await_next_level(&mut self, index: ReplicaIndex) {
         let options = &self.profile.scheduler;
         let replica = &self.replicas[index as usize];

@@ -1,13 +1,13 @@
-//! The clocks of passes that take time: each sleeps for its period once its pass is over, and a pass that finds the other one
-//! at work begins when that is done.
+//! The clocks of passes that take time. Each clock sleeps for its period once its pass is over. A pass that finds the
+//! other one at work begins when that one is done.
 //!
 //! ```text
-//!  backfill  ──[ pass, so long for each who waits ]── period ──[ pass ]── ...
+//!  backfill  ──[ pass, longer with a longer queue ]── period ──[ pass ]── ...
 //!  place     ────────waits───────────────────────[ pass ]──── period ────waits─[ pass ]── ...
 //! ```
 //!
-//! A tick that nobody looks at, because it could change nothing, takes its time all the same. Where it was recorded when passes
-//! really began, they begin then, and by their periods once the record is over.
+//! A tick that nobody looks at, because it could change nothing, takes its time all the same. Where the times at
+//! which passes began were recorded, they begin at those times, and by their periods once the record is over.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use dryrack_units::{SimDuration, SimTime, text_form};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PassTime {
-    /// Whoever waits.
+    /// Time that every pass takes, even if nobody waits.
     #[serde(default, with = "text_form")]
     pub least: SimDuration,
-    /// More for each who waits when it begins.
+    /// Additional time for each replica that waits when the pass begins.
     #[serde(default, with = "text_form")]
     pub each: SimDuration,
 }
@@ -36,7 +36,7 @@ impl PassTime {
     }
 }
 
-/// When passes really began, each list in order of time.
+/// Times at which passes began, each list in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ticks {
@@ -46,7 +46,7 @@ pub struct Ticks {
     pub backfill: Arc<[SimDuration]>,
 }
 
-/// Of which pass.
+/// Which of the two passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     Place,
@@ -57,7 +57,7 @@ pub(super) enum Which {
 struct Clock {
     period: SimDuration,
     takes: PassTime,
-    /// What was recorded, and how much of it is over.
+    /// Recorded times of passes. `gone` counts the passes so far.
     listed: Arc<[SimDuration]>,
     gone: usize,
     next: SimTime,
@@ -65,7 +65,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// Nothing where its passes have no period.
+    /// `None` if its passes have no period.
     fn new(options: PassOptions, listed: &Arc<[SimDuration]>) -> Option<Clock> {
         let Trigger::Every(period) = options.trigger else { return None };
         let listed = Arc::clone(listed);
@@ -83,12 +83,12 @@ impl Clock {
     }
 }
 
-/// Both clocks of a profile whose passes take time, or were recorded.
+/// Both clocks of a profile whose passes take time or were recorded.
 #[derive(Clone, Debug)]
 pub(super) struct Clocks {
     place: Clock,
     backfill: Option<Clock>,
-    /// Who waited when it was last looked.
+    /// How many replicas waited at the last look.
     waiting: usize,
 }
 
@@ -104,7 +104,7 @@ impl Clocks {
         Some(Clocks { place, backfill, waiting: 0 })
     }
 
-    /// When the next pass begins; nothing where there is no such clock.
+    /// When the next pass begins; `None` if there is no such clock.
     pub fn next(&self, which: Which) -> Option<SimTime> {
         let (clock, other) = match which {
             Which::Place => (&self.place, self.backfill.as_ref()),
@@ -115,7 +115,7 @@ impl Clocks {
         Some(clock.next.max(free))
     }
 
-    /// Ticks up to `now`, which is excluded.
+    /// Advances through all ticks before `now`.
     pub fn go_on(&mut self, now: SimTime) {
         while let Some((at, which)) = self.earlier().filter(|(at, _)| *at < now) {
             self.tick(which, at);
@@ -133,7 +133,7 @@ impl Clocks {
         self.waiting = waiting;
     }
 
-    /// One begins.
+    /// Begins a pass.
     pub fn tick(&mut self, which: Which, at: SimTime) {
         let waiting = self.waiting;
         match which {
@@ -189,7 +189,8 @@ mod tests {
         [clocks.next(Which::Place), clocks.next(Which::Backfill)]
     }
 
-    /// A second after the end of the last pass, which took a millisecond and two for each of four.
+    /// Backfill begins a second after the end of its last pass, which took 1 ms plus 2 ms for each of four waiting
+    /// replicas.
     #[test]
     fn a_long_queue_makes_a_slow_clock() {
         let mut clocks = clocks((500, 0), (0, 2));
@@ -201,7 +202,8 @@ mod tests {
         assert_eq!(both(&clocks), [Some(at(5505)), Some(at(5029))]);
     }
 
-    /// Backfilling from 0 to 9 ms holds the main scheduler, which wakes at 4 ms; and from then on each time.
+    /// Backfill works from 0 to 9 ms and delays the place pass, which wakes at 4 ms. The same happens every time
+    /// after that.
     #[test]
     fn who_finds_the_other_at_work_waits_and_follows_it_from_then_on() {
         let mut clocks = clocks((4, 0), (0, 2));

@@ -1,5 +1,5 @@
-//! Instances that clouds make: asked for when a run finds nothing idle or a fleet has too few, given back when nothing has
-//! been on them for too long. What the cloud answers is an input, as everything is.
+//! Instances that clouds make. They are requested when a run finds nothing idle or a fleet has too few, and given
+//! back when nothing has been on them for too long. What the cloud answers is an input, as everything is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,42 +15,42 @@ use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::{Money, SimDuration, SimTime};
 use dryrack_workload::IdleLimit;
 
-/// An instance that is not up by then is given up.
+/// An instance that is not up this long after its request is given up.
 ///
 /// Source: dstack 0.22.5, provisioning timeout of most backends.
 pub const LONGEST_PROVISIONING: SimDuration = SimDuration::from_secs(10 * 60);
 
-/// An instance that has been silent for so long after it was found to be is given back, whatever runs there.
+/// An instance that stays silent for this long after its silence was noticed is given back, whatever runs there.
 ///
 /// Source: dstack 0.22.5, offset of the termination deadline of instances.
 const LONGEST_SILENCE: SimDuration = SimDuration::from_secs(20 * 60);
 
-/// A fleet whose instances are made.
+/// A fleet whose instances a cloud makes.
 #[derive(Default)]
 pub(super) struct CloudRecord {
     consolidation: Consolidation,
-    /// A look for missing instances is due then.
+    /// When a look for missing instances is due, if one is.
     look_at: Option<SimTime>,
-    /// Its first instances were asked for.
+    /// Its first instances have been requested.
     has_begun: bool,
     /// Instances that are being given back.
     leaving: u32,
-    /// Idle for too long, and kept for the sake of the minimum; the longest idle first.
+    /// Instances that are idle for too long but kept to satisfy the fleet's minimum; the longest idle first.
     kept: BTreeSet<(SimTime, NodeId)>,
 }
 
-/// An instance, or the place of one.
+/// An instance, or the place of one that does not exist yet.
 pub(super) struct InstanceRecord {
     fleet: FleetId,
     state: InstanceState,
     made_for: MadeFor,
-    /// What the run says of it that it was made for.
+    /// The idle limit stated by the run that it was made for.
     of_run: Option<IdleLimit>,
-    /// When it came into its state.
+    /// When it entered its state.
     since: SimTime,
-    /// When it was asked for.
+    /// When it was requested.
     asked: SimTime,
-    /// Raised with every change of its state: its timers become void.
+    /// Increases with every change of its state, which voids its timers.
     epoch: u64,
 }
 
@@ -78,7 +78,7 @@ impl Control {
         self.time_instance(node);
     }
 
-    /// Fleets that were declared ask for their first instances.
+    /// Requests the first instances of newly declared fleets.
     pub(super) fn begin_fleets(&mut self) {
         for index in 0..self.clouds.len() {
             let fleet = FleetId::new(index);
@@ -91,7 +91,7 @@ impl Control {
         }
     }
 
-    /// One edge of an instance's states.
+    /// Moves an instance from one state to another.
     fn change_instance(&mut self, node: NodeId, to: InstanceState, because: Reason) {
         let now = self.now;
         let record = self.instances.get_mut(&node).expect("only what a cloud makes changes so");
@@ -108,7 +108,7 @@ impl Control {
         self.time_instance(node);
     }
 
-    /// What ends a state of its own accord.
+    /// Sets the timer that ends a state without any input.
     fn time_instance(&mut self, node: NodeId) {
         let InstanceRecord { fleet, state, made_for, of_run, since, epoch, .. } = self.instances[&node];
         match state {
@@ -129,7 +129,7 @@ impl Control {
         }
     }
 
-    /// Asks for what a placement needs that is not there.
+    /// Requests the instances that a placement needs and that do not exist.
     pub(super) fn make_for(&mut self, placement: &Placement, of_run: Option<IdleLimit>) {
         for claim in placement.claims() {
             if self.fleet.is_unmade(claim.node) {
@@ -146,8 +146,8 @@ impl Control {
         self.command(Command::Provision { node });
     }
 
-    /// With what was made for a placement, some of those kept for the sake of the minimum are not needed for it any more.
-    /// The placement may be on one of them, so all of it must be in the ledger.
+    /// Gives back instances that were kept for the minimum, where those made for a placement make them unnecessary.
+    /// The placement may be on one of the kept instances, so all of it must be in the ledger.
     pub(super) fn give_back_beside(&mut self, placement: &Placement) {
         for claim in placement.claims() {
             if let Some(fleet) = self.instances.get(&claim.node).map(|record| record.fleet) {
@@ -156,13 +156,14 @@ impl Control {
         }
     }
 
-    /// It was asked for, and is not up.
+    /// Whether it was requested and is not up yet.
     pub(super) fn is_coming(&self, node: NodeId) -> bool {
         self.instances.get(&node).is_some_and(|record| record.state.is_coming())
     }
 
-    /// Whether a report of this state is one about an instance that was given up, or about the one before that of which
-    /// nobody has heard yet: one that is on its way is there or gone, and nothing between.
+    /// Whether a report of this state is to be ignored. Such a report is about an instance that was given up, or
+    /// about the predecessor of an instance that has not been heard of yet. An instance on its way is either there or
+    /// gone, and nothing between.
     pub(super) fn is_moot(&self, node: NodeId, state: NodeState) -> bool {
         let Some(record) = self.instances.get(&node) else { return false };
         match state {
@@ -174,7 +175,7 @@ impl Control {
         }
     }
 
-    /// After a node has said how it stands.
+    /// Updates an instance after its node has reported a state.
     pub(super) fn instance_reported(&mut self, node: NodeId, state: NodeState) {
         let Some(InstanceRecord { fleet, state: known, .. }) = self.instances.get(&node) else { return };
         let (fleet, known) = (*fleet, *known);
@@ -213,14 +214,14 @@ impl Control {
         }
     }
 
-    /// Something was placed there.
+    /// Makes an idle instance busy, after something was placed on it.
     pub(super) fn instance_taken(&mut self, node: NodeId) {
         if self.instances.get(&node).is_some_and(|record| record.state == InstanceState::Idle) {
             self.change_instance(node, InstanceState::Busy, Reason::InstanceWanted);
         }
     }
 
-    /// Something was given back there.
+    /// Updates an instance after something on it was released.
     pub(super) fn instance_released(&mut self, node: NodeId) {
         let Some(record) = self.instances.get(&node) else { return };
         if !self.fleet.node(node).status.blocks.is_empty() {
@@ -228,7 +229,7 @@ impl Control {
         }
         match record.state {
             InstanceState::Busy => self.change_instance(node, InstanceState::Idle, Reason::NotNeeded),
-            // What it was made for is over before it is up.
+            // The run that it was made for is over before the instance is up.
             InstanceState::Pending | InstanceState::Provisioning if record.made_for == MadeFor::Run => {
                 self.give_back_instance(node, Reason::NotNeeded);
             }
@@ -247,7 +248,7 @@ impl Control {
         self.give_back_kept(fleet);
     }
 
-    /// As many of those that were idle for too long as the minimum allows.
+    /// Gives back as many instances that were idle for too long as the minimum allows.
     fn give_back_kept(&mut self, fleet: FleetId) {
         let nodes = self.fleet.fleet(fleet).nodes;
         while may_give_back(nodes, self.staying(fleet)) {
@@ -257,7 +258,7 @@ impl Control {
         }
     }
 
-    /// Instances that are there or on their way, without those that are being given back.
+    /// Number of instances that exist or are on their way, without those that are being given back.
     fn staying(&self, fleet: FleetId) -> u32 {
         let leaving = self.clouds[fleet.index()].as_ref().map_or(0, |cloud| cloud.leaving);
         self.fleet.live_instances(fleet) - leaving
@@ -265,20 +266,20 @@ impl Control {
 
     fn give_back_instance(&mut self, node: NodeId, because: Reason) {
         let fleet = self.instances[&node].fleet;
-        // Nothing is placed there from now on.
+        // From here on, nothing is placed there.
         self.set_reported(node, NodeState::NotReady, because);
         self.change_instance(node, InstanceState::Terminating, because);
         self.command(Command::Terminate { node });
         self.check_minimum(fleet);
     }
 
-    /// It was asked for too long ago.
+    /// Gives back an instance that was requested too long ago.
     pub(super) fn not_provisioned(&mut self, node: NodeId) {
         self.give_back_instance(node, Reason::DeadlineExpired);
         self.evict(node);
     }
 
-    /// What has been found to be silent is given back if it stays so.
+    /// Sets the timer after which a silent instance is given back.
     pub(super) fn expect_sign_of(&mut self, node: NodeId) {
         if self.instances.get(&node).is_some_and(|record| record.state.is_up()) {
             let Some(since) = self.nodes[node.index()].silent_since else { return };
@@ -292,12 +293,12 @@ impl Control {
         }
     }
 
-    /// It has not changed since.
+    /// Whether the instance has not changed since this epoch.
     pub(super) fn is_unchanged(&self, node: NodeId, epoch: u64) -> bool {
         self.instances.get(&node).is_some_and(|record| record.epoch == epoch)
     }
 
-    /// It was asked for then, and is not up.
+    /// Whether it was requested at `asked` and is not up yet.
     pub(super) fn is_coming_since(&self, node: NodeId, asked: SimTime) -> bool {
         self.is_coming(node) && self.instances[&node].asked == asked
     }
@@ -306,7 +307,7 @@ impl Control {
         self.clouds[fleet.index()].as_ref().is_some_and(|cloud| cloud.look_at == Some(at))
     }
 
-    /// Sees to it that a look is taken where a fleet has fewer instances than it may have at least.
+    /// Schedules a look for missing instances if a fleet has fewer than its minimum.
     fn check_minimum(&mut self, fleet: FleetId) {
         let min = self.fleet.fleet(fleet).nodes.map_or(0, |nodes| nodes.min);
         let is_short = self.staying(fleet) < min && self.makes_instances();
@@ -340,7 +341,7 @@ impl Control {
         self.profile.scheduler.offers.new_instances != NewInstances::Never
     }
 
-    /// Asks for the cheapest instances until the fleet has so many, as far as there is capacity.
+    /// Requests the cheapest instances until the fleet has this many, as far as capacity allows.
     fn make_missing(&mut self, fleet: FleetId, wanted: u32) {
         while self.makes_instances() && self.staying(fleet) < wanted && self.fleet.instances_left(fleet) > 0 {
             let Some(node) = self.cheapest(fleet) else { return };
@@ -349,7 +350,7 @@ impl Control {
         }
     }
 
-    /// The cheapest instance that its cloud would make; in a cluster, where the others are.
+    /// The cheapest instance that the fleet's cloud would make. In a cluster, it must be where the others are.
     fn cheapest(&self, fleet: FleetId) -> Option<NodeId> {
         let own = |instance: &Arc<Instance>| instance.fleet == fleet;
         let instances = || self.fleet.iter().filter(|(_, node)| node.shape.instance.as_ref().is_some_and(own));
@@ -373,7 +374,7 @@ impl Control {
         instances().filter(would_be_made).min_by_key(|(id, node)| (price(node), *id)).map(|(id, _)| id)
     }
 
-    /// The states of instances are those of their nodes.
+    /// Asserts that instances agree with their nodes, and that no fleet has more instances than its maximum.
     pub(super) fn assert_instances(&self) {
         for (node, record) in &self.instances {
             let status = &self.fleet.node(*node).status;

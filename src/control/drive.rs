@@ -1,10 +1,10 @@
-//! The steps of a run, as every world takes them: inputs in order, all outputs drained after each, then what is due.
+//! The steps that every world takes: inputs in order, all outputs drained after each, then what is due.
 
 use super::{Control, Instant};
 use dryrack_event::{Command, Input, InputClass, Output, Sink};
 use dryrack_units::SimTime;
 
-/// Hands over all inputs of one step and lets the control plane settle. `number` counts steps from 1; `obey` is given
+/// Hands over all inputs of one step and lets the control plane settle. `number` counts steps from 1. `obey` is given
 /// each command at once.
 pub fn step(
     control: &mut Control,
@@ -37,8 +37,8 @@ fn drain(
     }
 }
 
-/// Puts the inputs of one instant, which are in order of their classes, into the order in which they are decided on: where
-/// that is one by one, arrivals come after facts of the fleet and before all else.
+/// Puts the inputs of one instant, which are in order of their classes, into the order in which they are decided on.
+/// If they are decided on one by one, arrivals come after facts of the fleet and before everything else.
 pub fn arrange(inputs: &mut [Input], instant: Instant) {
     let rank = |input: &Input| match input.class() {
         InputClass::FleetFact => 0,
@@ -56,7 +56,7 @@ pub fn arrange(inputs: &mut [Input], instant: Instant) {
     }
 }
 
-/// How many of the inputs that are left make the next step.
+/// How many of the remaining inputs make up the next step.
 pub fn step_len(inputs: &[Input], instant: Instant) -> usize {
     match instant {
         Instant::Whole => inputs.len(),

@@ -1,4 +1,4 @@
-//! Decisions about a job that is being explained: each is examined while it is made, and kept until it is asked for.
+//! Decisions about a job that is being explained. Each is examined while it is made, and kept until it is asked for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,27 +12,28 @@ use dryrack_scheduler::{Examination, Seats, Sight};
 use dryrack_units::SimTime;
 use dryrack_workload::{Demand, JobSpec};
 
-/// What a decision saw, and the decision again by the plain computation.
+/// What a decision saw, and the same decision made by the plain computation.
 #[derive(Clone)]
 pub struct Watched {
     pub at: SimTime,
-    /// Whose: of nodes that are decided about together, the first.
+    /// The run decided about; if nodes are decided about together, the first.
     pub run: RunId,
     pub sight: Sight,
     pub examination: Examination,
 }
 
-/// Who comes before a replica that waits to be analysed.
+/// The runs before a replica that waits to be analysed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnalysedBefore {
-    /// Being analysed.
+    /// Runs that are being analysed.
     pub now: Vec<RunId>,
-    /// Entries of the queue before its own, in order: of runs that go on, and of runs that have ended.
+    /// Entries of the queue before its own, in order: `wanted` those of runs that go on, `unwanted` those of runs
+    /// that have ended.
     pub wanted: Vec<RunId>,
     pub unwanted: Vec<RunId>,
 }
 
-/// Whose decisions are examined.
+/// The jobs whose decisions are examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Watch {
     #[default]
@@ -44,7 +45,7 @@ pub enum Watch {
 #[derive(Default)]
 pub(super) struct Watching {
     whose: Watch,
-    /// The last decision of all, and of each replica the last one that has not placed it yet.
+    /// The last decision of all. `decided` has the last decision about each replica that has not been placed yet.
     last: Option<Watched>,
     decided: BTreeMap<(JobId, u32), Watched>,
     /// All decisions, until they are taken.
@@ -54,13 +55,13 @@ pub(super) struct Watching {
 }
 
 impl Control {
-    /// Examines each decision about this job, or about every job, while it is made. Whoever asks for that takes each that
-    /// placed something with [`Control::take_watched`].
+    /// Examines each decision about this job, or about every job, while it is made. The caller takes each decision
+    /// that placed something with [`Control::take_watched`].
     pub fn watch(&mut self, whose: Watch) {
         self.watching.whose = whose;
     }
 
-    /// What the decision saw that placed this run.
+    /// Takes the decision that placed this run.
     pub fn take_watched(&mut self, run: RunId) -> Option<Watched> {
         self.watching.placed.remove(&run)
     }
@@ -73,7 +74,7 @@ impl Control {
         }
     }
 
-    /// Every decision since this was last asked, in their order.
+    /// Takes every decision since the last call, in order.
     pub fn take_decisions(&mut self) -> Vec<Watched> {
         std::mem::take(&mut self.watching.decisions)
     }
@@ -88,7 +89,7 @@ impl Control {
         Some(self.sight(index, part, fleet, keep))
     }
 
-    /// The same of a job that is not submitted yet.
+    /// The same for a job that is not submitted yet.
     pub fn sight_before(&self, job: JobId, spec: &JobSpec) -> Sight {
         let demand = Arc::clone(&spec.demand);
         let run = RunId { job, replica: 0, attempt: 1 };
@@ -98,8 +99,8 @@ impl Control {
         Sight { fleet, demand, context, seats, keep }
     }
 
-    /// The first replica that has no place; of a job that has all its places the first, for another one like it. `None` of a
-    /// job that is not submitted yet.
+    /// The first replica that has no place. For a job that has all its places, replica 0, which stands for another
+    /// one like it. `None` for a job that is not submitted yet.
     pub fn next_to_place(&self, job: JobId) -> Option<u32> {
         let record = self.jobs.get(job.index())?;
         let waits =
@@ -107,7 +108,7 @@ impl Control {
         Some(record.replicas().find(waits).map_or(0, |index| self.replicas[index as usize].number))
     }
 
-    /// By the replica's own demand, unless a part of that is decided about.
+    /// Uses the replica's own demand, unless the decision is about a part of it.
     fn sight(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet, keep: usize) -> Sight {
         let replica = &self.replicas[index as usize];
         let whole = || (Arc::clone(&self.demands[replica.demand as usize].demand), Seats::All);
@@ -127,13 +128,13 @@ impl Control {
         self.watching.decisions.push(watched);
     }
 
-    /// A decision for one candidate is made about this replica: it is kept where the replica is watched. `fleet` gives the
-    /// fleet that the decision sees, if that is not the fleet as it is.
+    /// Examines and keeps a decision for one candidate about this replica, if the replica is watched. `fleet` gives
+    /// the fleet that the decision sees, if that is not the current fleet.
     pub(super) fn examine_if_watched(&mut self, index: ReplicaIndex, fleet: impl FnOnce(&Control) -> Option<Fleet>) {
         self.examine_several_if_watched(index, 1, fleet);
     }
 
-    /// The same of a decision for several candidates.
+    /// The same for a decision with several candidates.
     pub(super) fn examine_several_if_watched(
         &mut self,
         index: ReplicaIndex,
@@ -147,7 +148,7 @@ impl Control {
         }
     }
 
-    /// The same, by another demand than its own.
+    /// The same, with a demand other than the replica's own.
     pub(super) fn examine_part_if_watched(&mut self, index: ReplicaIndex, demand: &Arc<Demand>, seats: Seats) {
         if self.is_watched(index) {
             let watched = self.examined(index, Some((Arc::clone(demand), seats)), &self.fleet, 1);
@@ -155,8 +156,9 @@ impl Control {
         }
     }
 
-    /// It is about to be placed, by the last decision about it. Called before the ledger changes: what was placed without a
-    /// decision of its own is examined now.
+    /// Keeps the last decision about a replica as the one that places it. Called before the ledger changes, when the
+    /// replica is about to be placed. A replica that is placed without a decision of its own is examined at this
+    /// point.
     pub(super) fn keep_examination(&mut self, index: ReplicaIndex) {
         if !self.is_watched(index) {
             return;
@@ -172,12 +174,12 @@ impl Control {
         self.watching.last.clone().filter(|_| self.is_watched(index)).map(Box::new)
     }
 
-    /// It is about to be placed by an earlier decision, which may have been made about another.
+    /// Keeps an earlier decision as the one that places a replica. It may have been made about another replica.
     pub(super) fn keep_examination_of(&mut self, index: ReplicaIndex, decided: Option<Box<Watched>>) {
         self.place_by(index, decided.map(|decided| *decided));
     }
 
-    /// It is about to be placed together with others, by the last decision of all.
+    /// Keeps the last decision of all as the one that places a replica together with others.
     pub(super) fn keep_shared_examination(&mut self, index: ReplicaIndex) {
         let job = self.replicas[index as usize].job;
         let decided = self.watching.last.clone().filter(|last| last.run.job == job);
@@ -192,7 +194,7 @@ impl Control {
         }
     }
 
-    /// Who is analysed before this replica, which waits for its analysis; `None` if it does not.
+    /// The runs that are analysed before this replica; `None` if it does not wait for its analysis.
     pub fn analysed_before(&self, job: JobId, replica: u32) -> Option<AnalysedBefore> {
         let index = self.jobs.get(job.index())?.replica(replica)?;
         let (now, before) = match &self.scan {

@@ -1,4 +1,5 @@
-//! What a claim on an instance may be, judged by code that is not the scheduler: by the records and arithmetic alone.
+//! What a claim on an instance may be, judged by code that is not part of the scheduler, from the records and
+//! arithmetic alone.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use dryrack_fleet::{Blocks, Fleet, NodeClaim, NodeShape};
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{Bounds, GpuRequirements, Requirements, SpotPolicy};
 
-/// Whether the claim takes whole blocks of its instance, with the very GPUs that these are and no others, and what they
+/// Whether the claim takes whole blocks of its instance, with exactly the GPUs that belong to them, and what they
 /// have together is within every range.
 pub fn meets(fleet: &Fleet, requirements: &Requirements, claim: &NodeClaim) -> bool {
     let shape = &fleet.node(claim.node).shape;
@@ -48,7 +49,7 @@ fn within<T: Ord + Copy>(range: Bounds<T>, value: T) -> bool {
     range.min.is_none_or(|min| min <= value) && range.max.is_none_or(|max| value <= max)
 }
 
-/// Counted GPU by GPU: each is held as far as the blocks that it belongs to are.
+/// Checked GPU by GPU: each GPU is held exactly as far as the claimed blocks cover it.
 fn holds_gpus_of_its_blocks(shape: &NodeShape, blocks: &Blocks, total: u32, claim: &NodeClaim) -> bool {
     let mut expected: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (index, gpu) in shape.gpus.iter().enumerate() {

@@ -1,11 +1,12 @@
 //! Floor 5. The control plane: one state machine that is told what happened and says what it wants done.
 //!
-//! Owns mechanism: the store of records with versions, timers, passes, commit, and the outbox. A [`Profile`] owns the
-//! flow. It is handed `(now, Input)`, settles once all inputs of an instant are applied, and is drained of commands and
-//! events. Must do no input or output, read no clock, hold no thread, and never learn which world it is in.
+//! Owns the mechanism: the store of records with versions, timers, passes, commit, and the outbox. A [`Profile`] owns
+//! the flow. The control plane is handed `(now, Input)`, settles once all inputs of an instant are applied, and is
+//! drained of commands and events. It must do no input or output, read no clock, hold no thread, and never learn
+//! which world it is in.
 //!
-//! Its laws, asserted: `now` never falls; all outputs are drained before the next input; a command is a request, and
-//! only an input makes it a fact; every id in an input was declared before.
+//! Its laws, asserted: `now` never decreases; all outputs are drained before the next input; a command is a request,
+//! and only an input makes it a fact; every id in an input was declared before.
 
 #![warn(clippy::unwrap_used)]
 
@@ -172,13 +173,14 @@ fn earliest(
 }
 
 impl Control {
-    /// A control plane over an empty fleet. `seed` moves the jitter of passes, and what the profile
-    /// leaves to chance.
+    /// Creates a control plane over an empty fleet. `seed` determines the jitter of passes and everything else that
+    /// the profile leaves to chance.
     pub fn new(profile: Arc<Profile>, seed: u64) -> Control {
         Control::with_grouping(profile, seed, Grouping::Classes)
     }
 
-    /// The same, deciding over classes or, as the plain computation, over single nodes: every output is the same.
+    /// Like [`Control::new`], but decides over classes of nodes or, as the plain computation, over single nodes.
+    /// Every output is the same.
     pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
         let is_fair = profile.scheduler.order.contains(&OrderKey::FairShare);
         let shares = is_fair.then(|| Shares::new(&profile.scheduler.fair_share));
@@ -238,14 +240,14 @@ impl Control {
         control
     }
 
-    /// The same, with or without keeping what was computed: every output is the same.
+    /// Sets whether computed results are kept. Every output is the same either way.
     pub fn with_caching(self, caching: Caching) -> Control {
         let mut control = Control { caching, ..self };
         control.keep_backfilling();
         control
     }
 
-    /// Applies one input. Inputs of one instant come in order of their classes; then comes [`Control::settle`].
+    /// Applies one input. The inputs of one instant come in order of their classes, followed by [`Control::settle`].
     pub fn handle(&mut self, now: SimTime, input: &Input) {
         assert!(self.outbox.is_empty(), "outputs must be drained before the next input");
         if let Err(refusal) = self.check_input(now, input) {
@@ -287,7 +289,8 @@ impl Control {
         }
     }
 
-    /// Whether an input may come now: what every world owes the control plane. A log that was altered may not.
+    /// Checks whether an input may come at this point. Every world guarantees that it may; an altered log may break
+    /// this.
     pub fn check_input(&self, now: SimTime, input: &Input) -> Result<(), &'static str> {
         let known_node = |node: NodeId| self.fleet.knows(node).then_some(()).ok_or("a node that was never declared");
         let known_gpu = |gpu: GpuId| self.fleet.knows_gpu(gpu).then_some(()).ok_or("a GPU that was never declared");
@@ -366,9 +369,11 @@ impl Control {
         spec.shape.instance.as_ref().is_none_or(|instance| self.fleet.knows_fleet(instance.fleet))
     }
 
-    /// All inputs of this instant are applied: fires what is due and runs the passes. Where there were none but questions
-    /// nothing is done before it is due: an order that moves with time would let somebody else go first in each look. Nor is
-    /// another round of the same instant begun, which would come before facts that the round before has led to.
+    /// Fires what is due and runs the passes, once all inputs of this instant are applied.
+    ///
+    /// If the only inputs were questions, nothing is done before something is due. Otherwise, in an order that moves
+    /// with time, each look would let another job go first. Nor do questions begin another round of the same instant,
+    /// because that round would come before facts that the previous round has led to.
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.now, "time fell from {} to {now}", self.now);
         self.go_on_to(now);
@@ -402,12 +407,13 @@ impl Control {
         }
     }
 
-    /// The next output, in the order in which they arose.
+    /// Takes the next output, in the order in which outputs arose.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outbox.pop_front()
     }
 
-    /// When it must be settled next though nothing happens, and for what; `None` if it waits for inputs alone.
+    /// The next time at which the control plane must settle even if nothing happens, and why; `None` if it waits only
+    /// for inputs.
     pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
         earliest(self.next_but_scans(), self.scan_due())
     }
@@ -425,13 +431,13 @@ impl Control {
         &self.profile
     }
 
-    /// What each run holds now, kept claims included.
+    /// What each run holds, including kept claims.
     pub fn held(&self) -> Vec<Placement> {
         let live = self.replicas.values().filter_map(|replica| replica.placement.clone());
         live.chain(self.kept_claims.values().cloned()).collect()
     }
 
-    /// Integrity of the whole store; costs a pass over everything.
+    /// Asserts the integrity of the whole store. Costs a pass over everything.
     pub fn assert_integrity(&self) {
         let held = self.held();
         self.fleet.assert_adds_up(held.iter());
@@ -447,7 +453,7 @@ impl Control {
         self.assert_quotas();
     }
 
-    /// What is kept twice for speed says the same twice; and cancelled means no more work.
+    /// Asserts that the indexes kept for speed agree with the records.
     fn assert_indexes(&self) {
         let (mut queued, mut fresh) = (0, 0);
         for (index, replica) in self.replicas.iter() {
@@ -474,7 +480,8 @@ impl Control {
         assert_eq!(self.analysing.len(), analysed, "an analysis goes on that nobody waits for");
     }
 
-    /// Liveness: with nothing more to come, nobody waits whom the queue would let pass and the fleet would hold.
+    /// Asserts liveness: when nothing more is to come, no replica waits that the queue would let pass and the fleet
+    /// would hold.
     pub fn assert_nobody_waits_in_vain(&self) {
         let heads: Vec<_> = match self.profile.scheduler.discipline {
             Discipline::Strict | Discipline::Committed => self.queue.heads(self.now).map(|(key, _)| key).collect(),

@@ -1,4 +1,4 @@
-//! What is said of nodes and GPUs, and what follows for what runs there.
+//! What is reported of nodes and GPUs, and what follows for what runs there.
 
 use smallvec::SmallVec;
 
@@ -11,15 +11,15 @@ use dryrack_ids::{GpuId, NodeId, RunId};
 use dryrack_lifecycle::is_node_edge;
 use dryrack_units::{SimDuration, SimTime};
 
-/// What is known of a node beside its status in the fleet.
+/// What is known of a node besides its status in the fleet.
 pub struct NodeRecord {
-    /// What it last said of itself, or what was said of it.
+    /// The state that it last reported, or that was set on its behalf.
     reported: NodeState,
     /// The time of its last heartbeat, while one is overdue.
     pub silent_since: Option<SimTime>,
     /// Its silence has outlasted the grace period.
     presumed_lost: bool,
-    /// Raised whenever its timers become void.
+    /// Increases whenever its timers become void.
     pub epoch: u64,
     /// Replicas with a claim here, in order of their numbers.
     pub runs: SmallVec<[ReplicaIndex; 4]>,
@@ -65,7 +65,7 @@ impl Control {
         self.instance_reported(node, state);
     }
 
-    /// As if the node had said so itself.
+    /// Sets the reported state as if the node had reported it itself.
     pub(super) fn set_reported(&mut self, node: NodeId, state: NodeState, because: Reason) {
         self.nodes[node.index()].reported = state;
         self.update_node(node, because);
@@ -104,7 +104,7 @@ impl Control {
         self.expect_sign_of(node);
     }
 
-    /// No heartbeat of it is overdue.
+    /// Whether no heartbeat of the node is overdue.
     pub(super) fn is_heard(&self, node: NodeId) -> bool {
         self.nodes[node.index()].silent_since.is_none()
     }
@@ -121,7 +121,7 @@ impl Control {
             }
         }
         self.scale_unmet();
-        // The timer is spent; another silence sets another.
+        // The timer is spent. Another silence sets another timer.
         self.nodes[node.index()].epoch += 1;
         let record = &self.nodes[node.index()];
         if let (Some(last), false) = (record.silent_since, record.presumed_lost) {
@@ -141,7 +141,7 @@ impl Control {
 
     fn update_node(&mut self, node: NodeId, because: Reason) {
         let record = &self.nodes[node.index()];
-        // What has not joined, or is gone, is not missed.
+        // A node that has not joined, or is gone, is not missed.
         let unheard = record.presumed_lost && !matches!(record.reported, NodeState::Gone | NodeState::Joining);
         let to = if unheard { self.profile.heartbeat.becomes } else { record.reported };
         let from = self.fleet.node(node).status.state;
@@ -156,7 +156,7 @@ impl Control {
         }
     }
 
-    /// Says in the fleet how far the node can be relied on, if anything asks for it.
+    /// Updates in the fleet how far the node can be relied on, if the profile asks for it.
     fn update_reliance(&mut self, node: NodeId, has_flapped: bool) {
         if !self.profile.scheduler.asks_for_reliance() {
             return;
@@ -170,7 +170,7 @@ impl Control {
         self.fleet.set_reliance(node, reliance);
     }
 
-    /// What happened too long ago counts no more. It moves only what is preferred, so nobody is woken for it.
+    /// Forgets losses of readiness that are too old to count. They affect only preferences, so nobody is woken.
     pub(super) fn forget_flaps(&mut self) {
         while let Some((_, node)) = self.flaps.pop_front_if(|(until, _)| *until <= self.now) {
             let reliance = self.fleet.node(node).status.reliance;
@@ -178,8 +178,8 @@ impl Control {
         }
     }
 
-    /// The replica's node is lost: this attempt is over. What it holds on nodes that may still run it stays taken until
-    /// they confirm that it has stopped.
+    /// Ends the attempt of a replica whose node is lost. What it holds on nodes that may still run it stays taken
+    /// until they confirm that it has stopped.
     fn lose(&mut self, index: ReplicaIndex, lost: NodeId) {
         if self.runs.is_some() {
             return self.member_lost(index);
@@ -200,14 +200,14 @@ impl Control {
         self.end_keeping(index, outcome, because, kept);
     }
 
-    /// It can be heard again.
+    /// Asks runs with kept claims on a node to stop, once the node can be heard again.
     fn expect_stops_on(&mut self, node: NodeId) {
         let touches = |(_, kept): &(&RunId, &Placement)| kept.touches(node);
         let kept: Vec<RunId> = self.kept_claims.iter().filter(touches).map(|(run, _)| *run).collect();
         kept.into_iter().for_each(|run| self.expect_stop(run, super::runs::STOPS_ASKED_FOR));
     }
 
-    /// A node that is gone holds nothing any more.
+    /// Frees all kept claims on a node that is gone.
     fn forget_kept_claims(&mut self, node: NodeId) {
         let touches = |(_, kept): &(&RunId, &Placement)| kept.touches(node);
         let touching: Vec<RunId> = self.kept_claims.iter().filter(touches).map(|(run, _)| *run).collect();
@@ -216,7 +216,7 @@ impl Control {
         }
     }
 
-    /// What a run that is over still holds on these nodes is free.
+    /// Frees what a run that is over still holds on these nodes.
     pub(super) fn free_kept(&mut self, run: RunId, is_free: impl Fn(NodeId) -> bool) {
         let Some(kept) = self.kept_claims.remove(&run) else { return };
         let (free, remains) = kept.split(is_free);
@@ -235,7 +235,8 @@ impl Control {
     }
 }
 
-/// When it is noticed that a silence has lasted for longer than until `end`, if somebody looks every so often.
+/// When it is noticed that a silence has lasted beyond `end`: at the next multiple of `every`, or at `end` without
+/// one.
 fn noticed(end: SimTime, every: Option<SimDuration>) -> SimTime {
     let Some(every) = every else { return end };
     let ticks = end.as_nanos() / every.as_nanos() + 1;

@@ -1,4 +1,4 @@
-//! What a scheduler outside decides: it is handed whoever waits, and its decisions are inputs.
+//! Decisions of a scheduler outside. It is handed the replicas that wait, and its decisions are inputs.
 //!
 //! ```text
 //!  queued ──Submit──> the scheduler outside ──Decided: a place──> scheduled, as by a pass
@@ -7,8 +7,9 @@
 //!    └───Withdraw──> (it has ended, or waits no more)
 //! ```
 //!
-//! Nothing that it says is trusted: a decision that breaks safety is taken, because it is done, and is the event
-//! `SafetyBroken`; one about what does not wait is the event `CommitRefused`. Whoever decides also holds the time limits.
+//! Nothing that it says is trusted. A decision that breaks safety is taken, because it is done, and leads to the
+//! event `SafetyBroken`. A decision about what does not wait leads to the event `CommitRefused`. The scheduler
+//! outside also enforces the time limits.
 
 use super::Control;
 use super::clocks::PassTime;
@@ -24,7 +25,7 @@ use dryrack_units::{GpuShare, Score, SimDuration};
 const MOST_OF_ANYTHING: u64 = 1 << 50;
 
 impl Profile {
-    /// The same, but for who decides: nobody here.
+    /// The same profile, except that a scheduler outside decides.
     pub fn decided_outside(&self) -> Profile {
         let (batch, jitter, offset) = (None, SimDuration::ZERO, SimDuration::ZERO);
         let place = PassOptions { trigger: Trigger::Outside, batch, jitter, offset, takes: PassTime::NONE };
@@ -39,7 +40,7 @@ impl Control {
         self.profile.passes.place.trigger == Trigger::Outside
     }
 
-    /// What of a decision cannot be entered into any ledger. What merely should not be is judged when it is taken.
+    /// Checks that a decision can be entered into a ledger at all. Whether it should be is judged when it is taken.
     pub(super) fn check_decision(&self, placement: Option<&Placement>) -> Result<(), &'static str> {
         if !self.is_decided_outside() {
             return Err("a decision from outside, where the profile decides");
@@ -73,12 +74,12 @@ impl Control {
             let replica = &self.replicas[*index as usize];
             replica.attempt == run.attempt && replica.wait == Wait::Queue
         };
-        // Nothing is kept of what is over, and that does not wait either.
+        // Nothing is kept of a replica that is over, and it does not wait either.
         let Some(index) = self.replica_of(run).filter(waits) else {
             self.emit(Event::CommitRefused { run, because: Reason::NotWaiting, fallback: false });
             return;
         };
-        // Why there is not said; what the profile would have said of each node is.
+        // A decision from outside gives no reasons, so what the profile would have said of each node is kept.
         self.examine_if_watched(index, |_| None);
         self.leave_queue(index, Wait::Nothing);
         match placement {
@@ -87,7 +88,7 @@ impl Control {
         }
     }
 
-    /// Everyone who was handed over since is told, once, that another decides.
+    /// Tells every replica that was handed over since the last call, once, that a scheduler outside decides.
     pub(super) fn tell_who_decides(&mut self) {
         let reasons = Histogram::of(Reason::DecidedOutside, self.fleet.len() as u32);
         while let Some((_, index)) = self.fresh.pop_front() {

@@ -1,4 +1,5 @@
-//! Passes: what runs when. Triggered by events, by a period, or by a period for each replica; in bounded batches.
+//! Passes: what runs when. Passes are triggered by events, by a period, or by a period for each replica. They work in
+//! bounded batches.
 
 use super::Control;
 use super::clocks::Which;
@@ -15,9 +16,10 @@ pub struct PassState {
     seed: u64,
     purpose: &'static str,
     last: Option<SimTime>,
-    /// The batch was full: the rest is due at once, in the next round of the same instant.
+    /// The batch was full, so the rest is due at once, in the next round of the same instant.
     cut_short: bool,
-    /// A decision that takes time interrupted the pass after so many of its batch: it goes on once that is made.
+    /// How many of its batch the pass had looked at when a decision that takes time interrupted it. The pass goes on
+    /// once that decision is made.
     interrupted_after: Option<u32>,
 }
 
@@ -26,7 +28,7 @@ impl PassState {
         PassState { options, seed, purpose, last: None, cut_short: false, interrupted_after: None }
     }
 
-    /// Goes on by another clock.
+    /// Replaces the options, such as the period.
     pub(super) fn follow(&mut self, options: PassOptions) {
         self.options = options;
     }
@@ -45,7 +47,7 @@ impl PassState {
         }
     }
 
-    /// The tick of this instant has run.
+    /// Records that the tick of this instant has run.
     pub(super) fn ran(&mut self, now: SimTime) {
         self.last = Some(now);
     }
@@ -76,8 +78,8 @@ impl Control {
         }
     }
 
-    /// A pass that could only refuse again what it has refused is not due: it would change nothing. Where the order moves with
-    /// time it is taken as it was when it was last looked at.
+    /// When the place pass is due. A pass that could only repeat its refusals is not due, because it would change
+    /// nothing. An order that moves with time is taken as it was at the last settle.
     pub(super) fn place_pass_due(&mut self) -> Option<(SimTime, &'static str)> {
         if self.queue.is_empty() || self.deciding.is_some() {
             return None;
@@ -110,7 +112,7 @@ impl Control {
         of_clock.unwrap_or_else(|| self.backfill_pass.next_tick(period, self.now))
     }
 
-    /// Ticks in the meantime changed nothing, but took their time.
+    /// Advances the clocks to this instant. Ticks in the meantime changed nothing, but took their time.
     pub(super) fn go_on_with_clocks(&mut self) {
         let (now, waiting) = (self.now, self.queue.len());
         if let Some(clocks) = &mut self.clocks {
@@ -124,7 +126,7 @@ impl Control {
         self.clocks.iter_mut().for_each(|clocks| clocks.are_waiting(waiting));
     }
 
-    /// Who was not refused since the fleet last grew, or has not been told yet why it waits.
+    /// Replicas that were not refused since the fleet last grew, or were not told yet why they wait.
     fn worth_a_look(&self) -> Vec<QueueKey> {
         let growth = self.fleet.growth();
         let is_open = |key: &QueueKey| {
@@ -135,7 +137,8 @@ impl Control {
         self.queue.iter(self.now).filter(is_open).collect()
     }
 
-    /// When a replica is due next, given that the looks it had in the meantime could not have changed anything.
+    /// When a replica is due next. The looks it had in the meantime could not have changed anything, so they are
+    /// skipped.
     fn catch_up(&mut self, index: ReplicaIndex, period: SimDuration) -> SimTime {
         while self.replicas[index as usize].due < self.now {
             let jitter = self.jitter_of(index);
@@ -194,7 +197,7 @@ impl Control {
         }
     }
 
-    /// Entries whose replica has ended or moved on since: cancelled means no more work.
+    /// Drops the first entries whose replica has ended or moved on since. What is cancelled causes no more work.
     fn drop_stale_analyses(&mut self) {
         while let Some((index, version)) = self.analysis_queue.front() {
             let replica = &self.replicas[*index as usize];
@@ -208,7 +211,7 @@ impl Control {
     pub(super) fn run_place_pass(&mut self) {
         let options = self.profile.passes.place;
         if self.queue.is_empty() {
-            // With nobody left the pass is over, unless the last one is still being decided.
+            // With nobody left, the pass is over, unless the last replica is still being decided about.
             if self.deciding.is_none() {
                 self.place_pass.interrupted_after = None;
             }
@@ -221,7 +224,7 @@ impl Control {
         if self.deciding.is_some() || !self.is_due(due, options) {
             return;
         }
-        // One that goes on began at its own tick, and does not stand for the tick of this instant.
+        // A pass that goes on began at its own tick, and does not count as the tick of this instant.
         if self.place_pass.interrupted_after.is_none() {
             self.place_pass.last = Some(self.now);
             self.clocks.iter_mut().for_each(|clocks| clocks.tick(Which::Place, self.now));
@@ -262,12 +265,13 @@ impl Control {
         }
     }
 
-    /// What a backfill pass looks at: how far the fleet has grown, who has come, and how many are left.
+    /// What a backfill pass depends on: the fleet's growth, how many have been queued so far, and how many still
+    /// wait.
     fn seen_by_backfill(&self) -> (u64, u64, usize) {
         (self.fleet.growth(), self.queued, self.queue.len())
     }
 
-    /// One that could only do what the last one did is not due.
+    /// When the backfill pass is due. A pass that could only repeat the last one is not due.
     pub(super) fn backfill_pass_due(&self) -> Option<(SimTime, &'static str)> {
         let options = self.profile.passes.backfill?;
         if self.queue.is_empty() || self.deciding.is_some() || self.backfilled == Some(self.seen_by_backfill()) {
@@ -286,7 +290,7 @@ impl Control {
         }
         self.backfill_pass.ran(self.now);
         self.clocks.iter_mut().for_each(|clocks| clocks.tick(Which::Backfill, self.now));
-        // As it was before: who has started leaves others to look at.
+        // Taken before the pass, because a replica that starts leaves others to look at.
         self.backfilled = Some(self.seen_by_backfill());
         self.charge_users();
         self.backfill();
@@ -298,7 +302,7 @@ impl Control {
         }
     }
 
-    /// Each replica that is due: priority first, then the least recently processed.
+    /// Looks at each replica that is due: by priority, then the least recently processed first.
     fn place_each(&mut self, period: SimDuration) {
         let mut due = self.worth_a_look();
         due.retain(|key| self.replicas[key.replica() as usize].due <= self.now);
@@ -317,7 +321,7 @@ impl Control {
         }
     }
 
-    /// Everyone who queued up since the last pass and still waits is told why, once.
+    /// Tells each replica that queued up since the last pass and still waits why it waits, once.
     fn tell_why_they_wait(&mut self) {
         while let Some((_, index)) = self.fresh.pop_front() {
             let replica = &mut self.replicas[index as usize];
@@ -332,7 +336,7 @@ impl Control {
             };
             self.hold(index, held);
         }
-        // Whoever has become the head of a strict line without being judged waits for its own reasons now.
+        // A replica that has become the head of a strict line without being judged now waits for its own reasons.
         for (head, demand) in self.queue.restless_heads(self.now) {
             if self.queue.is_refused(demand, self.fleet.growth())
                 && let Some(held) = self.demands[demand as usize].held.clone()
@@ -342,7 +346,7 @@ impl Control {
         }
     }
 
-    /// Says why a replica waits, unless the same reasons were the last to be said.
+    /// Says why a replica waits, unless the same reasons were the last to be given.
     pub(super) fn hold(&mut self, index: ReplicaIndex, held: (Refusal, Histogram)) {
         let replica = &mut self.replicas[index as usize];
         let same = (replica.held.as_ref())

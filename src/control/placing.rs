@@ -21,14 +21,15 @@ pub struct Deciding {
     replica: ReplicaIndex,
     version: u64,
     decision: Decision,
-    /// How far the fleet had grown when it was read.
+    /// The fleet's growth when the fleet was read.
     growth: u64,
-    /// Each candidate's nodes, with the versions that were read.
+    /// The nodes of all candidates, with the versions that were read.
     read: Vec<(NodeId, u64)>,
 }
 
 impl Control {
-    /// Looks at one replica of the queue: decides, and commits at once or when the decision is made.
+    /// Looks at one replica of the queue. Decides, and commits either at once or after the time that a decision
+    /// takes.
     pub(super) fn consider(&mut self, index: ReplicaIndex) {
         let options = self.profile.commit;
         let takes_time = !options.decision_time.is_zero();
@@ -53,13 +54,13 @@ impl Control {
         self.timers.set(at, Timer::CommitDue { replica: index, version });
     }
 
-    /// The decision about a replica on the fleet as it is.
+    /// Decides about a replica on the current fleet.
     pub(super) fn decide_now(&mut self, index: ReplicaIndex, keep: usize) -> Decision {
         let replica = &self.replicas[index as usize];
         self.decide_of(replica.demand, replica.run(), keep)
     }
 
-    /// The same, about a run of the demand with this number.
+    /// The same, for a run of the demand with this number.
     pub(super) fn decide_of(&mut self, number: u32, run: RunId, keep: usize) -> Decision {
         let demand = &self.demands[number as usize].demand;
         let context = self.context(run);
@@ -87,25 +88,26 @@ impl Control {
         }
     }
 
-    /// Nothing can change between read and commit within one instant, so one candidate is enough then.
+    /// How many candidates to keep. Nothing can change between read and commit within one instant, so then one is
+    /// enough.
     pub(super) fn candidates_wanted(&self) -> usize {
         let options = self.profile.commit;
         if options.decision_time.is_zero() { 1 } else { options.candidates as usize }
     }
 
-    /// Answers what the scheduler would say to a demand now, and nothing comes of it.
+    /// Answers what the scheduler would say to a demand at this time. Nothing comes of it.
     pub(super) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
         let (refusal, reasons) = evaluate(&self.profile.scheduler, demand, &self.fleet, self.grouping);
         self.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }
 
-    /// As whose replica it is placed.
+    /// The context in which a run is placed, which says whose replica it is.
     pub(super) fn context(&self, run: RunId) -> PlacementContext {
         let fleet = self.runs.as_ref().and_then(|flow| flow.fleet_of(run.job));
         self.context_for(run, &self.jobs[run.job.index()].spec, fleet)
     }
 
-    /// The same, of a job that need not be known. `fleet` is the one that its other replicas are in.
+    /// The same, for a job that need not be known. `fleet` is the fleet that its other replicas are in.
     pub(super) fn context_for(&self, run: RunId, spec: &JobSpec, fleet: Option<FleetId>) -> PlacementContext {
         let least = spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.min);
         PlacementContext { job: Some(run.job), replicas: spec.replicas, draw: Draw::new(self.seed, run), fleet, least }
@@ -119,7 +121,7 @@ impl Control {
         read
     }
 
-    /// A decision is made: it is committed, unless what it was read of has changed.
+    /// Commits a decision whose time is over, unless what it was based on has changed.
     pub(super) fn commit_due(&mut self) {
         let deciding = self.deciding.take().expect("only the decision under way sets this timer");
         let index = deciding.replica;
@@ -145,7 +147,7 @@ impl Control {
         self.enter_queue(index);
     }
 
-    /// Compare-and-set: nothing it was read of has changed, or it would be decided the same way still.
+    /// Compare-and-set: whether nothing that the decision was based on has changed, or the candidate still fits.
     fn may_commit(&self, index: ReplicaIndex, candidate: &Candidate, read: &[(NodeId, u64)]) -> bool {
         if !self.profile.commit.recheck {
             return true;
@@ -193,7 +195,8 @@ impl Control {
         }
     }
 
-    /// All of one demand wait for the same reasons, but behind the head of a strict queue.
+    /// Tells all replicas of one demand why they wait, because they wait for the same reasons. Only if the queue
+    /// skips: otherwise replicas may wait behind the head.
     fn tell_group(&mut self, demand: u32, held: &(Refusal, dryrack_event::Histogram)) {
         if self.profile.scheduler.discipline != dryrack_scheduler::Discipline::Skipping {
             return;
@@ -215,7 +218,7 @@ impl Control {
         self.fleet.host(run, placement, &hosting);
     }
 
-    /// Whether its project may take so much more.
+    /// Whether its project may take this much more.
     pub(super) fn is_within_quota(&self, index: ReplicaIndex, wanted: Holding) -> bool {
         let job = &self.jobs[self.replicas[index as usize].job.index()];
         self.quotas.admits(job.spec.project.as_deref(), wanted)
@@ -227,7 +230,7 @@ impl Control {
         each.fold(Holding::default(), Holding::and)
     }
 
-    /// What a run held of a node is free.
+    /// Frees what a run held of a node.
     pub(super) fn release_claim(&mut self, run: RunId, claim: &NodeClaim) {
         self.fleet.release_of(run, claim);
         let project = self.jobs[run.job.index()].spec.project.as_deref();
@@ -236,7 +239,7 @@ impl Control {
         }
     }
 
-    /// What projects are said to hold is what their runs hold.
+    /// Asserts that quotas count for each project what its runs hold.
     pub(super) fn assert_quotas(&self) {
         let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
         let kept = self.kept_claims.iter().map(|(run, placement)| (run.job, placement));
@@ -248,12 +251,13 @@ impl Control {
         }
     }
 
-    /// What it takes is taken.
+    /// Enters a placement into the ledger, and counts what it takes against shares and quotas.
     pub(super) fn enter_ledger(&mut self, index: ReplicaIndex, placement: &Placement) {
         let replica = &self.replicas[index as usize];
         let (run, deployment) = (replica.run(), self.demands[replica.demand as usize].demand.deployment.clone());
         self.hold_placement(run, deployment.as_deref(), placement);
-        // A first node that goes elsewhere may leave its others what they need: then taking makes room.
+        // A first node that goes elsewhere may leave the other nodes of its gang what they need, so taking can make
+        // room.
         if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
             self.fleet.ask_again();
         }
@@ -272,7 +276,7 @@ impl Control {
         }
     }
 
-    /// Enters a placement: into the ledger, into the log, and to the world.
+    /// Places a replica: in the ledger, in the log, and in the world.
     pub(super) fn place(&mut self, index: ReplicaIndex, candidate: Candidate) {
         self.keep_examination(index);
         let replica = &self.replicas[index as usize];

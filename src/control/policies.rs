@@ -1,4 +1,5 @@
-//! Which policies bind a run, and how much the runs of a project hold: what a profile says, and what the run's configuration says over it.
+//! Policies: the utilization policy that binds a run, and quotas on what the runs of a project hold. A profile states
+//! them, and a run's own configuration may override the utilization policy.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +16,13 @@ use dryrack_workload::{
 #[serde(deny_unknown_fields)]
 pub struct PolicyOptions {
     pub utilization: UtilizationOptions,
-    /// By project; read where the profile has runs.
+    /// Quotas by project. They are read where the profile has runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub quotas: BTreeMap<String, Quota>,
 }
 
-/// The utilization policy of a profile. It binds a run that has, from here or from its own configuration, a minimum and
-/// a window.
+/// The utilization policy of a profile. It binds a run that has a minimum and a window, from here or from its own
+/// configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UtilizationOptions {
@@ -48,22 +49,22 @@ pub struct UtilizationOptions {
     pub grace: SimDuration,
 }
 
-/// Whose word counts when a run starts.
+/// Which statements of a policy count when a run starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyReads {
-    /// The profile's, and field by field over it the configuration's.
+    /// The profile's, overridden field by field by the configuration's.
     #[default]
     ProfileAndConfiguration,
-    /// The configuration's alone: one that is stated in the profile, or in a project's profiles, binds nobody
+    /// Only the configuration's. A policy that is stated in the profile, or in a project's profiles, binds nobody
     /// (dstack 2383).
     Configuration,
 }
 
 impl UtilizationOptions {
-    /// What binds a run whose configuration says this, and who said so.
+    /// The policy that binds a run with this configuration, and who stated it.
     pub fn bind(&self, over: &UtilizationOverrides) -> Option<(PolicySource, UtilizationPolicy)> {
-        // What is read of the configuration alone, is not read of a profile.
+        // Where only the configuration is read, what a project's profiles say is not read, except for the interval.
         let unread = UtilizationOverrides { interval: over.interval, ..UtilizationOverrides::default() };
         let over = match (self.reads, over.from) {
             (PolicyReads::Configuration, PolicySource::Profile) => &unread,
@@ -91,8 +92,8 @@ impl UtilizationOptions {
         Some((source, policy))
     }
 
-    /// Whether what binds a run whose configuration says this can be: there is time in its window and between its
-    /// samples, and not more of them in one window than are kept of any run.
+    /// Whether the policy that binds a run with this configuration is possible: its window and its interval are
+    /// longer than zero, and one window has no more samples than are kept of any run.
     pub fn can_bind(&self, over: &UtilizationOverrides) -> bool {
         self.bind(over).is_none_or(|(_, policy)| {
             let times = [policy.time_window, policy.interval];

@@ -22,13 +22,14 @@ pub struct Profile {
     pub name: String,
     /// One sentence.
     pub title: String,
-    /// It models what a program did, faults included: readiness may be missing, and broken safety is an event.
+    /// Whether the profile models what a program did, faults included. Then readiness may be missing, and broken
+    /// safety is an event.
     pub historic: bool,
     pub instant: Instant,
     pub scheduler: SchedulerOptions,
     pub passes: Passes,
-    /// When the passes to place and to backfill really began, where that was recorded: they begin then, and by their periods
-    /// once that is over.
+    /// Recorded times at which the place and backfill passes began. The passes begin at these times, and by their
+    /// periods once the record is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticks: Option<Ticks>,
     pub analysis: AnalysisOptions,
@@ -36,27 +37,29 @@ pub struct Profile {
     pub heartbeat: HeartbeatOptions,
     pub deadlines: Deadlines,
     pub retry: RetryOptions,
-    /// What a run held that has ended by itself is free so much later: its nodes are completing (Slurm's state of that
-    /// name).
+    /// Delay until what a run held becomes free, after the run has ended by itself. Meanwhile its nodes are
+    /// completing (Slurm's state of that name).
     #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
     pub completing: SimDuration,
     pub policies: PolicyOptions,
-    /// Jobs are runs of nodes that loops look at; without it, they wait in one queue that the passes look at.
+    /// Options of a flow whose jobs are runs of nodes that loops look at. Without it, jobs wait in one queue that the
+    /// passes look at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<RunsOptions>,
-    /// Replicas have rows that are scanned; without it, they wait in one queue that the passes look at.
+    /// Options of a flow whose replicas have rows that are scanned. Without it, replicas wait in one queue that the
+    /// passes look at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scan: Option<ScanOptions>,
 }
 
-/// What happens at one time, as far as it can be told apart.
+/// How finely the inputs of one instant are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Instant {
-    /// All of it is applied before anything is decided.
+    /// All inputs of an instant are applied before anything is decided.
     Whole,
-    /// One by one, arrivals first, with a decision after each: as programs have it that take the next of a list of
-    /// arrivals unless something ends before it.
+    /// Inputs are applied one by one, arrivals first, with a decision after each. Programs do this that take the next
+    /// of a list of arrivals unless something ends before it.
     ArrivalsFirst,
 }
 
@@ -67,13 +70,13 @@ pub struct Passes {
     pub analyse: PassOptions,
     /// Places pending replicas.
     pub place: PassOptions,
-    /// Lets pass whoever may; without it, every place pass ends with that.
+    /// Backfills. Without it, every place pass ends with backfilling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backfill: Option<PassOptions>,
 }
 
 impl Passes {
-    /// By whose clock there is backfilling.
+    /// The pass whose trigger decides when backfilling runs.
     pub(super) fn for_backfill(&self) -> PassOptions {
         self.backfill.unwrap_or(self.place)
     }
@@ -85,13 +88,14 @@ pub struct PassOptions {
     pub trigger: Trigger,
     /// Replicas looked at in one pass; all if absent.
     pub batch: Option<u32>,
-    /// Each period is longer by a draw from zero to this.
+    /// Each period is longer by a random time from zero to this.
     #[serde(with = "text_form")]
     pub jitter: SimDuration,
-    /// The first is so much after the beginning; of passes every so often.
+    /// Delay of the first pass after time zero. Only for passes with an `every` trigger.
     #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
     pub offset: SimDuration,
-    /// A pass every so often begins its period after the last one is over, and waits for the other one.
+    /// How long a pass takes. A pass with an `every` trigger begins its period when its last pass is over, and waits
+    /// while the other pass is at work.
     #[serde(default, skip_serializing_if = "PassTime::is_none")]
     pub takes: PassTime,
 }
@@ -105,10 +109,11 @@ fn is_no_time(duration: &SimDuration) -> bool {
 pub enum Trigger {
     /// At the end of every instant in which something changed.
     Event,
-    /// Every so often.
+    /// Once in every period of this length.
     #[serde(with = "text_form")]
     Every(SimDuration),
-    /// For each replica, when so much time has gone by since it was last processed; the least recently processed first.
+    /// For each replica, when this much time has passed since it was last processed; the least recently processed
+    /// first.
     #[serde(with = "text_form")]
     EachAfter(SimDuration),
     /// Never: a scheduler outside decides, and its decisions are inputs.
@@ -125,12 +130,12 @@ pub struct AnalysisOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommitOptions {
-    /// From reading the fleet to committing the decision.
+    /// Time from reading the fleet to committing the decision.
     #[serde(with = "text_form")]
     pub decision_time: SimDuration,
-    /// Compare what was read with what is; where it differs, judge the candidate again.
+    /// Whether to compare what was read with the current state, and to judge the candidate again where it differs.
     pub recheck: bool,
-    /// Candidates kept to fall back on.
+    /// Number of candidates kept to fall back on.
     pub candidates: u32,
 }
 
@@ -144,31 +149,31 @@ pub struct HeartbeatOptions {
     #[serde(with = "text_form")]
     pub grace: SimDuration,
     pub becomes: NodeState,
-    /// Silence after which what ran there is given up and placed again.
+    /// Silence after which what runs there is given up and placed again.
     #[serde(with = "text_form")]
     pub evict_after: SimDuration,
-    /// For how long it counts against a node that it has ceased to be ready; what the `readiness` scorer reads.
+    /// How long a loss of readiness counts against a node. The `readiness` scorer reads this count.
     #[serde(with = "text_form")]
     pub flap_window: SimDuration,
-    /// Silence is noticed to have outlasted its grace at a multiple of this alone; at once if absent.
+    /// An expired grace period is noticed only at multiples of this time; at once if absent.
     #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
     pub checked_every: Option<SimDuration>,
-    /// The same of eviction.
+    /// A due eviction is noticed only at multiples of this time; at once if absent.
     #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
     pub evicted_every: Option<SimDuration>,
 }
 
-/// The longest stay in each state that is not final; its expiry is an event. Waiting and running have none but what a
-/// job states (`time_limit`), because only the user can know.
+/// The longest stay in each state that is not final. Its expiry is an event. Waiting and running have no limit except
+/// the one that a job states (`time_limit`), because only the user can know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deadlines {
-    /// Then the job ends as expired; without limit if absent.
+    /// The job then ends as expired; without limit if absent.
     #[serde(with = "text_form::option")]
     pub pending: Option<SimDuration>,
     #[serde(with = "text_form")]
     pub analysing: SimDuration,
-    /// From placement to a first sign of life.
+    /// From placement to the first sign of life.
     #[serde(with = "text_form")]
     pub scheduled: SimDuration,
     #[serde(with = "text_form")]
@@ -177,11 +182,12 @@ pub struct Deadlines {
     pub stopping: SimDuration,
 }
 
-/// What follows an attempt that went wrong.
+/// What happens after an attempt fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetryOptions {
-    /// Attempts after the first; without limit if absent. Losing a node is nobody's attempt and is not counted.
+    /// Attempts after the first; without limit if absent. An attempt that ends because a node was lost is not
+    /// counted.
     pub limit: Option<u32>,
     #[serde(with = "text_form")]
     pub first: SimDuration,
@@ -265,15 +271,15 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// What follows when a run of this job goes wrong: what the job says, else what the profile says. What is meant to
-    /// run always has no limit unless it states one.
+    /// The retry policy of this job: its own if it states one, otherwise the profile's. A job with `restart: always`
+    /// has no limit unless it states one.
     pub fn retry_of(&self, spec: &JobSpec) -> RetryPolicy {
         let RetryOptions { limit, first, factor, max } = self.retry;
         let limit = if spec.restart == Restart::Always { None } else { limit };
         spec.retry.as_deref().copied().unwrap_or(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
     }
 
-    /// All that is wrong with it.
+    /// All errors in the profile.
     pub fn faults(&self) -> Vec<ProfileError> {
         let mut faults = Vec::new();
         let mut seen = BTreeSet::new();
@@ -313,7 +319,7 @@ impl Profile {
         faults
     }
 
-    /// Whoever is stopped must wait behind whom it was stopped for.
+    /// Errors in the preemption options. A preempted run must wait behind the one that it was preempted for.
     fn faulty_preemption(&self) -> Vec<ProfileError> {
         let order = &self.scheduler.order;
         // A priority comes before all other keys, wherever it is written.
@@ -357,7 +363,7 @@ impl Profile {
         }
     }
 
-    /// Passes that take time, and those that were recorded, have clocks of their own.
+    /// Errors in passes that take time or were recorded, which have clocks of their own.
     fn faulty_clocks(&self) -> Vec<ProfileError> {
         let Passes { analyse, place, backfill } = &self.passes;
         let is_regular = |pass: &PassOptions| matches!(pass.trigger, Trigger::Every(_)) && pass.jitter.is_zero();

@@ -1,7 +1,7 @@
-//! Another profile in the midst of a run.
+//! A change of the profile in the midst of a run.
 //!
-//! What waits is put in the order of the new one and judged anew. What has been begun under the old one goes on as it
-//! began: a decision that is being made, a deadline or a pause that runs, a policy that was bound to a run.
+//! Replicas that wait are put in the order of the new profile and judged anew. What began under the old profile goes
+//! on as it began: a decision that is being made, a deadline or a pause, a policy that was bound to a run.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use dryrack_event::Phase;
 use dryrack_scheduler::{OrderKey, Rankings, Refusals, WaitQueue};
 use dryrack_workload::JobSpec;
 
-/// Why a run cannot go on under another profile, if it cannot.
+/// Checks whether a run can go on under another profile, and says why if it cannot.
 pub fn can_become(from: &Profile, to: &Profile) -> Result<(), &'static str> {
     if from.scan != to.scan || from.runs != to.runs {
         return Err("its loops differ, and it could not continue with the rows that the other has begun");
@@ -27,7 +27,7 @@ pub fn can_become(from: &Profile, to: &Profile) -> Result<(), &'static str> {
 }
 
 impl Control {
-    /// The profile of an input that changes it, if it can be gone on with.
+    /// Reads the profile of an input that changes it, and checks that the control plane can go on with it.
     pub(super) fn read_profile(&self, text: &str) -> Result<Profile, &'static str> {
         let profile: Profile = serde_json::from_str(text).map_err(|_| "a profile that cannot be read")?;
         if !profile.faults().is_empty() {
@@ -41,7 +41,7 @@ impl Control {
     }
 
     pub(super) fn reconfigure(&mut self, profile: Profile) {
-        // Lines and accounts are numbered in the order of all jobs there were.
+        // Lines and accounts are numbered in the order of all jobs there ever were.
         assert!(self.dropping.is_none(), "a profile changes where ended jobs are dropped");
         let waiting: Vec<ReplicaIndex> = self.queue.iter(self.now).map(|key| key.replica()).collect();
         self.rankings = Rankings::new(&profile.scheduler);
@@ -80,7 +80,8 @@ impl Control {
         }
     }
 
-    /// Where users' shares count from now on, and did not so before, nobody has had anything yet but holds what it holds.
+    /// Sets up the users' shares. If they begin to count with this profile, nobody has had anything yet, but
+    /// everybody holds what it holds.
     fn follow_shares(&mut self, before: &Profile) {
         let options = &self.profile.scheduler;
         let is_fair = options.order.contains(&OrderKey::FairShare);

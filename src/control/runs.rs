@@ -18,8 +18,8 @@ use dryrack_scheduler::{Entry, Lines, QueueKey, Verdict, refused_picks};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Demand, Ending, JobSpec, Restart, Unselectable};
 
-/// How often a run is asked for that has ended and keeps a claim: often enough that a lost word is heard in the end, and
-/// not for ever.
+/// How often a run that has ended and keeps a claim is asked to stop. This is often enough that a lost message gets
+/// through in the end, but it does not go on forever.
 pub(super) const STOPS_ASKED_FOR: u8 = 20;
 
 impl Control {
@@ -35,7 +35,7 @@ impl Control {
             match &refused {
                 None => self.begin(index),
                 Some(held) => {
-                    // Why comes first, as for all that ends without having run.
+                    // The reason comes first, as for everything that ends without having run.
                     self.hold(index, held.clone());
                     self.end(index, Outcome::Refused, Reason::PickRefused);
                 }
@@ -43,7 +43,7 @@ impl Control {
         }
     }
 
-    /// The record of a job whose replicas come next.
+    /// Adds the record of a job whose replicas are added next.
     fn keep_job(&mut self, spec: &Arc<JobSpec>, demand: u32) {
         let first = self.replicas.len() as ReplicaIndex;
         let line = self.line_of(spec.queue.as_ref());
@@ -64,7 +64,7 @@ impl Control {
         });
     }
 
-    /// The line in which a job of this queue waits. Lines are numbered as they occur.
+    /// The line in which a job of this queue waits. Lines are numbered in order of appearance.
     pub(super) fn line_of(&mut self, queue: Option<&Arc<str>>) -> u32 {
         match self.profile.scheduler.lines {
             Lines::One => 0,
@@ -75,7 +75,8 @@ impl Control {
         }
     }
 
-    /// Why the picks of a job that does not wait for them cannot be selected now; nothing where all can.
+    /// Why a job is refused at submission; `None` if it is not. A job that does not wait for its picks is refused if
+    /// they cannot be selected at that time.
     fn refused_picks(&self, spec: &JobSpec) -> Option<(Refusal, Histogram)> {
         let options = &self.profile.scheduler;
         let by_release =
@@ -95,7 +96,7 @@ impl Control {
         (!refused.is_empty()).then_some((if is_final { Refusal::Never } else { Refusal::Unfit }, reasons))
     }
 
-    /// A record for one replica more, which does not wait for anything yet.
+    /// Adds a record for one more replica, which does not wait for anything yet.
     pub(super) fn add_replica(&mut self, job: JobId, number: u32) -> ReplicaIndex {
         let index = self.replicas.len() as ReplicaIndex;
         let record = &self.jobs[job.index()];
@@ -136,7 +137,7 @@ impl Control {
     }
 
     fn demand_number(&mut self, demand: &Arc<Demand>) -> u32 {
-        // Of a model it counts whose replica it is, so that no two deployments have one answer.
+        // For a model it matters whose replica it is, so no two deployments share an answer.
         if demand.deployment.is_none() {
             let known = self.demand_places.get(&Arc::as_ptr(demand)).or_else(|| self.demand_index.get(demand));
             if let Some(number) = known {
@@ -145,13 +146,13 @@ impl Control {
         }
         let number = self.demands.len() as u32;
         self.demand_index.insert(Arc::clone(demand), number);
-        // It is kept below, so that no other demand comes to lie there.
+        // The demand is kept below, so no other demand can come to have this address.
         self.demand_places.insert(Arc::as_ptr(demand), number);
         self.demands.push(DemandRecord { demand: Arc::clone(demand), held: None, refused_at: None });
         number
     }
 
-    /// A pending replica waits for its analysis, or for its place.
+    /// Makes a pending replica wait for its analysis, or for its place.
     pub(super) fn queue_up(&mut self, index: ReplicaIndex) {
         if self.scan.is_some() {
             return self.want_row(index);
@@ -185,7 +186,7 @@ impl Control {
         }
     }
 
-    /// It need not be told why it waits.
+    /// Removes a replica from those that are to be told why they wait.
     pub(super) fn forget_fresh(&mut self, index: ReplicaIndex) {
         if let Some(queued) = self.replicas[index as usize].fresh.take()
             && let Ok(place) = self.fresh.binary_search(&(queued, index))
@@ -218,7 +219,7 @@ impl Control {
         }
     }
 
-    /// One edge of the lifecycle, said in the log.
+    /// Follows one edge of the lifecycle and logs it.
     pub(super) fn enter(&mut self, index: ReplicaIndex, to: Phase, because: Option<Reason>) {
         let replica = &self.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
@@ -226,7 +227,7 @@ impl Control {
         self.enter_silently(index, to);
     }
 
-    /// One edge of the lifecycle, which an event of its own has said.
+    /// Follows one edge of the lifecycle that an event of its own logs.
     pub(super) fn enter_silently(&mut self, index: ReplicaIndex, to: Phase) {
         let before = self.phase_before(index);
         let replica = &mut self.replicas[index as usize];
@@ -259,11 +260,11 @@ impl Control {
         let longest = match replica.phase {
             Phase::Pending => deadlines.pending,
             Phase::Analysing => Some(deadlines.analysing),
-            // Whether its instance comes in time is seen to elsewhere.
+            // Whether its instance comes in time is checked elsewhere.
             Phase::Scheduled if self.awaits_instance(index) => None,
             Phase::Scheduled => Some(deadlines.scheduled),
             Phase::Preparing => Some(deadlines.preparing),
-            // Whoever decides outside holds its limit too.
+            // A scheduler outside enforces time limits too.
             Phase::Running if self.is_decided_outside() => None,
             Phase::Running => self.jobs[replica.job.index()].spec.time_limit,
             Phase::Stopping => Some(deadlines.stopping),
@@ -275,7 +276,8 @@ impl Control {
         }
     }
 
-    /// A fact about a run. One about an attempt that is over changes nothing but the claims it may have left.
+    /// Applies a fact about a run. A fact about an attempt that is over changes nothing but the claims it may have
+    /// left.
     pub(super) fn run_fact(&mut self, run: RunId, fact: Lifecycle) {
         let Some(index) = self.replica_of(run) else { return };
         if self.scan.is_some() && matches!(fact, Lifecycle::Analysed | Lifecycle::AnalysisFailed) {
@@ -388,7 +390,7 @@ impl Control {
         }
     }
 
-    /// Ends a replica from whatever phase it is in; one that holds something is told to stop first.
+    /// Ends a replica from whatever phase it is in. One that holds something is told to stop first.
     pub(super) fn stop(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         if self.runs.is_some() {
             return self.member_unwanted(index, outcome, because);
@@ -427,7 +429,7 @@ impl Control {
             Phase::Analysing => self.end(index, Outcome::Failed, Reason::DeadlineExpired),
             Phase::Scheduled | Phase::Preparing => self.stop(index, Outcome::Failed, Reason::DeadlineExpired),
             Phase::Running => self.stop(index, Outcome::Expired, Reason::TimeLimit),
-            // It will not say that it has stopped, so nobody can know that what it holds is free.
+            // It does not confirm that it has stopped, so nobody can know that what it holds is free.
             Phase::Stopping => {
                 let (outcome, because) = stopping.expect("set when it was told to stop");
                 let replica = &self.replicas[index as usize];
@@ -444,7 +446,7 @@ impl Control {
         self.end_keeping(index, outcome, because, Placement::default());
     }
 
-    /// What it held stays taken while its nodes are completing.
+    /// Ends a run that has ended by itself. What it held stays taken while its nodes are completing.
     fn end_by_itself(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         let completing = self.profile.completing;
         if completing.is_zero() {
@@ -456,8 +458,8 @@ impl Control {
         self.end_keeping(index, outcome, because, kept);
     }
 
-    /// Ends a run and frees all it holds but `kept`, which stays taken until it is known to be over; on a node that is
-    /// gone it is.
+    /// Ends a run and frees all it holds except `kept`, which stays taken until it is known to be over. On a node
+    /// that is gone, it is over.
     pub(super) fn end_keeping(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, kept: Placement) {
         let replica = &self.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
@@ -471,7 +473,7 @@ impl Control {
         } else {
             self.delete_row(index);
             let kept = self.close_attempt(index, outcome, because, kept);
-            // What leaks is not asked for: nobody knows of it any more.
+            // Nobody asks about a leaked claim, because nobody knows of it any more.
             if !kept.is_empty() && !self.leaks() {
                 self.expect_stop(run, STOPS_ASKED_FOR);
             }
@@ -479,7 +481,7 @@ impl Control {
         self.follow(index, outcome, because, ran, again);
     }
 
-    /// The end of an attempt, whatever follows. Gives back what is kept of its claim.
+    /// Ends an attempt, whatever follows. Returns what is kept of its claim.
     pub(super) fn close_attempt(
         &mut self,
         index: ReplicaIndex,
@@ -503,7 +505,7 @@ impl Control {
             if let Ok(place) = runs.binary_search(&index) {
                 runs.remove(place);
             }
-            // What is kept of it is taken as before, but is not said to end any more.
+            // What is kept of it stays taken, but no longer has an expected end.
             self.fleet.note_change(claim.node);
             if !kept.touches(claim.node) {
                 self.release_claim(run, claim);
@@ -519,14 +521,14 @@ impl Control {
         kept
     }
 
-    /// What was told to stop may have stopped, and its word been lost: unless it is heard of by then, it is asked again.
+    /// Sets a timer to ask a run again to stop. It may have stopped, and its message may have been lost.
     pub(super) fn expect_stop(&mut self, run: RunId, left: u8) {
         let at = self.now.saturating_add(self.profile.deadlines.stopping);
         self.timers.set(at, Timer::StopAgain { run, left });
         self.note_asking(run, true);
     }
 
-    /// Of a node that cannot be heard no answer is to be had; once it is back there is another reason to ask.
+    /// Asks a run again to stop. A node that cannot be heard cannot answer; its return is another reason to ask.
     pub(super) fn stop_again(&mut self, run: RunId, left: u8) {
         let is_ready = |node: NodeId| self.fleet.node(node).status.state == NodeState::Ready;
         if !self.kept_claims[&run].claims().iter().any(|claim| is_ready(claim.node)) {
@@ -539,7 +541,7 @@ impl Control {
         }
     }
 
-    /// Takes a replica out of everything that works on it: cancelled means no more work.
+    /// Takes a replica out of everything that works on it. What is cancelled causes no more work.
     fn withdraw(&mut self, index: ReplicaIndex) {
         let replica = &self.replicas[index as usize];
         let (run, phase, wait) = (replica.run(), replica.phase, replica.wait);
@@ -550,7 +552,7 @@ impl Control {
                     self.command(Command::Withdraw { run });
                 }
             }
-            // Its commit is void with the next version.
+            // The next version makes its commit void.
             Wait::Decision => {
                 self.deciding = None;
                 self.forget_promise(index);
@@ -563,7 +565,7 @@ impl Control {
         }
     }
 
-    /// Whether another attempt is to follow, if the limit of attempts lets it.
+    /// Whether another attempt follows, if the limit of attempts allows it.
     fn is_tried_again(&self, index: ReplicaIndex, outcome: Outcome, because: Reason) -> bool {
         let replica = &self.replicas[index as usize];
         let job = &self.jobs[replica.job.index()];
@@ -577,7 +579,7 @@ impl Control {
         again && !job.cancelled && !replica.dismissed
     }
 
-    /// Another attempt, or the end for good.
+    /// Begins another attempt, or ends the replica for good.
     fn follow(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason, ran: SimDuration, again: bool) {
         if self.runs.is_some() {
             return self.member_ended(index);
@@ -586,7 +588,7 @@ impl Control {
             self.finish(index, outcome, because);
             return;
         }
-        // Losing a node or a GPU is nobody's failure: it costs no attempt and no pause.
+        // Losing a node or a GPU is nobody's failure, so it costs no attempt and no pause.
         let next = match outcome {
             Outcome::Lost => {
                 self.forget_failures(index);
@@ -628,7 +630,7 @@ impl Control {
         self.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, self.fleet.len() as u32)));
     }
 
-    /// The next attempt begins, pending, and is to be tried at `at`.
+    /// Begins the next attempt, which is pending and is to be tried at `at`.
     pub(super) fn begin_next_attempt(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
         let replica = &mut self.replicas[index as usize];
         replica.attempt += 1;
@@ -642,13 +644,13 @@ impl Control {
         self.set_deadline(index);
     }
 
-    /// A replica has ended for good; with the last one, so has its job, as its gravest replica did.
+    /// Ends a replica for good. The last one ends its job, with the gravest outcome of its replicas.
     fn finish(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         let Replica { job, dismissed, .. } = self.replicas[index as usize];
         self.turns.forget(index);
         let record = &mut self.jobs[job.index()];
         record.live -= 1;
-        // How a replica ended that was not wanted any more says nothing of its job.
+        // How a replica ended that was no longer wanted says nothing about its job.
         if !dismissed || record.cancelled {
             record.ended = record.ended.max(Some((outcome, because)));
         }

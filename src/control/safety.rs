@@ -1,4 +1,5 @@
-//! What no placement may do, judged by code that is not the scheduler and shares nothing with it but the records.
+//! What no placement may do, judged by code that is not part of the scheduler and shares nothing with it but the
+//! records.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{Demand, Deployment, Gang, GpuTake, Pick};
 
-/// Everything that this placement would break; at most once of each kind for each node.
+/// All rules of safety that this placement would break; each kind at most once for each node.
 pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(NodeId, Safety)> {
     let mut broken = Vec::new();
     for claim in placement.claims() {
@@ -42,7 +43,7 @@ fn is_ready(fleet: &Fleet, claim: &NodeClaim) -> bool {
         GpuState::Ready | GpuState::Degraded => true,
         GpuState::Draining | GpuState::Failed | GpuState::Unknown => false,
     };
-    // An instance that is made for what is placed there begins with it, once it is up.
+    // An instance that is being made for what is placed there starts it once the instance is up.
     let is_made_for_it = status.state == NodeState::Joining
         && fleet.node(claim.node).shape.instance.as_ref().is_some_and(|instance| instance.offer.is_some())
         && status.blocks.is_empty();
@@ -73,13 +74,13 @@ fn overcommits(fleet: &Fleet, claim: &NodeClaim) -> bool {
     cpu || (draws_on_ram && ram + held_by_unified(shape, status) > shape.ram.get()) || gpus
 }
 
-/// Of memory that GPUs share with the cores.
+/// Memory held by GPUs that share it with the cores.
 fn held_by_unified(shape: &NodeShape, status: &NodeStatus) -> u64 {
     let unified = status.gpus.iter().zip(&shape.gpus).filter(|(_, kind)| kind.unified);
     unified.map(|(gpu, _)| gpu.memory_taken.get() + gpu.foreign.memory.get()).sum()
 }
 
-/// A block that is held already, or twice in one claim.
+/// Whether the claim takes a block that is already held, or takes one twice.
 fn overlaps(fleet: &Fleet, claim: &NodeClaim) -> bool {
     let held = &fleet.node(claim.node).status.blocks;
     claim.blocks.iter().any(|block| held.contains(*block)) || claim.blocks.windows(2).any(|pair| pair[0] >= pair[1])
@@ -87,7 +88,7 @@ fn overlaps(fleet: &Fleet, claim: &NodeClaim) -> bool {
 
 fn meets_requirements(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
     let shape = &fleet.node(claim.node).shape;
-    // An instance is given out in blocks, to those who require them.
+    // An instance is given out in blocks, only to demands that require them.
     if shape.instance.is_some() {
         return false;
     }
@@ -113,7 +114,7 @@ fn is_picked(demand: &Demand, claim: &NodeClaim) -> bool {
     })
 }
 
-/// The labels that are asked for, different GPUs on which the backend runs, and some memory of each.
+/// Whether the node has the labels asked for, and the GPUs are distinct, run the backend, and give some memory each.
 fn can_serve(shape: &NodeShape, deployment: &Deployment, claim: &NodeClaim) -> bool {
     let (driver, runtime) = (shape.driver.as_deref(), shape.runtime.as_deref());
     let host = Host { os: shape.os, arch: shape.arch, driver, runtime };
@@ -179,7 +180,8 @@ fn is_whole(demand: &Demand, placement: &Placement) -> bool {
     whole && apart && (demand.gang != Gang::Spread || claims.iter().all(|claim| claim.tasks == 1))
 }
 
-/// One main part; of GPUs that were picked as many as a replica takes; and on several nodes only what may lie there.
+/// Whether there is exactly one main part, as many picked GPUs as a replica takes, and several nodes only for what
+/// may be distributed.
 fn is_whole_model(demand: &Demand, deployment: &Deployment, claims: &[NodeClaim]) -> bool {
     let mains = claims.iter().filter(|claim| claim.tasks == 1).count();
     let parts = claims.iter().filter(|claim| claim.tasks == 0).count();

@@ -1,4 +1,4 @@
-//! How many replicas a job has: more and fewer of them while it lives.
+//! Scaling: gives a job more or fewer replicas while it lives.
 
 use std::cmp::Reverse;
 
@@ -10,8 +10,8 @@ use dryrack_fleet::{GpuState, NodeState};
 use dryrack_ids::{JobId, RunId};
 
 impl Control {
-    /// Counted are the replicas that have not ended for good and are still wanted. A job that has ended, or is cancelled,
-    /// stays as it is.
+    /// Scales a job to this many replicas. A replica counts if it has not ended for good and is still wanted. A job
+    /// that has ended or is cancelled stays as it is.
     pub(super) fn scale(&mut self, job: JobId, wanted: u32) {
         let Some(record) = self.jobs.get_mut(job.index()) else { return };
         if (record.live == 0 && !record.parked) || record.cancelled {
@@ -36,14 +36,14 @@ impl Control {
         self.jobs[job.index()].replicas().filter(|index| self.counts(*index)).collect()
     }
 
-    /// Whether a replica that is lost is one that was to go anyway.
+    /// Whether a lost replica is surplus, so that it was to go anyway.
     pub(super) fn is_one_too_many(&self, index: ReplicaIndex) -> bool {
         let job = self.replicas[index as usize].job;
         let unmet = self.jobs[job.index()].unmet;
         unmet.is_some_and(|wanted| self.counts(index) && self.counted(job).len() as u32 > wanted)
     }
 
-    /// What was lost may have been what stood in the way of fewer replicas.
+    /// Scales jobs down where that was not possible before. What was lost may have been what stood in the way.
     pub(super) fn scale_unmet(&mut self) {
         for job in self.jobs.numbers() {
             if let Some(wanted) = self.jobs[job].unmet {
@@ -52,7 +52,7 @@ impl Control {
         }
     }
 
-    /// After an end that is not for good the next attempt is pending at once.
+    /// Whether a replica counts. After an end that is not for good, the next attempt is pending at once.
     fn counts(&self, index: ReplicaIndex) -> bool {
         let replica = &self.replicas[index as usize];
         replica.phase != Phase::Ended && !replica.dismissed
@@ -69,8 +69,8 @@ impl Control {
         self.begin(index);
     }
 
-    /// Those that serve nobody go first: the furthest from running; of these the one that has been so for the shortest
-    /// time, and of these the last in order.
+    /// Stops this many replicas. Unless the profile says otherwise, those that serve nobody go first: the furthest
+    /// from running, then the one that has been in its phase for the shortest time, then the last in order.
     fn scale_down(&mut self, mut counted: Vec<ReplicaIndex>, surplus: usize) {
         match self.profile.scan.map(|options| options.scale_down) {
             Some(ScaleDown::OldestOfTheMostCrowded) => self.sort_most_crowded_first(&mut counted),
@@ -85,8 +85,8 @@ impl Control {
         }
     }
 
-    /// Least first: stopping, waiting, about to run, running where something is wrong, running where all is
-    /// well.
+    /// How healthy a replica is. In ascending order: stopping, waiting, about to run, running where something is
+    /// wrong, running where all is well.
     fn health(&self, index: ReplicaIndex) -> u8 {
         let replica = &self.replicas[index as usize];
         match replica.phase {

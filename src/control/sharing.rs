@@ -1,9 +1,9 @@
-//! Fair shares: what each user has had, with what is long ago worth less.
+//! Fair shares: how much each user has had, where older use counts less.
 //!
-//! A user's account is the integral of what its runs hold over time, each moment weighted by a half for every half-life
-//! that has gone by since. It is settled whenever what the user holds changes, and read at any time; what is held is
-//! counted in thousandths of a GPU, or of a core where a placement has no GPU. The order of the queue looks at accounts
-//! divided by weights.
+//! A user's account is the integral over time of what its runs hold, where each moment is weighted by one half for
+//! every half-life that has passed since. An account is settled whenever what the user holds changes, and can be read
+//! at any time. Holdings are counted in thousandths of a GPU, or of a core if a placement has no GPU. The order of
+//! the queue looks at accounts divided by weights.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ impl Shares {
         Shares { half_life_seconds, numbers: HashMap::default(), accounts: Vec::new() }
     }
 
-    /// The account of a user, of nobody where a job names none; users without a weight have that of 1.
+    /// The number of a user's account. Jobs that name no user share one account. Users without a weight have a weight
+    /// of 1.
     pub fn number(&mut self, user: Option<&Arc<str>>, options: &FairShare, now: SimTime) -> User {
         if let Some(number) = self.numbers.get(&user.cloned()) {
             return *number;
@@ -58,7 +59,7 @@ impl Shares {
         account.holds -= thousandths(placement);
     }
 
-    /// Each account over its weight, in order of the numbers.
+    /// Each account divided by its weight, in order of the account numbers.
     pub fn charged(&mut self, now: SimTime) -> Vec<f64> {
         (0..self.accounts.len() as User)
             .map(|user| {

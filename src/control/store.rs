@@ -13,7 +13,7 @@ use dryrack_scheduler::{Entry, QueueKey};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Demand, JobSpec};
 
-/// A replica's place in the store; never used again.
+/// A replica's index in the store. An index is never used again.
 pub type ReplicaIndex = u32;
 
 pub struct JobRecord {
@@ -21,7 +21,7 @@ pub struct JobRecord {
     pub demand: u32,
     /// The account of its user, where there are accounts.
     pub user: u32,
-    /// The line it waits in.
+    /// The line of the queue that it waits in.
     pub line: u32,
     pub first: ReplicaIndex,
     /// Replicas beyond those it was submitted with, in order of their numbers.
@@ -29,20 +29,20 @@ pub struct JobRecord {
     /// Replicas that have not ended for good.
     pub live: u32,
     pub cancelled: bool,
-    /// It has no replicas for now: that all have ended does not end it.
+    /// The job has no replicas for the time being; that all of them have ended does not end it.
     pub parked: bool,
-    /// So many replicas are wanted, and it was not possible to make them as few.
+    /// The number of replicas that is wanted, if scaling down to it was not possible.
     pub unmet: Option<u32>,
     /// The gravest end of a replica so far.
     pub ended: Option<(Outcome, Reason)>,
 }
 
-/// Demands that occurred, each once.
+/// A demand. Jobs with equal demands share one record.
 pub struct DemandRecord {
     pub demand: Arc<Demand>,
     /// The last refusal of this demand.
     pub held: Option<(Refusal, Histogram)>,
-    /// How far the fleet had grown when a flow of scans or of looks last refused it.
+    /// The fleet's growth when a flow of scans or of looks last refused this demand.
     pub refused_at: Option<u64>,
 }
 
@@ -68,43 +68,43 @@ pub struct Replica {
     pub attempt: u32,
     pub phase: Phase,
     pub wait: Wait,
-    /// Raised by every change; a commit compares it, and a timer is void once it has changed.
+    /// Increases with every change. A commit compares it, and a timer is void once it has changed.
     pub version: u64,
-    /// What it ran with effect before it was preempted.
+    /// How long it had run before it was preempted, counting only work that it kept.
     pub ran: SimDuration,
-    /// How long it ran, with effect or not, in what is over.
+    /// How long its past stretches of running took, whether or not their work was kept.
     pub served: SimDuration,
     /// When the phase began.
     pub since: SimTime,
     pub key: QueueKey,
     pub demand: u32,
     pub placement: Option<Placement>,
-    /// What was last said of why it waits.
+    /// The reasons last given for why it waits.
     pub held: Option<(Refusal, Histogram)>,
     pub analysed: bool,
     pub retry: RetryState,
-    /// How it will have ended once it has stopped.
+    /// The outcome that it will have once it has stopped.
     pub stopping: Option<(Outcome, Reason)>,
-    /// It was scaled away: no attempt follows.
+    /// It was scaled away, so no attempt follows.
     pub dismissed: bool,
-    /// The nodes that have said already that their part of it has stopped.
+    /// Nodes that have already reported that their part of it has stopped.
     pub stopped_on: SmallVec<[NodeId; 1]>,
-    /// When it last started again in its place after a failure.
+    /// When it last started again in place after a failure.
     pub last_restart: Option<SimTime>,
-    /// While it runs under a policy.
+    /// Present while it runs under a policy.
     pub watch: Option<Box<Watch>>,
-    /// When a pass for each replica looks at it next.
+    /// When a pass with an `each_after` trigger looks at it next.
     pub due: SimTime,
-    /// When it began to be wanted: with its job, or when the job was scaled up.
+    /// Since when it is wanted: since its job was submitted, or since the job was scaled up.
     pub wanted: SimTime,
-    /// How often it was looked at by such a pass.
+    /// How often a pass with an `each_after` trigger has drawn a jitter for it.
     pub processed: u32,
-    /// Its turn among those who are to be told why they wait.
+    /// Its turn among the replicas that are to be told why they wait.
     pub fresh: Option<u64>,
 }
 
 impl JobRecord {
-    /// What the order of the queue looks at, of a replica that began to be wanted then.
+    /// The queue entry of a replica of this job that is wanted since `wanted`.
     pub fn entry(&self, job: JobId, replica: ReplicaIndex, wanted: SimTime, ran: SimDuration) -> Entry {
         Entry {
             priority: self.spec.priority,
@@ -121,7 +121,7 @@ impl JobRecord {
         }
     }
 
-    /// Of all replicas there ever were, in order of their numbers.
+    /// All replicas there ever were, in order of their numbers.
     pub fn replicas(&self) -> impl Iterator<Item = ReplicaIndex> + use<> {
         let first = self.first..self.first + self.spec.replicas;
         first.chain(self.added.clone())

@@ -1,4 +1,4 @@
-//! Timers: what will be due when, with what makes each of them void.
+//! Timers: what is due when, and what makes each timer void.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,12 +8,12 @@ use super::store::ReplicaIndex;
 use dryrack_ids::{FleetId, NodeId, RunId};
 use dryrack_units::SimTime;
 
-/// Each names the version it was set at; once that has changed, it is void.
+/// A timer. Each names the version it was set at, and is void once that has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// A node's silence has outlasted the grace period.
     SilenceExpired { node: NodeId, epoch: u64 },
-    /// What runs on a node is given up.
+    /// What runs on a node is to be given up.
     Evict { node: NodeId, epoch: u64 },
     /// A run has stayed in its phase for too long.
     Deadline { replica: ReplicaIndex, version: u64 },
@@ -21,19 +21,19 @@ pub enum Timer {
     RetryDue { replica: ReplicaIndex, version: u64 },
     /// A run that has ended, and whose claims are kept, has not said that it has stopped.
     StopAgain { run: RunId, left: u8 },
-    /// The nodes of a run that has ended have completed.
+    /// The nodes of a run that has ended are no longer completing.
     Completed { run: RunId },
     /// A computation of a scanned flow has not been answered.
     ComputationExpired { number: u64 },
-    /// A decision is made.
+    /// The time that a decision takes is over.
     CommitDue { replica: ReplicaIndex, version: u64 },
-    /// A run has had so much that it comes into the next queue of its kind.
+    /// A run has had enough GPU time to move to the queue of the next level.
     NextLevel { replica: ReplicaIndex, version: u64 },
-    /// A utilization policy would fire though nothing more is heard. Void once another time is set.
+    /// A utilization policy would fire although nothing more is heard. Void once another time is set.
     PolicyLook { replica: ReplicaIndex, version: u64, at: SimTime },
     /// An instance has been idle for too long.
     IdleTooLong { node: NodeId, epoch: u64 },
-    /// An instance that was asked for then is not up.
+    /// An instance that was requested at `asked` is not up.
     NotProvisioned { node: NodeId, asked: SimTime },
     /// An instance has been silent for very long.
     SilentForLong { node: NodeId, since: SimTime },
@@ -62,18 +62,18 @@ impl Timer {
     }
 }
 
-/// In order of time; of equal times, in the order in which they were set.
+/// Timers in order of time. Timers of equal times are in the order in which they were set.
 #[derive(Default)]
 pub struct Timers {
     heap: BinaryHeap<Entry>,
-    /// Set in this instant. Most of these are void before it is over, and never come into the heap.
+    /// Timers set in this instant. Most of these are void before it is over and never reach the heap.
     fresh: Vec<Entry>,
     set: u64,
 }
 
 type Entry = Reverse<(SimTime, u64, Timer)>;
 
-/// So many set in one instant are looked through one by one.
+/// Up to this many timers of one instant are searched one by one.
 const MOST_FRESH: usize = 16;
 
 impl Timers {
@@ -114,11 +114,11 @@ impl Control {
             self.timers.heap.pop();
         }
         let valid = self.timers.fresh.iter().filter(|Reverse((.., timer))| self.is_valid(*timer));
-        // The greatest, as the heap has it, is the first to be due.
+        // The greatest entry is due first, as in the heap.
         valid.chain(self.timers.heap.peek()).max().copied()
     }
 
-    /// The instant in which these were set is over.
+    /// Moves the valid timers of the last instant to the heap, once that instant is over.
     #[inline]
     pub(super) fn keep_timers(&mut self) {
         if !self.timers.fresh.is_empty() {
@@ -132,7 +132,7 @@ impl Control {
         }
     }
 
-    /// One that was dropped has ended, which raised its version.
+    /// Whether a replica still has this version. A dropped replica has not: it has ended, which raised its version.
     fn is_of_version(&self, replica: ReplicaIndex, version: u64) -> bool {
         self.replicas.get(replica as usize).is_some_and(|replica| replica.version == version)
     }

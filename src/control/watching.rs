@@ -1,4 +1,5 @@
-//! The monitors of running runs: bound when a run starts, told samples, asked when they fire, gone when it ends.
+//! The monitors of running runs. A monitor is bound when a run starts, is given samples, is asked whether it fires,
+//! and is dropped when the run ends.
 
 use super::Control;
 use super::store::ReplicaIndex;
@@ -12,14 +13,14 @@ use dryrack_workload::{PolicyMode, PolicySource, SampleFault, UtilizationPolicy}
 /// The monitor of one run.
 pub struct Watch {
     monitor: UtilizationMonitor,
-    /// When it is to be looked at next, though nothing is heard.
+    /// When it is to be looked at next even if nothing is heard.
     look_at: Option<SimTime>,
-    /// What was odd about its samples, each said once.
+    /// The faults of its samples that have been reported; each is reported once.
     odd: [bool; SampleFault::ALL.len()],
 }
 
 impl Control {
-    /// What binds a replica that runs, if something does.
+    /// The policy that binds a running replica, if any.
     fn effective_policy(&self, index: ReplicaIndex) -> Option<(PolicySource, UtilizationPolicy)> {
         let replica = &self.replicas[index as usize];
         let over = &self.jobs[replica.job.index()].spec.utilization;
@@ -34,7 +35,7 @@ impl Control {
         placement.map_or(0, |placement| placement.claims().iter().map(|claim| claim.gpus.len()).sum())
     }
 
-    /// A run has started.
+    /// Binds a policy to a run that has started.
     pub(super) fn bind_policy(&mut self, index: ReplicaIndex) {
         let Some((source, values)) = self.effective_policy(index) else { return };
         let gpus = self.gpus_held(index) as u16;
@@ -46,7 +47,7 @@ impl Control {
         self.command(Command::Sample { run, interval: values.interval });
     }
 
-    /// A sample is heard. One of a run that is not running any more changes nothing.
+    /// Takes in a sample. A sample of a run that is no longer running changes nothing.
     pub(super) fn usage_sample(&mut self, run: RunId, at: SimTime, utilization: &[Option<Permille>], memory: usize) {
         let Some(index) = self.replica_of(run) else { return };
         let replica = &mut self.replicas[index as usize];
@@ -54,7 +55,7 @@ impl Control {
             return;
         }
         let Some(watch) = &mut replica.watch else { return };
-        // A probe that measures no memory at all has no list to be compared.
+        // A probe that measures no memory at all has no list to compare.
         let memory_entries = if memory == 0 { utilization.len() } else { memory };
         let odd = watch.monitor.observe(self.now, &Sample { at, utilization, memory_entries });
         self.to_judge.insert(index);
@@ -64,14 +65,14 @@ impl Control {
         }
     }
 
-    /// All inputs of this instant are applied: every run that was sampled is judged.
+    /// Judges every run that was sampled, once all inputs of this instant are applied.
     pub(super) fn judge_sampled(&mut self) {
         while let Some(index) = self.to_judge.pop_first() {
             self.judge_usage(index);
         }
     }
 
-    /// Lets a monitor fire if it should, and sets the time of the next look at it.
+    /// Lets a monitor fire if it should, and sets the time of its next look.
     pub(super) fn judge_usage(&mut self, index: ReplicaIndex) {
         let (now, run) = (self.now, self.replicas[index as usize].run());
         while let Some(watch) = &mut self.replicas[index as usize].watch {
@@ -104,7 +105,7 @@ impl Control {
         self.replicas[index as usize].watch.as_ref().is_some_and(|watch| watch.look_at == Some(at))
     }
 
-    /// The time of the look has come; it is set again if it is wanted again.
+    /// Looks at a monitor whose time has come. The next look is set if one is needed.
     pub(super) fn look_at_usage(&mut self, index: ReplicaIndex) {
         if let Some(watch) = &mut self.replicas[index as usize].watch {
             watch.look_at = None;
@@ -112,8 +113,8 @@ impl Control {
         self.judge_usage(index);
     }
 
-    /// A running job with an effective policy has exactly one monitor, and nobody else has any. What began to run under
-    /// another profile keeps what that bound.
+    /// Asserts that a running replica with an effective policy has a monitor of that policy, and that no other
+    /// replica has one. Runs that began under another profile keep what that profile bound.
     pub(super) fn assert_monitors(&self) {
         let of_this_profile = |since: SimTime| self.reconfigured.is_none_or(|at| since >= at);
         for (index, replica) in self.replicas.iter() {
@@ -128,7 +129,7 @@ impl Control {
     }
 }
 
-/// Whether a sample can be one: of its own numbers, whatever run it is of.
+/// Checks that the numbers of a sample are possible, whatever run it is of.
 pub(super) fn check_sample(utilization: &[Option<Permille>], memory: usize) -> Result<(), &'static str> {
     if utilization.len().max(memory) > usize::from(u16::MAX) {
         return Err("a sample of more GPUs than any run has");

@@ -1,4 +1,5 @@
-//! Of each node what runs there and when that is said to end, kept from pass to pass and changed by what happens to the node.
+//! What runs on each node and when it is said to end. The calendar is kept from pass to pass, and updated when
+//! something happens to a node.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +7,17 @@ use dryrack_fleet::{Fleet, NodeClaim, NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::{GpuShare, SimTime};
 
-/// A claim on one node, one of a placement's.
+/// One claim of a placement, on one node.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     placement: Placement,
     place: u32,
-    /// Those of the node's first 64 GPUs of which nothing is left to others.
+    /// Those of the node's first 64 GPUs of which the claim leaves nothing to others.
     pub gpus: u64,
 }
 
 impl Part {
-    /// Of each node of the placement.
+    /// One part for each node of the placement.
     pub fn all(placement: &Placement) -> impl Iterator<Item = Part> + '_ {
         placement.claims().iter().enumerate().map(|(place, claim)| Part::of(placement, place, claim))
     }
@@ -59,19 +60,19 @@ struct NodeCalendar {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calendar {
-    /// Changes of nodes that are taken in.
+    /// How many changes of nodes are taken into account.
     pub read: u64,
-    /// When that was.
+    /// When these were taken into account.
     pub at: SimTime,
     nodes: Vec<NodeCalendar>,
-    /// When something ends, and where.
+    /// When and where something ends.
     ends: BTreeSet<(SimTime, NodeId)>,
-    /// Nodes of which something ends the later the later it is now.
+    /// Nodes on which the end of something moves with time.
     pub floating: BTreeSet<NodeId>,
 }
 
 impl Calendar {
-    /// What runs on a node is this now; `floats` says whether the end of some of it moves with time.
+    /// Replaces what runs on a node. `floats` says whether the end of some of it moves with time.
     pub fn replace(&mut self, fleet: &Fleet, node: NodeId, mut held: Vec<Held>, floats: bool) {
         if self.nodes.len() < fleet.len() {
             self.nodes.resize(fleet.len(), NodeCalendar { held: Vec::new(), empty: None });
@@ -106,12 +107,12 @@ impl Calendar {
         self.ends.first().map(|(at, _)| *at)
     }
 
-    /// When something is said to end and where, from then on.
+    /// When and where something is said to end, from this time on.
     pub fn ends_from(&self, from: SimTime) -> impl Iterator<Item = (SimTime, NodeId)> + '_ {
         self.ends.range((from, NodeId::new(0))..).copied()
     }
 
-    /// Nodes of which something should have ended by now.
+    /// Nodes on which something should have ended by now.
     pub fn overdue(&self, now: SimTime) -> impl Iterator<Item = NodeId> + '_ {
         self.ends.iter().take_while(move |(at, _)| *at <= now).map(|(_, node)| *node)
     }

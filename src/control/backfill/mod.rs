@@ -1,13 +1,14 @@
-//! Backfilling: who passes the head of the queue because it does not put it off.
+//! Backfilling: which replicas may pass the head of the queue because they do not delay it.
 //!
-//! The future is made of what is known: everything that runs ends when its estimate says, in order of these times, and
-//! gives back what it holds. Whether somebody fits then is asked of the scheduler's own stages, of nodes as they would
-//! stand; so a reservation is of places, not of numbers alone.
+//! The future is computed from what is known. Everything that runs ends by its estimate, in order of these times, and
+//! gives back what it holds. Whether a replica fits then is asked of the scheduler's own stages, for nodes as they
+//! would stand. So a reservation is of places, not only of numbers.
 //!
-//! The plain computation ([`plain`]) asks of a copy of the fleet, each who waits by itself, in each pass. Where caching is
-//! on, [`Backfilling`] keeps what was learned: who waits by demand ([`shelves`]), what runs on each node and until when
-//! ([`calendar`]), what each demand will find there ([`outlook`]), and, for reservations of everybody, the plan of a pass
-//! ([`plan`]). Every answer is that of the plain computation; [`Caching::Paranoid`] makes both and compares them.
+//! The plain computation ([`plain`]) works on a copy of the fleet, for each waiting replica by itself, in each pass.
+//! With caching, [`Backfilling`] keeps what was learned: waiting replicas by demand ([`shelves`]), what runs on each
+//! node and until when ([`calendar`]), what each demand will find there ([`outlook`]), and, if everybody gets a
+//! reservation, the plan of a pass ([`plan`]). Every answer equals that of the plain computation;
+//! [`Caching::Paranoid`] computes both and compares them.
 
 mod calendar;
 mod outlook;
@@ -34,10 +35,10 @@ use outlook::Outlook;
 use plan::{Bookings, Doing};
 use shelves::{ENDLESS, Position, Shelves, Waiting};
 
-/// More is not kept of what demands will find on nodes: so many demands times nodes.
+/// Outlooks are kept for at most this many demands times nodes.
 const MOST_OUTLOOKS: usize = 4_000_000;
 
-/// The least time there is.
+/// The shortest time there is.
 const MOMENT: SimDuration = SimDuration::from_nanos(1);
 
 /// A head that is waited for, and what was known when it was picked.
@@ -46,7 +47,7 @@ pub(super) struct Picked {
     head: ReplicaIndex,
     /// When it would fit.
     reserved: SimTime,
-    /// The number of replicas by then.
+    /// The number of replicas at that time.
     came_before: usize,
 }
 
@@ -55,7 +56,7 @@ struct Planned {
     replica: ReplicaIndex,
     from: SimTime,
     candidate: Candidate,
-    /// The fleet that was judged, of who starts now and is watched.
+    /// The fleet that was judged, if the replica starts now and is watched.
     sees: Option<Fleet>,
 }
 
@@ -66,31 +67,32 @@ pub(super) struct Backfilling {
     calendar: Calendar,
     /// By demand.
     outlooks: BTreeMap<u32, Outlook>,
-    /// By demand: where it goes now, and of which version of the fleet that is said.
+    /// By demand: where it goes now, and the version of the fleet for which this holds.
     now: Vec<Option<(u64, Option<Candidate>)>>,
     /// By demand: for each shape of nodes, whether one could ever hold a task.
     doing: Doing,
-    /// Of two demands, whether the first asks for no more than the second.
+    /// For two demands, whether the first asks for no more than the second.
     compared: BTreeMap<(u32, u32), bool>,
     bookings: Bookings,
     since: Since,
 }
 
-/// What happened since the last pass in which everybody had a reservation.
+/// What happened since the last pass in which everybody got a reservation.
 #[derive(Default)]
 struct Since {
-    /// Changes of nodes that were there by then.
+    /// How many changes of nodes there were by then.
     read: u64,
-    /// Who came behind all others.
+    /// Replicas that queued up behind all others.
     came_last: Vec<(u32, QueueKey)>,
-    /// Demands of which somebody else came or went.
+    /// Demands of which any other replica came or went.
     disturbed: BTreeSet<u32>,
-    /// The last in the queue that there ever was.
+    /// The last key that was ever in the queue.
     last: Option<QueueKey>,
 }
 
 impl Backfilling {
-    /// `None` where nothing is kept: nobody backfills, or as the plain computation has it.
+    /// `None` if nothing is kept: the profile's kind of backfilling keeps nothing, or the plain computation is in
+    /// use.
     pub fn of(profile: &Profile, grouping: Grouping, caching: Caching) -> Option<Box<Backfilling>> {
         let keeps = match profile.scheduler.backfill {
             Backfill::Easy | Backfill::Conservative | Backfill::Rlscheduler => true,
@@ -118,7 +120,7 @@ impl Backfilling {
 }
 
 impl Control {
-    /// Begins anew with what is kept.
+    /// Starts over with what is kept.
     pub(super) fn keep_backfilling(&mut self) {
         self.backfilling = Backfilling::of(&self.profile, self.grouping, self.caching);
         if self.backfilling.is_some() || self.profile.scheduler.preempt != Preempt::Nobody {
@@ -126,7 +128,7 @@ impl Control {
         }
     }
 
-    /// Somebody begins to wait in the queue.
+    /// Notes that a replica begins to wait in the queue.
     pub(super) fn shelve(&mut self, index: ReplicaIndex) {
         let replica = &self.replicas[index as usize];
         let key = replica.key;
@@ -136,7 +138,7 @@ impl Control {
         }
     }
 
-    /// Somebody does not wait in the queue any more.
+    /// Notes that a replica no longer waits in the queue.
     pub(super) fn unshelve(&mut self, index: ReplicaIndex) {
         let Replica { key, demand, .. } = self.replicas[index as usize];
         if let Some(kept) = &mut self.backfilling {
@@ -144,7 +146,7 @@ impl Control {
         }
     }
 
-    /// Lets pass whoever may, after the head of the queue was refused.
+    /// Lets replicas pass the head of the queue, after the head was refused.
     pub(super) fn backfill(&mut self) {
         match self.profile.scheduler.backfill {
             Backfill::None => {}
@@ -170,13 +172,13 @@ impl Control {
         };
         self.picked = Some(picked);
         let is_by_demand = self.is_by_demand();
-        // Whoever ends before then, and be it by the least.
+        // A replica must end before the reservation, even if only by the shortest time.
         let most = picked.reserved.checked_since(self.now.saturating_add(MOMENT));
         if is_by_demand && self.next_to_pass(head, Position::Start, most, None).is_none() {
             return;
         }
-        // In order of submission. Of one instant, the queue was in the order of its policy when the head was picked from it;
-        // who has come since is behind, as it came.
+        // In order of submission. Within one instant, the order is that of the queue when the head was picked from
+        // it. Replicas that have come since are behind, in the order in which they came.
         let came_since = |replica: ReplicaIndex| (replica as usize >= picked.came_before).then_some(replica);
         let mut rest = self.rest(head);
         rest.sort_by_key(|key| (self.replicas[key.replica() as usize].wanted, came_since(key.replica())));
@@ -219,7 +221,7 @@ impl Control {
         }
     }
 
-    /// Whether all of one demand who wait have one answer, and an order that stays.
+    /// Whether all waiting replicas of a demand get the same answer, in an order that does not move with time.
     fn is_by_demand(&self) -> bool {
         let Some(kept) = &self.backfilling else { return false };
         let has_one_answer = |demand: u32| {
@@ -229,8 +231,8 @@ impl Control {
         self.nominations.is_empty() && !self.queue.moves() && kept.shelves.demands().all(has_one_answer)
     }
 
-    /// The first behind `from`, but the head, that fits now and is no longer than `most`, if that is any time at all; or of
-    /// any length, where the head of `beside` fits beside it at that time.
+    /// The first replica behind `from`, except the head, that fits now and is no longer than `most`, if `most` is any
+    /// time at all; or one of any length, if the head of `beside` fits beside it at that time.
     fn next_to_pass(
         &mut self,
         head: QueueKey,
@@ -263,7 +265,7 @@ impl Control {
         best.map(|(key, candidate)| (key.replica(), candidate))
     }
 
-    /// Where it goes now: one answer for all of its demand, until the fleet changes.
+    /// Where it goes now. All replicas of its demand get one answer until the fleet changes.
     fn fits_now_kept(&mut self, kept: &mut Backfilling, index: ReplicaIndex) -> Option<Candidate> {
         let number = self.replicas[index as usize].demand;
         if kept.now.len() <= number as usize {
@@ -306,7 +308,7 @@ impl Control {
         found
     }
 
-    /// Whether it fits at this end beside somebody who has these claims from now on.
+    /// Whether it fits at this time beside a replica that has these claims from now on.
     fn fits_beside(&mut self, kept: &mut Backfilling, index: ReplicaIndex, at: SimTime, claims: &[NodeClaim]) -> bool {
         let (number, _) = self.asked_for(index);
         let demand = &self.demands[number as usize].demand;
@@ -328,7 +330,7 @@ impl Control {
         (number, self.demands[number as usize].demand.tasks)
     }
 
-    /// Takes in what happened to nodes, and what these demands make of it.
+    /// Takes in what happened to nodes, and updates the outlooks of these demands.
     fn look_ahead(&mut self, kept: &mut Backfilling, demands: impl IntoIterator<Item = u32>) {
         self.update_calendar(&mut kept.calendar);
         if kept.outlooks.len() * self.fleet.len() > MOST_OUTLOOKS {
@@ -359,13 +361,14 @@ impl Control {
         }
     }
 
-    /// When something that holds a place ends by its estimate; as long as it does not run, counted from now.
+    /// When a replica that holds a place ends by its estimate. This is counted from the beginning of its phase if it is
+    /// scheduled or running, and from now otherwise.
     pub(super) fn said_end(&self, index: ReplicaIndex) -> SimTime {
         let replica = &self.replicas[index as usize];
         self.ends_if_started(index, if is_timed(replica.phase) { replica.since } else { self.now })
     }
 
-    /// A change of phase may move the end of what runs somewhere.
+    /// Notes a change of phase, which may move the end of what runs somewhere.
     pub(super) fn note_phase(&mut self, index: ReplicaIndex, before: Option<(Phase, SimTime)>) {
         let Some((phase, since)) = before else { return };
         let replica = &self.replicas[index as usize];
@@ -376,7 +379,7 @@ impl Control {
         }
     }
 
-    /// What [`Control::note_phase`] asks for.
+    /// What [`Control::note_phase`] needs to know of the time before the change.
     pub(super) fn phase_before(&self, index: ReplicaIndex) -> Option<(Phase, SimTime)> {
         let replica = &self.replicas[index as usize];
         self.backfilling.as_ref().map(|_| (replica.phase, replica.since))

@@ -1,5 +1,5 @@
-//! The plain computation: on copies of the fleet, each who waits by itself. What the rest of backfilling is held against, and
-//! what decides where an answer is no matter of single nodes.
+//! The plain computation: each waiting replica by itself, on copies of the fleet. The rest of backfilling is checked
+//! against it, and it decides where an answer cannot be found from single nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,17 +18,17 @@ pub(crate) struct Held {
     pub(crate) placement: Placement,
 }
 
-/// By demand: where it goes now, and whether the head fits beside it, once that was asked.
+/// By demand: where it goes now, and whether the head fits beside it, if that was asked.
 type Known = BTreeMap<u32, (Option<Candidate>, Option<bool>)>;
 
 impl Control {
-    /// Everyone but the head, in the order of the queue.
+    /// All waiting replicas except the head, in the order of the queue.
     pub(super) fn rest(&self, head: QueueKey) -> Vec<QueueKey> {
         self.queue.iter(self.now).filter(|key| *key != head).collect()
     }
 
     pub(super) fn easy_in_order(&mut self, head: QueueKey, mut reserved: SimTime) {
-        // What one of a demand is told holds for all of it until somebody starts.
+        // An answer for one replica of a demand holds for all of them until something starts.
         let mut known = Known::new();
         for key in self.rest(head) {
             let index = key.replica();
@@ -54,14 +54,14 @@ impl Control {
         }
     }
 
-    /// Whether it fits at that time beside somebody who has these claims from now on.
+    /// Whether it fits at this time beside a replica that has these claims from now on.
     pub(super) fn fits_beside_plainly(&self, index: ReplicaIndex, at: SimTime, claims: &[NodeClaim]) -> bool {
         let mut fleet = self.fleet_at(at);
         fleet.take(&Placement::new(claims.iter().cloned().collect()));
         self.judge_on(index, &fleet).is_some()
     }
 
-    /// What is reserved for everyone who waits, in the order of the queue.
+    /// The reservations of all waiting replicas, in the order of the queue.
     pub(super) fn reserve_plainly(&self) -> Vec<Planned> {
         let mut reservations = self.reservations_of_running();
         let empty = self.fleet_without_what_runs();
@@ -78,7 +78,7 @@ impl Control {
         planned
     }
 
-    /// What was to end by now and has not is taken to end in the next moment.
+    /// What should have ended by now is assumed to end in the next moment.
     fn reservations_of_running(&self) -> Vec<Reservation> {
         let soon = self.now.saturating_add(MOMENT);
         let book = |held: Held| Reservation { from: self.now, until: held.until.max(soon), placement: held.placement };
@@ -92,7 +92,7 @@ impl Control {
         reservations: &[Reservation],
         empty: &Fleet,
     ) -> Option<(SimTime, Candidate)> {
-        // What fits nowhere by itself, as while its node is away, is not looked for at every end.
+        // A replica that does not even fit alone, for example while its node is away, is not tried at every end.
         self.judge_on(index, empty)?;
         let ends = reservations.iter().map(|one| one.until);
         let mut times: Vec<SimTime> = ends.filter(|at| *at > self.now && *at < SimTime::MAX).collect();
@@ -105,18 +105,19 @@ impl Control {
         })
     }
 
-    /// When it would end by its estimate; without one, never.
+    /// When it would end by its estimate if it starts at this time; never, if it has no estimate.
     pub(super) fn ends_if_started(&self, index: ReplicaIndex, at: SimTime) -> SimTime {
         let job = self.replicas[index as usize].job;
         self.jobs[job.index()].spec.estimate.map_or(SimTime::MAX, |estimate| at.saturating_add(estimate))
     }
 
-    /// Likewise, for a reservation: what is said to take no time needs its place for the least time there is.
+    /// The same for a reservation. A replica that is said to take no time needs its place for the shortest time there
+    /// is.
     fn planned_end(&self, index: ReplicaIndex, from: SimTime) -> SimTime {
         self.ends_if_started(index, from).max(from.saturating_add(MOMENT))
     }
 
-    /// What holds something, by when it ends.
+    /// Replicas that hold something, in order of their ends.
     pub(crate) fn held_until(&self) -> Vec<Held> {
         let mut seen = BTreeSet::new();
         for node in &self.nodes {
@@ -149,7 +150,7 @@ impl Control {
         None
     }
 
-    /// The fleet once everything that is said to end by then has.
+    /// The fleet after everything has ended that is said to end by this time.
     fn fleet_at(&self, at: SimTime) -> Fleet {
         let mut fleet = self.fleet.clone();
         for held in self.held_until().iter().filter(|held| held.until <= at) {
@@ -181,7 +182,7 @@ impl Control {
     }
 }
 
-/// What is left of a fleet beside this.
+/// The fleet that is left beside this placement.
 fn beside(empty: &Fleet, taken: &Placement) -> Fleet {
     let mut fleet = empty.clone();
     fleet.take(taken);

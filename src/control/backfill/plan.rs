@@ -1,13 +1,15 @@
-//! A reservation for everybody, in the order of the queue: as many as it takes to know who starts now.
+//! Reservations for everybody, in the order of the queue, but only as many as it takes to know who starts now.
 //!
-//! Whoever starts now fits on the fleet as it is, and for as long as it is said to run. So where nobody's demand fits on the
-//! fleet, nothing is reserved; and once nobody who is left is short enough for what is free until the reservations so far
-//! begin, the rest of the queue is not looked at. Nor is who could use none of the nodes that could hold one that might start,
-//! or where nothing has happened since the last pass: a reservation is moved by what happens, not by time.
+//! A replica that starts now fits on the current fleet for as long as it is said to run. So if no demand fits on the
+//! fleet, nothing is reserved. Once no remaining replica is short enough for what is free until the reservations so
+//! far begin, the rest of the queue is not looked at. A replica is not looked at either if it could use none of the
+//! nodes that could hold one that might start, or if nothing has happened since the last pass: a reservation is moved
+//! by events, not by time.
 //!
-//! Reservations are looked for where they can be: on a node only from the ends of what it holds on, since what fits at any
-//! other time fits earlier; and for one of the same demand and no less long than one before it, not before that one's. All
-//! this is so where a node with less on it holds no less: [`Control::can_plan`].
+//! Reservations are searched for only where they can be. On a node, they can begin only when something that the node
+//! holds ends, since what fits at any other time fits earlier. A replica of the same demand as an earlier one, and no
+//! shorter, cannot begin before the earlier one. All this holds if a node with less on it never has less room:
+//! [`Control::can_plan`].
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -27,21 +29,22 @@ use dryrack_scheduler::{Candidate, asks_no_more, decide_among, is_by_node, may_e
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
 
-/// Of more demands than these, none is compared with the others.
+/// If there are more demands than this, they are not compared with each other.
 const MOST_COMPARED: usize = 64;
 
-/// What is reserved in a pass.
+/// Reservations made in a pass.
 #[derive(Default)]
 pub(super) struct Bookings {
     /// By node.
     spans: Vec<Vec<Booking>>,
-    /// Nodes that have some.
+    /// Nodes that have reservations.
     touched: Vec<NodeId>,
-    /// When some end and where, and of what should have ended by now the next moment.
+    /// When and where reservations end. What should have ended by now ends in the next moment.
     ends: std::collections::BTreeSet<(SimTime, NodeId)>,
-    /// By demand and length, the time before which nobody as long starts; it rises with the length. `MAX`: never.
+    /// By demand and length, the time before which no replica of at least that length starts. It rises with the
+    /// length. `MAX` means never.
     earliest: BTreeMap<u32, BTreeMap<SimDuration, SimTime>>,
-    /// By demand, those that ask for no more, with itself.
+    /// By demand, the demands that ask for no more, including itself.
     no_more: BTreeMap<u32, Vec<u32>>,
 }
 
@@ -76,7 +79,8 @@ impl Bookings {
         &self.spans[node.index()]
     }
 
-    /// Nobody of this demand and length starts before then: nor did who asks for no more, for no longer.
+    /// No replica of this demand and length starts before this time, because none did that asks for no more, for no
+    /// longer.
     fn earliest(&self, demand: u32, length: SimDuration) -> SimTime {
         let of = |demand: &u32| {
             let by_length = self.earliest.get(demand);
@@ -96,16 +100,16 @@ impl Bookings {
     }
 }
 
-/// A demand of which somebody might start now.
+/// A demand of which a replica might start now.
 struct Hope {
     demand: u32,
-    /// Of each node with room for it now, until when it has that, and how much.
+    /// For each node with room for it now, until when the node has room, and for how many tasks.
     rooms: BTreeMap<NodeId, (SimTime, u32)>,
-    /// Nobody who ends later starts now.
+    /// No replica that ends later starts now.
     until: SimTime,
-    /// Nor does anybody as long: one who asks for no more, and is no longer, did not.
+    /// Nor does any replica of at least this length: one that asks for no more, and is no longer, did not start.
     refused: Option<SimDuration>,
-    /// The next in the queue that might.
+    /// The next replica in the queue that might start.
     next: Option<Waiting>,
 }
 
@@ -121,14 +125,14 @@ fn end(from: SimTime, length: SimDuration) -> SimTime {
     from.saturating_add(length.max(MOMENT))
 }
 
-/// By demand: whether nodes of each shape may ever do.
+/// By demand: whether nodes of each shape may ever hold a task.
 pub(super) type Doing = BTreeMap<u32, Vec<bool>>;
 
 fn meet(one: &[bool], other: &[bool]) -> bool {
     one.iter().zip(other).any(|(one, other)| *one && *other)
 }
 
-/// Everything that is connected with these shapes by demands that may use several.
+/// Adds all shapes that are connected with these by demands that may use several shapes.
 fn spread(shapes: &mut [bool], demands: &[u32], doing: &Doing) {
     loop {
         let mut grew = false;
@@ -148,8 +152,8 @@ fn spread(shapes: &mut [bool], demands: &[u32], doing: &Doing) {
 }
 
 impl Control {
-    /// Whether single nodes and lengths say it all: nobody waits whose place is found otherwise, and what holds less
-    /// holds no more.
+    /// Whether single nodes and lengths decide everything: the order does not move with time, no waiting demand finds
+    /// its place in another way, and a node with less on it never has less room.
     pub(super) fn can_plan(&self, kept: &Backfilling) -> bool {
         let is_by_node = |number: u32| {
             let demand = &self.demands[number as usize].demand;
@@ -159,7 +163,8 @@ impl Control {
         !self.queue.moves() && !has_pools && kept.shelves.demands().all(is_by_node)
     }
 
-    /// Who starts now, and where, in the order of the queue. `plain` is what the plain computation reserves.
+    /// The replicas that start now, with their places, in the order of the queue. `plain` is what the plain
+    /// computation reserves.
     pub(super) fn plan_reservations(&mut self, kept: &mut Backfilling, plain: Option<&[Planned]>) -> Vec<Planned> {
         let mut starts = Vec::new();
         self.update_calendar(&mut kept.calendar);
@@ -188,7 +193,7 @@ impl Control {
         }
     }
 
-    /// The demands of which somebody may start now, each from where in the queue on.
+    /// The demands of which a replica may start now, each with the position in the queue to begin at.
     fn hopes(&mut self, kept: &mut Backfilling, demands: &[u32]) -> BTreeMap<u32, Position> {
         let mut changed = vec![false; self.fleet.shapes().len()];
         let calendar = &kept.calendar;
@@ -213,7 +218,7 @@ impl Control {
         hopes
     }
 
-    /// Reserves in the order of the queue for as long as somebody may start.
+    /// Reserves in the order of the queue for as long as a replica may start.
     fn plan_for(
         &mut self,
         kept: &mut Backfilling,
@@ -273,7 +278,7 @@ impl Control {
         starts
     }
 
-    /// Which of these demands ask for no more than which, as far as they are few.
+    /// Finds which of these demands ask for no more than which others, if they are few.
     fn compare(&self, kept: &mut Backfilling, demands: &[u32]) {
         kept.bookings.no_more.clear();
         if kept.compared.len() > 16 * MOST_COMPARED * MOST_COMPARED {
@@ -293,7 +298,7 @@ impl Control {
         }
     }
 
-    /// What is left beside all that is held at some time between.
+    /// What is left of the fleet beside all that is held at some time in this span.
     fn fleet_beside(&self, kept: &Backfilling, (from, until): (SimTime, SimTime)) -> Fleet {
         let mut fleet = self.fleet.clone();
         let mut claims = SmallVec::new();
@@ -316,7 +321,7 @@ impl Control {
         hope
     }
 
-    /// The next from there on that is no longer than what is free.
+    /// The next replica from this position on that is no longer than what is free.
     fn next_hope(&self, kept: &Backfilling, hope: &Hope, from: Position) -> Option<Waiting> {
         let free = match hope.until {
             SimTime::MAX => ENDLESS,
@@ -327,7 +332,7 @@ impl Control {
         kept.shelves.of(hope.demand).first(from, free.min(shorter?))
     }
 
-    /// Takes in that one of this demand and length does not start now.
+    /// Takes in that a replica of this demand and length does not start now.
     fn refuse(&self, kept: &Backfilling, hope: &mut Hope, demand: u32, length: SimDuration) {
         let Some(next) = hope.next else { return };
         let is_news = hope.refused.is_none_or(|refused| length < refused);
@@ -374,7 +379,7 @@ impl Control {
         SimTime::MAX
     }
 
-    /// The first time from now on at which it fits for so long beside what runs and what is reserved, and where.
+    /// The first time from now on at which it fits for this long beside what runs and what is reserved, and where.
     fn gap(
         &self,
         kept: &Backfilling,
@@ -405,7 +410,7 @@ impl Control {
         }
     }
 
-    /// Of one task: on a node at whose end something ends.
+    /// The gap for one task: on a node, when something on it ends.
     fn gap_on_one(
         &self,
         kept: &Backfilling,
@@ -429,7 +434,8 @@ impl Control {
         None
     }
 
-    /// Of several: where enough nodes have room, of which each is looked at only when what it holds begins or ends.
+    /// The gap for several tasks: when enough nodes have room. Each node is looked at only when what it holds begins
+    /// or ends.
     fn gap_on_several(
         &self,
         kept: &Backfilling,
@@ -473,7 +479,7 @@ impl Control {
         decide_among(&self.profile.scheduler, demand, context, &self.fleet, nodes)
     }
 
-    /// Those of the nodes that have room from then on for as long as is asked.
+    /// Those of the nodes that have room from this time on for as long as is asked.
     fn with_room<'a>(
         &'a self,
         kept: &'a Backfilling,
@@ -488,8 +494,8 @@ impl Control {
         })
     }
 
-    /// How a node stands if all that it holds at some time between is taken, and how many tasks it holds beside that; nothing
-    /// if it holds none.
+    /// The status of a node if all that it holds at some time in this span is taken, and how many tasks it has room
+    /// for beside that; `None` if it has room for none.
     fn room_in(
         &self,
         kept: &Backfilling,
@@ -501,7 +507,7 @@ impl Control {
             return None;
         }
         let spans = kept.spans(node, self.now).filter(|(begins, ends, _)| *begins < until && *ends > from);
-        // Too few GPUs that nobody has: whatever else, no task fits.
+        // With too few GPUs that nobody holds, no task fits, whatever else is free.
         let needed = asked.demand.task.gpus.as_ref().map_or(0, |gpus| gpus.count);
         let taken = spans.clone().fold(0, |taken: u64, (_, _, part)| taken | part.gpus);
         if self.fleet.node(node).status.gpus.len() as u32 - taken.count_ones() < needed {
@@ -518,7 +524,7 @@ impl Control {
 }
 
 impl Hope {
-    /// Until when so many tasks have room at most.
+    /// The latest time until which this many tasks have room.
     fn longest(&self, tasks: u32) -> SimTime {
         let mut rooms: SmallVec<[(SimTime, u32); 16]> = self.rooms.values().copied().collect();
         rooms.sort_unstable_by_key(|(until, _)| Reverse(*until));
@@ -534,14 +540,14 @@ impl Hope {
 }
 
 impl Backfilling {
-    /// What a node holds, from when until when: what runs, and what is reserved.
+    /// What a node holds, with beginnings and ends: what runs, and what is reserved.
     fn spans(&self, node: NodeId, now: SimTime) -> impl Iterator<Item = (SimTime, SimTime, &Part)> + Clone {
         let soon = now.saturating_add(MOMENT);
         let held = self.calendar.held_on(node).map(move |held| (now, held.until.max(soon), &held.part));
         held.chain(self.bookings.on(node).iter().map(|booking| (booking.from, booking.until, &booking.part)))
     }
 
-    /// When something ends and where, from then on, in order; what ends twice there comes once or twice.
+    /// When and where something ends, from this time on, in order. Two equal ends are listed once or twice.
     fn ends_from(&self, from: SimTime) -> impl Iterator<Item = (SimTime, NodeId)> + '_ {
         let mut held = self.calendar.ends_from(from).peekable();
         let mut reservations = self.bookings.ends.range((from, NodeId::new(0))..).copied().peekable();
@@ -556,7 +562,7 @@ impl Backfilling {
         })
     }
 
-    /// When a node next holds less than at `at`, or something more that would begin within so long.
+    /// When a node next holds less than at `at`, or when something more would begin within this length.
     fn next_change(&self, node: NodeId, (now, at): (SimTime, SimTime), length: SimDuration) -> Option<SimTime> {
         let until = end(at, length);
         let times = self.spans(node, now).flat_map(|(begins, ends, _)| {

@@ -1,7 +1,7 @@
-//! Places that are booked for a time, by what runs and by what is reserved: how much of each node is taken at most at one
-//! moment of a span. What comes one after the other in the same place is not added up.
+//! Places that are booked for a time, by what runs and by what is reserved: how much of each node is taken at most at
+//! any one moment of a span. Claims that follow each other in the same place are not added up.
 //!
-//! [`most_taken`] is the plain computation over all nodes; [`most_of_node`] is the same of one node, in one sweep.
+//! [`most_taken`] is the plain computation over all nodes; [`most_of_node`] is the same for one node, in one sweep.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use dryrack_fleet::{GpuClaim, NodeClaim, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
 
-/// A placement from a time until another, which is no longer a part of it.
+/// A placement from one time until another, which is excluded.
 #[derive(Clone, Debug)]
 pub(super) struct Reservation {
     pub from: SimTime,
@@ -56,11 +56,11 @@ impl Taken {
     }
 }
 
-/// Of each node and each thing on it what is taken at most at one moment from `from` until just before `until`: what fits
-/// beside that fits all the time, and what does not does not at some moment.
+/// For each node and each resource on it, the most that is taken at any one moment from `from` until just before
+/// `until`. What fits beside that fits all the time. What does not fit beside it lacks room at some moment.
 pub(super) fn most_taken(reservations: &[Reservation], from: SimTime, until: SimTime) -> Placement {
     let within: Vec<&Reservation> = reservations.iter().filter(|one| one.from < until && one.until > from).collect();
-    // More is taken only where something begins.
+    // The amount taken rises only where something begins.
     let mut moments: Vec<SimTime> = within.iter().map(|one| one.from.max(from)).collect();
     moments.sort_unstable();
     moments.dedup();
@@ -75,10 +75,11 @@ pub(super) fn most_taken(reservations: &[Reservation], from: SimTime, until: Sim
     Placement::new(most.into_iter().map(|(node, taken)| taken.claim(node)).collect())
 }
 
-/// A claim on a node, from when until when.
+/// A claim on a node, with its beginning and its end.
 pub(super) type Span<'a> = (SimTime, SimTime, &'a NodeClaim);
 
-/// [`most_taken`], of one node and the spans of its claims that reach into the time asked for; nothing if there are none.
+/// [`most_taken`] for one node, from the spans of its claims that reach into the time asked for; `None` if there are
+/// none.
 pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Option<NodeClaim> {
     let node = spans.first()?.2.node;
     spans.iter_mut().for_each(|span| span.0 = span.0.max(from));
@@ -92,7 +93,7 @@ pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Op
         if spans.get(place + 1).is_some_and(|next| next.0 == *begins) {
             continue;
         }
-        // What has ended by then has begun before, and was added.
+        // What has ended by then began before, and was added.
         while let Some(gone) = ending.next_if(|place| spans[*place].1 <= *begins) {
             now.subtract(spans[gone].2);
         }
@@ -106,7 +107,7 @@ pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Op
     Some(NodeClaim { node, tasks: 1, cpu: most.cpu, ram: most.ram, gpus: gpus.collect(), blocks })
 }
 
-/// What is taken of a node, but blocks; GPUs in order, with those of which nothing is taken any more.
+/// What is taken of a node, except blocks. GPUs are in order, including those of which nothing is taken any more.
 #[derive(Default)]
 struct Sum {
     cpu: MilliCpu,
@@ -185,7 +186,8 @@ mod tests {
         assert_eq!(most(30, 40), None);
     }
 
-    /// Against the plain computation, on claims drawn at random: parts of GPUs, memory, and blocks that follow each other.
+    /// Compares with the plain computation, on random claims: shares of GPUs, memory, and blocks that follow each
+    /// other.
     #[test]
     fn one_node_in_one_sweep_is_as_all_nodes_at_each_moment() {
         let mut draws = Stream::new(9, "booked test", 0);

@@ -1,28 +1,28 @@
-//! Who waits, by demand: in order, each with how long it says it will run, so that the first that is short enough is found
-//! without looking at those before it.
+//! Waiting replicas by demand. Each shelf is in order and knows how long each replica says it will run, so the first
+//! that is short enough is found without looking at those before it.
 
 use std::collections::BTreeSet;
 
 use dryrack_scheduler::QueueKey;
 use dryrack_units::SimDuration;
 
-/// The length of what gives no estimate.
+/// The length of a replica without an estimate.
 pub(super) const ENDLESS: SimDuration = SimDuration::MAX;
 
-/// A bucket is cut in two when it has more.
+/// A bucket with more entries than this is split in two.
 const MOST: usize = 128;
 
-/// Somebody who waits.
+/// A replica that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub key: QueueKey,
     pub length: SimDuration,
 }
 
-/// Those of one demand.
+/// The waiting replicas of one demand.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shelf {
-    /// In order; none is empty.
+    /// In order. No bucket is empty.
     buckets: Vec<Bucket>,
 }
 
@@ -76,7 +76,7 @@ impl Shelf {
         }
     }
 
-    /// The first of those from `from` on (behind it, if it is left out) that is no longer than `most`.
+    /// The first entry from `from` on (behind it, for `Position::Behind`) that is no longer than `most`.
     pub fn first(&self, from: Position, most: SimDuration) -> Option<Waiting> {
         let place = self.buckets.partition_point(|bucket| !from.is_before(bucket.last()));
         let mut buckets = self.buckets[place..].iter().filter(|bucket| bucket.shortest <= most);
@@ -105,7 +105,7 @@ impl Position {
     }
 }
 
-/// All who wait.
+/// All waiting replicas.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shelves {
     by_demand: Vec<Shelf>,
@@ -129,7 +129,7 @@ impl Shelves {
         }
     }
 
-    /// The demands of those who wait, in order of their numbers.
+    /// The demands of waiting replicas, in order of their numbers.
     pub fn demands(&self) -> impl Iterator<Item = u32> + '_ {
         self.waiting.iter().copied()
     }
@@ -163,7 +163,7 @@ mod tests {
         QueueKey::new(&[OrderKey::Submitted], entry)
     }
 
-    /// Against a list that is searched from its beginning.
+    /// Compares with a list that is searched from its beginning.
     #[test]
     fn the_first_that_is_short_enough_is_found() {
         let mut draws = Stream::new(5, "shelves test", 0);

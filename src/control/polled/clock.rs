@@ -30,12 +30,12 @@ impl Look {
     }
 }
 
-/// When a loop comes by, and for whom.
+/// When a loop comes by, and for which records.
 pub(super) struct Clock {
     rounds: Option<(PassState, SimDuration, Option<u32>)>,
-    /// Those that will be due, by when; who is flagged is due since the beginning of time.
+    /// Records that will be due, with their times. A flagged record is due since the beginning of time.
     pub due: BTreeSet<(SimTime, u32)>,
-    /// How many of them would be changed by it.
+    /// How many of them a look would change.
     pub lively: usize,
 }
 
@@ -63,8 +63,8 @@ impl Clock {
         Clock { rounds, due: BTreeSet::new(), lively: 0 }
     }
 
-    /// When it has something to look at next. One that looks at so many records in a round and no more comes by as long as
-    /// one of those that are due would be changed.
+    /// When the loop next has something to look at. A loop with a limited batch comes by only as long as a look would
+    /// change one of the records that are due.
     pub fn next(&self, now: SimTime) -> Option<SimTime> {
         let (at, _) = self.due.first().filter(|_| self.lively > 0 || self.batch() == usize::MAX)?;
         let at = (*at).max(now);
@@ -74,9 +74,9 @@ impl Clock {
         }
     }
 
-    /// Whether it comes by now: with or without anything to look at in rounds, else only if there is something. Rounds of
-    /// so many records and no more, in which nothing would change, are left out, whatever else happens in their instant;
-    /// not `of_all`.
+    /// Whether the loop comes by now. In rounds, it comes by with or without anything to look at; otherwise only if
+    /// there is something. Rounds with a limited batch in which nothing would change are left out, whatever else
+    /// happens in their instant, unless `of_all`.
     pub fn comes_by(&self, now: SimTime, of_all: bool) -> bool {
         match &self.rounds {
             None => self.due.first().is_some_and(|(at, _)| *at <= now),
@@ -87,7 +87,7 @@ impl Clock {
         }
     }
 
-    /// All that are due now.
+    /// All records that are due now.
     pub fn poll(&mut self, now: SimTime) -> Vec<u32> {
         if let Some((state, _, _)) = &mut self.rounds {
             state.ran(now);

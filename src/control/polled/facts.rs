@@ -1,4 +1,4 @@
-//! What runs and their nodes are told: they come, they are heard of, they are cancelled, they become more or fewer.
+//! What runs and their nodes are told: they are submitted, heard of, cancelled, and scaled.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use dryrack_lifecycle::{MemberState, WholeState};
 use dryrack_workload::{Ending, JobSpec, RetryEvent};
 
 impl Control {
-    /// The first so many replicas are the masters; the workers follow, those of the first replica first.
+    /// The first `spec.replicas` replicas are the masters. The workers follow, those of the first replica first.
     pub(crate) fn submit_run(&mut self, job: JobId, spec: &Arc<JobSpec>, refused: Option<(Refusal, Histogram)>) {
         let retry = spec.terms.retry.as_ref().filter(|retry| retry.on.contains(&RetryEvent::NoCapacity));
         let desired = match self.flow().options.uncounted {
@@ -61,7 +61,7 @@ impl Control {
         }
     }
 
-    /// A record for the last member of a group.
+    /// Adds a record for the last member of a group.
     fn add_member(&mut self, job: JobId, group: u32) {
         let now = self.now;
         let flow = self.flow();
@@ -91,7 +91,7 @@ impl Control {
         index
     }
 
-    /// A fact about a node, which is noticed when its record is looked at.
+    /// Takes in a fact about a node. It is noticed when the node's record is looked at.
     pub(crate) fn hear(&mut self, index: ReplicaIndex, fact: Lifecycle) {
         match fact {
             Lifecycle::Prepared => self.flow().member(index).prepared = true,
@@ -116,7 +116,7 @@ impl Control {
                 let over = claims.map(|claim| claim.node).all(|node| replica.stopped_on.contains(&node));
                 self.flow().member(index).over |= over;
             }
-            // What it does between these is seen when it is looked at.
+            // What it does in between is seen when it is looked at.
             Lifecycle::Preparing | Lifecycle::Analysed | Lifecycle::AnalysisFailed => return,
         }
         self.notice(index);
@@ -128,7 +128,7 @@ impl Control {
         member.news = member.news.or(Some((outcome, because)));
     }
 
-    /// What is heard is noticed when it is looked at next, and by those who wait for it; without loops, at once.
+    /// Makes what was heard noticed: by the next look, and by those who wait for it; without loops, at once.
     fn notice(&mut self, index: ReplicaIndex) {
         let job = self.flow().member(index).run;
         match self.flow().is_ideal() {
@@ -138,12 +138,12 @@ impl Control {
         self.stir(job);
     }
 
-    /// It was heard that it has stopped, and the look that ends it is still to come.
+    /// Whether it is known to have stopped while the look that ends it is still to come.
     pub(crate) fn has_stopped(&self, index: ReplicaIndex) -> bool {
         self.runs.as_ref().is_some_and(|flow| flow.members[index as usize].over)
     }
 
-    /// What it runs on is given up.
+    /// Takes in that what it runs on is given up.
     pub(crate) fn member_lost(&mut self, index: ReplicaIndex) {
         let member = self.flow().member(index);
         member.lost = true;
@@ -159,14 +159,14 @@ impl Control {
         self.runs.as_ref().is_some_and(|flow| flow.members.get(index as usize).is_some_and(|member| member.awaits))
     }
 
-    /// Those who wait for it are looked at again.
+    /// Makes the nodes that wait for an instance be looked at again.
     pub(crate) fn instance_is_up(&mut self, node: NodeId) {
         if self.runs.is_none() {
             return;
         }
         let waiting: Vec<ReplicaIndex> = self.nodes[node.index()].runs.iter().copied().collect();
         for index in waiting {
-            // What was not looked at meanwhile counts as looked at.
+            // Looks that were left out meanwhile count as taken.
             self.flow().index_member(index);
             self.flow().member(index).awaits = false;
             self.set_deadline(index);
@@ -174,14 +174,14 @@ impl Control {
         }
     }
 
-    /// A policy ends it, which has just looked at it.
+    /// Ends a node because of a policy, which has just looked at it.
     pub(crate) fn member_unwanted(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         if self.flow().member(index).state.is_live() {
             self.terminate(index, outcome, because);
         }
     }
 
-    /// It has stayed too long in one phase.
+    /// Takes in that it has stayed too long in one phase.
     pub(crate) fn too_long(&mut self, index: ReplicaIndex, phase: Phase) {
         let news = match phase {
             Phase::Pending => (Outcome::Expired, Reason::DeadlineExpired),
@@ -190,7 +190,7 @@ impl Control {
             Phase::Stopping | Phase::Ended => panic!("its end is not noticed but made"),
         };
         let (job, state) = (self.flow().member(index).run, self.flow().member(index).state);
-        // Its run pauses, or it waits for others: nobody looks at it.
+        // Nobody looks at it, because its run pauses or it waits for others.
         if matches!(state, MemberState::Ended | MemberState::Waiting) {
             self.end_run(job, news);
             return;
@@ -204,7 +204,7 @@ impl Control {
         self.end_run(job, (Outcome::Cancelled, Reason::Cancelled));
     }
 
-    /// A wish from outside: it is looked at in the next round.
+    /// Ends a run because of a wish from outside. The run is looked at in the next round.
     fn end_run(&mut self, job: JobId, ending: (Outcome, Reason)) {
         let run = self.flow().run(job);
         match run.state {
@@ -218,7 +218,7 @@ impl Control {
         self.flag_run(job);
     }
 
-    /// Replicas beyond those wanted go, the last ones first; those that are short come as new ones.
+    /// Scales a run. Replicas beyond those wanted go, the last ones first; missing ones come as new ones.
     pub(crate) fn scale_run(&mut self, job: JobId, wanted: u32) {
         if !self.flow().run(job).state.is_active() {
             return;
@@ -234,7 +234,7 @@ impl Control {
         (counted.len()..wanted as usize).for_each(|_| self.add_group(job, None));
     }
 
-    /// A replica is not wanted any more. Gives the nodes of it that begin to terminate.
+    /// Notes that a replica is no longer wanted. Returns those of its nodes that begin to terminate.
     pub(super) fn dismiss(&mut self, job: JobId, group: u32) -> Vec<ReplicaIndex> {
         self.flow().run(job).groups[group as usize].dismissed = true;
         let mut stopped = self.flow().run(job).groups[group as usize].members.clone();
@@ -246,7 +246,7 @@ impl Control {
         stopped
     }
 
-    /// A replica more than there ever were, or the next submission of one that still terminates.
+    /// Adds a new replica, or the next submission of one that still terminates.
     pub(super) fn add_group(&mut self, job: JobId, follows: Option<u32>) {
         let (number, before) = match follows {
             None => (self.flow().run(job).groups.iter().filter(|group| !group.followed).count() as u32, 0),
@@ -268,11 +268,11 @@ impl Control {
         self.add_workers(job, group);
     }
 
-    /// Its last edge was taken.
+    /// Takes the last edge of a node.
     pub(crate) fn member_ended(&mut self, index: ReplicaIndex) {
         let job = self.flow().member(index).run;
         let state = self.flow().member(index).state;
-        // What was announced and does not come ends without having been a state of its own.
+        // An announced attempt that does not come ends without having been a state of its own.
         if state == MemberState::Ended {
             return;
         }

@@ -1,12 +1,13 @@
-//! The flow of runs: jobs as runs of nodes, whose records loops look at in their own time.
+//! The flow of runs: jobs are runs of nodes, and loops look at their records in their own time.
 //!
-//! Each node of a run is a replica of the control plane's store, with a claim and a lifecycle of its own; the run is a
-//! record beside them. A fact about a node is heard at once and noticed when its record is looked at. Four loops look at
-//! records: submitted nodes, running nodes, terminating nodes, runs. A loop first lists the records that are due and takes
-//! their flags away, then looks at one after the other; what becomes due meanwhile waits for the next round. Under
-//! `loops: ideal` the same looks are taken in the instant in which something changes, until nothing does.
+//! Each node of a run is a replica in the control plane's store, with a claim and a lifecycle of its own. The run is
+//! a record beside them. A fact about a node is heard at once, and noticed when its record is looked at. Four loops
+//! look at records: submitted nodes, running nodes, terminating nodes, runs. A loop first lists the records that are
+//! due and clears their flags, then looks at one after the other. What becomes due meanwhile waits for the next
+//! round. Under `loops: ideal`, the same looks are taken in the instant in which something changes, until nothing
+//! changes any more.
 //!
-//! The rules were read in dstack 0.22.5 and are held against recorded sequences of it; states and edges are in
+//! The rules were read in dstack 0.22.5 and are checked against recorded sequences of it. States and edges are in
 //! [`dryrack_lifecycle`].
 
 mod clock;
@@ -43,23 +44,23 @@ impl Control {
         flow
     }
 
-    /// Whoever steps this control plane comes by for every look, in rounds of its own: none is left out because nothing
-    /// would come of it.
+    /// For a caller that steps this control plane through every look, in rounds of its own: no look is left out
+    /// because nothing would come of it.
     pub fn look_in_rounds(&mut self) {
         if let Some(flow) = &mut self.runs {
             flow.in_rounds = true;
         }
     }
 
-    /// All looks that are due.
+    /// Takes all looks that are due.
     pub(super) fn look_at_runs(&mut self) {
         if self.runs.is_none() {
             return;
         }
         self.unpark();
         let now = self.now;
-        // A loop that comes by and finds nothing has come by. Without loops, whatever has changed is looked at again:
-        // each look changes something, or is the last at its record.
+        // With loops, a loop that comes by and finds nothing has still come by. Without loops, whatever has changed
+        // is looked at again: each look changes something, or is the last one at its record.
         let flow = self.flow();
         let enough = 1000 + 64 * (flow.members.len() + flow.runs.len());
         for rounds in 0.. {
@@ -122,7 +123,7 @@ impl Control {
         }
     }
 
-    /// Who waits for capacity where it is, is due again once the fleet has grown.
+    /// Makes nodes that wait for capacity where they are due again, once the fleet has grown.
     fn unpark(&mut self) {
         let growth = self.fleet.growth();
         let flow = self.flow();
@@ -133,7 +134,7 @@ impl Control {
         }
     }
 
-    /// The record was looked at.
+    /// Notes that the record was looked at.
     fn processed(&mut self, index: ReplicaIndex) {
         let now = self.now;
         let turn = self.flow().next_turn();
@@ -142,7 +143,7 @@ impl Control {
         self.flow().index_member(index);
     }
 
-    /// One edge of a node's states, and of the phases where it is one there too.
+    /// Follows one edge of a node's states, and of its phases if it is an edge there too.
     fn advance(&mut self, index: ReplicaIndex, to: MemberState, because: Option<Reason>) {
         let ideal = self.flow().is_ideal();
         let member = self.flow().member(index);
@@ -152,7 +153,7 @@ impl Control {
         member.flagged |= ideal;
         let replica = &self.replicas[index as usize];
         let phase = to.phase(replica.placement.is_some());
-        // What is placed, and what ends, is said by events of their own.
+        // What is placed and what ends have events of their own.
         if replica.phase != phase && !matches!(phase, Phase::Scheduled | Phase::Ended) {
             self.enter(index, phase, because);
         }
@@ -160,7 +161,8 @@ impl Control {
         self.flow().index_member(index);
     }
 
-    /// What changes in one node is seen by its run, and by the nodes that wait for others of it; without loops, at once.
+    /// Shows a change in one node to its run, and to the nodes that wait for others of the run; without loops, at
+    /// once.
     fn stir(&mut self, job: JobId) {
         let flow = self.flow();
         let ideal = flow.is_ideal();
@@ -170,8 +172,8 @@ impl Control {
         flow.index_run(job);
         for group in 0..flow.run(job).groups.len() {
             let members = flow.run(job).groups[group].members.clone();
-            // Nobody begins before all can, and who is due already stays so: each change is seen once by each, and not
-            // once by each for each.
+            // Nobody begins before all can, and a node that is already due stays so. So each node sees each change
+            // once, and not once for each of the others.
             let all_can = flow.are_ready(&members) || flow.options.placeless == PlacelessRule::Raises;
             for index in members {
                 let member = flow.member(index);
@@ -208,7 +210,7 @@ impl Control {
         self.flow().index_run(job);
     }
 
-    /// One edge of a run's states.
+    /// Follows one edge of a run's states.
     fn advance_run(&mut self, job: JobId, to: WholeState) {
         let ideal = self.flow().is_ideal();
         let run = self.flow().run(job);
@@ -217,13 +219,13 @@ impl Control {
         run.changed = true;
         run.flagged |= ideal;
         self.flow().index_run(job);
-        // Whether its nodes are looked at depends on it.
+        // Whether its nodes are looked at depends on the run's state.
         for index in self.flow().members_of(job) {
             self.flow().index_member(index);
         }
     }
 
-    /// Ends a node of a run: it terminates in the looks that follow.
+    /// Ends a node of a run. It terminates in the looks that follow.
     fn terminate(&mut self, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         let member = self.flow().member(index);
         assert!(member.state.is_live(), "what is not live is terminating already");

@@ -1,12 +1,13 @@
-//! What a profile says of runs: how its loops look at them, and what they do with what they see.
+//! What a profile says about runs: how its loops look at them, and what they do with what they see.
 
 use serde::{Deserialize, Serialize};
 
 use crate::profile::ProfileError;
 use dryrack_units::{SimDuration, text_form};
 
-/// The flow of runs. Where a profile has it, a demand of several tasks, each on a node of its own (`gang: spread`), is a
-/// run of so many nodes; every node is placed, started and ended by itself, and they fail and are tried again together.
+/// The flow of runs. In a profile that has it, a demand of several tasks, each on a node of its own (`gang: spread`),
+/// is a run of that many nodes. Every node is placed, started and ended by itself, but they fail and are tried again
+/// together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunsOptions {
@@ -16,7 +17,7 @@ pub struct RunsOptions {
     pub begin: BeginRule,
     pub placeless: PlacelessRule,
     pub no_capacity: NoCapacityRule,
-    /// Before the first, second, ... submission after the one that failed; the last one repeats.
+    /// Pauses before the first, second, ... submission after the one that failed. The last one repeats.
     pub pauses: Vec<Pause>,
     pub release: ReleaseRule,
     pub uncounted: UncountedRule,
@@ -29,8 +30,8 @@ pub struct RunsOptions {
 pub enum Loops {
     /// Whatever changes is looked at in the same instant, until nothing changes any more.
     Ideal,
-    /// Each record is looked at when its interval has gone by since the last look. Of one instant, submitted nodes come
-    /// first, then running and terminating ones, then runs.
+    /// Each record is looked at once its interval has passed since the last look. Within one instant, submitted nodes
+    /// come first, then running and terminating ones, then runs.
     Polled(PolledLoops),
 }
 
@@ -43,28 +44,28 @@ pub struct PolledLoops {
     pub runs: RunsLoop,
 }
 
-/// When one loop comes by at all.
+/// When one loop comes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rounds {
     /// It looks for records at multiples of this.
     #[serde(with = "text_form")]
     pub every: SimDuration,
-    /// Each round comes later by a draw from zero to this.
+    /// Each round is later by a random time from zero to this.
     #[serde(with = "text_form")]
     pub jitter: SimDuration,
     /// Records looked at in one round; all that are due if absent.
     pub batch: Option<u32>,
 }
 
-/// The least time between two looks at one record; a record that is flagged is looked at in the next round.
+/// The least time between two looks at one record. A record that is flagged is looked at in the next round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubmittedLoop {
     pub rounds: Rounds,
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// A place is found in one look, and used in the next.
+    /// Whether a place is used in the look that finds it, or in the next.
     pub passes: Assignment,
 }
 
@@ -79,7 +80,7 @@ pub enum Assignment {
 #[serde(deny_unknown_fields)]
 pub struct RunningLoop {
     pub rounds: Rounds,
-    /// Of a node that is still to run.
+    /// For a node that is still to run.
     #[serde(with = "text_form")]
     pub starting: SimDuration,
     #[serde(with = "text_form")]
@@ -92,7 +93,8 @@ pub struct TerminatingLoop {
     pub rounds: Rounds,
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// What has run is given up in the second look only: in the first, its last words are asked for.
+    /// Whether a node that has run is given up only in the second look, because its last words are asked for in the
+    /// first.
     pub drains: bool,
 }
 
@@ -100,13 +102,13 @@ pub struct TerminatingLoop {
 #[serde(deny_unknown_fields)]
 pub struct RunsLoop {
     pub rounds: Rounds,
-    /// Of a run that is submitted or terminating.
+    /// For a run that is submitted or terminating.
     #[serde(with = "text_form")]
     pub hasty: SimDuration,
-    /// Of every other.
+    /// For every other run.
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// A look at a run counts as one at each of its nodes, which so lose their turn.
+    /// Whether a look at a run counts as a look at each of its nodes, which then lose their turn.
     pub counts_for_nodes: bool,
 }
 
@@ -116,8 +118,8 @@ pub struct RunsLoop {
 pub enum GangRule {
     /// All in one decision, or none.
     Whole,
-    /// The master first, then each worker; who has a place keeps it while others are refused. Only a historic profile
-    /// may.
+    /// The master first, then each worker. A node that has a place keeps it while others are refused. Only a historic
+    /// profile may have this.
     OneByOne,
 }
 
@@ -126,73 +128,75 @@ pub enum GangRule {
 #[serde(rename_all = "snake_case")]
 pub enum PrepareRule {
     AtOnce,
-    /// Whose turn to begin is later is not prepared before the others have begun (dstack 0.22.5).
+    /// A node whose turn to begin comes later is not prepared before the others have begun (dstack 0.22.5).
     InTurn,
-    /// None is before every node of the replica has a place (dstack 0.19.9 and 0.19.10).
+    /// No node is prepared before every node of the replica has a place (dstack 0.19.9 and 0.19.10).
     AllPlaced,
 }
 
-/// When a node that is prepared begins.
+/// When a prepared node begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BeginRule {
-    /// Every node of the run has a place.
+    /// Once every node of the run has a place.
     AllPlaced,
-    /// Every node of the run is prepared; then all begin together.
+    /// Once every node of the run is prepared; then all begin together.
     AllPrepared,
 }
 
-/// What a node that is to begin makes of one beside it that ended without ever having had a place.
+/// How a node that is to begin reacts to a node beside it that ended without ever having had a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlacelessRule {
-    /// It waits, and its run sees what has become of the other.
+    /// It waits, and its run notices what has become of the other.
     Waits,
-    /// The look at it fails and keeps the lock on its record, so that its run cannot be looked at either (dstack to
-    /// 0.21.1, issue 4146). Only a historic profile may.
+    /// The look at it fails and keeps the lock on its record, so its run cannot be looked at either (dstack to
+    /// 0.21.1, issue 4146). Only a historic profile may have this.
     Raises,
 }
 
-/// What becomes of a node that finds no place, if it may be tried again.
+/// What happens to a node that finds no place, if it may be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoCapacityRule {
     /// It waits where it is, and is looked at in its turn as soon as something has been given back.
     KeepsTurn,
-    /// Its run pauses, longer each time, and is not in the queue meanwhile: who came later, or counts less, takes what
-    /// is given back (dstack to 0.22.5, issue 4246).
+    /// Its run pauses, longer each time, and is not in the queue meanwhile. A run that came later, or counts less,
+    /// takes what is given back (dstack to 0.22.5, issue 4246).
     BacksOff,
 }
 
-/// How what several nodes of one host give back in one round is entered.
+/// How it is recorded that several nodes of one host give back what they hold in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseRule {
     Each,
-    /// Each is subtracted from what was taken when the round began, so that only the last one counts, and what the others
-    /// held stays taken for ever (dstack to 0.21.0, issue 4117). Only a historic profile may.
+    /// Each is subtracted from what was taken when the round began, so only the last one counts, and what the others
+    /// held stays taken forever (dstack to 0.21.0, issue 4117). Only a historic profile may have this.
     LastOfRound,
 }
 
-/// When a replica is submitted again that is tried again by itself, while others of its run go on.
+/// When a replica that is tried again by itself is submitted again, while others of its run go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicaRetryRule {
     /// Once its nodes have ended and the first pause is over.
     FirstPause,
-    /// In the look at its run that sees that it failed, if it holds nothing, and else once it does not: as often as its run
-    /// is looked at, for as long as it finds no capacity (dstack to 0.22.5). Without loops, as above.
+    /// In the look at its run that sees that it failed, if it holds nothing; otherwise once it holds nothing. So it
+    /// is submitted as often as its run is looked at, for as long as it finds no capacity (dstack to 0.22.5). Without
+    /// loops, the same as `first_pause`.
     AtOnce,
 }
 
-/// How many replicas a service is to have that scales, until its requests were counted for the first time.
+/// How many replicas a service that scales is to have until its requests are counted for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UncountedRule {
     /// As few as it may have.
     Fewest,
-    /// One, whatever its bounds: what began with more is scaled down, and what may have none begins one (dstack to
-    /// 0.22.5, where the number of a run of which nothing is known is one). Only a historic profile may.
+    /// One, whatever its bounds. A service that began with more is scaled down, and one that may have none begins one
+    /// (dstack to 0.22.5, where the number of a run of which nothing is known is one). Only a historic profile may
+    /// have this.
     One,
 }
 
@@ -201,13 +205,13 @@ pub enum UncountedRule {
 pub struct Pause(#[serde(with = "text_form")] pub SimDuration);
 
 impl RunsOptions {
-    /// Before the submission that follows so many failed ones, from 1.
+    /// The pause before the submission that follows this many failed ones, counted from 1.
     pub(super) fn pause(&self, attempt: u32) -> SimDuration {
         let index = (attempt as usize).saturating_sub(1).min(self.pauses.len() - 1);
         self.pauses[index].0
     }
 
-    /// All that is wrong with it.
+    /// All errors in these options.
     pub(crate) fn faults(&self, historic: bool) -> Vec<ProfileError> {
         let mut faults = Vec::new();
         faults.extend(self.pauses.is_empty().then_some(ProfileError::Empty("runs.pauses")));

@@ -18,13 +18,13 @@ pub(super) struct RunRow {
     pub state: WholeState,
     /// When it was last looked at.
     pub processed: SimTime,
-    /// Counts looks: of two at the same instant, the earlier comes first again.
+    /// Counts looks. Of two looks at the same instant, the earlier comes first again.
     pub turn: u64,
     /// It has never been looked at.
     pub fresh: bool,
     /// It is to be looked at in the next round.
     pub flagged: bool,
-    /// Submissions that failed since it last came as far as provisioning.
+    /// Submissions that failed since the run last came as far as provisioning.
     pub attempt: u32,
     /// Why it terminates, and how it ends.
     pub ending: Option<(Outcome, Reason)>,
@@ -32,20 +32,20 @@ pub(super) struct RunRow {
     /// Something about its nodes has changed since it was last looked at.
     pub changed: bool,
     pub startup: StartupOrder,
-    /// For how long it is tried again for want of capacity.
+    /// For how long it is tried again when there is no capacity.
     pub capacity_retry: Option<SimDuration>,
     pub groups: Vec<Group>,
-    /// One of its nodes has found a place: from now on its workers look for theirs.
+    /// One of its nodes has found a place, so its workers may look for theirs.
     pub settled: bool,
     /// The fleet of that place.
     pub fleet: Option<FleetId>,
-    /// Of a service that scales: how many replicas it is to have, by the last look at it.
+    /// For a service that scales: how many replicas it is to have, by the last look at it.
     pub desired: u32,
-    /// And how many requests were last counted.
+    /// For such a service: how many requests were last counted.
     pub requests: Option<u64>,
-    /// And when it may have more or fewer, if that is not yet.
+    /// For such a service: when it may next have more or fewer replicas, if not yet.
     pub scale_at: Option<SimTime>,
-    /// It pauses, and by what was last counted it is to have no replica.
+    /// It pauses, and by the last count it is to have no replica.
     pub unasked: bool,
     pub due: Option<SimTime>,
     /// A look at it would change something, now or once it is due.
@@ -70,13 +70,13 @@ pub(super) struct Group {
     pub members: Vec<ReplicaIndex>,
     /// It was scaled away.
     pub dismissed: bool,
-    /// Its next attempt was announced, and has not been submitted.
+    /// Its next attempt was announced and has not been submitted yet.
     pub announced: bool,
-    /// Which replica of the run it is.
+    /// Its number among the replicas of the run.
     pub number: u32,
-    /// How often that was submitted before this record of it.
+    /// How often that replica was submitted before this record of it.
     pub before: u32,
-    /// It was wanted again while it still terminated, so that there is another record of the same number.
+    /// It was wanted again while it still terminated, so there is another record with the same number.
     pub followed: bool,
 }
 
@@ -87,39 +87,39 @@ pub(super) struct Member {
     /// Its number among the nodes of its group; 0 is the master.
     pub node: u32,
     pub state: MemberState,
-    /// Of this submission.
+    /// When this submission was made.
     pub submitted: SimTime,
     /// When it, or its run, was last looked at.
     pub processed: SimTime,
-    /// Counts looks: of two at the same instant, the earlier comes first again.
+    /// Counts looks. Of two looks at the same instant, the earlier comes first again.
     pub turn: u64,
     /// It has not been looked at since it was submitted.
     pub fresh: bool,
     pub flagged: bool,
-    /// Counts submissions of all nodes: the earlier of two that were looked at together comes first.
+    /// Counts submissions of all nodes. Of two nodes that were looked at together, the earlier comes first.
     pub created: u64,
-    /// What was heard of it, and has not been noticed yet.
+    /// What was heard of it and has not been noticed yet.
     pub news: Option<(Outcome, Reason)>,
     pub prepared: bool,
-    /// Its instance was asked for and is not up.
+    /// Its instance was requested and is not up.
     pub awaits: bool,
     /// It was asked to prepare.
     pub asked: bool,
     /// It was told to begin.
     pub began: bool,
-    /// And it was heard that it has.
+    /// It was heard to have begun.
     pub started: bool,
-    /// None of its processes lives.
+    /// None of its processes is alive.
     pub over: bool,
     /// What it ran on cannot be heard.
     pub lost: bool,
-    /// How it will have ended, and how it has.
+    /// How it ends, or has ended.
     pub ending: Option<(Outcome, Reason)>,
     /// It has, or had, a place in this submission.
     pub had_place: bool,
-    /// When it was last looked at in the latest earlier submission in which it had a place.
+    /// When it was last looked at in the latest of its earlier submissions that had a place.
     pub placed_before: Option<SimTime>,
-    /// It was refused when the fleet had grown so far, and waits where it is.
+    /// The fleet's growth when it was refused, if it waits where it is.
     pub parked: Option<u64>,
     pub due: Option<(Look, SimTime)>,
     /// A look at it would change something, now or once it is due.
@@ -156,7 +156,7 @@ impl Member {
         }
     }
 
-    /// The next submission of the same node.
+    /// The record of the next submission of the same node.
     pub fn again(&self, now: SimTime, count: (u64, u64)) -> Member {
         let placed_before = if self.had_place { Some(self.processed) } else { self.placed_before };
         let (due, lively) = (self.due, self.lively);
@@ -164,7 +164,7 @@ impl Member {
     }
 }
 
-/// All runs, and the clockwork that looks at them.
+/// All runs, and the clocks of the loops that look at them.
 pub(crate) struct Flow {
     pub(super) options: RunsOptions,
     /// By the number of their job.
@@ -174,18 +174,18 @@ pub(crate) struct Flow {
     pub(super) clocks: [Clock; 4],
     pub(super) created: u64,
     pub(super) turns: u64,
-    /// Refused, and waiting where they are.
+    /// Nodes that were refused and wait where they are.
     pub(super) parked: BTreeSet<ReplicaIndex>,
-    /// Of these, those whose projects have not enough left, and how much that would be.
+    /// Those of the parked nodes whose projects have too little quota left, with how much they want.
     pub(super) over_quota: BTreeMap<ReplicaIndex, Holding>,
-    /// How far the fleet had grown when those were last put in order.
+    /// The fleet's growth when the parked nodes were last put in order.
     pub(super) growth: u64,
-    /// Of the last input or settling.
+    /// The time of the last input or settle.
     pub(super) now: SimTime,
-    /// Whoever steps this control plane comes by for every look; else one that would change nothing is not taken, and
-    /// what is looked at after such a pause is looked at when it would have been.
+    /// The caller takes every look. Otherwise a look that would change nothing is left out, and a record that is
+    /// looked at after such a pause counts as looked at when it would have been.
     pub(super) in_rounds: bool,
-    /// Listed in this round and not looked at yet, the next one last.
+    /// Records listed in this round and not looked at yet, the next one last.
     pub(super) rest: Vec<u32>,
 }
 
@@ -224,25 +224,25 @@ impl Flow {
         &mut self.members[index as usize]
     }
 
-    /// It does not wait where it is any more.
+    /// Notes that it no longer waits where it is.
     pub fn unlist(&mut self, index: ReplicaIndex) {
         self.parked.remove(&index);
         self.over_quota.remove(&index);
     }
 
-    /// Of the next submission.
+    /// The turn and the number of the next submission.
     pub fn next_count(&mut self) -> (u64, u64) {
         self.created += 1;
         (self.next_turn(), self.created)
     }
 
-    /// Of the next look.
+    /// The turn of the next look.
     pub fn next_turn(&mut self) -> u64 {
         self.turns += 1;
         self.turns
     }
 
-    /// The nodes of the same replica, itself among them.
+    /// The nodes of the same replica, including itself.
     pub fn siblings(&self, index: ReplicaIndex) -> &[ReplicaIndex] {
         let member = &self.members[index as usize];
         &self.runs[member.run.index()].groups[member.group as usize].members
@@ -252,7 +252,7 @@ impl Flow {
         self.runs[job.index()].groups.iter().flat_map(|group| group.members.iter().copied()).collect()
     }
 
-    /// Every node of it has ended.
+    /// Whether every node of it has ended.
     pub fn is_over(&self, job: JobId) -> bool {
         self.members_of(job).iter().all(|index| self.members[*index as usize].state == MemberState::Ended)
     }
@@ -296,13 +296,13 @@ impl Flow {
         }
     }
 
-    /// Records are looked at though nothing would come of it: where so many are in a round and no more, one that stays as it
-    /// is takes the turn of another.
+    /// Whether records are looked at even if nothing would come of it. With a limited batch, a record that stays as
+    /// it is takes the turn of another.
     fn looks_at_all(&self, look: Look) -> bool {
         self.in_rounds || self.clocks[look as usize].batch() < usize::MAX
     }
 
-    /// A look at it would change nothing.
+    /// Whether a look at it would change nothing.
     fn is_quiet(&self, index: ReplicaIndex) -> bool {
         let member = &self.members[index as usize];
         if member.flagged || member.news.is_some() {
@@ -324,8 +324,8 @@ impl Flow {
         !run.flagged && !run.fresh && !run.changed && !awaits_time
     }
 
-    /// What was not looked at while nothing could come of it keeps its turn: it counts as looked at when it would have
-    /// been.
+    /// Keeps the turn of a record that was not looked at while nothing could come of it: it counts as looked at when
+    /// it would have been.
     fn resume_member(&mut self, index: ReplicaIndex) {
         let member = &self.members[index as usize];
         let Some(look) = look_of(member.state) else { return };
@@ -347,7 +347,7 @@ impl Flow {
         }
     }
 
-    /// Between two looks at a node in this state; none without loops.
+    /// The time between two looks at a node in this state; `None` without loops.
     fn interval(&self, state: MemberState, look: Look) -> Option<SimDuration> {
         match &self.options.loops {
             Loops::Ideal => None,
@@ -372,12 +372,12 @@ impl Flow {
         }
     }
 
-    /// It is prepared, and so are those it waits for.
+    /// Whether it is prepared, and so are those it waits for.
     pub fn may_begin(&self, index: ReplicaIndex) -> bool {
         self.members[index as usize].prepared && self.is_its_turn(index) && self.are_ready(self.siblings(index))
     }
 
-    /// Those of its replica that are to begin before it have begun.
+    /// Whether those of its replica that are to begin before it have begun.
     fn is_its_turn(&self, index: ReplicaIndex) -> bool {
         let siblings = self.siblings(index);
         let has_started = |other: &ReplicaIndex| self.members[*other as usize].started;
@@ -388,7 +388,7 @@ impl Flow {
         }
     }
 
-    /// With its start, others of its replica may begin.
+    /// Whether others of its replica may begin once it has started.
     pub fn is_awaited(&self, index: ReplicaIndex) -> bool {
         let siblings = self.siblings(index);
         match self.runs[self.members[index as usize].run.index()].startup {
@@ -398,7 +398,7 @@ impl Flow {
         }
     }
 
-    /// What has a place begins to prepare, on an instance that is up.
+    /// Whether a node that has a place may begin to prepare. Its instance must be up.
     pub fn may_prepare(&self, index: ReplicaIndex) -> bool {
         let in_turn = match self.options.prepare {
             PrepareRule::AtOnce => true,
@@ -408,8 +408,8 @@ impl Flow {
         in_turn && !self.members[index as usize].awaits
     }
 
-    /// Each of the nodes of a replica has what the others wait for. One that has begun, and may be done already, is not
-    /// waited for.
+    /// Whether each of the nodes of a replica has what the others wait for. A node that has begun, and may be done
+    /// already, is not waited for.
     pub fn are_ready(&self, siblings: &[ReplicaIndex]) -> bool {
         let is_ready = |index: &ReplicaIndex| {
             let member = &self.members[*index as usize];
@@ -422,8 +422,8 @@ impl Flow {
         siblings.iter().all(is_ready)
     }
 
-    /// A node of it that is to begin fails to be looked at, because one beside it ended without ever having had a place;
-    /// and while that goes on, nobody looks at the run.
+    /// Whether looks at one of its nodes that is to begin fail, because a node beside it ended without ever having
+    /// had a place. While that goes on, nobody looks at the run.
     pub fn is_locked(&self, job: JobId) -> bool {
         let run = &self.runs[job.index()];
         self.options.placeless == PlacelessRule::Raises
@@ -456,7 +456,7 @@ impl Flow {
         }
         let interval = self.interval(member.state, look);
         match (member.parked.filter(|_| member.news.is_none()), interval) {
-            // No time to be tried again is over meanwhile: capacity is not what it lacks.
+            // Its time for being tried again does not run out meanwhile, because capacity is not what it lacks.
             (Some(growth), _) if growth == self.growth && self.over_quota.contains_key(&index) => None,
             (Some(growth), interval) if growth == self.growth => {
                 let over = self.retry_over_at(index)?;
@@ -480,7 +480,7 @@ impl Flow {
             // Nobody looks at it until one of its nodes changes.
             Loops::Ideal if self.is_locked(job) => None,
             Loops::Ideal => match run.state {
-                // Until all have ended, an end that comes is what it waits for.
+                // Until all nodes have ended, it waits for their ends.
                 WholeState::Pending if !self.is_over(job) => None,
                 WholeState::Pending => {
                     let announced = run.announced().next().map(|_| self.next_submission(job));
@@ -489,14 +489,14 @@ impl Flow {
                 WholeState::Submitted | WholeState::Provisioning | WholeState::Running => {
                     self.retried(job).map(|group| self.next_of_group(job, group)).chain(run.scale_at).min()
                 }
-                // What was announced does not come any more.
+                // What was announced no longer comes.
                 WholeState::Terminating | WholeState::Ended => None,
             },
             Loops::Polled(_) => Some(run.processed.saturating_add(self.run_interval(run.state).unwrap_or_default())),
         }
     }
 
-    /// When a run that pauses may be submitted again: so long after the last look at any of its nodes.
+    /// When a run that pauses may be submitted again: one pause after the last look at any of its nodes.
     pub fn next_submission(&self, job: JobId) -> SimTime {
         let run = &self.runs[job.index()];
         let is_wanted = |group: &&Group| !group.dismissed;
@@ -507,8 +507,8 @@ impl Flow {
         last.map_or(SimTime::ZERO, |last| last.saturating_add(self.options.pause(run.attempt)))
     }
 
-    /// Replicas whose next attempt was announced and comes of itself. One that was done when its service paused, and was not
-    /// wanted after that, comes once it is wanted.
+    /// Replicas whose next attempt was announced and comes by itself. A replica that was done when its service
+    /// paused, and was not wanted after that, comes once it is wanted.
     fn retried(&self, job: JobId) -> impl Iterator<Item = u32> + '_ {
         let run = &self.runs[job.index()];
         let is_done = |index: &ReplicaIndex| {
@@ -521,7 +521,8 @@ impl Flow {
         run.announced().filter(comes)
     }
 
-    /// A replica that is tried again by itself does not pause. Without loops it would be tried for ever in one instant.
+    /// Whether a replica that is tried again by itself skips the pause. Without loops it would be tried forever in
+    /// one instant.
     pub fn retries_at_once(&self) -> bool {
         self.options.replica_retry == ReplicaRetryRule::AtOnce && !self.is_ideal()
     }
@@ -536,8 +537,8 @@ impl Flow {
         }
     }
 
-    /// When a node that waits for capacity has waited for too long, if it may be tried again at all; the first instant
-    /// after it.
+    /// The first instant at which a node that waits for capacity has waited for too long; `None` if it may not be
+    /// tried again at all.
     fn retry_over_at(&self, index: ReplicaIndex) -> Option<SimTime> {
         let member = &self.members[index as usize];
         let from = member.placed_before.unwrap_or(self.runs[member.run.index()].submitted);
@@ -546,7 +547,7 @@ impl Flow {
     }
 }
 
-/// Which loop looks at a node in this state, where a look may change nothing.
+/// The loop that looks at a node in this state, if a look in this state may change nothing.
 fn look_of(state: MemberState) -> Option<Look> {
     match state {
         MemberState::Submitted => Some(Look::Submitted),
@@ -556,7 +557,7 @@ fn look_of(state: MemberState) -> Option<Look> {
     }
 }
 
-/// The last of the instants so far apart that is not after now.
+/// The last instant that is a multiple of the interval after `from` and not after `now`.
 fn last_of(from: SimTime, interval: Option<SimDuration>, now: SimTime) -> SimTime {
     match interval {
         Some(interval) if !interval.is_zero() && now > from => {

@@ -1,4 +1,4 @@
-//! Looks at nodes that are to run, or run.
+//! Looks at nodes that are to run or are running.
 
 use super::options::BeginRule;
 use crate::Control;
@@ -41,8 +41,8 @@ impl Control {
         self.processed(index);
     }
 
-    /// The nodes that one look at a node which may begin makes begin: where all are to be prepared, all of its replica that
-    /// need not wait for another one to begin first.
+    /// The nodes that begin when this one may begin. If all are to be prepared first, these are all nodes of its
+    /// replica that need not wait for another one to begin first.
     fn begins_with(&mut self, index: ReplicaIndex) -> Vec<ReplicaIndex> {
         match self.flow().options.begin {
             BeginRule::AllPlaced => vec![index],

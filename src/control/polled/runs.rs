@@ -1,4 +1,4 @@
-//! Looks at runs: what their nodes come to together, and what follows.
+//! Looks at runs: what the states of their nodes amount to, and what follows.
 
 use super::options::Loops;
 use super::rows::Group;
@@ -17,7 +17,7 @@ enum Reading {
     Provisioning,
     Running,
     Retry,
-    /// Whether it would have been tried again, if its time were not over.
+    /// `is_late` says whether it would have been tried again if its time were not over.
     Failed {
         outcome: Outcome,
         because: Reason,
@@ -52,7 +52,7 @@ impl Control {
                 let fleet = self.fleet.node(place.claims()[0].node).shape.instance.as_ref().map(|own| own.fleet);
                 let run = self.flow().run(job);
                 (run.settled, run.fleet) = (true, fleet);
-                // Without loops, who has waited for this is looked at now.
+                // Without loops, nodes that have waited for this are looked at now.
                 if self.flow().is_ideal() {
                     for index in members {
                         if self.flow().member(index).state == MemberState::Submitted {
@@ -79,7 +79,7 @@ impl Control {
             }
             if found.contains(&Reading::Retry) {
                 retried.push(number as u32);
-                // Its other nodes were stopped for the sake of the one that is tried again.
+                // Its other nodes were stopped because of the one that is tried again.
                 found.retain(|reading| !matches!(reading, Reading::Failed { because: Reason::RunOver, .. }));
             }
             readings.extend(found);
@@ -98,7 +98,7 @@ impl Control {
         }
     }
 
-    /// What a run becomes of what its nodes say.
+    /// Moves a run to the state that follows from what its nodes say.
     fn conclude_run(&mut self, job: JobId, readings: &[Reading], retried: &[u32]) {
         let failures = readings.iter().filter_map(|reading| match reading {
             Reading::Failed { outcome, because, is_late } => Some((*is_late, (*outcome, *because))),
@@ -174,7 +174,7 @@ impl Control {
         self.look_at_terminating_run(job);
     }
 
-    /// Live nodes begin to terminate. Gives whether there were any.
+    /// Makes live nodes begin to terminate. Returns whether there were any.
     fn stop_members(&mut self, job: JobId, is_meant: impl Fn(u32) -> bool, ending: (Outcome, Reason)) -> bool {
         let mut found = false;
         for index in self.flow().members_of(job) {
@@ -204,7 +204,7 @@ impl Control {
         }
     }
 
-    /// Whether the time is over in which it is tried again after such an end; `None` if it never is.
+    /// Whether the time in which it is tried again after such an end is over; `None` if it is never tried again.
     pub(super) fn is_retry_over(&mut self, index: ReplicaIndex, because: Reason) -> Option<bool> {
         let event = event_of(because)?;
         let member = self.flow().member(index);
@@ -235,7 +235,7 @@ impl Control {
         wanted.into_iter().for_each(|group| self.resubmit(job, group));
     }
 
-    /// A replica that is tried again by itself, while others of its run go on, begins anew once all its nodes have ended
+    /// Tries a replica again by itself, while others of its run go on. It begins anew once all its nodes have ended
     /// and the first pause is over.
     fn retry_group(&mut self, job: JobId, group: u32) {
         self.stop_members(job, |other| other == group, (Outcome::Cancelled, Reason::RunOver));
@@ -257,7 +257,7 @@ impl Control {
         }
     }
 
-    /// Says of a run that pauses that its nodes will be tried again, once all have ended.
+    /// Announces that the nodes of a run that pauses will be tried again, once all have ended.
     pub(super) fn announce_retry(&mut self, job: JobId) {
         let flow = self.flow();
         if flow.run(job).state != WholeState::Pending || !flow.is_over(job) {
@@ -302,7 +302,7 @@ impl Control {
         reasons.clone().find(|because| event_of(*because).is_some()).or(reasons.next()).unwrap_or(Reason::RunOver)
     }
 
-    /// The next submission of a replica that was announced.
+    /// Makes the next submission of a replica that was announced.
     pub(super) fn resubmit(&mut self, job: JobId, group: u32) {
         let now = self.now;
         let flow = self.flow();
@@ -315,14 +315,14 @@ impl Control {
             flow.index_member(index);
         }
         for index in self.flow().run(job).groups[group as usize].members.clone() {
-            // Its pause is over: whatever it waits for now is said anew.
+            // Its pause is over, so the reasons why it waits are given anew.
             self.replicas[index as usize].held = None;
         }
     }
 
     fn look_at_terminating_run(&mut self, job: JobId) {
         let (outcome, because) = self.flow().run(job).ending.expect("what terminates does so for a reason");
-        // What was wished for from outside is what each node ends as.
+        // If the end was wished for from outside, each node ends in the same way.
         let of_nodes = match outcome {
             Outcome::Cancelled | Outcome::Refused => (outcome, because),
             Outcome::Completed | Outcome::Failed | Outcome::Lost | Outcome::NeverFits | Outcome::Expired => {
@@ -341,7 +341,7 @@ impl Control {
         if !flow.is_over(job) {
             return;
         }
-        // What was announced does not come any more.
+        // What was announced no longer comes.
         for index in self.flow().members_of(job) {
             if self.replicas[index as usize].phase != Phase::Ended {
                 self.end(index, outcome, because);
@@ -355,7 +355,7 @@ impl Control {
     }
 }
 
-/// What such an end counts as; one that was wished for is no event.
+/// The kind of event that such an end is for retries; `None` for an end that was wished for.
 fn event_of(because: Reason) -> Option<RetryEvent> {
     match because {
         Reason::NoCapacity => Some(RetryEvent::NoCapacity),

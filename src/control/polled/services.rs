@@ -1,4 +1,4 @@
-//! Services that have more or fewer replicas as more or fewer requests come.
+//! Services whose number of replicas follows the number of requests.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use dryrack_policy::{Scaled, autoscale};
 use dryrack_units::SimTime;
 use dryrack_workload::Scaling;
 
-/// How much a replica is worth keeping; one that has begun to terminate is none any more.
+/// How much a replica is worth keeping. A replica that has begun to terminate no longer counts as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
     Inactive,
@@ -20,7 +20,7 @@ enum Worth {
 }
 
 impl Control {
-    /// What was counted is seen when the run is looked at next.
+    /// Takes in a count of requests, which is seen at the next look at the run.
     pub(crate) fn requests_counted(&mut self, job: JobId, requests: u64) {
         if self.runs.is_none() || self.jobs[job.index()].spec.scaling.is_none() {
             return;
@@ -38,7 +38,7 @@ impl Control {
         self.jobs[job.index()].spec.scaling.as_deref().copied().expect("only what scales comes here")
     }
 
-    /// A look at a service that is active, and of which no replica is to be tried again.
+    /// Looks at a service that is active and of which no replica is to be tried again.
     pub(super) fn scale_service(&mut self, job: JobId) {
         let scaling = self.scaling(job);
         let last = self.last_scaled(job);
@@ -61,14 +61,14 @@ impl Control {
         }
     }
 
-    /// A look at a service that pauses, or has no replicas: its requests are seen without any delay.
+    /// Looks at a service that pauses or has no replicas. Its requests take effect without any delay.
     pub(super) fn look_at_pending_service(&mut self, job: JobId) {
         let scaling = self.scaling(job);
         let now = self.now;
         let flow = self.flow();
         let at = flow.next_submission(job);
         if !flow.is_over(job) || now < at {
-            // Of one that is not over, an end that comes is what it waits for.
+            // A service that is not over waits for the ends of its nodes.
             flow.run(job).scale_at = Some(at).filter(|at| *at > now);
             return;
         }
@@ -85,7 +85,8 @@ impl Control {
         self.bring_up(job, desired as usize);
     }
 
-    /// So many replicas more: first those that have ended or are about to, in order of their numbers, then new ones.
+    /// Adds this many replicas: first those that have ended or are about to, in order of their numbers, then new
+    /// ones.
     fn bring_up(&mut self, job: JobId, more: usize) {
         let mut inactive = self.groups_that(job, |worth| worth == Worth::Inactive);
         inactive.retain(|group| self.states_of(job, *group).all(|state| !state.is_live()));
@@ -96,7 +97,7 @@ impl Control {
             let has_ended = self.states_of(job, group).all(|state| state == MemberState::Ended);
             match has_ended {
                 true => self.revive(job, group),
-                // Its end is still to come, and holds up nobody.
+                // Its end is still to come, but nobody waits for it.
                 false => self.add_group(job, Some(group)),
             }
         }
@@ -104,7 +105,7 @@ impl Control {
         self.stir(job);
     }
 
-    /// A replica that has ended is submitted again, for it is wanted again.
+    /// Submits a replica that has ended again, because it is wanted again.
     fn revive(&mut self, job: JobId, group: u32) {
         let now = self.now;
         let run = self.flow().run(job);
@@ -145,7 +146,7 @@ impl Control {
         members.iter().map(|index| flow.members[*index as usize].state)
     }
 
-    /// As much as that of its nodes that is the least far.
+    /// The worth of its node that has come the least far.
     fn worth(&self, job: JobId, group: u32) -> Worth {
         let worth_of = |state| match state {
             MemberState::Terminating | MemberState::Draining | MemberState::Ended => Worth::Inactive,
@@ -156,8 +157,8 @@ impl Control {
         self.states_of(job, group).map(worth_of).min().unwrap_or(Worth::Inactive)
     }
 
-    /// When the number of its replicas last changed, as far as they show it: by the submission of one that is active, or by
-    /// the last look at one that is not.
+    /// When the number of its replicas last changed, as far as they show it: by the submission of one that is active,
+    /// or by the last look at one that is not.
     ///
     /// Source: dstack 0.22.5, where a replica that is tried again counts as a change too.
     fn last_scaled(&self, job: JobId) -> Option<SimTime> {

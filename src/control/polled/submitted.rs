@@ -68,8 +68,8 @@ impl Control {
         }
     }
 
-    /// Where nodes are placed one by one, the first node of the first replica finds the run its fleet, and the others wait
-    /// for it.
+    /// Whether it waits until its run has a fleet. If nodes are placed one by one, the first node of the first
+    /// replica finds the fleet of the run, and the others wait for it.
     fn awaits_fleet(&mut self, index: ReplicaIndex) -> bool {
         let by_offers = self.jobs[self.replicas[index as usize].job.index()].spec.demand.requirements.is_some();
         let flow = self.flow();
@@ -98,8 +98,8 @@ impl Control {
             };
         }
         let record = &self.demands[number as usize];
-        // A demand that was refused is refused as long as nothing is given back. Replicas of models differ, and so do those
-        // of a run that has its fleet.
+        // A refused demand stays refused as long as nothing is given back. That does not hold for replicas of models,
+        // which differ, nor for those of a run that has its fleet.
         let alike = siblings.len() == 1 && record.demand.deployment.is_none() && context.fleet.is_none();
         let alike = alike && (record.demand.requirements.is_none() || context.least == 1);
         if let (Some(held), true) = (&record.held, record.refused_at == Some(growth) && alike) {
@@ -118,8 +118,9 @@ impl Control {
         }
     }
 
-    /// What is decided about when one node of a run looks for a place: all its nodes together, one of them on the first
-    /// offer that it has in the run's fleet and for a worker near its master, or one of them anywhere else than the others.
+    /// What is decided about when one node of a run looks for a place: all its nodes together; or one of them, on the
+    /// first offer that it has in the run's fleet and, for a worker, near its master; or one of them, on a node that
+    /// none of the others has.
     fn part(&self, index: ReplicaIndex, siblings: &[ReplicaIndex], whole: bool) -> (Arc<Demand>, Seats) {
         let demand = &self.demands[self.replicas[index as usize].demand as usize].demand;
         if !whole && demand.requirements.is_some() {
@@ -138,13 +139,13 @@ impl Control {
         self.runs.as_ref().is_none_or(|flow| flow.options.gang == GangRule::Whole)
     }
 
-    /// The same as a decision has it, for whoever asks about a node of a run; `None` where jobs are no runs.
+    /// The same, for a caller that asks about a node of a run; `None` if jobs are not runs.
     pub(crate) fn part_of_run(&self, index: ReplicaIndex) -> Option<(Arc<Demand>, Seats)> {
         let flow = self.runs.as_ref()?;
         Some(self.part(index, flow.siblings(index), self.places_whole()))
     }
 
-    /// One task of it, on a node that no sibling has.
+    /// The demand of one of its tasks, on a node that no sibling has.
     fn demand_of_one(&self, demand: &Demand, siblings: &[ReplicaIndex]) -> Demand {
         let taken: Vec<NodeId> = (siblings.iter())
             .filter_map(|index| self.replicas[*index as usize].placement.as_ref())
@@ -164,7 +165,7 @@ impl Control {
         one
     }
 
-    /// Gives each of those who sought its part of the placement.
+    /// Gives each of the seekers its part of the placement.
     fn bind_all(&mut self, seekers: &[ReplicaIndex], candidate: Candidate, torn: bool) {
         let Candidate { placement, score } = candidate;
         if let [index] = seekers {
@@ -180,7 +181,7 @@ impl Control {
         self.settle_in_fleet(seekers[0], &placement);
     }
 
-    /// Nodes that are placed together take their fleet at once: other replicas of the run go to no other one.
+    /// Sets the fleet of a run whose nodes are placed together: its other replicas go to no other fleet.
     fn settle_in_fleet(&mut self, index: ReplicaIndex, placement: &Placement) {
         let job = self.replicas[index as usize].job;
         let own = self.fleet.node(placement.claims()[0].node).shape.instance.as_ref().map(|own| own.fleet);
@@ -189,7 +190,7 @@ impl Control {
         }
     }
 
-    /// Enters the place of one node: into the ledger and into the log. Nothing is asked of its host yet.
+    /// Enters the place of one node into the ledger and into the log. Nothing is asked of its host yet.
     fn bind(&mut self, index: ReplicaIndex, placement: Placement, score: Score, torn: bool) {
         let replica = &self.replicas[index as usize];
         let run = replica.run();
@@ -252,10 +253,10 @@ impl Control {
         }
     }
 
-    /// There is no place for it.
+    /// Handles a node for which there is no place.
     fn refused(&mut self, index: ReplicaIndex, held: (Refusal, Histogram)) {
         let whole = self.flow().options.gang == GangRule::Whole;
-        // Who gets a place together waits for it together.
+        // Nodes that get places together wait for them together.
         let waiting = if whole { self.flow().siblings(index).to_vec() } else { vec![index] };
         waiting.into_iter().for_each(|waiting| self.hold(waiting, held.clone()));
         self.flow().over_quota.remove(&index);
@@ -273,7 +274,8 @@ impl Control {
         }
     }
 
-    /// Its project has not so much left: it waits until it has, whatever it does for want of capacity.
+    /// Makes a node wait until its project has enough quota left, whatever the profile does when there is no
+    /// capacity.
     fn over_quota(&mut self, siblings: &[ReplicaIndex], wanted: Holding) {
         let held = (Refusal::Unfit, Histogram::of(Reason::QuotaExceeded, self.fleet.len() as u32));
         siblings.iter().for_each(|waiting| self.hold(*waiting, held.clone()));

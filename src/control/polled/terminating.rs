@@ -1,4 +1,4 @@
-//! Looks at nodes that terminate: they are stopped, their last words awaited, and what they hold is given back.
+//! Looks at terminating nodes: they are stopped, their last words are awaited, and what they hold is given back.
 
 use super::options::{Loops, ReleaseRule};
 use crate::Control;
@@ -19,7 +19,7 @@ impl Control {
                     let run = self.replicas[index as usize].run();
                     self.command(Command::Stop { run });
                 }
-                // What never began holds nothing that could be in another's way.
+                // A node that never began holds nothing that could be in another's way.
                 if !began || (over && !self.drains()) {
                     self.give_back(index);
                 } else {
@@ -46,7 +46,7 @@ impl Control {
         }
     }
 
-    /// Ends a node. What it began on a host that cannot be heard stays taken until that is known to be over.
+    /// Ends a node. What it began on a host that cannot be heard stays taken until it is known to be over.
     pub(super) fn give_back(&mut self, index: ReplicaIndex) {
         let member = self.flow().member(index);
         let (outcome, because) = member.ending.expect("what terminates does so for a reason");
@@ -65,7 +65,7 @@ impl Control {
         self.end_keeping(index, outcome, because, kept);
     }
 
-    /// Somebody else gives back something on this host later in this round.
+    /// Whether another node gives back something on this host later in this round.
     fn is_overwritten(&self, node: NodeId) -> bool {
         let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
         flow.rest.iter().any(|index| {

@@ -1,4 +1,5 @@
-//! How runs and their nodes stand, in the words of their own tables, for who compares them with a program that has them.
+//! How runs and their nodes stand, in the words of their own tables, for comparison with a program that has such
+//! tables.
 
 use super::clock::Look;
 use super::options::ReleaseRule;
@@ -13,9 +14,9 @@ use dryrack_scheduler::{Decision, Grouping, decide_for};
 pub struct RunStanding {
     pub job: JobId,
     pub state: WholeState,
-    /// Replicas that it is to have, if it is a service that scales.
+    /// The number of replicas that it is to have, if it is a service that scales.
     pub desired: Option<u32>,
-    /// Once it terminates.
+    /// Present once it terminates.
     pub ending: Option<(Outcome, Reason)>,
 }
 
@@ -23,7 +24,7 @@ pub struct RunStanding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberStanding {
     pub job: JobId,
-    /// Which replica of the run it belongs to.
+    /// The replica of the run that it belongs to.
     pub group: u32,
     pub node: u32,
     pub replica: u32,
@@ -36,7 +37,7 @@ pub struct MemberStanding {
 }
 
 impl Control {
-    /// Every run, in order of submission; empty where the profile has none.
+    /// Every run, in order of submission; empty if the profile has none.
     pub fn runs(&self) -> Vec<RunStanding> {
         let runs = self.runs.iter().flat_map(|flow| &flow.runs);
         let standing = |run: &super::rows::RunRow| {
@@ -65,12 +66,12 @@ impl Control {
         flow.members.iter().zip(self.replicas.values()).map(standing).collect()
     }
 
-    /// What is given back may be lost, as in a program of old.
+    /// Whether what is given back may be lost, as in old releases of a program.
     pub(crate) fn leaks(&self) -> bool {
         self.runs.as_ref().is_some_and(|flow| flow.options.release == ReleaseRule::LastOfRound)
     }
 
-    /// Nobody waits where it is whom the fleet would hold.
+    /// Asserts that no node waits where it is that the fleet would hold.
     pub(crate) fn assert_no_run_waits_in_vain(&self) {
         let Some(flow) = &self.runs else { return };
         for index in &flow.parked {
@@ -85,7 +86,7 @@ impl Control {
         }
     }
 
-    /// What is kept twice says the same twice, and who waits can be found.
+    /// Asserts that what is kept twice agrees, and that records that wait can be found.
     pub(crate) fn assert_runs(&self) {
         let Some(flow) = &self.runs else { return };
         assert_eq!(flow.members.len(), self.replicas.len(), "every replica is a node of a run");

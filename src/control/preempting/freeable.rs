@@ -1,5 +1,5 @@
-//! What would be free for one who waits if all that it may stop were gone, by node: kept from pass to pass, so that whoever
-//! cannot start in any case costs a look at the nodes that have changed.
+//! The room on each node for a waiting replica if all that it may stop were gone. It is kept from pass to pass, so a
+//! replica that cannot start in any case costs only a look at the nodes that have changed.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use dryrack_fleet::{Fleet, NodeStatus};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Preempt, is_by_room, room};
 
-/// Of so many demands and ranks at once what they make of the nodes is kept.
+/// Rooms are kept for at most this many pairs of a demand and a rank.
 const MOST_KEPT: usize = 256;
 
-/// By the number of the demand and the rank of who waits.
+/// Rooms by the number of the demand and the rank of the replica that waits.
 #[derive(Default)]
 pub struct Freeable {
     rooms: BTreeMap<(u32, i64), Rooms>,
@@ -22,7 +22,7 @@ pub struct Freeable {
 
 #[derive(Default)]
 struct Rooms {
-    /// Changes of the fleet that are taken in.
+    /// How many changes of the fleet are taken into account.
     read: u64,
     nodes: Vec<u32>,
     total: u64,
@@ -36,7 +36,7 @@ impl Rooms {
 }
 
 impl Freeable {
-    /// Whether it would fit on the shadow of the fleet without all that it may stop. `None` where that is not known.
+    /// Whether it would fit on the shadow of the fleet without all that it may stop; `None` if that is not known.
     pub fn would_fit(&mut self, control: &Control, head: ReplicaIndex, shadow: &Shadow) -> Option<bool> {
         let rank = control.rank_of(head)?;
         let number = control.replicas[head as usize].demand;
@@ -59,7 +59,8 @@ impl Freeable {
             }
         }
         rooms.read = control.fleet.node_change_count();
-        // Where the shadow differs, or somebody may be stopped for this moment alone, it is looked at for itself.
+        // Nodes on which the shadow differs, or on which something may be stopped in this moment only, are looked at
+        // separately.
         let differs = |node: &NodeId| shadow.fleet.node(*node).status != control.fleet.node(*node).status;
         let mut apart = shadow.changed();
         apart.retain(differs);
@@ -77,7 +78,7 @@ impl Freeable {
 }
 
 impl Control {
-    /// What of one who waits decides whom it may stop at any time; `None` where that changes with time.
+    /// The rank of a waiting replica, which decides whom it may stop at any time; `None` if that changes with time.
     pub(super) fn rank_of(&self, head: ReplicaIndex) -> Option<i64> {
         match self.profile.scheduler.preempt {
             Preempt::Nobody | Preempt::LongerRemaining => None,
@@ -86,7 +87,7 @@ impl Control {
         }
     }
 
-    /// Whether one of that rank may stop it, whatever the moment.
+    /// Whether a replica of this rank may stop it at any time.
     pub(super) fn ranks_behind(&self, index: ReplicaIndex, rank: i64) -> bool {
         self.may_be_stopped(index)
             && match self.profile.scheduler.preempt {
@@ -96,7 +97,7 @@ impl Control {
             }
     }
 
-    /// How many tasks the node would take in that fleet without those of its runs.
+    /// How many tasks the node would take in this fleet without those of its runs that are gone.
     fn room_without(
         &self,
         head: ReplicaIndex,
@@ -114,13 +115,13 @@ impl Control {
         room(&self.profile.scheduler, demand, fleet, node, without.as_ref().unwrap_or(&record.status))
     }
 
-    /// What is kept of its nodes is worked out again.
+    /// Makes everything that is kept of its nodes be computed again.
     pub(in super::super) fn note_changes_of(&mut self, index: ReplicaIndex) {
         let placement = self.replicas[index as usize].placement.clone();
         placement.iter().flat_map(|placement| placement.claims()).for_each(|claim| self.fleet.note_change(claim.node));
     }
 
-    /// It begins or ceases to stop.
+    /// Notes that it begins or ceases to stop.
     pub(in super::super) fn note_stopping(&mut self, index: ReplicaIndex, phase: Phase) {
         match phase {
             Phase::Stopping => self.preempting.stopping.insert(index),

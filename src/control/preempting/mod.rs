@@ -1,22 +1,26 @@
-//! Preemption: who is stopped so that the head of the queue can start.
+//! Preemption: which runs are stopped so that the head of the queue can start.
 //!
-//! Asked before anybody is looked at, so that nobody takes a place that one before it in the queue can have by stopping
-//! others. Those who may be stopped for it are taken, the least worth keeping first, until it would fit; then whoever turns
-//! out not to be needed is spared, the last taken first. Each is told to stop, and waits again from its last checkpoint, if
-//! its job has any. What stops already is reckoned as gone, so that nobody is stopped for room that is on its way. The
-//! same holds for the claim that is kept of a run which took too long to stop: its nodes are asked about it again. Without
-//! that the head would lose its promise when the deadline passes, and would stop the next attempt for the same room,
-//! without end if each takes too long. A claim that was asked about for the last time counts as taken for good.
+//! Preemption runs before the pass looks at any replica. So nobody takes a place that one before it in the queue can
+//! have by stopping others. Runs that may be stopped for the head are taken, the least worth keeping first, until the
+//! head would fit. Then those that turn out not to be needed are spared, the last taken first. Each is told to stop,
+//! and waits again from its last checkpoint, if its job has any. What is stopping already counts as gone, so nobody
+//! is stopped for room that is on its way.
 //!
-//! The room that is on its way is promised: whoever fits once what stops is gone has a place there, and whoever comes
-//! after it in the queue is judged as if that place were taken, until it is placed, ends or would go elsewhere. Whoever
-//! comes before it may take the place (Kubernetes' nominated nodes work alike). Without that a victim that stops at once
-//! could return to where it was while the head waits for one that takes its time, and be stopped again, without end. So
-//! the order of the queue must put a victim behind whom it was stopped for, which [`Profile::faults`] holds: then the
-//! first of the queue is never put off by whom it has stopped, and nobody can be stopped twice for it.
+//! The same holds for the claim that is kept of a run which took too long to stop: its nodes are asked about it
+//! again. Otherwise the head would lose its promise when the deadline passes, and would stop the next attempt for the
+//! same room, without end if each takes too long. A claim that was asked about for the last time counts as taken for
+//! good.
 //!
-//! What is tried is tried in a fleet that is kept beside the real one ([`shadow`]), and who could not start even if all that it
-//! may stop were gone is not tried at all ([`freeable`]). The plain computation copies the fleet and keeps nothing.
+//! The room that is on its way is promised. A replica that fits once the stopping runs are gone has a place there.
+//! Replicas after it in the queue are judged as if that place were taken, until it is placed, ends, or would go
+//! elsewhere. Replicas before it may take the place (Kubernetes' nominated nodes work alike). Otherwise a victim that
+//! stops at once could return to where it was while the head waits for a slow one, and be stopped again, without end.
+//! So the order of the queue must put a victim behind the replica that it was stopped for, which [`Profile::faults`]
+//! checks. Then the first of the queue is never put off by its own victims, and nothing can be stopped twice for it.
+//!
+//! Trials are made in a fleet that is kept beside the real one ([`shadow`]). A replica that could not start even if
+//! all that it may stop were gone is not tried at all ([`freeable`]). The plain computation copies the fleet and
+//! keeps nothing.
 //!
 //! [`Profile::faults`]: super::Profile::faults
 
@@ -36,33 +40,33 @@ use dryrack_units::{SimDuration, SimTime};
 use freeable::Freeable;
 use shadow::Shadow;
 
-/// Who waits for room that is on its way, and where it would go.
+/// Replicas that wait for room that is on its way, with the places where they would go.
 pub(super) type Nominations = BTreeMap<ReplicaIndex, Placement>;
 
 /// What is kept from pass to pass.
 #[derive(Default)]
 pub(super) struct Preempting {
-    /// Whoever is told to stop and has not yet.
+    /// Replicas that have been told to stop and have not stopped yet.
     stopping: BTreeSet<ReplicaIndex>,
-    /// Runs that have ended and keep a claim, and are not asked about any more.
+    /// Runs that have ended and keep a claim, and are no longer asked about.
     given_up: BTreeSet<RunId>,
     shadow: Option<Box<Shadow>>,
     freeable: Freeable,
 }
 
 impl Preempting {
-    /// Nothing that a profile has a say in.
+    /// Drops what depends on the profile.
     pub(super) fn begin_anew(&mut self) {
         (self.shadow, self.freeable) = (None, Freeable::default());
     }
 }
 
-/// What is least worth keeping comes first.
+/// A sort key that puts first what is least worth keeping.
 type Worth = (i64, Reverse<((SimTime, bool, i64), ReplicaIndex)>);
 
 impl Control {
-    /// In the order of the queue, promises room to whoever fits once what stops is gone, and stops whom it takes for that.
-    /// Gives back whether somebody else may have now what was promised before.
+    /// Promises room, in the order of the queue, to each replica that fits once the stopping runs are gone, and stops
+    /// more runs for that. Returns whether room that was promised before may go to others.
     pub(super) fn preempt(&mut self) -> bool {
         if self.profile.scheduler.preempt == Preempt::Nobody {
             return false;
@@ -84,7 +88,7 @@ impl Control {
         keeps && self.fleet.is_of_nodes_alone()
     }
 
-    /// The shadow as the real fleet is now. It is put back by whoever takes it.
+    /// The shadow, brought up to date with the real fleet. The caller puts it back.
     fn take_shadow(&mut self) -> Box<Shadow> {
         match self.preempting.shadow.take() {
             Some(mut shadow) => {
@@ -114,13 +118,13 @@ impl Control {
                 assert_eq!(found, self.place_plainly(head, &nominations), "{}", self.replicas[head as usize].run());
             }
             let Some((victims, place)) = found else {
-                // Whoever comes later in the queue may stop no more than they may, and finds no more room.
+                // Replicas of this demand later in the queue may stop no more than this one, and find no more room.
                 walk.leave_out(demand);
                 continue;
             };
             for victim in victims {
                 self.preempt_one(victim, head);
-                // What is stopped for one may be more than it takes.
+                // Stopping runs for one replica may free more than it takes.
                 walk.take_in_again(&self.queue);
             }
             shadow.fleet.take(&place);
@@ -131,7 +135,7 @@ impl Control {
         nominations
     }
 
-    /// Who is stopped for it, and where it goes then; the shadow is without them afterwards.
+    /// The runs to stop for it, and where it goes then. Afterwards the shadow is without these runs.
     fn place_in_shadow(&self, head: ReplicaIndex, shadow: &mut Shadow) -> Option<(Vec<ReplicaIndex>, Placement)> {
         if let Some(Candidate { placement, .. }) = shadow.judge(self, head) {
             return Some((Vec::new(), placement));
@@ -162,7 +166,7 @@ impl Control {
         place.map(|place| (chosen, place.placement))
     }
 
-    /// Whoever may be stopped for it.
+    /// All runs that may be stopped for it.
     fn candidates_for(&self, head: ReplicaIndex) -> Vec<Reverse<Worth>> {
         let mut candidates = Vec::new();
         let rank = self.rank_of(head);
@@ -171,7 +175,7 @@ impl Control {
             Some(_) | None => self.may_stop(index, head),
         };
         for (node, record) in self.nodes.iter().enumerate() {
-            // Who holds several nodes is met on the first of them.
+            // A run that holds several nodes is counted on the first of them.
             let is_first = |index: ReplicaIndex| self.placement_of(index).claims()[0].node.index() == node;
             let runs = record.runs.iter().copied().filter(|index| may_stop(*index) && is_first(*index));
             candidates.extend(runs.map(|index| Reverse(self.worth_of(index))));
@@ -186,7 +190,7 @@ impl Control {
             Preempt::MoreAttained => -i64::from(self.level(index)),
             Preempt::LongerRemaining => -i64::try_from(self.remaining(index).as_nanos()).unwrap_or(i64::MAX),
         };
-        // Of equal worth, who began last has least to lose.
+        // Of equal worth, the run that began last has least to lose.
         (worth, Reverse((self.runs_there_since(index), index)))
     }
 
@@ -196,13 +200,13 @@ impl Control {
         while let Some((key, demand)) = walk.next(&self.queue) {
             let head = key.replica();
             let Some((victims, place)) = self.place_plainly(head, &nominations) else {
-                // Whoever comes later in the queue may stop no more than they may, and finds no more room.
+                // Replicas of this demand later in the queue may stop no more than this one, and find no more room.
                 walk.leave_out(demand);
                 continue;
             };
             for victim in victims {
                 self.preempt_one(victim, head);
-                // What is stopped for one may be more than it takes.
+                // Stopping runs for one replica may free more than it takes.
                 walk.take_in_again(&self.queue);
             }
             nominations.insert(head, place);
@@ -210,7 +214,7 @@ impl Control {
         nominations
     }
 
-    /// Who is stopped for it, and where it goes then, beside what is promised to others.
+    /// The runs to stop for it, and where it goes then, given what is promised to others.
     fn place_plainly(&self, head: ReplicaIndex, nominations: &Nominations) -> Option<(Vec<ReplicaIndex>, Placement)> {
         let holders = self.holders();
         let mut fleet = self.fleet_without_what_stops(&holders);
@@ -224,8 +228,8 @@ impl Control {
         Some((victims, place))
     }
 
-    /// The decision about one who waits behind somebody to whom room is promised: as if that were taken. `None` where nothing
-    /// is. `keep` is how many candidates are wanted.
+    /// The decision about a replica that waits behind others to whom room is promised, as if that room were taken;
+    /// `None` if nothing is promised. `keep` is how many candidates are wanted.
     pub(super) fn decide_beside_nominations(&mut self, index: ReplicaIndex, keep: usize) -> Option<Decision> {
         if self.nominations.is_empty() {
             return None;
@@ -247,7 +251,7 @@ impl Control {
             decide_for(&self.profile.scheduler, demand, context, &self.beside(&promised), self.grouping, keep)
         };
         match decision {
-            // What is promised to others is free still: it waits for its turn, and not for room.
+            // What is promised to others is still free, so the replica waits for its turn and not for room.
             Decision::Refuse { refusal: Refusal::Unfit, .. } if self.would_fit_now(index) => {
                 let reasons = Histogram::of(Reason::QueueOrder, self.fleet.len() as u32);
                 Some(Decision::Refuse { refusal: Refusal::Unfit, reasons })
@@ -271,13 +275,13 @@ impl Control {
         }
     }
 
-    /// The fleet as whoever waits finds it, where something is promised to others before it in the queue.
+    /// The fleet as a waiting replica finds it, if something is promised to others before it in the queue.
     pub(super) fn left_to(&self, index: ReplicaIndex) -> Option<Fleet> {
         let promised = self.promised_before(index);
         (!promised.is_empty()).then(|| self.beside(&promised))
     }
 
-    /// What is promised to others before it in the queue.
+    /// The places promised to others before it in the queue.
     fn promised_before(&self, index: ReplicaIndex) -> Vec<Placement> {
         if self.nominations.is_empty() {
             return Vec::new();
@@ -294,7 +298,7 @@ impl Control {
         fleet
     }
 
-    /// It does not wait for its place any more.
+    /// Withdraws the promise to a replica that no longer waits for its place.
     pub(super) fn forget_promise(&mut self, index: ReplicaIndex) {
         if self.nominations.remove(&index).is_some() {
             self.fleet.ask_again();
@@ -309,12 +313,12 @@ impl Control {
         fleet
     }
 
-    /// What is kept of runs that have ended, and will be free once their nodes say so.
+    /// Claims kept of runs that have ended, which will be free once their nodes confirm it.
     fn awaited_claims(&self) -> impl Iterator<Item = &Placement> {
         self.kept_claims.iter().filter(|(run, _)| !self.preempting.given_up.contains(run)).map(|(_, kept)| kept)
     }
 
-    /// Says whether the nodes of a run that has ended are still asked about what is kept of it.
+    /// Notes whether the nodes of a run that has ended are still asked about what is kept of it.
     pub(super) fn note_asking(&mut self, run: RunId, is_asked_about: bool) {
         let has_changed = match is_asked_about {
             true => self.preempting.given_up.remove(&run),
@@ -325,7 +329,7 @@ impl Control {
         }
     }
 
-    /// Whoever holds a place, in order of their numbers.
+    /// All replicas that hold a place, in order of their numbers.
     fn holders(&self) -> Vec<ReplicaIndex> {
         let mut holders: Vec<_> = self.nodes.iter().flat_map(|node| node.runs.iter().copied()).collect();
         holders.sort_unstable();
@@ -337,7 +341,7 @@ impl Control {
         self.replicas[index as usize].placement.as_ref().expect("it holds a place")
     }
 
-    /// The fewest that this rule finds; `None` where even all that may be stopped are not enough.
+    /// The fewest victims that this rule finds; `None` if even stopping all that may be stopped is not enough.
     fn victims_for(&self, head: ReplicaIndex, fleet: &Fleet, holders: &[ReplicaIndex]) -> Option<Vec<ReplicaIndex>> {
         let may_stop = |index: &ReplicaIndex| self.may_stop(*index, head);
         let mut candidates: Vec<ReplicaIndex> = holders.iter().copied().filter(may_stop).collect();
@@ -385,7 +389,8 @@ impl Control {
             }
     }
 
-    /// What is left of its estimate, given how long it has run with effect; without an estimate, without end.
+    /// What is left of its estimate after the time it has run, without the work that was lost; endless without an
+    /// estimate.
     fn remaining(&self, index: ReplicaIndex) -> SimDuration {
         let replica = &self.replicas[index as usize];
         let running = if replica.phase == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };

@@ -1,4 +1,5 @@
-//! A second fleet, in which things may be tried: kept beside the real one, and brought back to it by the nodes that differ.
+//! A second fleet in which placements may be tried. It is kept beside the real one, and brought in line with it by
+//! updating the nodes that differ.
 
 use super::super::Control;
 use super::super::store::ReplicaIndex;
@@ -8,9 +9,9 @@ use dryrack_scheduler::{Caching, Candidate, Decision, Rankings, decide_for};
 
 pub struct Shadow {
     pub fleet: Fleet,
-    /// Changes of the real fleet that are taken in.
+    /// How many changes of the real fleet are taken into account.
     read: u64,
-    /// Changes of its own up to which it was as the real one.
+    /// How many changes of its own it had when it last equalled the real fleet.
     own: u64,
     rankings: Rankings,
 }
@@ -22,7 +23,7 @@ impl Shadow {
         Shadow { fleet, read, own, rankings: Rankings::new(&control.profile.scheduler) }
     }
 
-    /// As the real fleet is now.
+    /// Brings the shadow in line with the real fleet.
     pub fn follow(&mut self, control: &Control) {
         if self.fleet.len() != control.fleet.len() {
             return *self = Shadow::new(control);
@@ -35,7 +36,7 @@ impl Shadow {
         (self.read, self.own) = (control.fleet.node_change_count(), self.fleet.node_change_count());
     }
 
-    /// Nodes that differ from the real ones, or have since it last followed, in order.
+    /// Nodes that differ from the real ones, or have differed since the shadow was last brought in line, in order.
     pub fn changed(&self) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = self.fleet.changed_nodes(self.own).collect();
         nodes.sort_unstable();
@@ -46,7 +47,7 @@ impl Shadow {
         placement.claims().iter().for_each(|claim| self.fleet.release(claim));
     }
 
-    /// As [`Control::judge_on`] of this fleet.
+    /// Like [`Control::judge_on`], on this fleet.
     pub fn judge(&mut self, control: &Control, index: ReplicaIndex) -> Option<Candidate> {
         match self.decide(control, index) {
             Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),

@@ -1,4 +1,4 @@
-//! The queue of entries and its one consumer: what is computed, and what is written of it.
+//! The queue of entries and its one consumer: what is computed, and what is written of the result.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use dryrack_units::SimTime;
 pub struct Entry {
     pub row: u64,
     serial: u64,
-    /// What the row carried: with its id, all of it that a scan does not set.
+    /// What the row carried. With the row's id, this is all that a scan does not set.
     carried: Option<Placement>,
     last_restart: Option<SimTime>,
     replica: ReplicaIndex,
@@ -28,7 +28,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether it would be computed to the same end.
+    /// Whether it would be computed with the same result.
     fn is_as(&self, other: &Entry) -> bool {
         (self.serial, &self.carried, self.last_restart) == (other.serial, &other.carried, other.last_restart)
     }
@@ -38,7 +38,7 @@ impl Entry {
 #[derive(Default)]
 pub struct Entries {
     queue: VecDeque<Entry>,
-    /// Of each row, by its serial, how many entries there are: most have none when one is put in.
+    /// By the serial of a row, how many entries it has. Most rows have none when one is put in.
     of_row: BTreeMap<u64, u32>,
 }
 
@@ -80,12 +80,12 @@ impl Entries {
     }
 }
 
-/// What the consumer is about.
+/// What the consumer is working on.
 pub struct Computation {
     entry: Entry,
     read: Option<RowRead>,
-    /// Made when it began, if that is when the fleet is read; with what is kept of it for an explanation, because the same
-    /// replica may start again before it is written.
+    /// Made when the computation began, if the fleet is read at that time. It comes with what is kept of it for an
+    /// explanation, because the same replica may start again before the decision is written.
     decision: Option<(Decision, Option<Box<Watched>>)>,
 }
 
@@ -99,7 +99,7 @@ struct RowRead {
 }
 
 impl Control {
-    /// An entry for a row, unless the same row as it is now is in the queue already.
+    /// Adds an entry for a row, unless the same row in its current state is in the queue already.
     pub(super) fn enqueue(&mut self, id: u64) {
         let scan = self.scan.as_ref().expect("a scan is going on");
         let row = &scan.rows[&id];
@@ -120,7 +120,7 @@ impl Control {
         }
     }
 
-    /// The entries of a replica that is wanted no more.
+    /// Drops the entries of a replica that is no longer wanted.
     pub(crate) fn drop_entries(&mut self, index: ReplicaIndex) {
         let dead_entries = self.profile.scan.map(|options| options.dead_entries);
         let Some(scan) = self.scan.as_mut().filter(|_| dead_entries == Some(DeadEntries::Removed)) else { return };
@@ -130,7 +130,8 @@ impl Control {
         }
     }
 
-    /// Whose entry is computed now, and whose come before that of a replica; `None` if it has none.
+    /// The run whose entry is being computed, and those whose entries come before that of a replica; `None` if it has
+    /// none.
     pub(crate) fn entries_before(&self, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
         let scan = self.scan.as_ref()?;
         let place = scan.queue.iter().position(|entry| entry.replica == index)?;
@@ -165,8 +166,8 @@ impl Control {
         }
     }
 
-    /// The row that an entry names, if it is there. Where rows are looked for after a computation, those of the same model
-    /// are read along with it before.
+    /// The row that an entry names, if it is there. If rows are looked for after a computation, only those of the
+    /// same model are read before it.
     fn read_row(&self, entry: &Entry) -> Option<RowRead> {
         let (options, scan) = (self.scan_options(), self.scan.as_ref()?);
         let row = scan.rows.get(&entry.row)?;
@@ -184,7 +185,7 @@ impl Control {
         RowRead { serial: row.serial, version: row.version, phase: replica.phase, placement }
     }
 
-    /// The world has answered what was asked for a computation.
+    /// Takes in the world's answer to a computation.
     pub(crate) fn computed(&mut self, run: RunId, fact: Lifecycle) {
         let scan = self.scan.as_mut().expect("only a scanned flow computes");
         let Some(mut computation) = scan.computing.take_if(|computing| computing.entry.run == run) else { return };
@@ -199,7 +200,7 @@ impl Control {
         self.scan.as_ref().is_some_and(|scan| scan.computing.is_some() && scan.computations == number)
     }
 
-    /// The world has not answered in time: no placement is found.
+    /// Handles a computation that the world has not answered in time: no placement is found.
     pub(crate) fn computation_expired(&mut self) {
         let computing = self.scan.as_ref().and_then(|scan| scan.computing.as_ref());
         let run = computing.expect("only one under way has a deadline").entry.run;
@@ -231,7 +232,7 @@ impl Control {
         self.scan.as_ref()?.rows.get(&row)?.carried.clone()
     }
 
-    /// Writes what was computed into the row that has the entry's id now.
+    /// Writes the result of a computation into the row that has the entry's id now.
     fn write(&mut self, computation: Computation, failed: bool) {
         let Computation { entry, read, decision } = computation;
         let (decision, watched) = decision.expect("decided before it is written");
@@ -246,7 +247,7 @@ impl Control {
             return;
         }
         match decision {
-            // What has a place by now, or is another's row, is none of its business.
+            // A row that has a place by now, or is another's row, is left alone.
             _ if failed && index == entry.replica && self.replicas[index as usize].phase == Phase::Analysing => {
                 self.end(index, Outcome::Failed, Reason::AnalysisFailed);
             }
@@ -268,7 +269,8 @@ impl Control {
         }
     }
 
-    /// A column that is as it was read is not written: a row read as scheduled keeps the state that it has got since.
+    /// Writes a placement. A column that equals what was read is not written: a row read as scheduled keeps the state
+    /// that it has got since.
     fn write_placement(&mut self, index: ReplicaIndex, read: &RowRead, candidate: Candidate) {
         let replica = &self.replicas[index as usize];
         let (phase, failed) = (replica.phase, replica.wait == Wait::BackOff);
@@ -321,11 +323,11 @@ impl Control {
         self.row_changed(index);
     }
 
-    /// What waits for another attempt waits no longer.
+    /// Ends the wait of a replica for another attempt.
     fn begin_pending(&mut self, index: ReplicaIndex) {
         let replica = &mut self.replicas[index as usize];
         (replica.wait, replica.held) = (Wait::Scan, None);
-        // The timer of its pause is void.
+        // This makes the timer of its pause void.
         replica.version += 1;
     }
 }

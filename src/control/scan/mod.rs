@@ -7,12 +7,12 @@
 //!          └── a replica is wanted: submitted, added, or its node was lost
 //! ```
 //!
-//! An entry names a row by its id and brings the demand along with which the row was put there. What GPUStack's releases
-//! got wrong here follows from that, and each of it is an option: an entry outlives its row, an id is given again, a row
+//! An entry names a row by its id and has the demand with which the row was put there. What GPUStack's releases got
+//! wrong here follows from that, and each fault is an option: an entry outlives its row, an id is given again, a row
 //! changes while it is computed.
 //!
-//! A row that is analysed again, or that failed and is to start again, has ended one attempt and begun another; what it
-//! claims until that is placed is *carried*, in the ledger as a claim that outlives its run.
+//! A row that is analysed again, or that failed and is to start again, has ended one attempt and begun another. What
+//! it claims until the new attempt is placed is *carried*: in the ledger, it is a claim that outlives its run.
 
 mod consumer;
 mod options;
@@ -44,7 +44,7 @@ use rows::Row;
 pub struct ScanState {
     rows: BTreeMap<u64, Row>,
     row_of: BTreeMap<ReplicaIndex, u64>,
-    /// Rows there ever were.
+    /// How many rows there ever were.
     serial: u64,
     /// Replicas that are wanted and have no row yet.
     wanted: Vec<ReplicaIndex>,
@@ -54,7 +54,7 @@ pub struct ScanState {
     watched: BTreeSet<u64>,
     queue: Entries,
     computing: Option<Computation>,
-    /// Computations there ever were.
+    /// How many computations there ever were.
     computations: u64,
     ticks: PassState,
 }
@@ -86,13 +86,13 @@ impl ScanState {
 }
 
 impl Control {
-    /// When a scan is due; the consumer waits for inputs alone.
+    /// When a scan is due. The consumer waits only for inputs.
     pub(super) fn scan_due(&self) -> Option<(SimTime, &'static str)> {
         let (scan, options) = (self.scan.as_ref()?, self.profile.scan.as_ref()?);
         (!scan.watched.is_empty()).then(|| (scan.ticks.next_tick(options.every, self.now), "a scan"))
     }
 
-    /// Whether all that is left to do is to refuse again what was refused since the fleet last grew.
+    /// Whether all that is left to do is to repeat refusals that were made since the fleet last grew.
     pub fn only_scans_in_vain(&mut self) -> bool {
         let growth = self.fleet.growth();
         let Some(scan) = &self.scan else { return false };
@@ -110,7 +110,7 @@ impl Control {
         self.scan.is_some()
     }
 
-    /// Scans what is due, and lets the consumer go on.
+    /// Runs the scans that are due, and lets the consumer go on.
     pub(super) fn run_scans(&mut self) {
         if self.scan.is_none() {
             return;
@@ -131,7 +131,7 @@ impl Control {
         self.take_next();
     }
 
-    /// A scan takes a row: it is analysed, and an entry for it is put into the queue.
+    /// Puts a row that a scan takes into the queue: the row is analysed, and an entry for it is added.
     fn put(&mut self, id: u64) {
         let scan = self.scan.as_ref().expect("a scan is going on");
         let index = scan.rows[&id].replica;
@@ -145,7 +145,7 @@ impl Control {
         self.enqueue(id);
     }
 
-    /// A row's attempt is over, and another begins, pending, in the same row. What it claimed is carried.
+    /// Ends a row's attempt and begins another, pending, in the same row. What the old attempt claimed is carried.
     fn begin_again_in_row(&mut self, index: ReplicaIndex, because: Reason, claims: bool) {
         let run = self.replicas[index as usize].run();
         let placement = self.replicas[index as usize].placement.clone().unwrap_or_default();
@@ -162,8 +162,8 @@ impl Control {
         }
     }
 
-    /// What is lost with a node: all that has a claim there, and the rows that name it; of a scanned flow in the order of
-    /// their rows.
+    /// What is lost with a node: everything that has a claim there, and the rows that name the node. In a scanned
+    /// flow, they are in the order of their rows.
     pub(super) fn on_node_in_order(&self, node: NodeId) -> Vec<ReplicaIndex> {
         let mut lost: Vec<ReplicaIndex> = self.nodes[node.index()].runs.iter().copied().collect();
         if let Some(scan) = &self.scan {
@@ -174,13 +174,13 @@ impl Control {
         lost
     }
 
-    /// Whether what outlives this run is carried by its row.
+    /// Whether the claim that outlives this run is carried by its row.
     pub(super) fn is_carried(&self, run: RunId) -> bool {
         let Some(index) = self.jobs[run.job.index()].replica(run.replica) else { return false };
         self.carried(index).is_some_and(|carried| carried.run == run)
     }
 
-    /// Of a scanned flow: each replica has one row, and each row a replica that is wanted.
+    /// Asserts for a scanned flow that each replica has one row, and that each row has a replica that is wanted.
     pub(super) fn assert_rows(&self) {
         let Some(scan) = &self.scan else { return };
         assert_eq!(scan.rows.len(), scan.row_of.len(), "a row without a replica");
@@ -192,7 +192,7 @@ impl Control {
     }
 }
 
-/// The node on which a replica leads: of a model on several nodes the one with its task.
+/// The node on which a replica leads; for a model on several nodes, the one with its task.
 fn main_node(placement: &Placement) -> Option<NodeId> {
     let main = placement.claims().iter().find(|claim| claim.tasks > 0);
     main.or(placement.claims().first()).map(|claim| claim.node)

@@ -5,24 +5,24 @@ use serde::{Deserialize, Serialize};
 use super::super::profile::ProfileError;
 use dryrack_units::{SimDuration, text_form};
 
-/// Every replica has a row in a store. Scans over the rows put those that are to be placed into a queue, and one consumer
-/// takes them from it, computes where they go and writes that into their rows.
+/// Options of a scanned flow. Every replica has a row in a store. Scans over the rows put those that are to be placed
+/// into a queue. One consumer takes them from it, computes where they go, and writes that into their rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScanOptions {
-    /// Time between two scans over all rows, the first after one such time.
+    /// Time between two scans over all rows. The first scan is after one such time.
     #[serde(with = "text_form")]
     pub every: SimDuration,
     pub created: Created,
-    /// A pending row that has been in the store for a moment is looked at again by a scan so long after its last change;
-    /// at every scan if absent.
+    /// A pending row that has been in the store for a moment is looked at again by a scan this long after its last
+    /// change; at every scan if absent.
     #[serde(with = "text_form::option")]
     pub pending_again: Option<SimDuration>,
-    /// A row still being analysed, and one still scheduled, is put into the queue again so long after its last change;
-    /// never if absent. Only then may a deadline hold what is scheduled.
+    /// A row that is still being analysed, or still scheduled, is put into the queue again this long after its last
+    /// change; never if absent. Only then may a deadline hold what is scheduled.
     #[serde(with = "text_form::option")]
     pub stale_after: Option<SimDuration>,
-    /// The store's clock ticks so often: a change is dated by its last tick. Exact if no time.
+    /// The tick of the store's clock. A change is dated by the last tick; exactly if this is zero.
     #[serde(with = "text_form")]
     pub dated_to: SimDuration,
     pub dead_entries: DeadEntries,
@@ -31,8 +31,8 @@ pub struct ScanOptions {
     pub writes: Writes,
     pub own_claim: OwnClaim,
     pub unplaced: Unplaced,
-    /// What failed starts again where it was, when its node next looks for it; it looks so often. If absent, it is placed
-    /// anew.
+    /// How often a node looks for what failed on it. What failed starts again where it was, when its node next looks.
+    /// If absent, it is placed anew.
     #[serde(with = "text_form::option")]
     pub restarts_in_place: Option<SimDuration>,
     pub pauses_from: PausesFrom,
@@ -50,7 +50,7 @@ pub enum Created {
     ScansItself,
 }
 
-/// What becomes of an entry of the queue whose row is gone.
+/// What happens to an entry of the queue whose row is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadEntries {
@@ -58,7 +58,7 @@ pub enum DeadEntries {
     Removed,
     /// It is dropped when its turn comes; a computation under way goes on.
     DroppedInTurn,
-    /// It is computed like any other, and the row looked for afterwards (GPUStack 1243).
+    /// It is computed like any other, and the row is looked for afterwards (GPUStack 1243).
     Computed,
 }
 
@@ -68,8 +68,8 @@ pub enum DeadEntries {
 pub enum RowIds {
     /// Never given before.
     New,
-    /// One more than the highest in the store, as SQLite does for a primary key without AUTOINCREMENT: the id of a deleted
-    /// row may be given again, and an entry of the queue that names it then names the new row.
+    /// One more than the highest in the store, as SQLite does for a primary key without AUTOINCREMENT. So the id of a
+    /// deleted row may be given again, and an entry of the queue that names it then names the new row.
     AboveHighest,
 }
 
@@ -77,75 +77,77 @@ pub enum RowIds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reads {
-    /// When all else that it takes is known.
+    /// When everything else that the computation needs is known.
     Late,
-    /// When it begins: what happens while it lasts is not seen.
+    /// When the computation begins. What happens while it lasts is not seen.
     Early,
 }
 
-/// How what was computed is written.
+/// How the result of a computation is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Writes {
-    /// Only where the row is as it was read, and what was chosen would still do; likewise where it starts again in its place.
+    /// Only if the row is as it was read, and the chosen place would still do. The same holds when a row starts again
+    /// in place.
     Checked,
-    /// Over whatever is there: what has changed since is lost, but for the columns that the computation leaves as it read
-    /// them.
+    /// Over whatever is there. What has changed since is lost, except for the columns that the computation leaves as
+    /// it read them.
     Blind,
 }
 
-/// A row that is analysed again though it was scheduled: is what it claims itself free to it?
+/// Whether a row that is analysed again although it was scheduled finds its own claim free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnClaim {
     Free,
-    /// It is in its own way.
+    /// The claim counts as taken, so the row is in its own way.
     Counted,
 }
 
-/// What becomes of a row that was scheduled, is analysed again and fits nowhere.
+/// What happens to a row that was scheduled, is analysed again, and fits nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unplaced {
     /// It is pending like any other.
     Released,
-    /// It claims nothing any more, but keeps its node's name, and no scan looks at a pending row that has one.
+    /// It no longer claims anything, but keeps its node's name, and no scan looks at a pending row that has one.
     KeepsNode,
-    /// It keeps its claim too.
+    /// It keeps its claim as well.
     KeepsNodeAndClaim,
 }
 
-/// From when the pause before another attempt counts.
+/// The time from which the pause before another attempt counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PausesFrom {
     Failure,
-    /// From the last start after a failure, so that one that ran for long is started again at once.
+    /// The last start after a failure, so that a replica that ran for long is started again at once.
     LastStart,
 }
 
-/// Which replicas go first when there are to be fewer.
+/// Which replicas go first when a job is scaled down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleDown {
-    /// The furthest from running well, and of these the youngest.
+    /// The furthest from running well; of these, the youngest.
     YoungestOfTheLeastWell,
-    /// The furthest from running well, of these those on the nodes with most, and of these the oldest.
+    /// The furthest from running well; of these, those on the most crowded nodes; of these, the oldest.
     OldestOfTheMostCrowded,
 }
 
-/// What a wish for fewer replicas of a packed model leads to.
+/// What happens when fewer replicas of a packed model are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PackedScaleDown {
-    /// Fewer replicas.
+    /// It gets fewer replicas.
     Works,
-    /// Nothing, once one of them has a node: the score of its placement adds up a claim of RAM that is not stated.
+    /// Nothing, once one of them has a node, because the score of its placement adds up a claim of RAM that is not
+    /// stated.
     Fails,
 }
 
 impl ScanOptions {
-    /// All that is wrong with it.
+    /// All errors in these options.
     pub fn faults(&self, historic: bool) -> Vec<ProfileError> {
         let mut faults = Vec::new();
         for (name, time) in [

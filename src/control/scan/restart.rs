@@ -1,4 +1,4 @@
-//! What failed and starts again where it was.
+//! Failed replicas that start again where they were.
 
 use super::options::{PausesFrom, Writes};
 use super::rows::Carried;
@@ -15,7 +15,7 @@ impl Control {
         in_place && self.replicas[index as usize].placement.is_some()
     }
 
-    /// When an attempt after a failure is due: after its pause, when its node next looks.
+    /// When an attempt after a failure is due: when its node next looks after the pause.
     pub(crate) fn restart_due(&mut self, index: ReplicaIndex, pause: SimDuration) -> SimTime {
         let Some(options) = self.profile.scan else { return self.now.saturating_add(pause) };
         let last = self.replicas[index as usize].last_restart;
@@ -27,15 +27,15 @@ impl Control {
         options.restarts_in_place.map_or(due, |every| next_tick(due, every))
     }
 
-    /// A failed attempt has ended, and its row stays, with its claim.
+    /// Keeps the row of a failed attempt, with its claim.
     pub(crate) fn keep_row(&mut self, index: ReplicaIndex, run: dryrack_ids::RunId, placement: Placement) {
         let node = super::main_node(&placement).expect("what is placed has a node");
         self.carry(index, Some(Carried { run, node, placement, claims: true }));
         self.row_changed(index);
     }
 
-    /// The pause is over: it starts where it was, once its node is there to see it. Where what is written is checked, only
-    /// if its place would still do.
+    /// Starts a replica where it was after its pause, once its node is there to see it. If writes are checked, this
+    /// requires that its place would still do.
     pub(crate) fn restart(&mut self, index: ReplicaIndex) {
         let Some(carried) = self.carried(index).cloned() else { return self.queue_up(index) };
         let every = self.scan_options().restarts_in_place.expect("only then is a claim carried for a restart");
@@ -48,7 +48,7 @@ impl Control {
         }
         self.release_carried(index);
         let demand = &self.demands[self.replicas[index as usize].demand as usize].demand;
-        // What has failed there since, or is taken by a stranger, is like a node that is lost: it is placed anew.
+        // What has failed there since, or is taken by a stranger, counts as a lost node: the replica is placed anew.
         let is_checked = self.scan_options().writes == Writes::Checked;
         if is_checked && !still_fits(&self.profile.scheduler, demand, &self.fleet, &carried.placement) {
             self.delete_row(index);

@@ -1,4 +1,4 @@
-//! The rows of the store, one for each replica that is wanted, and which of them a scan would take.
+//! The rows of the store, one for each wanted replica, and which of them a scan would take.
 
 use super::options::{RowIds, ScanOptions};
 use super::{Control, ReplicaIndex};
@@ -17,7 +17,7 @@ pub struct Row {
     pub serial: u64,
     pub created: SimTime,
     pub updated: SimTime,
-    /// Raised by every change.
+    /// Increases with every change.
     pub version: u64,
     pub carried: Option<Carried>,
 }
@@ -28,12 +28,12 @@ pub struct Carried {
     pub run: RunId,
     /// The first node of its placement.
     pub node: NodeId,
-    /// What it claimed there; it does still if `claims`.
+    /// What it claimed there, and still claims if `claims`.
     pub placement: Placement,
     pub claims: bool,
 }
 
-/// A row as anybody may see it.
+/// A row as it may be seen from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowView {
     pub id: u64,
@@ -41,11 +41,11 @@ pub struct RowView {
     pub phase: Phase,
     /// It failed, and is to start again.
     pub failed: bool,
-    /// Where it is, or is said to be.
+    /// Where it is, or is recorded to be.
     pub placement: Option<Placement>,
 }
 
-/// The date that a store whose clock ticks so often gives to what happens now.
+/// The date that a store whose clock has this tick gives to what happens now.
 pub fn dated(now: SimTime, tick: SimDuration) -> SimTime {
     match tick.as_nanos() {
         0 => now,
@@ -71,12 +71,12 @@ impl Control {
         scan.rows.values().map(view).collect()
     }
 
-    /// The ids of the rows that the entries of the queue name, first come first.
+    /// The ids of the rows that the entries of the queue name, in the order of the queue.
     pub fn row_queue(&self) -> Vec<u64> {
         self.scan.iter().flat_map(|scan| scan.queue.iter().map(|entry| entry.row)).collect()
     }
 
-    /// A replica is wanted and has no row: it gets one once all of this instant is known.
+    /// Notes that a replica is wanted and has no row. It gets one once everything about this instant is known.
     pub(crate) fn want_row(&mut self, index: ReplicaIndex) {
         self.replicas[index as usize].wait = Wait::Scan;
         let scan = self.scan.as_mut().expect("only a scanned flow has rows");
@@ -85,7 +85,8 @@ impl Control {
         }
     }
 
-    /// Rows for all that are wanted: those of one job together, in the order in which the first of each was wanted.
+    /// Creates rows for all wanted replicas: those of one job together, in the order in which the first of each was
+    /// wanted.
     pub(super) fn create_rows(&mut self) {
         let scan = self.scan.as_mut().expect("only a scanned flow has rows");
         let wanted = std::mem::take(&mut scan.wanted);
@@ -99,7 +100,7 @@ impl Control {
         for job in jobs {
             for index in &wanted {
                 let replica = &self.replicas[*index as usize];
-                // It may be wanted no more.
+                // It may no longer be wanted.
                 if replica.job == job && replica.phase == Phase::Pending && replica.wait == Wait::Scan {
                     self.create_row(*index);
                 }
@@ -135,7 +136,7 @@ impl Control {
         self.profile.scan.expect("only a scanned flow asks")
     }
 
-    /// A replica's row has changed now.
+    /// Notes that a replica's row has changed.
     pub(crate) fn row_changed(&mut self, index: ReplicaIndex) {
         let Some(scan) = &mut self.scan else { return };
         let Some(id) = scan.row_of.get(&index).copied() else { return };
@@ -145,7 +146,7 @@ impl Control {
         self.watch_row(id);
     }
 
-    /// Deletes a replica's row; what it carried is free.
+    /// Deletes a replica's row, and frees what it carried.
     pub(crate) fn delete_row(&mut self, index: ReplicaIndex) {
         self.release_carried(index);
         let Some(scan) = &mut self.scan else { return };
@@ -168,7 +169,7 @@ impl Control {
         self.watch_row(id);
     }
 
-    /// What a row carries of a former attempt is free, and forgotten.
+    /// Frees and forgets what a row carries of a former attempt.
     pub(crate) fn release_carried(&mut self, index: ReplicaIndex) {
         let Some(carried) = self.carried(index).cloned() else { return };
         self.carry(index, None);
@@ -177,7 +178,7 @@ impl Control {
         }
     }
 
-    /// Keeps in mind which rows a scan may ever take: the rest need none.
+    /// Keeps track of the rows that a scan may ever take. The others need no scan.
     fn watch_row(&mut self, id: u64) {
         let scan = self.scan.as_mut().expect("only a scanned flow has rows");
         let row = &scan.rows[&id];
@@ -194,7 +195,7 @@ impl Control {
         };
     }
 
-    /// Whether a scan takes this row now. Times are told apart to the tick of the store's clock.
+    /// Whether a scan takes this row now. Times are told apart only to the tick of the store's clock.
     pub(super) fn is_to_be_scheduled(&self, id: u64) -> bool {
         let (options, scan) = (self.scan_options(), self.scan.as_ref().expect("a scan is going on"));
         let row = &scan.rows[&id];

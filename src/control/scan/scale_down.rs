@@ -1,4 +1,4 @@
-//! Which rows of a scanned flow go first when there are to be fewer.
+//! The order in which rows of a scanned flow go when a job is scaled down.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,9 @@ enum Wellness {
 }
 
 impl Control {
-    /// First how well it is, then how crowded its node is, then its row. The program adds up 100, 10 and 1 times three
-    /// scores, of which the second is that of layers that do not lie on a GPU; no sum of the latter outweighs the first.
+    /// Sorts by how well a row is, then by how crowded its node is, then by row. The program adds up three scores
+    /// with the weights 100, 10 and 1. The second is the score of layers that do not lie on a GPU. The latter two
+    /// never outweigh the first.
     pub(crate) fn sort_most_crowded_first(&self, replicas: &mut Vec<ReplicaIndex>) {
         let scores = self.places_scored(replicas);
         let key = |index: &ReplicaIndex| (self.scan.as_ref().and_then(|scan| scan.row_of.get(index).copied()), *index);
@@ -32,7 +33,7 @@ impl Control {
         *replicas = keyed.into_iter().map(|(.., (_, index))| index).collect();
     }
 
-    /// Whether these replicas of one job cannot be made fewer.
+    /// Whether scaling down these replicas of one job fails.
     pub(crate) fn packed_scale_down_fails(&self, replicas: &[ReplicaIndex]) -> bool {
         let fails = self.profile.scan.is_some_and(|options| options.packed_scale_down == PackedScaleDown::Fails);
         let is_packed = |index: &ReplicaIndex| {
@@ -42,7 +43,7 @@ impl Control {
         fails && replicas.iter().any(|index| is_packed(index) && self.node_of(*index).is_some())
     }
 
-    /// Where a row is, or is said to be.
+    /// Where a row is, or is recorded to be.
     fn place_of(&self, index: ReplicaIndex) -> Option<Placement> {
         let placement = self.replicas[index as usize].placement.clone();
         placement.or_else(|| self.carried(index).map(|carried| carried.placement.clone()))
@@ -66,7 +67,7 @@ impl Control {
         }
     }
 
-    /// How good the place of each of these replicas of one job is; nothing where it has none, or is no model's.
+    /// Scores of the places of these replicas of one job. Zero for a replica that has no place or is not of a model.
     fn places_scored(&self, replicas: &[ReplicaIndex]) -> BTreeMap<ReplicaIndex, Score> {
         let mut scores: BTreeMap<ReplicaIndex, Score> = replicas.iter().map(|index| (*index, Score::ZERO)).collect();
         let placed: Vec<(ReplicaIndex, Placement)> =

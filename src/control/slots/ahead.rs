@@ -1,5 +1,5 @@
-//! What is ahead of each node if what runs ends at its limit, and how many tasks of a demand it would take after each of these
-//! ends. Both are kept from pass to pass, and worked out again only for nodes that have changed.
+//! What is ahead of each node if what runs ends at its limit, and how many tasks of a demand it would take after each
+//! of these ends. Both are kept from pass to pass, and computed again only for nodes that have changed.
 
 use smallvec::SmallVec;
 
@@ -13,7 +13,7 @@ use dryrack_ids::{NodeId, RunId};
 use dryrack_scheduler::room;
 use dryrack_units::{MilliCpu, SimDuration, SimTime};
 
-/// An end of what runs, in order of time: of ends at one time the lower number comes first.
+/// An end of what runs. Ends are in order of time; of ends at one time, the lower number comes first.
 pub type Moment = (SimTime, ReplicaIndex);
 
 struct End {
@@ -24,11 +24,11 @@ struct End {
 /// The ends that are ahead of one node.
 #[derive(Default)]
 struct Line {
-    /// Of the node's status, and whose claims on it are taken to be free already.
+    /// The version of the node's status, and the runs whose claims on the node are assumed to be free already.
     version: u64,
     kept: SmallVec<[RunId; 1]>,
     ends: SmallVec<[Moment; 4]>,
-    /// Another number whenever something of it changes.
+    /// Gets a new number whenever something in the line changes.
     generation: u64,
     /// Free cores now and after each end.
     cores: SmallVec<[MilliCpu; 4]>,
@@ -37,9 +37,9 @@ struct Line {
 /// What one demand makes of a node.
 #[derive(Default)]
 struct NodeRooms {
-    /// Of the line that it was worked out of.
+    /// The generation of the line from which it was computed.
     generation: u64,
-    /// Now and after each end.
+    /// Room now and after each end.
     rooms: SmallVec<[u32; 6]>,
     /// When it first has room for a task.
     ready: Option<SimTime>,
@@ -50,18 +50,19 @@ struct NodeRooms {
 pub struct Rooms {
     read: u64,
     nodes: Vec<NodeRooms>,
-    /// The most that one node ever has room for.
+    /// The most tasks that one node ever has room for.
     pub most: u32,
     /// Room on all nodes now.
     pub total: u64,
-    /// When more nodes have room for a task; with each time the set of all that have had by then.
+    /// Times at which more nodes have room for a task. `sets` has, for each time, all nodes that have had room by
+    /// then.
     times: Vec<SimTime>,
     sets: Vec<u64>,
     nobody: Vec<u64>,
 }
 
 impl Rooms {
-    /// Nodes that have had room for a task by then.
+    /// Nodes that have had room for a task by this time.
     pub fn ready_by(&self, at: SimTime) -> &[u64] {
         let words = self.nobody.len();
         match self.times.partition_point(|time| *time <= at) {
@@ -70,7 +71,7 @@ impl Rooms {
         }
     }
 
-    /// The first time by which so many of these nodes have had room for a task.
+    /// The first time by which at least `least` of these nodes have had room for a task.
     fn ready_at(&self, free: &[u64], least: u32) -> Option<SimTime> {
         let words = self.nobody.len();
         let mut sets = self.sets.chunks_exact(words);
@@ -107,15 +108,15 @@ impl Rooms {
 pub struct Ahead {
     generation: u64,
     lines: Vec<Line>,
-    /// In order, without what never ends.
+    /// In order, without runs that never end.
     ends: Vec<End>,
-    /// By node, what is taken to be free there already.
+    /// By node, the runs whose claims are assumed to be free already.
     kept: Vec<(NodeId, RunId)>,
     rooms: Vec<Option<Box<Rooms>>>,
 }
 
 impl Ahead {
-    /// What is ahead as things stand.
+    /// Takes in the current state of everything.
     pub fn begin(&mut self, control: &Control) {
         self.lines.resize_with(control.fleet.len(), Line::default);
         let mut running: Vec<ReplicaIndex> = control.nodes.iter().flat_map(|node| node.runs.iter().copied()).collect();
@@ -133,7 +134,7 @@ impl Ahead {
         }
     }
 
-    /// It has just begun.
+    /// Takes in a replica that has just begun.
     pub fn enter(&mut self, control: &Control, index: ReplicaIndex) {
         let end = control.end_of(index);
         if let Some(end) = end {
@@ -146,7 +147,7 @@ impl Ahead {
         }
     }
 
-    /// Takes in what has changed of a node.
+    /// Takes in what has changed on a node.
     fn look_at(&mut self, control: &Control, node: NodeId) {
         let line = &mut self.lines[node.index()];
         let version = control.fleet.node(node).version;
@@ -168,7 +169,7 @@ impl Ahead {
         line.cores = cores;
     }
 
-    /// What the demand makes of all nodes as they stand.
+    /// What the demand makes of all nodes in their current state.
     pub fn rooms(&mut self, control: &Control, demand: u32) -> &Rooms {
         let place = demand as usize;
         if self.rooms.len() <= place {
@@ -199,7 +200,7 @@ impl Ahead {
         rooms
     }
 
-    /// The same, where [`Ahead::rooms`] was asked for since anything changed.
+    /// The same, if [`Ahead::rooms`] was called since anything changed.
     pub fn known(&self, demand: u32) -> &Rooms {
         self.rooms[demand as usize].as_deref().expect("it was asked for")
     }
@@ -208,7 +209,7 @@ impl Ahead {
         by.map_or(0, |by| self.lines[node.index()].ends.partition_point(|end| *end <= by))
     }
 
-    /// Room and free cores of each of these nodes, once everything up to that moment has ended.
+    /// Room and free cores of each of these nodes, once everything up to this moment has ended.
     pub fn standing<'a>(
         &'a self,
         rooms: &'a Rooms,
@@ -221,7 +222,7 @@ impl Ahead {
         })
     }
 
-    /// Whether these nodes have room for so many tasks, once everything up to that moment has ended.
+    /// Whether these nodes have room for this many tasks, once everything up to this moment has ended.
     pub fn has_room(&self, rooms: &Rooms, free: &[u64], by: Option<Moment>, tasks: u32) -> bool {
         let mut sum = 0;
         self.standing(rooms, free, by).any(|(_, room, _)| {
@@ -230,13 +231,13 @@ impl Ahead {
         })
     }
 
-    /// The status of a node as it stands, with what has ended taken to be free already.
+    /// The current status of a node, where claims kept of ended runs are assumed to be free already.
     pub fn status_now(&self, control: &Control, node: NodeId) -> NodeStatus {
         status_now(control, node, &self.lines[node.index()])
     }
 
-    /// When so many tasks fit on these nodes, at least `least` of them, if what runs ends at its limit; and after which
-    /// end, unless it is now.
+    /// When this many tasks fit on these nodes, on at least `least` of them, if what runs ends at its limit; and
+    /// after which end, unless it is now.
     pub fn first_start(
         &self,
         rooms: &Rooms,
@@ -247,7 +248,7 @@ impl Ahead {
         if self.has_room(rooms, free, None, tasks) {
             return Some((now, None));
         }
-        // Before that there is no need to add up.
+        // Before that time, there is no need to add up room.
         let ready = rooms.ready_at(free, least)?;
         let (mut next, mut reach, mut close) = (0, None, CLOSE);
         while next < self.ends.len() {
@@ -259,16 +260,16 @@ impl Ahead {
             }
             let by = self.ends[last].at;
             if by.0 >= ready && self.has_room(rooms, free, Some(by), tasks) {
-                // What is over its limit is about to end.
+                // A run that is over its limit is about to end.
                 return Some((by.0.max(now.saturating_add(SECOND)), Some(by)));
             }
         }
         None
     }
 
-    /// Of the ends from `next` on that concern these nodes the last that counts as one with the first of them, where to go on
-    /// behind it, and from when distances are measured. The first that is followed by an end too far away is the last;
-    /// only those that concern these nodes are looked at.
+    /// Of the ends from `next` on that concern these nodes, the last that counts as one with the first of them; where
+    /// to go on behind it; and the time from which distances are measured. The last is the first one that is followed
+    /// by an end too far away. Only ends that concern these nodes are looked at.
     fn last_that_is_close(
         &self,
         free: &[u64],
@@ -283,7 +284,7 @@ impl Ahead {
         };
         let from = reach.unwrap_or_else(|| down_to(self.ends[first].at.0, CLOSE).saturating_add(CLOSE));
         let far = self.ends.partition_point(|end| end.at.0 <= from.saturating_add(close));
-        // The one before the first that is far away, or whoever comes after it.
+        // The end before the first that is far away, or one that comes after it.
         let least = far.saturating_sub(1).max(first);
         match (least..self.ends.len()).find(concerns) {
             Some(last) => Some((last, last + 1, from)),
@@ -292,7 +293,8 @@ impl Ahead {
     }
 }
 
-/// The status of a node now, with what has ended taken to be free already, and after each end that is ahead of it.
+/// Calls `each` with the status of a node: now, with the claims kept of ended runs assumed to be free, and after each
+/// end that is ahead of it.
 fn each_status(control: &Control, node: NodeId, line: &Line, mut each: impl FnMut(&NodeStatus)) {
     let mut status = status_now(control, node, line);
     each(&status);
@@ -316,7 +318,7 @@ fn give_back(control: &Control, status: &mut NodeStatus, (node, placement): (Nod
 }
 
 impl Control {
-    /// When it ends at its limit, in whole seconds; nothing where it has none.
+    /// When it ends at its limit, in whole seconds; `None` if it has no limit.
     fn moment_of(&self, index: ReplicaIndex) -> Option<Moment> {
         let replica = &self.replicas[index as usize];
         let estimate = self.jobs[replica.job.index()].spec.estimate?;

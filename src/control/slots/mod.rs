@@ -1,19 +1,20 @@
-//! Backfilling as Slurm's sched/backfill has it: a table of time slots, in which who waits reserves whole nodes.
+//! Backfilling as in Slurm's sched/backfill: a table of time slots, in which waiting jobs reserve whole nodes.
 //!
-//! In the order of the queue, each is planned from now on: the nodes that nobody before it has reserved at any time up to
-//! its limit, and of those the first time at which enough is free, if what runs ends at its limit. Who could begin now
-//! begins. Everybody else reserves the nodes that it would have, all of each of them, from the start of the slot in which
-//! it would begin; where that runs into another's reservation, it is planned again from the end of that slot. So a job
-//! waits beside an idle node when its limit, not its run time, reaches into a reservation, even by less than a slot. Nodes on
-//! which a run is completing are planned with, from the next second on.
+//! Jobs are planned in the order of the queue, from now on. A job is considered for the nodes that no job before it
+//! has reserved at any time up to its limit, at the first time at which enough of them is free, if what runs ends at
+//! its limit. A job that can begin now begins. Every other job reserves all of each node that it would have, from the
+//! start of the slot in which it would begin. If that runs into another job's reservation, the job is planned again
+//! from the end of that slot. So a job waits beside an idle node when its limit, not its run time, reaches into a
+//! reservation, even by less than a slot. Nodes on which a run is completing are planned with, from the next second
+//! on.
 //!
-//! Read off slurm.conf(5) and what Slurm 22.05.8 logs (`DebugFlags=Backfill`). Time is counted in whole seconds, and slots
-//! from time zero, which stands for a whole minute of the day. What is not there: reservations by hand, licenses, limits of
-//! users, job arrays as one, a pass that yields its locks.
+//! This follows slurm.conf(5) and what Slurm 22.05.8 logs (`DebugFlags=Backfill`). Time is counted in whole seconds,
+//! and slots from time zero, which stands for a whole minute of the day. Not modelled: reservations by hand,
+//! licenses, limits of users, job arrays as one, a pass that yields its locks.
 //!
-//! A pass goes no further down the queue than to the last who could begin now beside what is reserved by then: a reservation
-//! behind it would bind nobody. What is ahead of each node is kept from pass to pass ([`ahead`]), and the fleet is never
-//! copied. [`plain`] is the same without any of that.
+//! A pass goes down the queue only to the last job that could begin now beside what is reserved by then, because a
+//! reservation behind it would bind nobody. What is ahead of each node is kept from pass to pass ([`ahead`]), and the
+//! fleet is never copied. [`plain`] is the same without any of that.
 
 mod ahead;
 mod plain;
@@ -33,23 +34,24 @@ use dryrack_scheduler::{
 use dryrack_units::{SimDuration, SimTime};
 use table::{Look, Table};
 
-/// Ends of what runs count as one, the last of them, if they lie no further than this behind the first multiple of it that
-/// comes after the first of them; with each further look it is twice as far, and as often twice as reaches the next.
+/// Ends of what runs are counted as one end, at the last of them, if they lie within this distance of a reference
+/// time: the first multiple of the distance that comes after the first of them. With each further look the distance
+/// doubles, and it keeps doubling until it reaches the next end.
 const CLOSE: SimDuration = SimDuration::from_secs(30);
-/// By demand, until when enough nodes with room for it now have no reservation, and of how many changes in the pass that is
-/// said.
+/// By demand, the time until which enough nodes with room for it now have no reservation, with the number of changes
+/// in the pass for which this holds.
 type Open = BTreeMap<u32, (u32, SimTime)>;
 
-/// The limit of what has none.
+/// The limit of a job that states none.
 const YEAR: SimDuration = SimDuration::from_secs(365 * 86_400);
 const SECOND: SimDuration = SimDuration::from_secs(1);
 
-/// What comes of a look at one who waits.
+/// The result of a look at a waiting replica.
 #[derive(Debug, PartialEq, Eq)]
 enum Plan {
     /// It begins now. With the nodes that it could have taken.
     Start(Candidate, Vec<NodeId>),
-    /// From then on these nodes are its own.
+    /// It reserves these nodes from this time on.
     Reserve(SimTime, Vec<NodeId>),
     Nothing,
 }
@@ -90,7 +92,7 @@ impl Control {
             .then(|| plain::Table::new(now, self.profile.scheduler.slots, self.fleet.len()));
         let mut ahead = std::mem::take(&mut self.ahead);
         ahead.begin(self);
-        // Of a demand and a limit for which nothing came, with the number of changes since then that would matter.
+        // Demands and limits for which nothing was found, with the number of changes in the pass at that time.
         let mut in_vain: BTreeMap<(u32, SimDuration), u32> = BTreeMap::new();
         let mut open = Open::new();
         let mut changes = 0;
@@ -150,8 +152,8 @@ impl Control {
         self.jobs[job.index()].spec.estimate.unwrap_or(YEAR)
     }
 
-    /// Whether it fits now beside what is reserved. Who does not will not for the rest of the pass, in which more is taken and
-    /// reserved. `changes` counts both.
+    /// Whether it fits now beside what is reserved. A replica that does not fit will not fit for the rest of the
+    /// pass, in which more is taken and reserved. `changes` counts both.
     fn may_start(
         &self,
         ahead: &mut Ahead,
@@ -227,7 +229,7 @@ impl Control {
             if !table.is_taken(start, length, &nodes) {
                 return Plan::Reserve(start, in_order(taken));
             }
-            // Planned again from there it would be the same.
+            // Planning again from there would give the same result.
             if start == from {
                 return Plan::Nothing;
             }
@@ -236,7 +238,7 @@ impl Control {
         Plan::Nothing
     }
 
-    /// Where it begins now, on these nodes, which have room for it.
+    /// Where it begins now on these nodes, which have room for it.
     fn place_now(&self, index: ReplicaIndex, ahead: &Ahead, rooms: &ahead::Rooms, free: &[u64]) -> Candidate {
         let replica = &self.replicas[index as usize];
         let demand = &self.demands[replica.demand as usize].demand;
@@ -248,7 +250,7 @@ impl Control {
         found.expect("there is room")
     }
 
-    /// Whether something of these nodes is about to be free.
+    /// Whether something on these nodes is about to be free.
     fn is_completing_on(&self, nodes: &[NodeId]) -> bool {
         let touched = |kept: &Placement| nodes.iter().any(|node| kept.touches(*node));
         self.kept_claims.values().any(touched)

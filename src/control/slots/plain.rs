@@ -1,4 +1,5 @@
-//! The plain computation of slots, which keeps nothing and looks at everything anew: what [`super`] does is held against it.
+//! The plain computation of slots. It keeps nothing and looks at everything anew. What [`super`] does is checked
+//! against it.
 
 use super::super::Control;
 use super::super::backfill::Held;
@@ -9,7 +10,7 @@ use dryrack_ids::NodeId;
 use dryrack_scheduler::{Candidate, SlotOptions};
 use dryrack_units::{SimDuration, SimTime};
 
-/// Nodes by their index.
+/// A set of nodes, by their index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nodes(Vec<bool>);
 
@@ -67,8 +68,8 @@ impl Table {
         Table { now, options, slots: slots.map(slot).collect() }
     }
 
-    /// Nodes that are free from then on for so long, and when to look next if they do not do: the end of the first slot
-    /// after which others are free.
+    /// The nodes that are free from this time on for this long, and when to look next if they will not do: the end of
+    /// the first slot after which other nodes are free.
     fn free_for(&self, from: SimTime, length: SimDuration) -> (Nodes, Option<SimTime>) {
         let until = from.max(self.now).saturating_add(length);
         let mut free = Nodes(vec![true; self.slots[0].free.0.len()]);
@@ -91,7 +92,7 @@ impl Table {
         (free, later)
     }
 
-    /// What it would reserve: whole slots, and one at least.
+    /// The span that it would reserve: whole slots, and at least one.
     fn span(&self, from: SimTime, length: SimDuration) -> (SimTime, SimTime) {
         let resolution = self.options.resolution;
         (down_to(from, resolution), down_to(from.saturating_add(length), resolution))
@@ -116,7 +117,7 @@ impl Table {
         self.merge(before.saturating_sub(1), until);
     }
 
-    /// A slot ends there; its place.
+    /// Makes a slot end at this time. Returns the place of that slot.
     fn cut(&mut self, at: SimTime) -> usize {
         let past = self.slots.len() - 1;
         let place = self.slots.iter().position(|slot| slot.until >= at).unwrap_or(past);
@@ -128,8 +129,9 @@ impl Table {
         place
     }
 
-    /// Of the slots from there to the first that begins at `until`, the first two neighbours that are free alike become one:
-    /// so it shows in what order reservations came, as the end of a slot is when a job is looked at again.
+    /// Merges the first two neighbours with equal free nodes, among the slots from this one to the first that begins
+    /// at `until`. So the table shows in what order reservations came, as a job is looked at again at the end of a
+    /// slot.
     fn merge(&mut self, from: usize, until: SimTime) {
         for place in from..self.slots.len() - 1 {
             if place > from && self.slots[place].from >= until {
@@ -177,7 +179,7 @@ impl Control {
                 let nodes = candidate.placement.claims().iter().map(|claim| claim.node).collect();
                 return Plan::Reserve(start, nodes);
             }
-            // Planned again from there it would be the same.
+            // Planning again from there would give the same result.
             if start == from {
                 return Plan::Nothing;
             }
@@ -185,13 +187,13 @@ impl Control {
         }
     }
 
-    /// Whether something of its nodes is about to be free.
+    /// Whether something on its nodes is about to be free.
     fn is_completing(&self, candidate: &Candidate) -> bool {
         let touched = |kept: &Placement| candidate.placement.claims().iter().any(|claim| kept.touches(claim.node));
         self.kept_claims.values().any(touched)
     }
 
-    /// The fleet with these nodes alone, and without what is completing.
+    /// The fleet with these nodes only, and without what is completing.
     pub(super) fn fleet_of(&self, free: &Nodes) -> Fleet {
         let mut fleet = self.fleet.clone();
         for node in 0..free.0.len() {
@@ -221,7 +223,8 @@ impl Control {
         while rest.peek().is_some() {
             let mut last = None;
             while let Some((until, _, placement)) = rest.next() {
-                // Who holds none of these nodes is not looked at, nor is how far the next is from it.
+                // Runs that hold none of these nodes are skipped, and the distance from them to the next end is not
+                // checked.
                 if !placement.claims().iter().any(|claim| free.has(claim.node)) {
                     continue;
                 }
@@ -238,7 +241,7 @@ impl Control {
                 close = close.saturating_mul(2);
             }
             if let Some(candidate) = self.judge_on(index, &fleet) {
-                // What is over its limit is about to end.
+                // A run that is over its limit is about to end.
                 return Some((last.max(now.saturating_add(SECOND)), candidate));
             }
         }

@@ -1,5 +1,5 @@
-//! The table of time slots, with a bit for each node. It is the one of [`super::plain`], kept flat so that a look at many slots
-//! reads few lines of memory.
+//! The table of time slots, with a bit for each node. It is the table of [`super::plain`], but flat, so a look at
+//! many slots reads few lines of memory.
 
 use super::{down_to, plain};
 use dryrack_ids::NodeId;
@@ -8,7 +8,7 @@ use dryrack_units::{SimDuration, SimTime};
 
 const BITS: usize = u64::BITS as usize;
 
-/// How many words hold a bit for each of so many nodes.
+/// How many words hold a bit for each of this many nodes.
 pub fn words_for(nodes: usize) -> usize {
     nodes.div_ceil(BITS)
 }
@@ -30,7 +30,7 @@ pub fn nodes_of(set: &[u64]) -> impl Iterator<Item = NodeId> + '_ {
     })
 }
 
-/// How many nodes are in both, counted no further than `enough`.
+/// How many nodes are in both sets, counted no further than `enough`.
 pub fn common(one: &[u64], other: &[u64], enough: u32) -> u32 {
     let mut count = 0;
     for (one, other) in one.iter().zip(other) {
@@ -42,12 +42,12 @@ pub fn common(one: &[u64], other: &[u64], enough: u32) -> u32 {
     count
 }
 
-/// What a look at the table finds from a time on.
+/// What a look at the table finds from some time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Nothing can begin before this time, at which other nodes are free.
     TooEarly(SimTime),
-    /// The set of free nodes is complete. With the time at which to look next if they do not do.
+    /// The set of free nodes is complete. With the time at which to look next if these nodes will not do.
     Free(Option<SimTime>),
 }
 
@@ -57,9 +57,9 @@ pub struct Table {
     pub options: SlotOptions,
     words: usize,
     all: Vec<u64>,
-    /// From when until when.
+    /// Beginning and end of each slot.
     slots: Vec<(SimTime, SimTime)>,
-    /// The free nodes of each slot, so many words each.
+    /// The free nodes of each slot, `words` words each.
     free: Vec<u64>,
 }
 
@@ -72,7 +72,7 @@ impl Table {
         Table { now, options, words, all, slots: vec![(now, now.saturating_add(options.window))], free }
     }
 
-    /// The same, for who has to be planned plainly.
+    /// The same table for the plain computation, for replicas that must be planned plainly.
     pub fn plainly(&self) -> plain::Table {
         let nodes = self.all.iter().map(|word| word.count_ones() as usize).sum();
         let slots = self.slots.iter().enumerate().map(|(place, slot)| (*slot, nodes_of(self.free_in(place))));
@@ -87,8 +87,8 @@ impl Table {
         &self.free[place * self.words..(place + 1) * self.words]
     }
 
-    /// Nodes that are free from then on for so long, and when to look next if they do not do. Gives up as soon as fewer than
-    /// `least` of them are in the set that `ready_by` gives for that later time.
+    /// The nodes that are free from this time on for this long, and when to look next if they will not do. Gives up
+    /// as soon as fewer than `least` of them are in the set that `ready_by` gives for that later time.
     pub fn look<'s>(
         &self,
         from: SimTime,
@@ -121,8 +121,8 @@ impl Table {
         Look::Free(later.map(|(later, _)| later))
     }
 
-    /// When the first slot begins with which too few of these nodes are free from now on: what lasts until then or longer does
-    /// not begin now. `MAX` if there is none.
+    /// When the first slot begins with which too few of these nodes are free from now on. What lasts until then or
+    /// longer does not begin now. `MAX` if there is none.
     pub fn free_until(&self, nodes: &[u64], are_enough: impl Fn(&[u64]) -> bool) -> SimTime {
         let mut free = nodes.to_vec();
         let first = self.slots.partition_point(|(_, until)| *until <= self.now);
@@ -139,7 +139,7 @@ impl Table {
         SimTime::MAX
     }
 
-    /// What would be reserved: whole slots, and one at least.
+    /// The span that would be reserved: whole slots, and at least one.
     fn span(&self, from: SimTime, length: SimDuration) -> (SimTime, SimTime) {
         let resolution = self.options.resolution;
         (down_to(from, resolution), down_to(from.saturating_add(length), resolution))
@@ -172,7 +172,7 @@ impl Table {
         self.merge(before.saturating_sub(1), until);
     }
 
-    /// A slot ends there; its place.
+    /// Makes a slot end at this time. Returns the place of that slot.
     fn cut(&mut self, at: SimTime) -> usize {
         let past = self.slots.len() - 1;
         let place = self.slots.partition_point(|(_, until)| *until < at).min(past);
@@ -188,8 +188,9 @@ impl Table {
         place
     }
 
-    /// Of the slots from there to the first that begins at `until`, the first two neighbours that are free alike become one:
-    /// so it shows in what order reservations came, as the end of a slot is when a job is looked at again.
+    /// Merges the first two neighbours with equal free nodes, among the slots from this one to the first that begins
+    /// at `until`. So the table shows in what order reservations came, as a job is looked at again at the end of a
+    /// slot.
     fn merge(&mut self, from: usize, until: SimTime) {
         for place in from..self.slots.len() - 1 {
             if place > from && self.slots[place].0 >= until {
