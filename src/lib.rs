@@ -1,11 +1,11 @@
-//! dryrack rehearses a GPU cluster before it runs.
+//! dryrack simulates the scheduler of a GPU cluster before the cluster runs.
 //!
-//! A scenario file says which machines there are, what is asked of them and what goes wrong. dryrack runs the real
-//! scheduler and policy code over it in virtual time, the same way every time, and says what happened, why, and whether
-//! that is what the file expected.
+//! A scenario file describes the machines, the jobs that are submitted to them, and what goes wrong. dryrack runs the
+//! real scheduler and policy code over it in virtual time, deterministically, and reports what happened, why, and
+//! whether that is what the file expects.
 //!
-//! From Rust, [`Simulation`] builds or reads a scenario and runs it; [`log`] reads what a run wrote; [`control`] drives the
-//! control plane by hand. The folder `examples` has a program for each:
+//! From Rust, [`Simulation`] builds or reads a scenario and runs it; [`log`] reads the event log of a run;
+//! [`control`] drives the control plane by hand. The folder `examples` has a program for each:
 //!
 //! ```
 //! use dryrack::prelude::*;
@@ -20,7 +20,7 @@
 //! # Ok::<(), dryrack::Error>(())
 //! ```
 //!
-//! # The whole on one page
+//! # Overview
 //!
 //! ```text
 //!  scenario file ─┐                                    ┌─> event log ─> expectations, digest, explain,
@@ -36,15 +36,17 @@
 //!             or a Slurm, whose decisions are inputs
 //! ```
 //!
-//! An *instant* is a time at which something happens. All inputs of an instant are applied in the order of their classes
-//! (fleet facts, facts about runs, cancellations, arrivals, decisions of a scheduler outside), then the control plane
-//! settles: timers that are due fire, passes run. What the world answers at once makes another *step* of the same instant.
-//! The log holds the inputs and the events; a log's inputs, replayed, give the same events byte for byte.
+//! An *instant* is a time at which something happens. All inputs of an instant are applied in the order of their
+//! classes (fleet facts, facts about runs, cancellations, arrivals, decisions of an external scheduler). Then the
+//! control plane settles: due timers fire and passes run. If the world answers at once, its answers make another
+//! *step* of the same instant. The log holds the inputs and the events. Replaying the inputs of a log gives the same
+//! events byte for byte.
 //!
-//! # The rooms
+//! # Crates
 //!
-//! Each room is a crate, and its `Cargo.toml` says which others it uses: only rooms of lower floors. `tests/it/tidy.rs` holds
-//! that each room's `mod.rs` opens with its floor, what it owns and what it must never do.
+//! Each room is a crate. Its `Cargo.toml` lists the rooms that it uses, which are all on lower floors.
+//! `tests/it/tidy.rs` checks that the `mod.rs` of each room opens with its floor, what it owns and what it must never
+//! do.
 //!
 //! | floor | rooms |
 //! | --- | --- |
@@ -61,31 +63,31 @@
 //! | 10 | `validation`, `conform`, `plan` |
 //! | 11 | `cli` |
 //!
-//! # What is absent, on purpose
+//! # Deliberate restrictions
 //!
-//! - No float stands for time, memory, CPU, a share or money. A score is a double, combined with `+ - * /` alone.
+//! - No float represents time, memory, CPU, a share or money. A score is a double, computed with `+ - * /` only.
 //! - No decision depends on the order of a hash map, on the machine's clock, or on the number of threads.
-//! - No random number is drawn but from `Stream` of the room `rng`, one stream for each seed, purpose and entity.
-//! - The control plane never learns which world it is in, and never that a job would have ended at a certain time.
-//! - No code asks which version of an upstream program it models: that is in the profile, as data.
-//! - No command is a fact. A lost, late or repeated acknowledgement is an ordinary input.
+//! - Every random number is drawn from `Stream` of the room `rng`: one stream for each seed, purpose and entity.
+//! - The control plane never learns which world it is in, nor when a job would have ended.
+//! - No code asks which version of an upstream program it models: the profile holds that as data.
+//! - A command is a request, not a fact. A lost, late or repeated acknowledgement is an ordinary input.
 //!
-//! # Two departures from first thoughts
+//! # Two optimizations
 //!
-//! A heartbeat is an input only where it says something new: the first after silence, and the first that is missed. The
-//! ones in between change nothing, and half a year of them for a thousand nodes would be five hundred million inputs.
+//! A heartbeat is an input only where it says something new: the first after silence, and the first that is missed.
+//! The ones in between change nothing, and half a year of them for a thousand nodes is five hundred million inputs.
 //!
-//! A demand that was refused is not judged again before the fleet has grown: taking never makes room, so the answer
-//! would be the same. So a queue of thousands costs nothing while nothing is given back.
+//! A refused demand is not evaluated again until capacity is released or added: claims never make room, so the answer
+//! would be the same. So a queue of thousands costs nothing while nothing is released.
 
-// Here, not in `Cargo.toml`: tests may unwrap.
+// Set here and not in `Cargo.toml`, because tests may unwrap.
 #![warn(clippy::unwrap_used)]
 
 mod simulation;
 
 pub use simulation::{Error, Job, Node, Outcome, ReplicaOutcome, Simulation, SimulationBuilder};
 
-/// What a program that runs simulations needs.
+/// The items that a program needs to run simulations.
 pub mod prelude {
     pub use crate::{Job, Node, Outcome, Simulation, SimulationBuilder};
     pub use dryrack_units::{SimDuration, SimTime};
@@ -98,7 +100,8 @@ pub mod units {
     };
 }
 
-/// Event logs: what a record says, and how one is read. A [`Sink`](log::Sink) takes the records of a run as they are written.
+/// Event logs: their records, and how to read them. A [`Sink`](log::Sink) receives the records of a run as they are
+/// written.
 pub mod log {
     pub use dryrack_event::{
         CodecError, Command, Digest, Digester, Event, FORMAT_VERSION, Histogram, Input, Lifecycle, LogHeader, Outcome,
@@ -108,13 +111,13 @@ pub mod log {
     pub use dryrack_report::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
 }
 
-/// What became of expectations, and the metrics of runs.
+/// The verdicts on expectations, and the metrics of runs.
 pub mod results {
     pub use dryrack_expect::Verdict;
     pub use dryrack_metrics::{Definition, METRICS, Metrics, Value};
 }
 
-/// The control plane, driven by hand: it is told what happened, and says what it wants done.
+/// The control plane, driven by hand: it takes inputs (what happened) and returns commands (what it wants done).
 pub mod control {
     pub use dryrack_catalog::{CpuArch, Os};
     pub use dryrack_control::{Control, Profile, step};

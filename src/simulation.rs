@@ -1,4 +1,4 @@
-//! A simulation from Rust: a scenario that is built or read, run, and asked what happened.
+//! Simulations from Rust: build or read a scenario, run it, and query the outcome.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use dryrack_scheduler::Caching;
 use dryrack_units::{SimDuration, SimTime};
 use serde_json::{Map, Value as Json};
 
-/// A scenario that was found to be right, ready to run.
+/// A validated scenario, ready to run.
 ///
 /// ```
 /// use dryrack::prelude::*;
@@ -41,7 +41,7 @@ pub struct Simulation {
     expectations: Vec<Expectation>,
 }
 
-/// Why a scenario cannot be run: each fault with its place, and where there is one what to write instead.
+/// The reasons why a scenario cannot be run: each error with its place and, where there is one, a suggested fix.
 #[derive(Debug)]
 pub struct Error(Diagnostics);
 
@@ -62,7 +62,7 @@ impl Simulation {
     /// A scenario file. Paths in it are relative to its folder.
     ///
     /// # Errors
-    /// If the file cannot be read or is not a scenario that can be run: all faults of it.
+    /// If the file cannot be read, or is not a scenario that can be run: all errors in it.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Simulation, Error> {
         load(path.as_ref(), &Options::default()).map(Simulation::of).map_err(Error)
     }
@@ -79,7 +79,7 @@ impl Simulation {
         Simulation { rehearsal: loaded.rehearsal, expectations: loaded.expectations }
     }
 
-    /// Runs it to its end. The same simulation gives the same outcome each time, on every machine.
+    /// Runs the simulation to its end. The same simulation gives the same outcome each time, on every machine.
     ///
     /// # Panics
     /// If an invariant of dryrack itself breaks, or if the run has more records than
@@ -88,7 +88,8 @@ impl Simulation {
         self.run_with(Vec::new())
     }
 
-    /// Runs it, and hands every record to these as it is written: the inputs and events that the log would hold.
+    /// Runs the simulation and passes every record to `sinks` as it is written: the inputs and events that the log
+    /// would hold.
     ///
     /// # Panics
     /// As for [`Simulation::run`].
@@ -98,10 +99,10 @@ impl Simulation {
         Outcome { rehearsed }
     }
 
-    /// Runs it, and writes its event log: what `dryrack run --out DIR` leaves as `events.jsonl`.
+    /// Runs the simulation and writes its event log: what `dryrack run --out DIR` writes as `events.jsonl`.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the log cannot be written.
     ///
     /// # Panics
     /// As for [`Simulation::run`].
@@ -112,26 +113,26 @@ impl Simulation {
     }
 }
 
-/// What happened in a simulation.
+/// The outcome of a simulation.
 pub struct Outcome {
     rehearsed: Rehearsed,
 }
 
-/// What became of one replica of a job.
+/// The outcome of one replica of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaOutcome {
     pub job: String,
-    /// From 0.
+    /// Counted from 0.
     pub replica: u32,
     pub submitted: SimTime,
-    /// First placed, over all attempts.
+    /// The first placement, over all attempts.
     pub placed: Option<SimTime>,
-    /// First ran, over all attempts.
+    /// The first start, over all attempts.
     pub started: Option<SimTime>,
     pub ended: Option<SimTime>,
     /// `completed`, `failed`, …; `None` if it had not ended.
     pub outcome: Option<&'static str>,
-    /// Of its last placement, in the order of the fleet.
+    /// The nodes of its last placement, in the order of the fleet.
     pub nodes: Vec<String>,
 }
 
@@ -141,12 +142,12 @@ impl Outcome {
         self.rehearsed.verdicts.iter().all(|verdict| verdict.passed)
     }
 
-    /// What became of each expectation, in the order of the scenario.
+    /// The verdict on each expectation, in the order of the scenario.
     pub fn verdicts(&self) -> &[Verdict] {
         &self.rehearsed.verdicts
     }
 
-    /// When the last thing happened, or the time at which the scenario says that the run stops.
+    /// The time of the last record, or the time at which the scenario stops the run.
     pub fn end(&self) -> SimTime {
         self.rehearsed.until
     }
@@ -156,8 +157,8 @@ impl Outcome {
         self.rehearsed.digest.to_string()
     }
 
-    /// A metric by its name in `metrics.json`, in the unit that the name ends with; times in seconds. `None` if there is no
-    /// such metric, or nothing to take it of.
+    /// A metric by its name in `metrics.json`, in the unit that the name ends with; times are in seconds. `None` if
+    /// there is no such metric, or if it is undefined for this run.
     pub fn metric(&self, name: &str) -> Option<f64> {
         match self.rehearsed.run_metrics.metrics().get(name)? {
             Value::Count(count) => Some(count as f64),
@@ -182,7 +183,8 @@ impl Outcome {
         accounts.replicas().map(replica).collect()
     }
 
-    /// Of one replica of a job: how long it waited for its first place. `None` if it had none, or there is no such job.
+    /// How long the first replica of a job waited for its first placement. `None` if it was never placed, or if there
+    /// is no such job.
     pub fn queue_wait(&self, job: &str) -> Option<SimDuration> {
         let replica = self.replicas().into_iter().find(|replica| replica.job == job)?;
         Some(replica.placed?.since(replica.submitted))
@@ -210,7 +212,7 @@ impl ReplicaOutcome {
     }
 }
 
-/// Builds a [`Simulation`] from nodes, jobs and whatever else a scenario file may say.
+/// Builds a [`Simulation`] from nodes, jobs and any other keys of a scenario file.
 ///
 /// ```
 /// use dryrack::prelude::*;
@@ -233,7 +235,7 @@ pub struct SimulationBuilder {
 }
 
 impl SimulationBuilder {
-    /// What the reports are headed with.
+    /// The title of the reports.
     pub fn title(self, title: &str) -> SimulationBuilder {
         self.set("scenario", title)
     }
@@ -253,12 +255,12 @@ impl SimulationBuilder {
         self.set("profile", name)
     }
 
-    /// The seed of every draw; 1 if not given.
+    /// The seed of all random draws; 1 if not given.
     pub fn seed(self, seed: u64) -> SimulationBuilder {
         self.set("seed", seed)
     }
 
-    /// The run stops before the first instant after this, such as `2h`.
+    /// Stops the run before the first instant after this time, such as `2h`.
     pub fn until(self, time: &str) -> SimulationBuilder {
         self.set("until", time)
     }
@@ -276,7 +278,7 @@ impl SimulationBuilder {
         self
     }
 
-    /// The scenario file that this amounts to. JSON is YAML.
+    /// The equivalent scenario file, as JSON, which is also YAML.
     pub fn text(&self) -> String {
         let mut file = Map::new();
         file.insert("scenario".to_string(), "a simulation".into());
@@ -290,15 +292,15 @@ impl SimulationBuilder {
         format!("{:#}\n", Json::Object(file))
     }
 
-    /// Checks it.
+    /// Validates the scenario.
     ///
     /// # Errors
-    /// If it is not a scenario that can be run: all faults, with their places in [`SimulationBuilder::text`].
+    /// If it is not a scenario that can be run: all errors, with their places in [`SimulationBuilder::text`].
     pub fn build(&self) -> Result<Simulation, Error> {
         Simulation::from_yaml(&self.text())
     }
 
-    /// Checks it and runs it.
+    /// Validates the scenario and runs it.
     ///
     /// # Errors
     /// As for [`SimulationBuilder::build`].
@@ -332,22 +334,22 @@ impl Node {
         self.set("machine", machine)
     }
 
-    /// So many alike: `a-0`, `a-1`, ….
+    /// The number of identical nodes: `a-0`, `a-1`, ….
     pub fn count(self, count: u32) -> Node {
         self.set("count", count)
     }
 
-    /// Cores, where no machine says how many.
+    /// The number of cores, where no machine gives it.
     pub fn cpus(self, cores: u32) -> Node {
         self.set("cpus", cores)
     }
 
-    /// Such as `64GiB`.
+    /// The RAM, such as `64GiB`.
     pub fn ram(self, size: &str) -> Node {
         self.set("ram", size)
     }
 
-    /// `ready` if not given; `not_ready`, `maintenance`, ….
+    /// The initial state: `ready` if not given; `not_ready`, `maintenance`, ….
     pub fn state(self, state: &str) -> Node {
         self.set("state", state)
     }
@@ -364,7 +366,7 @@ impl Job {
         Job(named(name))
     }
 
-    /// When it is submitted, such as `10m`; at the start if not given.
+    /// The submission time, such as `10m`; the start of the run if not given.
     pub fn at(self, time: &str) -> Job {
         self.set("at", time)
     }
@@ -374,37 +376,37 @@ impl Job {
         self.set("duration", length)
     }
 
-    /// How long its user says that it runs, by which backfilling plans.
+    /// The user's estimate of the run time, which backfill plans with.
     pub fn estimate(self, length: &str) -> Job {
         self.set("estimate", length)
     }
 
-    /// Whole GPUs of each task.
+    /// The number of whole GPUs of each task.
     pub fn gpus(self, count: u32) -> Job {
         self.set("gpus", count)
     }
 
-    /// The type of GPU that will do: `a100-80g`.
+    /// The required GPU model, such as `a100-80g`.
     pub fn gpu(self, model: &str) -> Job {
         self.set("gpu", model)
     }
 
-    /// Cores of each task.
+    /// The number of cores of each task.
     pub fn cpus(self, cores: u32) -> Job {
         self.set("cpus", cores)
     }
 
-    /// Tasks that run together or not at all.
+    /// The number of tasks, which run together or not at all.
     pub fn tasks(self, count: u32) -> Job {
         self.set("tasks", count)
     }
 
-    /// So many jobs alike: `j-0`, `j-1`, ….
+    /// The number of identical jobs: `j-0`, `j-1`, ….
     pub fn count(self, count: u32) -> Job {
         self.set("count", count)
     }
 
-    /// Between two of them, such as `30s`.
+    /// The time between two such jobs, such as `30s`.
     pub fn every(self, gap: &str) -> Job {
         self.set("every", gap)
     }

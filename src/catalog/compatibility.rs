@@ -1,8 +1,8 @@
-//! Which program serves which model on which hardware, a row of `compatibility.csv` each: what the programs' own pages
-//! and sources say, and nothing that they do not.
+//! Which program serves which model on which hardware, one row of `compatibility.csv` each. The rows hold what the
+//! programs' own pages and sources say, and nothing else.
 //!
-//! What is not known of a machine or a model is not held against it: a GPU without a known vendor, a node without a known
-//! driver, a model without a known architecture pass.
+//! Missing facts never cause a mismatch: a GPU without a known vendor, a node without a known driver and a model
+//! without a known architecture pass.
 
 use std::sync::LazyLock;
 
@@ -11,33 +11,34 @@ use serde::Serialize;
 use super::kind::{ComputeCapability, CpuArch, Os, Server, Vendor};
 use super::{Row, rows};
 
-/// What a row speaks of.
+/// What a row describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A build of the program for this operating system, processor and vendor of GPUs; no vendor is a build without.
+    /// A build of the program for this operating system, processor and GPU vendor; without a vendor, a build that
+    /// uses no GPU.
     Platform,
-    /// A quantization that it can serve on GPUs of this vendor.
+    /// A quantization that the program can serve on GPUs of this vendor.
     Quantization,
-    /// Architectures of models that it knows.
+    /// Model architectures that the program supports.
     Architecture,
 }
 
-/// A row.
+/// A row of `compatibility.csv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Compatibility {
     pub backend: Server,
     pub kind: Kind,
-    /// Of quantizations or architectures; empty for a platform.
+    /// Names of quantizations or architectures; empty for a platform.
     pub names: Vec<&'static str>,
     pub os: Option<Os>,
     pub arch: Option<CpuArch>,
     pub vendor: Option<Vendor>,
-    /// The least.
+    /// The minimum.
     pub compute_capability: Option<ComputeCapability>,
-    /// Any of these; all if empty.
+    /// The GPU architectures allowed; all if empty.
     pub gpu_architectures: Vec<&'static str>,
-    /// What the build was made with: `cuda 12.9`.
+    /// The runtime that the build was made with: `cuda 12.9`.
     pub runtime: Option<&'static str>,
     /// The oldest driver that runs it.
     pub driver: Option<&'static str>,
@@ -52,7 +53,7 @@ pub struct Host<'a> {
     pub os: Os,
     pub arch: CpuArch,
     pub driver: Option<&'a str>,
-    /// Version of CUDA, ROCm or CANN that the driver runs.
+    /// The version of CUDA, ROCm or CANN that the driver supports.
     pub runtime: Option<&'a str>,
 }
 
@@ -64,7 +65,7 @@ pub struct Accelerator<'a> {
     pub architecture: Option<&'a str>,
 }
 
-/// What is to be served, and with what.
+/// The model to be served, and the program to serve it.
 #[derive(Clone, Copy, Debug)]
 pub struct Served<'a> {
     pub backend: Server,
@@ -72,16 +73,16 @@ pub struct Served<'a> {
     pub quantization: Option<&'a str>,
 }
 
-/// Why not, in the order in which it is asked.
+/// Why a model cannot be served, in the order in which the checks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mismatch {
     /// The program does not know the model's architecture.
     ModelArchitecture,
     /// There is no build for this operating system.
     Os,
-    /// There is none for this processor.
+    /// There is no build for this processor.
     Arch,
-    /// There is none for GPUs of this vendor, or none without a GPU.
+    /// There is no build for GPUs of this vendor, or none that runs without a GPU.
     Vendor,
     /// The build needs a newer GPU of this vendor.
     ComputeCapability,
@@ -89,8 +90,9 @@ pub enum Mismatch {
     GpuArchitecture,
     /// The build needs a newer driver.
     Driver,
-    /// The build is for a later major version of CUDA, ROCm or CANN than the driver runs. Within one, a build runs with an
-    /// earlier and with a later one (PyPI gpustack 2.3.0, `gpustack/utils/version.py`, `pick_runtime_version`).
+    /// The build needs a later major version of CUDA, ROCm or CANN than the driver supports. Within a major version,
+    /// a build runs with earlier and later minor versions (PyPI gpustack 2.3.0, `gpustack/utils/version.py`,
+    /// `pick_runtime_version`).
     Runtime,
     /// The program cannot serve this quantization on such a GPU.
     Quantization,
@@ -101,13 +103,13 @@ static COMPATIBILITIES: LazyLock<Vec<Compatibility>> = LazyLock::new(|| {
     rows("compatibility.csv", file).map(row_from).collect()
 });
 
-/// All rows: of each program its platforms, then quantizations, then architectures.
+/// All rows: for each program its platforms, then quantizations, then architectures.
 pub fn compatibilities() -> &'static [Compatibility] {
     &COMPATIBILITIES
 }
 
-/// Why this model cannot be served on this GPU of this host, or without one, by what is asked last of all that has an
-/// answer; `None` if it can.
+/// Why this model cannot be served on this GPU of this host, or on the host without a GPU; `None` if it can. If every
+/// build fails, the mismatch of the build that fails at the latest check is returned.
 pub fn mismatch(served: Served<'_>, host: Host<'_>, gpu: Option<Accelerator<'_>>) -> Option<Mismatch> {
     let of_kind = |kind| compatibilities().iter().filter(move |row| (row.backend, row.kind) == (served.backend, kind));
     if let Some(architecture) = served.architecture {
@@ -116,7 +118,7 @@ pub fn mismatch(served: Served<'_>, host: Host<'_>, gpu: Option<Accelerator<'_>>
             return Some(Mismatch::ModelArchitecture);
         }
     }
-    // Of several builds the one counts that comes furthest.
+    // Of several builds, the one that passes the most checks counts.
     let refusals: Option<Vec<Mismatch>> = of_kind(Kind::Platform).map(|row| refused_by(row, host, gpu)).collect();
     if let Some(refusals) = refusals {
         return refusals.into_iter().max();
@@ -130,7 +132,7 @@ pub fn mismatch(served: Served<'_>, host: Host<'_>, gpu: Option<Accelerator<'_>>
     (!listed.any(serves)).then_some(Mismatch::Quantization)
 }
 
-/// Why a build does not run there.
+/// Why a build does not run there, if it does not.
 fn refused_by(row: &Compatibility, host: Host<'_>, gpu: Option<Accelerator<'_>>) -> Option<Mismatch> {
     if row.os.is_some_and(|os| os != host.os) {
         return Some(Mismatch::Os);
@@ -171,7 +173,7 @@ fn is_capable(row: &Compatibility, gpu: Accelerator<'_>) -> bool {
     row.compute_capability.is_none_or(|least| gpu.compute_capability.is_none_or(|has| has >= least))
 }
 
-/// `550.54.14` as numbers; `None` where it is written otherwise.
+/// `550.54.14` as numbers; `None` if the text has another form.
 fn version(text: &str) -> Option<Vec<u32>> {
     text.split('.').map(|part| part.parse().ok()).collect()
 }
@@ -221,7 +223,7 @@ mod tests {
     #[test]
     fn vllm_runs_on_linux_with_new_enough_gpus_and_llama_box_on_a_mac() {
         use {CpuArch::*, Os::*};
-        // vLLM's page of requirements: Linux, compute capability 7.5 or higher; MI300; Radeon RX 7900 (gfx1100, 1101).
+        // vLLM's requirements page: Linux, compute capability 7.5 or higher; MI300; Radeon RX 7900 (gfx1100, 1101).
         assert_eq!(on(Server::Vllm, Linux, X86_64, "a100-80g"), None);
         assert_eq!(on(Server::Vllm, Linux, X86_64, "mi300x"), None);
         assert_eq!(on(Server::Vllm, Linux, Aarch64, "ascend-910b"), None);

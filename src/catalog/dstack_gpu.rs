@@ -1,7 +1,9 @@
-//! GPUs as dstack names them, and the sizes of memory it knows of each: what it makes of what a host reports.
+//! GPUs as dstack names them, with the memory sizes that it knows for each. They determine how dstack interprets what
+//! a host reports.
 //!
-//! Source: the list of accelerators of PyPI gpuhunt, the library that dstack asks: 0.1.34 with dstack 0.22.5; 0.1.5 with
-//! dstack 0.19.9 and 0.1.6 with 0.19.10, which are alike. Google's TPUs, whose memory it does not know, are left out.
+//! Source: the list of accelerators of PyPI gpuhunt, the library that dstack asks: 0.1.34 with dstack 0.22.5; 0.1.5
+//! with dstack 0.19.9 and 0.1.6 with 0.19.10, whose lists are the same. Google's TPUs are left out, since gpuhunt
+//! does not know their memory.
 
 use std::sync::LazyLock;
 
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{ComputeCapability, Vendor, rows};
 use dryrack_units::Bytes;
 
-/// One name of dstack's, a row of `dstack_gpus.csv`.
+/// A GPU name of dstack's, a row of `dstack_gpus.csv`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DstackGpu {
     pub name: &'static str,
@@ -18,23 +20,23 @@ pub struct DstackGpu {
     /// GiB, ascending; never empty.
     pub memory_gib: Vec<u64>,
     pub compute_capability: Option<ComputeCapability>,
-    /// It is not in the older list.
+    /// Whether it is missing from the older list.
     is_new: bool,
 }
 
 impl DstackGpu {
-    /// Whether the list has it.
+    /// Whether the list includes it.
     pub fn is_in(&self, list: KnownGpus) -> bool {
         list == KnownGpus::Gpuhunt0134 || !self.is_new
     }
 }
 
-/// Which of the two lists.
+/// The two versions of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KnownGpus {
     #[serde(rename = "gpuhunt-0.1.34")]
     Gpuhunt0134,
-    /// Without H200, B200, the RTX 20, 40 (but 4090) and 50 and others, whose memory is rounded only.
+    /// Lacks the H200, B200, RTX 20, 40 (except 4090) and 50 series and others. Their memory is only rounded.
     #[serde(rename = "gpuhunt-0.1.5")]
     Gpuhunt015,
 }
@@ -56,7 +58,7 @@ pub fn dstack_gpus() -> &'static [DstackGpu] {
     &GPUS
 }
 
-/// dstack's entry for a GPU by that name, whatever its case, or for a GPU of this catalog such as `h100-80g`.
+/// dstack's entry for a GPU by its dstack name in any case, or by a name of this catalog such as `h100-80g`.
 pub fn dstack_gpu(name: &str) -> Option<&'static DstackGpu> {
     let find = |name: &str| GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name));
     find(name).or_else(|| {
@@ -70,9 +72,9 @@ fn is_size(word: &str) -> bool {
     word.strip_suffix('g').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The name that dstack gives a GPU that a driver of NVIDIA's reports as `reported`: `NVIDIA A100-SXM4-80GB` is `A100`.
+/// The name that dstack gives to a GPU that NVIDIA's driver reports as `reported`: `NVIDIA A100-SXM4-80GB` is `A100`.
 ///
-/// Source: dstack 0.22.5, which was asked.
+/// Source: the answers of dstack 0.22.5.
 pub fn dstack_gpu_name(reported: &str) -> String {
     let dropped = |name: String, word: &&str| name.replace(word, "");
     let name = ["NVIDIA ", "Tesla ", "Quadro ", "GeForce "].iter().fold(reported.to_string(), dropped);
@@ -90,7 +92,8 @@ pub fn dstack_gpu_name(reported: &str) -> String {
     ];
     let name = joined.iter().fold(name, |name, (apart, together)| name.replace(apart, together));
     let letters: Vec<char> = name.chars().collect();
-    // A family's letter and a number are a name, with what follows unbroken but for workstation cards.
+    // A family letter and a number form a name. Letters that follow directly belong to it, except for workstation
+    // cards, where only digits do.
     let family = |at: &usize| {
         let is_letter = if is_workstation { letters[*at] == 'A' } else { "AHLPTV".contains(letters[*at]) };
         is_letter && letters.get(at + 1).is_some_and(char::is_ascii_digit)
@@ -104,8 +107,8 @@ pub fn dstack_gpu_name(reported: &str) -> String {
     }
 }
 
-/// The memory that dstack takes a GPU to have: the nearest size it knows by that name if the difference is less than
-/// 7 % of it, else what is reported, rounded to a whole GiB (a half to the even one).
+/// The memory that dstack assigns to a GPU: the nearest size it knows for that name if the difference is less than 7
+/// % of that size. Otherwise it is the reported size, rounded to whole GiB (a half rounds to even).
 pub fn dstack_gpu_memory(known: KnownGpus, name: &str, reported: Bytes) -> Bytes {
     let entry = GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name));
     let entry = entry.filter(|gpu| gpu.is_in(known));
@@ -125,8 +128,8 @@ pub fn dstack_gpu_memory(known: KnownGpus, name: &str, reported: Bytes) -> Bytes
 mod tests {
     use super::*;
 
-    /// What dstack 0.22.5 and 0.19.10 made of these, recorded (`tests/data/dstack`) but for the H200, of which the rules
-    /// say it: in the older list it is not.
+    /// The recorded answers of dstack 0.22.5 and 0.19.10 (`tests/data/dstack`), except for the H200, which follows
+    /// from the rules: the older list lacks it.
     #[test]
     fn reported_memory_becomes_the_size_that_is_known() {
         let rows = [
@@ -144,7 +147,7 @@ mod tests {
         }
     }
 
-    /// What dstack 0.22.5 made of them when it was asked.
+    /// The answers of dstack 0.22.5.
     #[test]
     fn what_a_driver_reports_is_shortened() {
         let rows = [

@@ -1,4 +1,5 @@
-//! The closed lists of the catalog: vendors, operating systems, processor architectures; and compute capability.
+//! The closed lists of the catalog (vendors, operating systems, processor architectures and others), and compute
+//! capability.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A word that is none of a closed list; a fragment fit for "failed to read …: {error}".
+/// The error for a word that is not in a closed list; a fragment that fits "failed to read …: {error}".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not {expected}")]
 pub struct KindError {
@@ -23,7 +24,7 @@ macro_rules! kind {
         }
 
         impl $name {
-            /// Every word that is read and printed, in the order of the variants.
+            /// Every word that is parsed and printed, in the order of the variants.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
             pub const fn as_str(self) -> &'static str {
@@ -52,7 +53,7 @@ macro_rules! kind {
 }
 
 kind! {
-    /// Who makes a GPU.
+    /// The maker of a GPU.
     Vendor is "a vendor: nvidia, amd, ascend, apple, intel or tenstorrent" {
         Nvidia = "nvidia",
         Amd = "amd",
@@ -63,7 +64,7 @@ kind! {
     }
 }
 kind! {
-    /// What a machine runs; macOS is `darwin`, as schedulers label it.
+    /// The operating system of a machine; macOS is `darwin`, as schedulers label it.
     Os is "an operating system: linux, darwin or windows" {
         Linux = "linux",
         Darwin = "darwin",
@@ -97,7 +98,8 @@ kind! {
     }
 }
 
-/// What CUDA code an NVIDIA GPU runs, such as 8.9; later is more.
+/// The compute capability of an NVIDIA GPU, which determines the CUDA code it runs, such as 8.9. A higher one can do
+/// more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComputeCapability {
     pub major: u8,

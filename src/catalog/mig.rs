@@ -1,12 +1,12 @@
-//! MIG profiles: the equal parts that NVIDIA's GPUs can be divided into.
+//! MIG profiles: the instance sizes that NVIDIA's GPUs can be divided into.
 //!
 //! Source: NVIDIA, *MIG User Guide*, tables of supported profiles. A whole GPU has seven compute slices.
 
-/// A profile and how many of it one GPU holds, where it is divided into that one alone.
+/// A profile, and how many instances of it one GPU holds if all its instances have this profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigProfile {
     pub name: &'static str,
-    /// Sevenths of a GPU's time.
+    /// Sevenths of the GPU's compute.
     pub compute_slices: u32,
     pub memory_gib: u32,
     pub per_gpu: u32,
@@ -16,7 +16,8 @@ const fn profile(name: &'static str, compute_slices: u32, memory_gib: u32, per_g
     MigProfile { name, compute_slices, memory_gib, per_gpu }
 }
 
-/// Of the A100 (40 and 80 GB), the H100 (80 GB) and the H200, in this order; what two of them share stands once.
+/// The profiles of the A100 (40 and 80 GB), the H100 (80 GB) and the H200, in this order. A profile that several of
+/// them share is listed once.
 const PROFILES: [MigProfile; 14] = [
     profile("1g.5gb", 1, 5, 7),
     profile("1g.10gb", 1, 10, 7),

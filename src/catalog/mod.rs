@@ -1,11 +1,12 @@
-//! Floor 1. What is known of GPUs, machines and models: data files, each row with its source and date.
+//! Floor 1. Known GPUs, machines and models: data files in which each row has its source and date.
 //!
-//! Owns the names `h100-80g` and `h100-80g-x8` and what they stand for. A figure is what a driver, a vendor or a recorded
-//! machine reported, and the row says where; a machine whose cores or memory are nobody's product says that. `as_of` is
-//! the date the source carries, or the day it was read where it carries none. Must never decide or prefer anything, and
-//! must never hold a price: prices differ several times over between sellers, so they are the user's to give.
+//! Owns the names `h100-80g` and `h100-80g-x8` and what they stand for. A figure is what a driver, a vendor or a
+//! recorded machine reported, and the row says which. If a machine's cores or memory are those of no real product,
+//! its row says so. `as_of` is the date the source carries, or the day it was read if it carries none. Must never
+//! decide or prefer anything, and must never hold a price: sellers' prices differ several-fold, so prices are the
+//! user's input.
 //!
-//! A row that does not parse is our bug and panics on first use; the tests read every row.
+//! A row that does not parse is a bug in this program and panics on first use; the tests read every row.
 
 #![warn(clippy::unwrap_used)]
 
@@ -35,13 +36,14 @@ pub use reported::gpu_reported;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GpuModel {
     pub name: &'static str,
-    /// What traces and other programs call it.
+    /// The names that traces and other programs use.
     pub aliases: Vec<&'static str>,
     pub vendor: Vendor,
     /// The total that the driver reports (NVML for NVIDIA), which is not the marketing size: an H100 of "80 GB" has
     /// 81 559 MiB. `None` if and only if `unified`.
     pub memory: Option<Bytes>,
-    /// Memory is a part of the machine's RAM, so how much there is depends on the machine: see [`MachineGpu::memory`].
+    /// Whether its memory is part of the machine's RAM. The amount then depends on the machine: see
+    /// [`MachineGpu::memory`].
     pub unified: bool,
     /// Ampere, Hopper, CDNA3, or an AMD target such as gfx1101.
     pub architecture: Option<&'static str>,
@@ -55,7 +57,8 @@ pub struct GpuModel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
     pub name: &'static str,
-    /// What the operating system counts as cores: hardware threads on most x86_64 machines, vCPUs in a cloud.
+    /// The number of cores that the operating system counts: hardware threads on most x86_64 machines, vCPUs in a
+    /// cloud.
     pub cpu: MilliCpu,
     pub ram: Bytes,
     pub os: Os,
@@ -67,14 +70,15 @@ pub struct Machine {
     pub as_of: &'static str,
 }
 
-/// Equal GPUs of a machine.
+/// A group of identical GPUs of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MachineGpu {
-    /// A name that [`gpu`] knows.
+    /// A name that [`gpu`] resolves.
     pub model: &'static str,
     pub count: u32,
-    /// Of each GPU: the model's, or for unified memory what this machine lets its GPU take (on macOS the limit on wired
-    /// memory: by default two thirds of a small RAM and three quarters of a large one; newer releases give more).
+    /// Memory of each GPU: the model's, or for unified memory the amount that this machine lets its GPU use (on macOS
+    /// the limit on wired memory: by default two thirds of a small RAM and three quarters of a large one; newer
+    /// releases give more).
     pub memory: Bytes,
 }
 
@@ -98,17 +102,17 @@ pub fn machines() -> &'static [Machine] {
     &MACHINES
 }
 
-/// The GPU model of that name or alias, exactly as written.
+/// The GPU model with this name or alias, exactly as written.
 pub fn gpu(name: &str) -> Option<&'static GpuModel> {
     gpus().iter().find(|model| model.name == name || model.aliases.contains(&name))
 }
 
-/// The machine of that name, exactly as written.
+/// The machine with this name, exactly as written.
 pub fn machine(name: &str) -> Option<&'static Machine> {
     machines().iter().find(|machine| machine.name == name)
 }
 
-/// A row of a data file, its cells by column name.
+/// A row of a data file, with its cells by column name.
 struct Row {
     place: String,
     cells: BTreeMap<&'static str, &'static str>,
@@ -116,7 +120,7 @@ struct Row {
 
 fn rows(file: &'static str, text: &'static str) -> impl Iterator<Item = Row> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
-    // Leaked, so that a row can be handed out without copies: the files are read once and live as long as the program.
+    // Leaked, so that rows can be handed out without copies. The files are read once and live as long as the program.
     let keep = |cell: &str| -> &'static str { Box::leak(cell.to_string().into_boxed_str()) };
     let header: Vec<_> = reader.headers().unwrap_or_else(|error| panic!("{file}: {error}")).iter().map(keep).collect();
     reader.into_records().enumerate().map(move |(index, record)| {
@@ -284,11 +288,11 @@ mod tests {
 
     #[test]
     fn figures_are_those_of_their_sources() {
-        // NVML, as modal-labs/modal-client#2797 lists it: 81559MiB.
+        // NVML, as listed in modal-labs/modal-client#2797: 81559MiB.
         assert_eq!(gpu("h100-80g").unwrap().memory, Some(Bytes::new(85_520_809_984)));
-        // The openb trace's name for the 32 GB V100; its size as the trace's authors took it: 34089205760 bytes.
+        // The openb trace's name for the 32 GB V100, with the size that the trace's authors use: 34089205760 bytes.
         assert_eq!(gpu("V100M32").unwrap().memory, Some(Bytes::new(34_089_205_760)));
-        // The worker GPUStack recorded, whose limit on GPU memory was raised by hand.
+        // The worker that GPUStack recorded, whose GPU memory limit was raised by hand.
         let raised = machine("m2-ultra-192g-raised").unwrap();
         assert_eq!(raised.ram, Bytes::new(206_158_430_208));
         assert_eq!(raised.gpus[0].memory, Bytes::new(200_789_721_088));
@@ -304,7 +308,7 @@ mod tests {
         assert!(machines().iter().any(|machine| machine.gpus.len() > 1));
         let in_use: BTreeSet<_> =
             machines().iter().flat_map(|machine| &machine.gpus).map(|group| group.model).collect();
-        // No machine of the catalog has an accelerator of the others.
+        // No machine of the catalog has an accelerator of the other vendors.
         for word in Vendor::WORDS.iter().filter(|word| !matches!(**word, "intel" | "tenstorrent")) {
             assert!(in_use.iter().any(|name| gpu(name).unwrap().vendor.as_str() == *word), "{word}");
         }

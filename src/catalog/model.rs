@@ -1,4 +1,4 @@
-//! Public models, a row of `models.csv` each: what their published files say, and nothing that they do not.
+//! Public models, one row of `models.csv` each. The rows hold what the models' published files say, and nothing else.
 
 use std::sync::LazyLock;
 
@@ -8,10 +8,10 @@ use super::kind::Category;
 use super::{Row, rows};
 use dryrack_units::Bytes;
 
-/// A public model. Where no opened source states a figure, there is none.
+/// A public model. A figure that no opened source states is absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Model {
-    /// On the hub: `Qwen/Qwen3-32B`.
+    /// The name on the hub: `Qwen/Qwen3-32B`.
     pub name: &'static str,
     pub category: Category,
     /// `architectures[0]` of its config file.
@@ -20,33 +20,33 @@ pub struct Model {
     pub hidden_size: Option<u32>,
     pub heads: Option<u32>,
     pub kv_heads: Option<u32>,
-    /// Only where the config states it: it need not be the hidden size over the heads.
+    /// Only if the config states it: it need not be the hidden size divided by the number of heads.
     pub head_dim: Option<u32>,
-    /// Tokens.
+    /// In tokens.
     pub vocabulary: Option<u32>,
     /// `max_position_embeddings`.
     pub context: Option<u32>,
-    /// Of the weights that are not quantized.
+    /// The type of the weights that are not quantized.
     pub dtype: Option<&'static str>,
     pub quantization: Option<&'static str>,
     pub parameters: Option<u64>,
     pub weights: Option<Weights>,
     /// Where the weights come from, or why there are none.
     pub weights_source: &'static str,
-    /// Of the figures of its config.
+    /// The source of the figures of its config.
     pub source: &'static str,
     /// YYYY-MM-DD.
     pub as_of: &'static str,
 }
 
-/// The sum of a model's weight files.
+/// The total size of a model's weight files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weights {
     /// As a source states them.
     Published(Bytes),
-    /// The parameters times the bytes of their type: without the headers of the files, which are less than
-    /// a ten-thousandth.
+    /// The number of parameters times the size of their type. The headers of the files, less than a ten-thousandth,
+    /// are not included.
     Computed(Bytes),
 }
 
@@ -66,7 +66,7 @@ impl Weights {
 }
 
 impl Model {
-    /// The part of its name behind the slash.
+    /// The part of its name after the slash.
     pub fn short_name(&self) -> &'static str {
         self.name.split_once('/').map_or(self.name, |(_, short)| short)
     }
@@ -77,12 +77,12 @@ static MODELS: LazyLock<Vec<Model>> = LazyLock::new(|| {
     rows("models.csv", file).map(model_from).collect()
 });
 
-/// All models, sorted by name without regard to capitals.
+/// All models, sorted by name, ignoring case.
 pub fn models() -> &'static [Model] {
     &MODELS
 }
 
-/// The model of that name: as the hub has it, or the part behind the slash alone. Capitals do not count: `qwen3-32b` is
+/// The model with this name: the name on the hub, or only the part after the slash. Case is ignored: `qwen3-32b` is
 /// `Qwen/Qwen3-32B`.
 pub fn model(name: &str) -> Option<&'static Model> {
     models().iter().find(|model| [model.name, model.short_name()].iter().any(|known| known.eq_ignore_ascii_case(name)))
@@ -139,11 +139,11 @@ mod tests {
 
     #[test]
     fn figures_are_those_of_their_sources() {
-        // The hub's config and index of Qwen/Qwen3-32B, as aiconfigurator 0.12.0 and open-lease quote them.
+        // The hub's config and index of Qwen/Qwen3-32B, as quoted by aiconfigurator 0.12.0 and open-lease.
         let qwen = model("qwen3-32b").unwrap();
         assert_eq!((qwen.heads, qwen.vocabulary, qwen.layers), (Some(64), Some(151_936), Some(64)));
         assert_eq!(qwen.weights, Some(Weights::Published(Bytes::new(65_524_246_528))));
-        // GPUStack's own test of its sum over the files of the hub.
+        // GPUStack's own test of the sum of the file sizes on the hub.
         let deepseek = model("deepseek-ai/DeepSeek-R1").unwrap();
         assert_eq!(deepseek.weights, Some(Weights::Published(Bytes::new(688_586_727_753))));
     }
@@ -157,7 +157,7 @@ mod tests {
                     assert_eq!(Some(weights.get()), model.parameters.map(|count| count * bytes), "{}", model.name);
                     assert_eq!(model.quantization, None, "{}", model.name);
                 }
-                // Weights that a source states are those of the parameters, but for headers, and unless quantized.
+                // Published weights match the number of parameters, apart from headers, unless they are quantized.
                 Some(Weights::Published(weights)) if model.quantization.is_none() => {
                     let expected = model.parameters.unwrap() * bytes;
                     assert!(weights.get().abs_diff(expected) < expected / 10_000, "{}: {weights}", model.name);

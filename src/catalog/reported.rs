@@ -1,17 +1,17 @@
-//! From what a driver or a server calls a GPU to the row of the catalog.
+//! From the GPU name that a driver or server reports to the row of the catalog.
 
 use super::{GpuModel, gpus};
 use dryrack_units::Bytes;
 
-/// Words of a product's name that do not make it another product.
+/// Words in a product name that do not distinguish products.
 const ORNAMENTS: [&str; 14] = [
     "nvidia", "tesla", "geforce", "quadro", "amd", "radeon", "instinct", "apple", "graphics", "oam", "pcie", "pci",
     "hbm3", "hbm2e",
 ];
 
-/// The model that is meant by such a name ("NVIDIA A100-SXM4-80GB", "Tesla T4") with so much memory, if it is known for
-/// sure: every word of the model's name is there in order, no other word makes it another product ("RTX 4080 SUPER"), and
-/// the memory, where it is given, is the model's to within a thirtieth (drivers differ in what they keep for themselves).
+/// The model that a reported name ("NVIDIA A100-SXM4-80GB", "Tesla T4") and memory stand for, if this is certain. All
+/// words of the model's name must be there in order, no other word may denote another product ("RTX 4080 SUPER"), and
+/// the memory, if given, must be within a thirtieth of the model's (drivers differ in how much they reserve).
 pub fn gpu_reported(name: &str, memory: Option<Bytes>) -> Option<&'static GpuModel> {
     let words = words(name);
     let fits = |model: &&GpuModel| {
@@ -20,7 +20,7 @@ pub fn gpu_reported(name: &str, memory: Option<Bytes>) -> Option<&'static GpuMod
         let is_other = |word: &&String| !is_ornament(word, size);
         let is_near = match (memory, model.memory) {
             (Some(seen), Some(known)) => seen.get().abs_diff(known.get()) <= known.get() / 30,
-            // Without a memory the name must say the size, where there are several.
+            // Without a memory figure, the name must state the size if the model's name has one.
             (None, Some(_)) => size.is_none_or(|size| rest.iter().any(|word| **word == format!("{size}gb"))),
             (_, None) => true,
         };
@@ -48,7 +48,7 @@ fn parts(model: &str) -> (Vec<&str>, Option<u32>) {
     (kind, size)
 }
 
-/// The words but for those of the kind, which must stand together.
+/// The words without those of the kind, which must be adjacent.
 fn without<'w>(words: &'w [String], kind: &[&str]) -> Option<Vec<&'w String>> {
     let at = words.windows(kind.len()).position(|window| window.iter().map(String::as_str).eq(kind.iter().copied()))?;
     Some(words[..at].iter().chain(&words[at + kind.len()..]).collect())
@@ -56,7 +56,7 @@ fn without<'w>(words: &'w [String], kind: &[&str]) -> Option<Vec<&'w String>> {
 
 fn is_ornament(word: &str, size: Option<u32>) -> bool {
     let is_size = word.strip_suffix("gb").and_then(|digits| digits.parse::<u32>().ok());
-    // A size is what tells models of one name apart, so another size is another model.
+    // Models with the same name differ in size, so another size is another model.
     is_size.map_or_else(
         || ORNAMENTS.contains(&word) || word.starts_with("sxm"),
         |said| size.is_none_or(|size| size.abs_diff(said) <= 1),
@@ -67,7 +67,7 @@ fn is_ornament(word: &str, size: Option<u32>) -> bool {
 mod tests {
     use super::*;
 
-    /// Names as nvidia-smi, DCGM and ioreg give them in the sources that gpus.csv names.
+    /// Names as reported by nvidia-smi, DCGM and ioreg, in the sources that gpus.csv names.
     #[test]
     fn what_drivers_say_is_found_and_what_is_another_product_is_not() {
         let mib = Bytes::from_mib;
@@ -83,7 +83,7 @@ mod tests {
             ("NVIDIA GeForce RTX 4090", Some(mib(24_564)), Some("rtx-4090")),
             ("Apple M2 Ultra", Some(mib(191_488)), Some("m2-ultra")),
             ("NVIDIA-L4", Some(mib(23_034)), Some("l4")),
-            // Others.
+            // Other products.
             ("NVIDIA GeForce RTX 4080 SUPER", Some(mib(16_376)), None),
             ("NVIDIA RTX A4000", Some(mib(16_376)), None),
             ("NVIDIA A10G", Some(mib(23_028)), None),

@@ -1,8 +1,8 @@
-//! `dryrack bench`: how long scenarios take to run, reading left out, the digest on.
+//! `dryrack bench`: measures how long scenarios take to run, without reading them, with the digest on.
 //!
-//! A first round, which is not measured, is audited: every job is accounted for. The rounds that follow must have its
-//! digest. Where the plain computation is asked for too, the two take turns, so that what else the machine does meets
-//! both alike, and must agree.
+//! A first round is not measured but audited: every job must be accounted for. The rounds after it must have the same
+//! digest. If the plain computation is measured as well, the two take turns, so that other load on the machine
+//! affects both alike, and they must agree.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -26,17 +26,17 @@ pub struct BenchArgs {
     /// Scenario files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Measured rounds of each
+    /// Number of measured rounds of each file
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Measure the plain computation beside it, which keeps nothing from one decision to the next
+    /// Also measure the plain computation, which keeps nothing from one decision to the next
     #[arg(long)]
     against_plain: bool,
     #[command(flatten)]
     overrides: Overrides,
 }
 
-/// What came of one scenario.
+/// The measurements of one scenario.
 struct Measured {
     title: String,
     profile: String,
@@ -83,7 +83,7 @@ pub fn bench(args: &BenchArgs, format: Format) -> Done {
     Ok(Exit::Fine)
 }
 
-/// Panics where a round has another digest: what is decided must not depend on what was kept.
+/// Panics if a round has another digest: decisions must not depend on what was kept.
 fn measure(rehearsal: &Rehearsal, args: &BenchArgs, progress: &Progress) -> Measured {
     let (mut audit, mut count) = (Audit::new(&rehearsal.profile), Count::default());
     let digest = round(rehearsal, Caching::On, progress, &mut [&mut audit, &mut count]).1;

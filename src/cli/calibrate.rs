@@ -1,4 +1,5 @@
-//! `dryrack calibrate`: a machine's delays out of recordings, as settings, and what they gain on others.
+//! `dryrack calibrate`: fits a machine's delays to recordings, as settings, and shows what they gain on other
+//! recordings.
 
 use std::path::{Path, PathBuf};
 
@@ -20,23 +21,23 @@ use dryrack_validation::{
 
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// Logs that `dryrack live` wrote, to fit the delays on
+    /// Logs that `dryrack live` wrote, to fit the delays to
     #[arg(required = true)]
     logs: Vec<PathBuf>,
-    /// Another such log, on which nothing is fitted: shows the gain; may be given again
+    /// Another such log, which is not fitted to but shows the gain; may be repeated
     #[arg(long, value_name = "LOG")]
     held_out: Vec<PathBuf>,
 }
 
-/// As `dryrack live` asks where nothing is typed.
+/// The default of `dryrack live --every`.
 const USUAL_EVERY: SimDuration = SimDuration::from_secs(1);
 
 struct Read {
     path: PathBuf,
     log: WholeLog,
-    /// Who decided, if that was not the profile.
+    /// What decided, if that was not the profile.
     on: Option<String>,
-    /// How often that was asked.
+    /// How often it was asked.
     every: SimDuration,
     rehearsal: Rehearsal,
 }
@@ -95,7 +96,7 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
 fn read(path: &Path) -> Result<Read, Failure> {
     let (log, live) = read_live(path)?;
     let rehearsal = scenario(path, &log)?;
-    // Where the log does not say it, as often as where nobody does.
+    // The default, if the log does not say.
     let every = live.every.unwrap_or(USUAL_EVERY);
     Ok(Read { path: path.to_path_buf(), log, on: live.on, every, rehearsal })
 }
@@ -105,7 +106,7 @@ fn interval_of_run(rehearsal: &Rehearsal, run: RunId) -> Option<SimDuration> {
     interval_of(rehearsal, &arrival.spec.name)
 }
 
-/// How far starts and ends were from a rehearsal, with the delays or without.
+/// How far starts and ends were from a rehearsal, with the delays or without them.
 fn errors(held_out: &[Read], delays: &Delays, is_fitted: bool) -> [Vec<u64>; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for read in held_out {
@@ -199,8 +200,8 @@ fn pass_text(pass: PassOptions) -> String {
     }
 }
 
-/// When whoever decided looks at the queue, as a profile that can be named in the place of the other. What the recordings do
-/// not tell is left as that has it, and said to be.
+/// When the scheduler that decided looks at the queue, as a profile that can replace the log's. What the recordings
+/// do not tell is left as in the log's profile, and a comment says so.
 fn profile_text(delays: &Delays, profile: &str) -> String {
     let Some(found) = &delays.outside else { return String::new() };
     let passes = [("place", Some(&found.place)), ("backfill", found.backfill.as_ref())];

@@ -1,4 +1,4 @@
-//! `dryrack catalog`: what is known of machines, GPUs and models, and from where.
+//! `dryrack catalog`: known machines, GPUs and models, and the sources of what is known.
 
 use clap::Subcommand;
 
@@ -9,13 +9,13 @@ use dryrack_report::table;
 
 #[derive(Debug, Subcommand)]
 pub enum CatalogCommand {
-    /// Machines by name, as a scenario may use them
+    /// List machines by name, as a scenario may use them
     Machines,
-    /// GPUs by name, with the memory that their driver reports
+    /// List GPUs by name, with the memory that their driver reports
     Gpus,
-    /// Models by name, with the size of their weights
+    /// List models by name, with the size of their weights
     Models,
-    /// Which backend serves which models on which hardware
+    /// Show which backend serves which models on which hardware
     Compatibility,
 }
 

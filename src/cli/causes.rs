@@ -1,4 +1,4 @@
-//! Which options of a historic profile cause what a scenario reproduces, and which are told apart by none.
+//! Which options of a historic profile cause what a scenario reproduces, and which options nothing tells apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,27 +10,27 @@ use super::exit::Failure;
 use dryrack_conform::Records;
 use dryrack_scenario::{Against, load_profile, load_profile_as_in_base, profile_names, profile_options};
 
-/// The options in which one profile differs from what is meant to be right, tried one at a time.
+/// The options in which a profile differs from what is meant to be right, tried one at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Causes {
     /// The profile's name, or its path.
     profile: String,
     options: Vec<String>,
-    /// Those with which, as the nearest base that is not historic has them, the report is gone.
+    /// The options that make the report go away when they are as in the nearest base that is not historic.
     pub causing: Vec<String>,
 }
 
 impl Causes {
-    /// Tries each option of the profile; `is_cured` runs the scenario with it set back.
+    /// Tries each option of the profile; `is_cured` runs the scenario with that option reset.
     pub fn find(file: &Path, profile: &str, is_cured: impl Fn(&str) -> bool) -> Causes {
         let profile = profile_beside(file, profile);
-        // The scenario has just been run under it, so it can be read.
+        // The scenario has just been run under the profile, so the profile can be read.
         let options = profile_options(&profile, Against::Mended, Path::new("")).unwrap_or_default();
         let causing = options.iter().filter(|option| is_cured(option)).cloned().collect();
         Causes { profile, options, causing }
     }
 
-    /// What is said behind "reproduced under …".
+    /// The text after "reproduced under …".
     pub fn text(&self) -> String {
         match (self.options.is_empty(), self.causing.as_slice()) {
             (true, _) => String::new(),
@@ -41,14 +41,14 @@ impl Causes {
     }
 }
 
-/// A profile that a scenario file names, as it is named from where we stand.
+/// The profile that a scenario file names, as it is named from the current folder.
 pub fn profile_beside(file: &Path, profile: &str) -> String {
     let is_builtin = profile_names().any(|name| name == profile);
     let folder = file.parent().unwrap_or(Path::new(""));
     if is_builtin { profile.to_string() } else { folder.join(profile).display().to_string() }
 }
 
-/// An option of a historic profile that no scenario and no record tells apart from its base's.
+/// An option of a historic profile that no scenario and no record tells apart from that of its base.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Untold {
     pub profile: String,
@@ -65,7 +65,8 @@ impl fmt::Display for Untold {
     }
 }
 
-/// Of every historic profile that comes with dryrack, and of those others that were reproduced under.
+/// The untold options of every historic profile that comes with dryrack, and of other historic profiles that were
+/// reproduced under.
 pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Untold>, Failure> {
     let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for name in profile_names() {
@@ -75,7 +76,7 @@ pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Unt
         }
     }
     for known in causes {
-        // What is meant to be right is no model of a program: that it differs from its base needs no witness.
+        // A profile that is meant to be right models no program, so its differences from its base need no witness.
         if load_profile(&known.profile, Path::new("")).map_err(input)?.historic {
             let own = profile_options(&known.profile, Against::Base, Path::new("")).map_err(input)?;
             options.entry(known.profile.clone()).or_default().extend(own);
@@ -95,8 +96,8 @@ pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Unt
     Ok(untold)
 }
 
-/// Those of a profile's options with which, as the base has them, every recorded answer of its version is met that is
-/// met without.
+/// The options of a profile that no record tells apart: with such an option as in the base, every recorded answer of
+/// the profile's version that was met is still met.
 fn told_by_none(records: &Records, profile: &str, options: Vec<String>) -> Result<Vec<String>, Failure> {
     if options.is_empty() || profile_names().all(|name| name != profile) {
         return Ok(options);
@@ -105,7 +106,7 @@ fn told_by_none(records: &Records, profile: &str, options: Vec<String>) -> Resul
     let met = met.map_err(|(file, fault)| Failure::file(file, fault))?;
     let is_told = |option: &String| match load_profile_as_in_base(profile, option, Against::Base, Path::new("")) {
         Ok(variant) => !met.are_met_by(&variant),
-        // An option without which the profile would be none is one that matters.
+        // An option that the profile cannot do without matters.
         Err(_) => true,
     };
     Ok(options.into_par_iter().filter(|option| !is_told(option)).collect())

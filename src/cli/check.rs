@@ -1,4 +1,4 @@
-//! `dryrack check`: scenario files read and not run, all faults at once.
+//! `dryrack check`: reads scenario files without running them, and reports all faults at once.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use dryrack_units::counted;
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Scenario files, folders of them, and profiles by their files
+    /// Scenario files, folders of scenario files, and files of profiles
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
@@ -36,7 +36,7 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
         };
         let status = match (diagnostics.has_errors(), diagnostics.lacks_only_a_trace()) {
             (false, _) => "valid",
-            // What the file itself says was found to be right.
+            // No fault was found in the file itself.
             (true, true) => "trace_missing",
             (true, false) => "invalid",
         };

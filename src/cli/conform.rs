@@ -1,4 +1,4 @@
-//! `dryrack conform`: recorded decisions of released programs, asked again.
+//! `dryrack conform`: checks decisions against recorded decisions of released programs.
 
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,11 @@ pub struct ConformArgs {
     /// Files of records, one JSON object to a line, plain or gzip
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Hold the answers against this profile, and not against that of each version; if it is the profile of one version,
-    /// only that version's answers
+    /// Compare the answers with this profile, instead of with that of each version; if it is the profile of one
+    /// version, compare only that version's answers
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// The part of the answers that must be identical
+    /// Share of the answers that must be identical
     #[arg(long, value_name = "SHARE", default_value = "100%")]
     at_least: Permille,
     /// Show each difference
@@ -29,7 +29,7 @@ pub struct ConformArgs {
     verbose: bool,
 }
 
-/// 1 if fewer answers are identical than is asked for; 4 if there is no profile for any of them.
+/// Exit 1 if fewer answers are identical than is asked for; 4 if there is no profile for any of them.
 pub fn conform(args: &ConformArgs, format: Format) -> Done {
     if args.at_least > Permille::new(1000) {
         return Err(Failure::Input(format!("error: --at-least {}: there is no more than 100%", args.at_least)));
@@ -48,7 +48,7 @@ pub fn conform(args: &ConformArgs, format: Format) -> Done {
             faults.push_str(&format!("error: {}: {fault}\n", file.display()));
         }
     }
-    // Nothing is half-counted: a share of what could be read would look like a share of all.
+    // Nothing is counted in part: a share of what could be read would look like a share of all.
     if !faults.is_empty() {
         return Err(Failure::Input(faults));
     }

@@ -1,4 +1,4 @@
-//! `dryrack diff`: the first record in which two logs part.
+//! `dryrack diff`: finds the first record in which two logs differ.
 
 use std::path::{Path, PathBuf};
 
@@ -15,11 +15,11 @@ use dryrack_report::LogLine;
 pub struct DiffArgs {
     /// A log that `run --out` wrote
     left: PathBuf,
-    /// Another
+    /// The other log
     right: PathBuf,
 }
 
-/// Silent and 0 if every record is the same, else the first that differs and 1.
+/// Prints nothing and exits 0 if every record is the same; else prints the first that differs and exits 1.
 pub fn diff(args: &DiffArgs, format: Format) -> Done {
     let (mut left, mut right) = (open(&args.left)?, open(&args.right)?);
     let headers = header_differences(left.header(), right.header());
@@ -37,7 +37,7 @@ pub fn diff(args: &DiffArgs, format: Format) -> Done {
     }
 }
 
-/// What the runs were made of, where it differs: the first thing to know about two logs.
+/// The differences between the headers: the first thing to know about two logs.
 fn header_differences(left: &LogHeader, right: &LogHeader) -> Vec<String> {
     let mut found = Vec::new();
     for (what, a, b) in [

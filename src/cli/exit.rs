@@ -10,15 +10,15 @@ use dryrack_scenario::nearest_path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     Fine = 0,
-    /// An expectation failed, or two things that should be the same are not.
+    /// An expectation failed, or two things that should be the same differ.
     Failed = 1,
-    /// A file, a flag or a name that cannot be used.
+    /// A file, a flag or a name cannot be used.
     BadInput = 2,
-    /// A broken invariant.
+    /// An invariant broke.
     OurFault = 3,
-    /// Nothing was there to run.
+    /// There was nothing to run.
     NothingSelected = 4,
-    /// A run on a real machine is not what was foretold of it, beyond the tolerance.
+    /// A run on a real machine differs from its forecast beyond the tolerance.
     Disagrees = 5,
 }
 
@@ -36,13 +36,13 @@ impl From<Exit> for ExitCode {
 /// Why a command stopped before its end.
 #[derive(Debug)]
 pub enum Failure {
-    /// Said on stderr as it is; exit 2.
+    /// Printed on stderr as it is; exit 2.
     Input(String),
-    /// Whoever read our output went away; nothing is said, and it is no failure.
+    /// The reader of the output went away. Nothing is printed, and it is no failure.
     BrokenPipe,
-    /// An invariant broke; said on stderr; exit 3.
+    /// An invariant broke. Printed on stderr; exit 3.
     Ours(String),
-    /// Somebody ended it by force; said on stderr; exit 1, as of what was interrupted.
+    /// Somebody ended it by force. Printed on stderr; exit 1, as for an interrupted command.
     Killed(String),
 }
 
@@ -56,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// A path that cannot be read: what is wrong with it, and what is there instead, else what was `expected`.
+    /// A path that cannot be read: what is wrong, and a similar path that exists, or else what was `expected`.
     pub fn unreadable(path: &std::path::Path, error: &io::Error, expected: &str) -> Failure {
         match (error.kind(), nearest_path(path)) {
             (io::ErrorKind::NotFound, Some(near)) => {
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// A sentence about a file.
+    /// An error about a file.
     pub fn file(path: &std::path::Path, why: impl std::fmt::Display) -> Failure {
         Failure::Input(format!("error: {}: {why}", path.display()))
     }

@@ -24,10 +24,10 @@ use dryrack_workload::{Demand, Pick};
 pub struct ExplainArgs {
     /// A log that `run --out` wrote
     log: PathBuf,
-    /// The job in question, or a replica or an attempt as the log names it: `chat`, `chat[1]`, `chat #2`
+    /// Job to explain, or one replica or attempt as the log names it: `chat`, `chat[1]`, `chat #2`
     #[arg(long, value_name = "NAME")]
     job: String,
-    /// At this time, such as 1h30m; at the end, or while the attempt lasted, if not given
+    /// Time to explain, such as 1h30m [default: the end of the log, or the last moment of the attempt]
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     at: Option<SimTime>,
 }
@@ -59,14 +59,14 @@ pub fn explain(args: &ExplainArgs, format: Format) -> Done {
     Ok(Exit::Fine)
 }
 
-/// What a name as the log prints it stands for.
+/// What a name stands for, as the log prints it.
 struct Named {
     job: JobId,
     replica: Option<u32>,
     attempt: Option<u32>,
 }
 
-/// `chat`, `chat[1]`, `chat #2`, `chat[1] #2`. A job of exactly that name comes first.
+/// Parses `chat`, `chat[1]`, `chat #2` or `chat[1] #2`. A job with exactly that name wins.
 fn named(name: &str, log: &WholeLog) -> Result<Named, Failure> {
     let exactly = |name: &str| log.names.jobs.find(name).map(JobId::new);
     let (of_replica, attempt) = match name.rsplit_once(" #").map(|(rest, number)| (rest, number.parse::<u32>())) {
@@ -82,7 +82,7 @@ fn named(name: &str, log: &WholeLog) -> Result<Named, Failure> {
     }
 }
 
-/// The last moment of an attempt; `None` if it goes on.
+/// The last moment of an attempt; `None` if it has not ended.
 fn end_of(run: RunId, name: &str, log: &WholeLog) -> Result<Option<SimTime>, Failure> {
     let mut of_it = log.records.iter().filter_map(|record| match &record.said {
         Said::Event(event) => event.run().filter(|other| *other == run).map(|_| (record.at, event)),
@@ -94,7 +94,7 @@ fn end_of(run: RunId, name: &str, log: &WholeLog) -> Result<Option<SimTime>, Fai
     Ok(ended.map(|(at, _)| SimTime::from_nanos(at.as_nanos().saturating_sub(1))))
 }
 
-/// Everything a person is shown.
+/// The whole explanation, for people.
 pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (JobId, Tasks), names: &Names) -> String {
     let mut text = format!("{} at {}\n", names.replica(job, explained.replica), asked.unwrap_or(explained.at));
     if explained.replicas.len() > 1 {
@@ -137,7 +137,7 @@ fn overview(explained: &Explanation, names: &Names) -> String {
     };
     let rows = || explained.replicas.iter().enumerate().map(row);
     let shown: Vec<Vec<String>> = match explained.replicas.len() > SHOWN {
-        // The one that is explained is among them.
+        // The replica that is explained is always shown.
         true => rows().enumerate().filter(|(at, row)| *at < SHOWN || row[0] == "*").map(|(_, row)| row).collect(),
         false => rows().collect(),
     };
@@ -146,7 +146,7 @@ fn overview(explained: &Explanation, names: &Names) -> String {
     format!("{}{more}\n", table(&["", "replica", "is", ""], &shown))
 }
 
-/// What a replica is, and where or why.
+/// The state of a replica, and where it is or why.
 fn stands(standing: &ReplicaStanding, names: &Names) -> (String, String) {
     let because = |because: Reason, word: &str| match because.name() == word {
         true => String::new(),
@@ -164,7 +164,7 @@ fn stands(standing: &ReplicaStanding, names: &Names) -> (String, String) {
     }
 }
 
-/// `preempted at 30s by urgent, which gets its place on alpha/0`, of what has no place since.
+/// `preempted at 30s: its place on alpha/0 goes to urgent`, of a replica that has had no place since.
 fn taken_by(standing: &ReplicaStanding, names: &Names) -> Option<String> {
     let (at, by) = standing.gave_way?;
     let (since, placement) = standing.placed.as_ref()?;
@@ -172,7 +172,7 @@ fn taken_by(standing: &ReplicaStanding, names: &Names) -> Option<String> {
     (*since <= at).then(|| format!("preempted at {at}: its place on {place} goes to {by}"))
 }
 
-/// What a front page of a replica without a place shows.
+/// The explanation of a replica that has no place.
 fn why_nowhere(
     explained: &Explanation,
     standing: &ReplicaStanding,
@@ -207,23 +207,23 @@ fn why_nowhere(
     text
 }
 
-/// A reason to wait that no room on nodes ends.
+/// Whether more room on nodes would not end this reason to wait.
 fn lies_not_in_nodes(reason: Reason) -> bool {
     matches!(reason, Reason::QuotaExceeded | Reason::QueueOrder | Reason::BackingOff | Reason::DecidedOutside)
 }
 
-/// What has ended is over, unless it never fitted: then that is what is asked.
+/// How the replica ended, if it did. One that never fitted does not count: why it never fitted is the question then.
 fn over(explained: &Explanation, standing: &ReplicaStanding) -> Option<(SimTime, Outcome, Reason)> {
     let of_replica = standing.ended.filter(|_| standing.phase == Phase::Ended);
     explained.ended.or(of_replica).filter(|(_, outcome, _)| *outcome != Outcome::NeverFits)
 }
 
-/// Whether a decision refuses for these reasons.
+/// Whether the decision is a refusal with this word and these reasons.
 fn is_refused_so(examination: &Examination, word: Refusal, because: &Histogram) -> bool {
     matches!(&examination.decision, Decision::Refuse { refusal, reasons } if *refusal == word && reasons == because)
 }
 
-/// `it waits to be analysed, behind 9 entries of runs that have ended and 1 other; chat is analysed now`
+/// `it waits to be analysed, behind 9 entries of runs that have ended and 1 more; chat is analysed now`
 fn behind(before: &AnalysedBefore, names: &Names) -> String {
     let entries = |count: usize| if count == 1 { "1 entry".to_string() } else { format!("{count} entries") };
     let behind = match (before.unwanted.len(), before.wanted.len()) {
@@ -237,7 +237,7 @@ fn behind(before: &AnalysedBefore, names: &Names) -> String {
     format!("it waits to be analysed, {behind}{now}")
 }
 
-/// The queue before it, as far as it is shown.
+/// The queue before it, up to [`SHOWN`] entries of each kind.
 fn queue(before: &AnalysedBefore, names: &Names) -> String {
     let part = |runs: &[RunId], what: &str| {
         let shown: Vec<String> = runs.iter().take(SHOWN).map(|run| names.run(*run)).collect();
@@ -248,7 +248,7 @@ fn queue(before: &AnalysedBefore, names: &Names) -> String {
     format!("{}{}", part(&before.unwanted, "have ended"), part(&before.wanted, "wait"))
 }
 
-/// What a front page of a waiting job shows.
+/// The explanation of a waiting job, by one decision.
 fn why_not(examination: &Examination, tasks: Tasks, names: &Names) -> String {
     match &examination.decision {
         Decision::Place(_) => {
@@ -342,18 +342,19 @@ fn shortages(node: &NodeFinding) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// How much a single node could do for a job.
+/// What a single node could do for a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Tasks {
     One,
     Gang,
-    /// A gang of which each node was picked by hand: all of them are needed.
+    /// A gang whose nodes were all picked by hand: all of them are needed.
     EachPicked,
-    /// What is known of a node does not say what would make it do: models, of which `fit` tries changes, and instances.
+    /// Jobs for which the findings on a node do not say what would make it fit: models, for which `fit` tries
+    /// changes, and instances.
     Untried,
 }
 
-/// The one or two lines that tell most, for whoever reads of a failure.
+/// The one or two most telling lines, for the report of a failure.
 pub fn brief(explained: &Explanation, demand: &Demand, asked: Option<SimTime>, names: &Names) -> Vec<String> {
     let at = asked.unwrap_or(explained.at);
     let Some(standing) = explained.replicas.get(explained.replica as usize) else {
@@ -410,7 +411,7 @@ fn counted(reasons: &Histogram) -> String {
     counted.join(", ")
 }
 
-/// Why what would fit has no place.
+/// Why a replica that would fit has no place.
 fn idle(standing: &ReplicaStanding, at: SimTime) -> String {
     match &standing.last {
         Some((_, Event::Retry { at: due, .. })) if *due > at => {
@@ -441,8 +442,8 @@ pub fn tasks_of(demand: &Demand) -> Tasks {
     }
 }
 
-/// The node with the fewest things against it, the first of them in order of declaration, and what they are; of GPUs
-/// that are all needed, each node that has something against it.
+/// The node with the fewest obstacles and what they are; on a tie, the node declared first. If GPUs of several nodes
+/// were picked and all are needed, each node that has an obstacle.
 fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Option<String> {
     let refused = || examination.nodes.iter().filter(|node| !node.verdict.is_fit());
     let nearest = || refused().min_by_key(|node| (node.refusals.len(), node.shortages.len(), node.node));
@@ -491,7 +492,7 @@ fn place(placement: &Placement, names: &Names) -> String {
     parts.join(" ")
 }
 
-/// Everything a program is shown.
+/// The whole explanation, for programs.
 pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names) -> Value {
     let ready = explained.fleet.iter().filter(|(_, node)| node.status.state == NodeState::Ready).count();
     let decided = |at: SimTime, examination: &Examination| json!({"at_seconds": at.as_secs_f64(), "examination": examination_json(examination, tasks, names)});

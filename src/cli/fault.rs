@@ -1,8 +1,8 @@
-//! What is said of a run that broke an invariant.
+//! Messages about runs that broke an invariant or were stopped.
 
 use dryrack_engine::{Bound, Progress, Runaway};
 
-/// What is said of a broken invariant: where it was, and what repeats it.
+/// The message about a broken invariant: where it broke, and the command that repeats it.
 pub fn fault_text(message: &str, seed: u64, progress: &Progress, command: &str) -> String {
     format!(
         "our fault: {message}\n  seed {seed}, step {}, at {}\n  repeat with: {command}\n",
@@ -11,7 +11,7 @@ pub fn fault_text(message: &str, seed: u64, progress: &Progress, command: &str) 
     )
 }
 
-/// What is said of a run that was stopped because it does not end: what grew, and what would let it go on.
+/// The message about a run that was stopped because it does not end: what grew, and what would let it go on.
 pub fn runaway_text(runaway: &Runaway) -> String {
     let help = match runaway.bound {
         Bound::Records => {

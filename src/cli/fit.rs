@@ -1,4 +1,4 @@
-//! `dryrack fit`: does a model fit, where, with what memory; and if not, the least change that helps.
+//! `dryrack fit`: whether a model fits, where and with what memory; if not, the least change that helps.
 
 use std::path::PathBuf;
 
@@ -21,50 +21,50 @@ use dryrack_workload::{Backend, Demand, Deployment};
 
 #[derive(Debug, Args)]
 pub struct FitArgs {
-    /// A scenario file, whose nodes are asked; its jobs run up to the time in question
+    /// Scenario file with the nodes; its jobs are run up to the time in question
     file: PathBuf,
-    /// A model of the catalog, or one by its figures: "{name: mine, weights: 60GiB}"
+    /// Model of the catalog, or one described by its figures: "{name: mine, weights: 60GiB}"
     #[arg(long, value_name = "MODEL")]
     model: String,
-    /// Replica count
+    /// Number of replicas
     #[arg(long, value_name = "N", default_value = "1")]
     replicas: String,
-    /// vllm, sglang or llama-box
+    /// Backend that serves the model: vllm, sglang or llama-box
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
-    /// spread or binpack
+    /// How to place replicas: spread or binpack
     #[arg(long, value_name = "HOW")]
     placement: Option<String>,
-    /// A replica may lie on several nodes
+    /// Let a replica span several nodes
     #[arg(long)]
     distributed: bool,
-    /// GPUs picked by hand: alpha/0,alpha/1
+    /// GPUs picked by hand, as in alpha/0,alpha/1
     #[arg(long, value_name = "GPUS", value_delimiter = ',')]
     gpus: Vec<String>,
-    /// So many of the picked GPUs for each replica
+    /// Number of the picked GPUs for each replica
     #[arg(long, value_name = "N")]
     gpus_per_replica: Option<String>,
-    /// Only nodes with this label; may be given again
+    /// Use only nodes with this label; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     selector: Vec<String>,
-    /// A parameter of the backend: --parameter=--tensor-parallel-size=4; may be given again
+    /// Parameter of the backend, as in --parameter=--tensor-parallel-size=4; may be repeated
     #[arg(long, value_name = "PARAMETER", allow_hyphen_values = true)]
     parameter: Vec<String>,
-    /// At this time, such as 1h30m; before anything has happened if not given
+    /// Time in question, such as 1h30m [default: before anything has happened]
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     at: Option<SimTime>,
     #[command(flatten)]
     overrides: Overrides,
 }
 
-/// Nodes and replicas shown; there may be thousands.
+/// Nodes and replicas that are shown; there may be thousands.
 const SHOWN: usize = 20;
 
 pub fn fit(args: &FitArgs, format: Format) -> Done {
     let asked = asked(args)?;
     let options = Options { asked: Some(asked), ..args.overrides.lower(&args.file) };
     let loaded = load(&args.file, &options).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
-    // Whether the file expects anything is of no account here.
+    // What the file expects does not matter here.
     let (demand, replicas) = loaded.asked.as_ref().expect("it was asked about");
     let found = guarded(|| fitting(&loaded.rehearsal, demand, *replicas, args.at));
     let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
@@ -76,7 +76,7 @@ pub fn fit(args: &FitArgs, format: Format) -> Done {
     Ok(if found.fits() { Exit::Fine } else { Exit::Failed })
 }
 
-/// As a file would describe it.
+/// The question, as a scenario file would describe it.
 fn asked(args: &FitArgs) -> Result<String, Failure> {
     let quoted = |text: &str| Value::from(text).to_string();
     let list = |items: &[String]| items.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", ");
@@ -330,7 +330,7 @@ fn standing(state: NodeState) -> &'static str {
     }
 }
 
-/// To a tenth, as people compare them.
+/// In GiB, rounded to a tenth.
 fn gib(bytes: Bytes) -> String {
     let tenths = (u128::from(bytes.get()) * 10 + (1 << 29)) >> 30;
     format!("{}.{}GiB", tenths / 10, tenths % 10)
@@ -357,7 +357,7 @@ fn placement_table(found: &Fitting) -> String {
             }
             if claim.gpus.is_empty() || claim.ram > Bytes::ZERO {
                 let free = node.status.ram_free(&node.shape);
-                // Memory of GPUs that is a part of RAM is taken from it too.
+                // GPU memory that is part of RAM is taken from RAM too.
                 let parts = claim.gpus.iter().filter(|part| node.shape.gpus[usize::from(part.index)].unified);
                 let pooled: Bytes = parts.map(|part| part.memory).sum();
                 let left = gib(free.saturating_sub(claim.ram).saturating_sub(pooled));

@@ -1,4 +1,4 @@
-//! Two runs side by side, seed by seed: what `plan pair` and `what-if` say of them.
+//! Two runs side by side, seed by seed: the output of `plan pair` and `what-if`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,22 +20,22 @@ use dryrack_report::table;
 use dryrack_scheduler::Caching;
 use dryrack_units::{SimDuration, SimTime, counted};
 
-/// Two runs that are held against each other, with each of some seeds.
+/// Two runs that are compared, with each of several seeds.
 pub struct Futures<'a> {
     pub title: &'a str,
-    /// What the one and the other are called, in a word and in full.
+    /// What each run is called, in a word and in full.
     pub words: [&'a str; 2],
     pub names: [String; 2],
-    /// Who had a place before this is left out.
+    /// Jobs that had a place before this are left out.
     pub from: SimTime,
     pub seeds: &'a [u64],
-    /// Both runs with a seed.
+    /// Loads both runs with a seed.
     pub load: &'a (dyn Fn(u64) -> Result<[Rehearsal; 2], Failure> + Sync),
-    /// What runs the one or the other again.
+    /// The command that repeats one of the runs, 0 or 1, with a seed.
     pub repeat: &'a (dyn Fn(u64, usize) -> String + Sync),
 }
 
-/// What came of one seed.
+/// The result of one seed.
 struct Seeded {
     paired: PairedSeed,
     metrics: [Map<String, Value>; 2],
@@ -43,20 +43,21 @@ struct Seeded {
     behavior: Vec<Moment>,
 }
 
-/// How both stand at a moment: replicas that wait, and GPUs taken in thousandths.
+/// The state of both runs at a moment: waiting replicas, and allocated GPUs in thousandths.
 struct Moment {
     at: SimTime,
     waiting: [u64; 2],
     gpus: [u64; 2],
 }
 
-/// Jobs that are explained.
+/// How many jobs are explained.
 const EXPLAINED: usize = 5;
-/// Moments at which both are shown.
+/// Intervals between the moments at which both runs are shown.
 const MOMENTS: u64 = 8;
 
 impl Futures<'_> {
-    /// Runs both with every seed, says and writes what they show. With seeds in their order, whatever the threads do.
+    /// Runs both with every seed, then prints and writes the comparison. Seeds are in their order, whatever the
+    /// threads do.
     pub fn compare(&self, out: Option<&Path>, format: Format) -> Done {
         let seeded: Result<Vec<Seeded>, Failure> = self.seeds.par_iter().map(|seed| self.run(*seed)).collect();
         let seeded = seeded?;
@@ -102,8 +103,8 @@ impl Futures<'_> {
         })
     }
 
-    /// Why each of these jobs had to wait where it waits longer, at the moment when the other had a place for it. Both are
-    /// run once more for that, and kept, which is cheaper than to keep every run.
+    /// Why each of these jobs had to wait in the run where it waits longer, at the moment when the other run had a
+    /// place for it. That run is repeated and recorded for this, which is cheaper than recording every run.
     fn reasons(&self, changed: &[&PairedJob]) -> Result<Vec<Vec<String>>, Failure> {
         let mut reasons = vec![Vec::new(); changed.len()];
         for seed in self.seeds {
@@ -188,7 +189,7 @@ impl Futures<'_> {
         text
     }
 
-    /// Who waits longer, who less, and how sure that is.
+    /// Who waits longer, who waits less, and how certain that is.
     fn sentence(&self, found: &Difference) -> String {
         let [one, other] = self.words;
         let both = found.longer + found.less + found.same;
@@ -272,14 +273,14 @@ impl Futures<'_> {
     }
 }
 
-/// A metric with both, as means over the seeds, and the mean of what it differs by with each.
+/// A metric: its mean over the seeds in each run, and the mean of its differences with each seed.
 struct MetricPair {
     name: &'static str,
     sides: [Option<f64>; 2],
     difference: Option<Estimate>,
 }
 
-/// Of each metric that is defined with every seed.
+/// All metrics. Values are `None` unless the metric is defined with every seed.
 fn differences(seeded: &[Seeded]) -> Vec<MetricPair> {
     let of = |name: &str, side: usize| -> Option<Vec<f64>> {
         seeded.iter().map(|seed| seed.metrics[side].get(name).and_then(Value::as_f64)).collect()
@@ -300,14 +301,14 @@ fn differences(seeded: &[Seeded]) -> Vec<MetricPair> {
         .collect()
 }
 
-/// Both at even moments, from `from` on to the end of the longer one; nothing of a comparison of whole runs.
+/// Both runs at evenly spaced moments, from `from` to the end of the longer run; empty if whole runs are compared.
 fn behavior(accounts: [&RunAccount; 2], from: SimTime) -> Vec<Moment> {
     let end = accounts[0].now.max(accounts[1].now);
     if from == SimTime::ZERO || end <= from {
         return Vec::new();
     }
     let part = end.since(from).as_nanos() / MOMENTS;
-    // In whole seconds, where there are enough of them.
+    // In whole seconds, if there are more than ten of them.
     let part = if part > 10_000_000_000 { part / 1_000_000_000 * 1_000_000_000 } else { part };
     let at = |number: u64| from.saturating_add(SimDuration::from_nanos(part.saturating_mul(number)));
     let moment = |at: SimTime| {
@@ -345,14 +346,14 @@ fn waits(count: usize) -> String {
     if count == 1 { "1 waits".to_string() } else { format!("{count} wait") }
 }
 
-/// In whole seconds, of waits that have some.
+/// The wait in whole seconds, if it is a second or longer.
 fn told(wait: SimDuration, placed: bool) -> String {
     let seconds = wait.as_nanos() / 1_000_000_000;
     let wait = if seconds > 0 { SimDuration::from_secs(seconds) } else { wait };
     if placed { format!("waits {wait}") } else { format!("is not placed in {wait}") }
 }
 
-/// With as many digits as a reader wants.
+/// The value with at most three decimals.
 fn plain(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()

@@ -1,4 +1,4 @@
-//! Broken invariants: caught at the door, so that they can be named with what repeats them.
+//! Catches broken invariants, so that they are reported with the command that repeats them.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ thread_local! {
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// From now on a panic is kept for [`guarded`] rather than printed where it happens.
+/// Keeps every panic for [`guarded`] from now on, rather than printing it where it happens.
 pub fn install() {
     panic::set_hook(Box::new(|info| {
         let place = info.location().map_or(String::new(), |place| format!(" ({}:{})", place.file(), place.line()));
@@ -19,7 +19,7 @@ pub fn install() {
     }));
 }
 
-/// Why there is nothing that `work` could give.
+/// Why `work` has no result.
 #[derive(Debug)]
 pub enum Broken {
     /// An invariant broke.
@@ -28,7 +28,8 @@ pub enum Broken {
     Runaway(Runaway),
 }
 
-/// What `work` gives, or the invariant that broke in it. A run that does not end is left to the guard around this one.
+/// The result of `work`, or the invariant that broke in it. A run that does not end is left to the guard around this
+/// one.
 pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     guarded_run(work).map_err(|broken| match broken {
         Broken::Invariant(message) => message,
@@ -36,12 +37,12 @@ pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// What `work` gives, or why it gives nothing: for one of many whose results are to be kept.
+/// The result of `work`, or why it has none: for work whose siblings' results are to be kept.
 pub fn guarded_run<T>(work: impl FnOnce() -> T) -> Result<T, Broken> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| match payload.downcast::<Runaway>() {
         Ok(runaway) => Broken::Runaway(*runaway),
         Err(payload) => {
-            // What the hook kept has the place as well.
+            // What the hook kept also says where it happened.
             let kept = MESSAGE.with(|message| message.borrow_mut().take());
             Broken::Invariant(kept.unwrap_or_else(|| text_of(&*payload)))
         }

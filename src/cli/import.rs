@@ -11,27 +11,27 @@ use dryrack_units::counted;
 
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {
-    /// The SQLite file of a dstack server: its instances, runs and the GPU utilization of every job
+    /// Import the SQLite file of a dstack server: its instances, runs and the GPU utilization of every job
     DstackDb(ImportArgs),
-    /// The SQLite file of a GPUStack server before 2.0: its workers, models and where their instances were
+    /// Import the SQLite file of a GPUStack server before 2.0: its workers, models and where their instances were
     GpustackDb(ImportArgs),
-    /// A folder with the answers of a GPUStack server: workers.json, models.json and model-instances.json
+    /// Import a folder with the answers of a GPUStack server: workers.json, models.json and model-instances.json
     GpustackRest(ImportArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Such as ~/.dstack/server/data/sqlite.db or /var/lib/gpustack/database.db; it is opened for reading alone
+    /// What to import, such as ~/.dstack/server/data/sqlite.db or /var/lib/gpustack/database.db; it is only read
     file: PathBuf,
-    /// The folder to write: scenario.yaml, and recordings under usage
+    /// Folder to write scenario.yaml to, and recordings under usage
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Number what somebody gave a name: runs, models, fleets, machines and labels
+    /// Replace names that people chose with numbers: of runs, models, fleets, machines and labels
     #[arg(long)]
     anonymize: bool,
 }
 
-/// A door, whether it is a folder, and what somebody who took the wrong one should give.
+/// A function that imports, whether it takes a folder, and what to give it instead of a wrong path.
 type Door = (fn(&Path, Names) -> Result<Imported, ImportError>, bool, &'static str);
 
 pub fn import(command: &ImportCommand) -> Done {
@@ -61,7 +61,7 @@ pub fn import(command: &ImportCommand) -> Done {
     for (path, text) in &imported.recordings {
         WholeFile::write(&args.out.join(path), text.as_bytes())?;
     }
-    // Last, so that a scenario that is there has all that it names.
+    // Written last, so that if the scenario is there, so is everything it names.
     let scenario = args.out.join("scenario.yaml");
     WholeFile::write(&scenario, imported.scenario.as_bytes())?;
     for note in &imported.notes {

@@ -1,4 +1,4 @@
-//! Commands that start other programs: none is left of them, whoever is killed.
+//! Runs commands that start other programs, and leaves none of these behind, whoever is killed.
 
 use super::exit::{Done, Exit, Failure};
 use dryrack_live::{Kept, end_all, keep};
@@ -8,7 +8,7 @@ pub fn kept(work: impl FnOnce() -> Done) -> Done {
     match keep() {
         Ok(None) => {
             let done = work();
-            // Such as a program that still hangs.
+            // For example a program that still hangs.
             end_all();
             done
         }

@@ -1,4 +1,4 @@
-//! `dryrack live`: a scenario's jobs as real processes on this machine, foretold before they begin.
+//! `dryrack live`: runs a scenario's jobs as real processes on this machine, with a forecast made before they start.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,19 +32,19 @@ pub struct LiveArgs {
     file: PathBuf,
     #[command(flatten)]
     overrides: Overrides,
-    /// Where the event log goes; the name of the file with `.live.jsonl` here, if not given
+    /// File for the event log [default: the name of the scenario file with `.live.jsonl`, in the current folder]
     #[arg(long, value_name = "LOG")]
     log: Option<PathBuf>,
-    /// Keep what the tasks say in this folder, a file for each
+    /// Keep the output of the tasks in DIR, in a file for each
     #[arg(long, value_name = "DIR")]
     outputs: Option<PathBuf>,
-    /// Who runs the jobs, and decides where and when; this machine under the file's own profile, if not given
+    /// System that runs the jobs and decides where and when [default: this machine, under the file's own profile]
     #[arg(long, value_name = "SYSTEM")]
     on: Option<System>,
-    /// How often Slurm is asked how its jobs stand
+    /// How often to ask Slurm for the states of its jobs
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "on")]
     every: SimDuration,
-    /// For how long Slurm may give no answer before the run is ended
+    /// How long Slurm may give no answer before the run is ended
     #[arg(long, value_name = "TIME", default_value = "30s", requires = "on")]
     patience: SimDuration,
 }
@@ -55,7 +55,7 @@ enum System {
 }
 
 impl LiveArgs {
-    /// The Slurm that is meant, where one is. From then on its decisions are the control plane's inputs.
+    /// The Slurm cluster, if one is asked for. Its decisions are then inputs of the control plane.
     fn cluster(&self, work: &mut Work) -> Result<Option<Cluster>, Failure> {
         let Some(System::Slurm) = self.on else { return Ok(None) };
         if self.every.is_zero() {
@@ -96,7 +96,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let header = LogHeader { live: Some(live), ..header(&rehearsal) };
     let path = args.log.clone().unwrap_or_else(|| default_log(&args.file));
     let mut log = LogWriter::new(WholeFile::create(&path)?, &header)?;
-    // On its way before anything begins.
+    // The header is written out before anything begins.
     log.keep()?;
     warn(&format!("foretold, and not begun: digest {shown}; keep it elsewhere to show later that it came first\n"));
     let mut told = Told::new(expectations, &rehearsal);
@@ -114,7 +114,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     tell(&path, &rehearsal, &header, told, end, format)
 }
 
-/// Whoever answers for the GPUs of this machine.
+/// The source of readings of this machine's GPUs.
 fn gpus() -> Guarded {
     Guarded::new(Box::new(ThisMachine::new(Roots::default(), GpuSource::Any)), Arc::new(Clock::start()))
 }
@@ -149,7 +149,7 @@ fn work(rehearsal: &Rehearsal, shares: Shares, outputs: Option<&Path>) -> Work {
     }
 }
 
-/// What cannot be run here is refused whole.
+/// Refuses the whole file if anything in it cannot be run here.
 fn refuse(file: &Path, rehearsal: &Rehearsal, work: &Work, cores: Option<usize>) -> Result<(), Failure> {
     let mut faults = work.faults(cores);
     if !rehearsal.faults.is_empty() {

@@ -1,4 +1,4 @@
-//! `dryrack log`: one line for each transition.
+//! `dryrack log`: prints one line for each transition.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,16 +17,16 @@ use dryrack_units::SimTime;
 pub struct LogArgs {
     /// A log that `run --out` wrote
     log: PathBuf,
-    /// Only what is about this job
+    /// Show only what is about this job
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Only what is about this node, or places something on it
+    /// Show only what is about this node, or places something on it
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Only what gives this reason, such as node_not_ready
+    /// Show only what gives this reason, such as node_not_ready
     #[arg(long, value_name = "REASON")]
     reason: Option<String>,
-    /// Only from this time on, such as 1h30m
+    /// Show only what happens from this time on, such as 1h30m
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     since: Option<SimTime>,
 }
@@ -46,7 +46,7 @@ pub fn log(args: &LogArgs, format: Format) -> Done {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut names = Names::default();
     for record in &log.records {
-        // A declaration must be encoded to be known, shown or not.
+        // A declaration must be encoded, shown or not, so that its name is known afterwards.
         let json = (format == Format::Json).then(|| encode_line(record, &mut names));
         if let Some(line) = record_line(record, &log.names, &filter) {
             writeln!(out, "{}", json.unwrap_or(line))?;

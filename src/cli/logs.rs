@@ -1,4 +1,4 @@
-//! Logs as the commands open them.
+//! Opens logs for the commands.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -24,21 +24,21 @@ fn open_expected(path: &Path, expected: &str) -> Result<LogReader<BufReader<File
     LogReader::new(BufReader::new(file)).map_err(|error| Failure::file(path, error))
 }
 
-/// A log read whole, so that names may be used before they were declared.
+/// A log that is read whole, so that names may be used before they are declared.
 pub struct WholeLog {
     pub header: LogHeader,
     pub records: Vec<Record>,
     pub names: Names,
 }
 
-/// Of a run on a machine.
+/// What a log of a run on a machine is called.
 const LIVE: &str = "a log that `dryrack live` wrote";
 
 pub fn read_whole(path: &Path) -> Result<WholeLog, Failure> {
     whole(path, open(path)?)
 }
 
-/// Likewise, where it is to be one of a run on a machine.
+/// Reads a log of a run on a machine; refuses any other.
 pub fn read_live(path: &Path) -> Result<(WholeLog, LiveHeader), Failure> {
     let log = whole(path, open_expected(path, LIVE)?)?;
     let why = || Failure::file(path, format!("was not recorded on a machine; expected {LIVE}"));

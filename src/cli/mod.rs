@@ -1,7 +1,8 @@
-//! Floor 11. The command line: one file for each command, what was typed lowered once to what is meant.
+//! Floor 11. The command line: one file for each command, which turns its arguments once into what they mean.
 //!
-//! stdout is data and stderr is progress and diagnostics. Exit codes are those of [`Exit`]. Holds no logic of its own,
-//! and is, with `live`, the only room that reads a clock: for how long a command took, never for what it decides.
+//! stdout is data and stderr is progress and diagnostics. Exit codes are those of [`Exit`]. This floor holds no logic
+//! of its own. With `live`, it is the only floor that reads a clock: to say how long a command took, never to decide
+//! anything.
 
 #![warn(clippy::unwrap_used)]
 
@@ -70,13 +71,13 @@ use output::{Color, TestFormat};
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// How data is written to stdout
+    /// Format of the data on stdout
     #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     format: TestFormat,
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     color: Color,
-    /// Stop a run that has more records than this, and 1,000 for each of its jobs [default: 20000000]
+    /// Stop a run that has more records than this plus 1,000 for each of its jobs [default: 20000000]
     #[arg(long, global = true, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_records: Option<u64>,
 }
@@ -85,7 +86,7 @@ pub struct Cli {
 enum Command {
     /// Run one scenario and say what happened
     Run(run::RunArgs),
-    /// Run scenarios and judge what each expects
+    /// Run scenarios and check what each expects
     Test(test::TestArgs),
     /// Validate scenario files without running them
     Check(check::CheckArgs),
@@ -99,20 +100,20 @@ enum Command {
     Fit(fit::FitArgs),
     /// List the offers of instances for a job, in order, and why the others offer nothing
     Offers(offers::OffersArgs),
-    /// Feed a log's inputs again and compare every event
+    /// Run the inputs of a log again and compare every event
     Replay(replay::ReplayArgs),
-    /// Run a scenario's commands as real processes on this machine, foretold before they begin
+    /// Run a scenario's commands as real processes on this machine, with a forecast made before they start
     #[cfg(target_os = "linux")]
     Live(live::LiveArgs),
-    /// Say how far runs on a real machine and their rehearsals agree
+    /// Say how closely runs on a real machine and their rehearsals agree
     Validate(validate::ValidateArgs),
-    /// Fit a machine's delays on recordings of it, as settings of a rehearsal
+    /// Fit a machine's delays to recordings of it, as settings for a rehearsal
     Calibrate(calibrate::CalibrateArgs),
     /// Find the first record in which two logs differ
     Diff(diff::DiffArgs),
     /// Rehearse a utilization policy on recordings of GPU usage alone
     Policy(policy::PolicyArgs),
-    /// Ask recorded decisions of released programs again and compare
+    /// Check decisions against recorded decisions of released programs
     Conform(conform::ConformArgs),
     /// List known machines and GPUs
     #[command(subcommand)]
@@ -122,14 +123,14 @@ enum Command {
     /// List and show scheduling profiles
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
-    /// List, bring and verify public traces; look into lists of tasks, convert and change them
+    /// List, fetch and verify public traces; inspect, convert and change lists of tasks
     #[command(subcommand)]
     Trace(trace::TraceCommand),
     /// Run random worlds with every check on
     Swarm(swarm::SwarmArgs),
     /// Run many alternatives of a scenario, and find the cheapest that is good enough
     Plan(plan::PlanArgs),
-    /// Run a scenario as it is, and as it would go on from a time with another fleet, profile or policy
+    /// Run a scenario as it is, and as it would continue from a given time with another fleet, profile or policy
     WhatIf(what_if::WhatIfArgs),
     /// Measure how long scenarios take to run
     Bench(bench::BenchArgs),
@@ -137,17 +138,17 @@ enum Command {
     Probe(probe::ProbeArgs),
     /// Record the usage of GPUs, in the form that scenarios and policies replay
     Record(record::RecordArgs),
-    /// Bring what a server's database holds, as a scenario and recordings
+    /// Import a server's database as a scenario and recordings
     #[command(subcommand)]
     Import(import::ImportCommand),
-    /// Say when a utilization policy would fire on real usage, and do nothing
+    /// Say when a utilization policy would fire on real usage, without acting on it
     Watch(watch::WatchArgs),
-    /// Draw what runs left behind
+    /// Plot the results of runs
     #[command(subcommand)]
     Plot(plot::PlotCommand),
 }
 
-/// Does what the command line asks.
+/// Runs the command that was typed.
 pub fn main() -> Exit {
     guard::install();
     let cli = match Cli::try_parse() {
@@ -176,7 +177,7 @@ pub fn main() -> Exit {
     }
 }
 
-/// Says why, and gives the exit code.
+/// Prints why it failed, and returns the exit code.
 fn failed(failure: Failure) -> Exit {
     let exit = failure.exit();
     match failure {

@@ -1,4 +1,4 @@
-//! `dryrack offers`: what a job that requires instances would be offered, in order, and why the others offer nothing.
+//! `dryrack offers`: the offers for a job that requires instances, in order, and why other instances offer nothing.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -38,9 +38,9 @@ pub fn offers(args: &OffersArgs, format: Format) -> Done {
 struct Found {
     at: Selection,
     plan: Plan,
-    /// The names of the instances that it would take, or why it would not.
+    /// The names of the instances that the job would take, or why it would take none.
     decision: Result<Vec<String>, Histogram>,
-    /// Instances without an offer in the plan: the name, the reason and what it means.
+    /// Instances without an offer in the plan: the name, the reason, and what the reason means.
     others: Vec<(String, &'static str, &'static str)>,
 }
 

@@ -1,4 +1,4 @@
-//! Where data goes: stdout in one of two forms, and files whole or not at all.
+//! Output: stdout in one of two forms, and files that are written whole or not at all.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
@@ -16,22 +16,22 @@ pub enum Format {
     Json,
 }
 
-/// All forms in which a report of tests can be had; every other command has the first two.
+/// All formats of a test report. Every other command has the first two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum TestFormat {
     #[default]
     Human,
     Json,
-    /// Of `test`: JUnit's XML
+    /// For `test`: JUnit XML
     Junit,
-    /// Of `test`: for people, with annotations that GitHub shows at the lines of the files
+    /// For `test`: text for people, with annotations that GitHub shows at the lines of the files
     Github,
-    /// Of `test`: the Test Anything Protocol, version 14
+    /// For `test`: the Test Anything Protocol, version 14
     Tap,
 }
 
 impl TestFormat {
-    /// For a command that is not about tests.
+    /// The format, for a command other than `test`.
     pub fn plain(self) -> Result<Format, Failure> {
         match self {
             TestFormat::Human => Ok(Format::Human),
@@ -45,7 +45,7 @@ impl TestFormat {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
-    /// Where stdout is a terminal and NO_COLOR is not set.
+    /// If stdout is a terminal and NO_COLOR is not set.
     #[default]
     Auto,
     Always,
@@ -63,14 +63,14 @@ impl Color {
     }
 }
 
-/// Data for people; colours are dropped where they are not wanted.
+/// Prints data for people; colours are dropped where they are not wanted.
 pub fn say(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// Data for programs, indented, with a line end.
+/// Prints data for programs: indented, with a line end.
 pub fn say_json(value: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_string_pretty(value).expect("our own values have a JSON form");
     let mut out = io::stdout().lock();
@@ -78,7 +78,7 @@ pub fn say_json(value: &impl Serialize) -> io::Result<()> {
     out.flush()
 }
 
-/// What the parser of the command line says: help and version are data, which must arrive; a fault is a diagnostic.
+/// Prints what the command-line parser says. Help and version are data, which must arrive; a fault is a diagnostic.
 pub fn say_parsed(said: &clap::Error) -> Result<(), Failure> {
     let rendered = said.render();
     if said.use_stderr() {
@@ -88,7 +88,7 @@ pub fn say_parsed(said: &clap::Error) -> Result<(), Failure> {
     Ok(say(&rendered.ansi().to_string())?)
 }
 
-/// The same without what nobody reads to its end: whatever was typed may stand in a message, at any length.
+/// The message with long quotes and lines shortened: it may repeat what was typed, at any length.
 pub fn cut(message: &str) -> String {
     const LINE: usize = 1000;
     let shortened = |line: &str| {
@@ -102,24 +102,24 @@ pub fn cut(message: &str) -> String {
     message.split_inclusive('\n').map(shortened).collect()
 }
 
-/// Diagnostics and progress. If nobody listens there is nobody to tell.
+/// Prints diagnostics and progress. If nobody reads them, there is nobody to tell.
 pub fn warn(text: &str) {
     let mut out = anstream::stderr().lock();
     let _unheard = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A file that is written beside its place and takes it when it is whole. A device or a pipe is written to as it is: one
-/// that was renamed over would be gone.
+/// A file that is written beside its place and renamed to it once it is whole. A device or a pipe is written in
+/// place, because a rename would replace it.
 pub struct WholeFile {
-    /// As it was typed.
+    /// The path as it was typed.
     path: PathBuf,
-    /// What becomes the file, and its place, which is where a link leads; nothing of a device.
+    /// The partial file and the place it is renamed to, with links followed; `None` if it is written in place.
     replaced: Option<(PathBuf, PathBuf)>,
     out: Option<BufWriter<File>>,
 }
 
 impl WholeFile {
-    /// Fails where no file can take that place, so that nothing is run in vain.
+    /// Fails if no file can be written there, so that nothing is run in vain.
     pub fn create(path: &Path) -> Result<WholeFile, Failure> {
         let unwritable = |error| Failure::file(path, format!("cannot be written: {error}"));
         let name = path.file_name().ok_or_else(|| Failure::file(path, "is not the name of a file"))?;
@@ -142,7 +142,7 @@ impl WholeFile {
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
                 return Err(Failure::file(path, "is being written by another dryrack; name another file"));
             }
-            // What one that was killed has left.
+            // Clears what a killed process left.
             file.set_len(0).map_err(unwritable)?;
         }
         Ok(WholeFile { path: path.to_path_buf(), replaced: beside.zip(place), out: Some(BufWriter::new(file)) })
@@ -154,13 +154,13 @@ impl WholeFile {
         file.keep(written)
     }
 
-    /// Puts it in its place, unless writing it failed.
+    /// Puts the file in its place, unless writing it failed.
     pub fn keep(mut self, written: io::Result<()>) -> Result<(), Failure> {
         self.finish(written)?;
         self.settle()
     }
 
-    /// Puts several in their places once all of them are whole, so that files of two runs never stand together.
+    /// Puts several files in their places once all of them are whole, so that files of two runs never mix.
     pub fn keep_all(mut files: Vec<(WholeFile, io::Result<()>)>) -> Result<(), Failure> {
         for (file, written) in &mut files {
             file.finish(std::mem::replace(written, Ok(())))?;
@@ -180,8 +180,8 @@ impl WholeFile {
     }
 }
 
-/// The error of a write, with the file that it was to. It travels inside an `io::Error`, so that whoever writes through
-/// layers (compression, CSV) need not know what lies below them.
+/// A write error with the file it is about. It travels inside an `io::Error`, so that code that writes through layers
+/// (compression, CSV) need not know what lies below them.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: cannot be written: {source}", path.display())]
 pub struct Unwritten {
@@ -211,7 +211,7 @@ impl Write for WholeFile {
 }
 
 impl Drop for WholeFile {
-    /// What is not whole does not stay.
+    /// Removes a file that is not whole.
     fn drop(&mut self) {
         if let Some((beside, _)) = self.replaced.as_ref().filter(|(beside, _)| beside.exists()) {
             let _gone = std::fs::remove_file(beside);
@@ -219,7 +219,7 @@ impl Drop for WholeFile {
     }
 }
 
-/// `/dev/stdout` and its kin: links to what somebody has open.
+/// Whether this is `/dev/stdout` or the like: a link to a file that some process has open.
 fn is_opened(link: &Path) -> bool {
     ["/dev", "/proc"].iter().any(|folder| link.starts_with(folder))
 }

@@ -1,4 +1,4 @@
-//! `dryrack plan`: many alternatives of a scenario, run, compared, searched.
+//! `dryrack plan`: runs, compares and searches many alternatives of a scenario.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -34,27 +34,27 @@ pub struct PlanArgs {
     /// A plan file
     #[arg(required = true)]
     file: Option<PathBuf>,
-    /// Write report.html, plan.json, alternatives.csv and runs.jsonl there; what has been run is kept there at once
+    /// Write report.html, plan.json, alternatives.csv and runs.jsonl to DIR; each run is saved as soon as it is done
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on where an earlier process stopped; nothing is run twice
+    /// Continue where an earlier process stopped; nothing is run twice
     #[arg(long, requires = "out")]
     resume: bool,
-    /// Threads to run on; as many as there are cores if not given
+    /// Number of threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// Run only every n-th run of a sweep, the i-th first, counted from 0; `plan merge` puts the parts together
+    /// Run only every n-th run of a sweep, starting at the i-th, counted from 0; `plan merge` joins the parts
     #[arg(long, value_name = "I/N", value_parser = shard, requires = "out")]
     shard: Option<Shard>,
 }
 
 #[derive(Debug, Subcommand)]
 enum PlanCommand {
-    /// Put the parts that --shard has run together, as if one process had run all
+    /// Join the parts that --shard has run, as if one process had run all of them
     Merge(MergeArgs),
-    /// Hold two alternatives against each other, job by job
+    /// Compare two alternatives job by job
     Pair(PairArgs),
-    /// Have a sweep run in parts by a cluster: a Slurm job array, or a Kubernetes Indexed Job
+    /// Have a cluster run a sweep in parts, as a Slurm job array or a Kubernetes Indexed Job
     Submit(SubmitArgs),
 }
 
@@ -62,10 +62,10 @@ enum PlanCommand {
 struct MergeArgs {
     /// The plan file
     file: PathBuf,
-    /// The folders of the parts
+    /// Folders of the parts
     #[arg(required = true, value_name = "DIR")]
     parts: Vec<PathBuf>,
-    /// Where the whole is written
+    /// Folder to write the joined result to
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -130,7 +130,7 @@ impl Planning {
         Ok(Planning { plan, base, header })
     }
 
-    /// Runs one, unless an invariant breaks.
+    /// Runs one alternative with one seed, unless an invariant breaks.
     fn run(&self, cell: usize, seed: u64) -> Result<PlanRun, Failure> {
         let progress = Progress::default();
         let command = Overrides::default().with_set(&self.plan.set(cell)).repeat(&self.plan.scenario, seed);
@@ -162,9 +162,9 @@ fn planned(args: &PlanArgs, file: &Path, format: Format) -> Done {
     finish(&planning, &runs, found.as_ref(), args.out.as_deref(), format)
 }
 
-/// What has been run, in memory and, where it is asked for, in a file.
+/// The runs that are done, in memory and, if asked for, in a file.
 struct Kept {
-    /// No run is begun after this.
+    /// No run begins after this.
     until: Option<Instant>,
     journal: Option<Journal>,
     runs: Mutex<Runs>,
@@ -184,7 +184,7 @@ impl Kept {
         Ok(Kept { until, journal: Some(journal), runs: Mutex::new(runs) })
     }
 
-    /// Whether the budget of time is spent.
+    /// Whether the time budget is spent.
     fn is_late(&self) -> bool {
         self.until.is_some_and(|until| now() >= until)
     }
@@ -193,7 +193,7 @@ impl Kept {
         self.runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned()
     }
 
-    /// Runs it, unless that has been done.
+    /// The result of a run, which is run only if that has not been done yet.
     fn get(&self, planning: &Planning, key: (usize, u64)) -> Result<PlanRun, Failure> {
         if let Some(known) = self.has(key) {
             return Ok(known);
@@ -216,7 +216,7 @@ fn told(error: &JournalError) -> Failure {
     Failure::Input(format!("error: {error}\n"))
 }
 
-/// A part answers nothing: it leaves its runs, to be put together with those of the others.
+/// Finishes a part. It answers nothing: it leaves its runs, to be joined with those of the other parts.
 fn part_done(planning: &Planning, runs: &Runs, shard: Shard, dir: &Path, format: Format) -> Done {
     WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
     match format {
@@ -226,13 +226,13 @@ fn part_done(planning: &Planning, runs: &Runs, shard: Shard, dir: &Path, format:
     Ok(Exit::Fine)
 }
 
-/// All runs of a sweep, as far as its budget goes.
+/// All runs of a sweep, up to its limit of runs.
 pub(super) fn of_sweep(plan: &PlanFile) -> impl Iterator<Item = (usize, u64)> {
     let limit = plan.runs.map_or(usize::MAX, |runs| usize::try_from(runs).unwrap_or(usize::MAX));
     (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed))).take(limit)
 }
 
-/// Every alternative with every seed, or those of a part.
+/// Runs every alternative with every seed, or those of a part.
 fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), Failure> {
     let plan = &planning.plan;
     let is_ours = |index: usize| shard.is_none_or(|shard| index % shard.of == shard.index);
@@ -251,8 +251,9 @@ fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), F
     })
 }
 
-/// As few as show which is the cheapest. One alternative after the other, its seeds side by side, and no more of them than
-/// decide: what is run next does not depend on the number of threads.
+/// Runs as few alternatives as it takes to show which is the cheapest. It takes one alternative after the other, runs
+/// its seeds in parallel, and runs no more of them than decide. What runs next does not depend on the number of
+/// threads.
 fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
     let plan = &planning.plan;
     let objective = plan.minimize.unwrap_or(Objective::Gpus);
@@ -293,7 +294,7 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
     })
 }
 
-/// Seeds of an alternative that are run side by side; a number of its own, so that threads change nothing.
+/// Seeds of an alternative that run in parallel. The number is fixed, so that the number of threads changes nothing.
 const SEEDS_AT_ONCE: usize = 4;
 
 fn merged(args: &MergeArgs, format: Format) -> Done {
@@ -315,7 +316,7 @@ fn merged(args: &MergeArgs, format: Format) -> Done {
     finish(&planning, &runs, None, Some(&args.out), format)
 }
 
-/// Writes and says what came of it.
+/// Writes and prints the result.
 fn finish(planning: &Planning, runs: &Runs, found: Option<&Found>, out: Option<&Path>, format: Format) -> Done {
     let plan = &planning.plan;
     let comparison = compare(plan, runs);
@@ -342,7 +343,7 @@ fn finish(planning: &Planning, runs: &Runs, found: Option<&Found>, out: Option<&
     Ok(if plan.asked.is_empty() || any_keeps { Exit::Fine } else { Exit::Failed })
 }
 
-/// Alternatives that are shown; the files have all.
+/// Alternatives that are printed; the files hold all of them.
 const SHOWN: usize = 40;
 
 fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {

@@ -1,4 +1,4 @@
-//! `dryrack plan pair`: two alternatives of a plan, job by job.
+//! `dryrack plan pair`: compares two alternatives of a plan job by job.
 
 use std::path::PathBuf;
 
@@ -17,14 +17,14 @@ use dryrack_units::SimTime;
 pub struct PairArgs {
     /// The plan file
     file: PathBuf,
-    /// One alternative of it: `workers=4,profile=fifo`. A factor that has one value need not be named
+    /// One alternative, such as `workers=4,profile=fifo`; a factor with a single value may be left out
     first: String,
-    /// The other
+    /// The other alternative
     second: String,
-    /// Write pair.json and jobs.csv there
+    /// Write pair.json and jobs.csv to DIR
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Threads to run on; as many as there are cores if not given
+    /// Number of threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 }
@@ -52,7 +52,7 @@ pub fn pair(args: &PairArgs, format: Format) -> Done {
     super::test::pool(args.threads)?.install(|| futures.compare(args.out.as_deref(), format))
 }
 
-/// The alternative that is meant: a value of each factor.
+/// The alternative that was typed, with a value for each factor.
 fn cell(plan: &PlanFile, typed: &str) -> Result<usize, Failure> {
     let wrong = |why: String| Failure::Input(format!("error: `{typed}` is no alternative of the plan: {why}\n"));
     let mut places: Vec<Option<usize>> =

@@ -1,7 +1,8 @@
-//! `dryrack plan submit`: a sweep in parts, run by a cluster that is there: a Slurm job array or a Kubernetes Indexed Job.
+//! `dryrack plan submit`: has a cluster run a sweep in parts, as a Slurm job array or a Kubernetes Indexed Job.
 //!
-//! Each part is `dryrack plan FILE --shard INDEX/PARTS --resume` with the index from its environment, and a folder of its
-//! own. So whatever the cluster does to a part, ends it, requeues it, runs it on another node, the part goes on where it was.
+//! Each part is `dryrack plan FILE --shard INDEX/PARTS --resume`, with the index from its environment and a folder of
+//! its own. Whatever the cluster does to a part (ends it, requeues it, runs it on another node), the part continues
+//! where it stopped.
 
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
@@ -19,34 +20,34 @@ use dryrack_units::counted;
 
 #[derive(Debug, Args)]
 pub struct SubmitArgs {
-    /// The plan file, on a file system that all nodes share
+    /// Plan file, on a file system that all nodes share
     file: PathBuf,
-    /// What runs the parts
+    /// Cluster that runs the parts
     #[arg(long, value_enum, value_name = "CLUSTER")]
     on: Cluster,
-    /// Where the parts leave their runs, in folders part-0 and so on; on a file system that all nodes share
+    /// Folder for the runs of the parts, in part-0 and so on; on a file system that all nodes share
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Into how many parts
+    /// Number of parts
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     shards: u16,
-    /// Cores, and threads, of each part
+    /// Number of cores, and of threads, of each part
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     cores: u16,
-    /// Print what would be submitted, and leave it at that
+    /// Print what would be submitted, and do not submit it
     #[arg(long)]
     dry_run: bool,
-    /// Where dryrack is on the nodes or in the image; this program, or `dryrack` in an image, if not given
+    /// Path of dryrack on the nodes or in the image [default: this program, or `dryrack` in an image]
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-    /// Kubernetes: an image that has dryrack
+    /// Kubernetes: image that has dryrack
     #[arg(long, value_name = "IMAGE", required_if_eq("on", "kubernetes"))]
     image: Option<String>,
-    /// Kubernetes: a persistent volume claim that has the plan and takes what is run; mounted at /work, in which FILE and
-    /// DIR are looked for
+    /// Kubernetes: persistent volume claim that has the plan and receives the results; mounted at /work, where FILE
+    /// and DIR are looked for
     #[arg(long, value_name = "NAME", required_if_eq("on", "kubernetes"))]
     claim: Option<String>,
-    /// Handed to sbatch or kubectl as it is, such as --partition=main or --namespace=plans
+    /// Options to pass to sbatch or kubectl as they are, such as --partition=main or --namespace=plans
     #[arg(last = true, value_name = "OPTION")]
     more: Vec<String>,
 }
@@ -57,7 +58,7 @@ enum Cluster {
     Kubernetes,
 }
 
-/// A sweep as it is handed over.
+/// A sweep, as it is submitted.
 struct Submission<'a> {
     args: &'a SubmitArgs,
     title: &'a str,
@@ -72,7 +73,7 @@ pub fn submit(args: &SubmitArgs, format: Format) -> Done {
         return Err(Failure::Input(why.to_string()));
     }
     let runs = of_sweep(&planning.plan).count();
-    // A part without a run would be started for nothing.
+    // A part without a run would be started in vain.
     let parts = usize::from(args.shards).min(runs);
     let submission = Submission { args, title: &planning.plan.title, parts, runs };
     let (text, program) = match args.on {
@@ -115,7 +116,7 @@ impl Submission<'_> {
         format!("dryrack-{}", name.trim_matches('-')).trim_end_matches('-').to_string()
     }
 
-    /// What one part runs, given how its index is written there.
+    /// The command of one part, given how the cluster writes the index of a part.
     fn command(&self, program: &str, file: &str, out: &str, index: &str) -> Vec<String> {
         let part = format!("{}/part-{index}", out.trim_end_matches('/'));
         let shard = format!("{index}/{}", self.parts);
@@ -125,8 +126,8 @@ impl Submission<'_> {
             .to_vec()
     }
 
-    /// The script of a job array, each task of which is a part. A task that is requeued goes on (`--requeue`, and the log
-    /// of what it said before stays).
+    /// The script of a job array with a task for each part. A task that is requeued continues where it stopped
+    /// (`--requeue`), and appends to its log.
     fn slurm(&self) -> Result<String, Failure> {
         let here = std::env::current_dir()?;
         let program = match &self.args.program {
@@ -135,7 +136,7 @@ impl Submission<'_> {
         };
         let (file, out) = (one_line(&self.args.file)?, one_line(&self.args.out)?);
         let log = here.join(&self.args.out).join("part-%a.log");
-        // The shell puts the index in: it must stand outside of the quotes.
+        // The shell inserts the index, so the index must be outside of the quotes.
         let words = self.command(&one_line(&program)?, &file, &out, INDEX);
         let words: Vec<String> = words.iter().map(|word| with_index(word)).collect();
         let title = self.title.replace(['\n', '\r'], " ");
@@ -155,12 +156,12 @@ impl Submission<'_> {
         ))
     }
 
-    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later: `backoffLimitPerIndex`). A pod that is lost is
-    /// made again for its index, and goes on from what the claim keeps.
+    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later: `backoffLimitPerIndex`). A lost pod is
+    /// replaced by one for the same index, which continues from what the claim keeps.
     fn kubernetes(&self) -> Result<Value, Failure> {
         let (file, out) = (within(&self.args.file)?, within(&self.args.out)?);
         let program = self.args.program.as_deref().map_or_else(|| Ok("dryrack".to_string()), one_line)?;
-        // Put in by Kubernetes, from the environment of the container.
+        // Kubernetes inserts the index, from the environment of the container.
         let words = self.command(&program, &file, &out, "$(JOB_COMPLETION_INDEX)");
         Ok(json!({
             "apiVersion": "batch/v1",
@@ -190,7 +191,7 @@ impl Submission<'_> {
         }))
     }
 
-    /// Gives it to the program that submits; what that says of the job, on one line.
+    /// Gives the text to the program that submits it; returns what that says of the job, on one line.
     fn hand_over(&self, program: &str, text: &str) -> Result<String, Failure> {
         let mut command = Command::new(program);
         match self.args.on {
@@ -217,7 +218,7 @@ impl Submission<'_> {
         }
     }
 
-    /// What puts the parts together.
+    /// The command that joins the parts.
     fn merge(&self) -> String {
         let out = self.args.out.display().to_string();
         let (file, out) = (quoted(&self.args.file.display().to_string()), quoted(out.trim_end_matches('/')));
@@ -225,9 +226,9 @@ impl Submission<'_> {
     }
 }
 
-/// Stands for the index until the rest is quoted.
+/// Stands in for the index until the rest is quoted.
 const INDEX: &str = "\u{1}";
-/// A word of a script, with the index where it is meant.
+/// A word of a script, quoted, with the index where [`INDEX`] stands.
 fn with_index(word: &str) -> String {
     let quote = |part: &str| if part.is_empty() { String::new() } else { quoted(part) };
     let parts: Vec<String> = word.split(INDEX).map(quote).collect();
@@ -247,10 +248,10 @@ fn one_line(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// A path within the claim: as it is from here, so it is from where the claim is mounted.
+/// A path within the claim: relative to the mount it is the same as relative to the current folder.
 fn within(path: &Path) -> Result<String, Failure> {
     let inside = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    // What looks like a variable would be put in.
+    // Kubernetes would replace what looks like a variable.
     match one_line(path)? {
         text if inside && !text.contains("$(") => Ok(text),
         _ => Err(Failure::file(path, "is not a path within the claim: write it as seen from its top, without `..`")),

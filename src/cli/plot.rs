@@ -12,25 +12,25 @@ use dryrack_report::{Curve, JobRow, Panel, WaitsPlot, read_jobs_csv};
 
 #[derive(Debug, Subcommand)]
 pub enum PlotCommand {
-    /// Waiting times: a panel for each queue, a curve for each run
+    /// Plot waiting times, with a panel for each queue and a curve for each run
     Waits(WaitsArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct WaitsArgs {
-    /// Folders that `run --out` wrote; each may be named: `FIFO=out/fifo`
+    /// Folders that `run --out` wrote; each may be given a name, as in `FIFO=out/fifo`
     #[arg(required = true, value_name = "[NAME=]DIR")]
     runs: Vec<String>,
-    /// The SVG file to write
+    /// SVG file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Above the plot
+    /// Title above the plot
     #[arg(long, default_value = "Waiting times")]
     title: String,
-    /// Only these queues, in this order; all if not given
+    /// Show only these queues, in this order [default: all]
     #[arg(long, value_name = "QUEUE", value_delimiter = ',')]
     queues: Vec<String>,
-    /// A line below the plot; may be given again
+    /// Line of text below the plot; may be repeated
     #[arg(long, value_name = "TEXT")]
     caption: Vec<String>,
 }
@@ -44,7 +44,7 @@ pub fn plot(command: &PlotCommand) -> Done {
     let mut runs: Vec<(String, Vec<JobRow>)> = Vec::new();
     for run in &args.runs {
         let (name, dir) = match run.split_once('=') {
-            // A folder with a `=` in its name is a folder.
+            // A folder may have a `=` in its name.
             Some((name, dir)) if !Path::new(run).is_dir() => (name.trim().to_string(), PathBuf::from(dir)),
             _ => (name_of(Path::new(run)), PathBuf::from(run)),
         };
@@ -77,7 +77,7 @@ fn read_rows(path: &Path) -> Result<Vec<JobRow>, Failure> {
     read_jobs_csv(std::io::BufReader::new(file)).map_err(|error| Failure::file(path, error))
 }
 
-/// The recorded waits are the same in every run that has them, so they are taken of the first.
+/// The recorded waits are the same in every run that has them, so they are taken from the first such run.
 fn panels(runs: &[(String, Vec<JobRow>)], queues: &[String]) -> Result<Vec<Panel>, Failure> {
     let mut by_queue: BTreeMap<&str, Vec<Curve>> = BTreeMap::new();
     let known: std::collections::BTreeSet<&str> =

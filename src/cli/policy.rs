@@ -1,4 +1,4 @@
-//! `dryrack policy`: a utilization policy on recordings of GPU usage alone.
+//! `dryrack policy`: rehearses a utilization policy on recordings of GPU usage alone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,18 +18,18 @@ use dryrack_workload::{Gaps, PolicyMode, SampleFault, UsageRow, UtilizationPolic
 
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
-    /// A file with `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}`, and a `profile` if it has one
+    /// File with `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}` and, optionally, a `profile`
     file: PathBuf,
-    /// A CSV file of one job, with a column for each of its GPUs; or a trace by name, each of whose pods is a job
+    /// CSV file of one job, with a column for each of its GPUs; or the name of a trace, each of whose pods is a job
     #[arg(long, value_name = "RECORDING")]
     usage: String,
-    /// Each column of the CSV file is a job of its own
+    /// Take each column of the CSV file as a job of its own
     #[arg(long)]
     each: bool,
     /// Try every minimum with every window
     #[arg(long)]
     sweep: bool,
-    /// With --sweep
+    /// With --sweep: the minimums to try
     #[arg(
         long,
         value_name = "PERCENT",
@@ -38,7 +38,7 @@ pub struct PolicyArgs {
         default_value = "1%,5%,10%,20%,30%,50%,70%"
     )]
     minimums: Vec<Permille>,
-    /// With --sweep
+    /// With --sweep: the windows to try
     #[arg(
         long,
         value_name = "TIME",
@@ -47,7 +47,7 @@ pub struct PolicyArgs {
         default_value = "5m,10m,20m,30m,1h,2h,4h"
     )]
     windows: Vec<SimDuration>,
-    /// With --sweep: the SVG file to draw
+    /// With --sweep: SVG file to draw
     #[arg(long, value_name = "FILE", requires = "sweep")]
     out: Option<PathBuf>,
 }
@@ -56,7 +56,7 @@ pub struct PolicyArgs {
 struct Job {
     name: String,
     rows: Vec<UsageRow>,
-    /// Of a job that is one column of a recording, which.
+    /// The column, for a job that is one column of a recording.
     column: Option<u16>,
 }
 
@@ -90,10 +90,10 @@ pub fn policy(args: &PolicyArgs, format: Format) -> Done {
     Ok(Exit::Fine)
 }
 
-/// Cells of a recording that are no reading, by why.
+/// Cells of a recording that are not readings, counted by reason.
 type Refused = BTreeMap<&'static str, u64>;
 
-/// The jobs of the recording, and what in it was no reading.
+/// The jobs of the recording, and its cells that are not readings.
 fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
     let told = |fault: TraceError| Failure::Input(format!("error: {fault}"));
     let index = Index::built_in();
@@ -128,7 +128,7 @@ fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
     Ok(((0..recording.names.len()).map(job).collect(), refused))
 }
 
-/// How often samples were meant to be taken: the median distance of two rows of all jobs.
+/// The interval at which samples were meant to be taken: the median distance between successive rows, over all jobs.
 fn interval(jobs: &[Job]) -> Option<SimDuration> {
     let apart = |pair: &[UsageRow]| pair[1].at.as_nanos().abs_diff(pair[0].at.as_nanos());
     let mut gaps: Vec<u64> =
@@ -137,7 +137,7 @@ fn interval(jobs: &[Job]) -> Option<SimDuration> {
     gaps.get(gaps.len() / 2).copied().map(SimDuration::from_nanos)
 }
 
-/// `12.34`: hours of GPUs, rounded down.
+/// GPU hours, rounded down: `12.34`.
 fn hours(length: SimDuration) -> String {
     let hundredths = length.as_nanos() / 36_000_000_000;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
@@ -290,7 +290,7 @@ fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> 
     Ok(Exit::Fine)
 }
 
-/// In order, each once. Shorter ones than the policy's least are told and left out.
+/// The windows in order, each once. Windows that are too short for the policy are reported and left out.
 fn windows(args: &PolicyArgs, file: &PolicyFile) -> Result<Vec<SimDuration>, Failure> {
     let mut windows = args.windows.clone();
     windows.sort_unstable();

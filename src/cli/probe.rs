@@ -1,4 +1,4 @@
-//! `dryrack probe`: what machines there are and how they are used, as nodes of a scenario.
+//! `dryrack probe`: finds machines and how they are used, and writes them as nodes of a scenario.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use dryrack_units::{Bytes, GpuShare, SimDuration, counted};
 pub struct ProbeArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// The file of nodes to write; `include:` takes it into a scenario
+    /// File of nodes to write, for `include:` in a scenario
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// What GPUs are of which the source does not say it, such as a100-80g
+    /// Type of GPUs whose type the source does not say, such as a100-80g
     #[arg(long, value_name = "TYPE")]
     gpu: Option<String>,
-    /// A GPU that does nothing and has no more memory in use than this is free
+    /// Count a GPU that does nothing, and has at most this much memory in use, as free
     #[arg(long, value_name = "MEMORY", default_value = "64MiB")]
     idle_up_to: Bytes,
     /// Leave out what others use at the moment
@@ -86,7 +86,7 @@ fn shown<T: ToString>(reading: &Reading<T>) -> String {
     reading.as_ref().map_or_else(|missing| format!("({})", missing.name()), T::to_string)
 }
 
-/// What a GPU does, where its source says it; else who has it, where the source is a scheduler's.
+/// What a GPU does, if its source says so; else who has it, if the source is a scheduler.
 fn shown_use(gpu: &GpuFound, has_scheduler: bool) -> String {
     match &gpu.utilization {
         Ok(level) => format!("{level} busy"),

@@ -1,4 +1,4 @@
-//! `dryrack profile`: the profiles that there are, all that one says, and where two differ.
+//! `dryrack profile`: lists profiles, shows one in full, and compares two.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,18 +15,19 @@ use dryrack_scenario::{compare_profiles, load_profile, profile_names};
 
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
-    /// Every profile, with a sentence about it
+    /// List every profile, with a sentence about it
     List,
-    /// One profile, its bases folded in, stage by stage
+    /// Show one profile stage by stage, with its bases folded in
     Show {
-        /// Its name, as `list` gives it, or the path of a file
+        /// Name of the profile, as `list` prints it, or the path of a file
         name: String,
     },
-    /// Each option in which two profiles differ, their bases folded in; exit 1 if there is one, as of diff(1)
+    /// Print each option in which two profiles differ, with their bases folded in; exit 1 if there is one, like
+    /// diff(1)
     Diff {
-        /// A name, as `list` gives it, or the path of a file
+        /// Name of a profile, as `list` prints it, or the path of a file
         left: String,
-        /// Another
+        /// The other profile
         right: String,
     },
 }
@@ -66,7 +67,7 @@ fn find(name: &str) -> Result<Arc<Profile>, Failure> {
     load_profile(name, Path::new("")).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))
 }
 
-/// Silent and 0 if they do the same, else what differs and 1.
+/// Prints nothing and exits 0 if both do the same; else prints what differs and exits 1.
 fn diff(left: &Profile, right: &Profile, format: Format) -> Done {
     let found = compare_profiles(left, right);
     match format {
@@ -81,7 +82,7 @@ fn diff(left: &Profile, right: &Profile, format: Format) -> Done {
     Ok(if found.is_empty() { Exit::Fine } else { Exit::Failed })
 }
 
-/// As it may be written in a profile file.
+/// The value as a profile file may write it.
 fn side(value: &Option<Value>) -> String {
     match value {
         None => "(absent)".to_string(),

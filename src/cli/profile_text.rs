@@ -1,11 +1,11 @@
-//! A profile as a person reads it: its file, with its bases folded in, and a sentence behind each stage.
+//! A profile as a person reads it: its file, with its bases folded in, and a sentence after each stage.
 
 use dryrack_scheduler::{OrderKey, ScorerName};
 use serde_json::{Map, Value};
 
-/// Beyond this a list or a map is written over several lines.
+/// A wider list or map is written over several lines.
 const WIDTH: usize = 100;
-/// Under these keys stand stages, in the order in which they are run.
+/// Keys that hold stages, which are run in the order of their list.
 const STAGED: [&str; 6] = ["filters", "scorers", "generators", "stages", "order", "plan_order"];
 
 /// What a stage does that is neither a scorer nor a key of the queue's order.
@@ -35,7 +35,7 @@ const STAGES: [(&str, &str); 23] = [
     ("smallest_slice", "smaller slices first"),
 ];
 
-/// In the form of a profile file, which may be saved and named as one.
+/// The profile in the form of a profile file, which can be saved and used as one.
 pub fn profile_text(profile: &Value) -> String {
     let mut text = String::new();
     if let Value::Object(map) = profile {
@@ -88,7 +88,7 @@ fn write_stage(text: &mut String, stage: &Value, depth: usize) {
     }
 }
 
-/// On one line; JSON is YAML, and quotes and commas are left out where YAML does not need them.
+/// A value on one line. JSON is YAML, and quotes are left out where YAML does not need them.
 fn flow(value: &Value) -> String {
     match value {
         Value::String(text) if is_plain(text) => text.clone(),
@@ -101,7 +101,7 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// A word that YAML reads as itself, and as text.
+/// Whether YAML reads the word, without quotes, as the same text.
 fn is_plain(text: &str) -> bool {
     let begins = text.starts_with(|first: char| first.is_ascii_alphabetic());
     let holds = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter));

@@ -1,4 +1,4 @@
-//! How far it has come, where it takes longer than anyone likes to wait and somebody is looking.
+//! Shows the progress of work that takes long, if somebody watches the terminal.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// After this something is shown.
+/// Progress is shown after this time.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often what is shown is renewed.
+/// How often the display is refreshed.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Whoever looks at the terminal.
+/// The terminal, if somebody watches it.
 struct Audience {
     target: ProgressDrawTarget,
     patience: Duration,
@@ -23,14 +23,14 @@ fn audience() -> Option<Audience> {
     looks.then(|| Audience { target: ProgressDrawTarget::stderr(), patience: PATIENCE })
 }
 
-/// Does `work`, which counts on the bar that it is handed, up to so many of what is named.
+/// Does `work` behind a progress bar. `work` advances the bar up to `most`; `what` names what is counted.
 pub fn with_bar<T>((most, what): (u64, &str), work: impl FnOnce(&ProgressBar) -> T) -> T {
     let bar = ProgressBar::with_draw_target(Some(most), ProgressDrawTarget::hidden());
     bar.set_style(bar_style(what));
     shown(audience(), &bar, |bar| bar.tick(), work)
 }
 
-/// Does `work`, of which nobody knows how long it takes; `said` tells at any moment how far it has come.
+/// Does `work` of unknown length; `said` tells at any moment how far it has come.
 pub fn with_line<T>(said: impl Fn() -> String + Sync, work: impl FnOnce() -> T) -> T {
     line(audience(), said, work)
 }
@@ -38,11 +38,11 @@ pub fn with_line<T>(said: impl Fn() -> String + Sync, work: impl FnOnce() -> T) 
 fn line<T>(audience: Option<Audience>, said: impl Fn() -> String + Sync, work: impl FnOnce() -> T) -> T {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     bar.set_style(ProgressStyle::with_template("{msg}, {elapsed}").expect("a valid template"));
-    // A message is drawn with it.
+    // Setting a message draws it.
     shown(audience, &bar, |bar| bar.set_message(said()), |_| work())
 }
 
-/// Does `work`, and draws the bar as long as it goes on.
+/// Does `work`, and draws the bar while it goes on.
 fn shown<T>(
     audience: Option<Audience>,
     bar: &ProgressBar,
@@ -54,7 +54,7 @@ fn shown<T>(
     let draw = &draw;
     let result = std::thread::scope(|scope| {
         scope.spawn(move || {
-            // Dropped when the work is done, or ended by a panic.
+            // The sender is dropped when the work ends or panics.
             let goes_on = |wait| is_done.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout);
             if goes_on(patience) {
                 bar.set_draw_target(target);
@@ -72,7 +72,7 @@ fn shown<T>(
     result
 }
 
-/// The bar, how far it has come and for how long; then how fast, and how long it will take if it goes on so.
+/// The bar, the count and the elapsed time; then the rate, and the time left at that rate.
 fn bar_style(what: &str) -> ProgressStyle {
     let template = format!("{{wide_bar}} {{pos}}/{{len}} {what}, {{elapsed}}{{rest}}");
     let style = ProgressStyle::with_template(&template).expect("a valid template");
@@ -81,7 +81,7 @@ fn bar_style(what: &str) -> ProgressStyle {
     })
 }
 
-/// Nothing as long as nothing was done by which it could be known.
+/// The rate and the time left; empty until enough is done to know them.
 fn rest(per_second: f64, left: Duration) -> String {
     if per_second <= 0.0 || left.is_zero() {
         return String::new();
@@ -92,7 +92,7 @@ fn rest(per_second: f64, left: Duration) -> String {
     }
 }
 
-/// So many were done before: they count for how far it has come, and not for how fast.
+/// Starts the bar at what was done before, which counts for the position but not for the rate.
 pub fn begin_at(bar: &ProgressBar, done: u64) {
     bar.set_position(done);
     bar.reset_eta();
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Until the terminal shows it; the work goes on as long.
+    /// Waits until the terminal shows the text; the work goes on for as long.
     fn wait_for(kept: &Kept, wanted: &str) {
         let deadline = Deadline::within(Duration::from_secs(30));
         while !kept.text().contains(wanted) {

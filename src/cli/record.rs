@@ -1,4 +1,4 @@
-//! `dryrack record`: usage over a while, in the form that the simulator replays.
+//! `dryrack record`: records usage over time, in the form that the simulator replays.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -19,18 +19,18 @@ use dryrack_units::{SimDuration, counted};
 pub struct RecordArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// For how long
+    /// How long to record
     #[arg(long = "for", value_name = "TIME", default_value = "10m")]
     length: SimDuration,
-    /// How often
+    /// Time between readings
     #[arg(long, value_name = "TIME", default_value = "1s")]
     every: SimDuration,
-    /// The recording; why readings are missing is beside it, in FILE.why.csv
+    /// File to write the recording to; the reasons for missing readings go to FILE.why.csv
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
 
-/// A look takes longer than this.
+/// The shortest interval: one reading may take longer than a shorter one.
 pub const LEAST_EVERY: SimDuration = SimDuration::from_millis(100);
 
 pub fn record(args: &RecordArgs, format: Format) -> Done {

@@ -1,4 +1,4 @@
-//! `dryrack run`: one scenario, and what became of it.
+//! `dryrack run`: runs one scenario and reports what happened.
 
 use std::path::{Path, PathBuf};
 
@@ -25,22 +25,22 @@ pub struct RunArgs {
     file: PathBuf,
     #[command(flatten)]
     overrides: Overrides,
-    /// Write events.jsonl, jobs.csv, nodes.csv and metrics.json there
+    /// Write events.jsonl, jobs.csv, nodes.csv and metrics.json to DIR
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write report.html there, and all that is in it as CSV and JSON
+    /// Write report.html to DIR, and all the data in it as CSV and JSON
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Write a trace that ui.perfetto.dev opens: what ran where, the queue, what was allocated
+    /// Write a trace for ui.perfetto.dev: what ran where, the queue, and what was allocated
     #[arg(long, value_name = "FILE.json")]
     timeline: Option<PathBuf>,
-    /// Make or read jobs while the run goes on, and keep of those that are over what figures need: for millions of them
+    /// Create or read jobs during the run, and keep only what metrics need of finished ones; for millions of jobs
     #[arg(long, conflicts_with_all = ["out", "report", "timeline"])]
     stream: bool,
-    /// Compute each decision a second time from nothing, and compare: slow
+    /// Compute each decision a second time from scratch and compare the two (slow)
     #[arg(long, conflicts_with = "plain")]
     paranoid: bool,
-    /// Keep nothing from one decision to the next: every output is the same
+    /// Keep nothing from one decision to the next; every output stays the same
     #[arg(long)]
     plain: bool,
 }
@@ -55,44 +55,45 @@ impl RunArgs {
     }
 }
 
-/// What the command line says over the file; checked as the file is.
+/// What the command line sets in place of the file. It is checked as the file is.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Overrides {
-    /// The seed of every draw
+    /// Seed of all random draws
     #[arg(long, allow_hyphen_values = true, value_name = "N")]
     seed: Option<String>,
     /// Run under this profile
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// Set one option of the profile to what its nearest non-historic base has, such as scheduler.filters.ready.unless
+    /// Reset one option of the profile to its value in the nearest non-historic base, such as
+    /// scheduler.filters.ready.unless
     #[arg(long, value_name = "OPTION")]
     as_in_base: Option<String>,
-    /// Stop before the first instant after this, such as 2h
+    /// Stop when everything up to this simulated time has happened, such as 2h
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
-    /// Override a field: nodes.alpha.state=not_ready; may be given again
+    /// Override a field, as in nodes.alpha.state=not_ready; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
 }
 
 impl Overrides {
-    /// The same, with an option of the profile set back.
+    /// The same overrides, with one option of the profile reset to its base.
     pub fn as_in_base(&self, option: &str) -> Overrides {
         Overrides { as_in_base: Some(option.to_string()), ..self.clone() }
     }
 
-    /// Another profile and nothing else.
+    /// Overrides of the profile alone.
     pub fn under(profile: Option<String>) -> Overrides {
         Overrides { profile, ..Overrides::default() }
     }
 
-    /// With these besides, which come after its own.
+    /// These overrides, with further `--set` values after their own.
     pub fn with_set(&self, set: &[String]) -> Overrides {
         let set = self.set.iter().chain(set).cloned().collect();
         Overrides { set, ..self.clone() }
     }
 
-    /// Whether the profile is not that of the file.
+    /// Whether a profile other than the file's is named.
     pub fn names_profile(&self) -> bool {
         self.profile.is_some()
     }
@@ -109,7 +110,7 @@ impl Overrides {
         Overrides { seed: Some(seed.to_string()), ..self }
     }
 
-    /// Of these, for that file.
+    /// The options that load `file` with these overrides.
     pub fn lower(&self, file: &Path) -> Options {
         Options {
             seed: self.seed.clone(),
@@ -121,7 +122,7 @@ impl Overrides {
         }
     }
 
-    /// As it would be typed again; the seed as it was used.
+    /// The command that repeats the run, with the seed that was used.
     pub fn repeat(&self, file: &Path, seed: u64) -> String {
         let mut command = format!("dryrack run {} --seed {seed}", quoted(&file.display().to_string()));
         for (flag, value) in [("profile", &self.profile), ("as-in-base", &self.as_in_base), ("until", &self.until)] {
@@ -137,19 +138,19 @@ impl Overrides {
 }
 
 impl Overrides {
-    /// As it would be typed to test the file again.
+    /// The command that tests the file again.
     pub fn repeat_test(&self, file: &Path) -> String {
         let set: String = self.set.iter().map(|set| format!(" --set {}", quoted(set))).collect();
         format!("dryrack test {}{set}", quoted(&file.display().to_string()))
     }
 }
 
-/// What is meant where nothing is typed.
+/// The options that apply when nothing is overridden.
 pub fn options(file: &Path) -> Options {
     Options { roots: super::trace::roots(Some(file)), ..Options::default() }
 }
 
-/// In single quotes where a shell would read more into it.
+/// The word, in single quotes if a shell would read more into it.
 pub fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "/._-=:%+,".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {
@@ -223,7 +224,7 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
     Ok(if failed { Exit::Failed } else { Exit::Fine })
 }
 
-/// Does the work, saying how far it has come.
+/// Does the work and shows how far it has come.
 fn told<T>(progress: &Progress, work: impl FnOnce() -> T) -> Result<T, String> {
     let said = || match progress.step() {
         0 => "beginning".to_string(),
@@ -232,7 +233,7 @@ fn told<T>(progress: &Progress, work: impl FnOnce() -> T) -> Result<T, String> {
     with_line(said, || guarded(work))
 }
 
-/// All but the log, written beside their places.
+/// Writes everything but the log to partial files, which are not yet in their places.
 fn tables(
     dir: &Path,
     rehearsal: &Rehearsal,
@@ -252,7 +253,7 @@ fn tables(
     Ok(vec![(jobs, jobs_written), (nodes, nodes_written), (figures, figures_written)])
 }
 
-/// What is known of a run that is over.
+/// What is known of a finished run.
 struct Shown<'a> {
     rehearsal: &'a Rehearsal,
     rehearsed: &'a Rehearsed,
@@ -261,7 +262,7 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// All files of a report together.
+    /// Writes all files of a report together.
     fn write_report(&self, dir: &Path, spans: &Spans, command: &str) -> Result<(), Failure> {
         std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
         let report = RunReport {
@@ -272,14 +273,14 @@ impl Shown<'_> {
             verdicts: &self.rehearsed.verdicts,
             trace: &self.trace.map_or(Vec::new(), TraceUse::lines),
             digest: &self.rehearsed.digest.to_string(),
-            // The folder is the reader's choice, and no part of what was found.
+            // The reader chooses the folder, so it is not part of the result.
             command: &format!("{command} --report DIR"),
         };
         write_all(dir, report.files())
     }
 }
 
-/// Puts files into a folder once all of them are whole.
+/// Writes files into a folder, and puts them in place once all of them are whole.
 pub fn write_all(dir: &Path, files: dryrack_report::Files) -> Result<(), Failure> {
     let mut kept = Vec::new();
     for (name, bytes) in files {

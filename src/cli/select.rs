@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
 
-/// Files as they are, folders with every `*.yaml` below them in order of their paths; each file once. A profile of the
-/// scenarios' own lies beside them as `*.profile.yaml`, what they include as `*.part.yaml`; these are none of them.
+/// The scenario files at these paths, each once. A file is taken as it is. A folder gives every `*.yaml` below it, in
+/// order of their paths, except `*.profile.yaml` (a profile of the scenarios' own) and `*.part.yaml` (what scenarios
+/// include).
 pub fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
@@ -44,12 +45,12 @@ fn is_scenario(path: &Path) -> bool {
     ends_with(path, ".yaml") && !is_profile(path) && !is_part(path)
 }
 
-/// By its name.
+/// Whether a file is a profile, by its name.
 pub fn is_profile(path: &Path) -> bool {
     ends_with(path, ".profile.yaml")
 }
 
-/// By its name, something that scenarios include.
+/// Whether a file is a part that scenarios include, by its name.
 pub fn is_part(path: &Path) -> bool {
     ends_with(path, ".part.yaml")
 }
@@ -58,7 +59,7 @@ fn ends_with(path: &Path, ending: &str) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(ending))
 }
 
-/// What is asked for by name and is no scenario cannot be run.
+/// Refuses files that were named but are not scenarios: they cannot be run.
 pub fn refuse_others(files: &[PathBuf]) -> Result<(), Failure> {
     for file in files {
         if is_profile(file) {

@@ -1,4 +1,4 @@
-//! `dryrack select`: every node and GPU, selectable for a job or not, each no with its reason.
+//! `dryrack select`: whether each node and GPU can be selected for a job, and if not, why.
 
 use std::path::PathBuf;
 
@@ -23,26 +23,26 @@ pub struct SelectArgs {
     asked: JobArgs,
 }
 
-/// A job of a scenario file, and when it is asked about.
+/// A job of a scenario file, and the time in question.
 #[derive(Debug, Args)]
 pub struct JobArgs {
     /// A scenario file
     file: PathBuf,
-    /// The job that is asked about, or one of its replicas: `chat`, `chat[1]`
+    /// Job in question, or one of its replicas: `chat`, `chat[1]`
     #[arg(long, value_name = "NAME")]
     pub job: String,
-    /// At this time, such as 1h30m; when it is first decided about if not given
+    /// Time in question, such as 1h30m [default: when the job is first decided about]
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     pub at: Option<SimTime>,
     #[command(flatten)]
     overrides: Overrides,
 }
 
-/// What is asked about, loaded.
+/// The scenario, loaded, and the job in question.
 pub struct Asked {
     pub rehearsal: Rehearsal,
     pub job: JobId,
-    /// The first that has no place if absent.
+    /// If absent, the first replica that has no place.
     pub replica: Option<u32>,
 }
 
@@ -53,7 +53,7 @@ impl JobArgs {
         warn(&loaded.warnings.to_string());
         let rehearsal = loaded.rehearsal;
         let names = || rehearsal.arrivals.iter().map(|arrival| &*arrival.spec.name);
-        // Of a job with a `count`, or several of one name, the first stands for all.
+        // For a job with a `count`, or for several of one name, the first stands for all.
         let is_first = |name: &str, asked: &str| {
             let rest = name.strip_prefix(asked).and_then(|rest| rest.strip_prefix('-'));
             rest.is_some_and(|rest| rest.parse() == Ok(0u32))
@@ -72,7 +72,7 @@ impl JobArgs {
         }
     }
 
-    /// What can be picked for it.
+    /// What can be picked for the job.
     pub fn selection(&self, asked: &Asked) -> Selection {
         selection(&asked.rehearsal, asked.job, asked.replica, self.at)
     }
@@ -89,7 +89,7 @@ pub fn select(args: &SelectArgs, format: Format) -> Done {
     Ok(Exit::Fine)
 }
 
-/// Of every node and GPU: its name, the verdict, and whether a yes holds only with others.
+/// For every node and GPU: its name, the verdict, and whether a yes holds only together with others.
 fn lines(found: &Selection) -> Vec<(String, Verdict, bool)> {
     let mut lines = Vec::new();
     for known in &found.nodes {

@@ -1,4 +1,4 @@
-//! `--from`: where readings come from, as it was typed, and the probe that is meant.
+//! `--from`: the source of readings as it was typed, and the probe that it means.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,25 +14,26 @@ use dryrack_units::SimDuration;
 
 #[derive(Debug, Args)]
 pub struct SourceArgs {
-    /// this-machine, slurm, kubernetes, gpustack, dstack, or the address of a Prometheus or DCGM exporter
+    /// Source of readings: this-machine, slurm, kubernetes, gpustack, dstack, or the address of a Prometheus or DCGM
+    /// exporter
     #[arg(long, value_name = "SOURCE", default_value = "this-machine")]
     from: String,
-    /// The address of the GPUStack or dstack server [default: $GPUSTACK_SERVER_URL, $DSTACK_URL]
+    /// Address of the GPUStack or dstack server [default: $GPUSTACK_SERVER_URL, $DSTACK_URL]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// dstack's project [default: $DSTACK_PROJECT, or main]
+    /// Project of dstack [default: $DSTACK_PROJECT, or main]
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// The variable that holds the token [default: GPUSTACK_API_KEY, DSTACK_TOKEN]
+    /// Environment variable that holds the token [default: GPUSTACK_API_KEY, DSTACK_TOKEN]
     #[arg(long, value_name = "VARIABLE")]
     token_env: Option<String>,
-    /// Of this machine: how its GPUs are looked for
+    /// For this-machine: how to find its GPUs
     #[arg(long, value_name = "WAY", value_enum, default_value = "any")]
     gpus: Way,
-    /// Of this machine: the folder beneath which its /proc and /sys are, as where a container has the host's [default: /]
+    /// For this-machine: folder with its /proc and /sys, for a container that has those of the host [default: /]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// How long one look may take
+    /// Time limit for one reading
     #[arg(long, value_name = "TIME")]
     within: Option<SimDuration>,
 }
@@ -128,7 +129,7 @@ impl SourceArgs {
         }
     }
 
-    /// Whether who has a GPU is known there, whatever the GPU does.
+    /// Whether the source knows who has a GPU, whatever the GPU does.
     pub fn is_scheduler(&self) -> bool {
         matches!(self.from.as_str(), "slurm" | "kubernetes" | "gpustack" | "dstack")
     }

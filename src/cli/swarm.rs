@@ -1,4 +1,4 @@
-//! `dryrack swarm`: random worlds, every check on.
+//! `dryrack swarm`: runs random worlds with every check on.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,21 +29,21 @@ use dryrack_units::counted;
 
 #[derive(Debug, Args)]
 pub struct SwarmArgs {
-    /// Seeds from A to B, both included as in `seeds:` of a scenario: `1..2000`; or one of them
+    /// Seeds from A to B, both included, as in `seeds:` of a scenario: `1..2000`; or a single seed
     #[arg(long, allow_hyphen_values = true, value_name = "A..B", value_parser = seeds)]
     seeds: RangeInclusive<u64>,
-    /// Threads to run on; as many as there are cores if not given
+    /// Number of threads [default: the number of cores]
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// Write the log of the first of these worlds there, as far as it comes
+    /// Write the log of the first of these worlds to FILE, as far as it gets
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
 
-/// How often the worlds that are running are looked at.
+/// How often the running worlds are checked.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Seeds of one swarm, so that they can be counted.
+/// The most seeds of one swarm, so that they can be counted.
 const MAX_SEEDS: u64 = 1_000_000_000;
 
 pub fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
@@ -91,7 +91,8 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> Done {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return results,
             }
             if let Some(stuck) = watch.look() {
-                // A thread cannot be ended from outside, so the process ends with it; what is known by then is told.
+                // A thread cannot be ended from outside, so the process ends with it, after saying what is known by
+                // then.
                 results.extend(stuck.into_iter().map(|(seed, why)| (seed, Err(why))));
                 bar.finish_and_clear();
                 let told = finish(&results.into_values().collect::<Vec<_>>(), format);
@@ -104,7 +105,7 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> Done {
     finish(&results.into_values().collect::<Vec<_>>(), format)
 }
 
-/// Whether it breaks is told by the run that follows.
+/// Writes the log of one world. If the world breaks, the run that follows reports it.
 fn write_log(file: &Path, seed: u64, profiles: &[Arc<Profile>]) -> Result<(), Failure> {
     let rehearsal = draw_world(seed, profiles);
     let unwritable = |error: std::io::Error| Failure::file(file, format!("cannot be written: {error}"));
@@ -117,7 +118,7 @@ fn write_log(file: &Path, seed: u64, profiles: &[Arc<Profile>]) -> Result<(), Fa
     }
 }
 
-/// One world, or what is said of it if it breaks or does not end.
+/// The result of one world, or a message if it breaks or does not end.
 fn world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> Result<WorldResult, String> {
     let result = guarded_run(|| run_world(seed, profiles, progress));
     result.map_err(|broken| {
@@ -188,7 +189,7 @@ mod tests {
         let said = slow.expect_err("it was told to stop");
         assert!(said.starts_with("our fault: the run was stopped because it takes too long: "), "{said}");
         assert!(said.ends_with("repeat with: dryrack swarm --seeds 7\n"), "{said}");
-        // The one beside it is not told, and goes on.
+        // The world beside it is not stopped, and goes on.
         assert!(watch.during(8, |progress| world(8, &profiles, progress)).is_ok());
     }
 }

@@ -1,4 +1,5 @@
-//! The worlds of a swarm that are running: one that takes too long is stopped and named, and none takes all the memory.
+//! Watches the running worlds of a swarm: one that takes too long is stopped and named, and none takes all the
+//! memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,11 +8,11 @@ use std::time::{Duration, Instant};
 use super::fault::fault_text;
 use dryrack_engine::Progress;
 
-/// A world takes milliseconds. After this it is told to stop, which it does once its step is over.
+/// A world takes milliseconds. After this time it is told to stop, which it does at the end of its step.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// After this its step is taken to have no end.
+/// After this time its step is assumed never to end.
 const LONGEST: Duration = Duration::from_secs(90);
-/// More memory than any worlds take that run side by side.
+/// More memory than worlds that run side by side take.
 const MOST_MEMORY: u64 = 3 << 30;
 
 #[derive(Default)]
@@ -25,7 +26,7 @@ struct Running {
 }
 
 impl Watch {
-    /// Does the work of one seed under this watch.
+    /// Does the work of one seed under the eye of this watch.
     pub fn during<T>(&self, seed: u64, work: impl FnOnce(&Progress) -> T) -> T {
         let progress = Arc::new(Progress::default());
         self.running().insert(seed, Running { since: now(), progress: Arc::clone(&progress) });
@@ -34,7 +35,7 @@ impl Watch {
         result
     }
 
-    /// Stops what takes too long. Gives the seeds that cannot be stopped, with what is said of each, if there are any: then
+    /// Stops worlds that take too long. If some cannot be stopped, returns their seeds, each with a message; then
     /// this process has to end.
     pub fn look(&self) -> Option<BTreeMap<u64, String>> {
         let running = self.running();
@@ -62,7 +63,7 @@ impl Watch {
     }
 }
 
-/// Memory that this process holds, in bytes; 0 where the system does not say.
+/// The memory of this process, in bytes; 0 if the system does not say.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);

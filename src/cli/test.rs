@@ -1,13 +1,13 @@
-//! `dryrack test`: many scenarios, each judged.
+//! `dryrack test`: runs many scenarios and judges each.
 //!
 //! | module | does |
 //! | --- | --- |
-//! | `plan` | what is selected: files, cells of their matrices, seeds |
-//! | `case` | one of these, run and judged |
-//! | `each` | all of them under every profile, without judging them |
-//! | `why` | the explanation of the job that a failure is about |
+//! | `plan` | selects files, cells of their matrices, and seeds |
+//! | `case` | runs and judges one of these |
+//! | `each` | runs all of them under every profile, without judging them |
+//! | `why` | explains the job that a failure is about |
 //! | `human`, `json`, `junit`, `github`, `tap` | the report, one form each |
-//! | `baseline` | decisions now and then |
+//! | `baseline` | compares decisions with stored ones |
 //! | `watch` | when to run again |
 
 mod baseline;
@@ -42,45 +42,45 @@ pub struct TestArgs {
     /// Scenario files, and folders of them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Run under this profile instead of the file's; then nothing is reproduced
+    /// Run under this profile instead of the file's own; `reproduces` entries are then skipped
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// Run under every profile that accepts the scenario: each run has to end, and each explanation to be given; nothing is
-    /// judged
+    /// Run under every profile that accepts the scenario, and check only that each run ends and that each explanation
+    /// can be given; expectations are not judged
     #[arg(long, conflicts_with_all = ["profile", "options", "junit", "baseline", "slowest", "quiet"])]
     each_profile: bool,
-    /// Override a field or a parameter in every file: params.gpus=8; may be given again
+    /// Override a field or a parameter in every file, as in params.gpus=8; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// Only scenarios with this tag; may be given again, and any of them will do
+    /// Run only scenarios with this tag; if repeated, with any of the tags
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Only what has this in its path or title, or matches it if it has a `*` or `?`; case does not count; may be given
-    /// again
+    /// Run only scenarios whose path or title contains this text, or matches it if it has a `*` or `?`; case is
+    /// ignored; if repeated, any of them
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
-    /// Threads to run on; as many as there are cores if not given
+    /// Number of threads [default: the number of cores]
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// Fail if no scenario among them tells some option of a historic profile apart from its base
+    /// Fail if a historic profile has an option that none of the scenarios tells apart from its base
     #[arg(long)]
     options: bool,
-    /// A file of recorded decisions, as `conform` reads them, that may tell options apart too; may be given again
+    /// File of recorded decisions, as `conform` reads them, that can tell options apart too; may be repeated
     #[arg(long, value_name = "FILE", requires = "options")]
     records: Vec<PathBuf>,
-    /// Name the slowest N at the end, and not only those over a second
+    /// List the N slowest at the end, instead of only those over a second
     #[arg(long, allow_hyphen_values = true, value_name = "N")]
     slowest: Option<usize>,
-    /// Say nothing of what passed
+    /// Do not list what passed
     #[arg(short, long)]
     quiet: bool,
-    /// Say of each scenario that was not run what it lacks
+    /// For each scenario that was not run, say what it lacks
     #[arg(short, long)]
     verbose: bool,
-    /// Write a JUnit report there, beside what is said
+    /// Write a JUnit report to FILE, besides the usual output
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Compare the decisions of each scenario with those stored there
+    /// Compare the decisions of each scenario with those stored in DIR
     #[arg(long, value_name = "DIR")]
     baseline: Option<PathBuf>,
     /// Store the decisions of each scenario in the baseline
@@ -91,15 +91,15 @@ pub struct TestArgs {
     watch: bool,
 }
 
-/// All that was found out.
+/// The result of one round of tests.
 struct Outcome<'a> {
     args: &'a TestArgs,
     tested: Vec<Tested>,
-    /// Cells that the tags and filters left out.
+    /// Cells that tags and filters left out.
     left_out: usize,
     wall: Duration,
     compared: Option<Compared>,
-    /// Options of historic profiles that nothing tells apart, where that was asked for.
+    /// Options of historic profiles that nothing tells apart from their base, if that was asked for.
     untold: Vec<Untold>,
 }
 
@@ -144,7 +144,7 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
     }
     let context = case::Context { overrides: &overrides, keeps_decisions: args.baseline.is_some() };
     let pool = pool(args.threads)?;
-    // Collected in the order of the files, whichever ends first.
+    // In the order of the files, whichever finishes first.
     let tested: Vec<Tested> = progress::with_bar((selection.runs(), "runs"), |bar| {
         pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context, bar)).collect())
     });
@@ -160,7 +160,7 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
         Vec::new()
     };
     let outcome = Outcome { args, tested, left_out: selection.left_out, wall: begun.elapsed(), compared, untold };
-    // A reproduction loads the same file; its warnings are the same.
+    // A reproduction loads the same file, so its warnings are the same as those of the first case.
     outcome.tested.iter().for_each(|tested| warn(&tested.cases[0].warnings.to_string()));
     report(&outcome, format)?;
     Ok(exit_of(&outcome))
@@ -180,7 +180,7 @@ fn report(outcome: &Outcome<'_>, format: TestFormat) -> Result<(), Failure> {
     }
 }
 
-/// Threads as many as were asked for, or as there are cores.
+/// A pool with this many threads, or with one for each core.
 pub fn pool(threads: Option<u16>) -> Result<rayon::ThreadPool, Failure> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads.unwrap_or(0))).build();
     pool.map_err(|error| Failure::Input(format!("error: --threads: {error}")))

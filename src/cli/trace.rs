@@ -1,4 +1,4 @@
-//! `dryrack trace`: public traces, where they are and how they come here.
+//! `dryrack trace`: public traces, where they are and how to fetch them.
 
 use std::path::{Path, PathBuf};
 
@@ -16,46 +16,46 @@ use dryrack_trace::{Checked, FileState, Index, Roots, TraceError, get, list, ver
 
 #[derive(Debug, Subcommand)]
 pub enum TraceCommand {
-    /// Traces that are known, and how much of them is here
+    /// List the known traces, and how much of each is here
     List,
-    /// Bring a trace here, from its public address or from a folder
+    /// Fetch a trace from its public address or from a folder
     Get {
-        /// Its name, as `list` gives it
+        /// Name of the trace, as `list` prints it
         name: String,
-        /// Copy it from there instead of downloading it
+        /// Copy the trace from DIR instead of downloading it
         #[arg(long, value_name = "DIR")]
         from: Option<PathBuf>,
     },
-    /// Compare what is here with the sums of the index
+    /// Compare the files that are here with the checksums of the index
     Verify {
-        /// One trace; all if not given
+        /// Name of one trace [default: all]
         name: Option<String>,
     },
-    /// What a list of tasks says: when they come, how long and wide they are, and what is odd
+    /// Summarize a list of tasks: when they arrive, how long and wide they are, and what is odd
     Info(InfoArgs),
-    /// What to know before believing a list: offered load against capacity, and what could never run
+    /// Check a list before relying on it: offered load against capacity, and tasks that could never run
     Check(CheckArgs),
-    /// The same tasks in another format
+    /// Convert the tasks to another format
     Convert(ConvertArgs),
-    /// A part of the tasks, by chance
+    /// Take a random sample of the tasks
     Sample(SampleArgs),
-    /// The same tasks, submitted closer together or further apart
+    /// Submit the same tasks closer together or further apart
     Scale(ScaleArgs),
-    /// As many tasks as wanted, like those of a list: its tasks and its gaps drawn anew, by the hours of its day
+    /// Draw any number of tasks like those of a list, resampling its tasks and gaps by hour of day
     Resample(ResampleArgs),
-    /// Jobs of a parallel machine by the model of Lublin and Feitelson, or with parameters fitted to a list
+    /// Draw jobs of a parallel machine from the model of Lublin and Feitelson, or with parameters fitted to a list
     Lublin(LublinArgs),
-    /// The parameters of that model under which a list is most likely, and how near to it the model then is
+    /// Fit the model of Lublin and Feitelson to a list by maximum likelihood, and say how close it comes
     Fit(FitArgs),
 }
 
-/// Where traces are looked for: a `traces/` of ours beside the scenario file or in a folder above it, or else where we
-/// stand or above that; then what the environment names.
+/// Where traces are looked for: in the current folder's `traces/`, if it has an index; else in one beside the
+/// scenario file or in a folder above it; else in one above the current folder. Then where the environment says.
 pub fn roots(scenario: Option<&Path>) -> Roots {
     let beside = scenario.and_then(|file| std::fs::canonicalize(file).ok());
     let here = std::env::current_dir().ok();
     let above = |from: Option<PathBuf>| from.and_then(|from| from.ancestors().find_map(carried));
-    // Where we stand comes first, as it is shortest to say.
+    // The current folder comes first, because its path is the shortest to print.
     Roots::from_env(carried(Path::new("")).or_else(|| above(beside)).or_else(|| above(here)))
 }
 
@@ -118,7 +118,7 @@ pub fn trace(command: &TraceCommand, format: Format) -> Done {
     }
 }
 
-/// A sum that is wrong is 1; if nothing was there to sum, nothing was selected.
+/// A wrong checksum is exit 1. If no file was there to check, nothing was selected.
 fn tell_verified(checked: &[Checked], format: Format) -> Done {
     let state = |state: &FileState| match state {
         FileState::Right { .. } => "right",

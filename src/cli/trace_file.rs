@@ -1,5 +1,5 @@
-//! `dryrack trace info|check|convert|sample|scale|resample FILE` and `trace lublin`: lists of tasks, read a task at a time
-//! where that will do, and lists that are drawn.
+//! `dryrack trace info|check|convert|sample|scale|resample FILE` and `trace lublin`: lists of tasks, read one task at
+//! a time where possible, and lists that are drawn.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -27,9 +27,9 @@ use dryrack_units::{Permille, SimTime, counted};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// dryrack's own, with a header line
+    /// dryrack's own format, with a header line
     Csv,
-    /// dryrack's own, an object on each line
+    /// dryrack's own format, with an object on each line
     Jsonl,
     /// The Standard Workload Format
     Swf,
@@ -45,13 +45,13 @@ enum Stands {
 /// Where a list of tasks goes.
 #[derive(Debug, Args)]
 pub struct Target {
-    /// Write there, compressed if the name ends with .gz or .zst; to stdout if not given
+    /// Write to FILE, compressed if its name ends with .gz or .zst [default: stdout]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// In this format; that of the name of --out, or else csv, if not given
+    /// Format to write [default: by the name of --out, or else csv]
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Option<Form>,
-    /// What a processor of swf is, where the list says nothing of processors
+    /// What an swf processor stands for, if the list says nothing of processors
     #[arg(long, value_enum, value_name = "WHAT")]
     processors: Option<Stands>,
 }
@@ -66,13 +66,14 @@ pub struct InfoArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     source: Source,
-    /// A scenario whose nodes and profile are to run the tasks, or a list of nodes in the format of the tasks, such as openb's
+    /// Scenario whose nodes and profile are to run the tasks, or a list of nodes in the format of the tasks, such as
+    /// openb's
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gpus", "processors"])]
     nodes: Option<PathBuf>,
-    /// So many GPUs of one kind, which may be taken together
+    /// Capacity: this many GPUs of one kind, which may be taken together
     #[arg(long, value_name = "N")]
     gpus: Option<u64>,
-    /// So many processors; those of an swf header if not given
+    /// Capacity: this many processors [default: those of the swf header]
     #[arg(long, value_name = "N")]
     processors: Option<u64>,
 }
@@ -89,7 +90,7 @@ pub struct ConvertArgs {
 pub struct SampleArgs {
     #[command(flatten)]
     source: Source,
-    /// Keep each task with this chance, such as 10%
+    /// Keep each task with this probability, such as 10%
     #[arg(long, value_name = "PERCENT", value_parser = part)]
     part: Permille,
     /// Random seed
@@ -103,10 +104,10 @@ pub struct SampleArgs {
 pub struct ScaleArgs {
     #[command(flatten)]
     source: Source,
-    /// The gaps between submissions become this part of what they were: 50% doubles the load
+    /// Scale the gaps between submissions to this percentage: 50% doubles the load
     #[arg(long, value_name = "PERCENT", value_parser = part, required_unless_present = "load", conflicts_with = "load")]
     gaps: Option<Permille>,
-    /// The offered load becomes this part of what it was: 200% halves the gaps
+    /// Scale the offered load to this percentage: 200% halves the gaps
     #[arg(long, value_name = "PERCENT", value_parser = part)]
     load: Option<Permille>,
     #[command(flatten)]
@@ -117,7 +118,7 @@ pub struct ScaleArgs {
 pub struct ResampleArgs {
     #[command(flatten)]
     source: Source,
-    /// So many tasks; as many as there are if not given
+    /// Number of tasks to draw [default: as many as the list has]
     #[arg(long, value_name = "N")]
     jobs: Option<u64>,
     /// Random seed
@@ -175,7 +176,7 @@ fn heading(file: &Path, stream: &TaskStream, facts: &Facts) -> String {
     format!("{}: {}\n{}\n", file.display(), stream.format.name(), facts.lines().join("\n"))
 }
 
-/// 1 if a task could never run.
+/// Exit 1 if a task could never run.
 pub fn check(args: &CheckArgs, format: Format) -> Done {
     let scenario = args.nodes.as_deref().filter(|path| is_scenario(path));
     let unplaceable = scenario.map(|path| on_scenario(&args.source, path)).transpose()?;
@@ -217,7 +218,7 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
                 (None, false) => text.push_str("impossible\n"),
                 (None, true) => text.push_str("nothing is known to be impossible\n"),
             }
-            // Against the nodes of a scenario that was said by what is missing.
+            // With the nodes of a scenario, the sentence above already says this, by what is missing.
             for (why, cases) in impossible.iter().filter(|_| unplaceable.is_none()) {
                 text.push_str(&line(*why, cases));
             }
@@ -236,7 +237,7 @@ fn is_scenario(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml")
 }
 
-/// The tasks as jobs of a scenario, each held against its nodes as if they were ready and empty.
+/// The tasks as jobs of a scenario, each checked against its nodes as if they were ready and empty.
 struct OnScenario {
     profile: Arc<str>,
     gpus: u64,
@@ -259,7 +260,7 @@ fn on_scenario(source: &Source, scenario: &Path) -> Result<OnScenario, Failure> 
     let file = source.file()?;
     let file = file.to_str().ok_or_else(|| Failure::file(&file, "its name is not text"))?.replace('\'', "''");
     let format = source.open()?.format.name();
-    // What names a job of the scenario's own would name nothing.
+    // Entries that name one of the scenario's own jobs would refer to nothing.
     let set = [format!("trace={{format: {format}, file: '{file}'}}")].into_iter();
     let empty = ["jobs", "expect", "reproduces", "changes", "faults"].map(|key| format!("{key}=[]"));
     let options = Options { set: set.chain(empty).collect(), ..options(scenario) };
@@ -319,7 +320,7 @@ pub fn scale(args: &ScaleArgs) -> Done {
         (Some(gaps), _) => (u64::from(gaps.get()), 1000),
         (None, load) => (1000, u64::from(load.expect("one of the two is required").get())),
     };
-    // Lists need not be in order, so the first submission is known at the end alone.
+    // Lists need not be in order, so the first submission is known only at the end.
     let mut first: Option<SimTime> = None;
     let kept = args.source.keep()?;
     kept.open()?.each(args.source.name(), |task| -> Result<(), Failure> {
@@ -349,7 +350,7 @@ pub fn resample(args: &ResampleArgs) -> Done {
     })
 }
 
-/// Reads the list and writes what `change` makes of it, whole or not at all.
+/// Reads the list and writes what `change` makes of each task; writes the whole list or nothing.
 fn pass(
     mut stream: TaskStream,
     file: &Path,
@@ -363,8 +364,8 @@ fn pass(
     })
 }
 
-/// Writes the tasks that `feed` hands on, whole or not at all; it gives back what else is to be said. `file` is what they are
-/// read of, for messages.
+/// Writes the tasks that `feed` passes on, whole or not at all. `feed` returns what else to say on stderr. `file` is
+/// the source of the tasks, for messages.
 pub(super) fn put<F>(target: &Target, file: &Path, header: Option<&SwfHeader>, feed: F) -> Done
 where
     F: FnOnce(&mut dyn FnMut(TraceTask) -> Result<(), Failure>) -> Result<Vec<String>, Failure>,
@@ -383,7 +384,7 @@ where
             tasks
         }
         Some(path) if path.extension().is_some_and(|ending| ending == "zst") => {
-            // As the program zstd does where it is not told another level.
+            // The default level of the zstd program.
             let out = zstd::stream::write::Encoder::new(WholeFile::create(path)?, 0)?;
             let (out, tasks) = write(out, file, form, header, feed)?;
             out.finish()?.keep(Ok(()))?;

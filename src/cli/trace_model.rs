@@ -1,4 +1,4 @@
-//! `dryrack trace lublin` and `trace fit`: lists of a model, and the model of a list.
+//! `dryrack trace lublin` and `trace fit`: draws lists from a model, and fits the model to a list.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use dryrack_trace::{self as trace, BadModel, Fitted, Kinds, SwfHeader, TraceTask
 
 #[derive(Debug, Args)]
 pub struct LublinArgs {
-    /// Of the machine: 32 or more, 128 if not given, to which the model was fitted
+    /// Processors of the machine, at least 32 [default: 128, as in the machine that the model was fitted to]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(trace::LEAST_PROCESSORS as i64..))]
     size: Option<u32>,
-    /// So many jobs
+    /// Number of jobs
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     jobs: u64,
-    /// Interactive jobs and batch jobs, each with parameters and arrivals of their own, in queues 0 and 1
+    /// Draw interactive jobs and batch jobs, each with parameters and arrivals of their own, in queues 0 and 1
     #[arg(long)]
     two_kinds: bool,
-    /// With the size and the parameters that `dryrack trace fit` found of a list
+    /// Use the size and the parameters that `dryrack trace fit` found for a list
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["size", "two_kinds"])]
     model: Option<PathBuf>,
     /// Random seed
@@ -39,10 +39,10 @@ pub struct FitArgs {
     /// Processors of the machine [default: those of the swf header, or else of the widest job]
     #[arg(long, value_name = "N")]
     size: Option<u32>,
-    /// Of the list that is drawn to be held against the recorded one
+    /// Random seed of the list that is drawn for comparison with the recorded one
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write the model there, for `dryrack trace lublin --model`
+    /// Write the model to FILE.json, for `dryrack trace lublin --model`
     #[arg(long, value_name = "FILE.json")]
     out: Option<PathBuf>,
 }
@@ -97,7 +97,7 @@ pub fn lublin(args: &LublinArgs) -> Done {
     })
 }
 
-/// Of the machine to which the model was fitted.
+/// The size of the machine that the model was fitted to.
 const MODEL_SIZE: u32 = 128;
 
 fn read(path: &Path) -> Result<Fitted, Failure> {

@@ -1,4 +1,4 @@
-//! The list of tasks that a command reads: a file, or what comes through a pipe.
+//! The list of tasks that a command reads, from a file or a pipe.
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -11,9 +11,9 @@ use dryrack_trace::{self as trace, TaskStream, TraceError};
 
 #[derive(Debug, Args)]
 pub struct Source {
-    /// A list of tasks, plain, gzip or zstd; `-` is standard input
+    /// List of tasks, plain, gzip or zstd; `-` is standard input
     file: PathBuf,
-    /// Its format; told from its first line if not given
+    /// Format of the list [default: told from its first line]
     #[arg(long, value_name = "FORMAT", value_parser = format_named)]
     from: Option<trace::Format>,
 }
@@ -30,7 +30,7 @@ fn format_named(text: &str) -> Result<trace::Format, String> {
 }
 
 impl Source {
-    /// What it is called in messages.
+    /// The name of the source in messages.
     pub fn name(&self) -> &Path {
         if self.is_standard_input() { Path::new("standard input") } else { &self.file }
     }
@@ -39,7 +39,7 @@ impl Source {
         self.file == Path::new("-")
     }
 
-    /// The whole path of the file; a pipe has none.
+    /// The full path of the file; a pipe has none.
     pub fn file(&self) -> Result<PathBuf, Failure> {
         if self.is_standard_input() || self.file.metadata().is_ok_and(|found| !found.is_file()) {
             let message = format!("error: {} is read once; write it to a file first\n", self.name().display());
@@ -55,7 +55,8 @@ impl Source {
         }
     }
 
-    /// To be read more than once: what a pipe brings is copied, into a file that is gone when we are.
+    /// Keeps the list for reading more than once. A pipe is copied to a temporary file, which is gone when the
+    /// process is.
     pub fn keep(&self) -> Result<Kept<'_>, TraceError> {
         let unopened = |source| TraceError::Unopened { file: self.name().to_path_buf(), source };
         let is_lasting = || self.file.metadata().map(|found| found.is_file() || found.is_dir());
@@ -72,7 +73,7 @@ impl Source {
     }
 }
 
-/// A list that can be opened again, once it has been read.
+/// A list that can be opened again after it has been read.
 pub struct Kept<'s> {
     source: &'s Source,
     copy: Option<File>,

@@ -1,4 +1,4 @@
-//! `dryrack validate`: how far a run on a real machine and its rehearsal agree, in three grades.
+//! `dryrack validate`: how closely a run on a real machine and its rehearsal agree, in three grades.
 
 use std::path::{Path, PathBuf};
 
@@ -26,31 +26,31 @@ pub struct ValidateArgs {
     /// Logs that `dryrack live` wrote
     #[arg(required = true)]
     logs: Vec<PathBuf>,
-    /// How far starts and ends may be from what was foretold; what follows from samples may be later by their interval
+    /// How far starts and ends may be from the forecast; what follows from samples may be later by their interval
     #[arg(long, default_value = "1s", value_name = "TIME")]
     tolerance: SimDuration,
-    /// The digest that `dryrack live` said before the run, and `dryrack run` of the same file, as it was kept elsewhere; may be
-    /// given again
+    /// Digest that `dryrack live` printed before the run, and `dryrack run` of the same file prints, as it was kept
+    /// elsewhere; may be repeated
     #[arg(long, value_name = "DIGEST")]
     foretold: Vec<String>,
 }
 
-/// Of a digest, as `dryrack run` shows it.
+/// How many digits of a digest `dryrack run` shows.
 pub(super) const SHOWN: usize = 12;
 
-/// What came of one log.
+/// The grades of one log.
 struct Grades {
     title: String,
     began: String,
-    /// Records that came again.
+    /// The number of records that came again.
     replayed: Result<u64, Difference>,
-    /// What the header foretells, by its digest.
+    /// The digest of the forecast in the header.
     digest: String,
-    /// Why the header, or the beginning of the log, is not what the log's source says.
+    /// Why the header, or the beginning of the log, does not match the log's source.
     not_of_source: Vec<String>,
-    /// Whether the digest is one that was kept elsewhere, if any is.
+    /// Whether the digest is one of those kept elsewhere, if any are given.
     is_kept: Option<bool>,
-    /// What else there is to know.
+    /// Further notes.
     notes: Vec<String>,
     again: Agreement,
     not_taken: Vec<String>,
@@ -69,7 +69,7 @@ impl Grades {
     }
 }
 
-/// 0 if all grades hold, 5 if a rehearsal is beyond the tolerance, 1 if a log is not what it says it is.
+/// Exit 0 if all grades hold, 5 if a rehearsal is beyond the tolerance, 1 if a log is not what it claims to be.
 pub fn validate(args: &ValidateArgs, format: Format) -> Done {
     if let Some(wrong) = args.foretold.iter().find(|digest| !is_digest(digest)) {
         let expected = format!("expected {SHOWN} to 64 of the digits 0 to 9 and a to f");
@@ -100,7 +100,7 @@ pub fn validate(args: &ValidateArgs, format: Format) -> Done {
         }
     }
     let exits = all.iter().map(|(_, grades)| grades.exit(args.tolerance));
-    // A log that is not what it says it is weighs more than one that is far from what was foretold.
+    // A log that is not what it claims to be weighs more than one that is far from its forecast.
     Ok(exits
         .min_by_key(|exit| match exit {
             Exit::Failed => 0,
@@ -127,7 +127,7 @@ fn grades(path: &Path, kept: &[String]) -> Result<Grades, Failure> {
     guarded(|| Grades { is_kept, notes, ..graded(scenario, &log, live, replayed) }).map_err(ours)
 }
 
-/// Of a log that is older than the profile.
+/// A note, if the profile has changed since the log was written.
 fn another_profile(path: &Path, log: &WholeLog, scenario: &Rehearsal) -> Option<String> {
     let now = load_text("", &log.header.source, path.parent().unwrap_or(Path::new("")), &options(path)).ok()?;
     let name = &scenario.profile.name;
@@ -135,7 +135,7 @@ fn another_profile(path: &Path, log: &WholeLog, scenario: &Rehearsal) -> Option<
         .then(|| format!("the profile `{name}` is another one by now; that of the log was taken"))
 }
 
-/// The log's own source, under the log's own profile.
+/// The scenario in the log's own source, under the log's own profile.
 pub(super) fn scenario(path: &Path, log: &WholeLog) -> Result<Rehearsal, Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let (seed, recorded) = (Some(log.header.seed.to_string()), Some(profile_of(path, &log.header)?));
@@ -177,7 +177,7 @@ pub(super) fn rehearsed(rehearsal: &Rehearsal) -> (Vec<Record>, String) {
     (records.0, digester.finish().to_string())
 }
 
-/// How often the GPUs of a job are sampled, if a policy binds it.
+/// How often the GPUs of a job are sampled, if a policy applies to it.
 pub(super) fn interval_of(rehearsal: &Rehearsal, job: &str) -> Option<SimDuration> {
     let arrival = rehearsal.arrivals.iter().find(|arrival| *arrival.spec.name == *job)?;
     let policies = &rehearsal.profile.policies.utilization;
@@ -197,7 +197,7 @@ fn grades_text(path: &Path, grades: &Grades, tolerance: SimDuration) -> String {
     text + &foretold_text(grades)
 }
 
-/// What stands behind the blind grade, and what no log can show.
+/// What supports the blind grade, and what no log can show.
 fn foretold_text(grades: &Grades) -> String {
     let shown = grades.digest.get(..SHOWN).unwrap_or(&grades.digest);
     let mut text = format!("  foretold      digest {shown}");
@@ -238,7 +238,7 @@ fn readings_text(found: &Readings) -> String {
     text
 }
 
-/// A grade in lines; what differs, and beyond the tolerance what is late, each by itself.
+/// A grade as text. What differs, and what is beyond the tolerance, has a line each.
 pub(super) fn agreement_text(grade: &str, found: &Agreement, tolerance: Option<SimDuration>) -> String {
     let mut text = format!("  {grade:<12}  {} of {} decisions equal", found.equal_decisions(), found.decisions.len());
     if found.pairs > 0 {

@@ -1,4 +1,4 @@
-//! `dryrack watch`: a utilization policy over real usage, acting on nothing.
+//! `dryrack watch`: applies a utilization policy to real usage, without acting on it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use dryrack_workload::{PolicyMode, SampleFault};
 
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// A scenario, whose policies are watched, or a file with `utilization_policy: {min_gpu_utilization: 30%,
-    /// time_window: 10m}`, and a `profile` if it has one
+    /// Scenario whose policies are watched, or a file with `utilization_policy: {min_gpu_utilization: 30%,
+    /// time_window: 10m}` and, optionally, a `profile`
     file: PathBuf,
     #[command(flatten)]
     source: SourceArgs,
-    /// For how long [default: until Control-C]
+    /// How long to watch [default: until Control-C]
     #[arg(long = "for", value_name = "TIME")]
     length: Option<SimDuration>,
-    /// How often
+    /// Time between readings
     #[arg(long, value_name = "TIME", default_value = "10s")]
     every: SimDuration,
-    /// Whose GPUs are judged together
+    /// Which GPUs are judged together
     #[arg(long, value_name = "WHOSE", value_enum, default_value_t)]
     by: By,
 }
@@ -113,7 +113,7 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
 const NO_POLICY: &str = "states no utilization policy; add `policies: {utilization: {min_gpu_utilization: 30%, time_window: \
                          10m}}`, or `utilization_policy:` to one of its jobs";
 
-/// `train`, `train and 3 others`; nothing of a file that states a policy alone.
+/// `train`, `train and 3 others`; `None` for a file that states only a policy.
 fn whose(policy: &PolicyOf) -> Option<String> {
     let first = policy.jobs.first()?;
     match policy.jobs.len() - 1 {
@@ -133,7 +133,7 @@ fn tell(fired: &Fired, of: &PolicyOf, format: Format) -> Result<(), Failure> {
     };
     let names: Vec<&str> = fired.covered.gpus.iter().map(|gpu| fired.columns[usize::from(*gpu)].as_str()).collect();
     let text = match format {
-        // A line for each, so that a reader need not wait for the end.
+        // One line for each, so that a reader need not wait for the end.
         Format::Json => format!(
             "{}\n",
             json!({"at": fired.at.at().to_string(), "wall": fired.at.wall.to_string(), "subject": fired.subject,

@@ -1,4 +1,4 @@
-//! `dryrack what-if`: a run as it is, and as it would go on from a time with another fleet, profile or policy.
+//! `dryrack what-if`: a run as it is, and as it would continue from a time with another fleet, profile or policy.
 
 use std::path::{Path, PathBuf};
 
@@ -21,27 +21,27 @@ use dryrack_units::SimTime;
 
 #[derive(Debug, Args)]
 pub struct WhatIfArgs {
-    /// A scenario file: what is run up to the time, and one of the two futures
+    /// Scenario file: what is run up to the given time, and one of the two futures
     file: PathBuf,
-    /// From this time on it is as the flags say, such as 1h30m
+    /// Time from which the changes apply, such as 1h30m
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     at: SimTime,
-    /// Under this profile from then on
+    /// Use this profile from then on
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// With this from then on: params.workers=8; may be given again
+    /// Override a field or a parameter from then on, as in params.workers=8; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// With these seeds, both included, and not that of the file: 1..20
+    /// Run with these seeds, both ends included, instead of that of the file: 1..20
     #[arg(long, value_name = "FROM..TO", value_parser = seeds)]
     seeds: Option<std::ops::RangeInclusive<u64>>,
-    /// Stop both before the first instant after this, such as 2h
+    /// Stop both runs when everything up to this simulated time has happened, such as 2h
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
-    /// Write both logs of the first seed, base.jsonl and branch.jsonl, and pair.json and jobs.csv there
+    /// Write both logs of the first seed, base.jsonl and branch.jsonl, and pair.json and jobs.csv to DIR
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Threads to run on; as many as there are cores if not given
+    /// Number of threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 }
@@ -101,7 +101,7 @@ impl WhatIfArgs {
         Options { seed: seed.map(|seed| seed.to_string()), until: self.until.clone(), ..overrides }
     }
 
-    /// The logs of both, of which the branch names its parent: each replays alone.
+    /// Writes the logs of both runs. That of the branch names its parent, but each replays alone.
     fn write_logs(&self, dir: &Path, both: [Rehearsal; 2], command: &dyn Fn(u64, usize) -> String) -> Done {
         let mut files = Vec::new();
         let mut parent = None;

@@ -1,4 +1,4 @@
-//! What was equal and what was not, counted.
+//! Counts of the answers that were equal and of those that were not.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::{Compared, Comparison};
 use dryrack_units::Permille;
 
-/// Answers that were asked for again, and how many of them are identical: every decision and every time.
+/// Number of answers that were asked for again, and number of those that are identical in every decision and every
+/// time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
     pub asked: u64,
@@ -15,13 +16,13 @@ pub struct Share {
 }
 
 impl Share {
-    /// In thousandths, rounded down: only all of them are the whole.
+    /// The identical part in thousandths, rounded down: 1000 means that all are identical.
     pub fn permille(self) -> Option<Permille> {
         let share = self.identical.saturating_mul(1000).checked_div(self.asked)?;
         Some(Permille::new(share as u32))
     }
 
-    /// Whether at least this part is identical, exactly. Of nothing, no part is.
+    /// Whether at least this part is identical, compared exactly. False where nothing was asked.
     pub fn is_at_least(self, least: Permille) -> bool {
         self.asked > 0 && u128::from(self.identical) * 1000 >= u128::from(least.get()) * u128::from(self.asked)
     }
@@ -43,18 +44,19 @@ pub struct Disagreement {
     pub text: String,
 }
 
-/// Of all files.
+/// The counts over all files.
 #[derive(Debug, Default)]
 pub struct Account {
     pub records: u64,
     pub all: Share,
-    /// By the kind of record, its class, and the version that answered.
+    /// Shares by kind of record, its class, and the version that answered.
     pub classes: BTreeMap<(&'static str, String, String), Share>,
-    /// By kind of record and kind of difference: how many decisions, and the first.
+    /// By kind of record and kind of difference: how many decisions differ, and the index of the first in
+    /// `differences`.
     pub kinds: BTreeMap<(&'static str, &'static str), (u64, usize)>,
     /// In the order in which they were found.
     pub differences: Vec<Disagreement>,
-    /// Answers of versions that have no profile, by its name.
+    /// Number of answers whose version has no profile, by the name of that profile.
     pub not_asked: BTreeMap<String, u64>,
 }
 

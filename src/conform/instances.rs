@@ -1,4 +1,5 @@
-//! Matching and regions: instances as hosts reported them, the plan of a run, and where each of its nodes went.
+//! Shared parts of matching and regions: instances as hosts reported them, the plan of a run, and the node that each
+//! part of the run was assigned to.
 
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ impl RecordedRun {
     }
 }
 
-/// A host or an instance, as it is told of.
+/// A host or an instance, as the record describes it.
 pub struct Told {
     pub name: Arc<str>,
     pub fleet: FleetId,
@@ -54,14 +55,14 @@ pub struct Told {
     pub gpu_name: Option<String>,
     pub gpu_memory_mib: u64,
     pub blocks: Blocks,
-    /// It is split so, whether it could be or not: the record put it into the database.
+    /// Number of blocks. The host is split this way even where it could not be: the record put it into the database.
     pub total_blocks: Option<u32>,
     pub backend: Arc<str>,
     pub region: Arc<str>,
     pub price: Option<Money>,
 }
 
-/// Figures beyond which no machine goes.
+/// Bound on the figures of a machine: no real machine exceeds it.
 const MOST: u64 = 1 << 32;
 
 impl Told {
@@ -110,7 +111,7 @@ impl Told {
     }
 }
 
-/// The fleets and their instances, with so many of the blocks of each held by others.
+/// Builds the fleets and their instances. `busy` says how many blocks of each are held by others.
 pub fn build(
     fleets: Vec<FleetSpec>,
     told: &[Told],
@@ -138,15 +139,15 @@ pub fn build(
     Ok(fleet)
 }
 
-/// What became of each node of a run, each decided for itself after those before it.
+/// What became of each node of a run. Each node is decided on its own, after the nodes before it.
 pub struct Outcome {
     /// In order of assignment, with the node's number.
     pub assigned: Vec<(u32, Assigned)>,
-    /// Nodes that went nowhere, and why.
+    /// Nodes that were not assigned, and why.
     pub refused: Vec<(u32, NoOffer)>,
 }
 
-/// The first node, and if it has a place, each of the others.
+/// Assigns the first node and, if it gets a place, each of the others.
 pub fn assign_all(options: &OfferOptions, requirements: &Requirements, nodes: u32, fleet: &mut Fleet) -> Outcome {
     let mut outcome = Outcome { assigned: Vec::new(), refused: Vec::new() };
     let mut first: Option<(FleetId, NodeId)> = None;
@@ -170,7 +171,7 @@ pub fn assign_all(options: &OfferOptions, requirements: &Requirements, nodes: u3
     outcome
 }
 
-/// Says what differs between two lists of which each part is compared as it is written.
+/// Describes the difference between two values, which are compared in their serialized form.
 pub fn compare<T: serde::Serialize>(kind: &'static str, recorded: &T, found: &T) -> Option<Difference> {
     let text = |value: &T| serde_json::to_value(value).expect("plain records").to_string();
     let (recorded, found) = (text(recorded), text(found));

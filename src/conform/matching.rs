@@ -51,7 +51,7 @@ enum RecordedBlocks {
     Word(String),
 }
 
-/// Decisions of one version; what an answer does not say is not compared.
+/// The decisions of one version. A field that an answer lacks is not compared.
 #[derive(Deserialize)]
 struct Answer {
     instances: Vec<InstanceSeen>,
@@ -64,7 +64,7 @@ struct Answer {
     busy_after: BTreeMap<Arc<str>, u32>,
 }
 
-/// A name and MiB.
+/// A GPU's name and its memory in MiB.
 type GpuSeen = (Arc<str>, u64);
 
 #[derive(Serialize, Deserialize)]
@@ -159,7 +159,7 @@ fn ask_again(
     let offers = plan(options, &ask, &fleet).offers;
     let seen: Vec<OfferSeen> = offers.iter().map(|offer| offer_seen(&fleet, offer)).collect();
     differences.extend(compare("plan", &recorded.plan_offers, &seen));
-    // A plan is made of the run, and nothing in it is a node's own.
+    // A plan is made for the run as a whole; nothing in it differs from node to node.
     differences.extend(recorded.plan_same_for_all_nodes.and_then(|same| compare("plan of each node", &same, &true)));
     let outcome = assign_all(options, requirements, record.run.nodes, &mut fleet);
     let course = Course::of(record.run.nodes, &outcome, options.pool, !requirements.fleets.is_empty());
@@ -224,7 +224,7 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
             });
         }
     }
-    // As the one who recorded it did: the part below is dropped.
+    // Truncates as the recording harness does: the fractional part is dropped.
     let busy = |index: usize, total: u32| (fractions[index] * f64::from(total)) as u32;
     build(specs.collect(), &told, profile.scheduler.offers.known_gpus, busy)
 }
@@ -285,11 +285,12 @@ const NO_CAPACITY: &str = "failed_to_start_due_to_no_capacity";
 const NO_FLEET: &str =
     "No matching fleet found. Possible reasons: https://dstack.ai/docs/guides/troubleshooting/#no-fleets";
 
-/// What the harness sees of a run: its rounds step the submitted jobs and the runs alone, so nothing runs on.
+/// What the recording harness sees of a run. Its rounds step only the submitted jobs and the runs, so jobs make no
+/// further progress.
 ///
-/// Where a fleet is chosen first (the newer of the two generations that were recorded), the nodes after the first are
-/// released once it is provisioned, a run is looked at every second round, and refusals say why; in the older, a node is
-/// assigned in the round after the first, and the run is looked at in each.
+/// Two generations were recorded. In the newer one, a fleet is chosen first: the nodes after the first are released
+/// once it is provisioned, a run is looked at every second round, and refusals say why. In the older one, a node is
+/// assigned in the round after the first, and the run is looked at in each round.
 struct Course {
     is_new: bool,
     rounds: u32,
@@ -325,7 +326,7 @@ impl Course {
         };
         let all_refused = outcome.assigned.len() <= 1 && nodes > 1;
         let rounds = match (is_new, nodes, has_master) {
-            // The others of a run whose first was refused are ended one round later, where they are waited for.
+            // If the first node was refused, the others end one round later, in the round where they are waited for.
             (true, nodes, false) => nodes.min(2),
             (true, 1, true) => 2,
             (true, _, true) => {
@@ -338,7 +339,7 @@ impl Course {
             (false, 1, _) => 2,
             (false, _, _) => 3,
         };
-        // A run that is provisioning is looked at when no job is submitted any more but in the fourth round.
+        // With no submitted job left, a provisioning run is looked at only in the fourth round.
         let is_seen = !is_new || !has_master || rounds == 4;
         let failed = !outcome.refused.is_empty() && is_seen;
         let run = RunSeen {
@@ -348,7 +349,7 @@ impl Course {
         Course { is_new, rounds, jobs: (0..nodes).map(job).collect(), run }
     }
 
-    /// In which round a node that has a place was assigned it.
+    /// The round in which a node that has a place was assigned to it.
     fn round_of(&self, job: u32) -> u32 {
         match (job, self.is_new) {
             (0, _) => 0,

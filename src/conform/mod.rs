@@ -1,13 +1,14 @@
-//! Floor 10. Conformance: decisions that released programs made, asked of dryrack again.
+//! Floor 10. Conformance: compares decisions that released programs made with those that dryrack makes.
 //!
-//! A file of records holds one case to a line, as JSON, plain or gzip: a world, what was asked, and the answers of the
+//! A file of records holds one case per line, as JSON, plain or gzip: a world, what was asked, and the answers of the
 //! released versions of one program. Each answer is compared with what the control plane's own code decides under the
-//! profile of that version, and every difference has a kind and a sentence.
+//! profile of that version. Every difference has a kind and a sentence that describes it.
 //!
-//! Owns the reading of such files, which kinds of records there are, and the account of what is equal. A kind
-//! ([`RecordKind`]) knows its records by their fields, and is one file here, entered in [`KINDS`]. Must never decide
-//! anything itself: what a record asks is decided by the rooms that decide it in a run; and never pass over a record: one
-//! of no known kind is an error, and an answer for which there is no profile is counted as not asked.
+//! Owns the reading of such files, the kinds of records, and the account of what is equal. A kind ([`RecordKind`])
+//! recognizes its records by their fields; each kind is one file here and is entered in [`KINDS`]. Must never decide
+//! anything itself: what a record asks is decided by the same modules that decide it in a run. Must never skip a
+//! record: a record of no known kind is an error, and an answer for which there is no profile is counted as not
+//! asked.
 
 #![warn(clippy::unwrap_used)]
 
@@ -40,23 +41,23 @@ pub type RecordFields = Map<String, Value>;
 
 /// A kind of record.
 pub trait RecordKind: Sync {
-    /// In reports: `utilization`.
+    /// Name in reports, such as `utilization`.
     fn name(&self) -> &'static str;
 
-    /// The fields by which its records are known.
+    /// Fields by which records of this kind are recognized.
     fn fields(&self) -> &'static [&'static str];
 
-    /// Whether the record is of this kind; by its fields alone, right or wrong.
+    /// Whether the record is of this kind, judged by its fields alone, whether or not their values are right.
     fn describes(&self, record: &RecordFields) -> bool {
         self.fields().iter().all(|field| record.contains_key(*field))
     }
 
-    /// What became of each answer of the record. An error is about the record: what was expected and what is there.
-    /// `file` may say which version answered, where the record does not.
+    /// Compares each answer of the record. An error is about the record: it says what was expected and what is there.
+    /// `file` may say which version answered where the record does not.
     fn compare(&self, record: &RecordFields, file: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String>;
 }
 
-/// In the order in which they are tried: the first that describes a record has it.
+/// All kinds, in the order in which they are tried: a record belongs to the first kind that describes it.
 pub const KINDS: [&dyn RecordKind; 6] = [
     &utilization::Utilization,
     &run_states::RunStates,
@@ -66,12 +67,12 @@ pub const KINDS: [&dyn RecordKind; 6] = [
     &placement::Placement,
 ];
 
-/// A record in the form of its kind.
+/// Deserializes a record into the form of its kind.
 fn parse<R: DeserializeOwned>(record: &RecordFields) -> Result<R, String> {
     serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())
 }
 
-/// Asks again for each of these versions of a program for which there is a profile; `id` and `class` are the record's.
+/// Asks again for each of these versions of a program that has a profile. `id` and `class` are those of the record.
 fn each_version<'v>(
     profiles: &mut Profiles,
     (program, versions): (&str, impl IntoIterator<Item = &'v str>),
@@ -90,26 +91,26 @@ fn each_version<'v>(
 
 /// One answer of a record.
 pub struct Compared {
-    /// What the record is called.
+    /// Name of the record.
     pub id: String,
-    /// What records of one kind are told apart by, as the record says.
+    /// Class of the record within its kind, as the record states it.
     pub class: String,
-    /// Of the program that answered.
+    /// Version of the program that answered.
     pub version: String,
     pub result: Comparison,
 }
 
 pub enum Comparison {
-    /// Each decision that differs; none if all are equal.
+    /// Each decision that differs; empty if all are equal.
     Asked(Vec<Difference>),
     /// There is no such profile.
     NotAsked { profile: String },
 }
 
-/// One decision that is another than the recorded one.
+/// One decision that differs from the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Differences of one kind are counted together: `fires early`.
+    /// Kind of the difference, such as `fires early`. Differences of one kind are counted together.
     pub kind: &'static str,
     /// What was recorded and what was found.
     pub text: String,

@@ -1,4 +1,4 @@
-//! Where a released GPUStack placed one replica of a model, or what it said of it before it was deployed.
+//! Where a released GPUStack placed one replica of a model, or how it evaluated the model before deployment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ struct RecordedInstance {
 struct RecordedPart {
     worker_id: u64,
     gpu_indexes: Vec<u32>,
-    /// By the index of the GPU.
+    /// Memory by the index of the GPU.
     vram: BTreeMap<String, u64>,
     #[serde(default)]
     ram: Option<u64>,
@@ -161,7 +161,7 @@ impl RecordKind for Placement {
     }
 }
 
-/// `gpustack-0.6.0.jsonl.gz` holds answers of 0.6.0.
+/// Reads the version in a file's name: `gpustack-0.6.0.jsonl.gz` holds answers of 0.6.0.
 fn version_in(file: &str) -> Option<&str> {
     let is_version =
         |part: &&str| part.split('.').count() == 3 && part.split('.').all(|number| number.parse::<u32>().is_ok());
@@ -169,7 +169,7 @@ fn version_in(file: &str) -> Option<&str> {
     name.split(['-', '_']).rev().find(is_version)
 }
 
-/// What was asked, and what became of it.
+/// The class of a record: what was asked, and what became of it.
 fn class(record: &Record) -> String {
     let request = &record.request;
     let how = if request.model.gpu_ids.as_ref().is_some_and(|ids| !ids.is_empty()) { "picked" } else { "automatic" };
@@ -187,7 +187,7 @@ fn class(record: &Record) -> String {
     format!("{operation}, {how}: {what}")
 }
 
-/// A request as the scheduler is asked it.
+/// A request in the form that the scheduler takes.
 struct World {
     serving: Serving,
     deployment: Deployment,
@@ -267,7 +267,7 @@ fn deployment(model: &RecordedModel) -> Deployment {
     }
 }
 
-/// `worker:type:index`, from the right, as a worker's name may hold colons.
+/// Parses `worker:type:index` from the right, because a worker's name may hold colons.
 fn picks(model: &RecordedModel) -> Picks {
     let pick = |text: &String| {
         let (rest, index) = text.rsplit_once(':')?;

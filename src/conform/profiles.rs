@@ -1,4 +1,4 @@
-//! Under which profile an answer is asked for again.
+//! The profile under which an answer is asked for again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,32 +7,34 @@ use std::sync::Arc;
 use dryrack_control::Profile;
 use dryrack_scenario::{load_profile, profile_names};
 
-/// The profile of each version, `dstack-0.22.5` for version 0.22.5 of dstack; or one for all.
+/// The profile of each version, such as `dstack-0.22.5` for version 0.22.5 of dstack; or one profile for all.
 #[derive(Default)]
 pub struct Profiles {
     fixed: Option<Arc<Profile>>,
-    /// Of a fixed profile that is of no version in the record, nothing is asked.
+    /// If no version in the record is that of the fixed profile, nothing is asked.
     own_only: bool,
     loaded: BTreeMap<String, Arc<Profile>>,
 }
 
 impl Profiles {
-    /// All answers are held against this profile; if it is that of one version, only the answers of that version are.
+    /// Compares all answers with this profile. If the profile is that of a version in the record, only that version's
+    /// answers are compared.
     pub fn fixed(profile: Arc<Profile>) -> Profiles {
         Profiles { fixed: Some(profile), ..Profiles::default() }
     }
 
-    /// Only the answers of the version that this profile is named after are asked for.
+    /// Asks only for the answers of the version that this profile is named after.
     pub fn own(profile: Arc<Profile>) -> Profiles {
         Profiles { fixed: Some(profile), own_only: true, ..Profiles::default() }
     }
 
-    /// Whether there is one for all, so that no version need be known.
+    /// Whether one profile serves all answers, so that no version needs to be known.
     pub fn is_fixed(&self) -> bool {
         self.fixed.is_some()
     }
 
-    /// Which of these answers are asked for, and under which profile; the name of the profile that there is not.
+    /// The versions whose answers are asked for, each with its profile, or with the name of the profile where there
+    /// is none.
     pub fn choose<'v>(
         &mut self,
         program: &str,

@@ -1,4 +1,4 @@
-//! Files of records: one JSON object to a line, plain or gzip.
+//! Reads files of records: one JSON object per line, plain or gzip.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -11,12 +11,12 @@ use thiserror::Error;
 use super::account::Account;
 use super::{KINDS, Profiles, RecordFields, RecordKind};
 
-/// A longer line is no record: a bound on memory whatever the file.
+/// A longer line is not a record. This bounds memory for any file.
 const LINE_BYTES_MAX: u64 = 64 << 20;
-/// Faults of one file that are told.
+/// How many faults of one file are reported.
 const FAULTS_MAX: usize = 20;
 
-/// Why a file cannot be asked again: all that is wrong with it, up to a number.
+/// Why the answers of a file cannot be asked again: all that is wrong with it, up to a number of faults.
 #[derive(Debug, Error)]
 pub enum ConformError {
     #[error("cannot be read: {0}")]
@@ -28,7 +28,7 @@ pub enum ConformError {
     Lines(Vec<Fault>),
 }
 
-/// What is wrong with a line, and with others likewise.
+/// A fault of one line, and of every other line with the same fault.
 #[derive(Debug)]
 pub struct Fault {
     line: u64,
@@ -44,7 +44,7 @@ fn told(faults: &[Fault]) -> String {
     faults.iter().map(told).collect::<Vec<String>>().join("\n  ")
 }
 
-/// Asks every answer of the file again, and adds to the account what became of each.
+/// Asks every answer of the file again, and adds each result to the account.
 pub fn conform(path: &Path, profiles: &mut Profiles, account: &mut Account) -> Result<(), ConformError> {
     let file_name = path.file_name().unwrap_or_default().to_string_lossy();
     account.records += each_line(path, |number, line| {
@@ -57,8 +57,8 @@ pub fn conform(path: &Path, profiles: &mut Profiles, account: &mut Account) -> R
     Ok(())
 }
 
-/// Hands over every line that is not blank with its number, and says how many there were. What `each` has against a line
-/// is gathered.
+/// Calls `each` with every line that is not blank and its number, and returns how many there were. The faults that
+/// `each` returns are collected.
 pub(super) fn each_line(
     path: &Path,
     mut each: impl FnMut(u64, &[u8]) -> Result<(), String>,
@@ -90,7 +90,7 @@ pub(super) fn each_line(
     }
 }
 
-/// What is wrong with lines, each fault once.
+/// Faults of lines, each kept once.
 #[derive(Default)]
 pub(super) struct Faults(Vec<Fault>);
 
@@ -121,11 +121,11 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, std::io::Error> {
     Ok(if gzip { Box::new(BufReader::new(MultiGzDecoder::new(bytes))) } else { Box::new(bytes) })
 }
 
-/// One record, and of which kind it is.
+/// Parses one record and finds its kind.
 pub(super) fn parse(line: &[u8]) -> Result<(&'static dyn RecordKind, RecordFields), String> {
     let value: Value = serde_json::from_slice(line).map_err(|error| {
         let text = error.to_string();
-        // The line is the file's, not the first.
+        // serde_json counts lines within this line; the line that matters is the file's.
         let message = text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message);
         format!("not JSON: {message}, at column {}", error.column())
     })?;
@@ -134,11 +134,11 @@ pub(super) fn parse(line: &[u8]) -> Result<(&'static dyn RecordKind, RecordField
     Ok((*kind, fields))
 }
 
-/// Of no known kind: the one of which it has most fields is what may have been meant.
+/// The message for a record of no known kind: the kind with the most fields in common may have been meant.
 fn unknown(record: &RecordFields) -> String {
     let has = |field: &&&str| record.contains_key(**field);
     let nearest = KINDS.iter().max_by_key(|kind| kind.fields().iter().filter(has).count());
-    // One field in common says nothing.
+    // A single field in common is no evidence.
     let nearest = nearest.filter(|kind| kind.fields().iter().filter(has).count() > 1);
     match nearest {
         Some(kind) => {

@@ -1,4 +1,4 @@
-//! Records that are asked more than once: read once, and held against one profile after another.
+//! Records that are asked more than once: read once, and compared with one profile after another.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,17 +19,17 @@ struct Record {
     fields: RecordFields,
 }
 
-/// The answers of one version that its profile meets.
+/// The answers of one version that its profile reproduces.
 pub struct Met<'r>(Vec<MetRecord<'r>>);
 
 struct MetRecord<'r> {
     record: &'r Record,
-    /// Of each of its answers of that version, in order.
+    /// Whether each of the record's answers of that version is met, in order.
     met: Vec<bool>,
 }
 
 impl Records {
-    /// An error comes with the file that it is about.
+    /// Reads the records of these files. An error comes with the file that it is about.
     pub fn read(files: &[PathBuf]) -> Result<Records, (&Path, ConformError)> {
         let mut records = Vec::new();
         for file in files {
@@ -65,8 +65,8 @@ impl Records {
 }
 
 impl Met<'_> {
-    /// Whether this variant of the profile, under its name, meets all of them too. Asks no further than the first that it
-    /// does not meet.
+    /// Whether this variant of the profile, under the same name, meets all of them too. Stops at the first one that
+    /// it does not meet.
     pub fn are_met_by(&self, variant: &Arc<Profile>) -> bool {
         let mut profiles = Profiles::own(Arc::clone(variant));
         self.0.iter().all(|MetRecord { record, met }| {

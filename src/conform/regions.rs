@@ -1,4 +1,5 @@
-//! Regions: instances of a cloud in several regions and at several prices, and where each node of a run went.
+//! Regions: instances of a cloud in several regions and at several prices, and the place that each node of a run was
+//! assigned to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! The states of runs: what becomes of each run of a sequence of submissions and ends on one fleet, round by round; who
-//! gets which host, with how many of its blocks; and how everything stands at the end. Runs ask for what they are recorded
-//! to ask for, of hosts of the recorded size. The control plane itself is stepped: each round's events are its inputs, its
-//! clock is set forward, and it settles once.
+//! The states of runs: what becomes of each run in a sequence of submissions and ends on one fleet, round by round;
+//! which run gets which host, with how many of its blocks; and the state at the end. Runs ask for the recorded
+//! resources, of hosts of the recorded size. The control plane itself is stepped: each round's events are its inputs,
+//! its clock is set forward, and it settles once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use dryrack_workload::{Demand, Ending, EventRetry, JobSpec, Requirements, RetryE
 
 pub struct RunStates;
 
-/// Of the program whose sequences are recorded.
+/// The version of the program whose sequences are recorded.
 const VERSION: &str = "0.22.5";
-/// Before the first round, the hosts are set up.
+/// Time for which the hosts are set up before the first round.
 const SETUP: SimDuration = SimDuration::from_secs(8);
-/// A run that is recorded as tried again is so for so long.
+/// How long a run is retried, if it is recorded as one that retries.
 const RETRY_FOR: SimDuration = SimDuration::from_secs(7200);
 
 #[derive(Deserialize)]
@@ -42,7 +42,7 @@ struct Record {
 struct FleetOf {
     name: Arc<str>,
     placement: FleetPlacement,
-    /// `auto`, or a number.
+    /// `auto`, or a number of blocks.
     blocks: Value,
     hosts: u32,
     cpus: u64,
@@ -62,7 +62,7 @@ enum Step {
         resources: Value,
         service: Option<Service>,
     },
-    /// So many came within the window of a service; from now on.
+    /// From this round on, a service receives this many requests per window.
     Requests {
         round: usize,
         name: String,
@@ -120,7 +120,7 @@ type Decision = (usize, String, u32, String, Option<String>, Option<u32>);
 struct Answer {
     decisions: Vec<Decision>,
     run_status_changes: Vec<(usize, String, String)>,
-    /// Round, service, and how many replicas it is to have from then on; of records that have services.
+    /// Round, service, and the number of replicas desired from then on. Only records with services have it.
     #[serde(default)]
     desired: Vec<(usize, String, u32)>,
     #[serde(rename = "final")]
@@ -129,7 +129,7 @@ struct Answer {
 
 #[derive(Debug, Default, Deserialize, PartialEq)]
 struct Last {
-    /// Host, status, blocks that are taken, and all blocks.
+    /// Host, status, blocks taken, and total blocks.
     instances: Vec<(String, String, u32, u32)>,
     /// Node, submission, status, host and blocks.
     placed: Vec<(String, u32, String, String, u32)>,
@@ -163,7 +163,7 @@ impl RecordKind for RunStates {
     }
 }
 
-/// What a record says, read.
+/// The contents of a record, parsed.
 struct Asked {
     hosts: Vec<Told>,
     /// In order of submission.
@@ -171,7 +171,7 @@ struct Asked {
     scaling: Vec<Option<Scaling>>,
 }
 
-/// What each host has besides what the record says: no run asks for more, nor which GPUs they are.
+/// Hardware that each host has beyond what the record says. No run asks for more, or for a particular GPU.
 const DISK_MIB: u64 = 500 << 10;
 const GPU: (&str, u64) = ("A100", 81_920);
 
@@ -247,7 +247,7 @@ struct Stage {
     now: SimTime,
     round: usize,
     names: Vec<String>,
-    /// What its nodes will be told: they answer before the next round.
+    /// What the nodes will report: they answer before the next round.
     answers: Vec<(RunId, Lifecycle)>,
     placements: BTreeMap<RunId, Placement>,
     statuses: Vec<&'static str>,
@@ -303,7 +303,7 @@ impl Stage {
         stage.finish()
     }
 
-    /// What happens before the clock goes on.
+    /// Delivers the inputs that come before the clock advances.
     fn begin(&mut self, record: &Record, asked: &Asked) {
         for (run, fact) in std::mem::take(&mut self.answers) {
             self.tell(Input::Run { run, fact });
@@ -401,7 +401,7 @@ impl Stage {
         self.control.fleet().node(node).name.to_string()
     }
 
-    /// `run-03-1-0` is node 1 of replica 0 of run-03. With it the number of its submission, from 0 on.
+    /// The name of a job and the number of its submission, from 0. `run-03-1-0` is node 1 of replica 0 of run-03.
     fn job_name(&self, run: RunId) -> (String, u32) {
         let is_it = |member: &MemberStanding| member.job == run.job && member.replica == run.replica;
         let member = self.control.members().into_iter().find(is_it).expect("every replica is a node of a run");
@@ -413,7 +413,7 @@ impl Stage {
         for run in self.control.runs() {
             let status = run_status(&run);
             let index = run.job.index();
-            // Nobody has looked at a run that is still as it was submitted.
+            // A run that is still as it was submitted has not been looked at, so it has no desired number.
             if let Some(desired) = run.desired.filter(|desired| self.desired.get(&run.job) != Some(desired)) {
                 self.desired.insert(run.job, desired);
                 self.said.desired.push((self.round, self.names[index].clone(), desired));
@@ -517,7 +517,7 @@ fn differences(recorded: &Answer, found: &Answer) -> Vec<Difference> {
     differences
 }
 
-/// Where two lists part: what follows differs because of it.
+/// Adds the first position at which two lists differ: the later differences follow from it.
 fn first_difference<T: PartialEq + std::fmt::Debug>(
     kind: &'static str,
     recorded: &[T],

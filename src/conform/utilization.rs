@@ -16,7 +16,7 @@ pub struct Utilization;
 struct Record {
     id: String,
     kind: String,
-    /// Percent.
+    /// In percent.
     min_gpu_utilization: u32,
     time_window_s: u64,
     horizon_s: u64,
@@ -30,7 +30,8 @@ struct Answer {
     fire_s: Option<u64>,
 }
 
-/// Milliseconds, percent of each GPU, and the number of entries of memory where that is another.
+/// Time in milliseconds, percent of each GPU, and the number of memory entries where it differs from the number of
+/// GPUs.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RecordedSample {
@@ -95,7 +96,7 @@ impl RecordedSample {
     }
 }
 
-/// When it fires first, up to the horizon: the machine that watches runs, told these samples.
+/// When the policy first fires, up to the horizon. The samples are fed to the monitor that watches runs.
 fn fires(record: &Record, profile: &Profile) -> Option<SimTime> {
     let policy = policy(record, profile)?;
     let most = record.samples_ms.iter().map(|sample| sample.parts().1.len()).max().unwrap_or(0);
@@ -105,7 +106,7 @@ fn fires(record: &Record, profile: &Profile) -> Option<SimTime> {
     for sample in &record.samples_ms {
         let (at, percents, memory_entries) = sample.parts();
         let at = SimTime::ZERO.saturating_add(SimDuration::from_millis(at));
-        // A look at the very moment of a sample sees it.
+        // A check at the very moment of a sample sees that sample.
         if let Some(fires) = monitor.next(now).filter(|fires| *fires < at) {
             return (fires <= horizon).then_some(fires);
         }
@@ -119,7 +120,7 @@ fn fires(record: &Record, profile: &Profile) -> Option<SimTime> {
 
 fn policy(record: &Record, profile: &Profile) -> Option<UtilizationPolicy> {
     let window = SimDuration::from_secs(record.time_window_s);
-    // Samples come as they come: there is room for all of them in one window.
+    // Samples come at irregular times, so the interval is chosen to leave room for all of them in one window.
     let most = record.samples_ms.len().max(1) as u64;
     let over = UtilizationOverrides {
         mode: Some(PolicyMode::Enforce),

@@ -1,7 +1,8 @@
 //! Floor 6. The simulated world, and the loop that drives the control plane through it.
 //!
-//! Owns the event queue, the virtual clock, what nodes and runs really do, faults, replay, explanation and the swarm of
-//! random worlds. Must never know of file formats, nor decide anything: it does what commands ask and says what happened.
+//! Owns the event queue, the virtual clock, the real behavior of nodes and runs, faults, replay, explanation and the
+//! swarm of random worlds. Must never know about file formats, nor decide anything: it carries out commands and
+//! reports what happened.
 
 #![warn(clippy::unwrap_used)]
 

@@ -1,9 +1,10 @@
-//! Floor 8. Expectations: what a scenario says must be so, judged by folding the event log.
+//! Floor 8. Expectations: the conditions that a scenario states, checked by folding the event log.
 //!
-//! Owns the meaning of `expect:` and of `reproduces:`. Reads records alone and must never look into the engine: what the
-//! log does not say cannot be expected. Metrics are taken from the books that `report` keeps of the same records.
+//! Owns the meaning of `expect:` and of `reproduces:`. Reads only records and must never look into the engine: what
+//! the log does not say cannot be expected. Metrics come from the accounts that `metrics` folds from the same
+//! records.
 //!
-//! Every form with an example and its meaning is in `scenarios/README.md`, which a test holds to its word.
+//! `scenarios/README.md` has every form with an example and its meaning. A test checks that file.
 
 #![warn(clippy::unwrap_used)]
 

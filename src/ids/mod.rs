@@ -1,9 +1,8 @@
 //! Floor 1. Typed ids and the tables that give them names.
 //!
-//! Owns the small integers by which the crate speaks of nodes, GPUs and jobs, what keeps records by them ([`Records`]) or things
-//! in order of them ([`OrderedSet`]), and nothing about what they stand for.
-//! Ids are dense and given in order of declaration, so they are the last part of every sort key. In JSON they are the
-//! names they stand for.
+//! Owns the small integers that stand for nodes, GPUs and jobs, the containers that keep records by number
+//! ([`Records`]) or items in order ([`OrderedSet`]), and nothing about what the ids stand for. Ids are dense and
+//! given in order of declaration, so they are the last part of every sort key. In JSON an id is written as its name.
 
 #![warn(clippy::unwrap_used)]
 
@@ -56,15 +55,15 @@ id! {
     JobId
 }
 
-/// A GPU by its node and its index there: `alpha/0`.
+/// A GPU, by its node and its index there: `alpha/0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuId {
     pub node: NodeId,
     pub index: u16,
 }
 
-/// One attempt at running one replica of a job. An acknowledgement names the attempt it belongs to, so a late one is
-/// never taken for another's.
+/// One attempt at running one replica of a job. An acknowledgement names its attempt, so a late one is never mistaken
+/// for another attempt's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunId {
@@ -74,17 +73,17 @@ pub struct RunId {
     pub attempt: u32,
 }
 
-/// Names in order of their ids.
+/// Names, in order of their ids.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
     names: Vec<Arc<str>>,
-    /// All of them, from when one is first looked for.
+    /// The index by name, built on the first lookup.
     by_name: OnceLock<ByName>,
 }
 
 type ByName = HashMap<Arc<str>, u32, foldhash::fast::FixedState>;
 
-/// A name was given twice.
+/// The error that a name was given twice.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DuplicateName;
 
@@ -107,7 +106,8 @@ impl NameTable {
         }
     }
 
-    /// Adds a name that is known to be new. Panics when one is looked for if it was not.
+    /// Adds a name that must be new. Panics on a duplicate: at once if the index exists, otherwise on the first
+    /// lookup.
     pub fn add_new(&mut self, name: Arc<str>) -> usize {
         if let Some(by_name) = self.by_name.get_mut() {
             let known = by_name.insert(Arc::clone(&name), next_id(&self.names));
@@ -167,7 +167,7 @@ impl Names {
         self.jobs.get(job.index()).map_or("?", |name| name)
     }
 
-    /// `chat`, `chat[1]`, `chat #2`: the replica if it is not the first, the attempt if it is not.
+    /// `chat`, `chat[1]`, `chat #2`: the replica is shown unless it is the first, and so is the attempt.
     pub fn run(&self, run: RunId) -> String {
         let mut name = self.replica(run.job, run.replica);
         if run.attempt > 1 {

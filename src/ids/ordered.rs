@@ -1,19 +1,19 @@
-//! Few things in order.
+//! An ordered set that is cheap while it is small.
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, RangeBounds};
 
-/// Of more bytes a tree is kept, in which less is moved.
+/// The size in bytes above which a tree is used, because it moves less memory per change.
 const MOST_BYTES: usize = 1024;
 
-/// A set in ascending order, which takes and gives its first at once. What is in it is listed as long as it is little, and
-/// the list keeps its allocation; how much it holds shows in nothing but time.
+/// A set in ascending order with fast access to its first item. A small set is a list, which keeps its allocation; a
+/// large one is a tree. The representation affects only speed.
 #[derive(Clone, Debug)]
 pub struct OrderedSet<T>(Kept<T>);
 
 #[derive(Clone, Debug)]
 enum Kept<T> {
-    /// The last first, since it is mostly the first one that leaves.
+    /// In descending order, since the first item is usually the one removed.
     Listed(Vec<T>),
     Tree(BTreeSet<T>),
 }
@@ -26,10 +26,11 @@ impl<T> Default for OrderedSet<T> {
 
 impl<T: Copy + Ord> OrderedSet<T> {
     const MOST_LISTED: usize = MOST_BYTES / size_of::<T>();
-    /// A tree is a list again once it holds so few, so that a set does not go back and forth.
+    /// The size at which a tree becomes a list again. It is half of `MOST_LISTED`, so that a set does not switch back
+    /// and forth.
     const LISTED_AGAIN: usize = Self::MOST_LISTED / 2;
 
-    /// Whether it is new.
+    /// Adds an item. Returns whether it is new.
     pub fn insert(&mut self, item: T) -> bool {
         match &mut self.0 {
             Kept::Listed(list) => {
@@ -48,7 +49,7 @@ impl<T: Copy + Ord> OrderedSet<T> {
         }
     }
 
-    /// Whether it was there.
+    /// Removes an item. Returns whether it was there.
     pub fn remove(&mut self, item: &T) -> bool {
         match &mut self.0 {
             Kept::Listed(list) => {
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
     use dryrack_rng::Stream;
 
-    /// Against a set of the standard library, while it grows into a tree and while it becomes a list again.
+    /// Compares with a set of the standard library, while the set grows into a tree and shrinks back to a list.
     #[test]
     fn it_says_what_a_tree_says_however_much_is_in_it() {
         let mut draws = Stream::new(1, "ordered set test", 0);

@@ -1,12 +1,12 @@
-//! Records by their ids, of which those that are over leave next to nothing behind.
+//! Records by number, where finished records take almost no memory.
 
 use std::ops::{Index, IndexMut};
 
-/// Records by dense numbers, each given once: the n-th that was pushed is number n for ever. A record that nothing can
-/// refer to any more is dropped; of it four bytes remain, with a note of 31 bits, and its place is used again.
+/// Records by dense numbers that are never reused: the n-th record pushed is number n forever. A record that nothing
+/// refers to any more is dropped. What remains is four bytes with a note of 31 bits, and the slot is reused.
 #[derive(Clone, Debug)]
 pub struct Records<T> {
-    /// By number: the place in `kept`, or the note of what was dropped with [`DROPPED`] set.
+    /// By number: the slot in `kept`, or for a dropped record its note with [`DROPPED`] set.
     places: Vec<u32>,
     kept: Vec<Option<T>>,
     free: Vec<u32>,
@@ -21,12 +21,12 @@ impl<T> Default for Records<T> {
 }
 
 impl<T> Records<T> {
-    /// With room for so many.
+    /// An empty container with capacity for `count` records.
     pub fn with_capacity(count: usize) -> Records<T> {
         Records { places: Vec::with_capacity(count), kept: Vec::with_capacity(count), free: Vec::new() }
     }
 
-    /// How many there ever were: the number of the next.
+    /// The number of records ever pushed, which is the number of the next one.
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -35,7 +35,7 @@ impl<T> Records<T> {
         self.places.is_empty()
     }
 
-    /// Adds a record; gives back its number.
+    /// Adds a record and returns its number.
     pub fn push(&mut self, record: T) -> usize {
         let place = match self.free.pop() {
             Some(place) => {
@@ -52,10 +52,10 @@ impl<T> Records<T> {
         self.places.len() - 1
     }
 
-    /// The record of this number, if it was pushed and has not been dropped.
+    /// The record with this number, if it was pushed and has not been dropped.
     #[inline]
     pub fn get(&self, number: usize) -> Option<&T> {
-        // The place of what was dropped lies beyond all others.
+        // The place stored for a dropped record is larger than any slot.
         self.kept.get(*self.places.get(number)? as usize)?.as_ref()
     }
 
@@ -64,7 +64,7 @@ impl<T> Records<T> {
         self.kept.get_mut(*self.places.get(number)? as usize)?.as_mut()
     }
 
-    /// Drops a record that is there; `note` remains.
+    /// Drops an existing record and keeps `note` in its place.
     pub fn drop_one(&mut self, number: usize, note: u32) -> T {
         assert!(note < DROPPED, "a note of {note} is too long");
         let place = std::mem::replace(&mut self.places[number], note | DROPPED);
@@ -73,22 +73,22 @@ impl<T> Records<T> {
         self.kept[place as usize].take().expect("a place that is in use")
     }
 
-    /// What was noted of a record when it was dropped, if it was.
+    /// The note left when the record was dropped, if it was.
     pub fn note(&self, number: usize) -> Option<u32> {
         self.places.get(number).filter(|place| **place >= DROPPED).map(|place| place & !DROPPED)
     }
 
-    /// Those that are kept, in order of their numbers.
+    /// The records that are kept, in order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         (0..self.places.len()).filter_map(|number| Some((number, self.get(number)?)))
     }
 
-    /// Likewise, without their numbers.
+    /// The records that are kept, in the same order, without their numbers.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.iter().map(|(_, record)| record)
     }
 
-    /// The numbers of those that are kept, in order.
+    /// The numbers of the records that are kept, in order.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + use<T> {
         let numbers: Vec<usize> = self.iter().map(|(number, _)| number).collect();
         numbers.into_iter()
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// Against an ordered map of what is there.
+    /// Compares with an ordered map of the kept records.
     #[test]
     fn numbers_are_given_once_and_places_again_and_again() {
         let (mut records, mut plain) = (Records::default(), BTreeMap::new());

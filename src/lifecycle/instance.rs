@@ -1,5 +1,5 @@
-//! An instance that a cloud makes, beside the states of its node: those say whether it can be used, these what it is there
-//! for. That it is unreachable, or a GPU of it is not well, is said of the node and of the GPU.
+//! An instance that a cloud makes. The states of its node say whether it can be used; these states say what it is
+//! doing. An unreachable instance shows in the node's state, and an unhealthy GPU in the GPU's.
 //!
 //! ```text
 //!  terminated ──> pending ──> provisioning ──> idle <──> busy      asked for, accepted, up
@@ -12,7 +12,7 @@
 
 use dryrack_fleet::InstanceState;
 
-/// Whether an instance may go from one state to the other.
+/// Whether an instance may go from `from` to `to`.
 pub fn is_instance_edge(from: InstanceState, to: InstanceState) -> bool {
     use InstanceState::{Busy, Idle, Pending, Provisioning, Terminated, Terminating};
     match from {

@@ -1,5 +1,5 @@
-//! One node of a run of several nodes, or the only one, where the profile has runs. Its states are finer than the
-//! phases, and each is mapped to one.
+//! One node of a multi-node run, or its only node, in a profile that has runs. The states are finer than the phases,
+//! and each maps to one phase.
 //!
 //! ```text
 //!  waiting ──> submitted ──> assigned ──> provisioning ──> pulling ──> running
@@ -18,14 +18,14 @@ pub enum MemberState {
     /// A worker whose master has no place yet.
     Waiting,
     Submitted,
-    /// Has a place, and nothing has been asked of it.
+    /// Has a place, but nothing has been asked of its node yet.
     Assigned,
     Provisioning,
     /// Its node was told to prepare.
     Pulling,
     Running,
     Terminating,
-    /// Ran, and its last words are awaited before its place is free.
+    /// Ran; its place is freed once its last report arrives.
     Draining,
     Ended,
 }
@@ -43,7 +43,8 @@ impl MemberState {
         MemberState::Ended,
     ];
 
-    /// The phase it is in; what terminates without ever having had a place is still pending.
+    /// The phase that this state belongs to. A node of a run that terminates without ever having had a place is still
+    /// pending.
     pub fn phase(self, has_place: bool) -> Phase {
         match self {
             MemberState::Waiting | MemberState::Submitted => Phase::Pending,
@@ -56,17 +57,17 @@ impl MemberState {
         }
     }
 
-    /// Neither over nor on the way there.
+    /// Whether it has neither ended nor begun to terminate.
     pub fn is_live(self) -> bool {
         !matches!(self, MemberState::Terminating | MemberState::Draining | MemberState::Ended)
     }
 }
 
-/// Whether a node of a run may go from one state to the other. The last leads to the first of a new submission.
+/// Whether a node of a run may go from `from` to `to`. The last state leads to the first one of a new submission.
 pub fn is_member_edge(from: MemberState, to: MemberState) -> bool {
     use MemberState::{Assigned, Draining, Ended, Provisioning, Pulling, Running, Submitted, Terminating, Waiting};
     match from {
-        // A gang that is placed whole has its workers assigned with their master.
+        // When a gang is placed as a whole, its workers are assigned together with their master.
         Waiting => matches!(to, Submitted | Assigned | Terminating),
         Submitted => matches!(to, Assigned | Terminating),
         Assigned => matches!(to, Provisioning | Terminating),

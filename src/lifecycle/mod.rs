@@ -1,7 +1,7 @@
-//! Floor 4. The transition tables of nodes, of instances, of attempts, and of runs of several nodes, and nothing else: an edge that is
-//! not here cannot be taken.
+//! Floor 4. The transition tables of nodes, instances, attempts and multi-node runs. A transition that is not in a
+//! table cannot be taken.
 //!
-//! Must never have an edge that is not in the table of its file, nor decide when an edge is taken.
+//! Must never have an edge that the table of its file lacks, and must never decide when an edge is taken.
 
 #![warn(clippy::unwrap_used)]
 

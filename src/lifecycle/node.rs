@@ -1,4 +1,4 @@
-//! A node, as the control plane knows it.
+//! The states of a node, as the control plane knows it.
 //!
 //! ```text
 //!  joining ──> ready <────> not_ready      it says so, or is silent beyond the grace period
@@ -11,11 +11,11 @@
 
 use dryrack_fleet::NodeState;
 
-/// Whether a node may go from one state to the other.
+/// Whether a node may go from `from` to `to`.
 pub fn is_node_edge(from: NodeState, to: NodeState) -> bool {
     from != to
         && match from {
-            // Once joined, it does not join again.
+            // A node that has joined does not join again.
             NodeState::Ready | NodeState::NotReady | NodeState::Unreachable | NodeState::Maintenance => {
                 to != NodeState::Joining
             }

@@ -18,7 +18,7 @@
 
 use dryrack_event::Phase;
 
-/// Whether a run may go from one phase to the other. Leaving `Ended` is never legal: another attempt is another run.
+/// Whether a run may go from `from` to `to`. Leaving `Ended` is never legal: another attempt is another run.
 pub fn is_run_edge(from: Phase, to: Phase) -> bool {
     match from {
         Phase::Pending => matches!(to, Phase::Analysing | Phase::Scheduled | Phase::Ended),

@@ -33,13 +33,13 @@ impl WholeState {
         WholeState::Ended,
     ];
 
-    /// Some of its nodes are wanted to run.
+    /// Whether some of its nodes should run.
     pub fn is_active(self) -> bool {
         matches!(self, WholeState::Submitted | WholeState::Provisioning | WholeState::Running)
     }
 }
 
-/// Whether a run may go from one state to the other.
+/// Whether a run may go from `from` to `to`.
 pub fn is_whole_edge(from: WholeState, to: WholeState) -> bool {
     match from {
         WholeState::Submitted | WholeState::Provisioning | WholeState::Running => from != to && to != WholeState::Ended,

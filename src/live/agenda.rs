@@ -1,4 +1,4 @@
-//! What a file says comes of itself, and when: arrivals, cancellations, changes of replicas, questions.
+//! What a file makes happen by itself, and when: arrivals, cancellations, changes of replicas, questions.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use dryrack_units::SimTime;
 
 pub struct Agenda<'a> {
     work: &'a Work,
-    /// Arrivals so far, and the like.
+    /// How many arrivals have come so far, and so on for the others.
     submitted: usize,
     cancelled: usize,
     scaled: usize,
     evaluated: usize,
-    /// Nothing new comes.
+    /// Nothing new comes any more.
     is_closed: bool,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Agenda<'a> {
         self.is_closed
     }
 
-    /// When the next of it comes; nothing if no more does.
+    /// When the next input comes; `None` if no more do.
     pub fn next(&self) -> Option<SimTime> {
         if self.is_closed {
             return None;
@@ -39,7 +39,7 @@ impl<'a> Agenda<'a> {
         [arrival, cancellation, scaling, evaluation].into_iter().flatten().min()
     }
 
-    /// Those before `now`, as late as it is by now.
+    /// Adds the inputs that are due by `now`, however late.
     pub fn come(&mut self, now: SimTime, inputs: &mut Vec<Input>) {
         if self.is_closed {
             return;
@@ -49,7 +49,7 @@ impl<'a> Agenda<'a> {
             inputs.push(Input::Submit { job: JobId::new(self.submitted), spec: Arc::clone(&arrival.spec) });
             self.submitted += 1;
         }
-        // Of a job of this instant it would come too early: a cancellation is heard before an arrival.
+        // A cancellation is heard before an arrival, so for a job of this instant it would come too early.
         let has_come = |job: &JobId, submitted: usize| job.index() < submitted && !inputs_submit(inputs, *job);
         let mut later = Vec::new();
         while let Some((_, job)) = work.cancellations.get(self.cancelled).filter(|(at, _)| *at <= now) {
@@ -74,7 +74,7 @@ impl<'a> Agenda<'a> {
         inputs.extend(later);
     }
 
-    /// Nothing new comes, and all that was submitted is cancelled.
+    /// Lets nothing new come, and cancels everything that was submitted.
     pub fn interrupt(&mut self, inputs: &mut Vec<Input>) {
         self.is_closed = true;
         inputs.extend((0..self.submitted).map(|job| Input::Cancel { job: JobId::new(job) }));

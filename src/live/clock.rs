@@ -1,6 +1,6 @@
-//! Two clocks read together: one that never goes back, and the one on the wall.
+//! Two clocks that are read together: a monotonic one, and the wall clock.
 //!
-//! What is measured is measured on the first. The second only says when that was; it may be set an hour back or forth at
+//! Everything is measured on the first. The second only says when that was. It may be set an hour back or forth at
 //! any moment, which shows as a [`Clock::jump`] and changes nothing else.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use dryrack_units::{SimDuration, SimTime};
 
-/// Where the time on the wall comes from: the machine, or a test that sets it.
+/// The source of wall time: the machine, or a test that sets it.
 pub type WallSource = Box<dyn Fn() -> Wall + Send + Sync>;
 
 /// Nanoseconds since the first instant of 1970, UTC; negative before it.
@@ -18,19 +18,20 @@ pub struct Wall(pub i64);
 /// When something was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Since the clock was started; never less than before.
+    /// The time since the clock was started; never less than before.
     pub since_start: SimDuration,
     pub wall: Wall,
 }
 
 impl Stamp {
-    /// Whole milliseconds after the start: what people and files are told, rather than what the machine could tell apart.
+    /// The stamp in whole milliseconds after the start, rounded down: what people and files are told, though the
+    /// machine measures finer.
     pub fn in_millis(self) -> Stamp {
         const MILLI: u64 = 1_000_000;
         Stamp { since_start: SimDuration::from_nanos(self.since_start.as_nanos() / MILLI * MILLI), ..self }
     }
 
-    /// The start of a clock is the beginning of simulated time.
+    /// The stamp in simulated time, which begins at the start of the clock.
     pub fn at(self) -> SimTime {
         SimTime::from_nanos(self.since_start.as_nanos())
     }
@@ -43,12 +44,12 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts one now.
+    /// Starts a clock.
     pub fn start() -> Clock {
         Clock::with_wall(Box::new(machine_wall))
     }
 
-    /// With a wall clock of somebody else's.
+    /// Starts a clock with this source of wall time.
     pub fn with_wall(wall: WallSource) -> Clock {
         Clock { start: instant(), wall_at_start: wall(), wall }
     }
@@ -68,7 +69,7 @@ impl Clock {
         self.wall_at_start
     }
 
-    /// Waits until so long after the start; not at all if that has passed.
+    /// Waits until this long after the start; not at all if that has passed.
     pub fn wait_until(&self, since_start: SimDuration) {
         let left = since_start.saturating_sub(since(self.start));
         if !left.is_zero() {
@@ -77,12 +78,13 @@ impl Clock {
     }
 }
 
-/// Something must be done by then.
+/// A time by which something must be done.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// From now on. A time beyond what the machine can tell is as good as never, a century.
+    /// A deadline this long from now. A time beyond what the machine can represent is replaced by a century, which is
+    /// as good as never.
     pub fn within(length: Duration) -> Deadline {
         const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
         Deadline(instant() + length.min(CENTURY))
@@ -97,7 +99,7 @@ impl Deadline {
     }
 }
 
-/// The one place that waits for time to pass.
+/// The only place that waits for time to pass.
 pub fn pause(length: Duration) {
     #[expect(clippy::disallowed_methods, reason = "what is real takes real time")]
     std::thread::sleep(length);
@@ -107,7 +109,7 @@ pub fn std_duration(length: SimDuration) -> Duration {
     Duration::from_nanos(length.as_nanos())
 }
 
-/// Of half a millennium at most.
+/// The length, cut to about half a millennium.
 pub fn sim_duration(length: Duration) -> SimDuration {
     SimDuration::from_nanos(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -1,7 +1,8 @@
-//! The GPUs of a look as columns that stay the same from look to look: by node and by what tells a GPU from others, its
-//! UUID where it has one, so that a GPU that vanishes does not give its column to the next.
+//! The GPUs of a look as columns that stay the same from look to look. A column is identified by its node and by what
+//! tells its GPU from others (the UUID, if there is one), so that the column of a GPU that vanishes does not go to
+//! the next GPU.
 //!
-//! A machine without any GPU has its CPUs as one column for each node, and its RAM as that column's memory.
+//! A machine without any GPU has one column for the CPUs of each node, with the node's RAM as the column's memory.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +14,13 @@ pub struct Column {
     /// `gpu0`, or with several nodes `alpha/gpu0`; `cpu` for CPUs.
     pub name: String,
     pub node: String,
-    /// Who had it when it was first seen.
+    /// Who held the GPU when it was first seen.
     pub holder: Option<String>,
-    /// Of a GPU; `None` for the CPUs of the node.
+    /// What identifies the GPU; `None` for the CPUs of the node.
     key: Option<String>,
 }
 
-/// What one column reads in one look.
+/// The readings of one column in one look.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     pub utilization: Reading<Permille>,
@@ -27,7 +28,7 @@ pub struct Cell {
 }
 
 impl Column {
-    /// Of the first look.
+    /// The columns for the first look.
     pub fn all(look: &Look) -> Vec<Column> {
         let several = look.nodes.len() > 1;
         let mut taken = BTreeSet::new();
@@ -98,14 +99,14 @@ fn cpu_utilization(node: &NodeFound) -> Reading<Permille> {
     Ok(Permille::new(part.min(1000) as u32))
 }
 
-/// GPUs of a look that have no column, since they were not there when the columns were made.
+/// GPUs of a look that have no column, because they were not there when the columns were made.
 pub fn strangers(columns: &[Column], look: &Look) -> Vec<String> {
     let all = look.nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu)));
     let new = all.filter(|(node, gpu)| !columns.iter().any(|column| column.is(&node.name, gpu)));
     new.map(|(node, gpu)| format!("GPU {} of {}", gpu.index, node.name)).collect()
 }
 
-/// A look at nothing: each column has the same reason.
+/// The cell of a look that failed: every column has the same reason.
 pub fn nothing(why: &Missing) -> Cell {
     Cell { utilization: Err(why.clone()), memory: Err(why.clone()) }
 }

@@ -1,9 +1,9 @@
 //! Floor 6. Real machines: what they are, how they are used, and the only wall clock of the crate.
 //!
-//! Owns the clock, the probes of hardware and of the servers that manage it, and the recorder of usage. Whatever is
-//! outside may hang, drip, lie, vanish or fill the disk: each look at it ends before its deadline, with readings or with a
-//! named reason for each that is missing, and leaves no process behind. Must never decide anything: what is found is
-//! handed to whoever asked, and what follows from it is the control plane's.
+//! This floor owns the clock, the probes of hardware and of the servers that manage it, and the recorder of usage.
+//! Whatever is outside may hang, answer slowly, lie, vanish or fill the disk. Each look at it ends before its
+//! deadline, with readings or with a named reason for each missing one, and leaves no process behind. This floor must
+//! never decide anything: it hands what it finds to its caller, and what follows is up to the control plane.
 //!
 //! ```text
 //!  procfs, cgroups, NVML ─┐

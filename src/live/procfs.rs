@@ -1,7 +1,7 @@
-//! Processes as procfs shows them: who they are, whose children, and what CPU time they took.
+//! Processes as procfs shows them: their identities, parents and CPU times.
 //!
-//! A number (PID) is given to another process once its owner is gone. A [`ProcessKey`] holds the start time besides, in
-//! ticks since the machine started, so that one is never taken for the other.
+//! A number (PID) is given to another process once its owner is gone. A [`ProcessKey`] also holds the start time, in
+//! ticks since the machine started, so that one process is never taken for another.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use std::path::Path;
 use super::probe::Missing;
 use dryrack_units::SimDuration;
 
-/// One process and no other.
+/// The identity of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessKey {
     pub pid: u32,
-    /// In ticks after the machine started.
+    /// The start time, in ticks after the machine started.
     pub started: u64,
 }
 
@@ -23,11 +23,11 @@ pub struct ProcessStat {
     pub key: ProcessKey,
     pub parent: u32,
     pub group: u32,
-    /// Ended, and not reaped by its parent yet.
+    /// Ended, but not yet reaped by its parent.
     pub is_zombie: bool,
-    /// In user and kernel mode, all its threads.
+    /// CPU time in user and kernel mode, of all its threads.
     pub cpu: SimDuration,
-    /// Of its children that ended and were reaped, theirs included.
+    /// CPU time of its children that ended and were reaped, and of theirs.
     pub cpu_of_reaped: SimDuration,
 }
 
@@ -39,17 +39,17 @@ fn ticks(count: u64) -> SimDuration {
 }
 
 impl ProcessKey {
-    /// Whoever has this number now.
+    /// The process that has this number at the moment.
     pub fn of(pid: u32) -> Result<ProcessKey, Missing> {
         stat(pid).map(|stat| stat.key)
     }
 
-    /// Itself, not ended, and not another one of its number.
+    /// Whether this very process is there, and has not ended.
     pub fn is_alive(self) -> bool {
         self.stat().is_ok_and(|stat| !stat.is_zombie)
     }
 
-    /// Its figures; refused if the number is another process's by now.
+    /// The figures of the process; an error if the number has gone to another process.
     pub fn stat(self) -> Result<ProcessStat, Missing> {
         let stat = stat(self.pid)?;
         if stat.key == self { Ok(stat) } else { Err(Missing::ProcessReused { pid: self.pid }) }
@@ -58,8 +58,8 @@ impl ProcessKey {
 
 #[cfg(target_os = "linux")]
 impl ProcessKey {
-    /// Through a handle that stays with its process, so that one that was given the number since is not hit. That nobody is
-    /// there to hear it is what was wanted.
+    /// Sends a signal through a handle that stays with its process, so that a later process of the same number is not
+    /// hit. If the process is gone, that is what was wanted.
     pub fn signal(self, signal: rustix::process::Signal) {
         use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
@@ -70,12 +70,12 @@ impl ProcessKey {
     }
 }
 
-/// Of the process that has this number now.
+/// The figures of the process that has this number at the moment.
 pub fn stat(pid: u32) -> Result<ProcessStat, Missing> {
     let path = format!("/proc/{pid}/stat");
-    // Its name may be any bytes.
+    // The name of a process may be any bytes.
     let bytes = fs::read(&path).map_err(|error| match error.kind() {
-        // ESRCH: it ended between the opening and the reading.
+        // ESRCH: it ended between opening and reading.
         std::io::ErrorKind::NotFound => Missing::ProcessGone { pid },
         _ if error.raw_os_error() == Some(3) => Missing::ProcessGone { pid },
         _ => Missing::of_file(Path::new(&path), &error),
@@ -84,7 +84,8 @@ pub fn stat(pid: u32) -> Result<ProcessStat, Missing> {
         .ok_or_else(|| Missing::malformed(&path, 1, "the figures of a process", &String::from_utf8_lossy(&bytes)))
 }
 
-/// Fields as `man 5 proc` numbers them. The second is the name in brackets, which may hold brackets and spaces itself.
+/// Parses the fields as `man 5 proc` numbers them. The second is the name in parentheses, which may hold parentheses
+/// and spaces itself.
 fn parse_stat(text: &str) -> Option<ProcessStat> {
     let (pid, rest) = text.split_once(" (")?;
     let (_, rest) = rest.rsplit_once(") ")?;
@@ -101,7 +102,7 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
     })
 }
 
-/// All processes there are, by number. Those that end meanwhile are left out; none where there is no procfs.
+/// All processes, by number. Those that end meanwhile are left out; empty if there is no procfs.
 pub fn processes() -> Vec<ProcessStat> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -110,7 +111,8 @@ pub fn processes() -> Vec<ProcessStat> {
     found
 }
 
-/// Its children, theirs, and so on, by number; not itself. One whose parent has ended is somebody else's by then.
+/// The children of a process, their children, and so on, by number; not the process itself. A process whose parent
+/// has ended has another parent by then.
 pub fn descendants(pid: u32) -> Vec<ProcessKey> {
     let all = processes();
     let mut family = vec![pid];
@@ -127,8 +129,8 @@ pub fn descendants(pid: u32) -> Vec<ProcessKey> {
     found
 }
 
-/// Living processes started at that tick or later in whose environment is `entry`, `NAME=value`; but for one of them. Of a
-/// process of somebody else's the environment cannot be read, and it is not among them.
+/// Living processes, but for `but`, that started at that tick or later and have `entry`, `NAME=value`, in their
+/// environment. Processes of other users are left out, because their environment cannot be read.
 pub fn marked(entry: &str, since: u64, but: u32) -> Vec<ProcessKey> {
     let has = |pid: u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -180,7 +182,7 @@ mod tests {
         let pid = shell.id();
         let deadline = super::super::clock::Deadline::within(std::time::Duration::from_secs(10));
         let mut family = Vec::new();
-        // Both shells and both sleeps, as soon as they have started.
+        // The inner shell and both sleeps, as soon as they have started.
         while family.len() < 3 && !deadline.has_passed() {
             family = descendants(pid);
         }

@@ -1,9 +1,10 @@
-//! A recording of usage in the form that the simulator replays, whole at every moment.
+//! A recording of usage in the form that the simulator replays. It is valid at every moment.
 //!
-//! A row is written with one call when it is whole, so that what a kill leaves is a valid recording; a row that the disk
-//! has no room for is taken back. There is a row for each interval, however the probe fares: what it cannot say is `N/A`
-//! there, and why is in a second file, `FILE.why.csv`, with a line whenever the reason of a column changes. The times are of
-//! the clock that never goes back; that the clock on the wall was set is a line of the second file.
+//! A row is written with one call once it is complete, so that what a kill leaves is a valid recording. If the disk
+//! has no room for a row, the part that was written is removed. There is a row for each interval, however the probe
+//! fares: what cannot be read is `N/A` there, and the reason is in a second file, `FILE.why.csv`, with a line
+//! whenever the reason of a column changes. The times are those of the monotonic clock; that somebody set the wall
+//! clock is a line of the second file.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -19,7 +20,7 @@ use super::probe::{Guarded, Look, Missing};
 use super::stop::Stop;
 use dryrack_units::SimDuration;
 
-/// How long, how often, and how long one look may take.
+/// How long to record, how often, and how long one look may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     pub length: SimDuration,
@@ -27,20 +28,20 @@ pub struct Pace {
     pub within: SimDuration,
 }
 
-/// What became of it.
+/// The result of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     pub columns: Vec<String>,
     pub rows: u64,
     /// Cells without a reading, by the name of the reason.
     pub missing: BTreeMap<&'static str, u64>,
-    /// Somebody wanted it to end before its time.
+    /// Somebody ended it before its time.
     pub was_stopped: bool,
 }
 
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// The first look says what there is to record, and it failed.
+    /// The first look says what there is to record, but it failed.
     #[error("nothing to record: {0}")]
     Nothing(Missing),
     #[error("{path}: it is there already; a recording does not replace another")]
@@ -49,10 +50,10 @@ pub enum RecordError {
     Unwritten { path: PathBuf, source: io::Error, rows: u64 },
 }
 
-/// By how much the two clocks may part between two looks before it is told.
+/// How far the two clocks may drift apart between two looks before it is reported, in nanoseconds.
 const JUMP: i64 = 1_000_000_000;
 
-/// Records until the time is over or somebody wants an end; `told` hears of every row.
+/// Records until the time is over or somebody wants it to end; `told` hears of every row.
 pub fn record(
     probe: &mut Guarded,
     clock: &Clock,
@@ -75,7 +76,7 @@ pub fn record(
         checked = recording.check_clock(clock, checked)?;
         let since = checked.since_start.saturating_sub(began.since_start);
         told(&recording.so_far, since);
-        // What was missed is not caught up with: the next beat after now.
+        // Missed intervals are not caught up with: the next row is at the first multiple after now.
         let next = tick.max(since.as_nanos() / pace.every.as_nanos().max(1) + 1);
         let next = pace.every.saturating_mul(next);
         if next > pace.length {
@@ -91,7 +92,7 @@ pub fn record(
     recording.finish()
 }
 
-/// Whether the time came; not, if somebody wants an end before.
+/// Waits, and returns whether the time came; `false` if somebody wants an end before.
 pub fn wait(clock: &Clock, until: SimDuration, stop: &Stop) -> bool {
     const SLICE: SimDuration = SimDuration::from_millis(50);
     loop {
@@ -111,7 +112,7 @@ struct Recording {
     began: Stamp,
     rows: WholeLines,
     why: WholeLines,
-    /// The reason of each column that was told last, and of the look as a whole.
+    /// What was reported last: the reason of each column, and the notes on the look as a whole.
     told: Vec<Option<Missing>>,
     notes: Vec<String>,
     so_far: Recorded,
@@ -132,7 +133,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// One row, of the moment at which the look was asked for.
+    /// Writes one row, for the moment at which the look was asked for.
     fn row(&mut self, clock: &Clock, at: Stamp, look: &Result<Look, Missing>) -> Result<(), RecordError> {
         let now = clock.now();
         let cells: Vec<Cell> = match look {
@@ -194,7 +195,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Tells it if somebody has set the clock on the wall since.
+    /// Reports it if somebody has set the wall clock since.
     fn check_clock(&mut self, clock: &Clock, since: Stamp) -> Result<Stamp, RecordError> {
         let now = clock.now();
         let jump = clock.jump(since, now);
@@ -228,7 +229,7 @@ fn why_line(began: Stamp, at: Stamp, column: &str, name: &str, said: &str) -> St
     format!("{},{},{column},{name},\"{said}\"", since(began, at).to_decimal_seconds(), at.wall)
 }
 
-/// Where the reasons are.
+/// The file with the reasons.
 pub fn why_path(out: &Path) -> PathBuf {
     let mut name = out.as_os_str().to_os_string();
     name.push(".why.csv");
@@ -239,13 +240,13 @@ pub fn why_path(out: &Path) -> PathBuf {
 pub(super) struct WholeLines {
     path: PathBuf,
     file: File,
-    /// In bytes.
+    /// The length of the whole lines, in bytes.
     whole: u64,
 }
 
 impl WholeLines {
     fn create(path: &Path) -> Result<WholeLines, RecordError> {
-        // Appended to, so that nothing is overwritten if somebody else writes, too.
+        // Opened for appending, so that nothing is overwritten if somebody else writes to it, too.
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         let path = path.to_path_buf();
         match file {
@@ -255,7 +256,7 @@ impl WholeLines {
         }
     }
 
-    /// Of a file that is open for appending, and empty.
+    /// A file that is open for appending, and empty.
     #[cfg(test)]
     pub fn of(path: PathBuf, file: File) -> WholeLines {
         WholeLines { path, file, whole: 0 }
@@ -269,7 +270,7 @@ impl WholeLines {
                 Ok(())
             }
             Err(source) => {
-                // A part of it may be there. Making a file shorter needs no room.
+                // A part of the line may be there. Truncating a file needs no room.
                 let _as_it_is = self.file.set_len(self.whole);
                 Err(RecordError::Unwritten { path: self.path.clone(), source, rows })
             }
@@ -281,8 +282,7 @@ impl WholeLines {
     }
 }
 
-/// How long one look may take, where nobody says: no longer than to the next one, but not less than a second, and ten at
-/// most.
+/// The default time limit of one look: the interval, but at least one second and at most ten.
 pub fn usual_within(every: SimDuration) -> SimDuration {
     let (least, most) = (Duration::from_secs(1), Duration::from_secs(10));
     super::clock::sim_duration(std_duration(every).clamp(least, most))
@@ -300,7 +300,8 @@ mod tests {
 
     const HOUR: i64 = 3_600_000_000_000;
 
-    /// One GPU at 42 %, whose machine is set by an hour at its third look and back at its fifth.
+    /// One GPU at 42 %, on a machine whose clock is set an hour ahead at the third look and two hours back at the
+    /// fifth.
     struct Jumping {
         looks: u32,
         wall: Arc<AtomicI64>,

@@ -1,4 +1,4 @@
-//! The loop over a real world: the same as over a simulated one, and waiting.
+//! The loop over a real world: the same as over a simulated one, but it waits.
 
 use std::io;
 use std::sync::Arc;
@@ -18,49 +18,49 @@ use dryrack_units::{SimDuration, SimTime};
 pub struct LiveEnd {
     pub at: SimTime,
     pub steps: u64,
-    /// Somebody ended it, and what was left was cancelled.
+    /// Somebody interrupted it, and what was left was cancelled.
     pub interrupted: bool,
-    /// It was stopped by `until`, with more to come.
+    /// It was stopped with more to come: by `until`, or because it took too long after an interruption.
     pub cut_short: bool,
-    /// Why it could not be gone on with, if it could not; its log is whole up to then.
+    /// Why it could not continue, if so; its log is complete up to then.
     pub broken: Option<String>,
     /// What its log does not say.
     pub notes: Vec<String>,
 }
 
-/// After a first interruption all is over by then; what is not is killed.
+/// After a first interruption, everything has this long to end; what is left is killed.
 const PATIENCE: SimDuration = SimDuration::from_secs(30);
 
-/// Where jobs really run, as the loop meets it.
+/// The place where jobs really run, as the loop sees it.
 pub trait RealWorld {
-    /// What happened until now; adds what the control plane hears of it, in order of classes. An error if nothing of it
-    /// can be known any more.
+    /// Observes what has happened until `now`, and adds what the control plane hears of it, in order of classes.
+    /// Fails if nothing can be known of it any more.
     fn happen(&mut self, now: SimTime, child_changed: bool, inputs: &mut Vec<Input>) -> io::Result<()>;
 
     fn obey(&mut self, now: SimTime, command: Command);
 
-    /// When it is to be looked at next, though no child says anything.
+    /// When to look next, even if no child changes.
     fn next_time(&self) -> Option<SimTime>;
 
-    /// Whether nothing runs, and nothing comes of itself any more.
+    /// Whether nothing runs, and nothing more happens by itself.
     fn is_over(&self) -> bool;
 
-    /// Nothing new begins, and all that was submitted is cancelled.
+    /// Lets nothing new begin, and cancels everything that was submitted.
     fn interrupt(&mut self, inputs: &mut Vec<Input>);
 
     fn kill_all(&mut self);
 
-    /// Nothing that was started is left when this returns; an error if that took too long.
+    /// Ends everything that was started, and returns when it is gone; fails if that takes too long.
     fn end_all(&mut self) -> io::Result<()>;
 
-    /// What its log does not say, a sentence each.
+    /// What the log does not say, a sentence each.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Runs it to its end. Every sink reads every record, and keeps it after each step; where one cannot, the run is ended.
-/// No process that it started is left, however it ends. `gpus` reads those that are no CPU shares.
+/// Runs the work to its end. Every sink reads every record and keeps it after each step; if one cannot, the run is
+/// ended. However the run ends, no process that it started is left. `gpus` reads the GPUs that are not CPU shares.
 pub fn run(work: &Work, gpus: Option<Guarded>, sinks: &mut [&mut dyn Sink]) -> io::Result<LiveEnd> {
     let signals = Signals::new()?;
     let end = run_in(work, &mut World::new(work, gpus)?, signals, sinks)?;
@@ -70,7 +70,8 @@ pub fn run(work: &Work, gpus: Option<Guarded>, sinks: &mut [&mut dyn Sink]) -> i
     }
 }
 
-/// Likewise by a Slurm, which decides where everything goes and when. What cannot be gone on with is told in the end.
+/// Runs the work on a Slurm cluster, which decides where and when everything runs. [`LiveEnd::broken`] says why it
+/// could not continue, if so.
 pub fn run_on_slurm(work: &Work, cluster: Cluster, sinks: &mut [&mut dyn Sink]) -> io::Result<LiveEnd> {
     let signals = Signals::new()?;
     run_in(work, &mut OnSlurm::new(work, cluster), signals, sinks)
@@ -91,7 +92,7 @@ fn run_in(
     let mut wait = SimDuration::ZERO;
     loop {
         let heard = signals.wait(wait)?;
-        // The declarations are of the first instant, as in a rehearsal.
+        // The declarations belong to the first instant, as in a rehearsal.
         let now = if end.steps == 0 { SimTime::ZERO } else { clock.now().at() };
         if work.until.is_some_and(|until| now > until) || now > give_up {
             (end.at, end.cut_short) = (now, true);

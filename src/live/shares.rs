@@ -1,20 +1,21 @@
-//! CPU shares that stand for accelerators, where a machine has none or is not to use them.
+//! CPU shares that stand in for accelerators, if a machine has none or is not to use them.
 
 use std::collections::BTreeMap;
 
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::MilliCpu;
 
-/// One accelerator of a node: so much CPU of these cores.
+/// One accelerator of a node: this much CPU of these cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Places among the cores that dryrack itself may use, lowest first; its processes are pinned to them. Never empty.
+    /// Indexes into the cores that dryrack itself may use, lowest first; its processes are pinned to them. Never
+    /// empty.
     pub cores: Vec<u16>,
-    /// What 100 % utilization is: at most the cores, never nothing.
+    /// The CPU that counts as 100 % utilization: at most that of the cores, never zero.
     pub cpu: MilliCpu,
 }
 
-/// Of each node whose accelerators are CPU shares, one for each GPU that it declares.
+/// The CPU shares of each node whose accelerators they are, one for each GPU that the node declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shares(BTreeMap<NodeId, Vec<Share>>);
 
@@ -35,7 +36,7 @@ impl Shares {
         self.0.values().flatten()
     }
 
-    /// The highest core that is named.
+    /// The highest core that any share names.
     pub fn last_core(&self) -> Option<u16> {
         self.iter().flat_map(|share| share.cores.iter().copied()).max()
     }

@@ -1,4 +1,4 @@
-//! When somebody wants the program to end: Control-C and its kin set a flag, and whoever works looks at it.
+//! Requests to end the program: Control-C and similar signals set a flag, which whoever works checks.
 
 use std::io;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Control-C, the end of the terminal and a polite end by others. A second Control-C ends the program at once.
+    /// Listens to Control-C, the end of the terminal and a polite end by others. A second Control-C ends the program
+    /// at once.
     pub fn on_signals() -> io::Result<Stop> {
         let stop = Stop::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // In this order: at the first signal the flag is not set yet.
+            // The order matters: at the first signal the flag is not set yet.
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop.0))?;
             signal_hook::flag::register(signal, Arc::clone(&stop.0))?;
         }
@@ -23,7 +24,7 @@ impl Stop {
         if super::process::lost_keeper() {
             stop.0.store(true, Ordering::Relaxed);
         }
-        // A file that may not grow any more is an error of the write then, and no death.
+        // If a file may not grow any more, the write then fails, and the program is not killed.
         signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         Ok(stop)
     }

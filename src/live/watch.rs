@@ -1,4 +1,4 @@
-//! A utilization policy over real usage, acting on nothing: when it would have fired, and what covered its window.
+//! A utilization policy over real usage, without acting: when it would have fired, and what covered its window.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use dryrack_policy::{Sample, UtilizationMonitor};
 use dryrack_units::{Permille, SimTime};
 use dryrack_workload::{Coverage, SampleFault, UtilizationPolicy};
 
-/// Whose GPUs are judged together, as those of one run would be.
+/// Which GPUs are judged together, as those of one run would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Together {
-    /// Each by itself.
+    /// Each GPU by itself.
     Gpu,
-    /// All of a node.
+    /// All GPUs of a node.
     Node,
-    /// All that one pod or job held when they were first seen; one that nobody held by itself.
+    /// All GPUs that one pod or job held when they were first seen; one that nobody held is judged by itself.
     Holder,
 }
 
-/// It would have fired.
+/// A moment at which the policy would have fired.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fired {
     pub subject: String,
-    /// The columns of the subject, by the numbers that the coverage uses.
+    /// The columns of the subject, in the order in which the coverage numbers them.
     pub columns: Vec<String>,
     pub covered: Coverage,
     pub at: Stamp,
@@ -39,14 +39,14 @@ struct Subject {
 pub struct Watch {
     columns: Vec<Column>,
     subjects: Vec<Subject>,
-    /// Readings there were not, by the name of the reason.
+    /// Readings that are missing, by the name of the reason.
     pub missing: BTreeMap<&'static str, u64>,
     pub odd: [u64; SampleFault::ALL.len()],
     pub readings: u64,
 }
 
 impl Watch {
-    /// From the first look on.
+    /// Begins with the first look.
     pub fn begin(policy: UtilizationPolicy, together: Together, look: &Look, at: Stamp) -> Watch {
         let columns = Column::all(look);
         let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
@@ -73,7 +73,7 @@ impl Watch {
         self.subjects.len()
     }
 
-    /// A look that was asked for at `asked` and heard at `now`: what would have fired by now.
+    /// Takes a look that was asked for at `asked` and heard at `now`; returns what would have fired by now.
     pub fn hear(&mut self, look: &Result<Look, Missing>, asked: Stamp, now: Stamp) -> Vec<Fired> {
         let cells: Vec<Cell> = match look {
             Ok(look) => self.columns.iter().map(|column| column.read(look)).collect(),
@@ -87,7 +87,7 @@ impl Watch {
         }
         let mut fired = Vec::new();
         for subject in &mut self.subjects {
-            // A rule may look between samples.
+            // A rule may be due between samples.
             let before = subject.monitor.next(now.at()).filter(|due| *due < asked.at());
             let early = before.and_then(|due| subject.monitor.fire(due));
             let utilization: Vec<Option<Permille>> =

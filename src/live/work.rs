@@ -1,4 +1,4 @@
-//! What is run on this machine: a scenario's jobs with their commands, under its profile.
+//! The work of a live run: a scenario's jobs with their commands, under its profile.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use dryrack_ids::{JobId, NodeId};
 use dryrack_units::SimTime;
 use dryrack_workload::Arrival;
 
-/// A run before it runs. Ids are places in these lists, as in a rehearsal.
+/// A run that has not started. Ids are indexes into these lists, as in a rehearsal.
 #[derive(Clone, Debug)]
 pub struct Work {
     pub seed: u64,
@@ -25,10 +25,10 @@ pub struct Work {
     pub cancellations: Vec<(SimTime, JobId)>,
     pub scalings: Vec<(SimTime, JobId, u32)>,
     pub evaluations: Vec<(SimTime, JobId)>,
-    /// All that is left is ended then.
+    /// All that is left is ended at this time.
     pub until: Option<SimTime>,
     pub shares: Shares,
-    /// A folder for what the tasks say; it is lost if there is none.
+    /// The folder for the output of the tasks; without one, the output is lost.
     pub outputs: Option<PathBuf>,
 }
 
@@ -40,7 +40,8 @@ impl Work {
         self.nodes.iter().enumerate().any(is_real)
     }
 
-    /// Why it cannot be run, each in a sentence. `cores`: how many this process may use, where it runs on this machine.
+    /// Why the work cannot be run, a sentence each. `cores` is how many this process may use, if it runs on this
+    /// machine.
     pub fn faults(&self, cores: Option<usize>) -> Vec<String> {
         let mut faults = Vec::new();
         for arrival in &self.arrivals {

@@ -1,6 +1,6 @@
-//! Floor 7. What a run amounted to, in numbers: folds of its records, the metrics of a run and the series of its replicas.
+//! Floor 7. The numbers of a run: folds of its records, its metrics and the series of its replicas.
 //!
-//! Owns the folds from records to numbers. Sums are integers to the end, and only the last division is a float, so a
+//! Owns the folds from records to numbers. Sums are integers throughout and only the last division is a float, so a
 //! number is the same on every machine. Must never simulate, and never write a file.
 
 #![warn(clippy::unwrap_used)]

@@ -1,7 +1,7 @@
-//! Floor 0. The nearest valid name to a word that is none, for diagnostics.
+//! Floor 0. The valid name nearest to an unknown word, for diagnostics.
 //!
-//! Owns what counts as near, so that every message of the crate suggests by the same rule. Must never be used to accept a
-//! word: a suggestion is shown, and the word stays an error.
+//! Owns what counts as near, so that every message of the crate suggests by the same rule. Must never be used to
+//! accept a word: a suggestion is only shown, and the word stays an error.
 
 #![warn(clippy::unwrap_used)]
 
@@ -9,10 +9,10 @@ use std::cmp::Reverse;
 
 /// The candidate that `word` was most likely meant to be, or `None` where nothing is close enough to be worth showing.
 ///
-/// Case does not count. Up to a third of the word's letters may be wrong, swapped or missing (one in a short word); a
-/// word that only begins a name (`h100` for `h100-80g`) is completed if no name is that close. Equal distances go to a
-/// name that the word begins, then to the shorter one, then to the first in byte order, whatever the order of
-/// `candidates`.
+/// Case is ignored. Up to a third of the word's letters may be wrong, swapped or missing (one in a short word). A
+/// word that is the beginning of a name (`h100` for `h100-80g`) is completed if no name is that close. On equal
+/// distance the order is: a name that starts with the word, then the shorter name, then the first in byte order. The
+/// order of `candidates` does not matter.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.trim().to_lowercase();
     let letters = word.chars().count();
@@ -23,10 +23,11 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let rank = |candidate: &'a str| {
         let lower = candidate.to_lowercase();
         let distance = strsim::osa_distance(&word, &lower);
-        // Distance equal to the length means that not one letter agrees.
+        // A distance equal to the length means that no letter agrees.
         let is_near = distance <= allowed && distance < letters;
         let rest = lower.strip_prefix(&word).filter(|_| letters >= 2);
-        // But for one letter, the whole words of it, such as `gpustack-0.5` of `gpustack-0.5-dev`, are meant first.
+        // After names at most one letter away, names that have the word as a whole prefix come first, such as
+        // `gpustack-0.5-dev` for `gpustack-0.5`.
         let is_part = rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));
         let is_begun = rest.is_some();
         let rank = if distance <= 1 { 0 } else { 2 - usize::from(is_part) };
@@ -37,8 +38,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates.into_iter().filter_map(rank).min().map(|(_, candidate)| candidate)
 }
 
-/// What to say behind "there is no such thing": the name that was meant, or else the names there are, in their order; of
-/// many only those that are written most alike. `None` where there are none.
+/// The text that follows "there is no such thing": the likely name, or else all names in their order, or only the
+/// most similar ones if there are many. `None` if there are no names.
 pub fn hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let names: Vec<&str> = names.into_iter().collect();
     match nearest(word, names.iter().copied()) {
@@ -53,12 +54,12 @@ pub fn hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<
     }
 }
 
-/// Names that are all shown.
+/// The most names that are all listed.
 const MANY: usize = 24;
-/// Names that are shown where there are more.
+/// The number of names listed if there are more.
 const ALIKE: usize = 8;
 
-/// Those that take the fewest changes, the first of them in byte order.
+/// The names at the smallest edit distance; on a tie, the first in byte order.
 fn most_alike<'a>(word: &str, mut names: Vec<&'a str>) -> Vec<&'a str> {
     let word = word.trim().to_lowercase();
     names.sort_by_cached_key(|name| (strsim::osa_distance(&word, &name.to_lowercase()), *name));

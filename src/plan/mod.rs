@@ -1,22 +1,22 @@
-//! Floor 10. Plans: many alternatives of one scenario, run, set beside each other, and searched for the cheapest that is
-//! good enough.
+//! Floor 10. Plans: many alternatives of one scenario are run, compared, and searched for the cheapest that is good
+//! enough.
 //!
-//! Owns what is run of a plan and what is concluded of it. An *alternative* is a value of each factor; a *run* is an
-//! alternative with a seed. Every alternative is run with the same seeds, so that what is drawn is drawn for all of them
-//! alike and their differences are of their making (common random numbers).
+//! Owns which runs a plan makes and what is concluded from them. An *alternative* is a value of each factor; a *run*
+//! is an alternative with a seed. Every alternative runs with the same seeds, so all of them get the same random
+//! draws and only the factors make a difference (common random numbers).
 //!
 //! | module | does |
 //! | --- | --- |
 //! | `plan_run` | runs one alternative with one seed |
-//! | `journal` | keeps what has been run, so that a killed plan goes on |
-//! | `input_hash` | what a plan was made of, so that only what is of it is gone on with |
-//! | `interval` | the mean of several runs, and how sure it is |
-//! | `paired` | two alternatives job by job, and how sure their difference is |
-//! | `search` | which runs show the cheapest alternative, and what was shown |
-//! | `summary` | the alternatives side by side, and the answer |
-//! | `page` | what a report of them shows |
+//! | `journal` | records finished runs, so that a killed plan can resume |
+//! | `input_hash` | hashes the inputs of a plan, so that only runs of the same inputs are resumed |
+//! | `interval` | estimates the mean of several runs and its confidence interval |
+//! | `paired` | compares two alternatives job by job, with a confidence interval of the difference |
+//! | `search` | chooses the runs that find the cheapest alternative, and says what they showed |
+//! | `summary` | compares the alternatives and gives the answer |
+//! | `page` | collects what a report shows |
 //!
-//! Must never draw, and never speak of an alternative that was not run as if it had been.
+//! Must never draw plots, and never present an alternative that was not run as if it had been.
 
 #![warn(clippy::unwrap_used)]
 

@@ -1,23 +1,23 @@
-//! How many replicas a service is to have.
+//! How many replicas a service should have.
 
 use dryrack_units::SimDuration;
 use dryrack_workload::Scaling;
 
-/// What a look at a service comes to.
+/// The result of evaluating a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaled {
-    /// So many replicas from now on; often as many as before.
+    /// This many replicas from this time on; often the same as before.
     To(u32),
-    /// More or fewer, but not before so long after the last change.
+    /// A change is due, but not until this long after the last change.
     NotBefore(SimDuration),
 }
 
-/// As many replicas as bring each to its target at most, within the bounds. More come only once `scale_up_delay` has gone
-/// by since the last change, fewer once `scale_down_delay` has; from none to some there is no delay. Nothing changes of a
-/// service whose requests were never counted.
+/// Returns the smallest number of replicas, within the bounds, that keeps each at or below its target. It increases
+/// only once `scale_up_delay` has passed since the last change, and decreases only once `scale_down_delay` has. Going
+/// from zero to some has no delay. A service whose requests were never counted does not change.
 ///
-/// Source: dstack 0.18.44 to 0.22.5, its scaler by requests per second. There the part of requests and target is a
-/// quotient of doubles; here it is exact.
+/// Source: dstack 0.18.44 to 0.22.5, its scaler by requests per second. dstack divides requests by target in doubles;
+/// here the division is exact.
 pub fn autoscale(scaling: &Scaling, current: u32, requests: Option<u64>, since: Option<SimDuration>) -> Scaled {
     let Some(requests) = requests else { return Scaled::To(current) };
     let wanted = wanted(scaling, requests);
@@ -33,9 +33,9 @@ pub fn autoscale(scaling: &Scaling, current: u32, requests: Option<u64>, since: 
     }
 }
 
-/// Requests in the window, by those that one replica is to have in it; rounded up.
+/// Requests in the window divided by the target of one replica for the window, rounded up.
 fn wanted(scaling: &Scaling, requests: u64) -> u32 {
-    // Both in thousandths of requests, a thousand million times.
+    // Both in units of 10^-12 requests: thousandths times nanoseconds.
     let requests = u128::from(requests) * 1_000_000_000_000;
     let of_one = u128::from(scaling.target.get()) * u128::from(scaling.window.as_nanos());
     let wanted = requests.div_ceil(of_one.max(1));

@@ -1,7 +1,8 @@
-//! Floor 3. Policies: small machines over facts and timers that say what should follow.
+//! Floor 3. Policies: small state machines that decide from facts and timers what should follow.
 //!
-//! Owns when a failed attempt is followed by another, when GPUs have been idle for too long, how many replicas a service
-//! has, how much the runs of a project hold at most, and when a fleet gives instances back or asks for more. Must never read a clock, and acts on nothing itself: what drives it, simulated or live, tells it what was seen and when.
+//! Owns when a failed attempt is retried, when GPUs have been idle for too long, how many replicas a service has, how
+//! many resources the runs of a project may hold, and when a fleet gives instances back or asks for more. Must never
+//! read a clock or act by itself: the caller, simulated or live, tells it what was observed and when.
 
 #![warn(clippy::unwrap_used)]
 

@@ -1,7 +1,8 @@
-//! Floor 9. A rehearsal run with everything that is wanted of it at once: judged, accounted for and digested.
+//! Floor 9. Runs a rehearsal and in the same pass judges its expectations, folds its accounts and computes its
+//! digest.
 //!
-//! Owns how far the records of a run speak, which is asked of every run in the same way. Must never read a clock, and
-//! never decide what a run is of.
+//! Owns until when the records of a run are valid, by the same rule for every run. Must never read a clock, and never
+//! decide what a run simulates.
 
 #![warn(clippy::unwrap_used)]
 
@@ -16,15 +17,16 @@ use dryrack_workload::Arrival;
 
 pub struct Rehearsed {
     pub end: RunEnd,
-    /// To the last record, or to where the file says the run stops if something is left by then.
+    /// The end of the run: the time of the last record, or the time at which the scenario stops the run if anything
+    /// is left by then.
     pub until: SimTime,
     pub digest: Digest,
     pub verdicts: Vec<Verdict>,
-    /// Finished at `until`.
+    /// Metrics of accounts that were finished at `until`.
     pub run_metrics: RunMetrics,
 }
 
-/// Runs it. `progress` names the step if an invariant breaks; `more` take every record.
+/// Runs the rehearsal. `progress` names the step if an invariant breaks; the sinks in `more` receive every record.
 pub fn rehearse(
     rehearsal: &Rehearsal,
     expectations: Vec<Expectation>,
@@ -35,7 +37,8 @@ pub fn rehearse(
     rehearse_with((rehearsal, None), expectations, RunAccount::of(rehearsal), progress, caching, more)
 }
 
-/// Runs it with jobs that are made one by one while it goes on, for figures alone: see [`RunAccount::figures_only`].
+/// Runs the rehearsal with jobs that are generated one by one during the run, for metrics only: see
+/// [`RunAccount::figures_only`].
 pub fn rehearse_streamed(
     rehearsal: &Rehearsal,
     arrivals: &mut dyn Iterator<Item = Arrival>,
@@ -70,7 +73,7 @@ fn rehearse_with(
     };
     let (until, horizon) = match (end.cut_short, rehearsal.until) {
         (true, Some(until)) => (until, Horizon::Until(until)),
-        // What runs on, or waits on, does so until then, though nothing more is said of it.
+        // A replica that still runs or waits does so until then, though no record says so.
         (false, Some(until)) if accounts.is_anything_left() => (until, Horizon::Everything),
         (false, _) | (true, None) => (end.at, Horizon::Everything),
     };
@@ -80,10 +83,10 @@ fn rehearse_with(
     Rehearsed { end, until, digest: digester.finish(), verdicts, run_metrics }
 }
 
-/// The names of all fleets, nodes and jobs, whether the run comes to them or not.
+/// The names of all fleets, nodes and jobs, whether or not the run reaches them.
 pub fn names(rehearsal: &Rehearsal) -> Names {
     let mut names = Names::default();
-    // A loaded scenario names each once.
+    // In a loaded scenario each name is unique.
     for fleet in &rehearsal.fleets {
         names.fleets.add_new(fleet.name.clone());
     }

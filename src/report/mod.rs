@@ -1,7 +1,7 @@
-//! Floor 9. What is shown of a run: summaries, tables, timelines, plots, pages and the log file.
+//! Floor 9. The output of a run: summaries, tables, timelines, plots, pages and the log file.
 //!
-//! Owns every file that a run leaves. Must never simulate, and never write a file half: what is written is written beside
-//! and renamed.
+//! Owns every file that a run leaves. Must never simulate, and never leave a partly written file: each is written
+//! under a temporary name and renamed.
 
 #![warn(clippy::unwrap_used)]
 

@@ -1,8 +1,9 @@
 //! Floor 1. Random numbers: one stream for each (seed, purpose, entity).
 //!
-//! Owns every draw of the crate. Each stream is a ChaCha8 generator of its own, so one more node, or a fault switched
-//! on, moves no other draw. Distributions are inverse transforms through `libm` by name: `rand_distr` and `f64::ln`
-//! change their low bits with the features that other crates switch on. Must never be seeded from the machine.
+//! Owns every random draw of the crate. Each stream is a separate ChaCha8 generator, so adding a node or enabling a
+//! fault changes no other stream's draws. Distributions are inverse transforms that call `libm` by name, because the
+//! low bits of `rand_distr` and `f64::ln` change with features that other crates enable. Must never be seeded from
+//! the machine.
 
 #![warn(clippy::unwrap_used)]
 
@@ -17,12 +18,12 @@ thread_local! {
     static DRAWS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many numbers this thread has drawn: a run during which none was is the same with any seed.
+/// The number of draws that this thread has made. A run that draws nothing is the same with any seed.
 pub fn draws() -> u64 {
     DRAWS.get()
 }
 
-/// The draws of one purpose for one entity.
+/// The random numbers of one purpose for one entity.
 #[derive(Clone, Debug)]
 pub struct Stream(ChaCha8Rng);
 
@@ -49,7 +50,7 @@ impl Stream {
             return self.bits();
         }
         let count = span + 1;
-        // The last, incomplete run of `count` values is drawn again.
+        // Values in the last, incomplete group of `count` are drawn again.
         let unbiased = u64::MAX - (u64::MAX % count + 1) % count;
         loop {
             let bits = self.bits();
@@ -69,7 +70,7 @@ impl Stream {
         &items[self.index(items.len())]
     }
 
-    /// True `permille` times in a thousand.
+    /// True with a probability of `permille` in a thousand.
     pub fn chance(&mut self, permille: u64) -> bool {
         self.between(0, 999) < permille
     }
@@ -85,27 +86,28 @@ impl Stream {
         scaled(mean, -libm::log(1.0 - self.unit()))
     }
 
-    /// Weibull distributed: (-ln(1 - U))^(1/shape) times the scale (inverse transform; Devroye 1986, II.2.1). Below 1,
-    /// `shape` means early failures; 1 is the exponential; above 1 is wear.
+    /// Weibull distributed: (-ln(1 - U))^(1/shape) times the scale (inverse transform; Devroye 1986, II.2.1). A
+    /// `shape` below 1 models early failures, 1 is the exponential distribution, and above 1 models wear.
     pub fn weibull(&mut self, shape: f64, scale: SimDuration) -> SimDuration {
         scaled(scale, libm::pow(-libm::log(1.0 - self.unit()), 1.0 / shape))
     }
 
-    /// The logarithm is normal: e^(sigma Z) times the median.
+    /// Lognormal: e^(sigma Z) times the median, where Z is standard normal.
     pub fn lognormal(&mut self, median: SimDuration, sigma: f64) -> SimDuration {
         let power = sigma * self.normal();
         scaled(median, libm::exp(power))
     }
 
-    /// Standard normal: sqrt(-2 ln U) cos(2 pi V) (Box and Muller, *A Note on the Generation of Random Normal Deviates*,
-    /// Annals of Mathematical Statistics 29, 1958). The sine, a second draw, is left unused: one call, two draws.
+    /// Standard normal: sqrt(-2 ln U) cos(2 pi V) (Box and Muller, *A Note on the Generation of Random Normal
+    /// Deviates*, Annals of Mathematical Statistics 29, 1958). The sine, which would be a second result, is not used:
+    /// each call makes two draws.
     pub fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.unit()));
         radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 
-    /// Gamma distributed, by the squeezed cube of a normal (Marsaglia and Tsang, *A Simple Method for Generating Gamma
-    /// Variables*, ACM Transactions on Mathematical Software 26, 2000). The shape is 1 or more.
+    /// Gamma distributed, from the cube of a normal with a squeeze (Marsaglia and Tsang, *A Simple Method for
+    /// Generating Gamma Variables*, ACM Transactions on Mathematical Software 26, 2000). The shape must be 1 or more.
     pub fn gamma(&mut self, shape: f64, scale: f64) -> f64 {
         assert!(shape >= 1.0, "a gamma distribution of shape {shape}");
         let third = shape - 1.0 / 3.0;
@@ -127,14 +129,14 @@ impl Stream {
     }
 }
 
-/// `factor` times as long, whole nanoseconds; at most the end of time.
+/// `factor` times the length, in whole nanoseconds, saturating at the largest duration.
 fn scaled(length: SimDuration, factor: f64) -> SimDuration {
     assert!(factor >= 0.0, "a length is not negative, and a number: {factor}");
-    // The conversion ends at the largest number.
+    // The conversion to `u64` saturates.
     SimDuration::from_nanos((factor * length.as_nanos() as f64) as u64)
 }
 
-/// An entity that is known by what it is called: another that is added before it moves none of its draws.
+/// The number of an entity that is identified by name. Adding another entity changes none of its draws.
 pub fn entity(parts: &[&str]) -> u64 {
     let mut hasher = blake3::Hasher::new_derive_key("dryrack 2026 entities of random streams");
     for part in parts {
@@ -145,11 +147,11 @@ pub fn entity(parts: &[&str]) -> u64 {
     u64::from_le_bytes(hash.as_bytes()[..8].try_into().expect("eight bytes"))
 }
 
-/// How long something takes.
+/// The distribution of how long something takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lengths {
     Fixed(SimDuration),
-    /// From the first to the second, both included.
+    /// Between the two, both included.
     Uniform(SimDuration, SimDuration),
     Exponential {
         mean: SimDuration,
@@ -189,8 +191,8 @@ mod tests {
         assert_ne!(draw(7, "faults", 3), draw(7, "retry", 3));
     }
 
-    /// The mean of a gamma distribution is shape times scale, the variance that times the scale; each lies within four
-    /// standard errors, the variance's by the fourth moment 3 + 6 / shape.
+    /// The mean of a gamma distribution is shape times scale, and the variance is the mean times scale. Each must lie
+    /// within four standard errors; that of the variance uses the fourth moment 3 + 6 / shape.
     #[test]
     fn gamma_has_its_analytic_mean_and_variance() {
         for (shape, scale) in [(1.0, 2.0), (4.2, 0.94), (312.0, 0.03)] {
@@ -219,7 +221,7 @@ mod tests {
 
     const DRAWS: usize = 100_000;
 
-    /// Seconds.
+    /// In seconds, sorted.
     fn draws(lengths: Lengths) -> Vec<f64> {
         let mut stream = Stream::new(1, "test", 0);
         let mut drawn: Vec<f64> = (0..DRAWS).map(|_| lengths.draw(&mut stream).as_secs_f64()).collect();
@@ -227,13 +229,13 @@ mod tests {
         drawn
     }
 
-    /// The mean lies within three standard errors, sd / sqrt(n), of the analytic one; and of each quantile q, the part of
-    /// the draws that is below it lies within three standard errors, sqrt(q (1 - q) / n), of q.
+    /// The mean lies within three standard errors, sd / sqrt(n), of the analytic one. For each quantile q, the share
+    /// of draws below it lies within three standard errors, sqrt(q (1 - q) / n), of q.
     #[test]
     fn distributions_have_their_analytic_means_and_quantiles() {
         let secs = SimDuration::from_secs;
         let ln2 = std::f64::consts::LN_2;
-        // Name, distribution, mean, standard deviation, quantiles 10 %, 50 % and 90 %, in seconds.
+        // Name, distribution, mean, standard deviation, and the 10 %, 50 % and 90 % quantiles, in seconds.
         let rows = [
             ("uniform", Lengths::Uniform(secs(10), secs(70)), 40.0, 60.0 / 12f64.sqrt(), [16.0, 40.0, 64.0]),
             // -ln(0.9), ln 2 and ln 10 times the mean.

@@ -1,4 +1,4 @@
-//! Memory, CPU, shares and money: whole numbers of their smallest unit.
+//! Memory, CPU, shares and money, as whole numbers of their smallest unit.
 
 use std::fmt;
 use std::str::FromStr;
@@ -102,7 +102,8 @@ impl GpuShare {
 
     /// This share of `memory`, rounded down: two halves never exceed the whole.
     pub fn of(self, memory: Bytes) -> Bytes {
-        // The thousands and what is left over apart, as their product may be too large before it is divided.
+        // Thousands and remainder are multiplied separately, because the full product may overflow before the
+        // division.
         let (thousands, rest, share) = (memory.get() / 1000, memory.get() % 1000, u64::from(self.0));
         Bytes::new(thousands.saturating_mul(share).saturating_add(rest * share / 1000))
     }
@@ -116,7 +117,7 @@ impl Bytes {
         }
     }
 
-    /// MiB from a file, where a value that does not fit must be an error rather than a panic.
+    /// An amount of MiB from a file, where a value that does not fit must be an error and not a panic.
     pub fn checked_from_mib(mib: u64) -> Option<Bytes> {
         mib.checked_mul(1 << 20).map(Bytes)
     }
@@ -224,7 +225,7 @@ impl FromStr for Money {
 }
 
 impl fmt::Display for Bytes {
-    /// The largest binary unit that gives a number of at least one, with one decimal where it is not whole.
+    /// Uses the largest binary unit that gives a number of at least one, with one decimal if it is not whole.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, size) = BYTE_UNITS[..4].iter().find(|(_, size)| self.0 >= *size).unwrap_or(&("B", 1));
         let text = match self.0 % size {
@@ -238,7 +239,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// `amount` of `per_unit` parts as a decimal without trailing zeros.
+/// `amount`, counted in parts of which `per_unit` make a unit, as a decimal without trailing zeros.
 fn decimal(amount: u64, per_unit: u64, digits: usize) -> String {
     let text = format!("{}.{:0digits$}", amount / per_unit, amount % per_unit);
     text.trim_end_matches('0').trim_end_matches('.').to_string()

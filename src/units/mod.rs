@@ -1,8 +1,8 @@
 //! Floor 0. Quantities: simulated time, memory, shares, money and scores.
 //!
-//! Owns every unit of the crate, its text form and its arithmetic. Time and quantities are integers, so a sum is the same
-//! on every machine; a float appears only as [`Score`] and at the door ([`finite`]), where a reading from outside is
-//! turned into a unit or refused by name. Must never use a float for time, memory or money.
+//! Owns every unit of the crate, its text form and its arithmetic. Time and quantities are integers, so a sum is the
+//! same on every machine. A float appears only in [`Score`] and in [`finite`], which turns a reading from outside
+//! into a unit or rejects it with a named error. Must never use a float for time, memory or money.
 
 #![warn(clippy::unwrap_used)]
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// How good a candidate is; higher is better.
 ///
-/// A double, as the schedulers we are compared with use them: `+ - * /` in the written order give the same bits on every
-/// machine, everything else comes from `libm` by name. Never NaN, so that [`Ord`] is total.
+/// A double, like the scores of the schedulers that dryrack is compared with. `+ - * /` in the written order give the
+/// same bits on every machine; every other function is called from `libm` by name. Never NaN, so [`Ord`] is total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Score(f64);
@@ -17,7 +17,7 @@ pub struct Score(f64);
 impl Score {
     pub const ZERO: Score = Score(0.0);
 
-    /// Panics on NaN: a scorer that divides nothing by nothing is our bug, not bad input.
+    /// Panics on NaN: a scorer that divides zero by zero is a bug in this program, not bad input.
     pub fn new(value: f64) -> Score {
         assert!(!value.is_nan(), "a score must be a number");
         // -0.0 and 0.0 would order differently under total_cmp.

@@ -1,8 +1,8 @@
-//! The text form of quantities, and the door through which floats come in.
+//! The text form of quantities, and the check that floats from outside must pass.
 
 use thiserror::Error;
 
-/// Why a text is not the quantity that was expected there; a fragment fit for "failed to read …: {error}".
+/// Why a text is not the expected quantity; a fragment that fits "failed to read …: {error}".
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum UnitError {
     #[error("`{text}` is not {expected}")]
@@ -24,7 +24,7 @@ pub enum UnitError {
 }
 
 impl UnitError {
-    /// The same refusal of the text as it was typed, where a unit was added to it before it was read.
+    /// The same error for the text as typed, where a unit was appended before parsing.
     pub(super) fn of(self, typed: &str) -> UnitError {
         let text = typed.to_string();
         match self {
@@ -39,7 +39,7 @@ impl UnitError {
 }
 
 impl UnitError {
-    /// What is wrong, and what to write instead where it is a text that was typed.
+    /// What is wrong, and for a malformed text also what to write instead.
     pub fn parted(&self) -> (String, Option<String>) {
         let what = |expected: &str| expected.split(" such as ").next().unwrap_or(expected).to_string();
         let (message, expected) = match self {
@@ -62,7 +62,8 @@ impl UnitError {
     }
 }
 
-/// A reading from outside (a probe, a trace) as a number within `low..=high`, or its named refusal.
+/// Checks that a reading from outside (a probe, a trace) is a number within `low..=high`; otherwise returns a named
+/// error.
 pub fn finite(what: &'static str, value: f64, low: f64, high: f64) -> Result<f64, UnitError> {
     if value.is_nan() {
         return Err(UnitError::NotANumber { what });
@@ -76,7 +77,7 @@ pub fn finite(what: &'static str, value: f64, low: f64, high: f64) -> Result<f64
     Ok(value)
 }
 
-/// Reads a sum of decimal numbers with units (`1h30m`, `2.5GiB`) exactly, in integers.
+/// Parses a sum of decimal numbers with units (`1h30m`, `2.5GiB`) exactly, in integers.
 pub(super) fn parse_scaled_sum(text: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u64, UnitError> {
     let trimmed = text.trim();
     let own = || text.to_string();

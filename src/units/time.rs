@@ -45,7 +45,7 @@ impl SimTime {
         self.0.checked_add(by.0).map(SimTime)
     }
 
-    /// The later instant, or the end of time where the sum does not fit.
+    /// The instant `by` later, or [`SimTime::MAX`] if the sum does not fit.
     pub fn saturating_add(self, by: SimDuration) -> SimTime {
         SimTime(self.0.saturating_add(by.0))
     }
@@ -55,7 +55,7 @@ impl SimTime {
         self.0.checked_sub(earlier.0).map(SimDuration)
     }
 
-    /// Time since `earlier`, which must not be later: time never falls.
+    /// The time since `earlier`. Panics if `earlier` is later, because simulated time never runs backwards.
     pub fn since(self, earlier: SimTime) -> SimDuration {
         match self.checked_since(earlier) {
             Some(length) => length,
@@ -91,7 +91,8 @@ impl SimDuration {
     }
 
     pub fn as_secs_f64(self) -> f64 {
-        // Whole and fractional seconds apart: a u64 of nanoseconds does not fit a double's 53 bits.
+        // Whole and fractional seconds are converted separately: a u64 of nanoseconds does not fit a double's 53
+        // bits.
         (self.0 / NANOS_PER_SEC) as f64 + (self.0 % NANOS_PER_SEC) as f64 / NANOS_PER_SEC as f64
     }
 
@@ -111,7 +112,7 @@ impl SimDuration {
         SimDuration(self.0.saturating_sub(other.0))
     }
 
-    /// Decimal seconds without a trailing zero, exact: `12.5`, `0.000000001`.
+    /// Exact decimal seconds without trailing zeros: `12.5`, `0.000000001`.
     pub fn to_decimal_seconds(self) -> String {
         let (whole, nanos) = (self.0 / NANOS_PER_SEC, self.0 % NANOS_PER_SEC);
         if nanos == 0 {
@@ -183,7 +184,7 @@ impl FromStr for SimTime {
 }
 
 impl fmt::Display for SimDuration {
-    /// The largest units first, exact, and parsed back to the same value: `1h30m`, `2d`, `1s500ms`.
+    /// Exact, largest unit first, and parsed back to the same value: `1h30m`, `2d`, `1s500ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 == 0 {
             return f.pad("0s");

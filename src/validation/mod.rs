@@ -1,15 +1,15 @@
-//! Floor 10. How far a run on a real machine and a rehearsal of it agree: decision by decision, and in time.
+//! Floor 10. How closely a run on a real machine and a rehearsal of it agree: decision by decision, and in time.
 //!
-//! Owns what is compared of two runs and what is not, and why. It reads records alone. Must never run anything on a
-//! machine, nor forgive a difference: what cannot be compared is counted and named.
+//! Owns what is compared between two runs, what is not, and why. It reads only records. Must never run anything on a
+//! machine, nor ignore a difference: what cannot be compared is counted and named.
 //!
-//! Three grades, each stronger than the one before it, and each of something else:
+//! There are three grades. Each is stronger than the one before it and tests something else:
 //!
-//! | grade | what is run again | what it shows |
+//! | grade | what is rerun | what it shows |
 //! | --- | --- | --- |
-//! | replay | the recorded inputs, through the control plane | it did not know which world it was in |
-//! | re-rehearsal | recorded arrivals, lengths and usage, in the simulated world | the simulator's sampler, timers and delays are the machine's |
-//! | blind | nothing: what was foretold before it began | the rehearsal knew what would happen |
+//! | replay | the recorded inputs, through the control plane | the control plane did not know which world it was in |
+//! | re-rehearsal | recorded arrivals, run times and usage, in the simulated world | the simulator's sampler, timers and delays match the machine's |
+//! | blind | nothing: the prediction made before the run began is compared | the rehearsal predicted what would happen |
 
 #![warn(clippy::unwrap_used)]
 

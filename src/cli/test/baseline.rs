@@ -1,8 +1,8 @@
-//! Decisions now and then: what did a change alter?
+//! Compares decisions with stored ones: what did a change alter?
 //!
-//! A baseline is a folder with a file for each scenario: for each run its digest, and what the scheduler decided, one
-//! decision to a line. A file that would be longer than a person reads is kept compressed. Where the digests are equal
-//! nothing else is looked at.
+//! A baseline is a folder with a file for each scenario. The file holds, for each run, its digest and the scheduler's
+//! decisions, one to a line. A file that is too long for a person to read is compressed. If the digests are equal,
+//! nothing else is compared.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -19,10 +19,10 @@ use dryrack_report::{Filter, record_line};
 use dryrack_units::SimTime;
 
 const FIRST_LINE: &str = "dryrack baseline 1";
-/// Bytes of the longest file that is kept as plain text.
+/// The longest file that is kept as plain text, in bytes.
 const PLAIN_BYTES: usize = 64 * 1024;
 
-/// Takes down what the scheduler decided.
+/// Collects the scheduler's decisions.
 pub struct Decisions {
     names: Names,
     pub lines: Vec<String>,
@@ -57,18 +57,18 @@ impl Sink for Decisions {
     }
 }
 
-/// How a run stands to what was stored of it.
+/// How a run compares with what was stored for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Change {
-    /// Nothing is stored of it.
+    /// Nothing is stored for it.
     New,
     Same,
-    /// It is stored, and there is no such scenario, or no such run of it, any more.
+    /// It is stored, but the scenario, or this run of it, no longer exists.
     Gone,
-    /// Decides the same, and its log differs all the same.
+    /// The decisions are the same, but the log differs.
     LogOnly,
-    /// The first decision that differs; `None` where one of them ends.
+    /// The first decision that differs; `None` on a side that has no more decisions.
     Decision {
         number: usize,
         was: Option<String>,
@@ -76,7 +76,7 @@ pub enum Change {
     },
 }
 
-/// One run, and how it stands to what was stored of it.
+/// One run, and how it compares with what was stored for it.
 pub struct ComparedRun {
     /// The scenario file.
     pub file: PathBuf,
@@ -102,7 +102,7 @@ impl Change {
         !matches!(self, Change::Same | Change::New)
     }
 
-    /// What is otherwise, a line or three; nothing where it is as stored, or new.
+    /// What differs, in one to three lines; empty if the run is as stored, or new.
     pub fn lines(&self) -> Vec<String> {
         let told = |line: &Option<String>| line.clone().unwrap_or_else(|| "(nothing more)".to_string());
         match self {
@@ -116,14 +116,15 @@ impl Change {
     }
 }
 
-/// What was stored of one run.
+/// What was stored for one run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Stored {
     digest: String,
     lines: Vec<String>,
 }
 
-/// What was asked for: below which paths, and whether tags or filters left something out.
+/// What was asked for: the paths, whether no option leaves runs out or alters them, and whether to update the
+/// baseline.
 pub struct Asked<'a> {
     pub paths: &'a [PathBuf],
     pub is_whole: bool,
@@ -173,8 +174,7 @@ pub fn compare(dir: &Path, tested: &[Tested], asked: &Asked<'_>) -> Result<Compa
     Ok(Compared { runs, was_updated: updates })
 }
 
-/// The scenario files below `paths` of which something is stored and that are not there any more, with where it is
-/// stored.
+/// The scenario files below `paths` that are stored but no longer exist, each with where it is stored.
 fn gone(dir: &Path, paths: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_path_buf()];
@@ -188,7 +188,7 @@ fn gone(dir: &Path, paths: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
             }
             let text = path.to_string_lossy();
             let Some(stem) = text.strip_suffix(".gz").unwrap_or(&text).strip_suffix(".baseline") else { continue };
-            // Which of the paths it is below is known by where they would be stored.
+            // Where a file would be stored tells which of the paths it is below.
             let stem = Path::new(stem);
             let below = |asked: &PathBuf| Some(asked.join(stem.strip_prefix(place_of_folder(dir, asked)).ok()?));
             if let Some(file) = paths.iter().filter(|path| path.is_dir()).find_map(below)
@@ -206,7 +206,7 @@ fn is_run(case: &Case) -> bool {
     matches!(case.status, Status::Passed | Status::Failed) && case.digest.is_some()
 }
 
-/// `[profile=spread] under gpustack-0.5-dev`, or `-`.
+/// The name of a run in the file: `[profile=spread] under gpustack-0.5-dev`, or `-`.
 fn label(case: &Case) -> String {
     let cell = if case.cell.is_empty() { "-".to_string() } else { format!("[{}]", case.cell) };
     match &case.reproduces {

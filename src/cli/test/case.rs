@@ -1,4 +1,4 @@
-//! One scenario, or one cell of its matrix, run and judged; and what it reproduces under other profiles.
+//! Runs and judges one scenario, or one cell of its matrix, and what it reproduces under other profiles.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Context<'a> {
     pub keeps_decisions: bool,
 }
 
-/// How a scenario, or one of its reproductions, came out.
+/// The result of a scenario, or of one of its reproductions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -41,54 +41,54 @@ pub enum Status {
     OurFault,
 }
 
-/// One line of the report, and what is told below it.
+/// One line of the report, and the details below it.
 pub struct Case {
     pub title: String,
     /// `profile=spread, gpus=2`; empty without a matrix.
     pub cell: String,
-    /// The overrides that choose it.
+    /// The overrides that select the cell.
     pub set: Vec<String>,
     /// The profile, where it is not the scenario's own.
     pub reproduces: Option<String>,
     pub status: Status,
     pub wall: Duration,
-    /// How many seeds it was run with, and the first of them.
+    /// The number of seeds it was run with, and the first of them.
     pub seeds: usize,
     pub seed: u64,
-    /// Every expectation, in order of the file.
+    /// The verdict on every expectation, in the order of the file.
     pub judged: Vec<Judged>,
     /// What broke, or why it was not run.
     pub text: String,
-    /// The same as places, where it is the file that is wrong.
+    /// The same as diagnostics, if the file is at fault.
     pub diagnostics: Diagnostics,
-    /// Of a scenario that can be run all the same.
+    /// Warnings about a scenario that can still be run.
     pub warnings: Diagnostics,
     pub digest: Option<String>,
-    /// One to a line, if they are kept.
+    /// One decision to a line, if decisions are kept.
     pub decisions: Vec<String>,
     pub repeat: Option<String>,
     /// Which options of the profile cause what is reproduced.
     pub causes: Option<Causes>,
-    /// What the file says of the seeds.
+    /// What share of the seeds the file asks for.
     shares: Vec<ShareAt>,
 }
 
-/// What became of an expectation, and where it stands.
+/// The verdict on an expectation, and its place in the file.
 pub struct Judged {
     pub place: SourcePlace,
-    /// The name of the entry of the file, which may be about several subjects.
+    /// The name of the entry in the file, which may be about several subjects.
     pub entry: Arc<str>,
     pub verdict: Verdict,
-    /// Of the job concerned, where it failed.
+    /// The explanation of the job concerned, if the expectation failed.
     pub why: Vec<String>,
-    /// Of several seeds: how many of them, and what repeats the first that speaks against it.
+    /// With several seeds: in how many it held, and the command that repeats the first that speaks against it.
     pub share: Option<Shared>,
 }
 
 pub struct Shared {
     pub held: usize,
     pub of: usize,
-    /// What is asked for, if not every seed.
+    /// The share that is asked for, if not every seed.
     pub asked: Option<Share>,
     pub repeat: Option<String>,
 }
@@ -111,7 +111,7 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
     let take = |loaded: &mut Loaded| {
         reproductions = std::mem::take(&mut loaded.reproductions);
         let own = loaded.expectations.len();
-        // The witnesses are looked at under the scenario's own profile too.
+        // Witnesses are checked under the scenario's own profile too.
         if is_own_profile && plan.seeds.is_empty() {
             let witnesses = reproductions.iter().flat_map(|reproduction| &reproduction.and);
             loaded.expectations.extend(witnesses.cloned());
@@ -135,7 +135,7 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
         };
         let mut case = test_case(&plan.file, &under, context, add);
         case.reproduces = Some(reproduction.profile.to_string());
-        // A run under the profile would judge what is expected, and not whether that fails as reported.
+        // A run under the profile would judge the expectations, not whether they fail as reported.
         case.repeat = case.repeat.map(|_| overrides.repeat_test(&plan.file));
         if matches!(case.status, Status::Passed | Status::Failed) {
             judge_case(&mut case, &reproduction);
@@ -160,7 +160,8 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
     cases
 }
 
-/// Takes the witnesses' verdicts out of the scenario's own run: whether all of a reproduction held there as well.
+/// Takes the witnesses' verdicts out of the scenario's own run, and tells for each reproduction whether all of its
+/// witnesses held there too.
 fn take_witnesses(case: &mut Case, reproductions: &[Reproduction]) -> Vec<bool> {
     let witnesses: usize = reproductions.iter().map(|reproduction| reproduction.and.len()).sum();
     let was_run = matches!(case.status, Status::Passed | Status::Failed) && case.text.is_empty();
@@ -178,7 +179,7 @@ fn take_witnesses(case: &mut Case, reproductions: &[Reproduction]) -> Vec<bool> 
     reproductions.iter().map(held).collect()
 }
 
-/// Runs it once for each option that could be the cause.
+/// Runs the reproduction once for each option that could be its cause.
 fn find_causes(file: &Path, under: &Overrides, context: &Context<'_>, reproduction: &Reproduction) -> Causes {
     let context = Context { overrides: context.overrides, keeps_decisions: false };
     Causes::find(file, &reproduction.profile, |option| {
@@ -192,7 +193,7 @@ fn find_causes(file: &Path, under: &Overrides, context: &Context<'_>, reproducti
     })
 }
 
-/// Turns the verdicts of a run under the historic profile into the one that was asked for.
+/// Replaces the verdicts of a run under the historic profile with the verdict on the reproduction.
 fn judge_case(case: &mut Case, reproduction: &Reproduction) {
     let verdicts: Vec<Verdict> = case.judged.drain(..).map(|judged| judged.verdict).collect();
     let (verdicts, witnesses) = verdicts.split_at(verdicts.len() - reproduction.and.len());
@@ -202,7 +203,7 @@ fn judge_case(case: &mut Case, reproduction: &Reproduction) {
     case.judged.push(Judged { place, entry, verdict, why: Vec::new(), share: None });
 }
 
-/// Runs the scenario once with each seed. `prepare` has its way with the first.
+/// Runs the scenario once with each seed. `prepare` may change the first before it runs.
 fn test_seeds(
     file: &Path,
     seeds: &[u64],
@@ -213,7 +214,7 @@ fn test_seeds(
 ) -> Case {
     let with = |seed: &u64| overrides.clone().and_seed(*seed);
     let first = test_case(file, &with(&seeds[0]), context, prepare);
-    // Were each the first, each would be explained and kept.
+    // Decisions are kept of the first seed alone.
     let quiet = Context { overrides: context.overrides, keeps_decisions: false };
     let others: Vec<Case> = (seeds[1..].par_iter())
         .map(|seed| {
@@ -225,7 +226,7 @@ fn test_seeds(
     merged(seeds, first, others)
 }
 
-/// One case of all seeds. What was not judged in one of them speaks for all.
+/// Merges the cases of all seeds into one. If one of them was not judged, it stands for all.
 fn merged(seeds: &[u64], mut first: Case, mut others: Vec<Case>) -> Case {
     let is_judged = |case: &Case| matches!(case.status, Status::Passed | Status::Failed) && case.text.is_empty();
     if !is_judged(&first) {
@@ -252,12 +253,12 @@ fn merged(seeds: &[u64], mut first: Case, mut others: Vec<Case>) -> Case {
     Case { judged, seeds: of, repeat: None, ..first }
 }
 
-/// What was judged, entry by entry of the file. How many subjects an entry has is a matter of chance where arrivals are.
+/// What was judged, grouped by entry of the file. How many subjects an entry has is random if arrivals are.
 fn entries(case: &Case) -> Vec<&[Judged]> {
     case.judged.chunk_by(|one, other| one.place == other.place).collect()
 }
 
-/// One entry of the file over all seeds. With a seed it holds if it holds of each of its subjects.
+/// One entry of the file over all seeds. With a seed it holds if it holds for each of its subjects.
 fn of_all_seeds(all: &[(&Case, Vec<&[Judged]>)], entry: usize, shares: &[ShareAt]) -> Judged {
     let first = &all[0].1[entry][0];
     let asked = shares.iter().find(|share| share.place == first.place).map(|share| share.share);
@@ -284,8 +285,8 @@ fn of_all_seeds(all: &[(&Case, Vec<&[Judged]>)], entry: usize, shares: &[ShareAt
     Judged { place: first.place.clone(), entry, verdict, why, share: Some(Shared { held, of, asked, repeat }) }
 }
 
-/// Runs the scenario once, after `prepare` had its way with it and said how many of the expectations, from the first, are
-/// explained where they fail.
+/// Runs the scenario once. First `prepare` may change it, and returns how many of the expectations, counted from the
+/// first, are explained if they fail.
 fn test_case(
     file: &Path,
     overrides: &Overrides,
@@ -353,7 +354,7 @@ fn judge(
 }
 
 fn not_loaded(file: &Path, diagnostics: Diagnostics, wall: Duration) -> Case {
-    // Where the traces are said to be, one that is missing is a fault.
+    // If DRYRACK_DATA says where traces are, a missing trace is a failure.
     let must_be_there = std::env::var_os("DRYRACK_DATA").is_some();
     let status = match (diagnostics.lacks_only_a_trace(), must_be_there) {
         (false, _) => Status::Invalid,

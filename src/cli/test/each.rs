@@ -1,5 +1,5 @@
-//! Every scenario under every profile that accepts it: each run ends, and each explanation can be given. What a scenario
-//! expects is not judged, because it expects that of its own profile.
+//! Runs every scenario under every profile that accepts it: each run has to end, and each explanation has to be
+//! possible. Expectations are not judged, because they hold for the scenario's own profile.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ use dryrack_report::table;
 use dryrack_scenario::{Cell, Loaded, load, profile_names};
 use dryrack_units::SimTime;
 
-/// Of a scenario with more jobs than this, only the time is run in which the first of them come.
+/// A scenario with more jobs than this is run only until the next of them arrives.
 const MOST_JOBS: usize = 400;
-/// A run with more records than this does not end.
+/// A run with more records than this counts as endless.
 const MOST_RECORDS: u64 = 2_000_000;
-/// Records that are replayed to explain what happened in one run.
+/// About how many records are replayed to explain one run.
 const REPLAYED: usize = 10_000;
 
-/// What became of one scenario under one profile.
+/// The result of one scenario under one profile.
 enum Came {
-    /// The profile does not accept it, or the file says something that only its own profile has.
+    /// The profile does not accept it, or the file uses something that only its own profile has.
     Refused,
     /// Its trace is not here.
     NotRun,
@@ -41,7 +41,7 @@ enum Came {
     OurFault(String),
 }
 
-/// What became of all scenarios under one profile.
+/// The results of all scenarios under one profile.
 struct Line {
     profile: &'static str,
     came: Vec<Came>,
@@ -68,7 +68,7 @@ impl Line {
     }
 }
 
-/// Runs them on the threads of this pool.
+/// Runs every scenario under every profile, on the threads of this pool.
 pub fn each_profile(plans: &[Plan], overrides: &Overrides, pool: &rayon::ThreadPool, bar: &ProgressBar) -> EachProfile {
     let all: Vec<(&Plan, &Cell)> =
         plans.iter().flat_map(|plan| plan.cells.iter().map(move |cell| (plan, cell))).collect();
@@ -162,7 +162,7 @@ fn shorten(loaded: &mut Loaded) {
     }
 }
 
-/// Runs it, and asks for explanations of jobs at several moments; gives how many.
+/// Runs it, and asks for explanations of jobs at several moments; returns how many.
 fn run_and_explain(rehearsal: &Rehearsal, progress: &Progress) -> Result<u64, String> {
     let mut records = Records::default();
     let options = RunOptions { progress: Some(progress), most_records: MOST_RECORDS, ..RunOptions::default() };
@@ -172,7 +172,7 @@ fn run_and_explain(rehearsal: &Rehearsal, progress: &Progress) -> Result<u64, St
     let moments: [Option<SimTime>; 4] = [records.len(), records.len() / 4, records.len() / 2, records.len() * 3 / 4]
         .map(|place| records.get(place).map(|record| record.at));
     let most = (REPLAYED / records.len().max(1)).max(moments.len());
-    // Evenly among the jobs, and of each as many moments as there is time for.
+    // Spread evenly over the jobs, with as many moments of each as there is time for.
     let every = (rehearsal.arrivals.len() * moments.len()).div_ceil(most).max(1);
     let questions = (0..rehearsal.arrivals.len() * moments.len()).step_by(every);
     let mut asked = 0;

@@ -1,4 +1,4 @@
-//! Annotations for GitHub: a line that its runner shows at the line of the file.
+//! Annotations for GitHub: lines that its runner shows at the lines of the files.
 
 use super::Outcome;
 use super::case::{Case, Status};
@@ -8,14 +8,15 @@ pub fn annotations(outcome: &Outcome<'_>) -> String {
     let mut text = String::new();
     for tested in &outcome.tested {
         let file = tested.file.display().to_string();
-        // The same file is loaded for each of its reproductions.
+        // Each reproduction loads the same file, so the warnings are the same.
         let first = &tested.cases[0];
         first.warnings.iter().for_each(|found| text.push_str(&diagnostic(found, None)));
         tested.cases.iter().for_each(|case| text.push_str(&of_case(&file, case)));
     }
     for run in outcome.compared.iter().flat_map(|compared| &compared.runs).filter(|run| run.change.is_other()) {
         let file = run.file.display().to_string();
-        // What is gone has no line, and neither has a decision: the first of the file stands for it.
+        // A changed decision has no line, so the first of the file stands for it. A file that is gone has none
+        // either.
         let place = run.file.exists().then_some((file.as_str(), 1, 1));
         let title = format!("{} is not as in the baseline", run.name);
         text.push_str(&line("warning", place, &title, &run.change.lines().join("\n")));
@@ -25,7 +26,7 @@ pub fn annotations(outcome: &Outcome<'_>) -> String {
 
 fn of_case(file: &str, case: &Case) -> String {
     let mut text = String::new();
-    // A trace that is not here fails nothing.
+    // A missing trace fails nothing.
     let level = (case.status == Status::NotRun).then_some("notice");
     case.diagnostics.iter().for_each(|found| text.push_str(&diagnostic(found, level)));
     if case.status == Status::OurFault {
@@ -42,7 +43,7 @@ fn of_case(file: &str, case: &Case) -> String {
     text
 }
 
-/// At the level of its severity, if it is not said.
+/// The annotation of a diagnostic, at `level` or else at that of its severity.
 fn diagnostic(found: &Diagnostic, level: Option<&str>) -> String {
     let level = level.unwrap_or(match found.severity {
         Severity::Error => "error",
@@ -57,14 +58,14 @@ fn diagnostic(found: &Diagnostic, level: Option<&str>) -> String {
 /// `::error file=a.yaml,line=3,col=5,title=…::…`
 fn line(level: &str, place: Option<(&str, u32, u32)>, title: &str, message: &str) -> String {
     let place = place.map_or(String::new(), |(file, line, column)| {
-        // Paths are those of the repository.
+        // Paths are relative to the repository.
         let file = file.strip_prefix("./").unwrap_or(file);
         format!("file={},line={line},col={column},", property(file))
     });
     format!("::{level} {place}title={}::{}\n", property(title), data(message))
 }
 
-/// As `toolkit/packages/core/src/command.ts` of actions/toolkit escapes it.
+/// Escapes the text as `toolkit/packages/core/src/command.ts` of actions/toolkit does.
 fn data(text: &str) -> String {
     text.trim_end().replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }

@@ -18,7 +18,7 @@ const OK: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const ODD: Style = AnsiColor::Yellow.on_default();
 
-/// Longer than this is slow.
+/// A longer run is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
 pub fn text(outcome: &Outcome<'_>) -> String {
@@ -30,7 +30,7 @@ pub fn text(outcome: &Outcome<'_>) -> String {
         }
     }
     for Tested { file, cases } in &outcome.tested {
-        // What is not here is said once for all of them.
+        // Data that is not here is reported once for all runs.
         let is_told = |case: &&Case| match case.status {
             Status::Passed => false,
             Status::NotRun => outcome.args.verbose,
@@ -54,7 +54,7 @@ pub fn text(outcome: &Outcome<'_>) -> String {
     text + &summary_line(outcome)
 }
 
-/// How many were not run for want of data, which data that is, and how to get it: one line for all of them.
+/// How many were not run because data is missing, which data that is, and how to get it: one line for all of them.
 fn not_run(tested: &[Tested]) -> String {
     let cases: Vec<&Case> =
         tested.iter().flat_map(|tested| &tested.cases).filter(|case| case.status == Status::NotRun).collect();
@@ -104,7 +104,7 @@ fn case_line(file: &Path, case: &Case) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// Of how many seeds what was asked of a part of them held.
+/// For each expectation about a share of the seeds, in how many seeds it held.
 fn shares(case: &Case) -> String {
     let mut text = String::new();
     for judged in case.judged.iter().filter(|judged| judged.verdict.passed) {
@@ -124,7 +124,7 @@ fn shares(case: &Case) -> String {
 fn case_details(file: &Path, case: &Case) -> String {
     let bold = Style::new().bold();
     let name = name(file, &case.cell);
-    // One that could not be loaded has no title of its own.
+    // A file that could not be loaded has no title of its own.
     let title = if case.title == file.display().to_string() { "" } else { &case.title };
     let mut text = format!("\n{}\n", format!("{bold}{name}{bold:#}  {title}").trim_end());
     if case.text.is_empty() && case.judged.is_empty() {
@@ -153,7 +153,7 @@ fn failure(judged: &Judged) -> String {
     text
 }
 
-/// What decides otherwise than it did, and the first decision in which it does.
+/// The runs that differ from the baseline, and the first decision in which each does.
 fn comparison(compared: &Compared) -> String {
     let count = |wanted: fn(&Change) -> bool| compared.runs.iter().filter(|run| wanted(&run.change)).count();
     let mut text = String::new();

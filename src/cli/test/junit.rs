@@ -1,8 +1,8 @@
-//! The report as JUnit's XML, as Jenkins, GitLab and their like read it: a suite for each run of a scenario, a case for
-//! each expectation, and one suite for what was compared with a baseline.
+//! The report as JUnit XML, as Jenkins, GitLab and similar tools read it: a suite for each run of a scenario, a case
+//! for each expectation, and one suite for the comparison with a baseline.
 //!
-//! The same verdicts give the same bytes, so no times are in it. Accepted by the schema of Jenkins' xUnit plug-in,
-//! `junit-10.xsd`, which knows no `skipped` of the whole.
+//! The same verdicts give the same bytes, so it holds no times. It is valid under the schema of Jenkins' xUnit
+//! plug-in, `junit-10.xsd`, which has no `skipped` for the whole report.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub fn text(outcome: &Outcome<'_>) -> String {
     text.replacen(&of_all, "", 1)
 }
 
-/// A suite with a case for each run that was compared.
+/// A suite with a case for each comparison.
 fn baseline(compared: &Compared) -> TestSuite {
     let mut suite = TestSuite::new("baseline");
     for run in &compared.runs {
@@ -62,7 +62,7 @@ fn suite(file: &Path, case: &Case) -> TestSuite {
     suite
 }
 
-/// Of a case in which nothing was judged.
+/// The status of a case in which nothing was judged.
 fn whole(case: &Case) -> TestCaseStatus {
     let first = || case.text.lines().next().unwrap_or("").to_string();
     match case.status {

@@ -1,4 +1,4 @@
-//! What is selected: files by path, tag and title, each with the cells of its matrix and its seeds.
+//! Selects files by path, tag and title, each with the cells of its matrix and its seeds.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,24 @@ use dryrack_nearest::nearest;
 use dryrack_scenario::{Cell, matches_pattern, outline};
 use dryrack_units::counted;
 
-/// A file, and what of it is run.
+/// A file, and what to run of it.
 pub struct Plan {
     pub file: PathBuf,
     pub cells: Vec<Cell>,
-    /// Empty for the one seed of the file.
+    /// Empty if only the file's own seed is run.
     pub seeds: Vec<u64>,
 }
 
 pub struct Selection {
     pub plans: Vec<Plan>,
-    /// Cells that are not run.
+    /// How many cells are not run.
     pub left_out: usize,
     /// All tags that were seen.
     tags: BTreeSet<String>,
 }
 
-/// Chooses by tag and filter. A file of which tags and title cannot be known is run, so that its faults are told, unless
-/// its path speaks against it.
+/// Selects by tag and filter. A file whose tags and title cannot be read is run, so that its faults are reported,
+/// unless its path does not match.
 pub fn select(files: &[PathBuf], args: &TestArgs, overrides: &Overrides) -> Selection {
     let mut selection = Selection { plans: Vec::new(), left_out: 0, tags: BTreeSet::new() };
     for file in files {
@@ -73,12 +73,12 @@ fn is_among(filters: &[String], name: &str, title: &str) -> bool {
 }
 
 impl Selection {
-    /// Runs that there will be at least; what is reproduced is known later.
+    /// The least number of runs; reproductions are known only later.
     pub fn runs(&self) -> u64 {
         self.plans.iter().map(|plan| (plan.cells.len() * plan.seeds.len().max(1)) as u64).sum()
     }
 
-    /// Why nothing is run.
+    /// Why nothing was selected.
     pub fn nothing(&self, args: &TestArgs) -> String {
         let unknown = args.tag.iter().find(|tag| !self.tags.contains(*tag));
         let why = match unknown {

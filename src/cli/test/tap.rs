@@ -1,5 +1,5 @@
-//! The report as TAP, version 14: a point for each run, and for each that was compared with a baseline; with a YAML block
-//! where it is not ok.
+//! The report as TAP, version 14: a point for each run, and for each comparison with a baseline, with a YAML block if
+//! it is not ok.
 
 use std::path::Path;
 
@@ -79,12 +79,12 @@ fn block(case: &Case) -> String {
     text + "  ...\n"
 }
 
-/// A `#` would begin a directive.
+/// Escapes the text: a `#` would begin a directive.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('#', "\\#")
 }
 
-/// As a YAML string on one line.
+/// The text as a YAML string on one line.
 fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a text has a JSON form, which is YAML too")
 }

@@ -1,16 +1,17 @@
-//! When to run again: the files are looked at a few times a second.
+//! When to run again: the files are checked a few times a second.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Between two looks.
+/// The time between two checks.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Every file that may matter, with when it was written and how long it is.
+/// Every file that may matter, with its modification time and length.
 pub type Snapshot = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 
-/// The YAML files below the paths; of a path that is a file, those beside it too, because it may include them.
+/// The YAML files below the paths. For a path that is a file, also those below its folder, because it may include
+/// them.
 pub fn snapshot(paths: &[PathBuf]) -> Snapshot {
     let mut seen = Snapshot::new();
     for path in paths {
@@ -25,7 +26,7 @@ pub fn snapshot(paths: &[PathBuf]) -> Snapshot {
     seen
 }
 
-/// Waits until something differs from what was `seen`; gives what there is then.
+/// Waits until something differs from `seen`, and returns the new snapshot.
 pub fn changed(paths: &[PathBuf], seen: Snapshot) -> Snapshot {
     loop {
         #[expect(clippy::disallowed_methods, reason = "the wall clock is waited for between runs, never in one")]

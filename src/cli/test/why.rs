@@ -1,4 +1,4 @@
-//! The explanation of the job that a failed expectation is about: the same that `dryrack explain` gives, in a line or two.
+//! Explains the job that a failed expectation is about, as `dryrack explain` does, but in a line or two.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use dryrack_engine::{Records, Rehearsal, RunOptions, explain, run};
 use dryrack_expect::{TurnedOn, Verdict};
 use dryrack_rehearse::names;
 
-/// Failures of one run that are explained; whoever has more of them reads the first ones.
+/// How many failures of one run are explained: only the first ones, if there are more.
 const EXPLAINED: usize = 5;
 
-/// The lines for each failed expectation, by its place in the list. The run is made again and kept, which is cheaper than
-/// to keep every run.
+/// The lines for each failed expectation, by its place in the list. The run is repeated and recorded for this, which
+/// is cheaper than recording every run.
 pub fn why(rehearsal: &Rehearsal, verdicts: &[Verdict]) -> BTreeMap<usize, Vec<String>> {
     let failed = verdicts.iter().enumerate().filter(|(_, verdict)| !verdict.passed);
     let asked: Vec<_> =

@@ -1,8 +1,8 @@
-//! GPUStack's rows of model instances: what users and nodes did, and what every call of the released scheduler left in its
-//! store.
+//! GPUStack's rows of model instances: what users and nodes did, and what every call of the released scheduler left
+//! in its store.
 //!
-//! The control plane is told what was done, at the times at which it was done, and its rows and its queue are held against
-//! the recorded ones after every instant. How they are recorded is said in `tests/upstream/gpustack/sequences`.
+//! The control plane receives the recorded actions at the times at which they happened. After every instant its rows
+//! and its queue are compared with the recorded ones. `tests/upstream/gpustack/sequences` says how they are recorded.
 
 mod record;
 mod retrace;

@@ -1,4 +1,4 @@
-//! A recorded sequence, and what of it the control plane is told.
+//! A recorded sequence, and the parts of it that the control plane is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Sequence {
 #[derive(Deserialize)]
 pub struct Worker {
     pub name: Arc<str>,
-    /// Bytes of each GPU.
+    /// Memory of each GPU, in bytes.
     gpus: Vec<u64>,
     ram: u64,
     reserved_ram: u64,
@@ -41,7 +41,7 @@ pub struct Model {
     computes_ms: u64,
 }
 
-/// What was called or done, and the store after it.
+/// What was called or done, and the state of the store after it.
 #[derive(Deserialize)]
 pub struct Step {
     pub at_ms: u64,
@@ -54,7 +54,7 @@ pub struct Step {
     pub last_ms: Option<u64>,
     pub rows: Vec<RowRecord>,
     pub queue: Vec<u64>,
-    /// Those that are not ready.
+    /// States of the workers that are not ready.
     pub workers: BTreeMap<Arc<str>, String>,
 }
 
@@ -68,7 +68,7 @@ pub struct RowRecord {
 }
 
 impl Sequence {
-    /// What a record must hold for the control plane to be told of it.
+    /// Checks that a record holds what is needed to tell the control plane of it.
     pub fn check(&self) -> Result<(), String> {
         let models: BTreeSet<&str> = self.models.iter().map(|model| &*model.name).collect();
         let workers: BTreeSet<&str> = self.workers.iter().map(|worker| &*worker.name).collect();
@@ -123,7 +123,7 @@ impl Worker {
 }
 
 impl Model {
-    /// How long a computation for it lasts.
+    /// How long a computation for this model lasts.
     pub fn computes(&self) -> SimDuration {
         SimDuration::from_millis(self.computes_ms)
     }

@@ -1,4 +1,4 @@
-//! The control plane is told what was done, and held against what was recorded, instant by instant.
+//! Replays the recorded actions to the control plane and compares it with the record, instant by instant.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use dryrack_ids::{JobId, NodeId, RunId};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Ending;
 
-/// The states of GPUStack's instances, and the phase that each maps to. An instance that is `unreachable` runs on a node
-/// that is; one in `error` waits for its next attempt.
+/// The states of GPUStack's instances and the phase that each maps to. An `unreachable` instance runs on a node that
+/// is unreachable; an instance in `error` waits for its next attempt.
 const STATES: [(&str, Phase); 7] = [
     ("pending", Phase::Pending),
     ("analyzing", Phase::Analysing),
@@ -24,7 +24,7 @@ const STATES: [(&str, Phase); 7] = [
     ("error", Phase::Pending),
 ];
 
-/// The first instant after which rows, queue or nodes are not as recorded.
+/// The difference at the first instant after which rows, queue or nodes are not as recorded.
 pub fn first_difference(sequence: &Sequence, profile: Arc<Profile>) -> Option<Difference> {
     let mut outside = Outside::new(sequence, profile);
     for instant in sequence.steps.chunk_by(|one, two| one.at_ms == two.at_ms) {
@@ -48,18 +48,18 @@ fn time(ms: u64) -> SimTime {
     SimTime::ZERO.saturating_add(SimDuration::from_millis(ms))
 }
 
-/// Users and workers, who do as they did, and answer what they are asked.
+/// Users and workers: they repeat their recorded actions and answer what they are asked.
 struct Outside<'s> {
     sequence: &'s Sequence,
     control: Control,
-    /// In order of their ids.
+    /// Model names, in order of job id.
     jobs: Vec<Arc<str>>,
-    /// Computations that will be answered.
+    /// Computations to be answered, by the time of the answer.
     computations: BTreeMap<(SimTime, RunId), ()>,
-    /// What is to be said in the same instant.
+    /// Inputs still to be told in the same instant.
     answers: VecDeque<Input>,
     recorded: Option<&'s Step>,
-    /// A step that speaks of a row that is not there.
+    /// The row that a step refers to although it does not exist.
     missing: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ impl<'s> Outside<'s> {
         [computed, wakeup].into_iter().flatten().min()
     }
 
-    /// All of one instant: what was done, what is answered, until nothing more follows.
+    /// Handles everything of one instant: the recorded actions, and then answers until nothing more follows.
     fn instant(&mut self, at: SimTime, steps: &[Step]) {
         while let Some((&(due, run), ())) = self.computations.first_key_value() {
             if due > at {
@@ -182,7 +182,8 @@ impl<'s> Outside<'s> {
                 inputs.push(Input::NodeReported { node, state: NodeState::Ready });
                 inputs
             }
-            // That a worker does not answer a probe is something that happens; that its heartbeats are too old is concluded.
+            // A worker's failure to answer a probe is an event, and the control plane is told of it. That its
+            // heartbeats are too old is something the control plane concludes.
             "syncer" => {
                 let unreachable = |node: &NodeId| {
                     let name = &self.sequence.workers[node.index()].name;
@@ -210,7 +211,7 @@ impl<'s> Outside<'s> {
         }
     }
 
-    /// What is not as it was recorded.
+    /// The first thing that is not as recorded.
     fn difference(&self, at: SimTime) -> Option<Difference> {
         let recorded = self.recorded?;
         let tell = |kind, text: String| Some(Difference { kind, text: format!("{at}: {text}") });
@@ -257,7 +258,7 @@ impl<'s> Outside<'s> {
     }
 }
 
-/// A recorded row in the words of a row of ours: the first state of its phase, GPUs in order.
+/// A recorded row in the form of dryrack's own rows: the first state of its phase, GPUs in order.
 fn canonical(row: &RowRecord) -> RowRecord {
     let mut row = row.clone();
     row.gpus.sort_unstable();

@@ -1,7 +1,7 @@
 //! AMD GPUs as the amdgpu driver shows them in sysfs, without a program or a library.
 //!
 //! `class/drm/cardN/device/` has (kernel documentation, gpu/amdgpu): `gpu_busy_percent`, `mem_info_vram_total` and
-//! `mem_info_vram_used` in bytes, `unique_id`, `product_name` where the board says it, and `vendor`, which is 0x1002.
+//! `mem_info_vram_used` in bytes, `unique_id`, `product_name` if the board has one, and `vendor`, which is 0x1002.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct AmdSysfs {
 }
 
 impl AmdSysfs {
-    /// Where sysfs is mounted: `/sys`.
+    /// A probe of the sysfs that is mounted here: `/sys`.
     pub fn new(sys: impl Into<PathBuf>) -> AmdSysfs {
         AmdSysfs { sys: sys.into() }
     }
@@ -35,7 +35,7 @@ impl Probe for AmdSysfs {
         let entries = fs::read_dir(&folder).map_err(|error| Missing::of_file(&folder, &error))?;
         let mut cards: Vec<(u32, PathBuf)> = entries
             .flatten()
-            // Connectors are called `card0-DP-1`.
+            // Connectors have names such as `card0-DP-1`.
             .filter_map(|entry| Some((entry.file_name().to_str()?.strip_prefix("card")?.parse().ok()?, entry.path())))
             .collect();
         cards.sort_unstable();
@@ -70,7 +70,7 @@ fn gpu(device: &Path, index: u32, clock: &Clock, what: &str) -> GpuFound {
     gpu
 }
 
-/// The first line of a file of sysfs. A GPU that is asleep or being reset answers with an error.
+/// The first line of a file in sysfs. A GPU that is asleep or being reset answers with an error.
 fn line(path: &Path) -> Reading<String> {
     let text = fs::read_to_string(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Missing::NotSupported,
@@ -86,9 +86,10 @@ mod tests {
     use super::*;
     use dryrack_units::{Bytes, Permille};
 
-    /// Names and forms of the files are those of the kernel's documentation of amdgpu; the figures are of an MI300X as
-    /// amd-smi has them in GitHub dstackai/dstack runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b; the id is of
-    /// an MI210 in GitHub 2maz/slurm-monitor tests/slurm_monitor/devices/test_gpu.py @0b32253993e8.
+    /// Names and forms of the files are those of the kernel's documentation of amdgpu. The figures are those of an
+    /// MI300X, as amd-smi has them in GitHub dstackai/dstack runner/internal/runner/metrics/metrics_test.go
+    /// @43fae1d09d2b. The id is that of an MI210 in GitHub 2maz/slurm-monitor tests/slurm_monitor/devices/test_gpu.py
+    /// @0b32253993e8.
     #[test]
     fn cards_of_amd_are_found_among_others_and_by_number() {
         let dir = tempfile::tempdir().expect("a folder");

@@ -1,9 +1,9 @@
-//! Apple's machines: `sysctl` for cores and memory, `ioreg` for the GPU, neither of which needs more rights.
+//! Apple's machines: `sysctl` for cores and memory, `ioreg` for the GPU. Neither needs special rights.
 //!
-//! The GPU's memory is a part of RAM, and macOS wires no more for it than `iogpu.wired_limit_mb`; 0, as it is unless
-//! somebody set it, stands for the system's own limit. That is taken as two thirds of RAM up to 36 GiB and three quarters
-//! beyond (Metal's `recommendedMaxWorkingSetSize` on machines of 32 and 128 GB: the rows of `machines.csv` say where it was
-//! read; newer releases of macOS give more).
+//! The GPU's memory is a part of RAM, and macOS wires no more for it than `iogpu.wired_limit_mb`. The value 0, which
+//! it has unless somebody set it, means the system's own limit. That is taken as two thirds of RAM up to 36 GiB and
+//! three quarters beyond (Metal's `recommendedMaxWorkingSetSize` on machines of 32 and 128 GB: the rows of
+//! `machines.csv` say where it was read; newer releases of macOS give more).
 
 use super::command::{Command, Limits};
 use super::found::{GpuFound, Look, NodeFound, Reading};
@@ -26,7 +26,7 @@ impl Probe for Apple {
     fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
         let limits = Limits::until(deadline);
         let sysctl = match Command::new("sysctl").args(KEYS).output(limits) {
-            // macOS before 15 does not know the last key, and says so with its status, after the others.
+            // macOS before 15 does not know the last key, and reports that by its status, after printing the others.
             Err(Missing::Exited { .. }) => Command::new("sysctl").args(&KEYS[..5]).output(limits)?,
             said => said?,
         };
@@ -38,7 +38,7 @@ impl Probe for Apple {
     }
 }
 
-/// What the three say; `vm_stat` may be missing.
+/// Reads the output of the three programs; that of `vm_stat` may be missing.
 pub fn read(sysctl: &str, ioreg: &str, vm_stat: &str, at: Stamp) -> Result<NodeFound, Missing> {
     let value = |key: &str| -> Reading<&str> {
         let found = sysctl.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
@@ -57,7 +57,7 @@ pub fn read(sysctl: &str, ioreg: &str, vm_stat: &str, at: Stamp) -> Result<NodeF
         let statistics = block.lines().find(|line| line.trim_start().starts_with("\"PerformanceStatistics\""));
         let Some(statistics) = statistics else { continue };
         let figure = |key: &str| {
-            // With its quotes and the sign, so that no other key that begins alike is taken.
+            // With the quotes and the sign, so that no other key with the same beginning is taken.
             let sign = format!("\"{key}\"=");
             let behind = statistics.split_once(&sign).ok_or_else(|| Missing::unsaid("ioreg"))?.1;
             let end = behind.find([',', '}']).unwrap_or(behind.len());
@@ -95,7 +95,7 @@ fn own_limit(ram: Bytes) -> Bytes {
     Bytes::new(ram.get() / over * times)
 }
 
-/// All but what vm_stat calls free, inactive, speculative and purgeable.
+/// All memory except what vm_stat calls free, inactive, speculative and purgeable.
 fn used(ram: Bytes, vm_stat: &str) -> Reading<Bytes> {
     let unsaid = || Missing::unsaid("vm_stat");
     let size = vm_stat.split_once("page size of ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok());
@@ -117,8 +117,8 @@ mod tests {
     use super::*;
     use dryrack_units::Permille;
 
-    /// `ioreg -r -d 1 -w 0 -c "IOAccelerator"` of a MacBook Pro of 2021 with macOS 12.6, as far as it stands in GitHub
-    /// exelban/stats#1094.
+    /// `ioreg -r -d 1 -w 0 -c "IOAccelerator"` of a MacBook Pro of 2021 with macOS 12.6, as far as GitHub
+    /// exelban/stats#1094 shows it.
     const IOREG: &str = r#"+-o AGXAcceleratorG13X  <class AGXAcceleratorG13X, id 0x10000087c, registered, matched, active, busy 0 (17 ms), retain 24>
     {
       "AGXParameterBufferMaxSizeEverMemless" = 574881792
@@ -140,10 +140,10 @@ mod tests {
         let gpu = &own.gpus[0];
         assert_eq!((gpu.utilization.clone(), gpu.unified), (Ok(Permille::new(20)), true));
         assert_eq!(gpu.memory_used, Ok(Bytes::new(340_983_808)));
-        // 32 GiB: two thirds, which is 21.3 GiB as of machine m1-pro-32g in machines.csv.
+        // 32 GiB: two thirds, which is 21.3 GiB as for machine m1-pro-32g in machines.csv.
         assert_eq!(gpu.memory.as_ref().map(|memory| memory.get() >> 20), Ok(21_845));
         assert_eq!(own.ram_used.unwrap_err().name(), "unsaid");
-        // GitHub AlexsJones/llmfit#570: set to 26000, llama-server lists the GPU with 26000 MiB.
+        // From GitHub AlexsJones/llmfit#570: set to 26000, llama-server lists the GPU with 26000 MiB.
         let set = node(&format!("{sysctl}iogpu.wired_limit_mb: 26000\n"));
         assert_eq!(set.gpus[0].memory, Ok(Bytes::from_mib(26_000)));
         assert_eq!(node(&format!("{sysctl}iogpu.wired_limit_mb: 0\n")).gpus[0].memory, gpu.memory);

@@ -1,4 +1,4 @@
-//! Programs that are asked: with a deadline, a bound on what they may say, and none of their processes left behind.
+//! Runs the programs that a probe asks: with a deadline, a limit on their output, and no process left behind.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use crate::clock::{Deadline, pause};
 use crate::procfs::{self, marked};
 use dryrack_units::SimDuration;
 
-/// What a program is held to.
+/// The limits of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub deadline: Deadline,
@@ -24,7 +24,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Ten thousand GPUs say less than this.
+    /// The answer about ten thousand GPUs is shorter than this.
     pub const MOST_BYTES: usize = 4 << 20;
 
     pub fn until(deadline: Deadline) -> Limits {
@@ -32,32 +32,32 @@ impl Limits {
     }
 }
 
-/// A program and what it is asked.
+/// A program, and what to ask it.
 #[derive(Clone, Debug)]
 pub struct Command {
     program: OsString,
     args: Vec<OsString>,
     stdin: Vec<u8>,
     environment: Vec<(OsString, OsString)>,
-    /// It hands its environment on to what is not its own, and must outlive it.
+    /// It passes its environment on to processes that are not its own and must outlive it.
     hands_on: bool,
 }
 
-/// A variable that all its processes inherit: the one thing that still tells them when they have left its group, its
-/// session and their parents.
+/// A variable that all its processes inherit. Nothing else identifies them once they have left its group, its session
+/// and their parents.
 const MARK: &str = "DRYRACK_LOOK";
 
-/// Another one for each look of each process.
+/// A different value for each look of each process.
 fn mark() -> String {
     static LOOKS: AtomicU64 = AtomicU64::new(0);
     format!("{}.{}", std::process::id(), LOOKS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// How often it is looked whether a program has ended whose pipes somebody else keeps open.
+/// How often to check whether a program has ended whose pipes some other process keeps open.
 const TICK: Duration = Duration::from_millis(20);
-/// How long a program that was killed may take to be gone before it is left to itself.
+/// How long a killed program may take to be gone before it is left to itself.
 const LAST_BREATH: Duration = Duration::from_secs(1);
-/// Of what it says on stderr, so much is kept.
+/// How many bytes of stderr are kept.
 const COMPLAINT: usize = 4096;
 
 impl Command {
@@ -66,7 +66,7 @@ impl Command {
         Command { program, args, stdin, environment, hands_on: false }
     }
 
-    /// In our own environment and no other: it hands it on to what must outlive it.
+    /// Runs it with the environment of dryrack, not changed: it passes that on to what must outlive it.
     pub fn as_we_are(self) -> Command {
         Command { hands_on: true, ..self }
     }
@@ -92,17 +92,17 @@ impl Command {
         self.program.to_string_lossy().into_owned()
     }
 
-    /// What it says on stdout, if it ends by itself and well.
+    /// What the program writes to stdout, if it ends by itself and with success.
     pub fn output(&self, limits: Limits) -> Result<String, Missing> {
         let what = self.what();
         let mark = mark();
         let mut child = self.spawn(&mark)?;
         if let Some(mut stdin) = child.stdin.take() {
-            // One that does not read goes its way without.
+            // A program that does not read its input is not stopped.
             let _unread = stdin.write_all(&self.stdin);
         }
         let heard = listen(&mut child, limits, &what);
-        // Before it is reaped, so that its number is still its own.
+        // Before the child is reaped, so that its number is still its own.
         let heard = match end(child, &what, &mark) {
             Some(status) => heard.and_then(|heard| judged(heard, status, &what)),
             None => Err(heard.err().unwrap_or(Missing::StillHangs { what: what.clone() })),
@@ -116,7 +116,7 @@ impl Command {
         command.stdin(if self.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
         command.process_group(0);
         if !self.hands_on {
-            // A word for a number is another word in another language.
+            // In another language, a word for a number would be another word.
             command.env("LC_ALL", "C").env(MARK, mark);
         }
         command.envs(self.environment.iter().map(|(key, value)| (key, value)));
@@ -133,7 +133,7 @@ struct Heard {
     stderr: Vec<u8>,
 }
 
-/// Reads both pipes until the program has ended, and what it had said by then.
+/// Reads both pipes until the program has ended, including all that it had written by then.
 fn listen(child: &mut Child, limits: Limits, what: &str) -> Result<Heard, Missing> {
     let pid = Pid::from_child(child);
     let mut stdout = child.stdout.take();
@@ -144,11 +144,12 @@ fn listen(child: &mut Child, limits: Limits, what: &str) -> Result<Heard, Missin
     loop {
         let left = limits.deadline.left();
         if left.is_zero() && !has_ended {
-            // Of a deadline somebody else set a moment ago the rest was ours: to the tenth of a second.
+            // A part of the deadline may have passed before. Names the time that was left, rounded up to a tenth of a
+            // second.
             let tenths = began.as_millis().div_ceil(100) as u64;
             return Err(Missing::TimedOut { what: what.to_string(), within: SimDuration::from_millis(100 * tenths) });
         }
-        // What is in the pipes of a program that has ended is there at once.
+        // What a program has left in its pipes when it ends is there at once.
         let wait = if has_ended { Duration::ZERO } else { left.min(TICK) };
         let [from_out, from_err] = is_ready(&stdout, &stderr, wait);
         if from_out && read(&mut stdout, &mut heard.stdout) && heard.stdout.len() > limits.most_bytes {
@@ -156,7 +157,7 @@ fn listen(child: &mut Child, limits: Limits, what: &str) -> Result<Heard, Missin
         }
         if from_err {
             read(&mut stderr, &mut heard.stderr);
-            // Of the last words it said, the first are the reason.
+            // Keeps the first words of the complaint, which are the reason.
             heard.stderr.truncate(COMPLAINT);
         }
         if has_ended && !from_out && !from_err {
@@ -190,7 +191,8 @@ fn is_ready(
     [stdout.is_some() && ready.next() == Some(true), stderr.is_some() && ready.next() == Some(true)]
 }
 
-/// Once, of a pipe that is ready, so that it cannot block; closes it at its end. Whether something came.
+/// Reads once from a pipe that is ready, so that it cannot block; closes the pipe at its end. Returns whether
+/// anything came.
 fn read(pipe: &mut Option<impl Read>, into: &mut Vec<u8>) -> bool {
     let Some(open) = pipe else { return false };
     let mut chunk = [0; 1 << 16];
@@ -206,13 +208,13 @@ fn read(pipe: &mut Option<impl Read>, into: &mut Vec<u8>) -> bool {
     false
 }
 
-/// Kills what is left of the program: its group, and all that it started and that left the group, which its mark tells.
-/// Then reaps it. `None` if it hangs in the kernel: then it is left to a thread that waits for it.
+/// Kills what is left of the program: its group, and all that it started that left the group, which its mark
+/// identifies. Then reaps it. Returns `None` if it hangs in the kernel; a thread is left to wait for it then.
 fn end(mut child: Child, what: &str, mark: &str) -> Option<ExitStatus> {
     let pid = Pid::from_child(&child);
     let since = procfs::stat(child.id()).map_or(0, |stat| stat.key.started);
     let _none_left: Result<(), Errno> = kill_process_group(pid, Signal::KILL);
-    // While some are being killed others may be started.
+    // While some are being killed, others may be started.
     for _ in 0..3 {
         let strays = marked(&format!("{MARK}={mark}"), since, child.id());
         if strays.is_empty() {
@@ -230,7 +232,7 @@ fn end(mut child: Child, what: &str, mark: &str) -> Option<ExitStatus> {
             Ok(Some(status)) => return Some(status),
             Ok(None) if !deadline.has_passed() => pause(Duration::from_millis(2)),
             Ok(None) => break,
-            // Nobody else reaps our children; if somebody did, it is gone.
+            // Nobody else reaps the children of this process; if somebody did, the program is gone.
             Err(_) => return Some(ExitStatus::from_raw(0)),
         }
     }

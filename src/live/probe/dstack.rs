@@ -1,10 +1,10 @@
 //! Fleets of a dstack server, through its REST interface: `POST /api/project/PROJECT/fleets/list`.
 //!
-//! An instance says what it has (dstack 0.22.5, core/models/instances.py): `cpus`, `memory_mib`, `gpus` with `memory_mib`,
-//! and how many of its blocks are busy. A busy block holds its part of the GPUs, of CPU and of memory. How much a GPU is
-//! used is said of jobs: `POST /api/runs/list` tells which job runs on which host, and
-//! `GET /api/project/PROJECT/metrics/job/RUN` has `gpu_util_percent_gpu0` and so on. It is asked for each job that is alone
-//! on its host: those that share one cannot be told apart there.
+//! An instance says what it has (dstack 0.22.5, core/models/instances.py): `cpus`, `memory_mib`, `gpus` with
+//! `memory_mib`, and how many of its blocks are busy. A busy block holds its part of the GPUs, of CPU and of memory.
+//! GPU utilization is reported for jobs: `POST /api/runs/list` says which job runs on which host, and `GET
+//! /api/project/PROJECT/metrics/job/RUN` has `gpu_util_percent_gpu0` and so on. It is asked for each job that is
+//! alone on its host, because jobs that share a host cannot be told apart there.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub struct Dstack {
     token: Option<String>,
 }
 
-/// Of so many jobs the figures are asked for.
+/// The most jobs whose figures are asked for.
 const MOST_JOBS: usize = 64;
 
 impl Dstack {
@@ -38,7 +38,7 @@ impl Dstack {
         (shown_url(&url), Page::new(&url).token(self.token.as_deref()))
     }
 
-    /// Of a job that has its host for itself.
+    /// Reads the figures of a job that has its host for itself.
     fn usage(&self, job: &Job, node: &mut NodeFound, limits: Limits) -> Result<(), Missing> {
         let Job { run, replica, number, .. } = job;
         let path = format!("metrics/job/{run}?replica_num={replica}&job_num={number}&limit=1");
@@ -65,7 +65,7 @@ pub struct Job {
     pub host: String,
 }
 
-/// Those of the answer that run.
+/// The jobs of the answer that are running.
 pub fn jobs(runs: &Value, what: &str) -> Reading<Vec<Job>> {
     let Some(runs) = runs.as_array() else {
         return Err(Missing::malformed(what, 1, "a list of runs", &runs.to_string()));
@@ -118,7 +118,7 @@ impl Probe for Dstack {
     }
 }
 
-/// All fleets' instances, and the host that each is on.
+/// Reads the instances of all fleets, and the host of each.
 pub fn read(fleets: &Value, what: &str, at: Stamp) -> Result<(Look, Vec<String>), Missing> {
     let Some(fleets) = fleets.as_array() else {
         return Err(Missing::malformed(what, 1, "a list of fleets", &fleets.to_string()));
@@ -126,7 +126,7 @@ pub fn read(fleets: &Value, what: &str, at: Stamp) -> Result<(Look, Vec<String>)
     let (mut nodes, mut hosts) = (Vec::new(), Vec::new());
     for fleet in fleets {
         for instance in json::list(fleet, "instances", what)? {
-            // Not there yet, or not any more.
+            // The instance does not exist yet, or no longer.
             if instance["instance_type"].is_null() {
                 continue;
             }
@@ -163,7 +163,7 @@ fn node(instance: &Value, fleet: &Value, what: &str, at: Stamp) -> Result<NodeFo
     node.cpu_used = node.cpu.clone().map(|cpu| MilliCpu::new(part(cpu.get())));
     node.ram_used = node.ram.clone().map(|ram| Bytes::new(part(ram.get())));
     let gpus = json::list(has, "gpus", what)?;
-    // A block has the same number of GPUs as any other; which ones it has is not said: the first are taken.
+    // Every block has the same number of GPUs. Which ones is not said, so the first are taken.
     let held = part(gpus.len() as u64) as usize;
     for (index, device) in gpus.iter().enumerate() {
         let mut gpu = GpuFound::numbered(index as u32, at, what);
@@ -178,13 +178,13 @@ fn node(instance: &Value, fleet: &Value, what: &str, at: Stamp) -> Result<NodeFo
     Ok(node)
 }
 
-/// `{"metrics": [{"name": ..., "timestamps": [...], "values": [...]}]}`, of which the newest value counts.
+/// Reads `{"metrics": [{"name": ..., "timestamps": [...], "values": [...]}]}`, of which the newest value counts.
 pub fn apply_usage(metrics: &Value, node: &mut NodeFound, what: &str) -> Result<(), Missing> {
     let metrics = json::list(metrics, "metrics", what)?;
     let newest = |name: &str| -> Reading<f64> {
         let metric = metrics.iter().find(|metric| metric["name"] == name).ok_or_else(|| Missing::unsaid(what))?;
         let (times, values) = (json::list(metric, "timestamps", what)?, json::list(metric, "values", what)?);
-        // Times of one form and zone: the largest text is the newest.
+        // All times have one form and zone, so the largest text is the newest.
         let newest = (times.iter().zip(values)).max_by_key(|(time, _)| time.as_str().unwrap_or_default());
         let value = newest.ok_or_else(|| Missing::unsaid(what))?.1;
         number::finite(value.as_f64().ok_or(Missing::NotAvailable)?)

@@ -1,12 +1,12 @@
-//! A page of a Prometheus exporter: DCGM's, or another one's that says the same by its own names.
+//! A page of a Prometheus exporter: DCGM's, or another one that says the same under its names.
 //!
-//! Of NVIDIA's exporter (NVIDIA/dcgm-exporter, etc/default-counters.csv): `DCGM_FI_DEV_GPU_UTIL` in percent,
-//! `DCGM_FI_DEV_FB_USED`, `_FREE` and `_RESERVED` in MiB; of a GPU that is split (MIG) the first is missing, and
-//! `DCGM_FI_PROF_GR_ENGINE_ACTIVE`, from 0 to 1, stands for it. A GPU is told by its UUID and its index, a node by
-//! `Hostname` (`hostname` in newer releases), and a pod by `namespace` and `pod`. A part of a split GPU
-//! (`GPU_I_ID`) is a GPU of its own here.
+//! From NVIDIA's exporter (NVIDIA/dcgm-exporter, etc/default-counters.csv): `DCGM_FI_DEV_GPU_UTIL` in percent,
+//! `DCGM_FI_DEV_FB_USED`, `_FREE` and `_RESERVED` in MiB. A GPU that is split (MIG) does not have the first;
+//! `DCGM_FI_PROF_GR_ENGINE_ACTIVE`, from 0 to 1, replaces it. A GPU is identified by its UUID and its index, a node
+//! by `Hostname` (`hostname` in newer releases), and a pod by `namespace` and `pod`. A part of a split GPU
+//! (`GPU_I_ID`) counts as a GPU here.
 //!
-//! A number that says "not supported" is no reading (see `number.rs`).
+//! A number that stands for "not supported" is not a reading (see `number.rs`).
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Of this address; `/metrics` is added where it names no page.
+    /// A probe of this address; `/metrics` is added if the address names no page.
     pub fn new(url: &str, token: Option<&str>) -> Exporter {
         let path = url.split_once("://").map_or(url, |(_, rest)| rest);
         let url = match path.trim_end_matches('/').contains('/') || path.trim_matches('/').is_empty() {
@@ -62,7 +62,7 @@ const USED: &str = "DCGM_FI_DEV_FB_USED";
 const FREE: &str = "DCGM_FI_DEV_FB_FREE";
 const RESERVED: &str = "DCGM_FI_DEV_FB_RESERVED";
 
-/// What is said of one GPU, or of one part of it.
+/// What is said about one GPU, or about one part of it.
 #[derive(Default)]
 struct Said<'t> {
     labels: BTreeMap<&'t str, String>,
@@ -127,7 +127,7 @@ fn nodes(said: BTreeMap<Key, Said<'_>>, what: &str, at: Stamp) -> Vec<NodeFound>
         gpu.utilization = utilization(&figure);
         gpu.memory_used = figure(USED).and_then(|mib| number::memory(mib, MIB));
         gpu.memory = total(&figure);
-        // A part that is not the first of its GPU gets an index behind all that there are.
+        // A part that is not the first of its GPU gets an index after all others.
         if node.gpus.iter().any(|other| other.index == index) {
             gpu.index = node.gpus.iter().map(|gpu| gpu.index + 1).max().unwrap_or(0);
         }
@@ -138,18 +138,18 @@ fn nodes(said: BTreeMap<Key, Said<'_>>, what: &str, at: Stamp) -> Vec<NodeFound>
 
 fn utilization(figure: &dyn Fn(&str) -> Reading<f64>) -> Reading<Permille> {
     figure(UTILIZATION).and_then(number::percent).or_else(|missing| {
-        // Of a MIG device the first has no meaning; the ratio has.
+        // For a MIG device the first figure has no meaning, but the ratio has.
         figure(ENGINE_ACTIVE).and_then(|ratio| number::percent(ratio * 100.0)).map_err(|_| missing)
     })
 }
 
-/// Nobody says the total: it is what is used, free and, where that is said apart, reserved.
+/// The total is not said: it is the sum of used, free and, if that is said separately, reserved.
 fn total(figure: &dyn Fn(&str) -> Reading<f64>) -> Reading<Bytes> {
     let parts = figure(USED)? + figure(FREE)? + figure(RESERVED).unwrap_or(0.0);
     number::memory(parts, MIB)
 }
 
-/// A line of the text format, version 0.0.4; `None` for a comment or an empty line.
+/// Parses a line of the text format, version 0.0.4; `None` for a comment or an empty line.
 pub fn sample<'t>(line: &'t str, what: &str, number: usize) -> Result<Option<Sample<'t>>, Missing> {
     let text = line.trim();
     if text.is_empty() || text.starts_with('#') {
@@ -167,7 +167,7 @@ pub fn sample<'t>(line: &'t str, what: &str, number: usize) -> Result<Option<Sam
         Some(inner) => read_labels(inner, &mut labels).ok_or_else(|| wrong("labels such as {gpu=\"0\"}"))?,
         None => rest,
     };
-    // A time may follow; it is the exporter's, and nothing here hangs on it.
+    // A time may follow. It is that of the exporter, and nothing depends on it here.
     let value = rest.split_ascii_whitespace().next().ok_or_else(|| wrong("a value behind the labels"))?;
     let value = match value {
         "+Inf" => f64::INFINITY,
@@ -177,7 +177,7 @@ pub fn sample<'t>(line: &'t str, what: &str, number: usize) -> Result<Option<Sam
     Ok(Some(Sample { name, labels, value }))
 }
 
-/// Fills in labels up to the closing brace, and gives what stands behind it.
+/// Reads labels up to the closing brace, and returns what follows it.
 fn read_labels<'t>(mut rest: &'t str, labels: &mut BTreeMap<&'t str, String>) -> Option<&'t str> {
     loop {
         rest = rest.trim_start_matches(|letter: char| letter.is_whitespace() || letter == ',');
@@ -210,7 +210,7 @@ mod tests {
         read(text, "a page", Clock::start().now())
     }
 
-    /// The README of NVIDIA/dcgm-exporter @00d6d344ea4a has these lines.
+    /// These lines are in the README of NVIDIA/dcgm-exporter @00d6d344ea4a.
     #[test]
     fn a_figure_that_dcgm_does_not_have_is_not_supported() {
         let page = "# TYPE DCGM_FI_DEV_MEMORY_TEMP gauge\n\
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(shared.gpus[0].name.as_deref(), Ok("NVIDIA RTX A4000"));
     }
 
-    /// Of GitHub NVIDIA/dcgm-exporter#512: parts of an H100 under MIG have a ratio and no utilization.
+    /// From GitHub NVIDIA/dcgm-exporter#512: parts of an H100 under MIG have a ratio and no utilization.
     #[test]
     fn parts_of_a_split_gpu_are_gpus_of_their_own() {
         let line = |id: u32| {
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(gpus[2].name.as_deref(), Ok("NVIDIA H100 80GB HBM3 MIG 1g.10gb"));
     }
 
-    /// By the grammar of prometheus.io/docs/instrumenting/exposition_formats, of whose example the time stamp is.
+    /// By the grammar of prometheus.io/docs/instrumenting/exposition_formats; the time stamp is that of its example.
     #[test]
     fn a_line_is_read_by_the_text_format() {
         let read = |line| sample(line, "a page", 1).expect("a line").expect("a sample");

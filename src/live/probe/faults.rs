@@ -1,5 +1,5 @@
-//! Everything that a program, a page or a machine may do to a probe, each done by a real process or a real socket: it ends
-//! in a named reason before its time, and leaves no process behind.
+//! Everything that a program, a page or a machine may do to a probe, each done by a real process or a real socket.
+//! Each ends in a named reason in time, and leaves no process behind.
 //!
 //! The readings are those of a GeForce RTX 2080 with driver 440.64 as nvidia-smi printed them in GitHub
 //! Ricks-Lab/gpu-utils#83, what amd-smi printed in GitHub dstackai/dstack
@@ -19,7 +19,7 @@ use super::{Exporter, Gpustack, Kubernetes, Look, Missing, Probe, Slurm, Smi, Sm
 use crate::clock::{Clock, Deadline, pause, sim_duration};
 use dryrack_units::SimDuration;
 
-/// What must come of it: a reading, a reason of the whole look, or a reason of GPU 0's utilization.
+/// What must come of a case: a reading, a reason for the whole look, or a reason for GPU 0's utilization.
 enum Wanted {
     Read,
     Look(&'static str),
@@ -200,7 +200,7 @@ impl Stage {
         Stage(tempfile::tempdir().expect("a folder"))
     }
 
-    /// A script of that name, which works in this folder so that all it starts can be found.
+    /// A script of that name. It works in this folder, so that everything it starts can be found.
     fn script(&self, name: &str, body: &str) -> std::path::PathBuf {
         let path = self.0.path().join(name);
         if !body.is_empty() {
@@ -220,7 +220,7 @@ impl Stage {
     }
 }
 
-/// One look, judged: it is over in time, in the way that is wanted, with nothing left.
+/// Takes one look and checks it: it must end in time, in the way that is wanted, and leave nothing behind.
 fn judge(sentence: &str, probe: &mut dyn Probe, millis: u64, wanted: &Wanted, stage: Option<&Stage>) {
     let (clock, within) = (Clock::start(), Duration::from_millis(millis));
     let look = probe.look(&clock, Deadline::within(within));
@@ -234,7 +234,7 @@ fn judge(sentence: &str, probe: &mut dyn Probe, millis: u64, wanted: &Wanted, st
             let found = nodes[0].gpus[0].utilization.as_ref().map_err(Missing::name);
             assert_eq!(found.err(), Some(*name), "{sentence}");
         }
-        // Rubbish of chance: any reason that it was not understood.
+        // Random rubbish: any reason that says it was not understood will do.
         (Wanted::Look(""), Err(why)) => {
             assert!(matches!(why.name(), "not_text" | "malformed" | "half_line"), "{sentence}: {why}");
         }
@@ -242,7 +242,7 @@ fn judge(sentence: &str, probe: &mut dyn Probe, millis: u64, wanted: &Wanted, st
         (_, found) => panic!("{sentence}: {found:?}"),
     }
     let Some(stage) = stage else { return };
-    // What was killed is gone once its parent has reaped it, and that may be the system.
+    // A killed process is gone once its parent has reaped it, and the parent may be the system.
     let deadline = Deadline::within(Duration::from_secs(5));
     while !stage.left().is_empty() && !deadline.has_passed() {
         pause(Duration::from_millis(10));
@@ -310,7 +310,7 @@ fn whatever_the_tools_of_a_cluster_do_ends_in_a_named_reason() {
     }
 }
 
-/// What a server does with the one who asks; the request has been read.
+/// What a server does to the client; the request has been read.
 type Served = fn(&mut TcpStream);
 
 fn say(stream: &mut TcpStream, status: &str, body: &[u8]) {
@@ -318,7 +318,7 @@ fn say(stream: &mut TcpStream, status: &str, body: &[u8]) {
     let _unheard = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
 }
 
-/// One server for one case, until nobody asks for a while.
+/// Runs one server for one case, until nobody asks for a while.
 fn serve(served: Served) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("bound"));
@@ -442,7 +442,7 @@ fn at_least_sixty_faults_are_done_each_under_a_name_of_its_own() {
     }
     let distinct: std::collections::BTreeSet<_> = all.iter().collect();
     assert_eq!(distinct.len(), all.len(), "two of one name");
-    // Those in which nothing is wrong do not count.
+    // Cases in which nothing is wrong do not count.
     let is_fine = |wanted: &Wanted| matches!(wanted, Wanted::Read);
     let fine = NVIDIA.iter().map(|case| &case.3).chain(OTHERS.iter().map(|case| &case.1.3));
     let fine = fine.chain(TOOLS.iter().map(|case| &case.3)).chain(PAGES.iter().map(|case| &case.3));

@@ -1,7 +1,7 @@
-//! What a machine itself may do to whoever looks at it: a disk without room, a clock that is set, and numbers of processes
-//! that are given to others. Each ends in a named reason.
+//! What a machine itself may do to those who look at it: a disk without room, a clock that is set, and process
+//! numbers that are given to others. Each ends in a named reason.
 //!
-//! Disks that are full for real, as a small file system, are in `tests/it/probes.rs`.
+//! Tests with disks that are really full, as small file systems, are in `tests/it/probes.rs`.
 
 use std::fs::{self, OpenOptions};
 use std::process::{Child, Command, Stdio};
@@ -75,7 +75,7 @@ impl Probe for Set {
     }
 }
 
-/// A clock on whose wall the offset is shown, and what sets it.
+/// A clock whose wall time has an offset, and the offset that sets it.
 fn clock_that_is_set() -> (Arc<Clock>, Arc<AtomicI64>) {
     let wall = Arc::new(AtomicI64::new(0));
     let shown = Arc::clone(&wall);
@@ -111,7 +111,7 @@ fn reason(error: &RecordError) -> String {
     }
 }
 
-/// The kernel's own file that has no room.
+/// Writes to a file of the kernel's own that has no room.
 fn unwritten(path: &str) -> String {
     let file = OpenOptions::new().append(true).open(path).expect("every Linux has it");
     let mut lines = crate::recorder::WholeLines::of(path.into(), file);
@@ -141,7 +141,7 @@ fn over_reasons() -> String {
     why
 }
 
-/// What its reasons say of the clock; its rows go on as if nothing had been.
+/// What the reasons say about the clock; the rows go on as if nothing had happened.
 fn recorded_while(by: i64) -> String {
     let dir = tempfile::tempdir().expect("a folder");
     let out = dir.path().join("u.csv");
@@ -157,7 +157,7 @@ fn recorded_while(by: i64) -> String {
     format!("clock_set: {}", said[0].trim_end_matches('"'))
 }
 
-/// Samples a second apart, idle from the first on, under a window of three.
+/// Samples a second apart, idle from the first on, with a window of three.
 fn watched_while(by: i64) -> String {
     let policy = UtilizationPolicy {
         rule: UtilizationRule::Covered,
@@ -221,13 +221,13 @@ fn ended() -> String {
     named(key)
 }
 
-/// A process that has ended, and another that has its number: the kernel is asked to go on counting from there, which a test
-/// in a container may; where it may not, the number's time of birth is another.
+/// A process that has ended, and another that has its number. The kernel is asked to continue counting from there,
+/// which a test in a container may do. If it may not, the start time of the number is changed.
 fn a_number_given_again() -> (ProcessKey, Child) {
     let first = sleeper();
     let key = ProcessKey::of(first.id()).expect("it is there");
     killed(first);
-    // Ticks are hundredths of a second: born in the same one, nobody can tell them apart.
+    // Ticks are hundredths of a second: two processes born in the same tick cannot be told apart.
     pause(Duration::from_millis(30));
     for _ in 0..50 {
         if fs::write("/proc/sys/kernel/ns_last_pid", (key.pid - 1).to_string()).is_err() {

@@ -1,4 +1,4 @@
-//! What a look finds: nodes, their GPUs, and of each quantity a reading or the reason why there is none.
+//! What a look finds: nodes and their GPUs, and for each quantity a reading or the reason why there is none.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub type Reading<T> = Result<T, Missing>;
 pub struct Look {
     /// In the order of the source.
     pub nodes: Vec<NodeFound>,
-    /// What the source said that found no place in a reading, one sentence each.
+    /// What the source said that does not fit in a reading, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -31,13 +31,13 @@ pub struct NodeFound {
     /// Version of the GPU driver.
     pub driver: Option<String>,
     pub labels: BTreeMap<String, String>,
-    /// All there is for us: what the machine has, or what its cgroup may take.
+    /// All that is available here: what the machine has, or what its cgroup may take.
     pub cpu: Reading<MilliCpu>,
-    /// Of it, what is in use or promised to others.
+    /// The part of it that is in use or promised to others.
     pub cpu_used: Reading<MilliCpu>,
     pub ram: Reading<Bytes>,
     pub ram_used: Reading<Bytes>,
-    /// What the source's own scheduler gives to nobody: of RAM, and of the memory of each GPU.
+    /// What the source's own scheduler gives to nobody: of the RAM, and of the memory of each GPU.
     pub set_aside: (Bytes, Bytes),
     /// By index.
     pub gpus: Vec<GpuFound>,
@@ -45,9 +45,9 @@ pub struct NodeFound {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuFound {
-    /// As its node counts them.
+    /// The number by which its node counts it.
     pub index: u32,
-    /// The same for ever, where the source has one.
+    /// An identifier that never changes, if the source has one.
     pub uuid: Option<String>,
     /// When it was read.
     pub at: Stamp,
@@ -57,18 +57,18 @@ pub struct GpuFound {
     pub memory: Reading<Bytes>,
     pub memory_used: Reading<Bytes>,
     pub utilization: Reading<Permille>,
-    /// What the source's own scheduler has given to somebody.
+    /// The share that the source's own scheduler has given to somebody.
     pub held: GpuShare,
-    /// To whom, if it says: a pod, a job.
+    /// Who has it, if the source says so: a pod, a job.
     pub holder: Option<String>,
-    /// Its memory is a part of the node's RAM.
+    /// Whether its memory is a part of the node's RAM.
     pub unified: bool,
     pub compute_capability: Option<ComputeCapability>,
     pub state: GpuState,
 }
 
 impl NodeFound {
-    /// Of which nothing is known yet but its name.
+    /// A node of which only the name is known yet.
     pub fn named(name: &str, at: Stamp, source: &str) -> NodeFound {
         NodeFound {
             name: name.to_string(),
@@ -89,7 +89,7 @@ impl NodeFound {
 }
 
 impl GpuFound {
-    /// Of which nothing is known yet but that it is there.
+    /// A GPU of which only the index is known yet.
     pub fn numbered(index: u32, at: Stamp, source: &str) -> GpuFound {
         GpuFound {
             index,
@@ -108,7 +108,7 @@ impl GpuFound {
         }
     }
 
-    /// What stays the same while indices are given anew: its UUID, or else its index.
+    /// What stays the same when indices change: its UUID, or else its index.
     pub fn key(&self) -> String {
         self.uuid.clone().unwrap_or_else(|| self.index.to_string())
     }

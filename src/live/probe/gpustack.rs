@@ -1,8 +1,8 @@
 //! Workers of a GPUStack server, through its REST interface: `/v2/workers`, and `/v1/workers` of releases before 2.0.
 //!
-//! A worker says all of itself in `status` (gpustack 2.3.0, schemas/workers.py): memory in bytes, utilization in percent,
-//! `allocated` for what the server's own scheduler has promised. The larger of used and allocated is taken as used. What a
-//! worker reserves for itself (`system_reserved`) is set aside.
+//! A worker says everything about itself in `status` (gpustack 2.3.0, schemas/workers.py): memory in bytes,
+//! utilization in percent, `allocated` for what the server's own scheduler has promised. The larger of used and
+//! allocated counts as used. What a worker reserves for itself (`system_reserved`) is set aside.
 
 use serde_json::Value;
 
@@ -24,11 +24,11 @@ pub struct Gpustack {
 }
 
 const PER_PAGE: u64 = 100;
-/// So many workers are ten thousand.
+/// This many pages hold ten thousand workers.
 const MOST_PAGES: u64 = 100;
 
 impl Gpustack {
-    /// A server's address, and an API key of it.
+    /// A probe of the server at this address, with an API key of it.
     pub fn new(url: &str, token: Option<&str>) -> Gpustack {
         Gpustack { url: url.trim_end_matches('/').to_string(), token: token.map(str::to_string), version: "v2" }
     }
@@ -63,19 +63,19 @@ impl Probe for Gpustack {
     }
 }
 
-/// One page of workers.
+/// Reads one page of workers.
 pub fn read(page: &Value, what: &str, at: Stamp) -> Result<Look, Missing> {
     let workers = json::list(page, "items", what)?;
     let nodes = workers.iter().enumerate().map(|(index, worker)| node(worker, index, what, at));
     Ok(Look { nodes: nodes.collect::<Result<_, _>>()?, notes: Vec::new() })
 }
 
-/// One worker, as any of the interfaces and the store itself have it.
+/// Reads one worker, as any of the interfaces and the store itself describe it.
 pub fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeFound, Missing> {
     let name = json::text(worker, "name")
         .ok_or_else(|| Missing::malformed(what, 1, "a worker with a name", &format!("worker {index}")))?;
     let mut node = NodeFound::named(name, at, what);
-    // The store has these words in capitals.
+    // In the store, these words are in capitals.
     node.state = match json::text(worker, "state").map(str::to_ascii_lowercase).as_deref() {
         Some("ready") => NodeState::Ready,
         Some("maintenance") => NodeState::Maintenance,
@@ -107,11 +107,11 @@ pub fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeF
     node.labels = labels
         .into_iter()
         .flatten()
-        // What the node says by itself.
+        // Without what the node itself says.
         .filter(|(key, _)| !matches!(key.as_str(), "os" | "worker-name"))
         .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_string())))
         .collect();
-    // Before 2.0 the driver was not said.
+    // Before 2.0 the driver was not reported.
     let devices = status.get("gpu_devices").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for (place, device) in devices.iter().enumerate() {
         node.gpus.push(gpu(device, place, what, at)?);
@@ -121,7 +121,7 @@ pub fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeF
     Ok(node)
 }
 
-/// What is in use or promised, whichever is more, but no more than there is.
+/// The larger of what is in use and what is promised, but no more than there is.
 fn used_of(memory: &Value, total: &Reading<Bytes>, what: &str) -> Reading<Bytes> {
     let used = json::bytes(memory, "used", what);
     let allocated = json::bytes(memory, "allocated", what).unwrap_or(Bytes::ZERO);

@@ -1,8 +1,8 @@
-//! A probe on a thread of its own, so that one that hangs where nothing can stop it hangs alone.
+//! Runs a probe on a thread of its own, so that if it hangs where nothing can stop it, it hangs alone.
 //!
-//! A driver that is stuck in the kernel cannot be interrupted, neither as a library call nor as a program. Who asks gets
-//! [`Missing::TimedOut`] at the deadline, then [`Missing::StillHangs`] until the old answer comes; that one is thrown away,
-//! because it is of another time, and the next question is asked as if nothing had been.
+//! A driver that is stuck in the kernel cannot be interrupted, neither as a library call nor as a program. The caller
+//! gets [`Missing::TimedOut`] at the deadline, then [`Missing::StillHangs`] until the old answer comes. That answer
+//! is thrown away, because it is about another time, and the next question is asked as if nothing had happened.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -16,14 +16,14 @@ pub struct Guarded {
     source: String,
     ask: Sender<Deadline>,
     answers: Receiver<Result<Look, Missing>>,
-    /// Asked, and not answered in time.
+    /// A question was asked and not answered in time.
     owes: bool,
 }
 
-/// How long it may take until it is seen that somebody wants an end.
+/// The longest time before a request to stop is noticed.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// A probe should end by itself a little before it is given up.
+/// A probe should end by itself this long before it is given up.
 const BEFORE: Duration = Duration::from_millis(200);
 
 impl Guarded {
@@ -31,7 +31,7 @@ impl Guarded {
         let (ask, asked) = channel::<Deadline>();
         let (answer, answers) = channel();
         let source = probe.source();
-        // Ends when nobody asks any more. Not joined: it may never end.
+        // The thread ends when nobody asks any more. It is not joined: it may never end.
         std::thread::spawn(move || {
             for deadline in asked {
                 if answer.send(probe.look(&clock, deadline)).is_err() {
@@ -51,7 +51,7 @@ impl Guarded {
         self.look_unless(&Stop::default(), within)
     }
 
-    /// Likewise, and as soon as somebody wants an end.
+    /// Like [`Guarded::look`], but ends as soon as somebody wants to stop.
     pub fn look_unless(&mut self, stop: &Stop, within: Duration) -> Result<Look, Missing> {
         let what = || self.source.clone();
         if self.owes {
@@ -81,7 +81,8 @@ impl Guarded {
         }
     }
 
-    /// Its thread is gone: the probe panicked, which is our fault and no reason to lose the others' readings.
+    /// The thread is gone because the probe panicked. That is a bug of dryrack, and no reason to lose the readings of
+    /// the others.
     fn broken(&self) -> Missing {
         Missing::Unreadable { what: self.source.clone(), said: "its probe broke".to_string() }
     }

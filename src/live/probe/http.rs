@@ -1,10 +1,10 @@
-//! Pages over HTTP, through the system's `curl`: it knows the proxies and certificates of the machine, and like any other
-//! program it is held to a deadline and to a bound on what it may bring.
+//! Pages over HTTP, through the system's `curl`. It knows the proxies and certificates of the machine and, like any
+//! other program, has a deadline and a limit on its output.
 
 use super::command::{Command, Limits};
 use super::missing::{Missing, shown};
 
-/// An address and who asks. What authorises is handed over on stdin: a command line can be read by everybody.
+/// An address and who asks. The token is passed on stdin, because everybody can read a command line.
 #[derive(Clone)]
 pub struct Page {
     url: String,
@@ -17,12 +17,12 @@ impl Page {
         Page { url: url.into(), token: None, body: None }
     }
 
-    /// With `Authorization: Bearer ...`, if there is a token.
+    /// Adds `Authorization: Bearer ...`, if there is a token.
     pub fn token(self, token: Option<&str>) -> Page {
         Page { token: token.map(str::to_string), ..self }
     }
 
-    /// Asked with POST and this JSON.
+    /// Asks with POST and this JSON.
     pub fn post(self, body: &str) -> Page {
         Page { body: Some(body.to_string()), ..self }
     }
@@ -50,7 +50,7 @@ impl Page {
                 said: "its address or token is too long".into(),
             });
         }
-        // `-q` first: nobody's own settings. The status comes last, on a line of its own.
+        // `-q` comes first, so that no user's settings apply. The status comes last, on a line of its own.
         let args = [
             "-q",
             "--silent",
@@ -76,7 +76,7 @@ impl Page {
         }
     }
 
-    /// Of the page rather than of curl.
+    /// Names the page in the reason, rather than curl.
     fn named(&self, missing: Missing) -> Missing {
         let what = shown_url(&self.url);
         match missing {
@@ -89,7 +89,7 @@ impl Page {
     }
 }
 
-/// As it may stand in a message or a file: without a name and a password that are in it.
+/// The address as it may be shown in a message or a file: without the name and the password in it.
 pub fn shown_url(url: &str) -> String {
     let shown = shown(url);
     let Some((scheme, rest)) = shown.split_once("://") else { return shown };
@@ -100,7 +100,7 @@ pub fn shown_url(url: &str) -> String {
     }
 }
 
-/// As curl's configuration has it.
+/// The text as a string of curl's configuration.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {

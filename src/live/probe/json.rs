@@ -1,4 +1,4 @@
-//! What servers and tools answer in JSON: read as a whole, then asked for by name; what is not there is unsaid.
+//! JSON answers of servers and tools: read as a whole, then queried by name; what is absent is unsaid.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::missing::{Missing, shown};
 use super::number;
 use dryrack_units::{Bytes, Permille};
 
-/// A whole answer.
+/// Parses a whole answer.
 pub fn parse(text: &str, what: &str) -> Reading<Value> {
     if text.trim().is_empty() {
         return Err(Missing::Silent { what: what.to_string() });
@@ -29,12 +29,12 @@ pub(super) fn list<'v>(value: &'v Value, key: &str, what: &str) -> Reading<&'v [
     found.ok_or_else(|| Missing::malformed(what, 1, &format!("a list `{key}`"), &value.to_string()))
 }
 
-/// An empty text is none.
+/// The text, unless it is empty.
 pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// A number, or, as newer releases of Slurm write it, `{"set": true, "infinite": false, "number": 5}`.
+/// A number, also in the form of newer releases of Slurm: `{"set": true, "infinite": false, "number": 5}`.
 pub(super) fn figure(value: &Value, key: &str, what: &str) -> Reading<f64> {
     let unsaid = || Missing::unsaid(what);
     let value = value.get(key).filter(|value| !value.is_null()).ok_or_else(unsaid)?;

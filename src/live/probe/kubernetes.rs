@@ -1,11 +1,12 @@
-//! Nodes and pods of a Kubernetes cluster, from `kubectl get nodes,pods -o json`: no library of a client, and whatever
-//! kubectl is configured to reach.
+//! Nodes and pods of a Kubernetes cluster, from `kubectl get nodes,pods -o json`: without a client library, and from
+//! whatever cluster kubectl is configured for.
 //!
-//! What there is is `allocatable`; the rest of `capacity` is the system's and counts as used, so that it stays visible.
-//! What is used is what the containers of pods on the node request, those of finished pods apart, as Kubernetes' scheduler
-//! counts it: the larger of the sum of its containers and the largest of those that run before them. GPUs are
-//! `nvidia.com/gpu` and the like; which of them a pod has is not said: the first of the node that are still free. Labels of
-//! NVIDIA's GPU feature discovery (`nvidia.com/gpu.product`, `.memory` in MiB) say what they are.
+//! What there is is `allocatable`. The rest of `capacity` belongs to the system and counts as used, so that it stays
+//! visible. What is used is what the pods on the node request, except finished pods. A pod's request is counted as
+//! Kubernetes' scheduler does: the larger of the sum of its containers and the largest of the containers that run
+//! before them. GPUs are `nvidia.com/gpu` and the like. Which of them a pod has is not said, so the first free ones
+//! of the node are taken. Labels of NVIDIA's GPU feature discovery (`nvidia.com/gpu.product`, `.memory` in MiB) say
+//! what they are.
 
 use std::ffi::OsString;
 
@@ -21,7 +22,7 @@ use dryrack_catalog::{Os, Vendor};
 use dryrack_fleet::NodeState;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
-/// Resources of whole GPUs, and whose they are.
+/// Resources that stand for whole GPUs, and their vendors.
 const GPUS: [(&str, Vendor); 3] =
     [("nvidia.com/gpu", Vendor::Nvidia), ("amd.com/gpu", Vendor::Amd), ("habana.ai/gaudi", Vendor::Intel)];
 
@@ -36,7 +37,7 @@ impl Default for Kubernetes {
 }
 
 impl Kubernetes {
-    /// Through this program.
+    /// Uses this program.
     pub fn at(kubectl: impl Into<OsString>) -> Kubernetes {
         Kubernetes { kubectl: kubectl.into() }
     }
@@ -102,7 +103,7 @@ fn node(value: &Value, at: Stamp) -> Result<NodeFound, Missing> {
     node.ram = quantity(all, "memory", what).and_then(|bytes| number::memory(bytes, 1));
     node.ram_used = difference(all, ours, "memory", what).and_then(|bytes| number::memory(bytes, 1));
     for (resource, vendor) in GPUS {
-        // Of those that are not healthy `allocatable` has fewer.
+        // `allocatable` does not count GPUs that are not healthy.
         let Ok(count) = quantity(ours, resource, what) else { continue };
         let first = node.gpus.len() as u32;
         for index in 0..(count.clamp(0.0, 1024.0) as u32) {
@@ -131,14 +132,14 @@ fn state(node: &Value) -> NodeState {
     match conditions.iter().find(|condition| condition["type"] == "Ready").and_then(|ready| json::text(ready, "status"))
     {
         Some("True") => NodeState::Ready,
-        // Its kubelet has not been heard of for a while.
+        // Its kubelet has not been heard from for a while.
         Some("Unknown") => NodeState::Unreachable,
         Some(_) => NodeState::NotReady,
         None => NodeState::Joining,
     }
 }
 
-/// Takes what a pod requests off its node.
+/// Takes what a pod requests from its node.
 fn hold(pod: &Value, node: &mut NodeFound, notes: &mut Vec<String>) {
     let name = |key: &str| json::text(&pod["metadata"], key).unwrap_or("?");
     let holder = format!("{}/{}", name("namespace"), name("name"));
@@ -166,7 +167,7 @@ fn request(pod: &Value, resource: &str) -> f64 {
         let what = "kubectl get pods";
         let resources = &container["resources"];
         let asked = quantity(&resources["requests"], resource, what);
-        // A limit without a request is the request.
+        // A limit without a request is the request, too.
         asked.or_else(|_| quantity(&resources["limits"], resource, what)).unwrap_or(0.0).max(0.0)
     };
     let all = |key: &str| pod["spec"][key].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(of);
@@ -182,7 +183,7 @@ fn difference(all: &Value, ours: &Value, key: &str, what: &str) -> Reading<f64> 
     Ok((quantity(all, key, what)? - quantity(ours, key, what)?).max(0.0))
 }
 
-/// `2`, `500m`, `16367668Ki`, `1e3`: a quantity as Kubernetes' API writes it, in its base unit.
+/// Reads a quantity as Kubernetes' API writes it (`2`, `500m`, `16367668Ki`, `1e3`), in its base unit.
 pub fn quantity(of: &Value, key: &str, what: &str) -> Reading<f64> {
     let value = of.get(key).filter(|value| !value.is_null()).ok_or_else(|| Missing::unsaid(what))?;
     if let Some(number) = value.as_f64() {

@@ -1,15 +1,15 @@
-//! This machine as one node: its CPUs and memory, and the GPUs of whoever answers.
+//! This machine as one node: its CPUs and memory, and its GPUs, from whatever answers about them.
 //!
-//! Each vendor is asked by the way that says most, and by the next if that has no answer: NVML before nvidia-smi, amd-smi
-//! before sysfs. Which way answered is kept, so that a recording is of one and the same. What no way said, and why, is a
-//! note; where all that is said is "not installed", there is no GPU of that kind.
+//! Each vendor is asked in the way that says most, and in the next way if that does not answer: NVML before
+//! nvidia-smi, amd-smi before sysfs. The way that answered is kept, so that a whole recording comes from one way.
+//! What no way could say, and why, is a note. If every way says only "not installed", there is no GPU of that kind.
 
 use super::found::{GpuFound, Look, NodeFound};
 use super::missing::Missing;
 use super::{AmdSysfs, Apple, Machine, Nvml, Probe, Roots, Smi, SmiKind};
 use crate::clock::{Clock, Deadline};
 
-/// Where GPUs of this machine are looked for.
+/// Where to look for GPUs of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuSource {
     /// Everywhere, in the order of this list.
@@ -19,7 +19,7 @@ pub enum GpuSource {
     AmdSmi,
     AmdSysfs,
     HlSmi,
-    /// There is none, or it is not to be asked for.
+    /// There is none, or none is to be asked for.
     None,
 }
 
@@ -38,14 +38,14 @@ impl GpuSource {
 pub struct ThisMachine {
     base: Box<dyn Probe>,
     vendors: Vec<Ways>,
-    /// One way was asked for by name: that it is not installed is worth saying, too.
+    /// One way was asked for by name, so it is worth saying if that is not installed.
     is_named: bool,
 }
 
-/// To the GPUs of one vendor, the best first.
+/// The ways to the GPUs of one vendor, the best first.
 struct Ways {
     ways: Vec<Box<dyn Probe>>,
-    /// What was found last: GPUs do not cease to be because nobody can be asked about them.
+    /// What was found last: GPUs still exist when nothing can be asked about them.
     known: Vec<GpuFound>,
 }
 
@@ -54,8 +54,8 @@ impl Ways {
         Ways { ways, known: Vec::new() }
     }
 
-    /// Of the first way that answers; the ways before it are given up for good. If none does that did before, its GPUs
-    /// have no readings, and this is why.
+    /// Looks in the first way that answers, and gives up the ways before it for good. If none answers but one did
+    /// before, its GPUs have no readings, with the first reason.
     fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Vec<Missing>> {
         let mut reasons = Vec::new();
         for index in 0..self.ways.len() {
@@ -121,7 +121,7 @@ impl Probe for ThisMachine {
                     found.nodes.into_iter().for_each(|other| join(node, other));
                 }
                 Err(reasons) => {
-                    // Where nothing of a vendor is installed there is nothing to say.
+                    // If nothing of a vendor is installed, there is nothing to say.
                     let is_named = self.is_named;
                     let is_said = |missing: &&Missing| is_named || !matches!(missing, Missing::NotInstalled { .. });
                     let said = reasons.iter().filter(is_said);
@@ -133,7 +133,7 @@ impl Probe for ThisMachine {
     }
 }
 
-/// GPUs of another vendor come behind those that are there.
+/// Adds the GPUs of another vendor after those that are there.
 fn join(node: &mut NodeFound, other: NodeFound) {
     let first = node.gpus.iter().map(|gpu| gpu.index + 1).max().unwrap_or(0);
     node.driver = node.driver.take().or(other.driver);

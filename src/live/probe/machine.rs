@@ -1,9 +1,10 @@
 //! This machine's CPUs and memory, through procfs and cgroups.
 //!
-//! Where a cgroup lets us have less than the machine has, that is what there is: a container of four cores on a machine of
-//! sixty-four is a node of four. Both versions of cgroups are read, each limit at every level up to the root, since the
-//! least counts. What is used is, at the level of the least memory, what its processes hold without the page cache that
-//! could be dropped (the working set, as kubelet counts it); without a limit, what the machine does not have available.
+//! If a cgroup allows less than the machine has, the cgroup's limit counts: a container of four cores on a machine of
+//! sixty-four is a node of four. Both versions of cgroups are read, and each limit at every level up to the root,
+//! since the least counts. With a memory limit, what is used is what the processes at the level of the least limit
+//! hold, without the page cache that could be dropped (the working set, as kubelet counts it). Without a limit, it is
+//! what the machine does not have available.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ impl Default for Roots {
     }
 }
 
-/// CPU is used over a time: that between two looks, and of the first look this.
+/// CPU use is measured over a time: that between two looks, or this for the first look.
 const FIRST_SPAN: Duration = Duration::from_millis(200);
 
 pub struct Machine {
@@ -43,7 +44,7 @@ impl Machine {
         Machine { roots, name: None, before: None }
     }
 
-    /// Under a name of the user's.
+    /// The machine under a name that the user gives.
     pub fn named(roots: Roots, name: &str) -> Machine {
         Machine { name: Some(name.to_string()), ..Machine::new(roots) }
     }
@@ -127,9 +128,9 @@ fn read(path: &Path) -> Reading<String> {
 /// Ticks since the machine started, all CPUs together, as `man 5 proc` describes `/proc/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CpuTimes {
-    /// In any state. What a guest took is in its host's user time already.
+    /// In any state. The time of a guest is already in its host's user time.
     all: u64,
-    /// Idle, or idle with a disk to wait for.
+    /// Idle, or idle while waiting for a disk.
     idle: u64,
     cores: u64,
 }
@@ -147,7 +148,7 @@ impl CpuTimes {
         (ticks.len() >= 4 && cores > 0).then_some(CpuTimes { all, idle, cores })
     }
 
-    /// Idle time is known to go back by a little while a core is taken off; that is none.
+    /// Idle time is known to go back a little while a core is taken off; that counts as none.
     fn used_since(self, before: CpuTimes, cores: u64) -> Reading<MilliCpu> {
         let all = self.all.saturating_sub(before.all);
         if all == 0 {
@@ -159,14 +160,14 @@ impl CpuTimes {
     }
 }
 
-/// `MemTotal:       24684084 kB`, which are KiB.
+/// Reads a line such as `MemTotal:       24684084 kB`, which is in KiB.
 fn meminfo(text: &str, key: &str) -> Option<Bytes> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024).map(Bytes::new)
 }
 
-/// Kernels before 3.14 do not say what is available; free memory and caches are the nearest.
+/// Kernels before 3.14 do not say what is available; free memory and caches come nearest.
 fn available(text: &str) -> Option<Bytes> {
     meminfo(text, "MemAvailable").or_else(|| {
         let parts = ["MemFree", "Buffers", "Cached"].map(|key| meminfo(text, key));
@@ -174,7 +175,7 @@ fn available(text: &str) -> Option<Bytes> {
     })
 }
 
-/// Our own cgroup in each hierarchy, each with all its ancestors.
+/// The cgroup of this process in each hierarchy, with all its ancestors.
 struct Cgroups {
     v2: Vec<PathBuf>,
     cpu: Vec<PathBuf>,
@@ -196,7 +197,7 @@ impl Cgroups {
             if number == "0" && controllers.is_empty() {
                 found.v2 = levels(&unified, path);
             }
-            // Controllers that are mounted together are reachable by the name of each.
+            // Controllers that are mounted together can be reached under the name of each.
             if has("cpu") {
                 found.cpu = levels(&mount.join("cpu"), path);
             }
@@ -207,7 +208,7 @@ impl Cgroups {
         found
     }
 
-    /// Of all limits on CPU time that hold here.
+    /// The least of all limits on CPU time that apply here.
     fn least_cpu(&self) -> Option<MilliCpu> {
         let of_v2 = self.v2.iter().filter_map(|level| {
             let text = read(&level.join("cpu.max")).ok()?;
@@ -216,7 +217,7 @@ impl Cgroups {
         });
         let of_v1 = self.cpu.iter().filter_map(|level| {
             let number = |file: &str| read(&level.join(file)).ok()?.trim().parse().ok();
-            // -1, which is no number here, for no limit.
+            // -1, which does not parse as a number here, means no limit.
             milli(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
         });
         of_v2.chain(of_v1).min()
@@ -231,7 +232,7 @@ impl Cgroups {
     }
 }
 
-/// The files that say what is used, and the line of `memory.stat` for page cache that could be dropped.
+/// The file that says what is used, and the line of `memory.stat` for page cache that could be dropped.
 type Files = (&'static str, &'static str);
 const V2: Files = ("memory.current", "inactive_file");
 const V1: Files = ("memory.usage_in_bytes", "total_inactive_file");
@@ -257,8 +258,8 @@ fn milli(quota: u64, period: u64) -> Option<MilliCpu> {
     Some(MilliCpu::new(u64::try_from(milli).ok()?.max(1)))
 }
 
-/// The folder of `path` below `mount` and all above it, the mount last. In a cgroup namespace the path that procfs says may
-/// not be below the mount; then the mount is what we are in.
+/// The folder of `path` below `mount` and all folders above it, the mount last. In a cgroup namespace, the path in
+/// procfs may not exist below the mount; then the mount is the cgroup of this process.
 fn levels(mount: &Path, path: &str) -> Vec<PathBuf> {
     let inside: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != "..").collect();
     let all = (0..=inside.len()).rev().map(|depth| {
@@ -294,7 +295,7 @@ mod tests {
         }
     }
 
-    // Read on a machine: Debian 12, Linux 6.18, two virtual cores, cgroups of both versions.
+    // Read on a machine with Debian 12, Linux 6.18, two virtual cores and cgroups of both versions.
     const STAT: &str = "cpu  6595763 359351 545967 2027049 21609 0 3395 5630 0 0\ncpu0 3262717 184049 259401 1064345 5442 \
                         0 230 2821 0 0\ncpu1 3333046 175302 286566 962704 16166 0 3165 2808 0 0\nintr 1\n";
     const MEMINFO: &str = "MemTotal:       24684084 kB\nMemFree:          304136 kB\nMemAvailable:   18156884 kB\n\
@@ -317,12 +318,12 @@ mod tests {
         assert_eq!((node.name.as_str(), node.cpu), ("vm", Ok(MilliCpu::from_cores(2))));
         assert_eq!(node.ram, Ok(Bytes::new(24_684_084 * 1024)));
         assert_eq!(node.ram_used, Ok(Bytes::new((24_684_084 - 18_156_884) * 1024)));
-        // Two looks at a file that does not change: nothing passed.
+        // Two looks at a file that does not change: no time has passed.
         assert_eq!(node.cpu_used, Err(Missing::NotAvailable));
     }
 
-    /// Files and forms are those of the kernel's documentation (admin-guide/cgroup-v2 and cgroup-v1); the limits are round
-    /// numbers, so that what follows is arithmetic on paper.
+    /// Files and forms are those of the kernel's documentation (admin-guide/cgroup-v2 and cgroup-v1). The limits are
+    /// round numbers, so that the results can be calculated on paper.
     #[test]
     fn a_container_is_what_its_cgroup_may_take_at_the_tightest_level() {
         let v2 = [
@@ -343,7 +344,7 @@ mod tests {
             ("proc/stat", STAT),
             ("proc/meminfo", MEMINFO),
             ("proc/self/cgroup", "4:memory:/docker/x\n3:cpu,cpuacct:/docker/x\n"),
-            // In a namespace of its own only the mount itself is seen.
+            // In a namespace of its own, only the mount itself is visible.
             ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n"),
             ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"),
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n"),

@@ -1,10 +1,10 @@
-//! Why there is no reading: each reason has a name, and says what was found instead.
+//! Why there is no reading. Each reason has a name, and says what was found instead.
 
 use thiserror::Error;
 
 use dryrack_units::SimDuration;
 
-/// `what` is always what was asked: a program, an address or a file.
+/// The reason for a missing reading. `what` is always what was asked: a program, an address or a file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Missing {
     // Nobody answered.
@@ -22,14 +22,14 @@ pub enum Missing {
     Refused { what: String, status: u16 },
     #[error("{what} did not answer within {within}")]
     TimedOut { what: String, within: SimDuration },
-    /// Asked before, and still busy with that.
+    /// It was asked before, and is still busy with that.
     #[error("{what} still hangs")]
     StillHangs { what: String },
     #[error("{what} ended with status {code}{}", colon(.said))]
     Exited { what: String, code: i32, said: String },
     #[error("{what} was killed by signal {signal}")]
     Killed { what: String, signal: i32 },
-    // Somebody answered, and it cannot be understood.
+    // There was an answer, but it cannot be understood.
     #[error("{what} said nothing")]
     Silent { what: String },
     #[error("{what} said more than {most} bytes")]
@@ -40,7 +40,7 @@ pub enum Missing {
     HalfLine { what: String, line: usize, found: String },
     #[error("{what}, line {line}: expected {expected}, found `{found}`")]
     Malformed { what: String, line: usize, expected: String, found: String },
-    // It was understood, and is no reading.
+    // The answer was understood, but is not a reading.
     #[error("not available")]
     NotAvailable,
     #[error("not supported by this device")]
@@ -61,7 +61,7 @@ pub enum Missing {
     Vanished,
     #[error("process {pid} is not there any more")]
     ProcessGone { pid: u32 },
-    /// The number was given to another one since.
+    /// The number has been given to another process since.
     #[error("process {pid} is another one now")]
     ProcessReused { pid: u32 },
 }
@@ -121,7 +121,7 @@ impl Missing {
     }
 }
 
-/// What somebody said, short enough for a line and without what a terminal would obey.
+/// What somebody said, shortened to fit on a line, and without what a terminal would obey.
 pub fn shown(text: &str) -> String {
     const MOST: usize = 120;
     let plain = |letter: char| if letter.is_control() { ' ' } else { letter };

@@ -1,8 +1,9 @@
-//! Probes: what a machine or a server says of nodes and GPUs, each behind one interface.
+//! Probes: what a machine or a server says about nodes and GPUs, each behind one interface.
 //!
-//! A [`Probe`] takes one [`Look`] at its source. It either finds nodes or says in one [`Missing`] why there is nothing;
-//! what is missing of a single GPU is said at its reading. A look ends before its deadline: programs are run in process
-//! groups of their own and killed, answers are bounded, and what cannot be stopped is left to [`Guarded`].
+//! A [`Probe`] takes one [`Look`] at its source. It either finds nodes or returns one [`Missing`] that says why there
+//! are none. What is missing of a single GPU is said at its reading. A look ends before its deadline: programs run in
+//! process groups of their own and are killed, answers are bounded, and what cannot be stopped is left to
+//! [`Guarded`].
 //!
 //! | source | how |
 //! | --- | --- |
@@ -61,9 +62,9 @@ use super::clock::{Clock, Deadline};
 
 /// A source of readings.
 pub trait Probe: Send {
-    /// What it asks, as a person would name it.
+    /// The source, as a person would name it.
     fn source(&self) -> String;
 
-    /// One look, over before the deadline as far as that is in its hands.
+    /// Takes one look, which ends before the deadline as far as the probe can ensure that.
     fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing>;
 }

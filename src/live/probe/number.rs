@@ -1,18 +1,18 @@
-//! From what others write for a number to a quantity, or to the reason why it is none.
+//! Turns what others write for a number into a quantity, or into the reason why there is none.
 
 use super::found::Reading;
 use super::missing::{Missing, shown};
 use dryrack_units::{Bytes, GpuShare, Permille, UnitError};
 use dryrack_workload::utilization_of_percent;
 
-/// DCGM writes numbers this close to the largest of 64 bits for what a GPU has not (`DCGM_INT64_BLANK` and the 15 above
-/// it, dcgm_fields.h; as they print in the README of NVIDIA/dcgm-exporter), and of 32 bits likewise.
+/// For what a GPU does not have, DCGM writes numbers this close to the largest of 64 bits (`DCGM_INT64_BLANK` and the
+/// 15 above it, dcgm_fields.h; as they are printed in the README of NVIDIA/dcgm-exporter), and likewise of 32 bits.
 const BLANK_64: f64 = 0x7fff_ffff_ffff_fff0_u64 as f64;
 const BLANKS_32: std::ops::RangeInclusive<u64> = 0x7fff_fff0..=0x7fff_ffff;
-/// `DCGM_FP64_BLANK` and those above it: 2^47 and a little.
+/// `DCGM_FP64_BLANK` and those above it: 2^47 and a little more.
 const BLANKS_FP64: std::ops::RangeInclusive<u64> = 140_737_488_355_328..=140_737_488_355_343;
 
-/// What nvidia-smi, amd-smi and hl-smi write where there is no number; `None` if it may be one.
+/// The reason for what nvidia-smi, amd-smi and hl-smi write in place of a number; `None` if the text may be a number.
 pub(super) fn sentinel(text: &str) -> Option<Missing> {
     let inner = text.trim().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
     match inner.as_str() {
@@ -42,7 +42,7 @@ pub(super) fn finite(number: f64) -> Reading<f64> {
     }
 }
 
-/// Of an exporter's page.
+/// A number of an exporter's page, unless it stands for nothing.
 pub(super) fn not_blank(number: f64) -> Reading<f64> {
     let number = finite(number)?;
     let whole = if (0.0..BLANK_64).contains(&number) { number as u64 } else { 0 };
@@ -66,11 +66,11 @@ pub(super) fn memory(number: f64, unit: u64) -> Reading<Bytes> {
     if !(0.0..=MOST).contains(&bytes) {
         return Err(Missing::OutOfRange { found: shown(&format!("{number}")), range: "0 to 1PiB of memory" });
     }
-    // Whole in every format there is: MiB or bytes below 2^53.
+    // The product is whole in every known format: MiB, or bytes below 2^53.
     Ok(Bytes::new(bytes as u64))
 }
 
-/// What others are seen to do with a GPU, as the share of it that they take.
+/// The share of a GPU that others take, by what they are seen to do with it.
 pub fn share(utilization: Permille) -> GpuShare {
     GpuShare::new(utilization.get().min(1000))
 }
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(memory(81_559.0, 1 << 20), Ok(Bytes::from_mib(81_559)));
     }
 
-    /// The first as it stands in the README of NVIDIA/dcgm-exporter; the others from DCGM's dcgm_fields.h.
+    /// The first number is in the README of NVIDIA/dcgm-exporter; the others are from DCGM's dcgm_fields.h.
     #[test]
     fn what_dcgm_writes_for_nothing_is_not_supported() {
         let largest = "9223372036854775794".parse().expect("a number");

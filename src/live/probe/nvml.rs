@@ -1,5 +1,5 @@
-//! NVIDIA GPUs through NVML, the library that nvidia-smi itself uses: loaded when it is first asked, so that a machine
-//! without a driver needs nothing and says so.
+//! NVIDIA GPUs through NVML, the library that nvidia-smi itself uses. It is loaded at the first look, so that a
+//! machine without a driver needs nothing and says so.
 
 use nvml_wrapper::Nvml as Library;
 use nvml_wrapper::device::Device;
@@ -24,7 +24,7 @@ impl Probe for Nvml {
         WHAT.to_string()
     }
 
-    /// What a driver that hangs does to it nobody can stop: see [`super::Guarded`].
+    /// If the driver hangs, nobody can stop this call: see [`super::Guarded`].
     fn look(&mut self, clock: &Clock, _: Deadline) -> Result<Look, Missing> {
         if self.library.is_none() {
             self.library = Some(Library::init().map_err(missing)?);
@@ -50,7 +50,7 @@ fn gpu(device: &Device<'_>, index: u32, clock: &Clock) -> GpuFound {
     gpu.vendor = Some(Vendor::Nvidia);
     gpu.uuid = device.uuid().ok();
     gpu.name = device.name().map_err(missing);
-    // In bytes. What the driver keeps for itself is told apart, and neither used nor free.
+    // In bytes. What the driver keeps for itself is reported separately, and is neither used nor free.
     let memory = device.memory_info().map_err(missing);
     gpu.memory = memory.clone().map(|memory| Bytes::new(memory.total));
     gpu.memory_used = memory.map(|memory| Bytes::new(memory.used));
@@ -62,7 +62,7 @@ fn gpu(device: &Device<'_>, index: u32, clock: &Clock) -> GpuFound {
     gpu
 }
 
-/// One that was counted and does not answer: it has fallen off the bus, say.
+/// A GPU that was counted but does not answer: it has fallen off the bus, for example.
 fn lost(index: u32, clock: &Clock, why: Missing) -> GpuFound {
     let mut gpu = GpuFound::numbered(index, clock.now(), WHAT);
     gpu.vendor = Some(Vendor::Nvidia);
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// On a machine with a driver there are GPUs, on any other a reason, and both are right; neither is a panic.
+    /// A machine with a driver has GPUs, and any other has a reason. Both are right; neither is a panic.
     #[test]
     fn a_machine_without_a_driver_says_so() {
         let look = Nvml::default().look(&Clock::start(), Deadline::within(Duration::from_secs(5)));

@@ -1,4 +1,4 @@
-//! Recordings of servers and tools, read: `tests/data/probe` holds them, and says where each comes from.
+//! Reads recordings of servers and tools: `tests/data/probe` holds them, and says where each comes from.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn slurm_says_which_gpus_its_jobs_have() {
     assert_eq!((n1.ram.clone(), n1.ram_used.clone()), (Ok(Bytes::from_mib(4000)), Ok(Bytes::ZERO)));
     assert_eq!((n1.os, n1.arch, n1.state), (Some(Os::Linux), Some(CpuArch::X86_64), NodeState::Ready));
     assert!(look.notes.is_empty());
-    // Type and memory of a GPU nobody told Slurm.
+    // Nobody told Slurm the type and memory of a GPU.
     assert_eq!(n1.gpus[0].memory.as_ref().unwrap_err().name(), "unsaid");
 }
 
@@ -71,8 +71,8 @@ fn other_forms_of_slurm_are_read() {
     assert_eq!((node.ram.clone(), node.state), (Ok(Bytes::from_gib(1)), NodeState::Maintenance));
 }
 
-/// A count is of GPUs that are in use, and one of 0 is of none, however the type is written; a type's count takes none of
-/// another type.
+/// A count is the number of GPUs in use, so 0 means none, however the type is written. The count of one type takes no
+/// GPU of another type.
 #[test]
 fn an_idle_gpu_of_slurm_is_nobodys() {
     let rows: [(&str, &str, &[bool]); 7] = [
@@ -131,13 +131,14 @@ fn dstack_says_instances_and_the_usage_of_jobs_that_are_alone() {
     assert_eq!(node.cpu_used, node.cpu);
     assert_eq!(held(node), [(true, None), (true, None)]);
     dstack::apply_usage(&metrics, node, "dstack").expect("it is read");
-    // The last of twelve points: 97 - 11 of the first GPU, 3 of the second, 5 GiB of each.
+    // The last of twelve points: 97 - 11 for the first GPU, 3 for the second, 5 GiB of each.
     let found: Vec<_> = node.gpus.iter().map(|gpu| gpu.utilization.clone()).collect();
     assert_eq!(found, [Ok(Permille::new(860)), Ok(Permille::new(30))]);
     assert_eq!(node.gpus[1].memory_used, Ok(Bytes::from_gib(5)));
 }
 
-/// The pod is the example of kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus with NVIDIA's resource, on this node.
+/// The pod is the example of kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus with NVIDIA's resource, on this
+/// node.
 #[test]
 fn kubernetes_says_nodes_and_what_pods_request_of_them() {
     let nodes = read(include_str!("../../../tests/data/probe/kubernetes-nodes.json"));

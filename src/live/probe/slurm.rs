@@ -1,9 +1,9 @@
-//! Nodes and jobs of Slurm, from `sinfo --json` and `squeue --json`, and what has ended from its job completion file.
+//! Nodes and jobs of Slurm, from `sinfo --json` and `squeue --json`; ended jobs, from its job completion file.
 //!
-//! Slurm 22.05 lists nodes in `sinfo --json`; later releases group them there, and list them in
-//! `scontrol show nodes --json`. Memory is in MiB. GPUs are `gres`: `gpu:2`, `gpu:a100:8(S:0-1)`; which of them a job has
-//! is in its `gres_detail`: `gpu:2(IDX:0-1)`, one entry for each of its nodes. Where that is not said, the first that
-//! `gres_used` counts are taken.
+//! Slurm 22.05 lists nodes in `sinfo --json`; later releases group them there, and list them in `scontrol show nodes
+//! --json`. Memory is in MiB. GPUs are `gres`: `gpu:2`, `gpu:a100:8(S:0-1)`. Which of them a job has is in its
+//! `gres_detail`: `gpu:2(IDX:0-1)`, one entry for each of its nodes. If that is not said, as many GPUs as `gres_used`
+//! counts are taken, from the first on.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ use dryrack_catalog::Os;
 use dryrack_fleet::NodeState;
 use dryrack_units::{GpuShare, MilliCpu};
 
-/// Asked through Slurm's own commands.
+/// A probe that runs Slurm's own commands.
 #[derive(Clone, Debug, Default)]
 pub struct Slurm {
-    /// Where they are; anywhere on the path, if it is empty.
+    /// The folder of the commands; if empty, they are looked up on the path.
     folder: PathBuf,
 }
 
@@ -32,7 +32,7 @@ impl Slurm {
     }
 }
 
-/// So many GPUs of a node are told apart.
+/// How many GPUs of a node are told apart.
 const MOST_GPUS: u64 = 1024;
 
 impl Probe for Slurm {
@@ -114,11 +114,12 @@ fn node(value: &Value, at: Stamp) -> Result<NodeFound, Missing> {
     Ok(node)
 }
 
-/// Types and counts of `gpu:2`, `gpu:a100:8(S:0-1)`, `gpu:(null):0(IDX:N/A)` or several of them, other resources left out.
+/// Types and counts of `gpu:2`, `gpu:a100:8(S:0-1)`, `gpu:(null):0(IDX:N/A)` or several of them, without other
+/// resources.
 fn gpus(gres: &str) -> Vec<(Option<String>, u64)> {
     let mut found = Vec::new();
     for one in split_outside_brackets(gres) {
-        // What stands behind the count is in brackets; of GPUs without a type the type is `(null)`.
+        // What follows the count is in parentheses; for GPUs without a type, the type is `(null)`.
         let plain = one.replace("(null)", "");
         let plain = plain.split('(').next().unwrap_or_default();
         let parts: Vec<&str> = plain.split(':').collect();
@@ -175,7 +176,7 @@ fn hold(job: &Value, nodes: &mut [NodeFound], notes: &mut Vec<String>) {
     }
 }
 
-/// Of `gpu:a100:3(IDX:0-1,4)`, such as an index may be.
+/// The indices in `gpu:a100:3(IDX:0-1,4)`, as far as they can be indices of GPUs.
 pub fn gpu_indices(detail: &str) -> Vec<u16> {
     let mut all: Vec<u16> = indices(detail).into_iter().filter_map(|index| u16::try_from(index).ok()).collect();
     all.sort_unstable();
@@ -197,7 +198,8 @@ fn indices(detail: &str) -> Vec<u64> {
     all
 }
 
-/// Where jobs do not say which GPUs they have, as many of each type as are counted. A count without a type is of all.
+/// For jobs that do not say which GPUs they have: marks as many of each type as are counted. A count without a type
+/// is about all types.
 fn hold_counted(node: &mut NodeFound, gres_used: &str) {
     for (model, used) in gpus(gres_used) {
         let is_of = |gpu: &GpuFound| model.as_ref().is_none_or(|model| gpu.name.as_ref() == Ok(model));
@@ -208,7 +210,7 @@ fn hold_counted(node: &mut NodeFound, gres_used: &str) {
     }
 }
 
-/// `n[1-3,07],login` as the names it stands for; at most a hundred thousand.
+/// The names that `n[1-3,07],login` stands for; at most a hundred thousand.
 pub fn host_list(text: &str) -> Vec<String> {
     let mut hosts = Vec::new();
     for one in split_outside_brackets(text).into_iter().filter(|one| !one.is_empty()) {
@@ -242,7 +244,7 @@ pub struct Completed {
     pub time_limit: String,
 }
 
-/// Lines of `Key=Value` pairs. The last line may be half written, and is then left out.
+/// Reads lines of `Key=Value` pairs. A last line that is half written is left out.
 pub fn completed(text: &str, what: &str) -> Result<Vec<Completed>, Missing> {
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     let mut jobs = Vec::new();

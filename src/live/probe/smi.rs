@@ -1,4 +1,4 @@
-//! Programs of the vendors that print a line of comma-separated values for each GPU: nvidia-smi, amd-smi and hl-smi.
+//! Vendors' programs that print a line of comma-separated values for each GPU: nvidia-smi, amd-smi and hl-smi.
 //!
 //! | program | asked for | columns |
 //! | --- | --- | --- |
@@ -6,8 +6,8 @@
 //! | hl-smi | `--query-aip=... --format=csv,noheader,nounits` | likewise |
 //! | amd-smi | `monitor -vu --csv` | named by its first line, which differs between releases; memory in MB, which are MiB |
 //!
-//! A GPU of which one figure is missing keeps the others. A line of another number of columns than was asked for, or one
-//! that breaks off, makes the whole look worthless: whose figures they are is not known.
+//! A GPU for which one figure is missing keeps the others. A line with another number of columns than was asked for,
+//! or one that breaks off, makes the whole look worthless: it is not known which figure is which.
 
 use std::ffi::OsString;
 
@@ -18,7 +18,7 @@ use super::{Probe, number};
 use crate::clock::{Clock, Deadline, Stamp};
 use dryrack_catalog::Vendor;
 
-/// Whose program it is.
+/// The vendor of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmiKind {
     Nvidia,
@@ -36,7 +36,7 @@ const NVIDIA: &str = "--query-gpu=index,uuid,name,memory.total,memory.used,utili
 const GAUDI: &str = "--query-aip=index,uuid,name,memory.total,memory.used,utilization.aip,driver_version";
 const FORMAT: &str = "--format=csv,noheader,nounits";
 const MIB: u64 = 1 << 20;
-/// No machine has so many.
+/// No machine has this many.
 const MOST_GPUS: u32 = 1024;
 
 impl Smi {
@@ -49,12 +49,12 @@ impl Smi {
         Smi::at(kind, program)
     }
 
-    /// At another path.
+    /// A program at another path.
     pub fn at(kind: SmiKind, program: impl Into<OsString>) -> Smi {
         Smi { kind, program: program.into() }
     }
 
-    /// What it printed, and the number of columns that it was asked for.
+    /// The output of the program, and the number of columns that were asked for.
     fn said(&self, deadline: Deadline) -> Result<(String, usize), Missing> {
         let limits = Limits::until(deadline);
         let ask = |args: &[&str]| Command::new(&self.program).args(args.iter().copied()).output(limits);
@@ -62,9 +62,9 @@ impl Smi {
             SmiKind::Gaudi => Ok((ask(&[GAUDI, FORMAT])?, 7)),
             SmiKind::Amd => Ok((ask(&["monitor", "-vu", "--csv"])?, 0)),
             SmiKind::Nvidia => match ask(&[&format!("{NVIDIA},compute_cap"), FORMAT]) {
-                // Drivers before 510 do not know the last column, and then refuse all.
+                // Drivers before 510 do not know the last column, and then refuse all of them.
                 Err(Missing::Exited { said, .. }) if said.contains("compute_cap") => Ok((ask(&[NVIDIA, FORMAT])?, 7)),
-                // It ends with 9 where no driver is loaded (`man nvidia-smi`, return value).
+                // It exits with 9 if no driver is loaded (`man nvidia-smi`, return value).
                 Err(Missing::Exited { what, code: 9, said }) => Err(Missing::NoDriver { what, said }),
                 said => Ok((said?, 8)),
             },
@@ -93,7 +93,7 @@ impl Probe for Smi {
 
 type Listed = (Option<String>, Vec<GpuFound>);
 
-/// Lines that are whole, with their numbers.
+/// The whole lines, with their numbers.
 fn lines<'t>(said: &'t str, what: &str) -> Result<Vec<(usize, &'t str)>, Missing> {
     if said.trim().is_empty() {
         return Err(Missing::Silent { what: what.to_string() });
@@ -109,14 +109,14 @@ fn lines<'t>(said: &'t str, what: &str) -> Result<Vec<(usize, &'t str)>, Missing
     Ok(said.lines().enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim().is_empty()).collect())
 }
 
-/// index, uuid, name, memory.total, memory.used, utilization, driver_version and perhaps compute_cap.
+/// Reads index, uuid, name, memory.total, memory.used, utilization, driver_version and perhaps compute_cap.
 fn listed(said: &str, what: &str, vendor: Vendor, columns: usize, at: Stamp) -> Result<Listed, Missing> {
     let (mut driver, mut gpus) = (None, Vec::new());
     for (line, text) in lines(said, what)? {
         // No name of a GPU has a comma in it.
         let cells: Vec<&str> = text.split(',').map(str::trim).collect();
         if cells.len() != columns {
-            // nvidia-smi says "No devices were found" and ends well.
+            // nvidia-smi says "No devices were found" and exits with success.
             if text.to_ascii_lowercase().contains("no devices") {
                 return Err(Missing::NoDriver { what: what.to_string(), said: super::shown(text) });
             }
@@ -136,10 +136,10 @@ fn listed(said: &str, what: &str, vendor: Vendor, columns: usize, at: Stamp) -> 
     in_order(gpus, what).map(|gpus| (driver, gpus))
 }
 
-/// A first line with the names of columns, then one line for each GPU.
+/// Reads a first line with the names of columns, then one line for each GPU.
 fn monitored(said: &str, what: &str, at: Stamp) -> Result<Vec<GpuFound>, Missing> {
     let all = lines(said, what)?;
-    // Warnings may stand before it.
+    // Warnings may precede it.
     let header = all.iter().position(|(_, text)| text.split(',').any(|name| name.trim() == "gpu"));
     let Some(header) = header else {
         return Err(Missing::malformed(what, 1, "names of columns, `gpu` among them", all[0].1));
@@ -174,7 +174,7 @@ fn index(text: &str, what: &str, line: usize) -> Result<u32, Missing> {
     index.ok_or_else(|| Missing::malformed(what, line, "the index of a GPU", text))
 }
 
-/// By index; a GPU that is listed twice is two that cannot be told apart.
+/// The GPUs by index. A GPU that is listed twice is two GPUs that cannot be told apart.
 fn in_order(mut gpus: Vec<GpuFound>, what: &str) -> Result<Vec<GpuFound>, Missing> {
     gpus.sort_by_key(|gpu| gpu.index);
     match gpus.windows(2).find(|pair| pair[0].index == pair[1].index) {
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use dryrack_units::{Bytes, Permille};
 
-    /// Of amd-smi 24.7.1 with ROCm 6.3.1 and 25.3.0 with ROCm 6.4.0, as recorded in GitHub dstackai/dstack
+    /// Output of amd-smi 24.7.1 with ROCm 6.3.1 and 25.3.0 with ROCm 6.4.0, as recorded in GitHub dstackai/dstack
     /// runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b.
     #[test]
     fn both_forms_of_amd_smi_are_read_by_the_names_of_their_columns() {
@@ -209,8 +209,8 @@ mod tests {
     }
 
     /// Two of the sixteen Tesla V100-SXM3-32GB that nvidia-smi listed in GitHub 2maz/slurm-monitor
-    /// tests/slurm_monitor/devices/test_gpu.py @0b32253993e8, in the order of our columns: used and free make the total, and
-    /// what was not asked for there is not available here.
+    /// tests/slurm_monitor/devices/test_gpu.py @0b32253993e8, in the order of the columns here. The total is the sum
+    /// of used and free, and what was not asked for there is not available here.
     #[test]
     fn gpus_are_in_order_of_their_index_and_none_is_there_twice() {
         let first = "0, GPU-ad466f2f-575d-d949-35e0-9a7d912d974e, Tesla V100-SXM3-32GB, 32500, 5, 0, [N/A], [N/A]\n";
@@ -227,8 +227,8 @@ mod tests {
         assert_eq!(read([second, second]).unwrap_err().name(), "malformed");
     }
 
-    /// The first two of eight HL-205, of hl-smi 1.18.0, in the same file; driver_version is as that names it. Units and names
-    /// of the columns are those of docs.habana.ai, System Management Interface Tool.
+    /// The first two of eight HL-205, from hl-smi 1.18.0, in the same file; driver_version is as named there. Units
+    /// and names of the columns are those of docs.habana.ai, System Management Interface Tool.
     #[test]
     fn gaudis_are_read_as_hl_smi_lists_them() {
         let lines = "0, 00P1-HL2000A1-14-P64W99-13-05-03, HL-205, 32768, 512, 15, 1.18.0-fw-53.1.1.1\n\

@@ -10,7 +10,7 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
 }
 
-/// What `work` starts is pinned to these of the allowed cores; to none in particular where there are none.
+/// Pins what `work` starts to these of the allowed cores; to none in particular if there are none.
 pub fn pinned<T>(cores: &[u16], work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     if cores.is_empty() {
         return work();
@@ -23,7 +23,7 @@ pub fn pinned<T>(cores: &[u16], work: impl FnOnce() -> io::Result<T>) -> io::Res
         let found = place.ok_or_else(|| io::Error::other(format!("core {core} of {} is asked for", allowed.len())))?;
         wanted.set(*found);
     }
-    // A child has the affinity of the thread that starts it from its first instruction on.
+    // From its first instruction on, a child has the affinity of the thread that starts it.
     sched_setaffinity(None, &wanted)?;
     let done = work();
     sched_setaffinity(None, &before)?;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::procfs::{ProcessKey, ProcessStat};
 
-/// All of the group, all that are known, and the children of these, however deep. The group must be reserved: its leader
-/// has not been reaped, so no stranger can have its number.
+/// All processes of the group, all that are known, and all their descendants. The group must be reserved: as long as
+/// its leader is not reaped, no other process can have its number.
 pub fn members(all: &[ProcessStat], group: u32, known: &BTreeSet<ProcessKey>) -> BTreeMap<ProcessKey, ProcessStat> {
     let mut found: BTreeMap<ProcessKey, ProcessStat> = BTreeMap::new();
     let mut pids: BTreeSet<u32> = BTreeSet::new();

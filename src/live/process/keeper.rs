@@ -1,22 +1,22 @@
-//! A keeper: whoever is killed, nothing is left of what was started.
+//! A keeper process: whichever process is killed, nothing is left of what was started.
 //!
 //! ```text
 //!  who was started: the keeper ──> the same program again: the kept one, who does the work ──> tasks and programs
 //! ```
 //!
-//! The keeper is the parent of last resort of all that is below it. When the kept one is killed, whatever it has started,
-//! however deep, in whatever session and with whatever environment, becomes a child of the keeper's and is killed. When the
-//! keeper is killed, the kernel tells the kept one with SIGTERM, which ends everything politely. If both are killed in the
-//! same moment, what they started goes on, as with any program; so that whoever kills by name (`pkill -9 dryrack`) does not
-//! do that, the kept one has another name.
+//! The keeper is the parent of last resort of everything below it. If the kept process is killed, whatever it has
+//! started, however deep, in whatever session and with whatever environment, becomes a child of the keeper and is
+//! killed. If the keeper is killed, the kernel tells the kept process with SIGTERM, and the kept process ends
+//! everything politely. If both are killed at the same moment, what they started goes on, as with any program. The
+//! kept process has another name, so that a kill by name (`pkill -9 dryrack`) does not do that.
 //!
-//! The kernel sends that signal only to a process that has asked for it, and a signal is lost while nobody listens. So the
-//! kept one looks twice whether its keeper is still its parent: after it has asked, and after it has begun to listen
-//! ([`lost_keeper`]). A process that was started to be kept and whose parent is another ends at once; it never becomes a
-//! keeper of its own.
+//! The kernel sends that signal only to a process that has asked for it, and a signal is lost while nobody listens.
+//! So the kept process checks twice whether its keeper is still its parent: after it has asked, and after it has
+//! begun to listen ([`lost_keeper`]). A process that was started to be kept, but has another parent, ends at once; it
+//! never becomes a keeper itself.
 //!
-//! The kept one has a process group of its own, so that a terminal and `kill -- -PGID` speak to the keeper alone, which
-//! passes on what it is told.
+//! The kept process has a process group of its own, so that a terminal and `kill -- -PGID` reach only the keeper,
+//! which passes on what it is told.
 
 use std::ffi::{CStr, OsStr};
 use std::io;
@@ -36,35 +36,35 @@ use crate::procfs;
 use crate::signals::Signals;
 use dryrack_units::SimDuration;
 
-/// Who keeps it, in the environment of the kept one.
+/// The variable that tells the kept process who keeps it.
 pub(super) const KEEPER: &str = "DRYRACK_KEEPER";
 
-/// The name of the kept one, in which that of the program must not occur.
+/// The name of the kept process. The name of the program must not occur in it.
 const KEPT: &CStr = c"kept-work";
 
-/// Of the kept one: who keeps it.
+/// In the kept process: who keeps it.
 static KEPT_BY: OnceLock<Pid> = OnceLock::new();
 
-/// How the kept one ended.
+/// How the kept process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     Ended { code: i32 },
     Killed { signal: i32, left: usize },
 }
 
-/// Starts this program again with the same arguments, and returns how that ended; `None` in that second one, which is to do
-/// the work.
+/// Starts this program again with the same arguments, and returns how that ended. Returns `None` in that second
+/// process, which is to do the work.
 pub fn keep() -> io::Result<Option<Kept>> {
     let me = getpid();
     if let Some(keeper) = named_keeper() {
         KEPT_BY.get_or_init(|| keeper);
         set_parent_process_death_signal(Some(Signal::TERM))?;
         set_name(KEPT)?;
-        // The signal is of a death from now on.
+        // From now on, the keeper's death sends the signal.
         if lost_keeper() {
             return Err(io::Error::other("the process that keeps it was killed"));
         }
-        // Whatever it leaves when it ends by itself is its own to end, too.
+        // It is also to end whatever is left below it when it ends by itself.
         set_child_subreaper(Some(me))?;
         return Ok(None);
     }
@@ -79,7 +79,7 @@ pub fn keep() -> io::Result<Option<Kept>> {
         }
         let heard = signals.wait(SimDuration::from_secs(1))?;
         for _ in 0..heard.ends {
-            // It is not reaped, so the number is its own.
+            // The process is not reaped, so the number is still its own.
             let _unheard = kill_process(pid, Signal::TERM);
         }
     };
@@ -90,14 +90,15 @@ pub fn keep() -> io::Result<Option<Kept>> {
     }))
 }
 
-/// Whether this process was to be kept and its keeper is gone. Whoever begins to listen to signals asks this afterwards,
-/// and takes a yes for the signal that came before.
+/// Whether this process was to be kept and its keeper is gone. Whoever begins to listen to signals asks this
+/// afterwards, and treats a yes like a signal that came before.
 pub fn lost_keeper() -> bool {
     KEPT_BY.get().is_some_and(|keeper| getppid() != Some(*keeper))
 }
 
-/// Who keeps this process, if it was started to be kept; that one may be dead by now. The variable alone does not say it:
-/// the programs that the kept one starts inherit it. The name is what only the kept one is started with.
+/// The keeper of this process, if the process was started to be kept; the keeper may be dead by now. The variable
+/// alone does not prove it, because the programs that the kept process starts inherit it. Only the kept process
+/// itself is started with the name.
 fn named_keeper() -> Option<Pid> {
     let keeper = std::env::var(KEEPER).ok().and_then(|pid| Pid::from_raw(pid.parse().ok()?))?;
     let has_name = || std::env::args_os().next().is_some_and(|name| name.as_bytes() == KEPT.to_bytes());
@@ -106,7 +107,7 @@ fn named_keeper() -> Option<Pid> {
 
 fn again() -> io::Result<Child> {
     let args = std::env::args_os().skip(1);
-    // A program that was replaced since is still there under this name.
+    // If the program file was replaced since, it is still there under this name.
     let program = std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or("/proc/self/exe".into());
     let mut command = Command::new(program);
     command
@@ -117,7 +118,7 @@ fn again() -> io::Result<Child> {
     command.spawn()
 }
 
-/// Kills all that are below us, until none is; how many there were.
+/// Kills all descendants of this process until none is left, for at most ten seconds; returns how many there were.
 pub fn end_all() -> usize {
     let me = getpid().as_raw_nonzero().get().unsigned_abs();
     let mut killed = std::collections::BTreeSet::new();

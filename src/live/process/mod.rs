@@ -1,4 +1,5 @@
-//! Real processes: started in groups of their own, found again wherever they went, measured, and ended to the last.
+//! Real processes: started in groups of their own, found again wherever they went, measured, and ended without
+//! exception.
 
 pub mod cores;
 mod family;
@@ -23,19 +24,19 @@ use dryrack_units::SimDuration;
 use dryrack_workload::Launch;
 use task::Task;
 
-/// A task by the order in which it was started.
+/// The number of a task, in the order of their starts.
 pub type TaskId = u32;
 
-/// The variable by which a process is known that left its group and lost its parents.
+/// The variable that identifies a process that left its group and lost its parents.
 const TOKEN: &str = "DRYRACK_TOKEN";
 
 /// What a task is given besides its command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub environment: BTreeMap<String, String>,
-    /// Places among the cores that dryrack may use; any if empty.
+    /// Indexes into the cores that dryrack may use; any if empty.
     pub cores: Vec<u16>,
-    /// Where what it says goes; nowhere if `None`.
+    /// Where its output goes; nowhere if `None`.
     pub output: Option<PathBuf>,
 }
 
@@ -47,14 +48,14 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// From now on this process is the parent of every process of a task that loses its own.
+    /// Makes this process the parent of every process of a task that loses its own.
     pub fn new() -> io::Result<Runner> {
         let own = rustix::process::getpid();
         set_child_subreaper(Some(own))?;
         Ok(Runner { me: own.as_raw_nonzero().get().unsigned_abs(), tasks: BTreeMap::new(), started: 0 })
     }
 
-    /// Fails where the program cannot be run, with the reason.
+    /// Starts a task. Fails with the reason if the program cannot be run.
     pub fn start(&mut self, launch: &Launch, place: &Place) -> io::Result<TaskId> {
         let id = self.started;
         let since = ProcessKey::of(self.me).map_or(0, |key| key.started);
@@ -73,7 +74,7 @@ impl Runner {
                 command.stdout(Stdio::null()).stderr(Stdio::null());
             }
         }
-        // It is reaped here and not through the handle, which would give its number away too early.
+        // The child is reaped in `Task` and not through the handle, which would free its number too early.
         let child = cores::pinned(&place.cores, || command.spawn())?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         self.started += 1;
@@ -108,12 +109,12 @@ impl Runner {
         self.tasks[&id].end()
     }
 
-    /// As of the last look.
+    /// CPU time as of the last look.
     pub fn cpu(&self, id: TaskId) -> SimDuration {
         self.tasks[&id].cpu()
     }
 
-    /// Whether some of it has ended, and something is left.
+    /// Whether the leader of some of these has ended while other processes of it are left.
     pub fn is_draining(&self, ids: &[TaskId]) -> bool {
         ids.iter().any(|id| self.tasks[id].is_draining())
     }
@@ -148,7 +149,7 @@ impl Drop for Runner {
     }
 }
 
-/// What its environment says, if it may be read and is still there.
+/// The token in the process's environment, if that can be read and the process is still there.
 fn token_of(key: ProcessKey) -> Option<String> {
     let environment = fs::read(format!("/proc/{}/environ", key.pid)).ok()?;
     let found = environment

@@ -1,4 +1,4 @@
-//! One task: a process that leads a group, and all that come of it.
+//! One task: a process that leads a group, and everything that it starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,14 +21,14 @@ impl TaskEnd {
     }
 }
 
-/// Its leader is not reaped before all others are gone, so that neither its number nor its group's is given away while
-/// they may still be signalled.
+/// A task. Its leader is not reaped before all others are gone, so that neither its number nor that of its group is
+/// reused while they may still be signalled.
 pub struct Task {
     leader: Pid,
-    /// In the environment of each of its processes that did not clear it.
+    /// Is in the environment of each of its processes that did not clear it.
     token: String,
     known: BTreeSet<ProcessKey>,
-    /// Of those who are gone, and were not reaped within the family.
+    /// CPU time of processes that are gone and were not reaped within the family.
     cpu_of_gone: SimDuration,
     cpu: SimDuration,
     is_leader_over: bool,
@@ -58,7 +58,7 @@ impl Task {
         self.cpu
     }
 
-    /// Its leader has ended, and others are left.
+    /// Whether its leader has ended while others are left.
     pub fn is_draining(&self) -> bool {
         self.end.is_none() && self.is_leader_over
     }
@@ -71,7 +71,7 @@ impl Task {
         self.leader.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Found by its token, not by its descent.
+    /// Adds a process that was found by its token, not by its descent.
     pub fn adopt(&mut self, key: ProcessKey) {
         self.known.insert(key);
     }
@@ -80,8 +80,8 @@ impl Task {
         self.known.contains(&key)
     }
 
-    /// Looks for its processes in a picture of all; reaps those whose parent `me` has become. Where the leader has ended,
-    /// the others are killed, as a container's are.
+    /// Looks for its processes in a picture of all, and reaps those whose parent is `me` by now. If the leader has
+    /// ended, the others are killed, as a container's are.
     pub fn look(&mut self, all: &[ProcessStat], me: u32) {
         if self.end.is_some() {
             return;
@@ -119,12 +119,12 @@ impl Task {
         self.end = code.or(status.terminating_signal().map(TaskEnd::Signal)).or(Some(TaskEnd::Status(-1)));
     }
 
-    /// To the whole group, and to each of the others that are known.
+    /// Sends a signal to the whole group, and to each other process that is known.
     pub fn signal(&self, signal: Signal) {
         if self.end.is_some() {
             return;
         }
-        // Nobody there to hear it is what was wanted.
+        // If nobody is there to hear it, that is what was wanted.
         let _unheard = kill_process_group(self.leader, signal);
         let others = self.known.iter().filter(|key| key.pid != self.leader_pid());
         others.for_each(|key| key.signal(signal));

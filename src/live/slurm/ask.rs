@@ -1,7 +1,8 @@
-//! Slurm's own commands, each with a deadline, and what it answers.
+//! Slurm's own commands, each with a deadline, and their answers.
 //!
-//! Slurm 22.05 lists every job it remembers in `squeue --json`, whatever else is asked; `job_state` is a word there and a
-//! list of words in later releases. What a job holds of each node is in `gres_detail`, as long as it runs.
+//! Slurm 22.05 lists every job it remembers in `squeue --json`, whatever else is asked. There `job_state` is a word;
+//! in later releases it is a list of words. `gres_detail` says what a job holds on each node, as long as the job
+//! runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,16 +13,16 @@ use super::super::clock::{Clock, Deadline};
 use super::super::probe::{Command, Limits, Look, Missing, Slurm, answer, gpu_indices, host_list, words};
 use crate::probe::Probe;
 
-/// A hundred thousand jobs say less than this.
+/// The answer about a hundred thousand jobs is shorter than this.
 const MOST_BYTES: usize = 512 << 20;
 
-/// Where a job of Slurm stands, as far as it matters here (the states of `squeue`, Slurm 22.05).
+/// The state of a Slurm job, as far as it matters here (the states of `squeue`, Slurm 22.05).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     Pending,
-    /// It has its nodes, and they are being made ready.
+    /// It has its nodes, which are being made ready.
     Configuring,
-    /// Or suspended, or completing: it holds its nodes.
+    /// Running, suspended or completing: it holds its nodes.
     Running,
     Completed,
     Failed,
@@ -36,10 +37,10 @@ impl Standing {
         !matches!(self, Standing::Pending | Standing::Configuring | Standing::Running)
     }
 
-    /// Of the words that `squeue` says; nothing of such as it does not know.
+    /// The standing for the words of `squeue`; `None` if none of them is known.
     fn of(words: &[String]) -> Option<Standing> {
         let is = |word: &str| words.iter().any(|found| found == word);
-        // What still holds its nodes has not ended, whatever else is said of it.
+        // A job that still holds its nodes has not ended, whatever else is said of it.
         let table = [
             ("COMPLETING", Standing::Running),
             ("STAGE_OUT", Standing::Running),
@@ -65,26 +66,26 @@ impl Standing {
     }
 }
 
-/// A job as Slurm says it is.
+/// A job as Slurm describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlurmJob {
     pub id: u64,
     pub comment: String,
     pub standing: Standing,
-    /// Its nodes, each with the GPUs it has there; these are nothing where that is not said.
+    /// Its nodes, each with the job's GPUs there; `None` if that is not said.
     pub nodes: Vec<(String, Option<Vec<u16>>)>,
-    /// Cores on each of its nodes, where that is said.
+    /// Cores on each of its nodes, if that is said.
     pub cores: BTreeMap<String, u32>,
 }
 
-/// How Slurm is asked: each command is given up after so long.
+/// How Slurm is asked: each command is given up after this time.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     pub within: Duration,
 }
 
 impl Ask {
-    /// Hands a job in. The environment of whoever runs dryrack goes with it, and `environment` over that.
+    /// Submits a job. It gets the environment of the dryrack process, with `environment` on top.
     pub fn submit(self, arguments: &[String], environment: &[(String, String)]) -> Result<u64, Missing> {
         let mut command = Command::new("sbatch").args(arguments).as_we_are();
         for (key, value) in environment {
@@ -96,13 +97,13 @@ impl Ask {
         id.parse().map_err(|_| Missing::malformed("sbatch", 1, "the number of a job", said.trim()))
     }
 
-    /// Those that `is_own`, by number and comment.
+    /// The jobs for which `is_own` holds, given the number and the comment.
     pub fn jobs(self, is_own: impl Fn(u64, &str) -> bool) -> Result<Vec<SlurmJob>, Missing> {
         let said = Command::new("squeue").args(["--json", "--states=all"]).output(self.limits())?;
         read(&answer(&said, "squeue")?, is_own)
     }
 
-    /// Its nodes, and what they have.
+    /// The nodes of the cluster, and what they have.
     pub fn nodes(self) -> Result<Look, Missing> {
         Slurm::default().look(&Clock::start(), Deadline::within(self.within))
     }
@@ -114,24 +115,26 @@ impl Ask {
         Ok(said.split_ascii_whitespace().last().unwrap_or_default().to_string())
     }
 
-    /// Takes back what waits; what runs Slurm tells to stop, and kills after its own `KillWait`.
+    /// Cancels jobs. Slurm removes those that wait; it tells those that run to stop, and kills them after its own
+    /// `KillWait`.
     pub fn cancel(self, ids: &[u64]) {
         self.scancel(&[], ids.iter().map(u64::to_string).collect());
     }
 
-    /// SIGTERM to all processes of what runs.
+    /// Sends SIGTERM to all processes of jobs that run.
     pub fn terminate(self, ids: &[u64]) {
         self.scancel(&["--full", "--signal=TERM"], ids.iter().map(u64::to_string).collect());
     }
 
-    /// SIGKILL to the tasks that the script has started, and to the script. Not to the job: of that Slurm makes a
-    /// cancellation, which begins with SIGTERM and `KillWait`.
+    /// Sends SIGKILL to the tasks that the script has started, and to the script. Not to the job: Slurm turns that
+    /// into a cancellation, which begins with SIGTERM and `KillWait`.
     pub fn kill(self, ids: &[u64]) {
         self.scancel(&[], ids.iter().map(|id| format!("{id}.0")).collect());
         self.scancel(&["--batch", "--signal=KILL"], ids.iter().map(u64::to_string).collect());
     }
 
-    /// Of what has ended in the meantime Slurm says so, and that is no fault; whatever it says, the next look shows.
+    /// The answer is ignored. Slurm complains of jobs that have ended in the meantime, which is no fault, and the
+    /// next look shows everything else.
     fn scancel(self, how: &[&str], whom: Vec<String>) {
         if !whom.is_empty() {
             let _unheard = Command::new("scancel").args(how.iter().copied()).args(whom).output(self.limits());
@@ -143,7 +146,7 @@ impl Ask {
     }
 }
 
-/// What others run may stand however it likes.
+/// Reads the jobs that are the program's own. Those of others may be in any form.
 fn read(answer: &Value, is_own: impl Fn(u64, &str) -> bool) -> Result<Vec<SlurmJob>, Missing> {
     let wanted = |found: &Value| Missing::malformed("squeue", 1, "a list `jobs`", &found.to_string());
     let jobs = answer.get("jobs").and_then(Value::as_array).ok_or_else(|| wanted(answer))?;
@@ -167,7 +170,7 @@ fn job(value: &Value) -> Result<SlurmJob, Missing> {
     Ok(SlurmJob { id, comment: text("comment").to_string(), standing, nodes, cores: cores(value) })
 }
 
-/// Of `job_resources.allocated_nodes`, as 22.05 writes it: sockets with the cores of each.
+/// From `job_resources.allocated_nodes`, as 22.05 writes it: sockets, with the cores of each.
 fn cores(value: &Value) -> BTreeMap<String, u32> {
     let nodes = value["job_resources"]["allocated_nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of_node = |node: &Value| {
@@ -212,7 +215,7 @@ mod tests {
         ] {
             assert_eq!(standing(&[word]), Some(expected), "{word}");
         }
-        // A requeued job is still leaving its nodes; and one that was cancelled is.
+        // A job that was cancelled, but is still leaving its nodes.
         assert_eq!(standing(&["CANCELLED", "COMPLETING"]), Some(Standing::Running));
         assert_eq!(standing(&["NO_SUCH_STATE"]), None);
     }
@@ -231,7 +234,7 @@ mod tests {
         assert_eq!(jobs[0].nodes, nodes);
         assert_eq!(jobs[0].cores, BTreeMap::from([("n3".to_string(), 2), ("n4".to_string(), 1)]));
         assert_eq!((jobs[0].id, jobs[0].comment.as_str(), jobs[0].standing), (2, "mine", Standing::Running));
-        // Of one that has ended nothing is said of its GPUs.
+        // For a job that has ended, nothing is said of its GPUs.
         assert_eq!((jobs[1].standing, &jobs[1].nodes[..]), (Standing::Failed, &[("n1".to_string(), None)][..]));
         for wrong in [r#"{"jobs": 1}"#, r#"{"jobs": [{"job_id": 1, "job_state": "ASLEEP"}]}"#, r#"{"jobs": [{}]}"#] {
             assert!(read(&answer(wrong, "squeue").expect("JSON"), |_, _| true).is_err(), "{wrong}");

@@ -1,4 +1,4 @@
-//! The Slurm that jobs are handed to: whether it is the one that the file is of.
+//! The Slurm cluster that jobs are submitted to, and whether it is the one that the file describes.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use super::request;
 use dryrack_nearest::nearest;
 use dryrack_units::SimDuration;
 
-/// A command of Slurm that has not answered by then is given up.
+/// A Slurm command that has not answered by then is given up.
 const LONGEST_ANSWER: Duration = Duration::from_secs(10);
 
-/// The Slurm that is spoken to.
+/// The Slurm cluster in use.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub(super) ask: Ask,
     /// `22.05.8`
     pub release: String,
-    /// Its nodes that the file has not: nothing is to go there.
+    /// Its nodes that the file does not have: nothing is to run there.
     pub(super) others: Vec<String>,
     /// How often it is asked.
     pub(super) every: SimDuration,
-    /// For how long it may give no answer.
+    /// How long it may give no answer.
     pub(super) patience: SimDuration,
 }
 
 impl Cluster {
-    /// Looks whether it has the nodes of the file. All that is wrong, each in a sentence.
+    /// Checks that the cluster has the nodes of the file. Fails with all that is wrong, a sentence each.
     pub fn find(work: &Work, every: SimDuration, patience: SimDuration) -> Result<Cluster, Vec<String>> {
         let faults = request::faults(work);
         if !faults.is_empty() {

@@ -1,4 +1,4 @@
-//! Jobs that a real Slurm runs: it decides where each goes and when, and what it says of them becomes inputs.
+//! Jobs that a real Slurm runs. It decides where and when each runs, and what it says of them becomes inputs.
 //!
 //! | command | what is done | what is said |
 //! | --- | --- | --- |
@@ -8,8 +8,8 @@
 //! | `Withdraw` | `scancel` | nothing |
 //! | `Stop` | SIGTERM to all of it, SIGKILL after its `stop_duration` | `Stopped`, once it has left its nodes |
 //!
-//! Slurm is asked for all jobs at once, every so often. While it does not answer nothing is known, and nothing is said;
-//! when that has gone on for too long the run is ended.
+//! Slurm is asked for all jobs at once, at regular intervals. While it does not answer, nothing is known, and nothing
+//! is said. If that goes on for too long, the run is ended.
 
 mod ask;
 mod cluster;
@@ -35,25 +35,25 @@ use dryrack_ids::{GpuId, NodeId, RunId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{Demand, Ending, Gang};
 
-/// How often it is asked how its nodes stand.
+/// How often Slurm is asked for the states of its nodes.
 const NODES_EVERY: SimDuration = SimDuration::from_secs(5);
-/// After an interruption nobody has longer than this between being told to stop and being killed.
+/// After an interruption, nothing has longer than this between being told to stop and being killed.
 const GRACE_OF_THE_INTERRUPTED: SimDuration = SimDuration::from_secs(5);
-/// How often what should be gone is killed again, and after how often it is cancelled besides.
+/// How often what should be gone is killed again, and after how many kills it is cancelled as well.
 const KILL_AGAIN: SimDuration = SimDuration::from_secs(2);
 const KILLS: u8 = 5;
-/// How long all that is left may take to leave its nodes in the end.
+/// How long everything that is left may take to leave its nodes at the end.
 const LAST_BREATH: Duration = Duration::from_secs(20);
-/// Between two looks at what is leaving in the end.
+/// The time between two looks at what is leaving at the end.
 const LAST_LOOKS: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Slurm decides on it.
+    /// Slurm has not decided on it yet.
     Queued,
-    /// Slurm has decided on it, and that is still to be said.
+    /// Slurm has decided on it, but the control plane has not been told.
     Decided,
-    /// It has been said; the control plane has not taken it yet.
+    /// The control plane has been told, but has not taken it yet.
     Told,
     Preparing,
     Running,
@@ -65,15 +65,15 @@ enum Stage {
 
 /// One attempt, as a job of Slurm.
 struct Submitted {
-    /// Nothing as long as it is not known to have been taken.
+    /// `None` until Slurm is known to have taken it.
     id: Option<u64>,
     stage: Stage,
     /// As of the last look.
     standing: Standing,
     gpus: Vec<GpuId>,
-    /// Whoever is left of it is killed then, and cancelled.
+    /// When what is left of it is killed, and cancelled.
     kill_at: Option<SimTime>,
-    /// So often it was.
+    /// How often it was killed.
     kills: u8,
 }
 
@@ -82,18 +82,19 @@ pub struct OnSlurm<'a> {
     ask: Ask,
     cluster: Cluster,
     agenda: Agenda<'a>,
-    /// What its jobs are known by.
+    /// What identifies its jobs: the beginning of their comments.
     token: String,
     nodes: BTreeMap<&'a str, NodeId>,
     states: Vec<NodeState>,
     runs: BTreeMap<RunId, Submitted>,
-    /// What is said in the next step.
+    /// What is reported in the next step.
     facts: Vec<Input>,
-    /// Decisions that are said one after the other, so that of two that had one place in turn the first has left it.
+    /// Decisions that are reported one after the other: if two attempts had one place in turn, the first has to have
+    /// left it.
     decisions: VecDeque<(RunId, Placement)>,
     look_at: SimTime,
     nodes_at: SimTime,
-    /// Since when it has not been understood, and why.
+    /// Since when Slurm has not been understood, and why.
     trouble: Option<(SimTime, Missing)>,
     notes: BTreeSet<String>,
     is_ended: bool,
@@ -121,7 +122,8 @@ impl<'a> OnSlurm<'a> {
         }
     }
 
-    /// Hands an attempt in. Where Slurm does not answer it may have been taken all the same, so it is looked for first.
+    /// Submits an attempt. If Slurm does not answer, it may have taken the attempt all the same, so later looks
+    /// search for it first.
     fn submit(&mut self, run: RunId) -> Result<(), Missing> {
         let comment = request::comment(&self.token, run);
         let (arguments, environment) = request::request(self.work, run, &comment, &self.cluster.others);
@@ -138,8 +140,8 @@ impl<'a> OnSlurm<'a> {
         Ok(())
     }
 
-    /// Asks Slurm for everything. What it says is believed as far as it can be understood; an error is of the first thing
-    /// that cannot be, and all else is gone on with.
+    /// Asks Slurm for everything, and takes what can be understood of the answer. An error is about the first thing
+    /// that cannot be understood; everything else is taken all the same.
     fn look(&mut self, now: SimTime) -> Result<(), Missing> {
         let own = format!("{}/", self.token);
         let ids = self.ids();
@@ -166,7 +168,7 @@ impl<'a> OnSlurm<'a> {
                     self.runs.remove(&run);
                     Ok(())
                 }
-                // It was not taken when nobody answered.
+                // It was not taken when Slurm did not answer.
                 (None, None) => self.submit(run),
                 (None, Some(id)) => Err(self.forgotten(run, id)),
             };
@@ -176,7 +178,7 @@ impl<'a> OnSlurm<'a> {
         trouble
     }
 
-    /// Decisions about those that are over come first: they had their place before the others.
+    /// Puts decisions about attempts that are over first: they had their places before the others.
     fn put_in_order(&mut self) {
         let is_over = |run: &RunId| self.runs.get(run).is_some_and(|known| known.standing.is_over());
         let order = |(run, _): &(RunId, Placement)| (!is_over(run), self.runs.get(run).and_then(|known| known.id));
@@ -192,7 +194,7 @@ impl<'a> OnSlurm<'a> {
     fn look_at_nodes(&mut self) -> Result<(), Missing> {
         for found in self.ask.nodes()?.nodes {
             let Some(node) = self.nodes.get(found.name.as_str()) else { continue };
-            // One that was not there yet would have to join; it is not ready, whatever it is called.
+            // A node that was not there yet would have to join. One that was is not ready, whatever Slurm calls it.
             let state = if found.state == NodeState::Joining { NodeState::NotReady } else { found.state };
             if std::mem::replace(&mut self.states[node.index()], state) != state {
                 self.facts.push(Input::NodeReported { node: *node, state });
@@ -201,7 +203,8 @@ impl<'a> OnSlurm<'a> {
         Ok(())
     }
 
-    /// The next decisions: all that run still, or one that is over, whose end is said before the next.
+    /// Reports the next decisions: all about attempts that still run, or one about an attempt that is over, whose end
+    /// is reported before the next.
     fn decide(&mut self) {
         let is_awaited = |known: &Submitted| known.standing.is_over() && known.stage == Stage::Told;
         while let Some((run, _)) = self.decisions.front() {
@@ -229,7 +232,7 @@ impl<'a> OnSlurm<'a> {
         match (stage, job.standing) {
             (Stage::Queued, Standing::Pending) => {}
             (Stage::Queued, Standing::Cancelled) if !has_nodes => {
-                // By somebody else: it is a user's cancellation.
+                // By somebody else, which counts as a cancellation by the user.
                 self.facts.push(Input::Cancel { job: run.job });
             }
             (Stage::Queued, _) if !has_nodes => {
@@ -250,7 +253,7 @@ impl<'a> OnSlurm<'a> {
                 self.decisions.push_back((run, placement));
             }
             (Stage::Decided | Stage::Told, _) => {}
-            // It began again in the queue: its place was taken from it, and what follows is the control plane's to decide.
+            // It is in the queue again: its place was taken from it, and what follows is up to the control plane.
             (Stage::Preparing | Stage::Running, Standing::Pending) => {
                 self.say(run, Lifecycle::Preempted);
                 let known = self.runs.get_mut(&run).expect("just read");
@@ -273,7 +276,7 @@ impl<'a> OnSlurm<'a> {
         Ok(())
     }
 
-    /// It has been started, or is being prepared, and stands so now.
+    /// Reports how an attempt stands that was started or is being prepared.
     fn advance(&mut self, run: RunId, standing: Standing) {
         let known = self.runs.get_mut(&run).expect("it is observed");
         if known.stage == Stage::Preparing {
@@ -287,7 +290,7 @@ impl<'a> OnSlurm<'a> {
             Standing::TimedOut => Lifecycle::TimedOut,
             Standing::NodeFailed => Lifecycle::NodeFailed,
             Standing::Preempted => Lifecycle::Preempted,
-            // By somebody else: the control plane says that it is to stop, and it has.
+            // By somebody else: the control plane then says that it is to stop, and it has.
             Standing::Cancelled => {
                 self.runs.get_mut(&run).expect("it is observed").standing = standing;
                 self.facts.push(Input::Cancel { job: run.job });
@@ -302,7 +305,7 @@ impl<'a> OnSlurm<'a> {
         self.facts.push(Input::Run { run, fact });
     }
 
-    /// Where Slurm says that it is, as claims of what the job asks for.
+    /// The placement that Slurm reports, as claims of what the job asks for.
     fn placement(&mut self, run: RunId, job: &SlurmJob) -> Result<Placement, Missing> {
         let demand = &self.work.arrivals[run.job.index()].spec.demand;
         let name = self.work.arrivals[run.job.index()].spec.name.clone();
@@ -387,7 +390,7 @@ impl<'a> OnSlurm<'a> {
         known.kill_at = Some(now.saturating_add(KILL_AGAIN));
         match known.id {
             Some(id) => self.ask.cancel(&[id]),
-            // Whether it was taken shows when Slurm answers again.
+            // The next answer of Slurm shows whether it was taken.
             None if self.trouble.is_some() => {}
             None => drop(self.runs.remove(&run)),
         }
@@ -400,7 +403,7 @@ impl<'a> OnSlurm<'a> {
         };
     }
 
-    /// Those whose time to stop is over.
+    /// Kills the attempts whose time to stop is over.
     fn kill_the_late(&mut self, now: SimTime) {
         let is_late = |known: &Submitted| known.kill_at.is_some_and(|at| at <= now);
         for known in self.runs.values_mut().filter(|known| is_late(known)) {
@@ -410,7 +413,7 @@ impl<'a> OnSlurm<'a> {
         self.kill(|known| known.kill_at == Some(now.saturating_add(KILL_AGAIN)));
     }
 
-    /// Kills what runs of these, and takes back what waits; what is killed in vain is cancelled too.
+    /// Kills those that run and cancels those that wait; those that were killed in vain are cancelled too.
     fn kill(&self, is_meant: impl Fn(&Submitted) -> bool) {
         let runs_still = |known: &&Submitted| known.standing == Standing::Running;
         let meant = || self.runs.values().filter(|known| is_meant(known));
@@ -419,7 +422,7 @@ impl<'a> OnSlurm<'a> {
         self.ask.cancel(&ids(&mut meant().filter(|known| !runs_still(known) || known.kills > KILLS)));
     }
 
-    /// Of this run, those that have not left their nodes; nothing if Slurm does not say.
+    /// The jobs of this run that have not left their nodes; an error if Slurm does not say.
     fn left(&self) -> Result<Vec<u64>, Missing> {
         let (own, ids) = (format!("{}/", self.token), self.ids());
         let jobs = self.ask.jobs(|id, comment| ids.contains(&id) || comment.starts_with(&own))?;
@@ -471,7 +474,7 @@ impl RealWorld for OnSlurm<'_> {
                 }
             }
             Command::Stop { run } => self.stop(now, run),
-            // Refused at the door, or of profiles that are.
+            // Refused before the run began, or sent only under profiles that are refused.
             Command::Prepare { .. }
             | Command::Begin { .. }
             | Command::Sample { .. }
@@ -517,7 +520,7 @@ impl RealWorld for OnSlurm<'_> {
                     let why = format!("jobs {left:?} of Slurm do not end though they were cancelled");
                     return Err(io::Error::other(why));
                 }
-                // What was killed is on its way; a cancellation would only begin by asking it.
+                // What was killed is on its way; a cancellation would only begin by asking it to end.
                 Ok(left) if cancel.has_passed() => self.ask.cancel(&left),
                 Ok(_) => {}
                 Err(why) if patience.has_passed() => {
@@ -536,7 +539,7 @@ impl RealWorld for OnSlurm<'_> {
     }
 }
 
-/// However it comes to an end, nothing of it is left.
+/// However the run ends, none of its jobs is left.
 impl Drop for OnSlurm<'_> {
     fn drop(&mut self) {
         let _nobody_is_left_to_be_told = self.end_all();
@@ -554,7 +557,7 @@ fn is_of(indices: &[u16], count: usize) -> bool {
     indices.iter().all(|index| usize::from(*index) < count)
 }
 
-/// How many tasks lie on a node of which these many GPUs and cores are said.
+/// How many tasks run on a node on which the job has this many GPUs and cores.
 fn tasks_on(demand: &Demand, gpus: usize, cores: Option<u32>) -> u32 {
     let each = demand.task.gpus.as_ref().map_or(0, |gpus| gpus.count);
     let cpus = (demand.task.cpu.get() / 1000).max(1);
@@ -566,7 +569,7 @@ fn tasks_on(demand: &Demand, gpus: usize, cores: Option<u32>) -> u32 {
     .max(1)
 }
 
-/// Slurm was there, and would not have it; otherwise it may do so later.
+/// Whether Slurm was there and refused the job. Otherwise it may still take the job later.
 fn is_refusal(said: &str) -> bool {
     const NOT_THERE: [&str; 6] = [
         "Unable to contact slurm controller",

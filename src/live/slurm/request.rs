@@ -1,4 +1,4 @@
-//! What is typed to `sbatch` for a job of a file, and what of a file Slurm cannot be asked for.
+//! The arguments of `sbatch` for a job of a file, and what in a file Slurm cannot be asked for.
 //!
 //! | of a job | is asked for as |
 //! | --- | --- |
@@ -22,12 +22,12 @@ use dryrack_workload::{Arrival, Demand, Gang, GpuTake, JobSpec, Pick};
 
 const MINUTE: u64 = 60 * 1_000_000_000;
 const MIB: u64 = 1 << 20;
-/// So much further behind is a job for each step of priority: more than the order of submission ever counts, and so that
-/// a thousand steps are within what `--nice` takes (2147483645, sbatch(1) of Slurm 22.05).
+/// How far each step of priority puts a job behind: more than the order of submission ever counts for, and little
+/// enough that a thousand steps are within the range of `--nice` (2147483645, sbatch(1) of Slurm 22.05).
 const NICE_PER_STEP: u64 = 2_000_000;
 const MOST_NICE: u64 = 2_147_483_645;
 
-/// Why jobs cannot be run by Slurm, each in a sentence that says where in the file.
+/// Why Slurm cannot run the jobs, a sentence each, with the place in the file.
 pub fn faults(work: &Work) -> Vec<String> {
     let mut faults = Vec::new();
     if work.profile.runs.is_some() || work.profile.scan.is_some() {
@@ -35,7 +35,7 @@ pub fn faults(work: &Work) -> Vec<String> {
         faults.push(format!("profile `{name}` has loops of its own, and Slurm one queue; name `fifo` or `easy`"));
     }
     for arrival in &work.arrivals {
-        // Without a command it is refused anyway.
+        // A job without a command is refused anyway.
         let Some(launch) = &arrival.behavior.launch else { continue };
         let (file, line, column) = &launch.place;
         let place = format!("{file}:{line}:{column}: job `{}`", arrival.spec.name);
@@ -102,7 +102,7 @@ fn allowed(work: &Work, demand: &Demand) -> BTreeSet<NodeId> {
     (0..work.nodes.len()).map(NodeId::new).filter(|node| does(*node)).collect()
 }
 
-/// All GPUs of a node must do, because Slurm may give any of them.
+/// Whether a node suits a demand. All of its GPUs must suit, because Slurm may give any of them.
 fn meets(shape: &NodeShape, demand: &Demand) -> bool {
     let task = &demand.task;
     let labels = task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value));
@@ -117,13 +117,13 @@ fn meets(shape: &NodeShape, demand: &Demand) -> bool {
     labels && platform && gpus
 }
 
-/// The arguments and variables of `sbatch` for one attempt. `others` are nodes of Slurm that the file has not.
+/// The arguments and variables of `sbatch` for one attempt. `others` are nodes of Slurm that the file does not have.
 pub fn request(work: &Work, run: RunId, comment: &str, others: &[String]) -> (Vec<String>, Vec<(String, String)>) {
     let arrival = &work.arrivals[run.job.index()];
     let (spec, launch) = (&arrival.spec, arrival.behavior.launch.as_ref().expect("checked at the door"));
     let mut arguments = vec![
         "--parsable".to_string(),
-        // Whether it is tried again is the control plane's to decide.
+        // Whether to try again is up to the control plane.
         "--no-requeue".to_string(),
         format!("--job-name={}", spec.name),
         format!("--comment={comment}"),
@@ -154,7 +154,7 @@ pub fn request(work: &Work, run: RunId, comment: &str, others: &[String]) -> (Ve
 fn output(work: &Work, run: RunId) -> String {
     let name = work.arrivals[run.job.index()].spec.name.replace('/', "_");
     let file = |folder: &std::path::PathBuf| folder.join(format!("{name}-{}-{}.txt", run.replica, run.attempt));
-    // A percent sign begins a pattern of Slurm's.
+    // A percent sign begins a pattern of Slurm.
     work.outputs
         .as_ref()
         .map_or("/dev/null".to_string(), |folder| file(folder).display().to_string().replace('%', "%%"))
@@ -166,7 +166,7 @@ fn amounts(demand: &Demand) -> Vec<String> {
     let ram = task.ram.get().div_ceil(MIB);
     let gpus = task.gpus.as_ref().map_or(0, |gpus| gpus.count);
     let mut amounts = match (tasks, demand.gang) {
-        // With `--ntasks=1` all nodes that would do look alike to Slurm, and it takes the first and not the fullest.
+        // With `--ntasks=1`, all nodes that would do look alike to Slurm, and it takes the first, not the fullest.
         (1, _) => vec!["--nodes=1-1".to_string()],
         (_, Gang::Spread) => {
             vec![format!("--nodes={tasks}-{tasks}"), format!("--ntasks={tasks}"), "--ntasks-per-node=1".to_string()]
@@ -175,7 +175,7 @@ fn amounts(demand: &Demand) -> Vec<String> {
     };
     amounts.push(format!("--cpus-per-task={cpus}"));
     let is_by_node = tasks == 1 || demand.gang == Gang::Spread;
-    // No memory would be all of it.
+    // Asking for no memory would ask for all of it.
     if ram > 0 {
         amounts.push(if is_by_node {
             format!("--mem={ram}M")
@@ -189,12 +189,12 @@ fn amounts(demand: &Demand) -> Vec<String> {
     amounts
 }
 
-/// Of each task; Slurm gives one at least.
+/// CPUs of each task; Slurm gives at least one.
 fn cpus_of(demand: &Demand) -> u64 {
     (demand.task.cpu.get() / 1000).max(1)
 }
 
-/// How far it stands behind the first in priority. Only whoever runs Slurm may put anybody forward.
+/// How far the job is behind the highest priority. Only an administrator of Slurm may put a job forward.
 fn nice(work: &Work, spec: &JobSpec) -> Option<u64> {
     if !work.profile.scheduler.order.contains(&OrderKey::Priority) {
         return None;
@@ -204,7 +204,8 @@ fn nice(work: &Work, spec: &JobSpec) -> Option<u64> {
     (steps > 0).then(|| steps.saturating_mul(NICE_PER_STEP).min(MOST_NICE))
 }
 
-/// What the first node runs: the command itself, or one of it for each task, all ended when one fails.
+/// What the first node runs: the command itself, or one process of it for each task, all of them ended when one
+/// fails.
 fn script(arguments: &[Arc<str>], demand: &Demand) -> String {
     let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
     let task = "export DRYRACK_TASK=\"${SLURM_PROCID:-0}\" DRYRACK_NODE=\"$SLURMD_NODENAME\"; ";
@@ -212,7 +213,7 @@ fn script(arguments: &[Arc<str>], demand: &Demand) -> String {
         1 => format!("{task}exec {}", words.join(" ")),
         _ => {
             let each = quoted(&format!("{task}exec \"$@\""));
-            // A step does not ask for the CPUs of its job by itself (srun(1) of Slurm 22.05).
+            // A job step does not ask for the CPUs of its job by itself (srun(1) of Slurm 22.05).
             let cpus = cpus_of(demand);
             format!("exec srun --kill-on-bad-exit=1 --cpus-per-task={cpus} sh -c {each} sh {}", words.join(" "))
         }
@@ -223,7 +224,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// `dryrack-TOKEN/JOB/REPLICA/ATTEMPT`, by the number of the job in the file: one's own jobs are known by it.
+/// `dryrack-TOKEN/JOB/REPLICA/ATTEMPT`, with the number of the job in the file. It identifies the jobs of this run.
 pub fn comment(token: &str, run: RunId) -> String {
     format!("{token}/{}/{}/{}", run.job.index(), run.replica, run.attempt)
 }

@@ -1,4 +1,4 @@
-//! Which task has which devices: what it is told of them, and how much of them was used.
+//! Which task has which devices: what the task is told of them, and how much of them was used.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use dryrack_fleet::{NodeClaim, Placement};
 use dryrack_ids::{GpuId, RunId};
 use dryrack_units::SimDuration;
 
-/// A task that is to be started.
+/// A task to start.
 pub struct TaskPlace {
     pub place: Place,
-    /// Those of its devices that are CPU shares.
+    /// Its devices that are CPU shares.
     pub gpus: SmallVec<[GpuId; 2]>,
 }
 
-/// The tasks of a run, in the order of its claims. On each node the claimed GPUs are dealt out in order, the same number
-/// to each task; where they cannot be, all of them are everybody's.
+/// The tasks of a run, in the order of its claims. On each node the claimed GPUs are dealt out in order, the same
+/// number to each task. If they cannot be divided evenly, each task has all of them.
 pub fn tasks_of(work: &Work, run: RunId, placement: &Placement) -> Vec<TaskPlace> {
     let total = placement.tasks();
     let claims = placement.claims().iter();
@@ -49,7 +49,7 @@ fn task(work: &Work, run: RunId, claim: &NodeClaim, local: usize, (rank, total):
     .into();
     let is_share = work.shares.has(claim.node);
     let vendor = gpus.first().and_then(|gpu| node.shape.gpus[usize::from(gpu.index)].vendor);
-    // Whoever has no GPU of this machine sees none.
+    // A task without a GPU of this machine sees none.
     environment.insert("CUDA_VISIBLE_DEVICES".to_string(), String::new());
     for variable in if is_share { &[][..] } else { variables_of(vendor) } {
         environment.insert((*variable).to_string(), indexes.join(","));
@@ -65,7 +65,7 @@ fn task(work: &Work, run: RunId, claim: &NodeClaim, local: usize, (rank, total):
     TaskPlace { place: Place { environment, cores, output }, gpus: if is_share { gpus } else { SmallVec::new() } }
 }
 
-/// The variables by which a vendor's runtime is told which devices are its own: CUDA 12, ROCm 6, CANN 8, oneAPI 2025 and
+/// The variables that tell a vendor's runtime which devices are its own: CUDA 12, ROCm 6, CANN 8, oneAPI 2025 and
 /// Gaudi 1.20.
 fn variables_of(vendor: Option<Vendor>) -> &'static [&'static str] {
     match vendor {
@@ -78,11 +78,11 @@ fn variables_of(vendor: Option<Vendor>) -> &'static [&'static str] {
     }
 }
 
-/// How much of each CPU share was used so far, by whomever.
+/// How much of each CPU share has been used so far, by all tasks together.
 #[derive(Default)]
 pub struct Devices {
     used: BTreeMap<GpuId, SimDuration>,
-    /// Of each task its devices, and its CPU time at the last look.
+    /// The devices of each task, and its CPU time at the last look.
     tasks: BTreeMap<TaskId, (SmallVec<[GpuId; 2]>, SimDuration)>,
 }
 
@@ -93,7 +93,8 @@ impl Devices {
         }
     }
 
-    /// What a task took since the last look is of all its devices alike: a process is not bound to one of them.
+    /// Divides the CPU time of each task since the last look equally among its devices: a process is not bound to one
+    /// of them.
     pub fn advance(&mut self, cpu: impl Fn(TaskId) -> SimDuration) {
         for (id, (gpus, before)) in &mut self.tasks {
             let now = cpu(*id);

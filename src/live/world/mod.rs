@@ -1,4 +1,4 @@
-//! The real world, as the control plane meets it: commands become processes and signals, and what becomes of these
+//! The real world, as the control plane sees it: commands become processes and signals, and what becomes of these
 //! becomes inputs.
 //!
 //! | command | what is done | what is said |
@@ -31,23 +31,23 @@ use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Ending, Launch};
 use sampler::Sampler;
 
-/// After an interruption nobody has longer than this between being told to stop and being killed.
+/// After an interruption, nothing has longer than this between being told to stop and being killed.
 const GRACE_OF_THE_INTERRUPTED: SimDuration = SimDuration::from_secs(5);
-/// A GPU that does not say within so long what it does has no reading.
+/// A GPU that takes longer than this to answer has no reading.
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// How often what should be gone is looked at, and killed again.
+/// How often to look at what should be gone, and to kill it again.
 const LOOK_AGAIN: SimDuration = SimDuration::from_millis(100);
 
 struct LiveRun {
     placement: Placement,
     launch: Arc<Launch>,
-    /// Empty while it waits for the word to begin.
+    /// Empty until the run is told to begin.
     tasks: Vec<TaskId>,
     started: Option<SimTime>,
     sampler: Option<Sampler>,
     /// It was told to stop.
     is_stopping: bool,
-    /// Whoever is left of it is killed then.
+    /// When what is left of it is killed.
     kill_at: Option<SimTime>,
 }
 
@@ -55,11 +55,11 @@ pub struct World<'a> {
     work: &'a Work,
     runner: Runner,
     devices: Devices,
-    /// Reads GPUs that are no CPU shares.
+    /// Reads the GPUs that are not CPU shares.
     gpus: Option<Guarded>,
     runs: BTreeMap<RunId, LiveRun>,
     agenda: Agenda<'a>,
-    /// What is said in the next step.
+    /// What is reported in the next step.
     facts: Vec<(RunId, Lifecycle)>,
     look_at: Option<SimTime>,
 }
@@ -80,19 +80,19 @@ impl<'a> World<'a> {
 }
 
 impl RealWorld for World<'_> {
-    /// Whether nothing runs, and nothing comes of itself any more.
+    /// Whether nothing runs, and nothing more happens by itself.
     fn is_over(&self) -> bool {
         self.runs.is_empty() && self.facts.is_empty() && self.agenda.next().is_none()
     }
 
-    /// When it is to be looked at next, though no child says anything.
+    /// When to look next, even if no child changes.
     fn next_time(&self) -> Option<SimTime> {
         let of_runs = self.runs.values().flat_map(|run| [run.kill_at, run.sampler.as_ref().map(Sampler::due)]);
         let at_once = (!self.facts.is_empty()).then_some(SimTime::ZERO);
         of_runs.flatten().chain(self.agenda.next()).chain(at_once).chain(self.look_at).min()
     }
 
-    /// What happened until now; adds what the control plane hears of it, in order of classes.
+    /// Observes what has happened until `now`, and adds what the control plane hears of it, in order of classes.
     fn happen(&mut self, now: SimTime, child_changed: bool, inputs: &mut Vec<Input>) -> io::Result<()> {
         self.agenda.come(now, inputs);
         let is_sampled = self.runs.values().any(|run| run.sampler.as_ref().is_some_and(|it| it.due() <= now));
@@ -116,7 +116,7 @@ impl RealWorld for World<'_> {
         Ok(())
     }
 
-    /// Nothing new begins, and all that was submitted is cancelled.
+    /// Lets nothing new begin, and cancels everything that was submitted.
     fn interrupt(&mut self, inputs: &mut Vec<Input>) {
         self.agenda.interrupt(inputs);
     }
@@ -127,7 +127,7 @@ impl RealWorld for World<'_> {
         }
     }
 
-    /// Every process is gone when this returns; an error if that took too long.
+    /// Ends every process, and returns when all are gone; fails if that takes too long.
     fn end_all(&mut self) -> io::Result<()> {
         self.runner.end_all(Deadline::within(Duration::from_secs(10)));
         if self.runner.is_empty() { Ok(()) } else { Err(io::Error::other("a process does not die when it is killed")) }
@@ -151,7 +151,7 @@ impl RealWorld for World<'_> {
                     known.sampler = Some(Sampler::new(started, interval, &known.placement, &self.devices));
                 }
             }
-            // Refused at the door, or asked for where a scheduler outside decides.
+            // Refused before the run began, or sent only if an outside scheduler decides.
             Command::Submit { .. }
             | Command::Withdraw { .. }
             | Command::Analyse { .. }
@@ -163,7 +163,7 @@ impl RealWorld for World<'_> {
 }
 
 impl World<'_> {
-    /// What each GPU of this machine does, by its index; nothing of one that cannot be read.
+    /// The utilization of each GPU of this machine, by its index; a GPU that cannot be read is left out.
     fn levels(&mut self) -> BTreeMap<u16, Permille> {
         let looked = self.gpus.as_mut().and_then(|gpus| gpus.look(LONGEST_LOOK).ok());
         let found = looked.into_iter().flat_map(|look| look.nodes).flat_map(|node| node.gpus);
@@ -184,7 +184,7 @@ impl World<'_> {
         self.runs.insert(run, known);
     }
 
-    /// A process for each task. Where one cannot be started, those before it are killed.
+    /// Starts a process for each task. If one cannot be started, those before it are killed.
     fn begin(&mut self, run: RunId) {
         let Some(known) = self.runs.get_mut(&run) else { return };
         let mut tasks = Vec::new();
@@ -207,7 +207,7 @@ impl World<'_> {
     }
 
     fn stop(&mut self, now: SimTime, run: RunId) {
-        // Otherwise it has ended in the meantime, and has said so.
+        // If it is not there, it has ended in the meantime, and has said so.
         let Some(known) = self.runs.get_mut(&run).filter(|known| !known.is_stopping) else { return };
         known.is_stopping = true;
         if known.tasks.is_empty() {
@@ -215,7 +215,7 @@ impl World<'_> {
             self.facts.push((run, Lifecycle::Stopped));
             return;
         }
-        // Whoever left its group since is to hear it too.
+        // Processes that have left the group since are to hear it too.
         self.runner.look();
         for id in &known.tasks {
             self.runner.terminate(*id);
@@ -224,7 +224,7 @@ impl World<'_> {
         self.look_at = Some(now);
     }
 
-    /// Takes a picture of all processes, and says what has become of the runs.
+    /// Takes a picture of all processes, and reports what has become of the runs.
     fn look(&mut self, now: SimTime) {
         self.runner.look();
         self.devices.advance(|id| self.runner.cpu(id));
@@ -248,7 +248,7 @@ impl World<'_> {
             }
             if known.kill_at.is_some_and(|at| at <= now) {
                 known.tasks.iter().for_each(|id| self.runner.kill(*id));
-                // Once more, as long as anything is left.
+                // Again and again, as long as anything is left.
                 known.kill_at = Some(now.saturating_add(LOOK_AGAIN));
             }
             is_anyone_awaited |= known.kill_at.is_some() || known.is_stopping || self.runner.is_draining(&known.tasks);
@@ -261,7 +261,7 @@ impl World<'_> {
     }
 }
 
-/// When what was told to stop is killed; never where its file says so and nobody has interrupted us.
+/// When to kill what was told to stop; never if its file says so and nobody has interrupted the run.
 fn deadline(now: SimTime, launch: &Launch, is_interrupted: bool) -> Option<SimTime> {
     let grace = match is_interrupted {
         true => Some(launch.grace.unwrap_or(SimDuration::MAX).min(GRACE_OF_THE_INTERRUPTED)),

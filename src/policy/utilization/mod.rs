@@ -2,21 +2,23 @@
 //!
 //! # What the default rule means
 //!
-//! A *sample* is one look at all GPUs of a run: a time and, for each GPU that could be read, its utilization. A reading is
-//! *idle* if it is strictly below `min_gpu_utilization` (`at_minimum: idle` includes the minimum itself). A GPU that could
-//! not be read is as if it had not been looked at. Readings count from `grace` after the start of the run.
+//! A *sample* is one reading of all GPUs of a run: a time and, for each GPU that could be read, its utilization. A
+//! reading is *idle* if it is strictly below `min_gpu_utilization` (`at_minimum: idle` includes the minimum itself).
+//! A GPU that could not be read has no reading in that sample. Readings count from `grace` after the start of the
+//! run.
 //!
-//! Samples are taken by their own times, in whatever order they come: the policy holds after a sample exactly if it would
-//! hold had all those taken so far come in order. Not taken, each with its name ([`SampleFault`]), are a second sample of
-//! one time, one from before the start or more than `longest_gap` in the future, one of another number of GPUs, and one
-//! older than all that are kept.
+//! Samples are ordered by their own times, in whatever order they arrive: after a sample, the policy fires exactly if
+//! it would fire had all accepted samples arrived in order. Four kinds of samples are rejected, each with its name
+//! ([`SampleFault`]): a second sample of the same time, one from before the start or more than `longest_gap` in the
+//! future, one with another number of GPUs, and one older than all that are kept.
 //!
-//! The *idle spell* of a GPU is the longest row of its readings that ends with its newest one, all of them idle, and each
-//! at most `longest_gap` after the one before (twice the sampling interval, if it is not stated). With `gaps: bridge` the
-//! distance does not matter. A longer silence is no evidence, so the spell begins again behind it.
+//! The *idle spell* of a GPU is the longest sequence of its readings that ends with the newest one, in which all are
+//! idle and each is at most `longest_gap` after the one before (twice the sampling interval, if it is not stated).
+//! With `gaps: bridge` the distance does not matter. A longer silence proves nothing, so the spell starts again after
+//! it.
 //!
-//! The policy *fires* when, of any GPU (`gpus: any`), the first and the last reading of the spell are at least
-//! `time_window` apart; with `gpus: all` when the latest first and the earliest last reading of all GPUs are. These two
+//! With `gpus: any` the policy *fires* when the first and last reading of any GPU's spell are at least `time_window`
+//! apart; with `gpus: all`, when the latest first reading and the earliest last reading of all GPUs are. These two
 //! readings, first and last, are named: they *cover* the window. A spell fires once.
 //!
 //! **Never early:** when it fires, every reading over at least a whole window was idle, none further from the next than
@@ -28,14 +30,15 @@
 //!
 //! # What it costs
 //!
-//! Memory is taken once for a run: a ring of ceil(window / interval) + 2 samples, and two spells for each GPU. A sample in
-//! order costs a step for each GPU; a late one is put in its place, and those behind it are read again. If samples come
-//! faster than the interval says, the ring forgets some that lie in the window ([`SampleFault::Overflow`]); what they
-//! showed stays in the spells, so it fires when it should, and only a late sample older than the ring is lost.
+//! Memory is allocated once per run: a ring of ceil(window / interval) + 2 samples, and two spells for each GPU. A
+//! sample in order costs one step for each GPU. A late sample is inserted in its place, and the samples after it are
+//! read again. If samples come faster than the interval says, the ring forgets some that lie in the window
+//! ([`SampleFault::Overflow`]). The spells keep what those samples showed, so the policy still fires on time, and
+//! only a late sample older than the ring is lost.
 //!
 //! # Another rule
 //!
-//! What dstack does is [`UtilizationRule::Dstack`], described in its module.
+//! dstack's rule is [`UtilizationRule::Dstack`], described in its module.
 
 mod covered;
 mod dstack;
@@ -52,7 +55,7 @@ use ring::Ring;
 use dryrack_units::{Permille, SimTime};
 use dryrack_workload::{AtMinimum, Coverage, SampleFault, UtilizationPolicy, UtilizationRule};
 
-/// Watches one run. It is told samples and times, and has no clock.
+/// Watches one run. It has no clock: the caller gives it samples and times.
 pub struct UtilizationMonitor {
     policy: UtilizationPolicy,
     bound_at: SimTime,
@@ -74,7 +77,7 @@ fn is_idle(policy: &UtilizationPolicy, reading: Permille) -> bool {
 }
 
 impl UtilizationMonitor {
-    /// For a run of so many GPUs that started at `at`.
+    /// Starts watching a run of `gpus` GPUs that started at `at`.
     pub fn bind(policy: UtilizationPolicy, gpus: u16, at: SimTime) -> UtilizationMonitor {
         let width = usize::from(gpus);
         let rule = match policy.rule {
@@ -90,7 +93,8 @@ impl UtilizationMonitor {
         &self.policy
     }
 
-    /// A sample is heard at `now`. What is odd about it, if something is; whether it is used then, the fault says.
+    /// Takes a sample that arrives at `now`. Returns its fault, if it has one; the fault says whether the sample is
+    /// still used.
     pub fn observe(&mut self, now: SimTime, sample: &Sample<'_>) -> Option<SampleFault> {
         let is_refused = match self.rule {
             Rule::Covered(_) => sample.utilization.len() != self.width,
@@ -135,7 +139,7 @@ impl UtilizationMonitor {
         if is_last { fault } else { Some(SampleFault::Disorder) }
     }
 
-    /// When it fires next if nothing more is heard; `now` if it should have by now.
+    /// When it fires next if no more samples arrive; `now` if it is already due.
     pub fn next(&self, now: SimTime) -> Option<SimTime> {
         match &self.rule {
             Rule::Covered(covered) => covered.coverage(&self.policy).map(|_| now),
@@ -143,7 +147,7 @@ impl UtilizationMonitor {
         }
     }
 
-    /// Fires if it should at `now`, and says what covered the window.
+    /// Fires if it is due at `now`, and returns the readings that cover the window.
     pub fn fire(&mut self, now: SimTime) -> Option<Coverage> {
         match &mut self.rule {
             Rule::Covered(covered) => {

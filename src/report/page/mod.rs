@@ -1,7 +1,8 @@
-//! Reports as pages: one HTML file that needs nothing else, and beside it all that is in it as CSV and JSON.
+//! Reports as pages: one self-contained HTML file, with its contents also as CSV and JSON beside it.
 //!
-//! A page names no address, so nothing is fetched; what anybody wrote is escaped; nothing in it tells the time or the
-//! machine, so that it is the same bytes every time. It is read without its script, which only zooms the timeline.
+//! A page contains no URL, so nothing is fetched. All user text is escaped. A page does not mention the current time
+//! or the machine, so it is the same bytes every time. It can be read without its script, which only zooms the
+//! timeline.
 
 mod axes;
 mod chart;
