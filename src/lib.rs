@@ -77,8 +77,8 @@
 //! A heartbeat is an input only where it says something new: the first after silence, and the first that is missed.
 //! The ones in between change nothing, and half a year of them for a thousand nodes is five hundred million inputs.
 //!
-//! A refused demand is not evaluated again until capacity is released or added: claims never make room, so the answer
-//! would be the same. So a queue of thousands costs nothing while nothing is released.
+//! A refused demand is not evaluated again until the fleet has grown: claims never make room, so the answer would be
+//! the same. So a queue of thousands costs nothing while nothing is released.
 
 // Set here and not in `Cargo.toml`, because tests may unwrap.
 #![warn(clippy::unwrap_used)]

@@ -1,25 +1,26 @@
-//! Where everything that was submitted has gone.
+//! Accounts of all submitted jobs.
 
 use dryrack_event::Outcome;
 
-/// Jobs by how they stand. Whoever counts them, by whatever means, holds them against the one identity of [`checked`].
+/// The number of jobs in each standing. Every count of jobs, however it is made, must satisfy the identity of
+/// [`checked`].
 ///
 /// [`checked`]: Accounts::checked
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     pub submitted: u64,
-    /// Ended for good, in the order of [`Outcome::ALL`].
+    /// Jobs that ended for good, in the order of [`Outcome::ALL`].
     pub outcomes: [u64; Outcome::ALL.len()],
-    /// Some replica holds a claim.
+    /// Jobs with a replica that holds a claim.
     pub running: u64,
     pub waiting: u64,
 }
 
-/// How a job stands, all its replicas together.
+/// The standing of a job over all its replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Ended(Outcome),
-    /// At least one replica has a place.
+    /// At least one replica is placed.
     Running,
     Waiting,
 }
@@ -37,12 +38,12 @@ impl Accounts {
         self.outcomes[outcome as usize]
     }
 
-    /// submitted = ended (refused, expired and those that never fit among them) + still running + still waiting.
+    /// Whether submitted = ended (including refused, expired and never fitting) + still running + still waiting.
     pub fn add_up(&self) -> bool {
         self.submitted == self.outcomes.iter().sum::<u64>() + self.running + self.waiting
     }
 
-    /// These accounts; panics if anything that was submitted is nowhere.
+    /// Returns these accounts; panics if a submitted job is unaccounted for.
     pub fn checked(self) -> Accounts {
         assert!(self.add_up(), "jobs are unaccounted for: {self:?}");
         self

@@ -1,14 +1,14 @@
-//! Questions put to a run: what `explain`, `select`, `offers` and an evaluation say of a decision is what the log
-//! says of it.
+//! Checks queries against a run: what `explain`, `select`, `offers` and an evaluation say about a decision must agree
+//! with the log.
 //!
-//! Of every placement: the first candidate of the examination is the place taken, with the score of the log (a later one
-//! where candidates before it could not be committed); each of its nodes is judged fit; a pick of it by hand would be let
-//! pass; the list of offers has it; an evaluation of the job just then says that it fits. Of every wait: the reasons and
-//! the word are those of an examination of the same demand, and of an evaluation.
+//! For every placement: the first candidate of the examination is the placement taken, with the score of the log (a
+//! later candidate where earlier ones could not be committed); each of its nodes is judged fit; picking it by hand
+//! would be allowed; the list of offers has it; an evaluation of the job at that moment says that it fits. For every
+//! wait: the reasons and the refusal are those of an examination of the same demand, and of an evaluation.
 //!
-//! All decisions of a run are looked at. What replays the run again is sampled: three explanations of a job at a moment in
-//! each run, and for every fourth seed the answer of `select` for one job. That is about a third of the time that a random
-//! world takes.
+//! All decisions of a run are checked. Checks that replay the run again are sampled: three explanations of a job at a
+//! moment in each run, and for every fourth seed the answer of `select` for one job. These checks take about a third
+//! of the time of a random world.
 
 use std::sync::Arc;
 
@@ -25,12 +25,13 @@ use dryrack_scheduler::{Decision, Examination, Grouping, Seats, Selectable, Verd
 use dryrack_units::{Score, SimTime};
 use dryrack_workload::{Demand, Pick};
 
-/// Explanations of a run that are asked for.
+/// The number of explanations that are requested for a run.
 const EXPLAINED: u64 = 3;
-/// One seed in so many is asked what could be selected.
+/// One seed in this many is asked what could be selected.
 const SELECTED: u64 = 4;
 
-/// Panics where an answer contradicts the log of this rehearsal; gives how many placements and waits were held against it.
+/// Panics where an answer contradicts the log of this rehearsal. Returns the number of placements and waits that were
+/// checked.
 pub fn hold_answers(rehearsal: &Rehearsal, records: &[Record]) -> u64 {
     let mut questions = Questions { rehearsal, last: Vec::new(), fallbacks: Vec::new(), placed: 0, held: 0 };
     let mut replay = Replay::new(Arc::clone(&rehearsal.profile), rehearsal.seed);
@@ -60,7 +61,7 @@ pub fn hold_answers(rehearsal: &Rehearsal, records: &[Record]) -> u64 {
     questions.placed + questions.held
 }
 
-/// Whether what is held first is turned away for its pick: that is no decision.
+/// Whether the run ends because its pick was refused: a hold before that is no decision.
 fn is_of_pick(records: &[Record], run: RunId) -> bool {
     let ended = |record: &Record| match &record.said {
         Said::Event(Event::Ended { run: other, because, .. }) if *other == run => Some(*because),
@@ -69,7 +70,7 @@ fn is_of_pick(records: &[Record], run: RunId) -> bool {
     records.iter().find_map(ended) == Some(Reason::PickRefused)
 }
 
-/// Where the attempt before this one was.
+/// The placement of the previous attempt.
 fn place_before(records: &[Record], run: RunId) -> Option<&Placement> {
     records.iter().rev().find_map(|record| match &record.said {
         Said::Event(Event::Placed { run: other, placement, .. })
@@ -81,7 +82,7 @@ fn place_before(records: &[Record], run: RunId) -> Option<&Placement> {
     })
 }
 
-/// Reasons that are given by a queue or a limit, and by no decision.
+/// Whether all reasons come from a queue or a limit, and not from a decision.
 fn is_of_flow(reasons: &Histogram) -> bool {
     let of_flow = [Reason::QueueOrder, Reason::BackingOff, Reason::QuotaExceeded, Reason::StaleRead];
     reasons.iter().all(|(reason, _)| of_flow.contains(&reason))
@@ -89,9 +90,9 @@ fn is_of_flow(reasons: &Histogram) -> bool {
 
 struct Questions<'a> {
     rehearsal: &'a Rehearsal,
-    /// Decisions of this step, and of those before it the last about each demand.
+    /// The decisions of this step, and the last earlier decision about each demand.
     last: Vec<Watched>,
-    /// Candidates of this step that could not be committed.
+    /// The runs of this step with a candidate that could not be committed; one entry for each such candidate.
     fallbacks: Vec<RunId>,
     placed: u64,
     held: u64,
@@ -106,9 +107,9 @@ impl Questions<'_> {
         &self.rehearsal.arrivals[job.index()].spec.demand
     }
 
-    /// Whether a decision about one of these is one about the other.
+    /// Whether this decision also applies to the job.
     fn is_alike(&self, decided: &Watched, job: JobId) -> bool {
-        // A release writes what was decided about one row into another that has got its id since.
+        // A historic release writes a decision about one row into another row that has taken over its id.
         let rows_change_hands = self.profile().historic && self.profile().scan.is_some();
         rows_change_hands || decided.run.job == job || *decided.sight.demand == **self.demand(job)
     }
@@ -135,7 +136,7 @@ impl Questions<'_> {
     ) {
         self.placed += 1;
         let restarts = self.profile().scan.is_some_and(|scan| scan.restarts_in_place.is_some());
-        // What starts again where it was is not decided about.
+        // A restart in place involves no decision.
         if restarts && run.attempt > 1 && score == Score::ZERO && before() == Some(placement) {
             return;
         }
@@ -163,7 +164,7 @@ impl Questions<'_> {
         if self.profile().historic {
             return;
         }
-        // One in eight, because each looks at every node and GPU.
+        // One placement in eight, because each check looks at every node and GPU.
         if self.placed.is_multiple_of(8) {
             let selectable = sight.select(options);
             for claim in placement.claims() {
@@ -178,7 +179,8 @@ impl Questions<'_> {
         }
     }
 
-    /// An evaluation knows the demand alone: of a job of several replicas, or of a part of one, more is decided by.
+    /// An evaluation knows only the demand. The decision about a job of several replicas, or about a part of one,
+    /// depends on more.
     fn is_evaluated_alike(&self, watched: &Watched) -> bool {
         let spec = &self.rehearsal.arrivals[watched.run.job.index()].spec;
         let is_whole = watched.sight.seats == Seats::All && watched.sight.demand == spec.demand;
@@ -229,7 +231,7 @@ impl Questions<'_> {
             }
             let examination = found.sight.examine(&self.profile().scheduler);
             is_selectable_as_judged(&found.sight.demand, &found.nodes, &examination);
-            // A job that is placed by its first decision is placed where that says it could be.
+            // A job that its first decision places must be where `select` says it could be.
             if let Some((_, placement)) = first_placed(records, job).filter(|(at, _)| *at == found.at) {
                 for claim in placement.claims() {
                     let verdict = selected(&found.sight.demand, &found.nodes[claim.node.index()], claim);
@@ -253,8 +255,8 @@ impl Questions<'_> {
     }
 }
 
-/// The answer of `select` about what a claim takes of its node. A demand that names the very GPUs it takes may take fewer of a
-/// node than it would if it were free: only these GPUs are asked about.
+/// The answer of `select` about what a claim takes of its node. A demand that names its GPUs may take fewer of a node
+/// than an unconstrained one would, so only these GPUs are checked.
 fn selected(demand: &Demand, known: &Selectable, claim: &NodeClaim) -> Verdict {
     match demand.pick {
         Some(Pick::AllGpus(_)) if demand.deployment.is_none() => {
@@ -265,8 +267,8 @@ fn selected(demand: &Demand, known: &Selectable, claim: &NodeClaim) -> Verdict {
     }
 }
 
-/// A node can be picked by hand where the decision lets it pass, and only there; of a job that picks itself, and of a model of
-/// which a node may hold a part, there is more to it.
+/// Asserts that exactly the nodes that the decision accepts can be picked by hand. Skips jobs that have a pick, and
+/// models, of which a node may hold a part.
 fn is_selectable_as_judged(demand: &Demand, selectable: &[Selectable], examination: &Examination) {
     if demand.pick.is_some() || demand.deployment.is_some() {
         return;
@@ -276,7 +278,7 @@ fn is_selectable_as_judged(demand: &Demand, selectable: &[Selectable], examinati
     }
 }
 
-/// When and where a replica of the job was first placed, if none had to wait before.
+/// The time and place of the first placement of a replica of the job, if none had to wait before.
 fn first_placed(records: &[Record], job: JobId) -> Option<(SimTime, &Placement)> {
     let first = records.iter().find_map(|record| match &record.said {
         Said::Event(Event::Placed { run, placement, .. }) if run.job == job => Some((record.at, Some(placement))),

@@ -1,4 +1,4 @@
-//! What comes: known in whole before the run, or handed over one by one while it goes on.
+//! The source of arrivals: a list that is known before the run, or a stream that is read during it.
 
 use dryrack_ids::{JobId, Records};
 use dryrack_units::SimTime;
@@ -10,7 +10,7 @@ pub(super) enum ArrivalSource<'a> {
         arrivals: &'a [Arrival],
         submitted: usize,
     },
-    /// No more is held of them than the next, and those whose jobs are not over.
+    /// Keeps only the next arrival and those whose jobs are not over.
     Streamed {
         source: &'a mut dyn Iterator<Item = Arrival>,
         next: Option<Arrival>,
@@ -28,7 +28,7 @@ impl<'a> ArrivalSource<'a> {
         ArrivalSource::Streamed { source, next, begun: Records::default() }
     }
 
-    /// When the next comes.
+    /// The time of the next arrival.
     pub fn next_time(&self) -> Option<SimTime> {
         match self {
             ArrivalSource::Listed { arrivals, submitted } => arrivals.get(*submitted).map(|arrival| arrival.at),
@@ -36,7 +36,7 @@ impl<'a> ArrivalSource<'a> {
         }
     }
 
-    /// Takes the next that comes at this time. Panics if a stream goes back in time.
+    /// Takes the next arrival if it is at this time. Panics if a stream goes back in time.
     pub fn take(&mut self, now: SimTime) -> Option<(JobId, &Arrival)> {
         if self.next_time() != Some(now) {
             return None;
@@ -56,7 +56,7 @@ impl<'a> ArrivalSource<'a> {
         }
     }
 
-    /// Whether it has come.
+    /// Whether the job has arrived.
     pub fn has_come(&self, job: JobId) -> bool {
         match self {
             ArrivalSource::Listed { submitted, .. } => job.index() < *submitted,
@@ -64,7 +64,7 @@ impl<'a> ArrivalSource<'a> {
         }
     }
 
-    /// When a job that is known comes, or came.
+    /// The arrival time of a known job.
     pub fn time_of(&self, job: JobId) -> Option<SimTime> {
         match self {
             ArrivalSource::Listed { arrivals, .. } => arrivals.get(job.index()).map(|arrival| arrival.at),
@@ -72,7 +72,7 @@ impl<'a> ArrivalSource<'a> {
         }
     }
 
-    /// Panics if the job is not known yet, or not any more.
+    /// The arrival of a job. Panics if the job is not known yet, or no longer known.
     pub fn of(&self, job: JobId) -> &Arrival {
         match self {
             ArrivalSource::Listed { arrivals, .. } => &arrivals[job.index()],
@@ -80,11 +80,11 @@ impl<'a> ArrivalSource<'a> {
         }
     }
 
-    /// Its job is over, and was dropped.
+    /// Forgets a job that is over and was dropped.
     pub fn forget(&mut self, job: JobId) {
         match self {
             ArrivalSource::Listed { .. } => {}
-            // The requests that come to a service are counted, whether it is there or not.
+            // Requests to a service are counted whether or not it is running.
             ArrivalSource::Streamed { begun, .. } if begun[job.index()].behavior.requests.is_some() => {}
             ArrivalSource::Streamed { begun, .. } => drop(begun.drop_one(job.index(), 0)),
         }

@@ -1,6 +1,7 @@
-//! The log folded a second time: what the control plane asserted when it acted is asserted again of what it said.
+//! Folds the log a second time and checks the records against the assertions that the control plane made when it
+//! acted.
 //!
-//! Shares no bookkeeping with the control plane: a ledger, the phases and the queue's accounts are kept anew from the
+//! Shares no bookkeeping with the control plane: the ledger, the phases and the queue's accounts are rebuilt from the
 //! records alone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,14 +16,14 @@ use dryrack_scheduler::offers::MultinodeTakes;
 use dryrack_units::SimTime;
 use dryrack_workload::{Coverage, Gang, JobSpec, Pick, UtilizationPolicy, UtilizationRule};
 
-/// Panics at the first record that cannot be true.
+/// Panics at the first impossible record.
 #[derive(Default)]
 pub struct Audit {
-    /// Broken safety is allowed where it is said: under a historic profile.
+    /// Whether the profile is historic: then broken safety is allowed if the log reports it.
     historic: bool,
-    /// Tasks that lie apart are nodes of a run, each with a place of its own.
+    /// Whether separate tasks are nodes of a run, each with its own placement.
     has_runs: bool,
-    /// Nodes of one run may lie in blocks of one host.
+    /// Whether nodes of one run may share a host, in different blocks.
     shares_hosts: bool,
     nodes: Vec<(Arc<NodeShape>, NodeState)>,
     gpus: BTreeMap<GpuId, GpuState>,
@@ -35,13 +36,13 @@ pub struct Audit {
     cpu_taken: BTreeMap<NodeId, u64>,
     gpu_milli_taken: BTreeMap<GpuId, u64>,
     unsafe_runs: Vec<RunId>,
-    /// Of instances that clouds make: since they first changed.
+    /// The states of instances that clouds make, once they have changed.
     instances: BTreeMap<NodeId, InstanceState>,
-    /// Running when the profile changed: bound by the one before.
+    /// Runs that were running when the profile changed: the previous profile binds them.
     bound_before: BTreeSet<RunId>,
-    /// What the profile says of utilization policies.
+    /// The profile's options for utilization policies.
     utilization: Option<UtilizationOptions>,
-    /// Who runs under a utilization policy.
+    /// The runs under a utilization policy.
     bound: BTreeMap<RunId, UtilizationPolicy>,
     at: SimTime,
     step: u64,
@@ -49,7 +50,7 @@ pub struct Audit {
 
 struct Account {
     spec: Arc<JobSpec>,
-    /// That there ever were.
+    /// The number of replicas that ever existed.
     replicas: u32,
     outcome: Option<Outcome>,
 }
@@ -65,7 +66,7 @@ impl Audit {
         }
     }
 
-    /// From now on by another profile; what was broken before was broken under the one before.
+    /// Switches to another profile. Safety broken before the switch was broken under the previous profile.
     fn follow(&mut self, profile: &Profile) {
         let Audit { historic, utilization, shares_hosts, .. } = Audit::new(profile);
         (self.historic, self.utilization, self.shares_hosts) = (self.historic || historic, utilization, shares_hosts);
@@ -78,7 +79,7 @@ impl Audit {
         self.bound_before.extend(at_work.map(run));
     }
 
-    /// The accounts at the end; panics if anything that was submitted is nowhere.
+    /// The accounts at the end; panics if a submitted job is unaccounted for.
     pub fn finish(self) -> Accounts {
         let running = self.phases.iter().filter(|(_, (_, phase))| *phase == Phase::Running);
         for ((job, replica), (attempt, _)) in running {
@@ -105,7 +106,7 @@ impl Audit {
         let excused = self.unsafe_runs.contains(&run);
         let whole = match &spec.demand.pick {
             _ if self.nodes_of(&spec) > 1 => placement.tasks() == 1,
-            // A replica of a model has its one task on its main node, wherever its GPUs were picked.
+            // A replica of a model has its one task on its main node, wherever its GPUs are.
             _ if spec.demand.deployment.is_some() => placement.tasks() == 1,
             Some(pick @ Pick::AllGpus(_)) => placement.claims().len() == pick.nodes().len(),
             Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => placement.tasks() == spec.demand.tasks,
@@ -133,7 +134,7 @@ impl Audit {
         assert!(self.claims.insert(run, placement.clone()).is_none(), "{run} was placed twice");
     }
 
-    /// All replicas of a run are in the fleet that it was given, but for those that are on their way out.
+    /// Asserts that all replicas of a run are in one fleet, except those that are stopping or have ended.
     fn is_in_one_fleet(&self, run: RunId, placement: &Placement) {
         let fleet_of = |placement: &Placement| {
             let fleets = placement
@@ -148,7 +149,7 @@ impl Audit {
         let mut fleets = fleet_of(placement);
         let first = RunId { job: run.job, replica: 0, attempt: 0 };
         for (other, claim) in self.claims.range(first..).take_while(|(other, _)| other.job == run.job) {
-            // A claim of an earlier attempt is only waiting to be freed.
+            // A claim of an earlier attempt only waits to be released.
             let stays = |(attempt, phase): &(u32, Phase)| {
                 *attempt == other.attempt && phase.holds_claim() && *phase != Phase::Stopping
             };
@@ -159,14 +160,14 @@ impl Audit {
         assert!(fleets.len() == 1, "{run} is in another fleet than the rest of its job: {fleets:?}");
     }
 
-    /// Nodes of each replica: more than one where the tasks of a gang are runs' nodes.
+    /// The number of nodes of each replica: more than one where the tasks of a gang are nodes of a run.
     fn nodes_of(&self, spec: &JobSpec) -> u32 {
         if self.has_runs { spec.demand.nodes_apart() } else { 1 }
     }
 
-    /// When a node of a run begins, all of its replica have their places, each on another host unless they may lie in the
-    /// blocks of one; the masters come first,
-    /// then the workers of the first replica, and so on. Of a job that was scaled nothing is known of who belongs to whom.
+    /// Asserts that when a node of a run begins, all nodes of its replica are placed, each on another host unless
+    /// they may share one. The numbers of the masters come first, then those of the workers of the first replica, and
+    /// so on. Does not check a scaled job, where it is not known which nodes belong together.
     fn begins_whole(&self, run: RunId) {
         let account = &self.jobs[run.job.index()];
         let (replicas, nodes) = (account.spec.replicas, self.nodes_of(&account.spec));
@@ -178,7 +179,7 @@ impl Audit {
         let mut hosts: Vec<NodeId> = Vec::new();
         for replica in std::iter::once(group).chain(workers) {
             let (attempt, phase) = self.phases[&(run.job, replica)];
-            // Where nodes do not begin all at once, those before it may be done.
+            // Where nodes do not begin all at once, earlier ones may be done.
             let is_done = self.ran.get(&(run.job, replica)) == Some(&run.attempt);
             if is_done && attempt == run.attempt && matches!(phase, Phase::Stopping | Phase::Ended) {
                 return;
@@ -195,14 +196,15 @@ impl Audit {
         assert!(self.shares_hosts || hosts.len() == nodes as usize, "{run} begins on fewer hosts than it has nodes");
     }
 
-    /// What is placed on an instance that is made for it begins nothing there before it is up.
+    /// Asserts that a run placed on an instance that is being made does not begin before the instance is up.
     fn is_on_what_is_up(&self, run: RunId) {
         for claim in self.claims.get(&run).iter().flat_map(|own| own.claims()) {
             assert_ne!(self.nodes[claim.node.index()].1, NodeState::Joining, "{run} works where nothing is yet");
         }
     }
 
-    /// A place has one instance at a time, which is up while something is on it, and a fleet no more than it may have.
+    /// Asserts that a place has one instance at a time, which is busy exactly while something holds it, and that a
+    /// fleet has no more instances than it may have.
     fn instance_changed(&mut self, node: NodeId, from: InstanceState, to: InstanceState) {
         let known = self.instances.insert(node, to);
         assert!(known.is_none_or(|known| known == from), "an instance leaves a state that it was not in");
@@ -230,7 +232,7 @@ impl Audit {
         }
     }
 
-    /// Frees what a run holds, but on the nodes that keep it.
+    /// Releases the claims of a run, except on the nodes that keep them.
     fn free(&mut self, run: RunId, keeps: impl Fn(NodeId) -> bool) {
         let placement = self.claims.remove(&run).unwrap_or_else(|| panic!("{run} frees what it does not hold"));
         let (kept, free) = placement.split(keeps);
@@ -256,7 +258,7 @@ impl Audit {
         }
     }
 
-    /// What runs under an effective policy was bound when it started, by just that policy, and nothing else was.
+    /// Asserts that a run was bound at its start by exactly the effective policy, and by none where there is none.
     fn is_watched(&self, run: RunId) {
         if self.bound_before.contains(&run) {
             return;
@@ -268,7 +270,8 @@ impl Audit {
         assert_eq!(bound, effective.filter(|_| has_gpus), "{run} did not run under the policy that holds for it");
     }
 
-    /// A policy holds for those it binds alone; under the default rule what covered the window is as long as it.
+    /// Asserts that a policy fires only for runs that it binds, and that under the default rule the samples cover the
+    /// whole window.
     fn covered(&self, run: RunId, covered: &Coverage) {
         let policy = self.bound.get(&run).unwrap_or_else(|| panic!("{run} is under no policy, and one fired for it"));
         assert!(!covered.gpus.is_empty() && covered.first <= covered.last, "{run}: {covered:?} covers nothing");

@@ -1,8 +1,9 @@
-//! A run that leaves another at a time: the same until then, with another fleet, profile or load from then on.
+//! A run that branches off another at a given time: the same until then, with another fleet, profile or load from
+//! then on.
 //!
-//! Both are rehearsals of their own. The branch is one rehearsal made of the two: what happens before the time is of the
-//! one, what happens from then on is of the other, and at the time itself, before anything else of that instant, nodes join
-//! and leave and the profile changes. So a branch runs, is logged and is replayed as any run is.
+//! Both are separate rehearsals. The branch is one rehearsal merged from the two: what happens before the time comes
+//! from the one, and what happens from then on comes from the other. At the time itself, before anything else of that
+//! instant, nodes join and leave and the profile changes. So a branch is run, logged and replayed like any other run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,18 +15,18 @@ use dryrack_control::{Profile, can_become};
 use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_units::SimTime;
 
-/// What changes in a run at a time.
+/// The changes to a run at a given time.
 #[derive(Clone, Debug)]
 pub struct Branch {
     pub at: SimTime,
     pub profile: Option<Arc<Profile>>,
-    /// The nodes from this one on join then.
+    /// The first node that joins at that time; all later ones join too.
     pub joining: NodeId,
-    /// Take nothing new from then on, and go when nothing is left on them.
+    /// Nodes that accept no new work from then on, and leave once nothing is left on them.
     pub leaving: BTreeSet<NodeId>,
 }
 
-/// Why one run cannot leave the other.
+/// Why one run cannot branch off the other.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BranchError {
     #[error("the seed differs, but a branch must have the same random draws")]
@@ -92,12 +93,12 @@ pub fn branch(base: &Rehearsal, other: &Rehearsal, at: SimTime) -> Result<Rehear
     Ok(merged)
 }
 
-/// Which nodes are whose, by name; zeros before a number do not count.
+/// Which nodes belong to which rehearsal, matched by name; leading zeros of a number are ignored.
 struct Fleets {
-    /// By their places in the other.
+    /// The joining nodes, by their indexes in the other rehearsal.
     joining: Vec<usize>,
     leaving: BTreeSet<NodeId>,
-    /// Where a node of the other is in the branch.
+    /// The id in the branch of each node of the other rehearsal.
     places: Vec<NodeId>,
     own: usize,
 }
@@ -125,8 +126,8 @@ impl Fleets {
         Ok(found)
     }
 
-    /// What goes wrong with a node that joins before it does, has gone wrong when it does. What would go wrong with one
-    /// that leaves is left out.
+    /// A fault of a joining node that lies before the branch happens when the node joins. Later faults of a leaving
+    /// node are left out.
     fn faults(&self, base: &Rehearsal, other: &Rehearsal, at: SimTime) -> Vec<(SimTime, Fault)> {
         let before = base.faults.iter().filter(|(then, _)| *then < at).copied();
         let moved = other.faults.iter().filter_map(|(then, fault)| {
@@ -138,7 +139,7 @@ impl Fleets {
     }
 }
 
-/// `worker-07` is `worker-7` where there are no more than ten of them.
+/// Splits a name into stem and number, so that `worker-07` matches `worker-7` of a fleet of at most ten.
 fn numbered(name: &str) -> (&str, u64) {
     let number = name.rsplit_once('-').and_then(|(stem, number)| Some((stem, number.parse::<u64>().ok()?)));
     number.unwrap_or((name, u64::MAX))
@@ -159,13 +160,13 @@ fn with_node(fault: Fault, node: NodeId) -> Fault {
     }
 }
 
-/// Which jobs come when, by name.
+/// Which jobs arrive before and after the branch, matched by name.
 struct Jobs {
-    /// So many of the one come before the branch.
+    /// The number of the base's jobs, which arrive before the branch.
     before: usize,
-    /// Of the other, those from here on come after it.
+    /// The index of the other rehearsal's first job that arrives after the branch.
     from: usize,
-    /// Where a job of the other is in the branch, if it is there.
+    /// The id in the branch of each job of the other rehearsal, if the branch has it.
     places: Vec<Option<JobId>>,
 }
 
@@ -189,8 +190,8 @@ impl Jobs {
         Ok(Jobs { before, from, places })
     }
 
-    /// What is asked of jobs: of the one before the branch, of the other after it, and all that is asked of what comes
-    /// after it.
+    /// Merges requests about jobs: those of the base before the branch, those of the other rehearsal after it, and
+    /// all requests about jobs that arrive after it.
     fn of_jobs<T: Clone>(
         &self,
         base: &[T],

@@ -1,4 +1,4 @@
-//! Checkpoints: what of a run's work outlives it, and what it costs to go on from there.
+//! Checkpoints: the work that survives a run, and the cost of resuming from it.
 
 use std::collections::HashMap;
 
@@ -6,21 +6,21 @@ use dryrack_ids::{JobId, RunId};
 use dryrack_units::SimDuration;
 use dryrack_workload::JobBehavior;
 
-/// Work that need not be done again, by the job and its replica.
+/// Checkpointed work that need not be repeated, by job and replica.
 #[derive(Default)]
 pub struct Checkpoints {
     done: HashMap<(JobId, u32), SimDuration, foldhash::fast::FixedState>,
 }
 
 impl Checkpoints {
-    /// How long the run takes from its start; `None` where it does not end by itself.
+    /// The length of the run from its start; `None` if it does not end by itself.
     pub fn length(&self, run: RunId, behavior: &JobBehavior) -> Option<SimDuration> {
         let done = self.done(run);
         let cost = self.cost(done, behavior);
         behavior.run.map(|whole| whole.saturating_sub(done).saturating_add(cost))
     }
 
-    /// A run has ended before its end, after this time; in good order if it could write what it had done.
+    /// Records that a run was interrupted after `ran`; in good order if it could still write a checkpoint.
     pub fn interrupt(&mut self, run: RunId, behavior: &JobBehavior, ran: SimDuration, in_good_order: bool) {
         let Some(checkpoint) = behavior.checkpoint else { return };
         let done = self.done(run);
@@ -34,7 +34,7 @@ impl Checkpoints {
         self.done.insert((run.job, run.replica), written);
     }
 
-    /// It has come to its end: another begins anew.
+    /// Forgets a finished run: another one starts from scratch.
     pub fn forget(&mut self, run: RunId) {
         if !self.done.is_empty() {
             self.done.remove(&(run.job, run.replica));

@@ -1,5 +1,5 @@
-//! What clouds do with what they are asked for: how long an instance takes, whether there is one after all, and when one is
-//! taken away again. Each draws from a stream of its own.
+//! How clouds answer requests: how long an instance takes to start, whether it starts at all, and when it is taken
+//! away again. Each of these draws from its own random stream.
 
 use std::collections::BTreeSet;
 
@@ -18,27 +18,27 @@ use super::rehearsal::{InitialNode, Rehearsal};
 pub struct CloudModels {
     /// By fleet, then by offer; empty for a fleet that makes no instances.
     pub offers: Vec<Vec<OfferModel>>,
-    /// When capacity changes, in order of time: from then on an offer has it for so many.
+    /// Capacity changes in order of time: the fleet, the offer and its number of available instances from then on.
     pub capacity: Vec<(SimTime, FleetId, u32, u32)>,
 }
 
 /// One offer of a cloud.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfferModel {
-    /// From the request until an instance is up.
+    /// The time from the request until an instance is up.
     pub provisioning: Lengths,
-    /// From giving it back until it is gone.
+    /// The time from termination until the instance is gone.
     pub termination: SimDuration,
-    /// How long an instance is up before it is taken away; without it, it never is.
+    /// How long an instance is up before it is taken away; if `None`, it never is.
     pub interrupted: Option<Lengths>,
-    /// How often a request comes to nothing, though capacity was told.
+    /// The rate of requests that are refused although capacity was reported.
     pub refused: Permille,
-    /// How often an instance that was accepted is gone when it should have been up.
+    /// The rate of accepted instances that are gone when they should be up.
     pub failed: Permille,
 }
 
 impl OfferModel {
-    /// It is there at once and stays.
+    /// An instance that starts at once and stays.
     pub const IDEAL: OfferModel = OfferModel {
         provisioning: Lengths::Fixed(SimDuration::ZERO),
         termination: SimDuration::ZERO,
@@ -48,29 +48,29 @@ impl OfferModel {
     };
 }
 
-/// What becomes of an instance.
+/// What happens to an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstanceTurn {
     Accepted,
     Up,
-    /// Refused, given back, or taken away.
+    /// Refused, terminated, or taken away.
     Gone,
 }
 
 /// The places of instances, by node.
 pub(super) struct Places {
     places: Vec<Place>,
-    /// GPUs that are not as they were made.
+    /// GPUs that are no longer in their initial state.
     touched: BTreeSet<GpuId>,
 }
 
 #[derive(Clone, Copy)]
 struct Place {
-    /// No instance is up there.
+    /// Whether no instance is up there.
     absent: bool,
-    /// Raised when what was to become of the instance will not.
+    /// Incremented when events due for the instance become void.
     epoch: u32,
-    /// Instances that were asked for here.
+    /// The number of instances requested for this place.
     asked: u32,
 }
 
@@ -83,7 +83,7 @@ impl Places {
         Places { places: rehearsal.nodes.iter().map(place).collect(), touched: BTreeSet::new() }
     }
 
-    /// Nothing can happen to what is not there.
+    /// Whether no instance is there, so that nothing can happen to it.
     pub fn is_absent(&self, node: NodeId) -> bool {
         self.places[node.index()].absent
     }
@@ -96,7 +96,7 @@ impl Places {
         self.touched.insert(gpu);
     }
 
-    /// Draws what becomes of a request.
+    /// Draws the result of a request.
     pub fn provision(&mut self, rehearsal: &Rehearsal, queue: &mut EventQueue<Due>, now: SimTime, node: NodeId) {
         let model = model_of(rehearsal, node);
         let place = &mut self.places[node.index()];
@@ -124,7 +124,7 @@ impl Places {
         queue.push(now.saturating_add(model_of(rehearsal, node).termination), due);
     }
 
-    /// It is up; of one that may be taken away it is drawn when it is.
+    /// Marks an instance as up. If it can be interrupted, draws when.
     pub fn is_up(&mut self, rehearsal: &Rehearsal, queue: &mut EventQueue<Due>, now: SimTime, node: NodeId) {
         let place = &mut self.places[node.index()];
         place.absent = false;
@@ -133,7 +133,7 @@ impl Places {
         queue.push_after(now, length, Due::Instance { node, epoch: place.epoch, becomes: InstanceTurn::Gone });
     }
 
-    /// Nothing is there any more; the next instance has GPUs as they are made.
+    /// Marks an instance as gone. The next instance has GPUs in their initial state.
     pub fn is_gone(&mut self, rehearsal: &Rehearsal, node: NodeId, inputs: &mut Vec<Input>) {
         if !is_of_cloud(rehearsal, &rehearsal.nodes[node.index()]) {
             return;
@@ -152,7 +152,7 @@ impl Places {
     }
 }
 
-/// An instance of a fleet that makes its instances: what is gone of it does not come back by itself.
+/// Whether the node is an instance of a fleet that makes its instances. Such a node does not come back by itself.
 fn is_of_cloud(rehearsal: &Rehearsal, node: &InitialNode) -> bool {
     let fleet = node.spec.shape.instance.as_ref().map(|instance| instance.fleet);
     fleet.is_some_and(|fleet| rehearsal.fleets[fleet.index()].cloud.is_some())
@@ -166,7 +166,7 @@ fn model_of(rehearsal: &Rehearsal, node: NodeId) -> OfferModel {
     found.unwrap_or(OfferModel::IDEAL)
 }
 
-/// Of the n-th instance in this place.
+/// The random stream of the n-th instance in this place.
 fn stream(rehearsal: &Rehearsal, purpose: &'static str, node: NodeId, asked: u32) -> Stream {
     let name = &*rehearsal.nodes[node.index()].spec.name;
     Stream::new(rehearsal.seed, purpose, entity(&[name, &asked.to_string()]))

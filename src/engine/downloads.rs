@@ -1,7 +1,7 @@
-//! Weights of models on nodes: who has them already, and when a download ends.
+//! Model weights on nodes: which nodes have them, and when a download ends.
 //!
-//! The downloads of one node come one after the other, each with all of its bandwidth. One that was begun is finished,
-//! whatever becomes of who asked for it, and what was downloaded stays.
+//! The downloads of one node run one after the other, each at full bandwidth. A download that has begun is finished,
+//! whatever happens to the replica that requested it, and downloaded weights stay.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::rehearsal::{InitialNode, ModelFiles};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, SimDuration, SimTime};
 
-/// The models of one node, each with the time from which it is whole.
+/// The models of one node, each with the time at which it is complete.
 struct Shelf {
-    /// Per second; none: a download takes no time.
+    /// Bytes per second; `None` means that a download takes no time.
     bandwidth: Option<Bytes>,
     whole_at: BTreeMap<Arc<str>, SimTime>,
-    /// When the last download that was begun ends.
+    /// The end of the last download that was begun.
     free_at: SimTime,
 }
 
@@ -33,7 +33,7 @@ impl Downloads {
         Downloads { shelves: nodes.iter().map(|node| shelf(&node.files)).collect() }
     }
 
-    /// When the node has all of the model, which it fetches if it has not begun to.
+    /// The time at which the node has the complete model. Starts the download if it has not begun.
     pub fn whole_at(&mut self, now: SimTime, node: NodeId, model: &Arc<str>, weights: Bytes) -> SimTime {
         let shelf = &mut self.shelves[node.index()];
         if let Some(at) = shelf.whole_at.get(model) {
@@ -46,21 +46,21 @@ impl Downloads {
         shelf.free_at
     }
 
-    /// What is not whole by now is lost.
+    /// Discards incomplete downloads.
     pub fn interrupt(&mut self, now: SimTime, node: NodeId) {
         let shelf = &mut self.shelves[node.index()];
         shelf.whole_at.retain(|_, at| *at <= now);
         shelf.free_at = now;
     }
 
-    /// All is lost: another machine may come back by its name.
+    /// Discards all models: another machine may come back under the same name.
     pub fn clear(&mut self, now: SimTime, node: NodeId) {
         self.interrupt(now, node);
         self.shelves[node.index()].whole_at.clear();
     }
 }
 
-/// Rounded up to the nanosecond.
+/// The download time, rounded up to the nanosecond.
 fn time_for(weights: Bytes, bandwidth: Bytes) -> SimDuration {
     let nanos = (u128::from(weights.get()) * 1_000_000_000).div_ceil(u128::from(bandwidth.get()));
     SimDuration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -1,11 +1,11 @@
-//! What will happen in the simulated world, as its queue holds it.
+//! Future events of the simulated world, as its queue holds them.
 
 use super::clouds::InstanceTurn;
 use dryrack_event::Lifecycle;
 use dryrack_ids::{JobId, NodeId, RunId};
 use dryrack_units::SimTime;
 
-/// Something that will happen. It is void if what it is about has changed since (`epoch`).
+/// A future event. It is void if its subject has changed since, which `epoch` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     Fact {
@@ -21,30 +21,30 @@ pub enum Due {
     Fault(u32),
     Cancel(JobId),
     Scale(JobId, u32),
-    /// What was said of a run arrives.
+    /// A report about a run arrives.
     Ack {
         run: RunId,
         fact: Lifecycle,
     },
     Evaluate(JobId),
-    /// The GPUs of a run are looked at.
+    /// The GPUs of a run are sampled.
     Sample {
         run: RunId,
         epoch: u32,
     },
-    /// A sample is heard, by its place among those on their way.
+    /// A sample arrives, by its index among those in transit.
     SampleHeard(u32),
     Instance {
         node: NodeId,
         epoch: u32,
         becomes: InstanceTurn,
     },
-    /// The capacity of an offer changes, by its place in the list of changes.
+    /// The capacity of an offer changes, by its index in the list of changes.
     Capacity(u32),
-    /// The run leaves the one that it was until now.
+    /// The run branches off.
     Branch,
     Leave(NodeId),
-    /// What came to a service is counted, after so many counts.
+    /// The requests to a service are counted; `counts` counts came before.
     Requests {
         job: JobId,
         counts: u64,

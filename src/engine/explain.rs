@@ -1,4 +1,5 @@
-//! Why a replica waits, or why it is where it is: a replay to the moment, through the plain pipeline.
+//! Explains why a replica waits or why it is where it is, by replaying the log to that moment through the plain
+//! pipeline.
 
 use std::sync::Arc;
 
@@ -10,23 +11,23 @@ use dryrack_ids::{JobId, RunId};
 use dryrack_scheduler::Examination;
 use dryrack_units::SimTime;
 
-/// A replica of a job as it stands at a moment.
+/// A replica of a job at a given moment.
 pub struct Explanation {
-    /// The last instant of the log that is not after the moment asked for.
+    /// The last instant of the log that is not after the requested moment.
     pub at: SimTime,
     /// The fleet at that moment.
     pub fleet: Fleet,
-    /// Every replica of the job; empty if it was not submitted yet.
+    /// All replicas of the job; empty if it was not submitted yet.
     pub replicas: Vec<ReplicaStanding>,
-    /// The one that is explained, by its place among them.
+    /// The index of the explained replica in `replicas`.
     pub replica: u32,
-    /// What would be decided of it at that moment; `None` if the job was not submitted yet.
+    /// What would be decided about it at that moment; `None` if the job was not submitted yet.
     pub now: Option<Examination>,
     /// The last decision that refused it since it began to wait.
     pub refused: Option<(SimTime, Examination)>,
-    /// The decision that placed it, if it was placed and has not been given up.
+    /// The decision that placed it, if it was placed and still has that placement.
     pub placed: Option<WhyHere>,
-    /// Where it waits to be analysed: who comes before it.
+    /// The jobs before it, if it waits to be analysed.
     pub analysed_before: Option<AnalysedBefore>,
     /// How and when the job ended, if it has.
     pub ended: Option<(SimTime, Outcome, Reason)>,
@@ -37,7 +38,7 @@ pub struct Explanation {
 pub struct WhyHere {
     pub at: SimTime,
     pub placement: Placement,
-    /// Every node's answer when it was decided.
+    /// The answer of every node at the time of the decision.
     pub examination: Examination,
 }
 
@@ -46,13 +47,13 @@ pub struct WhyHere {
 pub struct ReplicaStanding {
     pub run: RunId,
     pub phase: Phase,
-    /// Since when it has its place, or had its last one.
+    /// Its current or last placement, and since when.
     pub placed: Option<(SimTime, Placement)>,
-    /// Why it was last said to wait, since it began to.
+    /// The last reasons for its wait, since it began to wait.
     pub held: Option<(SimTime, Refusal, Histogram)>,
     /// How its last attempt ended.
     pub ended: Option<(SimTime, Outcome, Reason)>,
-    /// Who took its last place, and when.
+    /// The run that took its last place, and when.
     pub gave_way: Option<(SimTime, RunId)>,
     pub last: Option<(SimTime, Event)>,
 }
@@ -63,7 +64,7 @@ impl ReplicaStanding {
         ReplicaStanding { run, phase: Phase::Pending, placed, held, ended, gave_way, last }
     }
 
-    /// Neither placed nor over.
+    /// Whether it is neither placed nor over.
     pub fn waits(&self) -> bool {
         matches!(self.phase, Phase::Pending | Phase::Analysing)
     }
@@ -72,7 +73,7 @@ impl ReplicaStanding {
         self.phase.holds_claim()
     }
 
-    /// Whether something went wrong with its last attempt.
+    /// Whether its last attempt ended without completing.
     fn has_failed(&self) -> bool {
         self.phase == Phase::Ended && self.ended.is_some_and(|(_, outcome, _)| outcome != Outcome::Completed)
     }
@@ -96,8 +97,8 @@ impl ReplicaStanding {
     }
 }
 
-/// Explains one replica as it stood at `at`, or at the end of the log if `None`. Without a number that is the first replica
-/// that waits; if none does, the first that failed, then the first that has a place.
+/// Explains one replica at `at`, or at the end of the log if `None`. Without a number, explains the first replica
+/// that waits; if none does, the first that failed, else the first that is placed.
 pub fn explain(
     profile: Arc<Profile>,
     seed: u64,
@@ -121,7 +122,7 @@ pub fn explain(
     let mut refused = None;
     for record in records {
         replay.take(record)?;
-        // Of others nothing is kept.
+        // Decisions about other replicas are dropped.
         let decisions = replay.control.take_decisions().into_iter();
         if let Some(last) = decisions.filter(|decision| decision.run.replica == replica).last() {
             refused = Some((last.at, last.examination));

@@ -1,5 +1,6 @@
-//! Does a model fit, before anything is deployed: the run up to a moment, then one replica after the other by the very
-//! decisions of the scheduler; and if not all of them fit, which single change would help, each tried and not guessed.
+//! Checks whether a model fits before anything is deployed. Simulates the run up to a moment, then places one replica
+//! after the other with the scheduler's own decisions. If not all of them fit, tries single changes and reports those
+//! that help.
 
 use std::sync::Arc;
 
@@ -16,82 +17,82 @@ use dryrack_scheduler::{Decision, Examination, Grouping, PlacementContext, decid
 use dryrack_units::{Bytes, SimTime};
 use dryrack_workload::{Backend, Demand, Deployment, ModelFacts};
 
-/// What was found.
+/// The result of the check.
 pub struct Fitting {
     pub at: SimTime,
-    /// As it stood before.
+    /// The fleet before the replicas were placed.
     pub fleet: Fleet,
     pub need: Result<Need, Reason>,
     pub replicas: u32,
-    /// Of those that are placed, in order; as many as `replicas` if all are.
+    /// The placements of the placed replicas, in order; `replicas` of them if all are placed.
     pub placements: Vec<Placement>,
-    /// GPUs that hold more than they can with these placements, which only a historic profile makes.
+    /// GPUs that these placements overcommit, which only happens with a historic profile.
     pub overcommitted: Vec<Overcommitted>,
-    /// Why the next one is not placed, with the others in place.
+    /// Why the next replica is not placed, with the earlier ones in place.
     pub refused: Option<Refused>,
-    /// Each makes all replicas fit, the least first.
+    /// Changes that each make all replicas fit, the smallest first.
     pub changes: Vec<Change>,
 }
 
 impl Fitting {
-    /// Whether all replicas have a place, and in it the memory that they need.
+    /// Whether all replicas are placed and have the memory that they need.
     pub fn fits(&self) -> bool {
         self.refused.is_none() && self.overcommitted.is_empty()
     }
 }
 
-/// A GPU on which a replica was placed that it cannot hold.
+/// A GPU that holds a replica for which its memory is not enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overcommitted {
     /// Counted from 0.
     pub replica: u32,
     pub gpu: GpuId,
-    /// By the ledger, before the replica.
+    /// Free memory by the ledger before the replica.
     pub free: Bytes,
-    /// What is booked for it.
+    /// Memory booked for the replica.
     pub takes: Bytes,
-    /// An equal part of what the replica needs. A backend divides a model evenly.
+    /// An equal part of what the replica needs, because a backend divides a model evenly.
     pub part: Bytes,
 }
 
 pub struct Refused {
     pub refusal: Refusal,
     pub examination: Examination,
-    /// With those replicas in place that fit.
+    /// The fleet with the replicas that fit in place.
     pub fleet: Fleet,
 }
 
-/// One thing that would be otherwise.
+/// A single change to the model or the fleet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// A replica may lie on several nodes.
+    /// A replica may span several nodes.
     Distributed,
-    /// Without its selector.
+    /// The model has no selector.
     NoSelector,
-    /// Nothing picked by hand.
+    /// Nothing is picked by hand.
     NoPick,
-    /// Without the arguments that say how many GPUs it takes.
+    /// The arguments that set the number of GPUs are removed.
     NoParallelism,
-    /// So large a part of each GPU, in hundredths.
+    /// Another part of each GPU is used, in hundredths.
     Utilization { part: u32, instead_of: u32 },
-    /// A node that is not ready is.
+    /// This node, which is not ready, becomes ready.
     Ready(NodeId),
-    /// Weights of no more than this.
+    /// The weights are no larger than this.
     Weights(Bytes),
-    /// So many more nodes such as this one, ready and empty.
+    /// There are more nodes like this one, ready and empty.
     MoreNodes {
         like: NodeId,
         count: u32,
-        /// And a replica may lie on several nodes.
+        /// Whether a replica may also span several nodes.
         distributed: bool,
     },
 }
 
-/// More nodes than these are not tried.
+/// The largest number of extra nodes that is tried.
 const MOST_NODES: u32 = 64;
 
-/// Of one job that is not in the rehearsal, after everything of the instant `at` has happened; without it, before anything
-/// has.
+/// Checks a job that is not in the rehearsal, after everything of the instant `at` has happened; without `at`, before
+/// anything has happened.
 pub fn fitting(rehearsal: &Rehearsal, demand: &Demand, replicas: u32, at: Option<SimTime>) -> Fitting {
     let fleet = fleet_at(rehearsal, at);
     let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
@@ -128,7 +129,7 @@ fn fleet_at(rehearsal: &Rehearsal, at: Option<SimTime>) -> Fleet {
     replay.control.fleet().clone()
 }
 
-/// What became of the replicas, one after the other.
+/// The result of placing the replicas one after the other.
 #[derive(Default)]
 struct Placed {
     placements: Vec<Placement>,
@@ -136,7 +137,7 @@ struct Placed {
     refused: Option<Refused>,
 }
 
-/// What does not change from one try to the next.
+/// The parameters that are the same for every try.
 struct Case<'a> {
     profile: &'a Profile,
     job: JobId,
@@ -148,7 +149,7 @@ impl Case<'_> {
         PlacementContext { job: Some(self.job), replicas: self.replicas, ..PlacementContext::UNSUBMITTED }
     }
 
-    /// One replica after the other, until one is not placed.
+    /// Places one replica after the other, until one is not placed.
     fn place_all(&self, demand: &Demand, mut fleet: Fleet) -> Placed {
         let mut placed = Placed::default();
         let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
@@ -195,7 +196,7 @@ impl Case<'_> {
         placed.refused.is_none() && placed.overcommitted.is_empty()
     }
 
-    /// What is only said otherwise first, then what is at hand, then what must be bought.
+    /// Finds the changes that help: first changes to the request, then changes to existing nodes, then new nodes.
     fn changes(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Vec<Change> {
         let mut helpful: Vec<Change> = said_otherwise(demand, deployment);
         helpful.retain(|change| self.all_fit(&changed(demand, deployment, change), fleet.clone()));
@@ -210,10 +211,11 @@ impl Case<'_> {
         helpful
     }
 
-    /// The part nearest to what is reserved that helps, in steps of five hundredths; of two as near, the smaller.
+    /// The helpful part of a GPU that is nearest to the reserved part, in steps of five hundredths; on a tie, the
+    /// smaller.
     fn nearest_utilization(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Option<Change> {
         let (need, _) = findings(&self.profile.scheduler.deployments, demand, deployment, self.context(), fleet);
-        // What reserves nothing takes what it needs already.
+        // A model without a reserved part already takes exactly what it needs.
         let reserved = need.ok().map(|need| hundredths(need.utilization)).filter(|reserved| *reserved > 0)?;
         let mut parts: Vec<u32> = (6..=19).map(|step| step * 5).filter(|part| *part != reserved).collect();
         parts.sort_by_key(|part| (part.abs_diff(reserved), *part));
@@ -228,7 +230,8 @@ impl Case<'_> {
         self.all_fit(demand, fleet)
     }
 
-    /// In steps of 64 MiB; that a lighter model never needs more is what the search rests on, so its end is tried.
+    /// The largest weights that fit, in steps of 64 MiB. The search assumes that a lighter model never needs more, so
+    /// its result is verified.
     fn largest_weights(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Option<Change> {
         const STEP: u64 = 64 << 20;
         let fits = |steps: u64| {
@@ -244,7 +247,7 @@ impl Case<'_> {
         (low > 0 && !is_gguf && fits(low)).then(|| Change::Weights(Bytes::new(low * STEP)))
     }
 
-    /// The kind of node of which fewest are needed; of those, the one with fewest GPUs, then the first.
+    /// The kind of node of which the fewest are needed; on a tie, the one with the fewest GPUs, then the first.
     fn more_nodes(&self, demand: &Demand, distributed: bool, fleet: &Fleet) -> Option<Change> {
         if demand.pick.is_some() {
             return None;
@@ -265,8 +268,8 @@ impl Case<'_> {
     }
 }
 
-/// The GPUs of a placement that have less free than is booked of them, or of which less is booked than an equal part of
-/// what is needed. A byte that was lost to rounding is none.
+/// The GPUs of a placement that have less memory free than is booked, or less booked than an equal part of the need.
+/// A byte lost to rounding does not count.
 fn overcommitted(
     replica: u32,
     need: &Result<Need, Reason>,
@@ -275,7 +278,7 @@ fn overcommitted(
     fleet: &Fleet,
 ) -> Vec<Overcommitted> {
     let gpus: usize = placement.claims().iter().map(|claim| claim.gpus.len()).sum();
-    // Layers are not divided evenly, and what is booked for them is what they take.
+    // llama-box does not divide layers evenly; the booked memory is what they take.
     let divided = need.as_ref().ok().filter(|_| !matches!(deployment.backend, Backend::LlamaBox(_)));
     let part = divided.map_or(Bytes::ZERO, |need| Bytes::new(need.memory.get() / gpus.max(1) as u64));
     let mut found = Vec::new();
@@ -307,8 +310,8 @@ fn said_otherwise(demand: &Demand, deployment: &Deployment) -> Vec<Change> {
     changes
 }
 
-/// Names of arguments by which a backend is told on how many GPUs to lie (vLLM 0.33.0, `vllm serve
-/// --help`; SGLang 0.5.9, `server_args.py`).
+/// Whether an argument tells a backend how many GPUs to use (vLLM 0.33.0, `vllm serve --help`; SGLang 0.5.9,
+/// `server_args.py`).
 fn is_parallelism(argument: &str) -> bool {
     let name = argument.split(['=', ' ']).next().unwrap_or("").trim_start_matches('-');
     let words = ["tensor-parallel-size", "tp", "pipeline-parallel-size", "pp", "data-parallel-size", "dp"];

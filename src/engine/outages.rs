@@ -1,7 +1,7 @@
-//! Failures that are drawn: when nodes and GPUs fail and are repaired, as faults in order of time.
+//! Random failures: when nodes and GPUs fail and are repaired, as faults in order of time.
 //!
-//! Each subject of each model has a random stream of its own, known by what the model and the subject are called, so
-//! that one node or model more moves no other draw.
+//! Each subject of each model has its own random stream, keyed by the names of the model and the subject. So adding a
+//! node or a model changes no other draw.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use dryrack_ids::{GpuId, NodeId};
 use dryrack_rng::{Lengths, Stream, entity};
 use dryrack_units::{SimDuration, SimTime};
 
-/// Up for `up`, then down for `down`, and so on from `from`; nothing fails at or after `until`, but what is down by then
-/// is repaired.
+/// From `from` on, a subject is up for `up`, then down for `down`, and so on. Nothing fails at or after `until`, but
+/// a subject that is down by then is still repaired.
 #[derive(Clone, Debug)]
 pub struct FailureModel {
-    /// What the streams are known by, with the subject's name.
+    /// The key of the streams, together with the subject's name.
     pub name: String,
     pub up: Lengths,
     pub down: Lengths,
@@ -23,7 +23,7 @@ pub struct FailureModel {
     pub until: SimTime,
 }
 
-/// What fails as one: a node, a GPU, or all nodes of a rack.
+/// A unit of failure: a node, a GPU, or all nodes of a rack.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub name: String,
@@ -58,7 +58,7 @@ impl FailureModel {
         let mut outages = Vec::new();
         let mut at = self.from;
         loop {
-            // Something always lies between two failures, so that there is an end.
+            // At least 1 ns lies between two failures, so that the loop ends.
             let from = at.saturating_add(self.up.draw(&mut stream).max(SimDuration::from_nanos(1)));
             if from >= self.until {
                 return Some(outages);
@@ -72,7 +72,8 @@ impl FailureModel {
     }
 }
 
-/// Outages as faults. Of a target with several at a time, each new one shows, and it is well again when all are over.
+/// Converts outages to faults. If outages of a target overlap, each new one is a fault, and the target recovers when
+/// all are over.
 pub fn as_faults(outages: &[Outage]) -> Vec<(SimTime, Fault)> {
     let mut by_target: BTreeMap<Target, Vec<&Outage>> = BTreeMap::new();
     for outage in outages {

@@ -1,22 +1,22 @@
 //! The event queue: whole instants, in order of time; within one, in order of insertion.
 //!
 //! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan: Faster algorithms for the shortest path problem, J. ACM 37, 1990).
-//! Time never falls, so an event is kept in the bucket of the highest bit in which its time differs from the last one
-//! taken, and moves only to lower buckets: at most 64 times, in practice a few. Redistribution keeps the order within a
-//! bucket, and events of equal time are always in the same bucket; so ties come out in order of insertion without a
-//! sequence number, and bucket 0 is a whole instant. `benches/queue.rs` holds it beside a binary heap and the engine of
-//! `simcore`.
+//! Time never decreases. So an event is kept in the bucket of the highest bit in which its time differs from the last
+//! time taken, and moves only to lower buckets: at most 64 times, in practice a few. Redistribution keeps the order
+//! within a bucket, and events of equal time are always in the same bucket. So ties come out in order of insertion
+//! without a sequence number, and bucket 0 is a whole instant. `benches/queue.rs` compares it with a binary heap and
+//! the engine of `simcore`.
 
 use dryrack_units::{SimDuration, SimTime};
 
 const BUCKETS: usize = 65;
 
-/// Events to come. Nothing may be added before the instant that was taken last.
+/// A queue of future events. Nothing may be added before the instant that was taken last.
 #[derive(Clone, Debug)]
 pub struct EventQueue<T> {
-    /// Bucket 0: due at `last`. Bucket b: the highest bit that differs from `last` is b - 1.
+    /// Bucket 0 holds events due at `last`. In bucket b, the highest bit that differs from `last` is b - 1.
     buckets: Vec<Bucket<T>>,
-    /// A bit for each bucket that holds something, so that the lowest is found at once.
+    /// A bit for each non-empty bucket, so that the lowest is found at once.
     filled: u128,
     last: u64,
     len: usize,
@@ -45,7 +45,7 @@ impl<T> EventQueue<T> {
         self.len == 0
     }
 
-    /// Adds an event. Panics if the queue has gone beyond `at`: the past cannot be changed.
+    /// Adds an event. Panics if the queue has already passed `at`.
     pub fn push(&mut self, at: SimTime, event: T) {
         let at = at.as_nanos();
         assert!(at >= self.last, "an event at {at} ns, but the queue has reached {} ns", self.last);
@@ -60,12 +60,12 @@ impl<T> EventQueue<T> {
         self.filled |= 1 << index;
     }
 
-    /// The lowest bucket that holds something: the next instant is in it.
+    /// The lowest non-empty bucket, which contains the next instant.
     fn lowest(&self) -> Option<usize> {
         (self.filled != 0).then(|| self.filled.trailing_zeros() as usize)
     }
 
-    /// What would happen after the end of time does not happen.
+    /// Adds an event after a delay. Drops it if its time would overflow.
     pub fn push_after(&mut self, now: SimTime, length: SimDuration, event: T) {
         if let Some(at) = now.checked_add(length) {
             self.push(at, event);
@@ -77,8 +77,8 @@ impl<T> EventQueue<T> {
         self.lowest().map(|index| SimTime::from_nanos(self.buckets[index].earliest))
     }
 
-    /// Takes all events of the next instant, adding them to `events` in order of insertion. What is added at the same
-    /// time afterwards makes another round of it.
+    /// Takes all events of the next instant and appends them to `events` in order of insertion. Events that are added
+    /// later at the same time are taken by another call.
     pub fn take_instant(&mut self, events: &mut Vec<T>) -> Option<SimTime> {
         let index = self.lowest()?;
         let bucket = &mut self.buckets[index];
@@ -93,7 +93,7 @@ impl<T> EventQueue<T> {
                 lower => self.put(lower, at, event),
             }
         }
-        // Its allocation is used again.
+        // Reuses its allocation.
         self.buckets[index].events = taken;
         self.len -= events.len() - before;
         Some(SimTime::from_nanos(next))
@@ -110,7 +110,7 @@ mod tests {
     use dryrack_rng::Stream;
     use std::collections::BTreeMap;
 
-    /// Against an ordered map of lists, which is the definition.
+    /// Compares the queue with its definition, an ordered map of lists.
     #[test]
     fn instants_come_in_order_and_whole_and_ties_in_order_of_insertion() {
         for seed in 0..200 {

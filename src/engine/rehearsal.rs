@@ -1,4 +1,4 @@
-//! What is rehearsed: the whole input of a simulated run.
+//! A rehearsal: the complete input of a simulated run.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use dryrack_ids::{FleetId, GpuId, JobId, NodeId};
 use dryrack_units::{Bytes, SimTime};
 use dryrack_workload::Arrival;
 
-/// A run before it runs. Ids are places in these lists: the n-th node, the n-th arrival.
+/// The input of a run. Ids are indexes in these lists: the n-th node, the n-th arrival.
 #[derive(Clone, Debug)]
 pub struct Rehearsal {
     pub title: String,
-    /// The scenario file's text, overrides applied; travels in the log.
+    /// The text of the scenario file with overrides applied; it is also written to the log.
     pub source: String,
     pub seed: u64,
     pub profile: Arc<Profile>,
@@ -23,24 +23,25 @@ pub struct Rehearsal {
     pub fleets: Vec<Arc<FleetSpec>>,
     pub clouds: CloudModels,
     pub nodes: Vec<InitialNode>,
-    /// In order of time; of equal times, in the order of the file.
+    /// Arrivals in order of time; on a tie, in the order of the file.
     pub arrivals: Vec<Arrival>,
     pub cancellations: Vec<(SimTime, JobId)>,
-    /// From then on the job is to have so many replicas.
+    /// Changes of the number of replicas that a job shall have.
     pub scalings: Vec<(SimTime, JobId, u32)>,
     pub faults: Vec<(SimTime, Fault)>,
-    /// Jobs to be judged without being placed, by their place in `arrivals`, whether they have come by then or not.
+    /// Jobs to be evaluated without being placed, by their index in `arrivals`, whether or not they have arrived by
+    /// then.
     pub evaluations: Vec<(SimTime, JobId)>,
-    /// The run stops before the first instant after this; without it, when nothing is left to happen.
+    /// The run stops before the first instant after this; if `None`, when nothing is left to happen.
     pub until: Option<SimTime>,
-    /// What changes in its midst, of a run that leaves another.
+    /// The changes in the middle of the run, if it branches off another.
     pub branch: Option<Branch>,
-    /// No metric takes account of what was before this, nor of jobs that came before it.
+    /// Metrics ignore everything before this time, and jobs submitted before it.
     pub warm_up: Option<SimTime>,
 }
 
 impl Rehearsal {
-    /// What the control plane is told before anything happens.
+    /// The inputs that the control plane gets before anything happens.
     pub fn declarations(&self) -> Vec<Input> {
         let mut inputs = Vec::with_capacity(self.nodes.len());
         for (index, spec) in self.fleets.iter().enumerate() {
@@ -51,7 +52,7 @@ impl Rehearsal {
         inputs
     }
 
-    /// What the control plane is told of a node when it comes.
+    /// Adds the inputs that declare a node.
     pub fn declare(&self, node: NodeId, inputs: &mut Vec<Input>) {
         let initial = &self.nodes[node.index()];
         inputs.push(Input::NodeDeclared { node, state: initial.state, spec: initial.spec.clone() });
@@ -71,21 +72,21 @@ impl Rehearsal {
 pub struct InitialNode {
     pub spec: NodeSpec,
     pub state: NodeState,
-    /// GPUs that do not begin as ready and free of foreign use.
+    /// GPUs that do not start as ready and free of foreign use.
     pub gpus: Vec<(u16, GpuState, Foreign)>,
     pub files: ModelFiles,
 }
 
-/// What a node has of models, and how fast it gets more.
+/// The models that a node has, and how fast it downloads more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelFiles {
-    /// Models whose weights lie there, by their full names.
+    /// The full names of the models whose weights are on the node.
     pub cached: Vec<Arc<str>>,
-    /// Per second; none: a download takes no time.
+    /// Bytes per second; `None` means that a download takes no time.
     pub bandwidth: Option<Bytes>,
 }
 
-/// What goes wrong, or right again.
+/// A fault, or a recovery from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Node {
@@ -96,7 +97,7 @@ pub enum Fault {
         gpu: GpuId,
         becomes: GpuState,
     },
-    /// Others begin to use a GPU, or cease to.
+    /// Foreign use of a GPU begins or ends.
     Foreign {
         gpu: GpuId,
         foreign: Foreign,
@@ -106,16 +107,16 @@ pub enum Fault {
 /// What happens to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeTurn {
-    /// Works and says so: the end of every other turn.
+    /// It works and reports so: the end of every other turn.
     Ready,
-    /// Says of itself that it is not ready; what runs there runs on.
+    /// It reports itself as not ready; runs on it continue.
     NotReady,
-    /// An operator takes it out; what runs there runs on.
+    /// An operator takes it out of service; runs on it continue.
     Maintenance,
-    /// Its heartbeats no longer arrive, nor do commands to it; what runs there runs on.
+    /// Its heartbeats and the commands to it no longer arrive; runs on it continue.
     Silent,
-    /// It stops without a word: silent, and what ran there is dead.
+    /// It stops without notice: it is silent, and the runs on it are dead.
     Crashed,
-    /// Removed, and the control plane is told.
+    /// It is removed, and the control plane is told.
     Gone,
 }

@@ -1,4 +1,4 @@
-//! The recorded inputs of a log again, and whether the same events come of them.
+//! Replays the recorded inputs of a log and checks that they give the same events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use dryrack_control::{Control, Profile};
 use dryrack_event::{Event, Output, Record, Said};
 use dryrack_units::SimTime;
 
-/// The first place in which a log and its replay part. `record` counts the log's records from 0.
+/// The first place where a log and its replay differ. `record` counts the log's records from 0.
 #[derive(Debug, PartialEq, Error)]
 pub enum Difference {
     #[error("another event came of the same inputs")]
@@ -38,7 +38,8 @@ impl Replay {
         Replay { control, expected: VecDeque::new(), record: 0, step: 0, at: SimTime::ZERO, settled: true }
     }
 
-    /// Takes the next record: an input is handed to the control plane, an event is held against what it said.
+    /// Takes the next record: passes an input to the control plane, and compares an event with what the control plane
+    /// said.
     pub fn take(&mut self, record: &Record) -> Result<(), Difference> {
         let number = self.record;
         self.record += 1;
@@ -78,7 +79,7 @@ impl Replay {
         }
     }
 
-    /// The event that should come next, for a line that is not a record.
+    /// The event that should come next; used for a line that is not a record.
     pub fn next_event(&mut self) -> Option<(u64, SimTime, Event)> {
         if self.expected.is_empty() {
             self.settle();
@@ -86,7 +87,7 @@ impl Replay {
         self.expected.pop_front().map(|event| (self.step, self.at, event))
     }
 
-    /// The log is over.
+    /// Ends the replay: checks that the log lacks no event.
     pub fn finish(&mut self) -> Result<(), Difference> {
         self.settle();
         self.nothing_missing(self.record)
@@ -117,7 +118,7 @@ impl Replay {
     }
 }
 
-/// Replays a whole log; gives the number of records.
+/// Replays a whole log and returns the number of records.
 pub fn replay(profile: Arc<Profile>, seed: u64, records: impl IntoIterator<Item = Record>) -> Result<u64, Difference> {
     let mut replay = Replay::new(profile, seed);
     let mut count = 0;

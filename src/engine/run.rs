@@ -1,4 +1,5 @@
-//! The loop: let an instant happen, tell the control plane, let it settle, do what it asks.
+//! The main loop: let an instant happen in the world, pass the inputs to the control plane, let it settle, and carry
+//! out its commands.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,22 +14,23 @@ use dryrack_scheduler::{Caching, Grouping};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Arrival;
 
-/// How often the whole store is held against itself.
+/// How often the integrity of the whole store is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
     AtTheEnd,
     EveryStep,
 }
 
-/// How to run; what is decided does not depend on it.
+/// Options of a run that do not affect its decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions<'a> {
     pub grouping: Grouping,
     pub caching: Caching,
     pub checks: Checks,
-    /// Written while running, for a progress bar and for naming the step in which an invariant broke.
+    /// Updated during the run, for a progress bar and to name the step in which an invariant broke.
     pub progress: Option<&'a Progress>,
-    /// A run with more records than this, and some for each job, is stopped: see [`Runaway`](super::Runaway).
+    /// The limit of records, to which some are added for each job. A run with more is stopped: see
+    /// [`Runaway`](super::Runaway).
     pub most_records: u64,
 }
 
@@ -44,7 +46,7 @@ impl Default for RunOptions<'_> {
     }
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Default)]
 pub struct Progress {
     step: AtomicU64,
@@ -61,7 +63,7 @@ impl Progress {
         SimTime::from_nanos(self.at.load(Ordering::Relaxed))
     }
 
-    /// The run is stopped after the step that it is in: see [`Runaway`](super::Runaway).
+    /// Stops the run after its current step: see [`Runaway`](super::Runaway).
     pub fn stop(&self) {
         self.is_to_stop.store(true, Ordering::Relaxed);
     }
@@ -73,15 +75,15 @@ pub struct RunEnd {
     /// The last instant in which something happened.
     pub at: SimTime,
     pub steps: u64,
-    /// It was stopped by `until`, with more to come.
+    /// Whether it was stopped, by `until` or by the limit on scanning, with more to come.
     pub cut_short: bool,
 }
 
-/// For so long a scanning scheduler is let look on where nothing happens any more: entries that come back for ever, as in
-/// historic releases, would keep a run from ending.
+/// How long a scanning scheduler may go on when nothing happens in the world any more: entries that come back
+/// forever, as in historic releases, would keep a run from ending.
 const PATIENCE: SimDuration = SimDuration::from_secs(24 * 3600);
 
-/// More steps within one instant than anything but a fault of ours takes.
+/// More rounds at one time than anything but a bug in dryrack takes.
 const STANDSTILL: u64 = 10_000_000;
 
 /// Runs a rehearsal to its end. Every sink reads every record.
@@ -89,10 +91,10 @@ pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sin
     drive(rehearsal, ArrivalSource::listed(&rehearsal.arrivals), options, sinks)
 }
 
-/// Likewise, of jobs that are handed over one by one, in order of time, rather than listed in the rehearsal: what is held of
-/// them does not grow with their number, but for a few bytes each. Every record is as if they had been listed.
+/// Runs a rehearsal with jobs from a stream in order of time instead of a list. Memory does not grow with the number
+/// of jobs, except for a few bytes each. The records are the same as if the jobs were listed.
 ///
-/// Nothing can be evaluated, and nothing branches off: both ask for jobs before they come.
+/// Allows no evaluations and no branch, because both need jobs before they arrive.
 pub fn run_streamed(
     rehearsal: &Rehearsal,
     arrivals: &mut dyn Iterator<Item = Arrival>,
@@ -112,7 +114,7 @@ fn drive<'a>(
 ) -> RunEnd {
     let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping)
         .with_caching(options.caching);
-    // A branch may change the profile, in which all that ever came is put in order anew.
+    // A branch may change the profile, and then all jobs that ever arrived are ordered again.
     if rehearsal.branch.is_none() {
         control = control.dropping_ended();
     }
@@ -136,10 +138,10 @@ fn drive<'a>(
         if inputs.is_empty() && control.next_wakeup().is_some_and(|(at, _)| at <= now) {
             inputs.push(Input::Wakeup);
         }
-        // A step that changes the profile changes this from the next instant on.
+        // A change of the profile affects this from the next instant on.
         let instant = control.profile().instant;
         arrange(&mut inputs, instant);
-        // What happened may have gone unheard: then this is not a step.
+        // If nothing that happened reaches the control plane, there is no step.
         while !inputs.is_empty() {
             end = RunEnd { at: now, steps: end.steps + 1, cut_short: false };
             if let Some(progress) = options.progress {
@@ -166,9 +168,9 @@ fn drive<'a>(
             end.cut_short = true;
             break;
         }
-        // Where nothing more can happen, what was refused would be refused for ever.
+        // If nothing more can happen in the world, refused demands would be refused forever.
         let is_over = of_world.is_none() && control.only_scans_in_vain();
-        // Nothing comes before what happens now.
+        // No wakeup can be earlier than a world event that is due now.
         let is_now = of_world == Some(now);
         let wakeup = if is_over || is_now { None } else { control.next_wakeup() };
         next = earlier(of_world, wakeup.map(|(at, _)| at));

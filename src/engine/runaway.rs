@@ -1,8 +1,8 @@
-//! Runs that do not end: each is stopped once it has more records than any run is meant to have, or once whoever watches
-//! it has no more patience.
+//! Runs that do not end. A run is stopped once it has more records than any run should have, or when its watcher
+//! requests it.
 //!
-//! A run that is stopped has no result. It unwinds with a [`Runaway`] to whoever guards the run, so that no caller can
-//! take what there is of it for a result.
+//! A stopped run has no result. It unwinds with a [`Runaway`] to the guard of the run, so that no caller can mistake
+//! a partial run for a result.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,16 +15,16 @@ use dryrack_event::{Event, Input, Sink};
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
 
-/// Records of one run, with 1,000 more for each job that is submitted.
+/// The default limit of records of a run, to which 1,000 are added for each submitted job.
 pub const MOST_RECORDS: u64 = 20_000_000;
 const RECORDS_PER_JOB: u64 = 1000;
 
-/// Of so many of the last records it is told what they are about.
+/// The number of last records whose subjects are reported.
 const LAST: u64 = 100_000;
 
 static LIMIT: AtomicU64 = AtomicU64::new(MOST_RECORDS);
 
-/// Sets the limit of every run of this process that sets none of its own.
+/// Sets the default limit of records for the runs of this process.
 pub fn limit_records(most: u64) {
     LIMIT.store(most, Ordering::Relaxed);
 }
@@ -37,7 +37,7 @@ pub(super) fn most_records() -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     Records,
-    /// Whoever watches it said so.
+    /// Its watcher requested it.
     Patience,
 }
 
@@ -48,7 +48,8 @@ pub struct Runaway {
     pub at: SimTime,
     pub step: u64,
     pub records: u64,
-    /// Of the last records: what they are, most first, and the job that most of them are about.
+    /// The number of last records examined; their kinds, most frequent first; and the job that most of them are
+    /// about.
     last: u64,
     kinds: Vec<(String, u64)>,
     job: Option<(String, u64)>,
@@ -75,7 +76,7 @@ impl fmt::Display for Runaway {
     }
 }
 
-/// Counts the records of a run, and looks closer at the last of those that it may have.
+/// Counts the records of a run, and examines the last ones before the limit.
 pub(super) struct Bounds<'a> {
     rehearsal: &'a Rehearsal,
     most: Cell<u64>,
@@ -136,7 +137,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// The name of an input or an event in the log: that of its variant, in snake case.
+/// The name of an input or an event in the log: its variant in snake case.
 fn kind_of(what: &impl fmt::Debug) -> String {
     let debugged = format!("{what:?}");
     let variant = debugged.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Who samples the GPUs of a run: when, what is read, and what becomes of it on its way.
+//! The sampler of a run's GPUs: when it samples, what it reads, and what happens to a sample in transit.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use dryrack_rng::{Stream, entity};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{ProbeFate, Reading, SampleFate, Sampling, Usage, utilization_of_percent};
 
-/// Samples one run from its start on. Each of its purposes has a stream, and each sample takes the same draws of each,
-/// so that what goes wrong with one moves no other.
+/// Samples one run from its start on. Each purpose has its own random stream, and each sample takes the same number
+/// of draws from each, so that a fault of one sample changes no other.
 pub(super) struct Sampler {
     usage: Arc<Usage>,
     sampling: Arc<Sampling>,
     interval: SimDuration,
     started: SimTime,
-    /// The samples so far, whatever became of them.
+    /// The number of samples so far, whether they arrived or not.
     taken: u64,
     noise: Stream,
     jitter: Stream,
@@ -49,8 +49,8 @@ impl Sampler {
         }
     }
 
-    /// When the next sample is taken: sample n at n intervals after the start and its jitter, but never before the one
-    /// before it, nor before now.
+    /// The time of the next sample. Sample n is taken n intervals after the start plus its jitter, but never before
+    /// `now`.
     pub fn next(&mut self, now: SimTime) -> Option<SimTime> {
         self.taken += 1;
         let jitter = self.sampling.draw_jitter(&mut self.jitter);
@@ -59,7 +59,7 @@ impl Sampler {
         Some(at.max(now))
     }
 
-    /// A sample is taken. What will be heard, and how much later.
+    /// Takes a sample. Returns the inputs that will arrive, each with its delay.
     pub fn take(
         &mut self,
         now: SimTime,
@@ -75,7 +75,7 @@ impl Sampler {
             let reading = self.usage.read(gpu, since, &mut self.noise);
             let reading = match (self.sampling.draw_probe(&mut self.probes), is_heard(node)) {
                 (_, false) | (ProbeFate::NotAvailable, _) => Reading::default(),
-                // Turned into a unit at the door, as what a real probe says is, and refused there.
+                // The conversion to a unit rejects it, as it does for a real probe.
                 (ProbeFate::NotANumber, _) => {
                     Reading { utilization: utilization_of_percent(f64::NAN).ok(), memory: reading.memory }
                 }

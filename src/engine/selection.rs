@@ -1,4 +1,4 @@
-//! What a front end would offer at a moment: the run up to then, and the filters' answers for one job's demand.
+//! What a front end would offer at a moment: runs up to then, and asks the filters about one job's demand.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use dryrack_ids::JobId;
 use dryrack_scheduler::{Selectable, Sight};
 use dryrack_units::{SimDuration, SimTime};
 
-/// What a decision sees at a moment, and what of it can be picked for a job.
+/// What a decision sees at a moment, and which nodes can be picked for a job.
 pub struct Selection {
     pub at: SimTime,
     pub sight: Sight,
@@ -20,16 +20,16 @@ pub struct Selection {
     pub nodes: Vec<Selectable>,
 }
 
-/// How far a run is let go beyond a submission in search of the first decision, before it is let go on ten times as far.
+/// How far past a submission a run goes to find the first decision, before it goes ten times as far.
 const REACH: SimDuration = SimDuration::from_secs(60);
-/// Beyond so many times as far nobody waits for an answer.
+/// The number of times that this distance is extended before the search gives up.
 const REACHES: u32 = 8;
 
-/// What can be picked for this job, or for one replica of it.
+/// Finds what can be picked for this job, or for one replica of it.
 ///
-/// Without `at`, that is what its first decision sees, or the moment in which it is submitted if nothing is decided about it.
-/// With it, what the next decision would see once everything of that instant has happened: of the first replica that has
-/// no place, or of another one if all have one. What the job itself holds by then is taken.
+/// Without `at`, uses what the job's first decision sees, or the moment of its submission if nothing is decided about
+/// it. With `at`, uses what the next decision would see after everything of that instant: for the first replica that
+/// is not placed, or for another one if all are. Capacity that the job itself holds by then counts as taken.
 pub fn selection(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>, at: Option<SimTime>) -> Selection {
     let (at, sight) = match at {
         Some(at) => (at, stands(rehearsal, (job, replica), at)),
@@ -88,7 +88,7 @@ fn first_decision(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>) -> Op
     None
 }
 
-/// Just before the job is submitted.
+/// What a decision would see just before the job is submitted.
 fn before(rehearsal: &Rehearsal, job: JobId, at: SimTime) -> Sight {
     let is_its_own =
         |record: &Record| matches!(&record.said, Said::Input(Input::Submit { job: one, .. }) if *one == job);
@@ -100,7 +100,7 @@ fn before(rehearsal: &Rehearsal, job: JobId, at: SimTime) -> Sight {
     replay.control.sight_before(job, &rehearsal.arrivals[job.index()].spec)
 }
 
-/// Once everything of the instant has happened.
+/// What a decision would see after everything of the instant.
 fn stands(rehearsal: &Rehearsal, (job, replica): (JobId, Option<u32>), at: SimTime) -> Sight {
     let (records, _) = run_until(rehearsal, at);
     let mut replay = replay_of(rehearsal);

@@ -1,5 +1,5 @@
-//! Random worlds: fleets, workloads, faults and profiles drawn from a seed, each with some of its features left out
-//! (swarm testing: Groce et al., ISSTA 2012), run with every check on.
+//! Random worlds: fleets, workloads, faults and profiles drawn from a seed. Each world leaves out some of the
+//! features (swarm testing: Groce et al., ISSTA 2012) and runs with all checks on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ use dryrack_workload::{
     RandomFaults, Restart, RetryEvent, RunTerms, Starts, StartupOrder, StopCriteria, TaskDemand, Unselectable,
 };
 
-/// Most worlds have some hundred records; one that has more than this does not end.
+/// The limit of records of a world. Most worlds have a few hundred; one with more than this does not end.
 pub const MOST_RECORDS_OF_A_WORLD: u64 = 500_000;
 
-/// What came of one random world.
+/// The result of one random world.
 #[derive(Clone, Copy, Debug)]
 pub struct WorldResult {
     pub digest: Digest,
@@ -41,8 +41,8 @@ pub struct WorldResult {
     pub accounts: Accounts,
 }
 
-/// Runs the world of one seed with all checks, over classes and over single nodes, replays its log, and holds the answers
-/// about each of its decisions against it. Panics where an invariant breaks.
+/// Runs the world of one seed with all checks, with node classes and with single nodes, replays its log, and checks
+/// the answers about each decision against the log. Panics where an invariant breaks.
 pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> WorldResult {
     let rehearsal = draw_world(seed, profiles);
     let run_with = |rehearsal: &Rehearsal, grouping, caching, checks| {
@@ -73,7 +73,7 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
         let unasked = Rehearsal { evaluations: Vec::new(), ..rehearsal.clone() };
         let (_, _, others) = run_with(&unasked, Grouping::Classes, Caching::On, Checks::AtTheEnd);
         let difference = first_that_questions_changed(&records, &others);
-        // Scans that find nothing new go on for as long as somebody asks.
+        // Scans that find nothing new continue while there are queries.
         let difference = difference.filter(|(_, unasked)| unasked.is_some() || rehearsal.profile.scan.is_none());
         assert!(difference.is_none(), "a question changed what happens: {difference:?}");
     }
@@ -85,14 +85,14 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
     WorldResult { digest, records: count, accounts }
 }
 
-/// The first records that are not the same.
+/// The first pair of records that differ.
 fn first_difference<'r>(a: &'r [Record], b: &'r [Record]) -> (Option<&'r Record>, Option<&'r Record>) {
     let at = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or_else(|| a.len().min(b.len()));
     (a.get(at), b.get(at))
 }
 
-/// The first record that is another where nothing was asked. Left out are steps, because a question takes some, and what
-/// only says that time has come, because a question in that instant says it too.
+/// The first record that differs in the run without queries. Ignores step numbers, because a query takes steps, and
+/// wakeups, because a query in the same instant replaces one.
 fn first_that_questions_changed<'r>(
     asked: &'r [Record],
     unasked: &'r [Record],
@@ -141,7 +141,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     arrivals.sort_by_key(|arrival| arrival.at);
     let mut cancellations = Vec::new();
     for (index, arrival) in arrivals.iter().enumerate() {
-        // What has no end is cancelled in the end, so that nothing runs for ever.
+        // Cancels jobs that have no end, so that nothing runs forever.
         let endless = arrival.behavior.run.is_none() || arrival.spec.restart != Restart::Never;
         if endless || (features.cancellations && draws.chance(200)) {
             let at = SimTime::ZERO + horizon_part(&mut draws, horizon, 2);
@@ -155,7 +155,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         scalings.push((at, JobId::new(draws.index(arrivals.len())), draws.between(1, 5) as u32));
     }
     scalings.sort_unstable();
-    // Of a stream of their own, so that they move no other draw.
+    // From their own stream, so that they change no other draw.
     let mut asks = Stream::new(seed, "swarm evaluations", 0);
     let mut evaluations = Vec::new();
     for _ in 0..if asks.chance(500) { asks.between(1, 12) } else { 0 } {
@@ -177,7 +177,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         scalings,
         faults,
         evaluations,
-        // What is scanned, or tried again, for ever, as releases do, is watched for a while.
+        // Profiles that scan or retry forever, as some releases do, run for a limited time.
         until: (features.until || goes_on).then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
         branch: None,
         warm_up: None,
@@ -188,7 +188,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     rehearsal
 }
 
-/// What a world has; each is left out of about half of them.
+/// The features of a world. About half of the worlds have each of them.
 struct Features {
     gpus: bool,
     shares: bool,
@@ -272,11 +272,11 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
             pass.batch = (!each && draws.chance(500)).then(|| draws.between(1, 3) as u32);
             pass.jitter = SimDuration::from_secs(draws.between(0, 3));
         }
-        // Passes that take time come every so often, without a jitter.
+        // Passes that take time must be periodic and have no jitter.
         let backfill = profile.passes.backfill.as_mut();
         [Some(&mut profile.passes.place), backfill].into_iter().flatten().for_each(|pass| pass.takes = PassTime::NONE);
     }
-    // What fails for ever must end.
+    // Retries must have a limit, so that a job that always fails ends.
     profile.retry.limit.get_or_insert(6);
     profile.analysis.concurrency = draws.between(1, 4) as u32;
     if draws.chance(300) {
@@ -436,7 +436,7 @@ fn draw_arrival(
     }
 }
 
-/// Chances from never to most of the time.
+/// Draws the terms of a run.
 fn draw_terms(draws: &mut Stream) -> RunTerms {
     let retry = draws.chance(600).then(|| {
         let mut on = RetryEvent::ALL.to_vec();
@@ -536,7 +536,7 @@ fn draw_faults(
         };
         if shape.gpus.is_empty() || draws.chance(600) {
             faults.push((at, Fault::Node { node, becomes: *draws.pick(turns) }));
-            // Most come back.
+            // Most nodes come back.
             if draws.chance(800) {
                 let back = at + horizon_part(draws, horizon, 1);
                 faults.push((back, Fault::Node { node, becomes: NodeTurn::Ready }));

@@ -14,7 +14,7 @@ use dryrack_rng::{Lengths, Stream};
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::{Bytes, MilliCpu, Money, Permille, SimDuration, SimTime};
 
-/// Of the fleets of clouds of a world whose profile has runs; the draws are of a stream of their own.
+/// Adds clouds to fleets of a world whose profile has runs. Draws from its own stream.
 pub(super) fn add_clouds(seed: u64, rehearsal: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm clouds", 0);
     rehearsal.clouds.offers = vec![Vec::new(); rehearsal.fleets.len()];
@@ -33,7 +33,7 @@ pub(super) fn add_clouds(seed: u64, rehearsal: &mut Rehearsal) {
     }
     rehearsal.clouds.capacity.sort_by_key(|(at, ..)| *at);
     rehearsal.faults.sort_by_key(|(at, _)| *at);
-    // Instances that are taken away for ever, and come for ever, would go on for ever.
+    // Without a limit, instances could be taken away and replaced forever.
     let until = last.saturating_add(SimDuration::from_secs(draws.between(600, 4 * 3600)));
     if rehearsal.clouds.offers.iter().any(|offers| !offers.is_empty()) && rehearsal.until.is_none_or(|at| at > until) {
         rehearsal.until = Some(until);
@@ -82,7 +82,7 @@ fn add_cloud(draws: &mut Stream, rehearsal: &mut Rehearsal, fleet: FleetId, rule
     rehearsal.fleets[fleet.index()] = Arc::new(FleetSpec { nodes, cloud, ..spec });
 }
 
-/// Something goes wrong with the last node, should an instance be there then; it may come right again.
+/// Adds a fault of the last node, in case an instance is there at that time; it may recover.
 fn add_fault(draws: &mut Stream, rehearsal: &mut Rehearsal, last: SimTime) {
     let node = NodeId::new(rehearsal.nodes.len() - 1);
     let at = SimTime::from_nanos(draws.between(0, last.as_nanos().max(1)));
@@ -105,7 +105,7 @@ fn draw_model(draws: &mut Stream) -> OfferModel {
             Lengths::Fixed(SimDuration::ZERO),
             Lengths::Fixed(secs(90)),
             Lengths::Uniform(secs(10), secs(300)),
-            // Longer than is waited for, now and then.
+            // Occasionally longer than the control plane waits.
             Lengths::Exponential { mean: secs(300) },
         ]),
         termination: secs(*draws.pick(&[0, 0, 30, 300])),

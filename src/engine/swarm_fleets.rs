@@ -19,10 +19,10 @@ use dryrack_workload::{
     Arrival, Bounds, CreationPolicy, Demand, GpuRequirements, JobSpec, Requirements, SpotPolicy, TaskDemand,
 };
 
-/// Of one world in three; the draws are of a stream of their own, so that the others stay as they are.
+/// Adds fleets to one world in three. Draws from its own stream, so that other draws do not change.
 pub fn add_fleets(seed: u64, rehearsal: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm fleets", 0);
-    // Models are served by nodes, and not where there are fleets.
+    // Nodes serve models; a world with fleets has none.
     let serves = rehearsal.arrivals.iter().any(|arrival| arrival.spec.demand.deployment.is_some());
     if serves || !draws.chance(333) {
         return;
@@ -89,7 +89,7 @@ fn draw_blocks(draws: &mut Stream) -> Blocks {
 }
 
 fn draw_instance(draws: &mut Stream, fleets: usize, node: InitialNode) -> InitialNode {
-    // Parts of GPUs that are a part of RAM would hold the same memory twice.
+    // Unified GPU memory is part of RAM, so blocks would count the same memory twice.
     if node.spec.shape.gpus.iter().any(|gpu| gpu.unified) || draws.chance(150) {
         return node;
     }
@@ -103,7 +103,7 @@ fn draw_instance(draws: &mut Stream, fleets: usize, node: InitialNode) -> Initia
         spot: draws.chance(100),
         offer: None,
     };
-    // What can be divided often enough to matter.
+    // Core counts that can be split often enough to matter.
     let cpu = MilliCpu::from_cores(*draws.pick(&[4, 8, 16, 32]));
     let price_per_hour = draws.chance(500).then(|| Money::new(1_000_000 * draws.between(1, 3)));
     let shape = NodeShape { cpu, reserved: Default::default(), price_per_hour, ..NodeShape::clone(&node.spec.shape) };

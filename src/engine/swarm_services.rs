@@ -1,4 +1,4 @@
-//! Drawn services that scale, and projects with quotas, in worlds whose profile has runs.
+//! Random services that scale, and projects with quotas, in worlds whose profile has runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use dryrack_rng::Stream;
 use dryrack_units::{Money, RequestRate, SimDuration};
 use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec, Requests, Scaling};
 
-/// Of a stream of their own, so that they move no other draw.
+/// Adds services and projects. Draws from its own stream, so that other draws do not change.
 pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {
     let Some(runs) = &world.profile.runs else { return };
     let mut draws = Stream::new(seed, "swarm services", 0);
@@ -37,7 +37,7 @@ pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {
         if is_service {
             let scaling = draw_scaling(&mut draws);
             (spec.replicas, spec.scaling) = (scaling.min, Some(Box::new(scaling)));
-            // One that ended by itself would be begun again at once.
+            // A service that ends by itself is started again at once.
             behavior.run = behavior.run.map(|length| length.max(SimDuration::from_secs(60)));
             behavior.requests = Some(Arc::new(draw_requests(&mut draws)));
         }

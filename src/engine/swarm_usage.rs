@@ -1,4 +1,4 @@
-//! Drawn use of GPUs, samples of it that go astray, and policies that look at them.
+//! Random GPU usage, faulty samples of it, and policies that use the samples.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use dryrack_workload::{
     UtilizationOverrides, UtilizationRule,
 };
 
-/// A profile's policy, which binds every job with GPUs.
+/// Draws a policy of the profile, which binds every job with GPUs.
 pub(super) fn draw_options(draws: &mut Stream, options: &mut UtilizationOptions) {
     options.min_time_window = SimDuration::ZERO;
     options.min_gpu_utilization = Some(Permille::new(draws.between(0, 900) as u32));
@@ -29,7 +29,7 @@ pub(super) fn draw_options(draws: &mut Stream, options: &mut UtilizationOptions)
     }
 }
 
-/// What one job says over that.
+/// Draws a job's overrides of the policy.
 pub(super) fn draw_overrides(draws: &mut Stream) -> UtilizationOverrides {
     UtilizationOverrides {
         mode: draws.chance(300).then_some(PolicyMode::Enforce),
@@ -39,7 +39,7 @@ pub(super) fn draw_overrides(draws: &mut Stream) -> UtilizationOverrides {
     }
 }
 
-/// Only of a run that ends by itself: another would be sampled for ever.
+/// Draws usage only for a run that ends by itself: another would be sampled forever.
 pub(super) fn draw_usage(draws: &mut Stream, behavior: &mut JobBehavior) {
     if behavior.run.is_none() {
         return;

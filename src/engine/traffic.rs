@@ -1,4 +1,4 @@
-//! The requests that come to services, as who counts them for the control plane hears of them.
+//! Requests to services, as they are counted for the control plane.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use dryrack_ids::JobId;
 use dryrack_units::SimTime;
 use dryrack_workload::{Arrival, next_count};
 
-/// What was last said of each service.
+/// The last reported count of each service.
 #[derive(Default)]
 pub(super) struct Traffic {
     said: BTreeMap<JobId, u64>,
 }
 
-/// A job is submitted: if it is a service that scales, its requests are counted from now on.
+/// Starts to count the requests of a submitted job, if it is a service that scales.
 pub(super) fn begin(queue: &mut EventQueue<Due>, arrival: &Arrival, job: JobId) {
     if arrival.spec.scaling.is_some() && arrival.behavior.requests.is_some() {
         queue.push(next_count(arrival.at, 0), Due::Requests { job, counts: 0 });
@@ -23,7 +23,8 @@ pub(super) fn begin(queue: &mut EventQueue<Due>, arrival: &Arrival, job: JobId) 
 }
 
 impl Traffic {
-    /// One count, and the next one if that could be another. A count that is as the last one says nothing new.
+    /// Makes one count, and schedules the next if it could differ. Returns no input for a count that equals the last
+    /// one.
     pub fn count(
         &mut self,
         queue: &mut EventQueue<Due>,

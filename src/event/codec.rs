@@ -1,4 +1,4 @@
-//! A record as one line of JSON, with names in the place of ids.
+//! A record as one line of JSON, with names in place of ids.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -51,13 +51,13 @@ pub fn encode_line(record: &Record, names: &mut Names) -> String {
     String::from_utf8(line).expect("JSON is text")
 }
 
-/// Adds an input to `out`, as [`encode_line`] writes it.
+/// Appends an input to `out`, as [`encode_line`] writes it.
 pub fn encode_input(step: u64, at: SimTime, input: &Input, names: &mut Names, out: &mut Vec<u8>) {
     learn(input, names);
     encode(&LineOut { step, at_ns: at, input: Some(input), event: None }, names, out);
 }
 
-/// Adds an event to `out`, as [`encode_line`] writes it.
+/// Appends an event to `out`, as [`encode_line`] writes it.
 pub fn encode_event(step: u64, at: SimTime, event: &Event, names: &mut Names, out: &mut Vec<u8>) {
     encode(&LineOut { step, at_ns: at, input: None, event: Some(event) }, names, out);
 }
@@ -67,7 +67,7 @@ fn encode(line: &LineOut<'_>, names: &mut Names, out: &mut Vec<u8>) {
     written.unwrap_or_else(|error| panic!("a run speaks only of what was declared: {error}"));
 }
 
-/// A declaration is known before it is written; known already if it is written again.
+/// Adds a declared name before its record is written. If the record is written again, the name is known already.
 fn learn(input: &Input, names: &mut Names) {
     let (table, name, id) = match input {
         Input::FleetDeclared { fleet, spec } => (&mut names.fleets, &spec.name, fleet.index()),
@@ -114,7 +114,7 @@ pub fn decode_line(line: &str, names: &mut Names) -> Result<Record, CodecError> 
 
 fn told(error: &serde_json::Error) -> CodecError {
     let text = error.to_string();
-    // The line is the log's, not the first.
+    // The message's own line number is dropped, since it is not that of the log.
     let message = text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message);
     let message = format!("{message}, at column {}", error.column());
     match error.classify() {
@@ -125,7 +125,7 @@ fn told(error: &serde_json::Error) -> CodecError {
     }
 }
 
-/// The name is said twice, and must be the same.
+/// Checks that the two names in a declaration are the same.
 fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
     let (name, spec) = match input {
         Input::FleetDeclared { fleet, spec } => (names.fleet(*fleet), &spec.name),

@@ -1,4 +1,4 @@
-//! What the control plane is told.
+//! Inputs of the control plane.
 
 use std::sync::Arc;
 
@@ -46,21 +46,21 @@ impl Phase {
         }
     }
 
-    /// Holds a claim in the ledger.
+    /// Whether a run in this phase holds a claim in the ledger.
     pub fn holds_claim(self) -> bool {
         matches!(self, Phase::Scheduled | Phase::Preparing | Phase::Running | Phase::Stopping)
     }
 }
 
-/// A fact about one run. A late, lost or repeated one is an ordinary input.
+/// A fact about one run. A late, lost or repeated one is handled as an ordinary input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Lifecycle {
     Analysed,
     AnalysisFailed,
-    /// Accepted by its nodes; they pull an image, load weights.
+    /// Accepted by its nodes, which pull an image or load weights.
     Preparing,
-    /// Its nodes have all they need, and wait for the word to begin.
+    /// Its nodes are ready and wait for the command to begin.
     Prepared,
     Started,
     StartFailed,
@@ -68,25 +68,26 @@ pub enum Lifecycle {
     Exited(Ending),
     /// Ended because a GPU under it failed.
     GpuFailed,
-    /// Ended with its node, which has come back and says so.
+    /// Ended with its node, which has come back and reports it.
     NodeFailed,
-    /// Ended because it was told to.
+    /// Ended because it was told to stop.
     Stopped,
-    /// Its part on this node has ended because it was told to; of another part nothing is known.
+    /// Its part on this node ended because it was told to stop; nothing is known about its other parts.
     StoppedOn {
         node: NodeId,
     },
-    /// Whoever runs it took its place from it: for another, or to queue it again.
+    /// The external scheduler took its place away, for another job or to queue it again.
     Preempted,
-    /// Whoever runs it ended it at its time limit.
+    /// The external scheduler ended it at its time limit.
     TimedOut,
 }
 
-/// What happened. All inputs of one instant are applied, class by class, before anything is decided.
+/// An input: something that happened. All inputs of one instant are applied, class by class, before anything is
+/// decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Input {
-    /// A fleet, before its instances.
+    /// A fleet, declared before its instances.
     FleetDeclared {
         #[serde(with = "declared")]
         fleet: FleetId,
@@ -102,11 +103,12 @@ pub enum Input {
         node: NodeId,
         state: NodeState,
     },
-    /// Heartbeats come again: at first, or after silence. Those in between say nothing new and are not inputs.
+    /// Heartbeats arrive, for the first time or again after silence. Those in between carry no news and are not
+    /// inputs.
     HeartbeatBack {
         node: NodeId,
     },
-    /// One did not come when it was due; the last came at `last`.
+    /// A heartbeat did not arrive when it was due; the last one arrived at `last`.
     HeartbeatMissed {
         node: NodeId,
         last: SimTime,
@@ -119,7 +121,7 @@ pub enum Input {
         gpu: GpuId,
         foreign: Foreign,
     },
-    /// A cloud has capacity for so many instances of an offer at a time; what is there stays.
+    /// A cloud has capacity for this many instances of an offer at the same time; existing instances stay.
     CapacityReported {
         fleet: FleetId,
         offer: u32,
@@ -129,25 +131,25 @@ pub enum Input {
         run: RunId,
         fact: Lifecycle,
     },
-    /// A look at the GPUs of a run, in the order of its placement.
+    /// A sample of the GPUs of a run, in the order of its placement.
     UsageSample {
         run: RunId,
-        /// By the clock of who took it.
+        /// The time at which it was taken, by the sampler's clock.
         at: SimTime,
-        /// Nothing where a GPU could not be read.
+        /// `None` where a GPU could not be read.
         utilization: SmallVec<[Option<Permille>; 8]>,
-        /// Of each GPU likewise, or empty.
+        /// The same for the memory of each GPU; may be empty.
         memory: SmallVec<[Option<Bytes>; 0]>,
     },
     Cancel {
         job: JobId,
     },
-    /// So many requests came to a service within the window that its scaling counts them over.
+    /// The number of requests that a service received in the window of its scaling.
     RequestsCounted {
         job: JobId,
         requests: u64,
     },
-    /// A job is to have so many replicas from now on.
+    /// A job should have this many replicas from this time on.
     Scale {
         job: JobId,
         replicas: u32,
@@ -157,19 +159,21 @@ pub enum Input {
         job: JobId,
         spec: Arc<JobSpec>,
     },
-    /// Nothing but time: a timer or a pass is due.
+    /// Only time passed: a timer or a pass is due.
     Wakeup,
-    /// What would the scheduler say to this demand, as things stand? Nothing is placed. The name is a job's, which need
-    /// not have been submitted.
+    /// A query: what would the scheduler answer to this demand in the current state? Nothing is placed. The name is
+    /// that of a job, which need not have been submitted.
     Evaluate {
         name: Arc<str>,
         demand: Arc<Demand>,
     },
-    /// Another profile from now on, as JSON, its bases folded in. What was decided, bound or timed under the one before stays.
+    /// Another profile applies from this time on. It is JSON, with its bases merged in. What was decided, bound or
+    /// timed under the previous profile stays.
     Reconfigure {
         profile: Arc<str>,
     },
-    /// A scheduler outside has decided on a run that was handed to it: where it goes, or that it never will.
+    /// An external scheduler decided about a run that was handed to it: its placement, or that it will never be
+    /// placed.
     Decided {
         run: RunId,
         placement: Option<Placement>,
@@ -182,17 +186,17 @@ pub enum InputClass {
     FleetFact,
     Exit,
     Usage,
-    /// And other changes that users ask for.
+    /// Includes other changes that users request.
     Cancellation,
     Arrival,
-    /// Of a scheduler outside: after all that makes room.
+    /// A decision of an external scheduler; it comes after everything that frees resources.
     Decision,
     Question,
     Timer,
 }
 
 impl Input {
-    /// The job it is about, if it is about one.
+    /// The job it concerns, if any.
     pub fn job(&self) -> Option<JobId> {
         match self {
             Input::Run { run, .. } | Input::UsageSample { run, .. } | Input::Decided { run, .. } => Some(run.job),

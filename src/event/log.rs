@@ -1,4 +1,4 @@
-//! The log: a header, then one record for each input and event, and the digest of them all.
+//! The log: a header, then one record for each input and event, and the digest of all records.
 
 use std::fmt;
 
@@ -11,64 +11,64 @@ use super::packed::{Shared, write_event, write_input};
 use super::predicted::Prediction;
 use dryrack_units::{SimDuration, SimTime};
 
-/// Raised when an older reader could no longer read what is written. Logs of every format from 1 on are read; format 2 has
-/// [`Event::Preempted`].
+/// The log format. It is raised when older readers could no longer read what is written. Logs of every format from 1
+/// on can be read; format 2 added [`Event::Preempted`].
 pub const FORMAT_VERSION: u32 = 2;
 
-/// What a log needs to stand alone.
+/// What makes a log self-contained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogHeader {
     pub dryrack: String,
     pub format: u32,
     /// The scenario's title.
     pub scenario: String,
-    /// The scenario file as it was run, overrides applied.
+    /// The scenario file as it was run, with overrides applied.
     pub source: String,
     pub seed: u64,
     /// The profile's name.
     pub profile: String,
-    /// The whole profile as data, its bases folded in.
+    /// The whole profile as data, with its bases merged in.
     pub profile_data: serde_json::Value,
-    /// Where it left another run.
+    /// For a branch, the run it branched off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<BranchOf>,
-    /// Of a run on a real machine alone.
+    /// Only for a run on a real machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveHeader>,
 }
 
-/// What a log of a run on a real machine holds besides: written before its first process was started.
+/// What the log of a run on a real machine holds in addition. It is written before the first process is started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LiveHeader {
-    /// When it began, by the clock on the wall: `2026-11-21T20:13:17.042Z`.
+    /// When it began, in wall-clock time: `2026-11-21T20:13:17.042Z`.
     pub began: String,
-    /// Cores that dryrack might use.
+    /// The number of cores that dryrack might use.
     pub cores: u32,
-    /// Who ran it where that was not dryrack itself: `slurm 22.05.8`.
+    /// The scheduler that ran it, if that was not dryrack itself: `slurm 22.05.8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
-    /// How often that was asked what becomes of its jobs.
+    /// How often that scheduler was polled for its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "every_ns")]
     pub every: Option<SimDuration>,
     pub foretold: Prediction,
 }
 
-/// What a branch is a branch of: the same up to a time, and something else from then on.
+/// The origin of a branch: a run that is the same as another one up to a time, and differs from then on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BranchOf {
-    /// The digest of the other run, to its own end.
+    /// The digest of the other run, up to its own end.
     pub parent: String,
-    /// From this instant on it is another run.
+    /// The instant from which the two runs differ.
     pub at: SimTime,
-    /// The scenario file of what follows, overrides applied.
+    /// The scenario file of the continuation, with overrides applied.
     pub source: String,
 }
 
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The round of inputs, decisions and outputs it belongs to, counted from 1. An instant may take several.
+    /// The round of inputs, decisions and outputs it belongs to, counted from 1. One instant may take several rounds.
     pub step: u64,
     pub at: SimTime,
     pub said: Said,
@@ -80,12 +80,13 @@ pub enum Said {
     Event(Event),
 }
 
-/// Is fed every record, in order. Everything of one instant has been said when `at` rises, or when the run ends.
+/// Receives every record, in order. All records of one instant have been received when `at` increases, or when the
+/// run ends.
 pub trait Sink {
     fn input(&mut self, step: u64, at: SimTime, input: &Input);
     fn event(&mut self, step: u64, at: SimTime, event: &Event);
 
-    /// All that was said so far is to outlast us, whatever comes. Asked after each step where time is real.
+    /// Makes all records so far durable, so that they survive a crash. Called after each step if time is real.
     fn keep(&mut self) -> std::io::Result<()> {
         Ok(())
     }
@@ -107,11 +108,12 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Takes the digest record by record.
+/// Computes the digest record by record.
 pub struct Digester {
     hasher: blake3::Hasher,
     buffer: Vec<u8>,
-    /// How records of one step begin: when that is, and in its compact form, of which so many bytes count.
+    /// The step and time of the current records. `beginning` is their compact form, of which `beginning_length` bytes
+    /// count.
     begins: Option<(u64, SimTime)>,
     beginning: [u8; LONGEST_BEGINNING],
     beginning_length: usize,
@@ -119,10 +121,11 @@ pub struct Digester {
     records: u64,
 }
 
-/// Two numbers of ten bytes at most.
+/// Room for two varints of at most ten bytes each.
 const LONGEST_BEGINNING: usize = 24;
 
-/// Hashing many records at once is several times faster than one by one (64 ns for a 48-byte record alone).
+/// The bytes hashed at once. Hashing many records together is several times faster than one by one (64 ns for a
+/// single 48-byte record).
 const BUFFER_BYTES: usize = 64 * 1024;
 
 impl Default for Digester {
@@ -171,12 +174,12 @@ impl Digester {
         Digest(*self.hasher.finalize().as_bytes())
     }
 
-    /// Writes what comes before a record: its step and time, and whether it is an input or an event.
+    /// Writes what precedes a record: its step and time, and whether it is an input or an event.
     #[inline]
     fn begin(&mut self, begins: (u64, SimTime), kind: u8) {
         if self.begins == Some(begins) {
             let end = self.buffer.len() + self.beginning_length;
-            // All of it, as a copy of known length takes no call.
+            // The whole array is copied, since a copy of constant length needs no function call.
             self.buffer.extend_from_slice(&self.beginning);
             self.buffer.truncate(end);
         } else {

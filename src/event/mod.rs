@@ -1,7 +1,8 @@
-//! Floor 3. What is said: inputs, commands, events, their reasons, and the log record.
+//! Floor 3. Messages: inputs, commands, events, their reasons, and the log record.
 //!
-//! Owns the closed enums between the control plane and whatever world it is in, and the log's two forms: JSON lines with
-//! names for people and tools, and the compact form that the digest is taken of. Must never have a variant nobody emits.
+//! Owns the closed enums exchanged between the control plane and its world, and the two forms of the log: JSON lines
+//! with names for people and tools, and the compact form from which the digest is computed. Must never have a variant
+//! that nothing emits.
 
 #![warn(clippy::unwrap_used)]
 

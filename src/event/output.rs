@@ -1,4 +1,4 @@
-//! What the control plane asks for, and what it says of itself.
+//! Outputs of the control plane: what it asks for, and what it reports about itself.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use dryrack_ids::{GpuId, JobId, NodeId, RunId};
 use dryrack_units::{Permille, Score, SimDuration, SimTime};
 use dryrack_workload::{Coverage, PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
 
-/// Please do. Only an input makes it a fact.
+/// A request to the world. Only an input makes it a fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     Analyse {
         run: RunId,
     },
-    /// Its analysis is wanted no more.
+    /// The analysis of a run is no longer needed.
     AbandonAnalysis {
         run: RunId,
     },
-    /// A scheduler outside is to decide where it goes.
+    /// Hands a run to an external scheduler, which decides its placement.
     Submit {
         run: RunId,
     },
-    /// It waits no more: what is outside of it is to be taken back.
+    /// The run no longer waits: takes it back from the external scheduler.
     Withdraw {
         run: RunId,
     },
@@ -34,27 +34,27 @@ pub enum Command {
         run: RunId,
         placement: Placement,
     },
-    /// As `Start`, but it is to wait for the word before it begins.
+    /// Like `Start`, but it waits for `Begin`.
     Prepare {
         run: RunId,
         placement: Placement,
     },
-    /// What is prepared begins.
+    /// Starts a prepared run.
     Begin {
         run: RunId,
     },
     Stop {
         run: RunId,
     },
-    /// An instance is to be made in this place.
+    /// Makes an instance in this place.
     Provision {
         node: NodeId,
     },
-    /// And is to be given back.
+    /// Gives the instance back.
     Terminate {
         node: NodeId,
     },
-    /// Its GPUs are to be sampled at this pace until it ends.
+    /// Samples its GPUs at this interval until it ends.
     Sample {
         run: RunId,
         interval: SimDuration,
@@ -68,12 +68,12 @@ pub enum Outcome {
     Completed,
     Failed,
     Cancelled,
-    /// Its node or GPU was lost, or was taken from it for another.
+    /// Its node or GPU was lost, or was preempted for another run.
     Lost,
     NeverFits,
-    /// A limit ended it: of time, of retries, of patience.
+    /// A limit ended it: of time, of retries or of waiting.
     Expired,
-    /// Turned away: what it picks could not be selected, or it fitted nowhere and does not wait.
+    /// Rejected: its pick could not be selected, or it fitted nowhere and does not wait.
     Refused,
 }
 
@@ -101,31 +101,31 @@ impl Outcome {
     }
 }
 
-/// Three kinds of no.
+/// Whether a refusal is temporary or final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// Something may change.
+    /// It does not fit at the moment.
     Unfit,
-    /// Nothing that this scheduler could wait for would change it.
+    /// No change that this scheduler could wait for would help.
     Never,
 }
 
-/// What a commit would break, judged by code that is not the scheduler.
+/// The rule that a commit would violate, as checked by code outside the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Safety {
     /// Work on a node or a GPU that is not ready.
     NotReady,
-    /// More taken than there is.
+    /// More resources taken than there are.
     Overcommit,
-    /// Not all tasks of a gang.
+    /// A gang that was not placed as a whole.
     GangTorn,
-    /// A requirement of the job that the node does not meet.
+    /// A requirement of the job that the node does not satisfy.
     RequirementUnmet,
 }
 
-/// What was decided.
+/// An event: something that was decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
@@ -140,26 +140,26 @@ pub enum Event {
         from: GpuState,
         to: GpuState,
     },
-    /// Of an instance that its fleet's cloud makes and takes back.
+    /// A change of an instance that its fleet's cloud makes and takes back.
     InstanceChanged {
         node: NodeId,
         from: InstanceState,
         to: InstanceState,
         because: Reason,
     },
-    /// Why a waiting replica waits; said again when the set of reasons changes.
+    /// Why a waiting replica waits; reported again when the set of reasons changes.
     Held {
         run: RunId,
         refusal: Refusal,
         reasons: Histogram,
     },
-    /// Pending or analysing to scheduled.
+    /// The transition from pending or analysing to scheduled.
     Placed {
         run: RunId,
         score: Score,
         placement: Placement,
     },
-    /// The chosen candidate could not be committed; `fallback` says whether the next best was taken instead.
+    /// The chosen candidate could not be committed. `fallback` says whether the next best one was taken instead.
     CommitRefused {
         run: RunId,
         because: Reason,
@@ -169,14 +169,15 @@ pub enum Event {
     AnalysisStarted {
         run: RunId,
     },
-    /// Every other edge of the lifecycle but the last.
+    /// Every other transition of the lifecycle except the last.
     Moved {
         run: RunId,
         from: Phase,
         to: Phase,
         because: Option<Reason>,
     },
-    /// The last edge. What it held is free again, but on the nodes that cannot confirm that it has stopped (`kept`).
+    /// The last transition. What the run held is free again, except on the nodes that cannot confirm that it has
+    /// stopped (`kept`).
     Ended {
         run: RunId,
         from: Phase,
@@ -184,7 +185,7 @@ pub enum Event {
         because: Reason,
         kept: SmallVec<[NodeId; 1]>,
     },
-    /// A claim kept beyond the end of its run is free now.
+    /// A claim that outlasted its run is released.
     ClaimFreed {
         run: RunId,
         node: NodeId,
@@ -195,7 +196,7 @@ pub enum Event {
         at: SimTime,
         because: Reason,
     },
-    /// A state that is not final lasted longer than its deadline.
+    /// A state that is not final outlasted its deadline.
     DeadlineExpired {
         run: RunId,
         phase: Phase,
@@ -205,13 +206,13 @@ pub enum Event {
         node: NodeId,
         what: Safety,
     },
-    /// A run has started, and a utilization policy binds it until it ends.
+    /// A run has started, and a utilization policy applies to it until it ends.
     PolicyBound {
         run: RunId,
         source: PolicySource,
         values: UtilizationPolicy,
     },
-    /// The policy holds, and its mode is to observe, or to enforce: then the run is ended.
+    /// The policy fired in observe or enforce mode; in enforce mode the run is ended.
     PolicyFired {
         run: RunId,
         mode: PolicyMode,
@@ -219,20 +220,20 @@ pub enum Event {
         time_window: SimDuration,
         covered: Coverage,
     },
-    /// The policy holds, and its mode is to warn.
+    /// The policy fired in warn mode.
     PolicyWarned {
         run: RunId,
         min_gpu_utilization: Permille,
         time_window: SimDuration,
         covered: Coverage,
     },
-    /// Something is odd about a sample; said of the first of its kind of each run. `at` is the sample's time.
+    /// A sample is odd. Reported for the first of each kind for each run. `at` is the sample's time.
     SampleOdd {
         run: RunId,
         at: SimTime,
         fault: SampleFault,
     },
-    /// A replica more than before, pending.
+    /// A replica was added; it is pending.
     ReplicaAdded {
         run: RunId,
     },
@@ -242,13 +243,14 @@ pub enum Event {
         outcome: Outcome,
         because: Reason,
     },
-    /// The answer to an evaluation: it fits, or why not.
+    /// The answer to an evaluation: the demand fits, or why it does not.
     Evaluated {
         name: Arc<str>,
         refusal: Option<Refusal>,
         reasons: Histogram,
     },
-    /// It is about to be told to stop, so that `by` gets its place. Last, so that other records keep their compact form.
+    /// The run is about to be told to stop, so that `by` gets its place. This variant is last, so that other records
+    /// keep their compact form.
     Preempted {
         run: RunId,
         by: RunId,
@@ -263,12 +265,12 @@ pub enum Output {
 }
 
 impl Event {
-    /// The job it is about, if it is about one.
+    /// The job it concerns, if any.
     pub fn job(&self) -> Option<JobId> {
         if let Event::JobEnded { job, .. } = self { Some(*job) } else { self.run().map(|run| run.job) }
     }
 
-    /// The run it is about, if it is about one.
+    /// The run it concerns, if any.
     pub fn run(&self) -> Option<RunId> {
         match self {
             Event::Held { run, .. }

@@ -1,8 +1,8 @@
-//! The compact form of the records that every job leaves, without serde: the bytes that [`Compact`] writes by way of it, in
-//! a fifth of the instructions.
+//! The compact form of the records that every job produces, written without serde: the same bytes as [`Compact`]
+//! writes through serde, in a fifth of the instructions.
 //!
-//! Other records, and the parts that few jobs have, go through serde. Each type is taken apart whole, so that a new field is
-//! an error here; a property holds the bytes against serde's.
+//! Other records, and the parts that few jobs have, go through serde. Each type is destructured completely, so that
+//! adding a field causes a compile error here. A property test compares the bytes with serde's.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use dryrack_ids::{JobId, NodeId, RunId};
 use dryrack_units::SimTime;
 use dryrack_workload::{Demand, JobSpec, RunTerms, UtilizationOverrides};
 
-/// Reasons are written in one byte.
+/// A reason is written in one byte.
 const _: () = assert!(Reason::ALL.len() <= 0x80);
 
-/// The compact forms of what many jobs share, by where it lies: as many as a trace has kinds of jobs. Another in the same
-/// place is written anew.
+/// A cache of the compact forms of values that many jobs share, indexed by address. It has as many entries as a trace
+/// has kinds of jobs. A value that collides with another is written anew.
 struct Forms<T>(Vec<Option<(Arc<T>, Vec<u8>)>>);
 
 const FORMS: usize = 256;
@@ -37,7 +37,7 @@ impl<T: Serialize> Forms<T> {
         let address = Arc::as_ptr(shared).addr();
         let place = &mut self.0[(address >> 4 ^ address >> 12) % FORMS];
         match place {
-            // While it is kept here, nothing else can lie where it does.
+            // The cached reference keeps the value alive, so no other value can have its address.
             Some((known, form)) if Arc::ptr_eq(known, shared) => out.0.extend_from_slice(form),
             _ => {
                 let mut form = place.take().map_or(Vec::new(), |(_, form)| form);
@@ -50,7 +50,7 @@ impl<T: Serialize> Forms<T> {
     }
 }
 
-/// What jobs share of their specs.
+/// The parts of specs that jobs share.
 #[derive(Default)]
 pub(super) struct Shared {
     demands: Forms<Demand>,
@@ -187,7 +187,7 @@ impl Compact<'_> {
             self.varint(replica.into());
             return self.varint(attempt.into());
         }
-        // Five bytes at most, and one for each of the others.
+        // At most five bytes for the job, and one for each of the others.
         let (word, length) = spread(job.index() as u64);
         let others = u64::from(replica) | u64::from(attempt) << 8;
         self.word(word | others << (8 * length), length + 2);
@@ -313,7 +313,7 @@ mod tests {
         Scaling, StartupOrder, StopCriteria, TaskDemand, Unselectable,
     };
 
-    /// Small numbers and large ones, as the length of what is written depends on them.
+    /// Small numbers and large ones, since the length of the output depends on them.
     fn number() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0..64_u32).prop_map(|(number, shift)| number >> shift)
     }
@@ -457,7 +457,7 @@ mod tests {
         ]
     }
 
-    /// Tasks, CPU, RAM, GPUs and blocks of a claim.
+    /// The tasks, CPU, RAM, GPUs and blocks of a claim.
     type Parts = (u32, u64, u64, Vec<GpuClaim>, Vec<u16>);
 
     fn placement() -> impl Strategy<Value = Placement> {
@@ -535,7 +535,7 @@ mod tests {
         #[test]
         fn an_input_has_the_bytes_that_serde_gives_it(inputs in vec(input(), 1..4)) {
             let mut shared = Shared::default();
-            // Twice, as the second time some of it is remembered.
+            // Twice, since the second pass uses the cache.
             for input in inputs.iter().chain(&inputs) {
                 let mut bytes = Vec::new();
                 write_input(input, &mut shared, &mut bytes);
@@ -551,7 +551,7 @@ mod tests {
         }
     }
 
-    /// More demands than are remembered, each of which comes again.
+    /// More demands than the cache holds, each of which comes twice.
     #[test]
     fn demands_that_take_turns_in_one_place_are_told_apart() {
         let spec = |tasks| {

@@ -1,4 +1,4 @@
-//! What was foretold of a run on a real machine, and written down before anything of it began.
+//! The prediction for a run on a real machine, written down before the run began.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::output::Outcome;
 use super::reason::Reason;
 use dryrack_units::SimTime;
 
-/// The way of one attempt, in names, as its events tell it.
+/// The timeline of one attempt, by name, taken from its events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttemptTimeline {
@@ -16,16 +16,16 @@ pub struct AttemptTimeline {
     pub replica: u32,
     /// Counted from 1.
     pub attempt: u32,
-    /// Its GPUs as `node/index`, or its nodes where it has none.
+    /// Its GPUs as `node/index`, or its nodes if it has no GPUs.
     pub on: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placed: Option<SimTime>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<SimTime>,
-    /// A utilization policy held first, whatever followed.
+    /// When a utilization policy first fired, whatever followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fired: Option<SimTime>,
-    /// It was told to stop.
+    /// When it was told to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<SimTime>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ pub struct AttemptTimeline {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prediction {
-    /// The digest of that rehearsal: whoever rehearses the log's source again must find the same.
+    /// The digest of the rehearsal. Rehearsing the log's source again must give the same digest.
     pub digest: String,
     pub records: u64,
     pub end: SimTime,

@@ -1,4 +1,4 @@
-//! Why: a closed list, so that a file can name a reason and a misspelt one is an error.
+//! Reasons: a closed list, so that a file can name a reason and a misspelt one is an error.
 
 use std::fmt;
 
@@ -21,12 +21,13 @@ macro_rules! reasons {
                 match self { $(Reason::$variant => $name,)* }
             }
 
-            /// Whether it is a reason to wait, which is given of what is nowhere yet. All but two stand first in the list.
+            /// Whether it is a reason to wait, given for what is not placed yet. All of these but two come first in
+            /// the list.
             pub fn is_of_waiting(self) -> bool {
                 self <= Reason::StaleRead || matches!(self, Reason::DecidedOutside | Reason::OtherFleet)
             }
 
-            /// Whether a node that gives it will always give it to the same demand.
+            /// Whether a node that gives this reason will always give it for the same demand.
             pub fn is_for_ever(self) -> bool {
                 matches!(
                     self,
@@ -69,7 +70,7 @@ macro_rules! reasons {
                 )
             }
 
-            /// Whether it is of the state of a node, which may change, or of a pick by hand.
+            /// Whether it concerns the state of a node, which may change, or a manual pick.
             pub fn is_of_state_or_pick(self) -> bool {
                 matches!(
                     self,
@@ -202,11 +203,11 @@ reasons! {
     NoCapacity => "no_capacity", "found no capacity";
     RunOver => "run_over", "its run as a whole ended or is tried again";
     RetryTimeOver => "retry_time_over", "the time for which it is tried again is over";
-    // Where a scheduler outside decides.
+    // When an external scheduler decides …
     DecidedOutside => "decided_outside", "a scheduler outside decides on it";
     NotWaiting => "not_waiting", "was decided on outside, and does not wait to be";
     RefusedOutside => "refused_outside", "a scheduler outside does not take it";
-    // Last, so that the digests of earlier runs stay: an instance is not offered because it is …
+    // Last, so that the digests of earlier runs do not change: an instance is not offered because it is …
     OtherFleet => "other_fleet", "of another fleet than the job's";
 }
 
@@ -216,7 +217,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// How many nodes were refused for which reason, most first; but that a node was not picked only repeats what was asked,
+/// The number of nodes refused for each reason, largest first. [`Reason::NotPicked`] only repeats what was asked for,
 /// so it comes last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -257,7 +258,7 @@ impl Histogram {
         self.0.iter().any(|(known, _)| *known == reason)
     }
 
-    /// The same reasons, whatever their counts.
+    /// Whether both have the same reasons, whatever their counts.
     pub fn has_same_reasons(&self, other: &Histogram) -> bool {
         self.0.len() == other.0.len() && self.0.iter().all(|(reason, _)| other.contains(*reason))
     }

@@ -1,4 +1,4 @@
-//! An expectation as data, every name resolved.
+//! Expectations as data, with all names resolved.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_metrics::{Definition, Function, Series};
 use dryrack_units::{Permille, SimDuration, SimTime};
 
-/// Where something stands in a scenario file; line and column counted from 1.
+/// A position in a scenario file; line and column are counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePlace {
     pub file: Arc<str>,
@@ -19,7 +19,7 @@ pub struct SourcePlace {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
-    /// Its own: of an entry about several subjects, `runs[chat-0]`.
+    /// The name of this expectation; for an entry about several subjects, `runs[chat-0]`.
     pub name: Arc<str>,
     /// The name of the entry: `runs`.
     pub entry: Arc<str>,
@@ -34,23 +34,23 @@ pub enum What {
         subject: Subject,
         state: State,
         mode: Mode,
-        /// Only for jobs: with a claim on this node.
+        /// Only for jobs: the node on which a replica must have a claim.
         on: Option<NodeId>,
-        /// Only with `on`: how many blocks of that node each replica holds.
+        /// Only with `on`: the number of blocks of that node that each replica holds.
         blocks: Option<BlockCount>,
-        /// Only for jobs: the reasons last said for it contain this one.
+        /// Only for jobs: a reason that the last stated reasons contain.
         because: Option<Reason>,
-        /// Only for jobs: so many replicas at least; all if absent.
+        /// Only for jobs: at least this many replicas; all if absent.
         replicas: Option<u32>,
         window: Window,
     },
     /// `{count: placed, job: chat, is: 2}`, `{count: retry, is: <= 3, until: 1h}`, and of any event that gives a reason
     /// `{reason: node_lost, never: given}`
     Count {
-        /// Any if absent.
+        /// The event to count; any if absent.
         event: Option<EventName>,
         subject: Option<Subject>,
-        /// Only those that give this reason.
+        /// Counts only events that give this reason.
         because: Option<Reason>,
         whose: Whose,
         is: Comparison,
@@ -60,58 +60,58 @@ pub enum What {
     Evaluation { job: JobId, at: SimTime, is: Judgement, because: Option<Reason> },
     /// `p95(queue_wait) <= 10m`
     Metric(MetricCheck),
-    /// Every job could be placed if every node were ready and empty: implied where a file expects nothing.
+    /// Every job could be placed if every node were ready and empty. Implied if a file expects nothing.
     EachCanRun,
-    /// Of jobs that come by chance, and of which none of this name came: nothing can be said of it.
+    /// An expectation about randomly generated jobs, none of which has this name: it cannot be judged.
     Absent { pattern: Arc<str> },
 }
 
 /// A number of blocks of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockCount {
-    /// All that the node is split into.
+    /// All blocks of the node.
     All,
     Some(Comparison),
 }
 
-/// Of which jobs the events are counted.
+/// The jobs whose events are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     Any,
-    /// Of jobs whose cancellation had been asked for by then.
+    /// Jobs whose cancellation was requested before the event.
     Cancelled,
 }
 
-/// What an evaluation before deployment can find.
+/// The result of an evaluation before deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It would be placed.
+    /// The job would be placed.
     Fits,
-    /// Not as things stand.
+    /// The job would not be placed as things stand.
     Unfit,
-    /// Nor if every node were ready and empty.
+    /// The job would not be placed even if every node were ready and empty.
     Incompatible,
 }
 
-/// What jobs that can never run, or still wait when the run ends, mean for an expectation on waiting.
+/// How jobs that can never run, or still wait when the run ends, affect an expectation on waiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unplaced {
-    /// No upper bound on waiting holds where a job can never run, nor where those who still wait break it already.
+    /// An upper bound on waiting fails if a job can never run, or if jobs that still wait already break it.
     #[default]
     Fail,
-    /// They do not count: the file says `unplaced: ignore`.
+    /// Such jobs do not count: the file says `unplaced: ignore`.
     Ignore,
 }
 
-/// A metric held against a bound.
+/// A metric compared with a bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricCheck {
     pub quantity: Quantity,
     pub sign: Sign,
     pub bound: Bound,
-    /// What a job that can never run means for a bound on waiting.
+    /// How jobs that can never run affect a bound on waiting.
     pub unplaced: Unplaced,
-    /// As it is said: `p95(queue_wait) <= 10m`.
+    /// The text in the file: `p95(queue_wait) <= 10m`.
     pub text: Arc<str>,
 }
 
@@ -119,13 +119,13 @@ pub struct MetricCheck {
 pub enum Quantity {
     /// One number for the whole run.
     Run(&'static Definition),
-    /// The GPUs that were taken when those asked for so far were so many hundredths of all.
+    /// The GPU allocation when the GPUs requested so far were this percentage of all GPUs.
     AllocatedAt { percent: u32 },
-    /// One number of those of all replicas.
+    /// An aggregate of the values of all replicas.
     Of { function: Function, series: Series, of: Restriction },
 }
 
-/// Which jobs a series is taken of; each that is given must hold.
+/// The jobs that a series covers; all stated conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restriction {
     /// In order of their ids.
@@ -144,7 +144,7 @@ pub enum Sign {
     More,
 }
 
-/// In the unit of what it bounds.
+/// A bound, in the unit of the quantity it bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     Count(u64),
@@ -169,10 +169,10 @@ pub enum State {
     Phase(Phase),
     /// Any phase that holds a claim: scheduled, preparing, running, stopping.
     Placed,
-    /// Ended for good, so.
+    /// Ended for good with this outcome.
     Outcome(Outcome),
     Node(NodeState),
-    /// Of a node that a cloud makes.
+    /// The state of an instance that a cloud makes.
     Instance(InstanceState),
     Gpu(GpuState),
 }
@@ -187,7 +187,7 @@ pub enum Mode {
     Always,
 }
 
-/// When. A state "at t" is the one after everything of that instant has happened.
+/// The time of an expectation. The state "at t" is the state after everything of that instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
     /// For `Is` the end of the run; for the others the whole run.
@@ -195,21 +195,22 @@ pub enum Window {
     At(SimTime),
     /// At or before.
     By(SimTime),
-    /// Before, from the start.
+    /// From the start to just before this time.
     Until(SimTime),
-    /// From then on.
+    /// From this time on.
     After(SimTime),
     /// Each instant from the first to before the second.
     Throughout(SimTime, SimTime),
-    /// At or before so long after the job's submission.
+    /// At or before this time after the job's submission.
     Within(SimDuration),
-    /// Before the first instant of another state, which must come to be.
+    /// Before the first instant of another state, which must occur.
     BeforeState(Landmark),
-    /// From the first instant of another state on, which must come to be. With `Is`: for the first time then.
+    /// From the first instant of another state on, which must occur. With `Is`, the state must hold there for the
+    /// first time.
     AfterState(Landmark),
 }
 
-/// Another subject's state, by which a window is set.
+/// A state of another subject that sets a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landmark {
     pub subject: Subject,
@@ -253,7 +254,7 @@ pub enum Comparison {
     AtMost(u64),
 }
 
-/// Under this profile the report is visible again: the named expectations fail, and every witness holds.
+/// A bug report that is reproduced under this profile: the named expectations fail, and every witness holds.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
     pub profile: Arc<str>,
@@ -306,7 +307,7 @@ impl Judgement {
 }
 
 impl Sign {
-    /// Longer ones first, so that the first that matches is the one that was written.
+    /// All signs, longer ones first, so that the first match is the one that was written.
     pub const ALL: [(Sign, &'static str); 7] = [
         (Sign::AtMost, "<="),
         (Sign::AtLeast, ">="),

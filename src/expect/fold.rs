@@ -1,4 +1,4 @@
-//! How jobs, nodes and GPUs stand, folded from the records of a run.
+//! The states of jobs, nodes and GPUs, folded from the records of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +8,12 @@ use dryrack_ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
 
 use super::expectation::{BlockCount, State, Subject};
 
-/// The subjects that were seen so far. Only what is fed is known: a judge feeds the records of the jobs it watches.
+/// The subjects seen so far. Knows only the records that it is fed: a judge feeds those of the jobs it watches.
 #[derive(Default)]
 pub struct Fold {
     jobs: BTreeMap<JobId, JobFold>,
     nodes: Nodes,
-    /// Fleets whose instances are made.
+    /// Fleets whose instances are made by a cloud.
     clouds: BTreeSet<FleetId>,
 }
 
@@ -21,7 +21,7 @@ type Nodes = BTreeMap<NodeId, NodeFold>;
 
 struct JobFold {
     replicas: Vec<ReplicaFold>,
-    /// Of the whole job, once it has ended for good, and why.
+    /// The outcome of the whole job and its reason, once it has ended for good.
     ended: Option<(Outcome, Reason)>,
 }
 
@@ -29,32 +29,32 @@ struct ReplicaFold {
     attempt: u32,
     phase: Phase,
     claim: Option<Placement>,
-    /// The reasons last said for it: those of its last `Held`, `CommitRefused`, `Moved`, `Ended` or `Retry` that gave
-    /// one. A placement answers them, so it clears them.
+    /// Its last stated reasons: those of its last `Held`, `CommitRefused`, `Moved`, `Ended` or `Retry` that gave one.
+    /// A placement clears them.
     reasons: Histogram,
     /// How its last attempt ended.
     outcome: Option<Outcome>,
-    /// Who gets the place that was taken from it.
+    /// The run that gets the place that was taken from it.
     gave_way_to: Option<RunId>,
-    /// It was not scaled away: "all replicas" means it too.
+    /// Whether it was not scaled away, so that "all replicas" includes it.
     is_wanted: bool,
 }
 
 struct NodeFold {
     state: NodeState,
-    /// Where its fleet's cloud makes it.
+    /// Its instance state, if its fleet's cloud makes it.
     instance: Option<InstanceState>,
     gpus: Vec<GpuState>,
-    /// What it is split into, as an instance of a fleet.
+    /// The number of blocks it is split into, as an instance of a fleet.
     blocks: Option<u32>,
 }
 
-/// What a job is compared with.
+/// The condition that a job is compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct Sought {
     pub state: State,
     pub on: Option<NodeId>,
-    /// Of that node.
+    /// The number of blocks of that node.
     pub blocks: Option<BlockCount>,
     pub because: Option<Reason>,
 }
@@ -81,7 +81,7 @@ impl Fold {
                     self.clouds.insert(*fleet);
                 }
             }
-            // Reports are what the control plane was told; what it made of them it says in events.
+            // Reports are inputs of the control plane; its conclusions from them are in events.
             Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
@@ -137,7 +137,7 @@ impl Fold {
                 replica.outcome = Some(*outcome);
                 replica.is_wanted = *because != Reason::ScaledDown;
                 match because {
-                    // What it was refused for was said just before.
+                    // The reasons for the refusal were stated just before.
                     Reason::PickRefused | Reason::NeverFits => replica.reasons.add(*because, 1),
                     _ => replica.reasons = Histogram::of(*because, 1),
                 }
@@ -146,7 +146,7 @@ impl Fold {
                 replica.claim = remains.filter(|claim| !claim.is_empty());
             }
             Event::ClaimFreed { run, node } => {
-                // A claim kept for an earlier attempt is not this one's.
+                // A claim kept for an earlier attempt does not belong to this one.
                 let replica = self.replica(*run);
                 if replica.attempt == run.attempt {
                     let remains = replica.claim.take().map(|claim| claim.split(|other| other != *node).0);
@@ -182,7 +182,7 @@ impl Fold {
         replica.unwrap_or_else(|| panic!("an event names {run}, which was never submitted"))
     }
 
-    /// Where the run has, or keeps, a claim.
+    /// The claim that the run has or keeps.
     pub fn placement(&self, run: RunId) -> Option<&Placement> {
         self.jobs.get(&run.job)?.replicas.get(run.replica as usize)?.claim.as_ref()
     }
@@ -195,7 +195,7 @@ impl Fold {
         }
     }
 
-    /// Of a job the first replica that is, or is not, in the state.
+    /// The first replica of a job that is, or is not, in the state.
     pub fn first_replica(&self, subject: Subject, sought: &Sought, is_in_it: bool) -> Option<u32> {
         let Subject::Job(job) = subject else { return None };
         let mut replicas = self.jobs.get(&job)?.replicas.iter();
@@ -207,8 +207,8 @@ impl Fold {
         self.nodes.get(&gpu.node)?.gpus.get(usize::from(gpu.index)).copied()
     }
 
-    /// Whether the subject is in the state. Of a job at least `replicas` of its replicas must be; all, and at least one,
-    /// if that is not given. A state of another kind of subject is never taken.
+    /// Whether the subject is in the state. For a job, at least `replicas` of its replicas must be; if not given, all
+    /// of them, and at least one. False for a state of another kind of subject.
     pub fn is(&self, subject: Subject, sought: &Sought, replicas: Option<u32>) -> bool {
         match (subject, sought.state) {
             (Subject::Node(node), State::Node(state)) => {
@@ -223,7 +223,7 @@ impl Fold {
         }
     }
 
-    /// How the subject stands, in words: `running on alpha`, `2 running on alpha, beta and 1 pending (queue_order)`.
+    /// The state of the subject in words: `running on alpha`, `2 running on alpha, beta and 1 pending (queue_order)`.
     pub fn describe(&self, subject: Subject, names: &Names) -> String {
         match subject {
             Subject::Node(node) => self.nodes.get(&node).map_or_else(absent, NodeFold::describe),
@@ -248,7 +248,7 @@ fn absent() -> String {
 
 impl JobFold {
     fn is(&self, sought: &Sought, replicas: Option<u32>, nodes: &Nodes) -> bool {
-        // How a job ended is said of it as a whole, unless a number of replicas is asked for.
+        // An outcome is a property of the whole job, unless a number of replicas is given.
         if let (State::Outcome(outcome), None) = (sought.state, replicas) {
             let so = |(ended, because)| {
                 ended == outcome && sought.because.is_none_or(|reason| because == reason || self.says(reason))
@@ -323,7 +323,7 @@ impl ReplicaFold {
         state && sought.on.is_none_or(on) && sought.because.is_none_or(|reason| self.reasons.contains(reason))
     }
 
-    /// How many blocks of a node it holds; `None` where it holds nothing there.
+    /// The number of blocks of a node that it holds; `None` if it holds nothing there.
     fn blocks_of(&self, node: NodeId) -> Option<u32> {
         let here = self.claim.as_ref()?.claims().iter().find(|part| part.node == node)?;
         Some(here.blocks.len() as u32)

@@ -1,15 +1,15 @@
-//! What happened, told.
+//! What happened, in words.
 
 use super::expectation::Window;
 use super::window::{Horizon, is_seen};
 use dryrack_units::SimTime;
 
-/// Changes told at the beginning of a story, and at its end.
+/// The number of changes that are shown at the beginning of a history; after them only the last change is shown.
 const STORY_LINES: usize = 6;
-/// Instants named for a count.
+/// The number of instants that are named for a count.
 pub(super) const COUNT_INSTANTS: usize = 5;
 
-/// How a subject stood, each change once; the middle of a long story is left out.
+/// The states of a subject, each change once; the middle of a long history is left out.
 #[derive(Default)]
 pub(super) struct History {
     first: Vec<(SimTime, String)>,
@@ -42,7 +42,7 @@ impl History {
     }
 }
 
-/// That the run ended before the window could be seen, if so.
+/// A note that the run was stopped before the window could be judged, if so.
 pub(super) fn cut_text(horizon: Horizon, window: Window) -> Option<String> {
     match horizon {
         Horizon::Until(at) if !is_seen(window, horizon) => {

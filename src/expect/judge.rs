@@ -1,7 +1,7 @@
-//! Judges expectations while the records go by.
+//! Judges expectations while a run writes its records.
 //!
-//! Only what an expectation names is followed, and looked at again only after an instant that touched it, so the cost of
-//! a run with fifty thousand jobs and three expectations is that of three jobs.
+//! Follows only the subjects that an expectation names, and evaluates them only after an instant that touched them.
+//! So with fifty thousand jobs and three expectations, the cost is that of three jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use dryrack_ids::{JobId, Names, RunId};
 use dryrack_metrics::RunMetrics;
 use dryrack_units::SimTime;
 
-/// What became of one expectation.
+/// The verdict on one expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub name: Arc<str>,
@@ -27,22 +27,22 @@ pub struct Verdict {
     pub expected: String,
     /// What happened, in order of time.
     pub happened: String,
-    /// What to explain where it failed.
+    /// What to explain if it failed.
     pub turned_on: Option<TurnedOn>,
 }
 
-/// What an expectation turned on.
+/// The job and time that decided a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnedOn {
     pub job: JobId,
-    /// The replica that broke it, where one did.
+    /// The replica that broke the expectation, if one did.
     pub replica: Option<u32>,
-    /// The end of the run if absent.
+    /// The time of the break; the end of the run if absent.
     pub at: Option<SimTime>,
 }
 
 impl Verdict {
-    /// Both in one line.
+    /// What was expected and what happened, in one line.
     pub fn why(&self) -> String {
         match self.passed {
             true => format!("{}: {}", self.expected, self.happened),
@@ -56,17 +56,17 @@ pub struct Judge {
     names: Names,
     fold: Fold,
     watches: Vec<Watch>,
-    /// Each expectation's window; one that counts from something is set once that has happened.
+    /// The window of each expectation; a window that depends on an event is set once that has happened.
     windows: Vec<Window>,
-    /// The watches of each job; those on nodes and GPUs are few and in one list for each node.
+    /// The watches of each job. Watches on a node and its GPUs are few and share one list for each node.
     by_job: BTreeMap<JobId, Vec<usize>>,
     by_node: BTreeMap<usize, Vec<usize>>,
     counts: Vec<usize>,
     evaluations: Vec<usize>,
-    /// Counts of this instant, which belong to their windows or not once the instant is whole.
+    /// Counts made in this instant. Whether they are inside their windows is known once the instant is complete.
     counted: Vec<usize>,
     cancelled: BTreeSet<JobId>,
-    /// A count asks where runs are, so all of them must be followed.
+    /// Whether all runs must be followed, because a count depends on where runs are.
     follow_all: bool,
     touched: BTreeSet<usize>,
     now: SimTime,
@@ -76,7 +76,7 @@ enum Watch {
     State {
         tally: Tally,
         history: History,
-        /// Of a job: the replica that first broke it.
+        /// For a job: the replica that first broke it.
         broken_by: Option<u32>,
     },
     Count {
@@ -86,12 +86,12 @@ enum Watch {
     Evaluation {
         found: Option<(Judgement, Histogram)>,
     },
-    /// Taken from the accounts at the end, or known from the beginning.
+    /// Judged from the accounts at the end, or known from the beginning.
     Nothing,
 }
 
 impl Judge {
-    /// `names` are those of all nodes and jobs of the run, whether they come to be or not.
+    /// `names` has all nodes and jobs of the run, whether or not they ever exist.
     pub fn new(expectations: Vec<Expectation>, names: Names) -> Judge {
         let mut judge = Judge {
             watches: Vec::with_capacity(expectations.len()),
@@ -165,7 +165,7 @@ impl Judge {
         }
     }
 
-    /// Looks again at what was touched, now that the instant is whole.
+    /// Evaluates everything that was touched, at the end of an instant.
     fn close_instant(&mut self) {
         let touched = std::mem::take(&mut self.touched);
         for index in &touched {
@@ -215,7 +215,7 @@ impl Judge {
         }
     }
 
-    /// Sets a window at the first instant of the state it counts from.
+    /// Sets a window at the first instant of the state that it depends on.
     fn set_by_landmark(&mut self, index: usize) {
         let set = match self.windows[index] {
             Window::BeforeState(_) => Window::Until(self.now),
@@ -271,8 +271,8 @@ impl Judge {
         }
     }
 
-    /// Whether an event is one of this subject. Of a node or GPU are those that name it, and those of runs that have a
-    /// claim there when it happens.
+    /// Whether an event concerns this subject. A node or GPU is concerned by events that name it, and by events of
+    /// runs that have a claim there at that time.
     fn concerns(&self, subject: Subject, (job, run): (Option<JobId>, Option<RunId>), event: Option<&Event>) -> bool {
         if let Subject::Job(wanted) = subject {
             return job == Some(wanted);
@@ -304,7 +304,7 @@ impl Judge {
         })
     }
 
-    /// The verdicts, in the order of the expectations; `run_metrics` are of the same run.
+    /// The verdicts, in the order of the expectations; `run_metrics` must be of the same run.
     pub fn finish(mut self, horizon: Horizon, run_metrics: &RunMetrics) -> Vec<Verdict> {
         self.close_instant();
         let watches = std::mem::take(&mut self.watches);
@@ -341,7 +341,7 @@ impl Judge {
             (Watch::Count { count, instants }, What::Count { is, .. }) => {
                 let (holds, text) = (is.holds(count), tell_count(count, &instants));
                 match cut_text(horizon, window) {
-                    // What is enough already stays so.
+                    // A count that is already enough stays enough.
                     Some(_) if holds && matches!(is, Comparison::AtLeast(_)) => (true, text),
                     Some(cut) => (false, format!("{text}; {cut}")),
                     None => (holds, text),
@@ -369,7 +369,7 @@ impl Judge {
             What::Evaluation { job, .. } => Some(Subject::Job(*job)),
             What::Metric(_) | What::EachCanRun | What::Absent { .. } => None,
         };
-        // What a window counts from and never came is what is to be explained.
+        // If the event that a window depends on never happened, that is what needs an explanation.
         let subject = landmark(self.windows[index]).map(|landmark| landmark.subject).or(subject);
         let Some(Subject::Job(job)) = subject.filter(|subject| self.fold.exists(*subject)) else { return None };
         let (broken, replica) = match (what, watch) {
@@ -392,7 +392,7 @@ impl Judge {
         Some(TurnedOn { job, replica, at: broken.or(of_window) })
     }
 
-    /// What had to be there for anything to be judged, and never was.
+    /// A subject that had to exist for the expectation to be judged, but never did.
     fn missing(&self, what: &What, window: Window, horizon: Horizon) -> Option<String> {
         let (subject, whose) = match what {
             What::State { subject, .. } => (Some(*subject), Whose::Any),
@@ -523,7 +523,7 @@ impl Sink for Judge {
     fn event(&mut self, _step: u64, at: SimTime, event: &Event) {
         self.arrive(at);
         let (name, run) = kind(event);
-        // Counted before it is folded: an ended run still shows where it was.
+        // Counted before it is folded, so that an ended run still has its placement.
         if let Some(name) = name
             && !self.counts.is_empty()
         {

@@ -1,14 +1,15 @@
-//! Metrics held against their bounds.
+//! Compares metrics with their bounds.
 
 use std::cmp::Ordering;
 
 use super::expectation::{Bound, Expectation, MetricCheck, Quantity, Restriction, Sign, Unplaced, What};
 use dryrack_metrics::{Function, Row, RunAccount, RunMetrics, Series, Value};
 
-/// What expectations ask of series: the values of a series and restriction are looked up once, whatever is made of them.
+/// The aggregates of series that expectations need. The values of each series and restriction are looked up once for
+/// all aggregates.
 pub(super) struct Figures<'a> {
     series: Vec<Figure<'a>>,
-    /// Of all replicas since they began to be wanted, for the metrics of a run.
+    /// Lower bounds on the wait metrics of the run, over all replicas since they were first wanted.
     waits: Vec<(&'static str, Value)>,
     waits_of: Replicas,
 }
@@ -23,23 +24,23 @@ struct Figure<'a> {
 #[derive(Clone, Copy)]
 struct Values {
     known: Value,
-    /// With waits that go on at the end counted as over then: the value is at least this, whatever comes after.
+    /// The value if waits that go on at the end of the run ended then. The true value is at least this.
     at_least: Value,
 }
 
-/// How many replicas a figure is of.
+/// The numbers of replicas behind a figure.
 #[derive(Clone, Copy, Default)]
 struct Replicas {
-    /// Have a value.
+    /// Replicas with a value.
     counted: usize,
     without: usize,
-    /// Of those without, the ones whose wait goes on at the end.
+    /// Replicas without a value whose wait goes on at the end.
     waiting: usize,
-    /// Of those without, the ones that could never be placed.
+    /// Replicas without a value that could never be placed.
     unplaceable: usize,
 }
 
-/// The metrics of a run that are of waits.
+/// The metrics of a run that measure waits.
 const WAITS: [(&str, Function); 4] = [
     ("queue_wait_mean_seconds", Function::Mean),
     ("queue_wait_p50_seconds", Function::Quantile(500)),
@@ -109,7 +110,7 @@ impl<'a> Figures<'a> {
         }
     }
 
-    /// The values, and how many replicas they are of.
+    /// The values, and the numbers of replicas behind them.
     fn get(&self, function: Function, series: Series, of: &Restriction) -> (Values, Replicas) {
         let figure = self.series.iter().find(|figure| figure.series == series && figure.of == of);
         let figure = figure.expect("every series that is asked for was looked up");
@@ -117,8 +118,8 @@ impl<'a> Figures<'a> {
         (value.expect("with every function of it").1, figure.replicas)
     }
 
-    /// What a quantity is at least, as some of those that it is about still wait at the end: where it has a value at all,
-    /// and of how many replicas, and how many of them wait.
+    /// A lower bound on a quantity if some of its replicas still wait at the end, with the numbers of replicas.
+    /// `None` if none waits, or if the quantity has no value.
     fn at_least(&self, quantity: &Quantity) -> Option<(Value, Replicas)> {
         let (value, replicas) = match quantity {
             Quantity::Run(definition) => {
@@ -135,7 +136,7 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// Whether it holds, and what the value was.
+/// Whether the check holds, and the value in words.
 pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Figures<'_>) -> (bool, String) {
     let accounts = run_metrics.accounts();
     let (value, name, rest) = match &check.quantity {
@@ -177,7 +178,7 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
     }
 }
 
-/// What stands against an upper bound on waiting: jobs that can never run wait for ever.
+/// Why an upper bound on waiting fails because of jobs that can never run, which wait forever.
 fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>) -> Option<String> {
     if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) {
         return None;
@@ -207,7 +208,8 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
     }
 }
 
-/// What stands against an upper bound on waiting: those who still wait at the end have waited for long enough to break it.
+/// Why an upper bound on waiting fails because jobs that still wait at the end have already waited long enough to
+/// break it.
 fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -> Option<String> {
     if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) {
         return None;
@@ -230,7 +232,7 @@ fn is_upper(sign: Sign) -> bool {
     matches!(sign, Sign::Less | Sign::AtMost | Sign::Equal)
 }
 
-/// Whether every job could be placed on an empty fleet, and if not, what is missing.
+/// Whether every job could be placed on an empty fleet, and what is missing if not.
 pub(super) fn judge_each_can_run(accounts: &RunAccount) -> (bool, String) {
     match accounts.unplaceable.sentence(accounts.submitted()) {
         Some(sentence) => (false, sentence),
@@ -246,7 +248,7 @@ impl Restriction {
     }
 }
 
-/// `None` for a value that is undefined.
+/// Compares a value with a bound; `None` if the value is undefined.
 fn compare(value: Value, bound: Bound) -> Option<Ordering> {
     Some(match (value, bound) {
         (Value::Undefined, _) => return None,

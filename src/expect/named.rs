@@ -1,4 +1,4 @@
-//! Events as expectations name them.
+//! The names of events in expectations.
 
 use super::expectation::{EventName, Subject};
 use dryrack_event::{Event, Phase, Reason};
@@ -34,9 +34,9 @@ pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
         Event::PolicyFired { run, .. } => (Some(EventName::PolicyFired), Some(*run)),
         Event::PolicyWarned { run, .. } => (Some(EventName::PolicyWarned), Some(*run)),
         Event::SampleOdd { run, .. } => (Some(EventName::SampleOdd), Some(*run)),
-        // That it was told to stop is counted, and that it has stopped.
+        // Not counted itself: the stop that follows a preemption is counted, and the end.
         Event::ReplicaAdded { run } | Event::Preempted { run, .. } => (None, Some(*run)),
-        // An answer to a question is not something that happened.
+        // An answer to a query is not something that happened.
         Event::Evaluated { .. } => (None, None),
     }
 }
@@ -95,8 +95,8 @@ impl EventName {
         }
     }
 
-    /// Whether such an event can be one of this subject: of a node or a GPU are only those of runs that are on it, and its
-    /// own.
+    /// Whether such an event can concern this subject. A node or a GPU is concerned only by its own events and those
+    /// of runs that are on it.
     pub fn can_concern(self, subject: Subject) -> bool {
         match self {
             EventName::NodeChanged | EventName::InstanceChanged => matches!(subject, Subject::Node(_)),

@@ -1,11 +1,13 @@
-//! Whether a report is visible again.
+//! Whether a bug report is reproduced.
 
 use super::expectation::Reproduction;
 use super::judge::Verdict;
 
-/// Whether a run under the profile shows the report again: each named expectation failed, and each witness held.
+/// Judges whether a run under the profile reproduces the report: each named expectation failed, and each witness
+/// held.
 ///
-/// `verdicts` are those of the scenario's own expectations, `witnesses` those of the reproduction, of the same run.
+/// `verdicts` are those on the scenario's own expectations, and `witnesses` those on the reproduction's, of the same
+/// run.
 pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], witnesses: &[Verdict]) -> Verdict {
     let mut happened = Vec::new();
     for name in &reproduction.fails {
@@ -30,8 +32,9 @@ pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], wit
     }
 }
 
-/// Whether a run under the profile with something set right shows the report no more: an expectation that failed holds
-/// again. `verdicts` are those of the scenario's own expectations, then of the witness; none at all is no cure.
+/// Whether a run under a partly corrected profile no longer shows the report: an expectation that failed holds again.
+/// `verdicts` are those on the scenario's own expectations, followed by those on the witnesses. If there are too few
+/// verdicts, there is no cure.
 pub fn is_cured(reproduction: &Reproduction, verdicts: &[Verdict]) -> bool {
     let Some(own) = verdicts.len().checked_sub(reproduction.and.len()) else { return false };
     verdicts[..own].iter().any(|verdict| verdict.passed && reproduction.fails.contains(&verdict.name))

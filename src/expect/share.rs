@@ -1,18 +1,18 @@
-//! In how many of several runs something has to hold.
+//! The share of several runs in which an expectation must hold.
 
 use std::fmt;
 
 use super::expectation::SourcePlace;
 use dryrack_units::Permille;
 
-/// A part of the seeds: `">= 95%"`.
+/// A share of the seeds: `">= 95%"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     AtLeast(Permille),
     AtMost(Permille),
 }
 
-/// What an expectation at this place says of the seeds, where it says anything.
+/// The share that the expectation at this place states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareAt {
     pub place: SourcePlace,
@@ -20,10 +20,10 @@ pub struct ShareAt {
 }
 
 impl Share {
-    /// Every seed: what is meant where nothing is said.
+    /// Every seed: the default.
     pub const ALL: Share = Share::AtLeast(Permille::new(1000));
 
-    /// Whether `held` of `of` runs are enough, or few enough.
+    /// Whether `held` of `of` runs satisfy the share.
     pub fn holds(self, held: usize, of: usize) -> bool {
         let scaled = |part: usize| part as u128 * 1000;
         match self {
@@ -32,7 +32,7 @@ impl Share {
         }
     }
 
-    /// Whether a run in which the expectation did `passed` is one that speaks against this.
+    /// Whether a run with this result of the expectation counts against the share.
     pub fn is_against(self, passed: bool) -> bool {
         match self {
             Share::AtLeast(_) => !passed,

@@ -1,4 +1,4 @@
-//! One small history, and what may be said of it.
+//! One small history, and a table of expectations about it.
 //!
 //! ```text
 //!  0s    alpha and beta are declared ready, two GPUs each
@@ -153,7 +153,7 @@ fn at(second: u64) -> SimTime {
     SimTime::from_secs(second)
 }
 
-/// `{job: …, MODE: STATE}` with nothing else said.
+/// `{job: …, MODE: STATE}` with nothing else.
 fn says(job: usize, mode: Mode, state: State, window: Window) -> What {
     let subject = Subject::Job(JobId::new(job));
     What::State { subject, state, mode, on: None, blocks: None, because: None, replicas: None, window }
@@ -216,7 +216,7 @@ const RUNNING: State = State::Phase(Phase::Running);
 const PENDING: State = State::Phase(Phase::Pending);
 const SCHEDULED: State = State::Phase(Phase::Scheduled);
 
-/// The sentence, what is expected, whether it is so, and a part of what the verdict says happened.
+/// The sentence, the expectation, whether it passes, and a part of the verdict's account of what happened.
 type Row = (&'static str, What, bool, &'static str);
 
 fn check(horizon: Horizon, rows: Vec<Row>) {

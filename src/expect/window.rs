@@ -1,7 +1,8 @@
-//! Whether something held in a window of time, told span by span.
+//! Decides whether a state held in a window of time, from a sequence of spans.
 //!
-//! Time is whole nanoseconds and a state is judged after everything of an instant has happened, so it is a step function:
-//! a span says that from one instant to another, both included, the subject was absent, or the state held, or it did not.
+//! Time is whole nanoseconds and a state is evaluated after everything of an instant has happened, so it is a step
+//! function. A span says that from one instant to another, both included, the subject was absent, or the state held,
+//! or it did not hold.
 //!
 //! | window | its instants | a subject that comes later |
 //! | --- | --- | --- |
@@ -15,26 +16,27 @@
 //! | `before: {…}` | 0 to just before the other state's first instant | instants before it came do not count |
 //! | `after: {…}` | the other state's first instant and all that follow | must be there at it |
 //!
-//! The last three are set once what they count from has happened; where it never does, nothing holds. `is` with
-//! `after: {…}` says that the state comes to hold then for the first time: an order, not a repetition.
+//! The last three are set once the event that they depend on has happened; if it never happens, nothing holds. `is`
+//! with `after: {…}` requires that the state holds there for the first time: an order, not a repetition.
 //!
 //! | mode | holds when |
 //! | --- | --- |
-//! | `is` | the state held at one counted instant of the window at least; with `from … for`, at every one |
+//! | `is` | the state held at one or more counted instants of the window; with `from … for`, at every one |
 //! | `never` | the state held at no counted instant of the window, and there was one |
 //! | `always` | the state held at every counted instant of the window, and there was one |
 //!
-//! After the last record nothing changes any more, so a window may reach beyond it. A run that was cut (`until:` of the
-//! scenario, `--until`) says nothing of later instants: what those would have to decide fails, and says so. A window
-//! without an end is judged as far as the run goes; one that begins only after that is not judged at all, and fails.
+//! After the last record nothing changes any more, so a window may reach beyond it. A run that was cut short
+//! (`until:` of the scenario, `--until`) says nothing about later instants: an expectation that depends on them fails
+//! and says so. A window without an end is judged up to the end of the run; one that begins after that cannot be
+//! judged and fails.
 
 use super::expectation::{Mode, Window};
 use dryrack_units::SimTime;
 
-/// How far the records of a run speak.
+/// The last instant about which the records of a run say anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Horizon {
-    /// Nothing was left to happen.
+    /// The run ended because nothing was left to happen.
     Everything,
     /// Nothing is known after this instant.
     Until(SimTime),
@@ -49,7 +51,7 @@ impl Horizon {
     }
 }
 
-/// How a state stood over a span.
+/// The standing of a state over a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Absent,
@@ -60,7 +62,7 @@ pub(super) enum Standing {
 /// The first and last instant of a window, or `None` if it has none.
 pub(super) fn bounds(window: Window) -> Option<(u64, u64)> {
     match window {
-        // What has not been set yet does not end yet, or has not begun.
+        // A window that is not set yet has no end yet, or has not begun.
         Window::Unstated | Window::Within(_) | Window::BeforeState(_) => Some((0, u64::MAX)),
         Window::AfterState(_) => None,
         Window::At(at) => Some((at.as_nanos(), at.as_nanos())),
@@ -74,8 +76,8 @@ pub(super) fn bounds(window: Window) -> Option<(u64, u64)> {
     }
 }
 
-/// Whether a run whose records speak so far decides what is said of the window. One without an end is decided by as much
-/// of it as was run.
+/// Whether a run with this horizon can decide the window. A window without an end is decided by the part of it that
+/// was run.
 pub(super) fn is_seen(window: Window, horizon: Horizon) -> bool {
     bounds(window).is_none_or(|(low, high)| {
         let must_be_known = if high == u64::MAX { low } else { high };
@@ -89,21 +91,21 @@ pub(super) struct Tally {
     mode: Mode,
     window: Window,
     open: (u64, Standing),
-    /// First instant of the window at which it held, and how many times it came to hold there.
+    /// The first instant of the window at which it held, and the number of times that it began to hold there.
     pub first_held: Option<SimTime>,
     pub times_held: u64,
-    /// First counted instant of the window at which it did not.
+    /// The first counted instant of the window at which it did not hold.
     pub first_broken: Option<SimTime>,
-    /// First instant at which it held, whether in the window or not.
+    /// The first instant at which it held, in the window or not.
     first_ever: Option<u64>,
-    /// It must hold in the window for the first time.
+    /// Whether it must hold in the window for the first time.
     is_order: bool,
     last: Standing,
-    /// The subject was there at an instant of the window.
+    /// Whether the subject existed at an instant of the window.
     was_there: bool,
 }
 
-/// What the spans decide.
+/// The result of the spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     Passed,
@@ -128,12 +130,12 @@ impl Tally {
         }
     }
 
-    /// What the window counts from has happened, now.
+    /// Sets the window, once the event that it depends on has happened.
     pub fn set(&mut self, window: Window) {
         self.window = window;
     }
 
-    /// From `at` on it stands so.
+    /// Notes that the standing is `standing` from `at` on.
     pub fn turn(&mut self, at: SimTime, standing: Standing) {
         let (since, before) = self.open;
         if before == standing {

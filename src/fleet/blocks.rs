@@ -1,4 +1,4 @@
-//! Blocks: the parts an instance is split into, which GPUs each of them is, and which of them are taken.
+//! Blocks: the parts that an instance is split into, which GPUs belong to each of them, and which of them are taken.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use super::ledger::GpuClaim;
 use super::node::{NodeShape, NodeStatus};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
-/// How an instance is to be divided. CPU and RAM are always divided evenly, disk never.
+/// How an instance is divided. CPU and RAM are always divided evenly, disk never.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Blocks {
     /// As many as there are GPUs, or CPUs if those are fewer; without GPUs, as many as there are CPUs.
     Auto,
-    /// So many, if both CPUs and GPUs can be divided by it.
+    /// This many, if it divides both CPUs and GPUs.
     Count(u32),
     /// Each block is a part of one GPU: a MIG profile, or a time slice.
     Parts(GpuParts),
@@ -28,7 +28,7 @@ pub struct GpuParts {
     /// `1g.10gb`, or whatever a time slice is called.
     pub name: Arc<str>,
     pub per_gpu: u32,
-    /// Of the GPU's time.
+    /// The share of the GPU's time.
     pub share: GpuShare,
     /// What a job sees as the memory of one GPU.
     pub memory: Bytes,
@@ -40,13 +40,13 @@ pub struct Slice {
     pub blocks: u32,
     pub cpus: u64,
     pub ram: Bytes,
-    /// GPUs, or parts of GPUs where blocks are those.
+    /// GPUs, or parts of GPUs if blocks are parts.
     pub gpus: u32,
-    /// Of each of them; zero where there are none.
+    /// Memory of each of them; zero if there are none.
     pub gpu_memory: Bytes,
 }
 
-/// What blocks hold of a node, for a claim.
+/// The resources that blocks hold of a node, for a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     pub cpu: MilliCpu,
@@ -72,7 +72,7 @@ impl BlockSet {
         self.0.is_empty()
     }
 
-    /// `false` if it was there already.
+    /// Adds a block. Returns `false` if it was there already.
     pub(super) fn insert(&mut self, block: u16) -> bool {
         let (word, bit) = BlockSet::place(block);
         if self.0.len() <= word {
@@ -83,13 +83,13 @@ impl BlockSet {
         is_new
     }
 
-    /// `false` if it was not there.
+    /// Removes a block. Returns `false` if it was not there.
     pub(super) fn remove(&mut self, block: u16) -> bool {
         let was_there = self.contains(block);
         if was_there {
             let (word, bit) = BlockSet::place(block);
             self.0[word] &= !bit;
-            // So that equal sets have equal words.
+            // Trailing zero words are dropped, so that equal sets have equal words.
             while self.0.last() == Some(&0) {
                 self.0.pop();
             }
@@ -102,13 +102,13 @@ impl BlockSet {
     }
 }
 
-/// Blocks of one instance; dstack splits a machine of 448 CPUs and no GPUs into as many.
+/// The most blocks of one instance. dstack splits a machine with 448 CPUs and no GPUs into 448 blocks.
 pub const MOST_BLOCKS: u32 = 4096;
 
 impl Blocks {
-    /// Into how many blocks so many CPUs and GPUs are divided, or `None` where they cannot be.
+    /// The number of blocks into which a machine with these CPUs and GPUs is divided; `None` if it cannot be divided.
     ///
-    /// Source: dstack 0.19.9 to 0.22.5, of `blocks: auto` and of a number; recorded decisions of both.
+    /// Source: recorded decisions of dstack 0.19.9 to 0.22.5, for `blocks: auto` and for a number.
     pub fn split(&self, cpus: u64, gpus: u32) -> Option<u32> {
         let even = |blocks: u64| {
             let divides = blocks >= 1 && cpus.is_multiple_of(blocks) && u64::from(gpus).is_multiple_of(blocks);
@@ -123,7 +123,7 @@ impl Blocks {
         blocks.filter(|count| *count <= MOST_BLOCKS)
     }
 
-    /// The number that could divide such a machine and is nearest to `wanted`; the smaller of two.
+    /// The number of blocks nearest to `wanted` that could divide such a machine; on a tie, the smaller one.
     pub fn nearest_split(wanted: u32, cpus: u64, gpus: u32) -> Option<u32> {
         let most = if gpus == 0 { cpus } else { cpus.min(u64::from(gpus)) };
         let most = u32::try_from(most).unwrap_or(MOST_BLOCKS).min(MOST_BLOCKS);
@@ -131,7 +131,8 @@ impl Blocks {
         fits.min_by_key(|count| (count.abs_diff(wanted), *count))
     }
 
-    /// Block numbers as a fleet's configuration states them, for rules that look no further: 1 where it is left open.
+    /// The number of blocks as stated in a fleet's configuration, for rules that look no further; 1 if it is left
+    /// open.
     pub fn stated(&self) -> u32 {
         match self {
             Blocks::Count(count) => *count,
@@ -141,7 +142,8 @@ impl Blocks {
 }
 
 impl NodeShape {
-    /// Blocks in all. `None` for a node that is no instance of a fleet, or that cannot be split as it is to be.
+    /// The total number of blocks. `None` for a node that is not an instance of a fleet, or that cannot be split as
+    /// configured.
     pub fn total_blocks(&self) -> Option<u32> {
         self.instance.as_ref().and_then(|instance| instance.total_blocks)
     }
@@ -150,7 +152,7 @@ impl NodeShape {
         self.cpu_capacity().get() / 1000
     }
 
-    /// So many blocks of this instance. CPUs and MiB of RAM that cannot be divided evenly are nobody's.
+    /// A slice of this many blocks. CPUs and MiB of RAM that cannot be divided evenly belong to no block.
     pub fn slice(&self, blocks: u32) -> Option<Slice> {
         let instance = self.instance.as_ref()?;
         let total = instance.total_blocks?;
@@ -171,7 +173,7 @@ impl NodeShape {
         })
     }
 
-    /// The GPUs of one block, and what it holds of each.
+    /// The GPUs of one block, and what the block holds of each.
     pub fn gpus_of_block(&self, block: u16) -> SmallVec<[GpuClaim; 2]> {
         let Some((instance, total)) = self.instance.as_ref().and_then(|known| Some((known, known.total_blocks?)))
         else {
@@ -194,7 +196,7 @@ impl NodeShape {
         }
     }
 
-    /// What these blocks hold together. Parts of one GPU are one claim on it.
+    /// What these blocks hold together. Parts of the same GPU are merged into one claim.
     pub fn cut(&self, blocks: &[u16]) -> Option<Cut> {
         let slice = self.slice(blocks.len() as u32)?;
         let mut gpus: SmallVec<[GpuClaim; 2]> = SmallVec::new();
@@ -213,7 +215,7 @@ impl NodeShape {
 }
 
 impl NodeStatus {
-    /// Nobody holds the block, and its GPUs can be used by nobody else.
+    /// Whether nobody holds the block, and its GPUs are usable and free of foreign use.
     pub fn block_is_idle(&self, shape: &NodeShape, block: u16) -> bool {
         let usable = |part: &GpuClaim| {
             let gpu = &self.gpus[usize::from(part.index)];
@@ -244,7 +246,7 @@ impl NodeStatus {
 mod tests {
     use super::*;
 
-    /// Decisions of dstack 0.19.10 and 0.22.5 about (CPUs, GPUs) of `blocks: auto`: equal in both.
+    /// Decisions of dstack 0.19.10 and 0.22.5 on (CPUs, GPUs) with `blocks: auto`; both agree.
     #[test]
     fn auto_has_no_other_number_to_fall_back_on() {
         let rows = [
@@ -268,7 +270,7 @@ mod tests {
         for ((cpus, gpus, count), expected) in rows {
             assert_eq!(Blocks::Count(count).split(cpus, gpus), expected, "{cpus} CPUs, {gpus} GPUs, {count} blocks");
         }
-        // 1, 2, 4 and 8 divide both; of 2 and 4 the smaller is named.
+        // 1, 2, 4 and 8 divide both; of 2 and 4 the smaller is suggested.
         assert_eq!(Blocks::nearest_split(3, 32, 8), Some(2));
         assert_eq!(Blocks::nearest_split(16, 32, 8), Some(8));
         assert_eq!(Blocks::nearest_split(5, 12, 0), Some(4));

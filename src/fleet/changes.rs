@@ -1,40 +1,41 @@
-//! Which nodes changed of late, so that whoever keeps something of each node need not look at all of them.
+//! Tracks which nodes changed recently, so that a cache with an entry for each node need not look at all of them.
 
 use super::node_changes::NodeChanges;
 use super::{Fleet, Node};
 use dryrack_ids::NodeId;
 
 impl Fleet {
-    /// From now on [`Fleet::changed_nodes`] answers; every node counts as changed.
+    /// Starts tracking for [`Fleet::changed_nodes`]. At first every node counts as changed.
     pub fn keep_node_changes(&mut self) {
         if self.node_changes.is_none() {
             self.node_changes = Some(NodeChanges::of(self.nodes.len()));
         }
     }
 
-    /// How many changes of nodes there have been, where they are kept.
+    /// The number of changes of nodes, if they are tracked.
     pub fn node_change_count(&self) -> u64 {
         self.node_changes.as_ref().map_or(0, NodeChanges::count)
     }
 
-    /// The nodes that changed since so many changes were read, each once, the last first; none where they are not kept.
+    /// The nodes that changed since `read` changes were read, each once, latest first; none if changes are not
+    /// tracked.
     pub fn changed_nodes(&self, read: u64) -> impl Iterator<Item = NodeId> + '_ {
         self.node_changes.iter().flat_map(move |changes| changes.since(read))
     }
 
-    /// What is kept of a node is to be worked out again, whether or not something of the node itself has changed.
+    /// Marks a node as changed, so that caches recompute its entry, even if the node itself has not changed.
     pub fn note_change(&mut self, node: NodeId) {
         if let Some(changes) = &mut self.node_changes {
             changes.note(node);
         }
     }
 
-    /// Whether what holds something is known by the status of the nodes alone: there are no fleets of instances and no models.
+    /// Whether the status of the nodes alone shows what is held: there are no fleets of instances and no models.
     pub fn is_of_nodes_alone(&self) -> bool {
         self.fleets.is_empty() && !self.hosts.is_used()
     }
 
-    /// The node stands as it does in the other fleet. Only where both are of nodes alone.
+    /// Gives the node the status that it has in the other fleet. Valid only if both are of nodes alone.
     pub fn stand_as_in(&mut self, other: &Fleet, node: NodeId) {
         let Node { status, .. } = other.node(node);
         if self.node(node).status != *status {

@@ -1,11 +1,11 @@
-//! Nodes in equal state, kept together: of one shape, with equal status. Where a shape's GPUs can stand in for each other, it
-//! says nothing which of them is in which state: a class has them in order of their states, and which GPUs are meant is
-//! asked of the node.
+//! Classes of nodes in equal state: of one shape and with equal status. If the GPUs of a shape are interchangeable,
+//! it does not matter which of them is in which state: the class lists them in order of their states, and the node
+//! says which GPUs are meant.
 //!
-//! States come back, and with them what was made of their class. So a class that is empty stays known for a while: an
-//! eighth as many of them as have come back so far, but no more than there are nodes. Where tasks only come, more of them would be
-//! in the way of what is still of use; there a class of one node becomes the class of its next state, which is one change
-//! and not two.
+//! States recur, and with them the results cached for their class. So empty classes are kept for a while: an eighth
+//! of the number of classes that have recurred so far, but no more than there are nodes. Where tasks only arrive,
+//! keeping more would displace what is still useful. There, a class of one node becomes the class of the node's next
+//! state, which is one change instead of two.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -19,7 +19,7 @@ use super::node::{NodeShape, NodeState, NodeStatus};
 use super::steps::{Step, Steps};
 use dryrack_ids::{NodeId, OrderedSet};
 
-/// A class by its slot; a slot may be used again once its class is empty.
+/// A class, by its slot. A slot may be reused once its class is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(u32);
 
@@ -29,24 +29,24 @@ impl ClassId {
     }
 }
 
-/// Nodes that no scheduler could tell apart but by name, and by which of their GPUs are in which state.
+/// Nodes that no scheduler can distinguish, except by name and by which of their GPUs are in which state.
 #[derive(Clone, Debug)]
 pub struct Class {
     pub shape: Arc<NodeShape>,
-    /// Of each node but for the order of its GPUs, if these can stand in for each other.
+    /// The status of each node, except for the order of its GPUs if these are interchangeable.
     pub status: NodeStatus,
     keys: Option<GpuKeys>,
-    /// Of its shape and status.
+    /// The hash of its shape and status.
     hash: u64,
-    /// Its place among the classes that have members, while it has some.
+    /// Its index among the classes that have members, while it has some.
     place: u32,
-    /// It is among those of its shape that were empty, whether or not it is now.
+    /// Whether it is in its shape's list of emptied classes, even if it has members again.
     is_listed: bool,
     members: OrderedSet<NodeId>,
 }
 
 impl Class {
-    /// In order of ids.
+    /// The members, in order of ids.
     pub fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.members.iter()
     }
@@ -68,18 +68,19 @@ impl Class {
     }
 }
 
-/// What of a class is looked at for each change of it: apart from the rest, so that it lies close together.
+/// The part of a class that is read on each change. It is stored separately from the rest, so that it is compact in
+/// memory.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassHead {
-    /// The number of the last change of its shape that was of this class.
+    /// The number of the last change of its shape that concerned this class.
     changed: u64,
-    /// Its neighbours among the classes of its shape, in order of their last changes, or [`NOWHERE`].
+    /// Its neighbours in the list of its shape's classes, which is in order of their last changes, or [`NOWHERE`].
     before: ClassId,
     after: ClassId,
     shape_index: u32,
     generation: u32,
     len: u32,
-    /// Of no account while it is empty.
+    /// Meaningless while it is empty.
     first: NodeId,
 }
 
@@ -91,12 +92,12 @@ impl ClassHead {
         ClassHead { changed: 0, before: NOWHERE, after: NOWHERE, shape_index, generation: 0, len: 0, first }
     }
 
-    /// The place of its shape in [`super::Fleet::shapes`].
+    /// The index of its shape in [`super::Fleet::shapes`].
     pub fn shape_index(&self) -> usize {
         self.shape_index as usize
     }
 
-    /// Another for each class that ever was in this slot.
+    /// A number that differs for each class that was ever in this slot.
     pub fn generation(&self) -> u32 {
         self.generation
     }
@@ -120,11 +121,11 @@ impl ClassHead {
 #[derive(Clone, Debug)]
 pub struct ShapeGroup {
     pub shape: Arc<NodeShape>,
-    /// Their status if they were ready and empty.
+    /// The status of such a node when it is ready and empty.
     pub idle: NodeStatus,
     pub first: NodeId,
     pub count: u32,
-    /// Its GPUs can stand in for each other: no answer but which of them are taken depends on their order.
+    /// Whether its GPUs are interchangeable: no answer depends on their order, except which of them are taken.
     is_symmetric: bool,
 }
 
@@ -133,7 +134,7 @@ impl ShapeGroup {
         gpu_keys(status, self.is_symmetric)
     }
 
-    /// The status of a class that such a node opens.
+    /// The status of the class that a node in this status opens.
     fn status_of_class(&self, status: &NodeStatus, keys: Option<&GpuKeys>) -> NodeStatus {
         let mut of_class = status.clone();
         if self.is_symmetric && keys.is_some() {
@@ -143,26 +144,26 @@ impl ShapeGroup {
     }
 }
 
-/// The classes of one shape in order of their last changes, linked, so that whoever has read so many changes finds what
-/// has changed since, each class once; and its own place among the shapes, likewise.
+/// The classes of one shape as a linked list in order of their last changes. A reader that has read some number of
+/// changes finds what has changed since, each class once. The shapes are linked in the same way.
 #[derive(Clone, Debug)]
 struct Changes {
     count: u64,
     newest: ClassId,
-    /// The number of the last change of all that was of this shape.
+    /// The number of the last change of all shapes that concerned this shape.
     changed: u64,
     before: Option<u32>,
     after: Option<u32>,
-    /// How many of its classes are empty.
+    /// The number of its classes that are empty.
     empty: usize,
-    /// Those, and some that have come back, each once: a slot never changes its shape.
+    /// The empty classes and some that have members again, each once. A slot never changes its shape.
     emptied: VecDeque<ClassId>,
-    /// How often one that was empty was found again, and how often one was given up.
+    /// How often an empty class was found again, and how often one was given up.
     come_back: usize,
     given_up: usize,
 }
 
-/// So many empty classes of a shape are kept in any case, if it has half as many nodes.
+/// The number of empty classes that a shape keeps in any case, or twice the number of its nodes if that is less.
 const KEPT_EMPTY: usize = 16;
 
 impl Changes {
@@ -180,12 +181,13 @@ impl Changes {
         }
     }
 
-    /// Hardly a state has come back while classes were given up: one that loses its last member is not worth keeping.
+    /// Whether states have rarely recurred while classes were given up, so that a class that loses its last member is
+    /// not worth keeping.
     fn is_rarely_known(&self) -> bool {
         self.given_up > 4 * KEPT_EMPTY && self.come_back < self.given_up / 8
     }
 
-    /// An empty class to be given up, where more are empty than are kept of so many nodes.
+    /// An empty class to give up, if more are empty than are kept for this many nodes.
     fn vacant(&mut self, slots: &mut [Class], nodes: usize) -> Option<ClassId> {
         if self.empty <= KEPT_EMPTY.min(2 * nodes).max((self.come_back / 8).min(nodes)) {
             return None;
@@ -202,7 +204,7 @@ impl Changes {
     }
 }
 
-/// A status, and what it says of its GPUs.
+/// A status, and the keys of its GPUs.
 type Standing<'a> = (&'a NodeStatus, Option<&'a GpuKeys>);
 
 fn is_in_state(class: &Class, (status, keys): Standing) -> bool {
@@ -220,8 +222,8 @@ fn is_in_state(class: &Class, (status, keys): Standing) -> bool {
         && own.blocks == *blocks
 }
 
-/// The hash of a shape and a status, by which a class is found. Classes that differ in the rest of their status alone share a
-/// hash.
+/// The hash of a shape and a status, by which a class is found. Classes that differ only in the rest of their status
+/// share a hash.
 fn hash_of(shape_index: u32, (status, keys): Standing) -> u64 {
     let mut hasher = foldhash::fast::FixedState::default().build_hasher();
     hasher.write_u32(shape_index);
@@ -240,16 +242,16 @@ fn hash_of(shape_index: u32, (status, keys): Standing) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Classes {
     slots: Vec<Class>,
-    /// Of each slot.
+    /// The head of each slot.
     heads: Vec<ClassHead>,
-    /// Those that have members, in an order that says nothing.
+    /// The classes that have members, in no particular order.
     inhabited: Vec<ClassId>,
-    /// All classes that are known, by their hash.
+    /// All known classes, by hash.
     by_hash: HashMap<u64, SmallVec<[ClassId; 2]>, foldhash::fast::FixedState>,
     shape_index: HashMap<Arc<NodeShape>, u32, foldhash::fast::FixedState>,
     shapes: Vec<ShapeGroup>,
     changes: Vec<Changes>,
-    /// Changes of all shapes together, and the shape that changed last.
+    /// The number of changes of all shapes, and the shape that changed last.
     change_count: u64,
     newest: Option<u32>,
     of_node: Vec<ClassId>,
@@ -257,7 +259,7 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// Gives back the one of all equal shapes.
+    /// Adds a node. Returns the shared copy of its shape.
     pub fn insert(&mut self, node: NodeId, shape: &Arc<NodeShape>, status: &NodeStatus) -> Arc<NodeShape> {
         assert_eq!(node.index(), self.of_node.len(), "nodes are declared in order");
         let shape_index = match self.shape_index.get(shape) {
@@ -280,7 +282,7 @@ impl Classes {
         Arc::clone(&self.shapes[shape_index as usize].shape)
     }
 
-    /// `step` says what has changed, where that is known.
+    /// Moves a node to the class of its new status. `step` says what has changed, if that is known.
     pub fn update(&mut self, node: NodeId, status: &NodeStatus, step: Option<Step>) {
         let old_id = self.of_node[node.index()];
         let ClassHead { shape_index, len, generation, .. } = self.heads[old_id.index()];
@@ -347,7 +349,7 @@ impl Classes {
         }
     }
 
-    /// It is the one of its shape that changed last.
+    /// Records a change of a class, which becomes the newest of its shape.
     fn note_change(&mut self, id: ClassId) {
         let shape = self.heads[id.index()].shape_index();
         self.note_change_of(shape);
@@ -372,7 +374,7 @@ impl Classes {
         (heads[id.index()].before, heads[id.index()].after) = (newest, NOWHERE);
     }
 
-    /// Likewise, the shape among all.
+    /// Records a change of a shape, which becomes the newest of all.
     fn note_change_of(&mut self, shape: usize) {
         self.changes[shape].changed = self.change_count;
         self.change_count += 1;
@@ -393,14 +395,14 @@ impl Classes {
         (self.changes[shape].before, self.changes[shape].after) = (newest, None);
     }
 
-    /// The shapes of which classes changed since so many changes of all were read, each once, the last first.
+    /// The shapes with a class that changed since `read` changes of all shapes were read, each once, latest first.
     pub fn changed_shapes(&self, read: u64) -> impl Iterator<Item = usize> + '_ {
         let of = |shape: u32| &self.changes[shape as usize];
         let by_change = std::iter::successors(self.newest, move |shape| of(*shape).before);
         by_change.take_while(move |shape| of(*shape).changed >= read).map(|shape| shape as usize)
     }
 
-    /// How many changes of all shapes there have been.
+    /// The number of changes of all shapes.
     pub fn all_changes(&self) -> u64 {
         self.change_count
     }
@@ -409,8 +411,8 @@ impl Classes {
         self.inhabited.iter().map(|id| (*id, &self.slots[id.index()]))
     }
 
-    /// The classes of a shape that changed since so many of its changes were read, each once, the last first; some may be
-    /// empty.
+    /// The classes of a shape that changed since `read` of its changes were read, each once, latest first. Some may
+    /// be empty.
     pub fn changes(&self, shape: usize, read: u64) -> impl Iterator<Item = ClassId> + '_ {
         let known = |id: ClassId| (id != NOWHERE).then_some(id);
         let by_change =
@@ -418,7 +420,7 @@ impl Classes {
         by_change.take_while(move |id| self.heads[id.index()].changed >= read)
     }
 
-    /// How many changes of a shape there have been.
+    /// The number of changes of a shape.
     pub fn change_count(&self, shape: usize) -> u64 {
         self.changes[shape].count
     }
@@ -427,7 +429,7 @@ impl Classes {
         &self.shapes
     }
 
-    /// The place among them of a node's own.
+    /// The index of a node's shape among the shapes.
     pub fn shape_of(&self, node: NodeId) -> usize {
         self.heads[self.of_node[node.index()].index()].shape_index()
     }
@@ -455,7 +457,8 @@ impl Classes {
         assert!(is_its_own, "node {} is in the wrong class: {status:?} in {:?}", node.index(), class.status);
     }
 
-    /// `its_own` may become the class of this state, as its one member comes into it.
+    /// Finds the class of this state, or opens one. `its_own` may become that class, since its only member moves to
+    /// it.
     fn find_or_open(&mut self, shape_index: u32, status: &NodeStatus, its_own: Option<ClassId>) -> ClassId {
         let Classes { slots, heads, by_hash, shapes, changes, .. } = self;
         let (changes, group) = (&mut changes[shape_index as usize], &shapes[shape_index as usize]);
@@ -487,7 +490,8 @@ impl Classes {
             None => {
                 let id = ClassId(slots.len() as u32);
                 slots.push(Class {
-                    // The one Arc of equal shapes, so that what is worked out of a shape can be kept by it.
+                    // The shared Arc of equal shapes, so that results derived from a shape can be cached by its
+                    // address.
                     shape: Arc::clone(&group.shape),
                     status: of_class,
                     keys,
@@ -515,7 +519,8 @@ mod tests {
     use dryrack_rng::Stream;
     use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
-    /// Against nodes grouped by what is taken of them, with few states, which come back, and with many, which do not.
+    /// Compares with nodes grouped by what is taken of them, with few states, which recur, and with many, which do
+    /// not.
     #[test]
     fn nodes_in_equal_state_are_one_class_whatever_was_before() {
         const NODES: usize = 30;
@@ -548,7 +553,8 @@ mod tests {
         }
     }
 
-    /// Against the states of the GPUs, put in order; GPUs of two islands, or of which others use one, keep their places.
+    /// Compares with the sorted states of the GPUs. The GPUs of two islands keep their places, and so do those of a
+    /// node with foreign use.
     #[test]
     fn which_gpus_are_in_which_state_does_not_show_where_they_can_stand_in_for_each_other() {
         const NODES: usize = 40;

@@ -1,8 +1,8 @@
-//! What a cloud has made and could still make, counted fleet by fleet.
+//! Instances that a cloud has made and could still make, counted for each fleet.
 //!
-//! A fleet whose instances are made when they are wanted has a place for each instance that it could come to have: a node
-//! that is `gone` until an instance is made there, `joining` while that is provisioned, and `gone` again after it. So what
-//! could be made is a row like any other, and ids and names are known from the start.
+//! A fleet whose instances are made on demand has a place for each instance that it could have. The place is a node
+//! that is `gone` until an instance is made there, `joining` while the instance is provisioned, and `gone` again
+//! afterwards. So a possible instance is a row like any other, and ids and names are known from the start.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,16 +16,16 @@ use dryrack_units::SimDuration;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cloud {
-    /// Of each offer, in order: so many instances at a time.
+    /// The capacity of each offer, in order: the number of instances that can exist at the same time.
     pub capacity: Vec<u32>,
-    /// An instance that nothing was on for so long is given back, as long as more than the minimum are there.
+    /// An instance that has been idle for this long is given back, as long as there are more than the minimum.
     pub idle_duration: IdleDuration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdleDuration {
-    /// 5 minutes after a run that it was made for, 72 hours if it was made for the fleet's sake.
+    /// 5 minutes if it was made for a run, 72 hours if it was made for the fleet.
     ///
     /// Source: dstack 0.22.5, default idle durations of runs and of fleets.
     Usual,
@@ -33,20 +33,20 @@ pub enum IdleDuration {
     Off,
 }
 
-/// What an instance that a cloud makes is there for, beside the state of its node.
+/// What an instance made by a cloud is doing, in addition to the state of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstanceState {
-    /// Asked for; its cloud has not answered.
+    /// Requested; its cloud has not answered.
     Pending,
-    /// Its cloud makes it.
+    /// Being made by its cloud.
     Provisioning,
     /// Up, with nothing on it.
     Idle,
     Busy,
     /// Given back; its cloud has not confirmed it.
     Terminating,
-    /// Not there: before the first instance of its place, and after each.
+    /// Absent: before the first instance of its place, and after each.
     Terminated,
 }
 
@@ -71,7 +71,7 @@ impl InstanceState {
         }
     }
 
-    /// Of a node that is declared in such a state.
+    /// The state of an instance whose node is declared in this state.
     pub fn of(node: NodeState) -> InstanceState {
         match node {
             NodeState::Gone => InstanceState::Terminated,
@@ -82,7 +82,7 @@ impl InstanceState {
         }
     }
 
-    /// It was asked for, and is not up.
+    /// Whether it was requested and is not up yet.
     pub fn is_coming(self) -> bool {
         matches!(self, InstanceState::Pending | InstanceState::Provisioning)
     }
@@ -92,23 +92,23 @@ impl InstanceState {
     }
 }
 
-/// Of one fleet.
+/// The counts of one fleet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counted {
     /// Instances that are not gone.
     live: u32,
-    /// Of each offer: those, and so many at most.
+    /// For each offer: its instances that are not gone, and its capacity.
     offers: Vec<(u32, u32)>,
 }
 
 impl Fleet {
-    /// An instance that is made when it is wanted, and is not there.
+    /// Whether the node is an instance that is made on demand and is absent.
     pub fn is_unmade(&self, node: NodeId) -> bool {
         let known = self.node(node);
         known.status.state == NodeState::Gone && offer_of(&known.shape).is_some()
     }
 
-    /// Instances of this fleet that are there, or on their way.
+    /// The number of instances of this fleet that exist or are being made.
     pub fn live_instances(&self, fleet: FleetId) -> u32 {
         self.counted[fleet.index()].live
     }
@@ -119,7 +119,7 @@ impl Fleet {
         most.map_or(u32::MAX, |most| most.saturating_sub(self.live_instances(fleet)))
     }
 
-    /// How many more instances the cloud would make of an offer, whatever the fleet may have.
+    /// How many more instances of an offer the cloud would make, regardless of the fleet's own limit.
     pub fn capacity_left(&self, fleet: FleetId, offer: u32) -> u32 {
         let counted = self.counted[fleet.index()].offers.get(offer as usize);
         counted.map_or(0, |(live, most)| most.saturating_sub(*live))
@@ -129,7 +129,7 @@ impl Fleet {
         self.counted.get(fleet.index()).is_some_and(|counted| (offer as usize) < counted.offers.len())
     }
 
-    /// The cloud has capacity for so many instances of an offer from now on; what is there stays.
+    /// Sets the number of instances of an offer that the cloud has capacity for; existing instances stay.
     pub fn set_capacity(&mut self, fleet: FleetId, offer: u32, capacity: u32) {
         self.counted[fleet.index()].offers[offer as usize].1 = capacity;
         self.version += 1;
@@ -139,7 +139,7 @@ impl Fleet {
     pub(super) fn count_instance(&mut self, node: NodeId, from: NodeState, to: NodeState) {
         let shape = std::sync::Arc::clone(&self.node(node).shape);
         let Some(Instance { fleet, offer, .. }) = shape.instance.as_deref() else { return };
-        // An instance may be declared before its fleet in a fleet that is put together by hand.
+        // In a fleet assembled by hand, an instance may be declared before its fleet.
         let Some(counted) = self.counted.get_mut(fleet.index()) else { return };
         let change = |live: &mut u32| match (from == NodeState::Gone, to == NodeState::Gone) {
             (true, false) => *live += 1,
@@ -152,7 +152,7 @@ impl Fleet {
         }
     }
 
-    /// The counts are those of the nodes.
+    /// Checks the counts against the nodes.
     pub(super) fn assert_instances_counted(&self) {
         for (id, _) in self.fleets() {
             let own = |node: &&super::Node| node.shape.instance.as_ref().is_some_and(|own| own.fleet == id);
@@ -178,7 +178,7 @@ impl Counted {
     }
 }
 
-/// Of which offer of its fleet a node is made.
+/// The offer of its fleet that a node is made from.
 pub fn offer_of(shape: &NodeShape) -> Option<u32> {
     shape.instance.as_ref().and_then(|instance| instance.offer)
 }

@@ -1,4 +1,4 @@
-//! Models on the fleet: keeps [`Serving`] current with the ledger, once the first model is asked for.
+//! Models on the fleet: keeps [`Serving`] consistent with the ledger, from the first model on.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::{Fleet, Node};
 use dryrack_catalog::CpuArch;
 use dryrack_ids::{NodeId, RunId};
 
-/// Of which model a placement is a replica.
+/// The model that a placement is a replica of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosting {
     pub model: ModelKey,
@@ -21,18 +21,19 @@ pub struct Hosting {
     pub backend: Arc<str>,
 }
 
-/// What the fleet knows of models. Costs nothing while there is none.
+/// The fleet's view of models. Costs nothing while there is none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
     serving: Option<Box<Serving>>,
-    /// The number of each run's instance.
+    /// The number of the instance of each run.
     numbers: BTreeMap<RunId, usize>,
-    /// The same nodes idle, computed when it is first asked for.
+    /// The same nodes when idle, computed on first use.
     idle: OnceLock<Box<Serving>>,
 }
 
 impl Fleet {
-    /// What the placement of a deployment reads: kept current from the first replica on, and computed before.
+    /// What the placement of a deployment reads. It is kept current from the first replica on, and computed on each
+    /// call before that.
     pub fn serving(&self) -> Cow<'_, Serving> {
         match &self.hosts.serving {
             Some(serving) => Cow::Borrowed(serving),
@@ -40,19 +41,19 @@ impl Fleet {
         }
     }
 
-    /// Likewise, were every node ready, whole and empty.
+    /// The same as [`Fleet::serving`], as if every node were ready, healthy and empty.
     pub fn idle_serving(&self) -> &Serving {
         self.hosts.idle.get_or_init(|| Box::new(self.serving().idle()))
     }
 
-    /// From now on [`Fleet::serving`] is kept current.
+    /// Keeps [`Fleet::serving`] current from this call on.
     pub fn keep_serving(&mut self) {
         if self.hosts.serving.is_none() {
             self.hosts.serving = Some(Box::new(serving_of(&self.nodes)));
         }
     }
 
-    /// Enters the placement of a replica of a model into the ledger, whole. Its one task is on its main node.
+    /// Enters the placement of a model replica into the ledger, as a whole. Its one task is on its main node.
     pub fn host(&mut self, run: RunId, placement: &Placement, hosting: &Hosting) {
         self.keep_serving();
         let serving = self.hosts.serving.as_mut().expect("just set");
@@ -62,7 +63,7 @@ impl Fleet {
         self.take(placement);
     }
 
-    /// Takes one claim of a run out of the ledger again, whether the run is a model's or not. Panics if it was not there.
+    /// Removes one claim of a run from the ledger, whether the run is a model's or not. Panics if it was not there.
     pub fn release_of(&mut self, run: RunId, claim: &NodeClaim) {
         if let (Some(number), Some(serving)) = (self.hosts.numbers.get(&run), &mut self.hosts.serving) {
             let number = *number;
@@ -77,7 +78,7 @@ impl Fleet {
 }
 
 impl Hosts {
-    /// Whether somebody has asked for models.
+    /// Whether the view of models is in use.
     pub fn is_used(&self) -> bool {
         self.serving.is_some()
     }
@@ -96,7 +97,7 @@ impl Hosts {
         }
     }
 
-    /// What is kept current is what would be computed.
+    /// Checks that the state that is kept current equals the recomputed one.
     pub fn assert_adds_up(&self, nodes: &[Node]) {
         let Some(serving) = &self.serving else { return };
         assert!(**serving == serving.rebuilt(), "what is kept of models is not what they hold");
@@ -115,7 +116,7 @@ fn serving_of(nodes: &[Node]) -> Serving {
     serving
 }
 
-/// What others than instances hold is what the ledger says beyond them.
+/// Updates a node from its status. What others hold is what the ledger shows beyond what the instances hold.
 fn sync(serving: &mut Serving, node: usize, status: &NodeStatus) {
     serving.set_state(node, status.state);
     let mut memory: SmallVec<[u64; 8]> = status.gpus.iter().map(|gpu| gpu.memory_taken.get()).collect();
@@ -157,7 +158,7 @@ fn node_of(name: &Arc<str>, shape: &Arc<super::NodeShape>, status: &NodeStatus) 
     }
 }
 
-/// Its own labels, and those by which schedulers of models say what a node is.
+/// Its own labels, and those by which model schedulers describe a node.
 fn labels_of(shape: &super::NodeShape) -> Arc<Labels> {
     let arch = match shape.arch {
         CpuArch::X86_64 => "amd64",

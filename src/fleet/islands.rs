@@ -1,18 +1,18 @@
-//! NVLink islands: GPUs of a node that reach each other without passing through its CPUs, such as the pairs of bridged
-//! cards, or the two halves of a machine of eight.
+//! NVLink islands: groups of GPUs of a node that reach each other without going through its CPUs, such as pairs of
+//! bridged cards, or the two halves of a machine with eight GPUs.
 //!
-//! They are said by a label, as clusters say what they know of their nodes: `nvlink_islands: 4+4` for the first four GPUs
-//! by index and the next four. A node that says nothing has its GPUs in one island.
+//! They are given by a node label: `nvlink_islands: 4+4` for the first four GPUs by index and the next four. The GPUs
+//! of a node without the label form one island.
 
 use smallvec::{SmallVec, smallvec};
 use thiserror::Error;
 
 use super::node::NodeShape;
 
-/// The label.
+/// The name of the label.
 pub const ISLANDS_LABEL: &str = "nvlink_islands";
 
-/// How many GPUs each island has, in the order of their indexes.
+/// The number of GPUs of each island, in order of their indexes.
 pub type Islands = SmallVec<[u16; 4]>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -23,7 +23,7 @@ pub enum IslandsError {
     OtherSum { said: u32, has: usize },
 }
 
-/// Reads such a label.
+/// Parses the value of the label.
 pub fn read_islands(text: &str, gpus: usize) -> Result<Islands, IslandsError> {
     let size = |part: &str| part.trim().parse::<u16>().ok().filter(|size| *size > 0);
     let sizes: Option<Islands> = text.split('+').map(size).collect();
@@ -33,7 +33,7 @@ pub fn read_islands(text: &str, gpus: usize) -> Result<Islands, IslandsError> {
 }
 
 impl NodeShape {
-    /// Of all its GPUs; one island where its label says nothing that can be read.
+    /// The islands of its GPUs; one island if it has no label or one that cannot be read.
     pub fn islands(&self) -> Islands {
         let said = self.labels.get(ISLANDS_LABEL).and_then(|text| read_islands(text, self.gpus.len()).ok());
         said.unwrap_or_else(|| smallvec![self.gpus.len() as u16])

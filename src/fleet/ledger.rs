@@ -1,4 +1,4 @@
-//! Who holds what: claims on nodes, and the arithmetic that enters them and takes them out.
+//! The ledger: claims on nodes, and the arithmetic that adds and removes them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct GpuClaim {
     pub memory: Bytes,
 }
 
-/// What a placement holds of one node, all its tasks there together.
+/// What a placement holds of one node, for all its tasks there together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeClaim {
@@ -27,18 +27,19 @@ pub struct NodeClaim {
     pub cpu: MilliCpu,
     pub ram: Bytes,
     pub gpus: SmallVec<[GpuClaim; 2]>,
-    /// The blocks of an instance that are held, lowest first; `cpu`, `ram` and `gpus` are theirs.
+    /// The blocks of an instance that are held, lowest first; `cpu`, `ram` and `gpus` are what these blocks hold.
     #[serde(default)]
     pub blocks: SmallVec<[u16; 4]>,
 }
 
-/// Where one run goes: one claim for each node, in order of node ids. Shared, as it is said, done and remembered.
+/// Where one run goes: one claim for each node, in order of node ids. It is shared between messages, the ledger and
+/// the records of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Placement(Arc<[NodeClaim]>);
 
 impl Placement {
-    /// Claims in any order; two on one node are a mistake of the caller.
+    /// Makes a placement of claims in any order; two claims on one node are a mistake of the caller.
     pub fn new(claims: SmallVec<[NodeClaim; 1]>) -> Placement {
         let mut claims = match claims.into_inner() {
             Ok(one) => return Placement(Arc::new(one)),
@@ -72,13 +73,13 @@ impl Placement {
     }
 }
 
-/// Beyond capacity is not refused here: that is safety, which is judged at commit; the ledger only adds up.
+/// Adds a claim. Exceeding capacity is not rejected here, since safety is checked at commit; the ledger only adds up.
 pub(super) fn take(status: &mut NodeStatus, claim: &NodeClaim) {
     let held = promise(status, claim);
     assert!(held.is_none(), "block {held:?} is held already: blocks never overlap");
 }
 
-/// Likewise, of what somebody else may hold still. Gives back a block that is held already.
+/// Adds a claim on resources that another run may still hold. Returns a block that is already held, if there is one.
 pub(super) fn promise(status: &mut NodeStatus, claim: &NodeClaim) -> Option<u16> {
     status.cpu_taken = status.cpu_taken + claim.cpu;
     status.ram_taken = status.ram_taken + claim.ram;
@@ -95,7 +96,7 @@ pub(super) fn promise(status: &mut NodeStatus, claim: &NodeClaim) -> Option<u16>
     held
 }
 
-/// What kind of task holds GPUs by this claim, if any.
+/// The kind of the tasks that hold GPUs by this claim, if any.
 fn kind_of(claim: &NodeClaim) -> Option<u16> {
     let whole = claim.gpus.iter().all(|part| part.share == GpuShare::WHOLE);
     match (claim.gpus.len(), whole) {
@@ -105,7 +106,7 @@ fn kind_of(claim: &NodeClaim) -> Option<u16> {
     }
 }
 
-/// Counts the tasks of a claim to those of their kind.
+/// Adds the tasks of a claim to the count of their kind.
 pub(super) fn count_in(status: &mut NodeStatus, claim: &NodeClaim) {
     let Some(kind) = kind_of(claim) else { return };
     match status.kinds.binary_search_by_key(&kind, |(known, _)| *known) {
@@ -114,7 +115,7 @@ pub(super) fn count_in(status: &mut NodeStatus, claim: &NodeClaim) {
     }
 }
 
-/// Takes them out again. Panics if they were not counted.
+/// Removes them from the count. Panics if they were not counted.
 pub(super) fn count_out(status: &mut NodeStatus, claim: &NodeClaim) {
     let Some(kind) = kind_of(claim) else { return };
     let at = status.kinds.binary_search_by_key(&kind, |(known, _)| *known);
@@ -126,7 +127,7 @@ pub(super) fn count_out(status: &mut NodeStatus, claim: &NodeClaim) {
     }
 }
 
-/// Subtraction panics below zero: something was released twice, or was never taken.
+/// Removes a claim. Subtraction panics below zero: something was released twice, or was never taken.
 pub(super) fn release(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) {
     status.cpu_taken = status.cpu_taken - claim.cpu;
     status.ram_taken = status.ram_taken - claim.ram;

@@ -1,7 +1,7 @@
-//! Floor 2. What there is: nodes, GPUs, their states, and the ledger of what is taken.
+//! Floor 2. The resources: nodes, GPUs, their states, and the ledger of what is taken.
 //!
-//! Owns the facts a scheduler reads. Nodes in equal state form classes, kept current with every change, so that a
-//! decision looks at classes rather than nodes. Must never decide where anything goes.
+//! Owns the facts that a scheduler reads. Nodes in equal state form classes, which are updated with every change, so
+//! that a decision looks at classes instead of nodes. Must never decide where anything goes.
 
 #![warn(clippy::unwrap_used)]
 
@@ -44,18 +44,18 @@ use hosting::Hosts;
 use node_changes::NodeChanges;
 use steps::{Step, common_key};
 
-/// One node: what it is, and how it stands.
+/// One node: its shape and its status.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub name: Arc<str>,
-    /// Equal shapes are one.
+    /// Shared by all nodes of equal shape.
     pub shape: Arc<NodeShape>,
     pub status: NodeStatus,
     /// Raised by every change of `status`; a commit compares it.
     pub version: u64,
 }
 
-/// The most that any one node has of each resource: what an amount left over is measured by.
+/// The largest amount of each resource on any one node, by which leftover amounts are normalized.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Largest {
     pub cpu: u64,
@@ -64,12 +64,12 @@ pub struct Largest {
     pub gpu_memory: u64,
 }
 
-/// All nodes. Every change goes through here, so versions and classes can never be behind.
+/// All nodes. Every change goes through here, so versions and classes are always current.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     nodes: Vec<Node>,
     fleets: Vec<Arc<FleetSpec>>,
-    /// Their instances.
+    /// The instances of each fleet.
     counted: Vec<cloud::Counted>,
     classes: Classes,
     largest: Largest,
@@ -77,7 +77,7 @@ pub struct Fleet {
     version: u64,
     growth: u64,
     keeps_kinds: bool,
-    /// Where somebody asks which nodes have changed.
+    /// Set if someone asks which nodes have changed.
     node_changes: Option<NodeChanges>,
 }
 
@@ -92,13 +92,13 @@ impl Largest {
 }
 
 impl Fleet {
-    /// An empty one that also keeps what kinds of tasks hold each node's GPUs: nodes that differ in it are not in equal
-    /// state.
+    /// An empty fleet that also records which kinds of tasks hold each node's GPUs. Nodes that differ in this are not
+    /// in equal state.
     pub fn with_kinds() -> Fleet {
         Fleet { keeps_kinds: true, ..Fleet::default() }
     }
 
-    /// Adds a fleet of instances, which has none yet; ids are given in order.
+    /// Adds a fleet of instances, still without any; ids are given in order.
     pub fn declare_fleet(&mut self, spec: Arc<FleetSpec>) -> FleetId {
         let id = FleetId::new(self.fleets.len());
         self.counted.push(cloud::Counted::of(spec.cloud.as_ref()));
@@ -163,12 +163,12 @@ impl Fleet {
         self.version
     }
 
-    /// Raised by every change that could let something fit that did not fit before: all but taking.
+    /// Raised by every change that could make something fit that did not fit before: every change except taking.
     pub fn growth(&self) -> u64 {
         self.growth
     }
 
-    /// What was refused is to be judged again, though nothing was given back.
+    /// Makes refused demands be judged again, though nothing was released.
     pub fn ask_again(&mut self) {
         self.growth += 1;
     }
@@ -183,23 +183,23 @@ impl Fleet {
         self.classes.shapes()
     }
 
-    /// The shapes of which some class changed since so many changes of all were read, each once.
+    /// The shapes with a class that changed since `read` changes of all shapes were read, each once.
     pub fn changed_shapes(&self, read: u64) -> impl Iterator<Item = usize> + '_ {
         self.classes.changed_shapes(read)
     }
 
-    /// How many changes of all shapes there have been.
+    /// The number of changes of all shapes.
     pub fn all_class_changes(&self) -> u64 {
         self.classes.all_changes()
     }
 
-    /// The classes of a shape whose members changed since so many of its changes were read, each once; some may be empty by
-    /// now.
+    /// The classes of a shape whose members changed since `read` of its changes were read, each once. Some may be
+    /// empty.
     pub fn class_changes(&self, shape: usize, read: u64) -> impl Iterator<Item = ClassId> + '_ {
         self.classes.changes(shape, read)
     }
 
-    /// How many such changes there have been.
+    /// The number of changes of a shape.
     pub fn class_change_count(&self, shape: usize) -> u64 {
         self.classes.change_count(shape)
     }
@@ -208,7 +208,7 @@ impl Fleet {
         &self.largest
     }
 
-    /// Beyond the place of every class there is or was.
+    /// An upper bound for the slots of all past and present classes.
     pub fn class_slots(&self) -> usize {
         self.classes.slots()
     }
@@ -227,7 +227,7 @@ impl Fleet {
         self.growth += 1;
     }
 
-    /// Changes what is preferred, and nothing of what fits.
+    /// Sets a node's reliance, which affects only preferences and never what fits.
     pub fn set_reliance(&mut self, node: NodeId, reliance: Reliance) {
         if self.node(node).status.reliance != reliance {
             self.change(node, |_, status| status.reliance = reliance);
@@ -244,7 +244,7 @@ impl Fleet {
         self.growth += 1;
     }
 
-    /// Enters a placement into the ledger, whole.
+    /// Enters a placement into the ledger, as a whole.
     pub fn take(&mut self, placement: &Placement) {
         for claim in placement.claims() {
             let keeps_kinds = self.keeps_kinds;
@@ -257,7 +257,8 @@ impl Fleet {
         }
     }
 
-    /// As if a placement were taken that somebody who stops may hold still; for a copy, of which nothing is given back.
+    /// Takes a placement whose resources a stopping run may still hold. For a copy of the fleet, of which nothing is
+    /// released.
     pub fn promise(&mut self, placement: &Placement) {
         for claim in placement.claims() {
             self.change(claim.node, |_, status| {
@@ -266,7 +267,7 @@ impl Fleet {
         }
     }
 
-    /// Takes one claim out of the ledger again. Panics if it was not there.
+    /// Removes one claim from the ledger. Panics if it was not there.
     pub fn release(&mut self, claim: &NodeClaim) {
         let keeps_kinds = self.keeps_kinds;
         self.change_by(claim, |shape, status| {
@@ -284,7 +285,7 @@ impl Fleet {
         self.changed(id, None);
     }
 
-    /// Likewise, where nothing changes but what a claim takes or gives back.
+    /// Like `change`, for a change that only takes or releases a claim.
     fn change_by(&mut self, claim: &NodeClaim, apply: impl FnOnce(&NodeShape, &mut NodeStatus)) {
         let node = &mut self.nodes[claim.node.index()];
         let is_all = !self.keeps_kinds && claim.blocks.is_empty();
@@ -310,12 +311,12 @@ impl Fleet {
         self.note_change(id);
     }
 
-    /// The place of a node's shape in [`Fleet::shapes`].
+    /// The index of a node's shape in [`Fleet::shapes`].
     pub fn shape_index(&self, node: NodeId) -> usize {
         self.classes.shape_of(node)
     }
 
-    /// What a node's status would be with a claim more.
+    /// Adds a claim to a node's status.
     pub fn with_claim(&self, status: &mut NodeStatus, claim: &NodeClaim) {
         ledger::take(status, claim);
         if self.keeps_kinds {
@@ -323,7 +324,7 @@ impl Fleet {
         }
     }
 
-    /// What it would be without one that it has.
+    /// Removes a claim that it has from a node's status.
     pub fn without_claim(&self, status: &mut NodeStatus, claim: &NodeClaim) {
         ledger::release(&self.node(claim.node).shape, status, claim);
         if self.keeps_kinds {
@@ -331,8 +332,8 @@ impl Fleet {
         }
     }
 
-    /// Integrity: the claims of everything that holds something add up to the ledger, and each node is in the class of
-    /// its state. Costs a pass over the fleet; for tests, the swarm and the end of a run.
+    /// Checks integrity: the claims of all holders add up to the ledger, and each node is in the class of its state.
+    /// Costs a pass over the fleet; used in tests, in the swarm and at the end of a run.
     pub fn assert_adds_up<'a>(&self, held: impl Iterator<Item = &'a Placement>) {
         let mut expected: Vec<NodeStatus> =
             self.nodes.iter().map(|node| NodeStatus::idle(node.status.state, &node.shape)).collect();

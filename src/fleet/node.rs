@@ -12,7 +12,7 @@ use super::ledger::{self, NodeClaim};
 use dryrack_catalog::{ComputeCapability, CpuArch, Os, Vendor};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, MilliWatts, Money};
 
-/// A node as it is declared.
+/// A node as declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
@@ -20,7 +20,7 @@ pub struct NodeSpec {
     pub shape: Arc<NodeShape>,
 }
 
-/// All that is fixed about a node but its name: nodes of one shape differ in their status alone.
+/// Everything fixed about a node except its name: nodes of one shape differ only in their status.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeShape {
@@ -28,9 +28,9 @@ pub struct NodeShape {
     pub machine: Option<Arc<str>>,
     pub os: Os,
     pub arch: CpuArch,
-    /// Version of the GPU driver.
+    /// The version of the GPU driver.
     pub driver: Option<Arc<str>>,
-    /// Version of what the driver runs, of the vendor's own kind: CUDA, ROCm, CANN.
+    /// The version of the vendor's runtime that the driver supports: CUDA, ROCm, CANN.
     #[serde(default)]
     pub runtime: Option<Arc<str>>,
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
@@ -40,7 +40,7 @@ pub struct NodeShape {
     pub gpus: Vec<GpuShape>,
     /// Price per hour, if the user gave one.
     pub price_per_hour: Option<Money>,
-    /// What it draws, if the user said so.
+    /// Its power draw, if the user gave one.
     #[serde(default)]
     pub power: Option<Power>,
     pub rack: Option<Arc<str>>,
@@ -50,46 +50,47 @@ pub struct NodeShape {
     pub instance: Option<Arc<Instance>>,
 }
 
-/// What a machine draws. In between it is linear in what its GPUs do (of a machine without GPUs, in what of its CPU is
-/// taken), as Fan, Weber and Barroso found of whole servers (*Power Provisioning for a Warehouse-sized Computer*, ISCA 2007).
+/// The power draw of a machine. Between the two values it is linear in the utilization of its GPUs (for a machine
+/// without GPUs, in the share of its CPU that is taken), as Fan, Weber and Barroso found for whole servers (*Power
+/// Provisioning for a Warehouse-sized Computer*, ISCA 2007).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// While nothing runs there.
+    /// When nothing runs there.
     pub idle: MilliWatts,
-    /// While all of it is used.
+    /// When all of it is used.
     pub busy: MilliWatts,
 }
 
-/// What the system keeps for itself.
+/// Resources that the system reserves for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reserved {
     pub cpu: MilliCpu,
     pub ram: Bytes,
-    /// Of each GPU.
+    /// On each GPU.
     pub gpu_memory: Bytes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuShape {
-    /// The type's name in the catalog, or the scenario's own.
+    /// The model's name in the catalog, or the scenario's own.
     pub model: Arc<str>,
     pub vendor: Option<Vendor>,
     pub memory: Bytes,
-    /// The memory is a part of the node's RAM.
+    /// Whether the memory is part of the node's RAM.
     pub unified: bool,
-    /// Where it is known.
+    /// If known.
     #[serde(default)]
     pub compute_capability: Option<ComputeCapability>,
-    /// Such as Hopper, or gfx1101; where it is known.
+    /// Such as Hopper or gfx1101, if known.
     #[serde(default)]
     pub architecture: Option<Arc<str>>,
 }
 
 impl GpuShape {
-    /// A type of which no more is known than its name and its memory.
+    /// A model of which only the name and the memory are known.
     pub fn of(model: &str, memory: Bytes) -> GpuShape {
         GpuShape {
             model: Arc::from(model),
@@ -122,17 +123,17 @@ pub enum NodeState {
     Gone,
 }
 
-/// The states that silence can lead to; a heartbeat leads back out of them.
+/// The states that silence can lead to; a heartbeat leads out of them.
 pub const SILENT_STATES: [NodeState; 2] = [NodeState::NotReady, NodeState::Unreachable];
 
-/// A GPU's own state. "Busy elsewhere" is not among them: it is [`Foreign`] use, which has an amount.
+/// A GPU's own state. "Busy elsewhere" is not one of them: it is [`Foreign`] use, which has an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuState {
     Ready,
     /// Works, but is preferred last.
     Degraded,
-    /// Keeps what it has and gets nothing new.
+    /// Keeps its current work and gets no new work.
     Draining,
     Failed,
     Unknown,
@@ -161,28 +162,28 @@ impl Foreign {
     }
 }
 
-/// How far a node that is ready can be relied on.
+/// How reliable a ready node is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reliance {
-    /// A heartbeat has not come when it was due.
+    /// Whether a heartbeat is overdue.
     pub overdue: bool,
-    /// How often it has ceased to be ready of late.
+    /// How often it has recently ceased to be ready.
     pub flaps: u32,
 }
 
-/// How a node stands. Two nodes of one shape with equal status are interchangeable.
+/// The status of a node. Two nodes of one shape with equal status are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeStatus {
     pub state: NodeState,
-    /// Kept where a scheduler asks for it.
+    /// Maintained only if a scheduler asks for it.
     pub reliance: Reliance,
     pub cpu_taken: MilliCpu,
     pub ram_taken: Bytes,
     pub gpus: SmallVec<[GpuStatus; 8]>,
-    /// How many tasks of each kind hold GPUs here: by the number of whole GPUs of each, or [`NodeStatus::PARTS`]; in
-    /// order of the kinds, and only where somebody asks for it ([`super::Fleet::with_kinds`]).
+    /// The number of tasks of each kind that hold GPUs here. The kind is the number of whole GPUs of each task, or
+    /// [`NodeStatus::PARTS`]. Sorted by kind, and maintained only on request ([`super::Fleet::with_kinds`]).
     pub kinds: SmallVec<[(u16, u32); 2]>,
-    /// Blocks that are held, of an instance.
+    /// The blocks of an instance that are held.
     pub blocks: BlockSet,
 }
 
@@ -196,7 +197,8 @@ pub struct GpuStatus {
 }
 
 impl NodeShape {
-    /// Linux on x86-64 of which nothing else is said: no labels, nothing reserved, no price, in no rack and no fleet.
+    /// A Linux node on x86-64 with nothing else specified: no labels, nothing reserved, no price, in no rack and no
+    /// fleet.
     pub fn of(cpu: MilliCpu, ram: Bytes, gpus: Vec<GpuShape>) -> NodeShape {
         NodeShape {
             machine: None,
@@ -217,14 +219,14 @@ impl NodeShape {
         }
     }
 
-    /// Far beyond any machine, and so small that the sums over one node fit their integers.
+    /// Limits far beyond any machine, and small enough that sums over one node fit their integers.
     const MOST_CPU: MilliCpu = MilliCpu::from_cores(1_000_000_000);
     const MOST_RAM: Bytes = Bytes::from_gib(1 << 30);
     const MOST_GPU_MEMORY: Bytes = Bytes::from_gib(1 << 20);
     const MOST_GPUS: usize = 1024;
     const MOST_POWER: MilliWatts = MilliWatts::new(1_000_000_000);
 
-    /// Refuses a machine that cannot be, by what is too much of it.
+    /// Rejects an impossible machine, naming what is too large.
     pub fn check_size(&self) -> Result<(), &'static str> {
         if self.cpu > NodeShape::MOST_CPU {
             return Err("a node of more than a billion cores");
@@ -247,7 +249,7 @@ impl NodeShape {
         Ok(())
     }
 
-    /// Whether the memory of some GPU is a part of RAM.
+    /// Whether the memory of some GPU is part of RAM.
     pub fn has_unified_gpus(&self) -> bool {
         self.gpus.iter().any(|gpu| gpu.unified)
     }
@@ -288,7 +290,7 @@ impl NodeStatus {
         }
     }
 
-    /// As it stands once this claim is given back; for a copy. Panics if it was not there.
+    /// Releases a claim; for a copy of the status. Panics if the claim was not there.
     pub fn give_back(&mut self, shape: &NodeShape, claim: &NodeClaim) {
         ledger::release(shape, self, claim);
     }
@@ -297,7 +299,7 @@ impl NodeStatus {
         shape.cpu_capacity().saturating_sub(self.cpu_taken)
     }
 
-    /// RAM that nobody holds, neither as RAM nor as the memory of a GPU that shares it.
+    /// RAM that nobody holds, either as RAM or as the memory of a GPU that shares it.
     pub fn ram_free(&self, shape: &NodeShape) -> Bytes {
         let left = shape.ram_capacity().saturating_sub(self.ram_taken);
         if !shape.has_unified_gpus() {
@@ -315,14 +317,14 @@ impl NodeStatus {
         GpuShare::WHOLE.saturating_sub(gpu.taken).saturating_sub(gpu.foreign.share)
     }
 
-    /// Memory of one GPU that nobody holds; where it is a part of RAM, no more than the RAM that is left.
+    /// Memory of one GPU that nobody holds; if it is part of RAM, at most the RAM that is left.
     pub fn gpu_memory_free(&self, shape: &NodeShape, index: usize) -> Bytes {
         let gpu = &self.gpus[index];
         let own = shape.gpu_memory_capacity(index).saturating_sub(gpu.memory_taken).saturating_sub(gpu.foreign.memory);
         if shape.gpus[index].unified { own.min(self.ram_free(shape)) } else { own }
     }
 
-    /// Nothing of this GPU is held by anyone.
+    /// Whether nobody holds any part of this GPU.
     pub fn gpu_is_idle(&self, index: usize) -> bool {
         let gpu = &self.gpus[index];
         gpu.holders == 0 && gpu.foreign.is_none()

@@ -1,4 +1,5 @@
-//! Which nodes changed since somebody last asked, each once: nodes linked in the order of their last changes.
+//! Tracks which nodes changed since a reader last asked, each once: a linked list of nodes in the order of their last
+//! changes.
 
 use dryrack_ids::NodeId;
 
@@ -20,7 +21,7 @@ struct Link {
 }
 
 impl NodeChanges {
-    /// Each of these nodes counts as changed.
+    /// A list in which each of these nodes counts as changed.
     pub fn of(nodes: usize) -> NodeChanges {
         let mut changes = NodeChanges { count: 0, newest: NONE, links: Vec::new() };
         (0..nodes).for_each(|node| changes.note(NodeId::new(node)));
@@ -31,7 +32,7 @@ impl NodeChanges {
         self.count
     }
 
-    /// The node changed last of all. A node that is new comes in the order of ids.
+    /// Records a change of a node, which becomes the newest. New nodes must come in order of ids.
     pub fn note(&mut self, node: NodeId) {
         let index = node.index();
         if index == self.links.len() {
@@ -56,7 +57,7 @@ impl NodeChanges {
         (self.links[index].before, self.links[index].after) = (newest, NONE);
     }
 
-    /// The nodes that changed since so many changes were read, the last first.
+    /// The nodes that changed since `read` changes were read, latest first.
     pub fn since(&self, read: u64) -> impl Iterator<Item = NodeId> + '_ {
         let known = |index: u32| (index != NONE).then_some(index);
         let by_change =

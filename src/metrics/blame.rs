@@ -1,8 +1,9 @@
-//! What a wait is blamed on: what would have ended it, had there been more of it.
+//! What a wait is blamed on: the resource of which more would have ended it.
 //!
-//! The reason that a hold gives of a node is the first thing that was short there. Where CPU or RAM leads the reasons of a
-//! hold, other things may have been short on the same nodes, and more CPU alone would have changed nothing. So the nodes
-//! are asked again as they stood: the wait is blamed on the fewest things that, without end, would have made room.
+//! A hold gives for each node the first resource that was short there. Where CPU or RAM leads the reasons of a hold,
+//! other resources may have been short on the same nodes, and more CPU alone would have changed nothing. So the nodes
+//! are evaluated again as they stood: the wait is blamed on the smallest set of resources that, if unlimited, would
+//! have made room.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,19 +14,19 @@ use dryrack_event::Reason;
 use dryrack_units::SimDuration;
 use dryrack_workload::{Demand, GpuTake, JobSpec, TaskDemand};
 
-/// How long was waited, by what that is blamed on, in nanoseconds of all replicas together.
+/// The total wait of all replicas in nanoseconds, by what it is blamed on.
 #[derive(Default)]
 pub struct WaitAccount {
     waited: BTreeMap<Blame, u128>,
     /// Before any reason was given.
     pub unexplained: u128,
-    /// How often something changed on a node.
+    /// The number of changes to nodes so far.
     changes: u64,
-    /// The last hold that was looked into: many are of equal demand at one instant.
+    /// The last hold that was analysed: many holds of one instant have equal demands.
     last: Option<Looked>,
 }
 
-/// What a demand's wait was blamed on, after so many changes of the nodes.
+/// What a demand's wait was blamed on, after `changes` changes to the nodes.
 struct Looked {
     of: Arc<JobSpec>,
     led: Reason,
@@ -34,7 +35,7 @@ struct Looked {
 }
 
 impl WaitAccount {
-    /// What was waited for, most first.
+    /// The waits by blame, longest first.
     pub fn by_blame(&self) -> Vec<(Blame, u128)> {
         let known = self.waited.iter().filter(|(_, waited)| **waited > 0);
         let mut waits: Vec<(Blame, u128)> = known.map(|(blame, waited)| (*blame, *waited)).collect();
@@ -50,18 +51,18 @@ impl WaitAccount {
         }
     }
 
-    /// Something changed on a node.
+    /// Notes that a node changed.
     pub(super) fn touch(&mut self) {
         self.changes += 1;
     }
 
-    /// The sums begin anew.
+    /// Resets the sums.
     pub(super) fn forget(&mut self) {
         self.waited.clear();
         self.unexplained = 0;
     }
 
-    /// What the wait of a job is blamed on whose hold gives this leading reason, with the nodes as they stand.
+    /// What the wait of a job is blamed on, given the leading reason of its hold and the nodes as they are.
     pub(super) fn blame(&mut self, of: &Arc<JobSpec>, led: Reason, nodes: &[NodeAccount]) -> Blame {
         if !is_ambiguous(&of.demand, led) {
             return Blame::One(led);
@@ -83,12 +84,12 @@ pub enum Blame {
     Together(Shortages),
 }
 
-/// What of a node is taken as if it were without end.
+/// The resources of a node that are treated as unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shortages {
     pub cpu: bool,
     pub ram: bool,
-    /// How GPUs were short, which is by what is asked of them.
+    /// How GPUs were short, which depends on how they are demanded.
     pub gpus: Option<Reason>,
 }
 
@@ -125,8 +126,8 @@ impl fmt::Display for Blame {
     }
 }
 
-/// Whether more than the leading reason may have been short: of CPU or RAM, which are looked at before the rest, and of a
-/// gang, whose nodes may each have been short of something else.
+/// Whether more than the leading reason may have been short. That is so for CPU and RAM, which are checked before the
+/// rest, and for a gang, whose nodes may each have been short of something else.
 fn is_ambiguous(demand: &Demand, led: Reason) -> bool {
     let task = &demand.task;
     let has_gpus = task.gpus.as_ref().is_some_and(|gpus| gpus.count > 0);
@@ -144,7 +145,7 @@ fn is_ambiguous(demand: &Demand, led: Reason) -> bool {
         }
 }
 
-/// What a wait is blamed on whose leading reason is ambiguous. Costs a look at each node.
+/// What a wait with an ambiguous leading reason is blamed on. Looks at each node.
 fn blame(demand: &Demand, led: Reason, nodes: &[NodeAccount]) -> Blame {
     let gpus = demand.task.gpus.as_ref().filter(|gpus| gpus.count > 0).map(|gpus| match gpus.take {
         GpuTake::Whole => Reason::InsufficientGpus,
@@ -175,7 +176,7 @@ fn blame(demand: &Demand, led: Reason, nodes: &[NodeAccount]) -> Blame {
     }
 }
 
-/// Whether all tasks would have room if there were no end of these.
+/// Whether all tasks would have room if these resources were unlimited.
 fn would_fit(demand: &Demand, endless: Shortages, nodes: &[NodeAccount]) -> bool {
     let mut left = u64::from(demand.tasks);
     let most = if demand.gang == dryrack_workload::Gang::Spread { 1 } else { left };
@@ -188,7 +189,7 @@ fn would_fit(demand: &Demand, endless: Shortages, nodes: &[NodeAccount]) -> bool
     false
 }
 
-/// How many tasks a node would have room for, up to `most`.
+/// The number of tasks that a node would have room for, up to `most`.
 fn room(task: &TaskDemand, endless: Shortages, node: &NodeAccount, most: u64) -> u64 {
     let shape = &node.spec.shape;
     let is_of_kind = task.os.is_none_or(|os| os == shape.os)
@@ -220,7 +221,7 @@ mod tests {
 
     const GIB: u64 = 8;
 
-    /// A node's cores, GiB of RAM and GPUs, and what of each is taken.
+    /// A node's cores, GiB of RAM and GPUs, and how much of each is taken.
     #[derive(Clone, Copy)]
     struct Drawn {
         all: (u64, u64, u64),
@@ -272,7 +273,8 @@ mod tests {
         nodes.iter().enumerate().map(account).collect()
     }
 
-    /// The scheduler's own answer on a fleet that has a thousand times as much of this, with the same claims.
+    /// The scheduler's own answer on a fleet with a thousand times the CPU or RAM, or with all GPUs free, and
+    /// otherwise the same claims.
     fn decision(options: &SchedulerOptions, demand: &Demand, nodes: &[Drawn], endless: Shortages) -> Decision {
         let mut fleet = Fleet::default();
         for (index, node) in nodes.iter().enumerate() {

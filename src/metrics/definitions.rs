@@ -1,7 +1,8 @@
-//! Metrics: what they are called, what they mean, and their values.
+//! Metrics: their names, meanings and values.
 //!
-//! Quantiles are by nearest rank: the smallest value that at least p of all do not exceed (definition 1 of Hyndman and
-//! Fan, Sample Quantiles in Statistical Packages, The American Statistician 50(4), 1996), so each is a value that occurred.
+//! Quantiles use the nearest rank: the smallest value such that at least a fraction p of all values do not exceed it
+//! (definition 1 of Hyndman and Fan, Sample Quantiles in Statistical Packages, The American Statistician 50(4),
+//! 1996). So each quantile is a value that occurred.
 
 use std::collections::HashMap;
 
@@ -15,14 +16,14 @@ use dryrack_engine::{Accounts, Standing};
 use dryrack_event::Outcome;
 use dryrack_units::{Money, SimDuration, SimTime};
 
-/// A metric's name, with its unit last where it has one, and what it means.
+/// A metric's name, which ends with its unit if it has one, and its meaning.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Definition {
     pub name: &'static str,
-    /// What it counts in: `count`, `s`, `h`, `kWh`, `part` of 1, `ratio`, or `price`, which is in the currency of the file.
+    /// The unit: `count`, `s`, `h`, `kWh`, `part` of 1, `ratio`, or `price`, which is in the currency of the file.
     pub counts_in: &'static str,
     pub meaning: &'static str,
-    /// Where the definition was taken from; empty where it is plain, or our own.
+    /// The source of the definition; empty where it is obvious or dryrack's own.
     pub source: &'static str,
 }
 
@@ -92,7 +93,7 @@ pub enum Value {
     Time(SimDuration),
     Ratio(f64),
     Money(Money),
-    /// Nothing to take it of: no replica was placed, no GPU was ready, no node has a price.
+    /// No data for it: for example no replica was placed, no GPU was ready, or no node has a price.
     Undefined,
 }
 
@@ -101,7 +102,7 @@ pub enum Value {
 pub struct Metrics(Vec<Value>);
 
 impl Metrics {
-    /// Of books that are finished. Asserts that every job is accounted for once.
+    /// Computes the metrics of finished accounts. Asserts that every job is accounted for once.
     pub fn of(accounts: &RunAccount) -> Metrics {
         let (standings, survived) = count_standings(accounts);
         let mut rows = Rows::of(accounts);
@@ -146,8 +147,8 @@ impl Metrics {
     }
 }
 
-/// Submitted, ended by each outcome, running, waiting; submitted is the sum of the others. And the failures that jobs got
-/// over.
+/// The counts of jobs submitted, ended by each outcome, running and waiting; submitted is the sum of the others. Also
+/// the number of failures that jobs survived.
 fn count_standings(accounts: &RunAccount) -> ([Value; 10], Value) {
     let (mut all, mut counted) = (Accounts::default(), Accounts::default());
     let mut survived = 0;
@@ -172,21 +173,21 @@ fn count_standings(accounts: &RunAccount) -> ([Value; 10], Value) {
     (counts.map(Value::Count), Value::Count(survived))
 }
 
-/// What metrics take of the replicas, in one pass over them.
+/// The values that metrics need from the replicas, collected in one pass.
 #[derive(Default)]
 struct Rows<'a> {
     count: u128,
-    /// Nanoseconds from being wanted to the first placement, of those that were placed.
+    /// Nanoseconds from being wanted to the first placement, of placed replicas.
     waits: Vec<u64>,
-    /// Likewise to the end, of those that completed.
+    /// Nanoseconds from being wanted to the end, of completed replicas.
     turnarounds: Vec<u64>,
-    /// Of those that completed.
+    /// Bounded slowdowns of completed replicas.
     slowdowns: Vec<f64>,
     users: Users<'a>,
     first_submitted: Option<SimTime>,
     last_started: Option<SimTime>,
     last_ended: Option<SimTime>,
-    /// Nanoseconds times thousandths of a core, of those that completed.
+    /// Nanoseconds times thousandths of a core, of completed replicas.
     work: u128,
 }
 
@@ -221,7 +222,7 @@ impl<'a> Rows<'a> {
             .map(|function| of_times(function, &self.waits))
     }
 
-    /// The mean, in the order of the replicas.
+    /// The mean bounded slowdown, summed in the order of the replicas.
     fn slowdown(&self) -> Value {
         let sum: f64 = self.slowdowns.iter().fold(0.0, |sum, slowdown| sum + slowdown);
         if self.slowdowns.is_empty() { Value::Undefined } else { Value::Ratio(sum / self.slowdowns.len() as f64) }
@@ -238,7 +239,7 @@ impl<'a> Rows<'a> {
         ratio(self.work, u128::from(last.since(first).as_nanos()) * cpu)
     }
 
-    /// Turnaround, the long end of the slowdown, and how alike users fare.
+    /// Mean and p95 turnaround, p95 slowdown, and fairness between users.
     fn of_jobs_and_users(&mut self) -> [Value; 4] {
         let (mean, late) = (Function::Mean, Function::Quantile(950));
         let slowdown = match self.slowdowns.is_empty() {
@@ -261,7 +262,7 @@ fn of_times(function: Function, nanos: &[u64]) -> Value {
 #[derive(Default)]
 struct Users<'a> {
     sums: Vec<(&'a str, f64, u64)>,
-    /// Places among the sums by where a name lies, which is mostly the same for all jobs of a user.
+    /// Positions in `sums` by the address of a name, which is usually the same for all jobs of a user.
     places: HashMap<*const u8, usize, FixedState>,
 }
 
@@ -278,9 +279,9 @@ impl<'a> Users<'a> {
         *count += 1;
     }
 
-    /// (Σx)² / (n Σx²) over the users' means; jobs of which no user is stated do not count.
+    /// (Σx)² / (n Σx²) over the users' means; jobs without a stated user do not count.
     fn fairness(&mut self) -> Value {
-        // A sum of doubles is taken in the order of the names.
+        // Doubles are summed in the order of the names.
         self.sums.sort_unstable_by_key(|(user, ..)| *user);
         let means = || self.sums.iter().map(|(_, sum, count)| sum / *count as f64);
         let (sum, squares) = (means().sum::<f64>(), means().map(|mean| mean * mean).sum::<f64>());
@@ -289,17 +290,17 @@ impl<'a> Users<'a> {
     }
 }
 
-/// The nearest-rank quantile of ascending values, of which there must be one: rank ⌈p·n⌉, counted from 1.
+/// The nearest-rank quantile of ascending values: rank ⌈p·n⌉, counted from 1. There must be at least one value.
 pub fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration {
     let rank = (ascending.len() * percent).div_ceil(100).max(1);
     ascending[rank - 1]
 }
 
-/// Percentiles of waits that are kept of each run.
+/// The percentiles of waits that are kept for each run.
 pub const WAIT_PERCENTS: [u8; 14] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 100];
 
-/// Seconds that were waited at the percentiles of [`WAIT_PERCENTS`]; those never placed are later than all others, and
-/// have none.
+/// The waits in seconds at the percentiles of [`WAIT_PERCENTS`]. Replicas that were never placed sort after all
+/// others; a percentile that falls on one of them is `None`.
 pub fn wait_quantiles(accounts: &RunAccount) -> Vec<Option<f64>> {
     let mut waits: Vec<SimDuration> = Vec::new();
     let wait = |replica: Row<'_>| replica.placed.map_or(SimDuration::MAX, |at| at.since(replica.wanted));
@@ -312,7 +313,7 @@ pub fn wait_quantiles(accounts: &RunAccount) -> Vec<Option<f64>> {
     if waits.is_empty() { vec![None; WAIT_PERCENTS.len()] } else { WAIT_PERCENTS.iter().map(at).collect() }
 }
 
-/// Hours, use and idleness of GPUs, and what was free and of no use.
+/// Hours, use and idle time of GPUs, energy, and fragmentation.
 fn of_gpus(accounts: &RunAccount) -> [Value; 6] {
     let taken: u128 = accounts.nodes.iter().map(|node| node.gpu_taken).sum();
     let has_gpus = accounts.nodes.iter().any(|node| node.gpu_count() > 0);
@@ -329,7 +330,7 @@ fn of_gpus(accounts: &RunAccount) -> [Value; 6] {
     ]
 }
 
-/// What was taken away, what failed and was got over, and what policies did.
+/// Preemptions, survived failures, and what policies did.
 fn of_mishaps(accounts: &RunAccount, survived: Value) -> [Value; 5] {
     let saved = &accounts.saved;
     let hours = |time: u128| match saved.ended == saved.unknown {
@@ -339,7 +340,7 @@ fn of_mishaps(accounts: &RunAccount, survived: Value) -> [Value; 5] {
     [Value::Count(accounts.preemptions), survived, Value::Count(saved.ended), hours(saved.idle), hours(saved.busy)]
 }
 
-/// Undefined where no fleet has instances made.
+/// Undefined where no fleet makes instances.
 fn instance_hours(accounts: &RunAccount) -> Value {
     let mut of_clouds = accounts.nodes.iter().filter(|node| accounts.is_made(node)).peekable();
     match of_clouds.peek() {
@@ -348,7 +349,7 @@ fn instance_hours(accounts: &RunAccount) -> Value {
     }
 }
 
-/// To the millionth, each node's rounded down; at most what a `Money` holds.
+/// The cost in millionths, rounded down for each node; at most what a `Money` holds.
 fn cost(accounts: &RunAccount) -> Value {
     let of = |node: &super::NodeAccount| {
         let price = node.spec.shape.price_per_hour?;
@@ -359,13 +360,13 @@ fn cost(accounts: &RunAccount) -> Value {
     if costs.is_empty() { Value::Undefined } else { Value::Money(Money::new(sum)) }
 }
 
-/// Of all nodes that state their power.
+/// The energy of all nodes that state their power.
 fn energy(accounts: &RunAccount) -> Value {
     let of = |node: &super::NodeAccount| {
         let power = node.spec.shape.power?;
         let (idle, more) = (u128::from(power.idle.get()), u128::from((power.busy - power.idle).get()));
         let capacity = u128::from(node.spec.shape.cpu_capacity().get()).max(1);
-        // What GPUs drew above that is accounted for by run.
+        // The power that GPUs drew above idle is accounted for by run.
         let taken = if node.gpu_count() == 0 { node.cpu_taken_total } else { 0 };
         Some(node.there_ns * idle + taken * more / capacity)
     };
@@ -379,7 +380,7 @@ const MILLIWATTS_PER_KILOWATT: u128 = 1_000_000;
 const NANOS_PER_HOUR: u128 = 3_600_000_000_000;
 
 fn ratio(part: u128, whole: u128) -> Value {
-    // The only division of the integrals; both are far below 2^127, and a double keeps 15 digits of each.
+    // This is the only division of the integrals. Both are far below 2^127, and a double keeps 15 digits of each.
     if whole == 0 { Value::Undefined } else { Value::Ratio(part as f64 / whole as f64) }
 }
 

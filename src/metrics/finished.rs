@@ -1,4 +1,4 @@
-//! What a metric looks at of each replica; and how little is kept of jobs that are over where not all is wanted.
+//! The facts about a replica that metrics use, and a compact form of jobs that are over.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,31 +17,31 @@ pub struct Row<'a> {
     pub replica: u32,
     pub user: Option<&'a Arc<str>>,
     pub queue: Option<&'a Arc<str>>,
-    /// Thousandths of a core that all its tasks ask for.
+    /// Thousandths of a core that all its tasks demand.
     pub cpu: u128,
     pub submitted: SimTime,
-    /// When it began to be wanted: with its job, or when the job was scaled up.
+    /// When the replica was first wanted: at the submission of its job, or when the job was scaled up.
     pub wanted: SimTime,
     pub attempt: u32,
-    /// First placed, over all attempts.
+    /// The first placement, over all attempts.
     pub placed: Option<SimTime>,
-    /// First ran, over all attempts.
+    /// The first start, over all attempts.
     pub started: Option<SimTime>,
-    /// The last attempt began to run.
+    /// The start of the last attempt.
     pub last_started: Option<SimTime>,
-    /// The last attempt ended.
+    /// The end of the last attempt.
     pub ended: Option<SimTime>,
     pub outcome: Option<Outcome>,
-    /// It could not be placed even if every node were ready and empty.
+    /// Whether it could not be placed even if every node were ready and empty.
     pub is_unplaceable: bool,
 }
 
-/// One job, its replicas together.
+/// One job with all its replicas.
 #[derive(Clone, Copy, Debug)]
 pub struct JobFigures {
     pub submitted: SimTime,
     pub standing: Standing,
-    /// Attempts of its replicas that failed or were lost, since the warm-up was over.
+    /// Attempts of its replicas that failed or were lost after the warm-up.
     pub failures: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct FinishedReplicas {
     numbers: HashMap<Kind, u32, foldhash::fast::FixedState>,
 }
 
-/// A time that never was is the end of time.
+/// A replica in compact form. A time that does not exist is stored as `SimTime::MAX`.
 struct FinishedReplica {
     job: JobId,
     replica: u32,
@@ -71,7 +71,7 @@ struct FinishedReplica {
     is_unplaceable: bool,
 }
 
-/// What many jobs have alike.
+/// Facts that many jobs share.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Kind {
     user: Option<Arc<str>>,
@@ -105,7 +105,7 @@ impl<'a> Row<'a> {
 }
 
 impl FinishedReplicas {
-    /// Takes a job that is over. One without replicas leaves nothing.
+    /// Adds a job that is over. A job without replicas leaves no row.
     pub(super) fn add(&mut self, id: JobId, job: &JobAccount, of_job: Outcome) {
         let kind = Kind { user: job.spec.user.clone(), queue: job.spec.queue.clone(), cpu: cpu_of(&job.spec) };
         let known = self.numbers.get(&kind).copied();
@@ -136,7 +136,7 @@ impl FinishedReplicas {
         }
     }
 
-    /// In order of their ids, as sums of floats are taken in that order.
+    /// Sorts the rows by id, because floats are summed in that order.
     pub(super) fn sort(&mut self) {
         self.rows.sort_unstable_by_key(|row| (row.job, row.replica));
     }
@@ -174,7 +174,8 @@ impl FinishedReplicas {
 }
 
 impl RunAccount {
-    /// Tells all replicas whose jobs came when the warm-up was over, in order of their ids. The books are finished.
+    /// Calls `tell` with each replica whose job was submitted after the warm-up, in order of ids. The accounts must
+    /// be finished.
     pub fn each_row<'a>(&'a self, mut tell: impl FnMut(Row<'a>)) {
         let warm_up = self.warm_up;
         let mut tell = |row: Row<'a>| {
@@ -197,7 +198,7 @@ impl RunAccount {
         over.for_each(tell);
     }
 
-    /// All jobs, in no order.
+    /// All jobs, in no particular order.
     pub fn job_rows(&self) -> impl Iterator<Item = JobFigures> {
         let row = |job: &JobAccount| JobFigures {
             submitted: job.submitted,

@@ -1,4 +1,4 @@
-//! How much of the free GPU time was of no use to what is expected to come.
+//! How much of the free GPU time the expected workload could not use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,17 +14,19 @@ use dryrack_scheduler::{FragmentMemo, Free, Target, TaskShape, fragment};
 use dryrack_units::SimTime;
 use dryrack_workload::Demand;
 
-/// Fragmentation as Weng and others define it (*Beware of Fragmentation*, USENIX ATC 2023, section 4.2): of each node the
-/// free GPU time that the target workload cannot use, in the mean over its shapes; of the cluster, their sum. Of each node
-/// it is rounded to a millionth of a GPU, so that the sum is the same in whatever order it is taken.
+/// Fragmentation as Weng and others define it (*Beware of Fragmentation*, USENIX ATC 2023, section 4.2). For a node
+/// it is the free GPU time that the target workload cannot use, averaged over its task shapes; for the cluster it is
+/// the sum over the nodes. Each node's value is rounded to a millionth of a GPU, so that the sum does not depend on
+/// the order of addition.
 #[derive(Clone, Debug, Default)]
 pub struct FragmentAccount {
     target: Target,
     memo: FragmentMemo,
-    /// Of nodes whose GPUs are free whole or not at all: by the number of their shape, how many of the target's amounts of CPU
-    /// are free, and how many GPUs. `None` where GPUs are of several types.
+    /// Known levels of nodes whose GPUs are each wholly free or wholly taken: by the number of the node shape, then
+    /// by how many of the target's amounts of CPU are free and how many GPUs are free. `None` for a shape with GPUs
+    /// of several types.
     of_whole: Vec<Option<Vec<Option<Level>>>>,
-    /// Shapes of nodes, each once, by the number under which the memo knows them.
+    /// Each distinct node shape, with its number in the memo.
     shapes: HashMap<Arc<NodeShape>, usize, FixedState>,
     nodes: Vec<NodeLevel>,
     now: Level,
@@ -32,18 +34,18 @@ pub struct FragmentAccount {
     /// Nanoseconds times millionths of a GPU.
     pub free_time: u128,
     pub useless_time: u128,
-    /// Nodes that were touched since the last instant was over; some more than once.
+    /// Nodes that changed in this instant; some appear more than once.
     touched: Vec<NodeId>,
 }
 
-/// In millionths of a GPU.
+/// Free and useless GPU capacity, in millionths of a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
     pub free: u64,
     pub useless: u64,
 }
 
-/// What was last found of a node, and the number of its shape once it was asked for.
+/// The last level of a node, and the number of its shape once it is known.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodeLevel {
     shape: Option<usize>,
@@ -51,8 +53,8 @@ struct NodeLevel {
 }
 
 impl FragmentAccount {
-    /// The target of the profile, or else all tasks of the run; nothing is measured where there are no GPUs, or where
-    /// every job is a model or asks for `resources`, which the measure knows nothing of.
+    /// Measures against the target of the profile, or else against all tasks of the run. Measures nothing where there
+    /// are no GPUs, or where every job is a model or has `resources`, which the measure does not cover.
     pub fn of(rehearsal: &Rehearsal) -> FragmentAccount {
         let known = &rehearsal.profile.scheduler.target;
         if rehearsal.nodes.iter().all(|node| node.spec.shape.gpus.is_empty()) {
@@ -63,7 +65,7 @@ impl FragmentAccount {
         }
         let demands = rehearsal.arrivals.iter().map(|arrival| &arrival.spec.demand);
         let measured = demands.filter(|demand| demand.deployment.is_none() && demand.requirements.is_none());
-        // Many jobs share one demand: each is looked at once, and its tasks are counted.
+        // Many jobs share one demand: each demand is examined once, and its tasks are counted.
         let mut counts: Vec<(&Demand, u64)> = Vec::new();
         let mut places: HashMap<usize, usize, FixedState> = HashMap::default();
         for demand in measured.filter(|demand| demand.tasks > 0) {
@@ -95,7 +97,7 @@ impl FragmentAccount {
         }
     }
 
-    /// An instant is over.
+    /// Closes an instant: updates the nodes that changed in it.
     pub(super) fn settle(&mut self, nodes: &[NodeAccount]) {
         let mut touched = std::mem::take(&mut self.touched);
         for id in touched.drain(..) {
@@ -127,7 +129,7 @@ impl FragmentAccount {
         number
     }
 
-    /// Of a node of the shape with this number.
+    /// The level of a node whose shape has this number.
     fn level_of(&mut self, number: usize, node: &NodeAccount) -> Level {
         let (memo, target) = (&mut self.memo, &self.target);
         let of_shape = self.of_whole[number].as_mut().zip(node.whole_gpus_free());
@@ -141,7 +143,7 @@ impl FragmentAccount {
         *of_shape[state].get_or_insert_with(|| level(target, (number, &node.spec.shape), &node.free(), memo))
     }
 
-    /// Adds up what held since the last instant.
+    /// Adds the current level for the time since the last instant.
     pub(super) fn pass(&mut self, at: SimTime) {
         let length = u128::from(at.since(self.since).as_nanos());
         self.since = at;
@@ -149,13 +151,13 @@ impl FragmentAccount {
         self.useless_time += length * u128::from(self.now.useless);
     }
 
-    /// What was before is of no account.
+    /// Discards everything before.
     pub(super) fn forget(&mut self) {
         (self.free_time, self.useless_time) = (0, 0);
     }
 }
 
-/// Of a node of the shape with this number.
+/// Computes the level of a node whose shape has this number.
 fn level(target: &Target, (number, shape): (usize, &NodeShape), free: &Free, memo: &mut FragmentMemo) -> Level {
     let all: u64 = free.gpus.iter().map(|left| u64::from(*left)).sum();
     if all == 0 {
@@ -167,8 +169,7 @@ fn level(target: &Target, (number, shape): (usize, &NodeShape), free: &Free, mem
 }
 
 impl RunAccount {
-    /// The mean over time of GPUs that were free and of no use, and the part of all free GPU time; `None` where nothing
-    /// was measured.
+    /// The useless GPU time and the free GPU time; `None` where nothing was measured.
     pub(super) fn fragmentation(&self) -> Option<(u128, u128)> {
         let account = &self.fragments;
         account.is_measured().then_some((account.useless_time, account.free_time))

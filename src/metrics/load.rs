@@ -1,23 +1,25 @@
-//! How full a cluster is by how much has been asked of it, whatever the time.
+//! GPU allocation as a function of the load requested so far, independent of time.
 
 use std::collections::BTreeMap;
 
 use dryrack_workload::{Demand, GpuTake};
 
-/// After each instant in which jobs arrived: what they and all before them asked for, as a part of all GPUs in whole
-/// percents, half to even; and what was taken then, as a part of all GPUs in hundredths of a percent, half up. So is the
-/// GPU allocation of Weng and others (USENIX ATC 2023) taken, whose table has the mean of the latter for a load of 130 %.
+/// For each instant in which jobs arrived: the load, which is what these and all earlier jobs demand as a part of all
+/// GPUs, in whole percents rounded half to even; and the GPUs taken after the instant as a part of all GPUs, in
+/// hundredths of a percent rounded half up. This is the GPU allocation of Weng and others (USENIX ATC 2023), whose
+/// table gives its mean at a load of 130 %.
 ///
-/// What is asked for by memory has no part of a GPU's time and does not count.
+/// A demand for GPU memory is no part of a GPU's time and does not count.
 #[derive(Clone, Debug, Default)]
 pub struct LoadAccount {
     /// Thousandths of a GPU.
     capacity: u64,
     asked: u64,
     has_asked: bool,
-    /// By percents of load: the sum of the hundredths, and how many there were.
+    /// By percent of load: the sum of the hundredths, and the number of values.
     sums: BTreeMap<u32, (u64, u64)>,
-    /// The load of the last instant, of which these are not among the sums yet: mostly it is that of the next as well.
+    /// The load of the last instant, with its sum and count, which are not in `sums` yet: the next instant usually
+    /// has the same load.
     last: (u32, u64, u64),
 }
 
@@ -37,7 +39,7 @@ impl LoadAccount {
         self.asked += each * u64::from(gpus.count) * u64::from(demand.tasks) * u64::from(replicas);
     }
 
-    /// An instant is over, at the end of which so many thousandths of a GPU were taken.
+    /// Closes an instant, at the end of which `taken` thousandths of a GPU were taken.
     pub(super) fn settle(&mut self, taken: u64) {
         if !std::mem::take(&mut self.has_asked) || self.capacity == 0 {
             return;
@@ -55,7 +57,8 @@ impl LoadAccount {
         self.last.2 += 1;
     }
 
-    /// The mean for this load, rounded to hundredths of a percent, half up; nothing if the load never was that.
+    /// The mean allocation at this load, rounded half up to hundredths of a percent; `None` if the load never had
+    /// this value.
     pub fn allocated_at(&self, percent: u32) -> Option<f64> {
         let (before, times) = self.sums.get(&percent).copied().unwrap_or_default();
         let (last, more, last_times) = self.last;

@@ -1,4 +1,4 @@
-//! What one node was ready for, and what of it was taken, integrated over time.
+//! The ready and taken capacity of one node, integrated over time.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use dryrack_scheduler::{Free, is_large_enough, is_of_type};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
 use dryrack_workload::{GpuDemand, GpuTake};
 
-/// Integrals are whole numbers of nanoseconds times thousandths (of a GPU, of a core).
+/// The account of one node. Integrals are whole numbers of nanoseconds times thousandths (of a GPU, of a core).
 #[derive(Clone, Debug)]
 pub struct NodeAccount {
     pub spec: Arc<NodeSpec>,
     pub state: NodeState,
     gpus: Vec<GpuAccount>,
-    /// How many GPUs are usable and not taken at all, and how many are usable and taken in part.
+    /// The number of usable GPUs that are not taken at all, and of usable GPUs that are taken in part.
     whole: u32,
     partial: u32,
     cpu_taken: MilliCpu,
@@ -21,15 +21,15 @@ pub struct NodeAccount {
     now: Rates,
     since: SimTime,
     pub ready_ns: u128,
-    /// Not gone.
+    /// Time in nanoseconds for which the node was not gone.
     pub there_ns: u128,
-    /// Capacity while it was ready: of GPUs only those in a usable state.
+    /// Capacity while the node was ready; only GPUs in a usable state count.
     pub gpu_ready: u128,
     pub cpu_ready: u128,
-    /// Taken of that capacity.
+    /// The taken part of that capacity.
     pub gpu_taken_ready: u128,
     pub cpu_taken_ready: u128,
-    /// Taken, ready or not.
+    /// Taken capacity, whether the node was ready or not.
     pub gpu_taken: u128,
     pub cpu_taken_total: u128,
     /// Runs that were placed here.
@@ -42,11 +42,11 @@ struct GpuAccount {
     share: GpuShare,
     memory: Bytes,
     holders: u32,
-    /// Taken of it, in thousandths, as `NodeAccount::gpu_part` has it.
+    /// The taken part in thousandths, as computed by `NodeAccount::gpu_part`.
     part: u64,
 }
 
-/// What holds from one change to the next, in thousandths.
+/// The current totals, constant from one change to the next, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rates {
     pub gpu_ready: u64,
@@ -97,7 +97,7 @@ impl NodeAccount {
         self.state == NodeState::Ready
     }
 
-    /// Adds up what held since the last change.
+    /// Adds the current totals for the time since the last change.
     pub(super) fn settle(&mut self, at: SimTime) {
         let length = u128::from(at.since(self.since).as_nanos());
         self.since = at;
@@ -118,14 +118,14 @@ impl NodeAccount {
         }
     }
 
-    /// The integrals begin anew.
+    /// Resets the integrals.
     pub(super) fn forget(&mut self) {
         (self.ready_ns, self.there_ns, self.placed) = (0, 0, 0);
         (self.gpu_ready, self.cpu_ready, self.gpu_taken_ready, self.cpu_taken_ready) = (0, 0, 0, 0);
         (self.gpu_taken, self.cpu_taken_total) = (0, 0);
     }
 
-    /// What is free of it; of GPUs that are not ready nothing is.
+    /// The free capacity of the node; a GPU that is not usable has none.
     pub(super) fn free(&self) -> Free {
         let whole = u32::from(u16::try_from(GpuShare::WHOLE.get()).expect("a thousand"));
         let left = |index: usize| match self.is_ready() && self.gpus[index].state.is_usable() {
@@ -162,7 +162,7 @@ impl NodeAccount {
         self.now.cpu_taken = self.cpu_taken.get();
     }
 
-    /// Panics below zero: the log frees what it never gave.
+    /// Panics below zero: the log then releases what was never taken.
     pub(super) fn release(&mut self, at: SimTime, claim: &NodeClaim) {
         self.settle(at);
         self.cpu_taken = self.cpu_taken - claim.cpu;
@@ -177,7 +177,7 @@ impl NodeAccount {
         self.now.cpu_taken = self.cpu_taken.get();
     }
 
-    /// Adds up what its GPUs come to, from nothing.
+    /// Recomputes the totals over its GPUs from scratch.
     fn count(&mut self) {
         self.now = Rates { cpu_taken: self.cpu_taken.get(), ..Rates::default() };
         (self.whole, self.partial) = (0, 0);
@@ -194,7 +194,7 @@ impl NodeAccount {
         }
     }
 
-    /// Another part of this GPU is taken than before.
+    /// Updates the totals after the taken part of this GPU changed.
     fn count_again(&mut self, index: usize) {
         let after = self.gpu_part(index);
         let (is_ready, gpu) = (self.is_ready(), &mut self.gpus[index]);
@@ -209,7 +209,7 @@ impl NodeAccount {
         }
     }
 
-    /// How many GPUs are free; `None` where some are free in part.
+    /// The number of free GPUs; `None` where some are free in part.
     pub(super) fn whole_gpus_free(&self) -> Option<u32> {
         match self.is_ready() {
             true => (self.partial == 0).then_some(self.whole),
@@ -225,8 +225,9 @@ impl NodeAccount {
         self.spec.shape.ram_capacity().saturating_sub(self.ram_taken)
     }
 
-    /// How many tasks, up to `most`, its GPUs have room for; `empty` as if nobody held any of them. The largest number of
-    /// tasks for which the GPUs together offer as many places on different GPUs as these ask for.
+    /// The number of tasks, up to `most`, that its GPUs have room for; with `empty`, as if nobody held any of them.
+    /// This is the largest number of tasks for which the GPUs together offer as many places on different GPUs as the
+    /// tasks demand.
     pub(super) fn gpu_room(&self, asked: &GpuDemand, empty: bool, most: u64) -> u64 {
         let shape = &self.spec.shape;
         let places = |index: usize| {
@@ -260,8 +261,8 @@ impl NodeAccount {
         low
     }
 
-    /// The part of a GPU that is taken, in thousandths: the larger of share and memory, since neither leaves the other
-    /// of much use; at most all of it, however much was promised.
+    /// The taken part of a GPU in thousandths: the larger of share and memory, since neither is of much use without
+    /// the other. At most the whole GPU, however much was booked.
     fn gpu_part(&self, index: usize) -> u64 {
         let gpu = &self.gpus[index];
         if gpu.share >= GpuShare::WHOLE {
@@ -273,7 +274,7 @@ impl NodeAccount {
         by_memory.max(u64::from(gpu.share.get())).min(WHOLE)
     }
 
-    /// Whether nobody holds anything of it.
+    /// Whether nobody holds any part of the node.
     pub fn is_idle(&self) -> bool {
         let idle = |gpu: &GpuAccount| gpu.holders == 0;
         self.cpu_taken == MilliCpu::ZERO && self.ram_taken == Bytes::ZERO && self.gpus.iter().all(idle)

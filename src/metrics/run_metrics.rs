@@ -1,4 +1,4 @@
-//! The finished accounts of a run, and its metrics, worked out once and not before they are asked for.
+//! The finished accounts of a run, and its metrics, computed once on first use.
 
 use std::cell::OnceCell;
 
@@ -11,7 +11,7 @@ pub struct RunMetrics {
 }
 
 impl RunMetrics {
-    /// Of accounts that are finished.
+    /// The metrics of finished accounts.
     pub fn of(accounts: RunAccount) -> RunMetrics {
         RunMetrics { accounts, metrics: OnceCell::new() }
     }

@@ -1,4 +1,4 @@
-//! Series: one value for each replica of a run, and the functions that make one number of many.
+//! Series: one value for each replica of a run, and the functions that aggregate them.
 
 use super::account::RunAccount;
 use super::definitions::{Definition, SLOWDOWN_BOUND, Value};
@@ -6,7 +6,7 @@ use super::finished::Row;
 use dryrack_event::Outcome;
 use dryrack_units::{SimDuration, SimTime};
 
-/// What a number counts in.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Count,
@@ -16,7 +16,7 @@ pub enum Unit {
     Number,
 }
 
-/// What is taken of each replica.
+/// The value that is taken from each replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Series {
     QueueWait,
@@ -27,7 +27,7 @@ pub enum Series {
     Attempts,
 }
 
-/// How many values become one.
+/// An aggregate function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
     Mean,
@@ -39,7 +39,7 @@ pub enum Function {
 }
 
 impl Series {
-    /// All, with their names and what each is of one replica.
+    /// All series, with their names and their meanings for one replica.
     pub const ALL: [(Series, &'static str, &'static str); 6] = [
         (Series::QueueWait, "queue_wait", "from the job's submission to the replica's first placement"),
         (Series::StartWait, "start_wait", "from the job's submission to the replica's first start"),
@@ -65,7 +65,7 @@ impl Series {
         }
     }
 
-    /// What a replica without a value lacks.
+    /// What replicas without a value did not do, as a phrase.
     pub fn lack(self) -> &'static str {
         match self {
             Series::QueueWait => "were never placed",
@@ -91,8 +91,8 @@ impl Series {
         }
     }
 
-    /// Of a wait that goes on at the end of the run, how long it has lasted. `None` for other series, for what has its
-    /// value, for what has ended, and for what could never be placed.
+    /// The length so far of a wait that goes on at the end of the run. `None` for other series, and for a replica
+    /// that has its value, has ended, or could never be placed.
     pub fn waited_so_far(self, replica: &Row<'_>, now: SimTime) -> Option<SimDuration> {
         let goes_on = match self {
             Series::QueueWait => replica.placed.is_none(),
@@ -103,7 +103,7 @@ impl Series {
         (goes_on && is_there).then(|| now.since(replica.submitted))
     }
 
-    /// The values of the jobs that `wanted` takes, and how many of their replicas have none.
+    /// The values of the replicas that `wanted` accepts, and the number of accepted replicas without a value.
     pub fn values(self, accounts: &RunAccount, mut wanted: impl FnMut(&Row<'_>) -> bool) -> (Vec<Value>, usize) {
         let (mut values, mut without) = (Vec::new(), 0);
         accounts.each_row(|replica| {
@@ -119,7 +119,7 @@ impl Series {
 }
 
 impl Function {
-    /// One number of many values of one kind; of none it is undefined.
+    /// Aggregates values of one kind; undefined if there are none.
     pub fn of(self, values: &[Value]) -> Value {
         match values.first() {
             None | Some(Value::Undefined) => Value::Undefined,
@@ -143,7 +143,7 @@ impl Function {
                         other => panic!("{other:?} among counts"),
                     })
                     .collect();
-                // The mean of counts need not be one.
+                // The mean of counts need not be a whole number.
                 if self == Function::Mean {
                     let sum: u64 = counts.iter().sum();
                     return Value::Ratio(sum as f64 / counts.len() as f64);
@@ -172,7 +172,7 @@ impl Function {
 
     pub(super) fn of_ratios(self, values: impl Iterator<Item = f64>) -> f64 {
         let mut values: Vec<f64> = values.collect();
-        // A sum of doubles is taken in ascending order.
+        // Doubles are summed in ascending order.
         let sum = |values: &mut [f64]| {
             values.sort_unstable_by(f64::total_cmp);
             values.iter().sum::<f64>()
@@ -200,7 +200,7 @@ impl Function {
         }
     }
 
-    /// What a number of it counts in.
+    /// The unit of the result, given the unit of the values.
     pub fn unit(self, of: Unit) -> Unit {
         match (self, of) {
             (Function::Mean, Unit::Count) => Unit::Number,
@@ -209,13 +209,13 @@ impl Function {
     }
 }
 
-/// Place, from 0, of the nearest rank ⌈p·n⌉.
+/// The index, from 0, of the nearest rank ⌈p·n⌉.
 fn rank(count: usize, permille: u16) -> usize {
     (count * usize::from(permille)).div_ceil(1000).max(1) - 1
 }
 
 impl Definition {
-    /// What it counts in.
+    /// The unit of the metric.
     pub fn unit(&self) -> Unit {
         match self.counts_in {
             "s" => Unit::Time,
@@ -226,7 +226,7 @@ impl Definition {
         }
     }
 
-    /// The name in an expression, where the unit stands on the other side: `makespan` for `makespan_seconds`.
+    /// The name in an expression, where the other side has the unit: `makespan` for `makespan_seconds`.
     pub fn short_name(&self) -> &'static str {
         self.name.strip_suffix("_seconds").unwrap_or(self.name)
     }

@@ -1,4 +1,4 @@
-//! Jobs that could never be placed: how many, and what the fleet lacks for them.
+//! Jobs that could never be placed: their number, and what the fleet lacks for them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,18 +12,18 @@ use dryrack_scheduler::lacks;
 use dryrack_units::counted;
 use dryrack_workload::Demand;
 
-/// Jobs of which a replica could not be placed even if every node were ready and empty.
+/// Jobs with a replica that could not be placed even if every node were ready and empty.
 #[derive(Default)]
 pub struct UnplaceableAccount {
     pub jobs: u64,
-    /// What the jobs ask for and the leading reason, in order of appearance.
+    /// The demand, the leading reason and the number of jobs, in order of appearance.
     kinds: Vec<(Demand, Reason, u64)>,
     numbers: HashMap<(Demand, Reason), usize, foldhash::fast::FixedState>,
-    /// What is lacking, most jobs first.
+    /// What is lacking and for how many jobs, most jobs first.
     lacks: Vec<(String, u64)>,
 }
 
-/// Different lacks that are named in one line.
+/// The number of different lacks that one line names.
 const NAMED: usize = 3;
 
 impl UnplaceableAccount {
@@ -32,7 +32,7 @@ impl UnplaceableAccount {
         self.add_demand(&job.spec.demand, reason);
     }
 
-    /// One more job that asks for this.
+    /// Adds a job with this demand.
     pub fn add_demand(&mut self, demand: &Demand, reason: Reason) {
         self.jobs += 1;
         let key = (demand.clone(), reason);
@@ -43,12 +43,12 @@ impl UnplaceableAccount {
         self.kinds[number].2 += 1;
     }
 
-    /// Looks up what all nodes that ever were lack.
+    /// Finds what all nodes that ever existed lack.
     pub(super) fn name(&mut self, nodes: &[NodeAccount]) {
         self.name_among(nodes.iter().map(|node| &*node.spec.shape));
     }
 
-    /// Looks up what these nodes lack.
+    /// Finds what these nodes lack.
     pub fn name_among<'a>(&mut self, shapes: impl Iterator<Item = &'a NodeShape>) {
         if self.jobs == 0 {
             return;
@@ -63,7 +63,7 @@ impl UnplaceableAccount {
         self.lacks.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     }
 
-    /// How many jobs, and of each lack for how many.
+    /// The number of jobs, in total and for each lack.
     pub fn json(&self) -> Json {
         let lack = |(lack, jobs): &(String, u64)| json!({"because": lack, "jobs": jobs});
         json!({"jobs": self.jobs, "lacks": self.lacks.iter().map(lack).collect::<Vec<_>>()})

@@ -1,47 +1,49 @@
-//! What runs did with the GPUs that they held, and what a policy that ended them saved.
+//! What runs did with the GPUs that they held, and what a policy saved by ending runs.
 
 use dryrack_event::{Outcome, Reason};
 use dryrack_fleet::{NodeClaim, NodeShape};
 use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
 use dryrack_workload::{AtMinimum, JobBehavior, UtilizationPolicy};
 
-/// GPU time in nanoseconds times thousandths of a GPU, of runs of which it is stated what their GPUs do. Of a shared GPU
-/// that is used by half, each run on it uses its part by half.
+/// GPU time in nanoseconds times thousandths of a GPU, of runs whose GPU usage is stated. If a shared GPU is at 50%
+/// utilization, each run on it uses its part at 50%.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageAccount {
-    /// Held, and it is known what was done with it.
+    /// GPU time held with known usage.
     pub known: u128,
-    /// Of that, really used: times thousandths once more.
+    /// The really used part of that, times thousandths once more.
     pub used: u128,
-    /// Of that, at no utilization at all; before the run started and while it stopped, too.
+    /// The part of that at zero utilization, including the time before the run started and while it stopped.
     pub idle: u128,
-    /// The price of what was idle: of each node its price per hour in millionths, divided by its GPUs.
+    /// The price of the idle time: for each node its price per hour in millionths, divided by its number of GPUs.
     idle_price: u128,
     has_price: bool,
-    /// What nodes that state their power drew for GPUs in use, above what they draw at rest: milliwatts times nanoseconds,
-    /// times thousandths of a GPU, times thousandths of it used. GPUs of which it is not known what they did were at work.
+    /// The energy that nodes with stated power drew for GPUs in use, above their idle power: milliwatts times
+    /// nanoseconds, times thousandths of a GPU, times thousandths of it used. GPUs with unknown usage count as fully
+    /// used.
     pub drawn: u128,
 }
 
-/// GPU time that runs which a utilization policy ended would have held until they had ended by themselves.
+/// The GPU time that runs ended by a utilization policy would have held until they ended by themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SavedAccount {
     /// Runs that were ended.
     pub ended: u64,
-    /// Of those, the ones that would have run for ever, or of whose GPUs nothing is stated.
+    /// The number of those that would have run forever, or whose GPU usage is not stated.
     pub unknown: u64,
-    /// Of the others, in nanoseconds times thousandths of a GPU: at levels that the policy takes as idle.
+    /// The GPU time of the others at levels that the policy counts as idle, in nanoseconds times thousandths of a
+    /// GPU.
     pub idle: u128,
-    /// And at all others.
+    /// Their GPU time at all other levels.
     pub busy: u128,
 }
 
-/// A claim, and from when to when.
+/// A claim and the time for which it was held.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held<'a> {
     pub claim: &'a NodeClaim,
     pub shape: &'a NodeShape,
-    /// GPUs of the placement on nodes before this one.
+    /// The number of the placement's GPUs on earlier nodes.
     pub gpus_before: usize,
     pub from: SimTime,
     pub to: SimTime,
@@ -49,7 +51,7 @@ pub(super) struct Held<'a> {
     pub ran: Option<(SimTime, SimTime)>,
 }
 
-/// The thousandths of a GPU that a claim takes: the larger of share and memory, as an allocation is counted.
+/// The thousandths that a claim takes of each of its GPUs: the larger of share and memory, as for an allocation.
 pub fn gpu_parts(claim: &NodeClaim, shape: &NodeShape) -> impl Iterator<Item = u64> {
     claim.gpus.iter().map(|part| {
         let capacity = u128::from(shape.gpu_memory_capacity(usize::from(part.index)).get()).max(1);
@@ -59,7 +61,7 @@ pub fn gpu_parts(claim: &NodeClaim, shape: &NodeShape) -> impl Iterator<Item = u
 }
 
 impl UsageAccount {
-    /// Adds a claim of a run with this course; where nothing is stated of its GPUs, only what they drew.
+    /// Adds a claim of a run with this behavior; if its GPU usage is not stated, adds only the energy.
     pub(super) fn add(&mut self, behavior: Option<&JobBehavior>, held: &Held<'_>) {
         let length = u128::from(held.to.since(held.from).as_nanos());
         let Some(usage) = behavior.and_then(|behavior| behavior.usage.as_ref()) else {
@@ -68,7 +70,7 @@ impl UsageAccount {
         };
         for (index, part) in gpu_parts(held.claim, held.shape).enumerate() {
             let part = u128::from(part);
-            // What held before it ran or after it is there, and idle.
+            // GPUs held before the run started or after it ended are known to be idle.
             let (mut idle, mut known, mut busy) = (length, length, 0);
             if let Some((from, to)) = held.ran_within() {
                 let (started, _) = held.ran.expect("it ran");
@@ -96,14 +98,14 @@ impl UsageAccount {
         }
     }
 
-    /// In millionths times nanoseconds times thousandths, if any of it has a price.
+    /// The idle price in millionths times nanoseconds times thousandths, if any node had a price.
     pub(super) fn idle_price(&self) -> Option<u128> {
         self.has_price.then_some(self.idle_price)
     }
 }
 
 impl Held<'_> {
-    /// The part of it in which the run ran.
+    /// The part of the time in which the run ran.
     fn ran_within(&self) -> Option<(SimTime, SimTime)> {
         let (from, to) = self.ran?;
         let (from, to) = (from.max(self.from), to.min(self.to));
@@ -112,7 +114,7 @@ impl Held<'_> {
 }
 
 impl SavedAccount {
-    /// A run that held these parts of GPUs was ended so long after it had started.
+    /// Adds a run that held these parts of GPUs and was ended at `after` from its start.
     pub(super) fn add(
         &mut self,
         behavior: &JobBehavior,
@@ -138,7 +140,7 @@ impl SavedAccount {
     }
 }
 
-/// Whether an attempt ended because something broke, and not because its place was wanted for another.
+/// Whether an attempt ended because something broke, and not because it was preempted.
 pub(super) fn is_failure(outcome: Outcome, because: Reason) -> bool {
     matches!(outcome, Outcome::Failed | Outcome::Lost) && because != Reason::Preempted
 }

@@ -1,4 +1,4 @@
-//! What a plan was made of, as one number: runs that were kept are of the same input, or are not gone on with.
+//! A hash of the inputs of a plan, so that a plan resumes only from runs of the same input.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use serde::Serialize;
 use dryrack_engine::Rehearsal;
 use dryrack_workload::{JobBehavior, Usage};
 
-/// Takes the plan's text, and then the scenario with each value of each factor, as it was read: with its profile and the
-/// jobs of its trace, which are files of their own.
+/// Hashes the plan's text, and then the scenario with each value of each factor as loaded, including its profile and
+/// the jobs of its trace, which are separate files.
 #[derive(Default)]
 pub struct InputHash {
     hasher: blake3::Hasher,
-    /// The last recording that was taken; jobs share it.
+    /// The last recording that was hashed; jobs share recordings.
     recording: Option<Arc<Usage>>,
 }
 
@@ -47,12 +47,13 @@ impl InputHash {
         self.recording.as_ref().is_some_and(|known| Arc::ptr_eq(known, usage))
     }
 
-    /// A value as it is written in files, where options that say nothing are left out: a hash outlives those that come later.
+    /// Hashes a value as written in files, which leaves out unset options. So adding an option later does not change
+    /// the hash.
     fn written(&mut self, value: &impl Serialize) {
         self.text(&serde_json::to_string(value).expect("profiles and jobs are written in logs too"));
     }
 
-    /// A value by its debugging form, which has all of it, in the order of its fields.
+    /// Hashes a value by its debug form, which has all of its fields in order.
     fn form(&mut self, value: &impl fmt::Debug) {
         write!(self, "{value:?}").expect("a hash takes everything");
         self.hasher.update(&[0]);

@@ -1,11 +1,11 @@
-//! The mean of several runs, and how sure it is.
+//! The mean of several runs, with its confidence interval.
 
 /// A mean over independent runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval of the mean; `None` of a single run, and where all runs give the same
-    /// value: equal values do not show how far others would lie from them.
+    /// Half the width of the 95 % confidence interval of the mean. `None` for a single run, and if all runs give the
+    /// same value, because equal values do not show how much others would vary.
     pub half_width: Option<f64>,
     pub runs: usize,
 }
@@ -16,11 +16,11 @@ const T_975: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
-/// The same of the normal distribution.
+/// The same quantile of the normal distribution.
 const Z_975: f64 = 1.959_963_984_540_054;
 
-/// The mean and its interval by Student's t; `None` of nothing. Sums go in the order given, and no other function than
-/// the square root is taken, so the bytes are the same everywhere.
+/// Computes the mean and its interval by Student's t; `None` without values. Values are summed in the given order and
+/// the square root is the only function used, so the bytes are the same everywhere.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
     let runs = values.len();
     if runs == 0 {
@@ -36,8 +36,8 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { mean, half_width: Some(half_width), runs })
 }
 
-/// Beyond the table the first two terms of the expansion about the normal quantile, good to 1e-4 there: Abramowitz and
-/// Stegun, Handbook of Mathematical Functions, 26.7.5.
+/// The quantile of Student's t. Beyond the table, uses the first two terms of the expansion about the normal
+/// quantile, which is accurate to 1e-4 there: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
 fn student_t(freedom: usize) -> f64 {
     match T_975.get(freedom - 1) {
         Some(quantile) => *quantile,
@@ -49,15 +49,15 @@ fn student_t(freedom: usize) -> f64 {
     }
 }
 
-/// The least part of all runs of which `kept` of `runs` could have kept something with a chance of 5 %: the one-sided 95 %
+/// A lower bound on the share of all runs that keep a constraint, given that `kept` of `runs` did: the one-sided 95 %
 /// limit of Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial,
-/// Biometrika 26(4), 1934. To 1e-9.
+/// Biometrika 26(4), 1934. Accurate to 1e-9.
 pub fn share_at_least(kept: usize, runs: usize) -> f64 {
     assert!(kept <= runs, "{kept} of {runs}");
     if kept == 0 {
         return 0.0;
     }
-    // The chance that as many or more are kept where this part of all would be.
+    // The probability that at least `kept` runs keep it, if this share of all runs does.
     let chance = |part: f64| {
         let mut term = libm::pow(part, runs as f64);
         let mut sum = term;

@@ -1,8 +1,8 @@
-//! What has been run, kept line by line: whoever is killed loses what was being run, and nothing else.
+//! The journal of finished runs, written line by line: a killed process loses only the runs in progress.
 //!
-//! The first line says of which plan it is, each other line is one run. A line that is not whole, which can only be the
-//! last, was being written when the process ended; it is cut off. Lines come in the order in which runs end, so that of
-//! the finished plan is written anew, in the order of the alternatives.
+//! The first line identifies the plan; each other line is one run. Only the last line can be incomplete, if the
+//! process ended while writing it; it is cut off. Lines are in the order in which runs end, so the journal of a
+//! finished plan is rewritten in the order of the alternatives.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -19,13 +19,13 @@ use dryrack_scenario::PlanFile;
 /// Runs by alternative and seed.
 pub type Runs = BTreeMap<(usize, u64), PlanRun>;
 
-/// Of which plan a journal is: of the same bytes, under the same version.
+/// The identity of a journal's plan: the same bytes under the same version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanHeader {
     pub dryrack: String,
     pub plan: String,
-    /// Of the plan's text and of what is run, BLAKE3: see [`super::InputHash`].
+    /// The BLAKE3 hash of the plan's text and of its inputs: see [`super::InputHash`].
     pub input: String,
 }
 
@@ -43,14 +43,14 @@ pub enum JournalError {
     InUse { path: PathBuf },
 }
 
-/// Open for runs to be added.
+/// A journal that is open for appending runs.
 pub struct Journal {
     path: PathBuf,
     file: Mutex<File>,
 }
 
 impl Journal {
-    /// Opens or makes the journal, and gives what it holds. Nobody else may have it open.
+    /// Opens or creates the journal and returns the runs it holds. Fails if another process has it open.
     pub fn open(path: &Path, header: &PlanHeader, plan: &PlanFile) -> Result<(Journal, Runs), JournalError> {
         let failed = |source| JournalError::Io { path: path.to_path_buf(), source };
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
@@ -60,7 +60,7 @@ impl Journal {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
-        // What comes behind the last line break was being written.
+        // The text after the last line break is incomplete.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let held = if whole == 0 { BTreeMap::new() } else { read(path, &bytes[..whole], (header, plan))? };
         file.set_len(whole as u64).map_err(failed)?;
@@ -71,20 +71,20 @@ impl Journal {
         Ok((Journal { path: path.to_path_buf(), file: Mutex::new(file) }, held))
     }
 
-    /// Adds a run; it is kept whatever becomes of the process.
+    /// Appends a run, which survives the end of the process.
     pub fn add(&self, run: &PlanRun) -> Result<(), JournalError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(&line(run)).map_err(|source| JournalError::Io { path: self.path.clone(), source })
     }
 
-    /// The whole of a journal in the order of the alternatives: the same bytes in whatever order they were run.
+    /// The complete journal in the order of the alternatives: the same bytes in whatever order they were run.
     pub fn sorted(header: &PlanHeader, runs: &Runs) -> Vec<u8> {
         let mut bytes = line(header);
         runs.values().for_each(|run| bytes.extend(line(run)));
         bytes
     }
 
-    /// What another journal of the same plan holds, to be merged.
+    /// The runs of another journal of the same plan, to be merged.
     pub fn read_only(path: &Path, header: &PlanHeader, plan: &PlanFile) -> Result<Runs, JournalError> {
         let bytes = std::fs::read(path).map_err(|source| JournalError::Io { path: path.to_path_buf(), source })?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -120,7 +120,7 @@ fn read(path: &Path, bytes: &[u8], (header, plan): (&PlanHeader, &PlanFile)) -> 
     Ok(held)
 }
 
-/// Why a run cannot be of a plan, whatever its journal says.
+/// Why a run cannot belong to a plan, whatever its journal says.
 fn misfit(run: &PlanRun, plan: &PlanFile) -> Option<String> {
     let (alternatives, constraints) = (plan.cells(), plan.asked.len());
     if run.cell >= alternatives {

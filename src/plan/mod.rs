@@ -16,7 +16,7 @@
 //! | `summary` | compares the alternatives and gives the answer |
 //! | `page` | collects what a report shows |
 //!
-//! Must never draw plots, and never present an alternative that was not run as if it had been.
+//! Must never draw random numbers, and never present an alternative that was not run as if it had been.
 
 #![warn(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! What a report of a plan shows.
+//! The contents of the report of a plan.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use dryrack_report::{PlanReport, PlanRow};
 use dryrack_scenario::{Method, Objective, PlanFile};
 use dryrack_units::counted;
 
-/// `report.html` of what was run.
+/// The text of `report.html`.
 pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs: &Runs, answer: &str) -> String {
     let objective = plan.minimize.unwrap_or_else(|| cost_of(comparison));
     let row = |row: &Row| PlanRow {
@@ -64,12 +64,12 @@ pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs:
     report.html()
 }
 
-/// Without the folder, which is another where the parts of a plan are put together.
+/// The file name without the folder, which may differ where the parts of a plan are merged.
 fn file_name(path: &Path) -> String {
     path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// What cost is where the plan does not say it: the price, where it is known of each.
+/// The cost to show if the plan has no objective: the price if all alternatives have one, else the number of GPUs.
 fn cost_of(comparison: &Comparison) -> Objective {
     match comparison.has_prices() {
         true => Objective::PricePerHour,
@@ -77,7 +77,7 @@ fn cost_of(comparison: &Comparison) -> Objective {
     }
 }
 
-/// Of each percentile the mean over the seeds.
+/// The mean over the seeds for each percentile.
 fn waits(runs: &Runs, cell: usize) -> Vec<Option<f64>> {
     let all: Vec<&[Option<f64>]> =
         runs.range((cell, 0)..=(cell, u64::MAX)).map(|(_, run)| run.waits.as_slice()).collect();

@@ -1,9 +1,10 @@
-//! Two alternatives job by job: who waits longer, who less, and how sure the difference is.
+//! Compares two alternatives job by job: which jobs wait longer, which less, with a confidence interval of the
+//! difference.
 //!
-//! A job of one is paired with the job of the same name and seed of the other, so that what both drew alike cancels out.
-//! Jobs of one run depend on each other, because they wait for the same machines, so the interval is not made of them: of
-//! each seed the mean difference is one observation, seeds are independent, and the interval is Student's t over these
-//! (paired replications: Law, Simulation Modeling and Analysis, 5th edition, section 10.2.1).
+//! Each job of one is paired with the job of the same name and seed of the other, so that their common random draws
+//! cancel out. Jobs of one run depend on each other, because they wait for the same machines, so single jobs are not
+//! observations. The mean difference of each seed is one observation, seeds are independent, and the interval is
+//! Student's t over them (paired replications: Law, Simulation Modeling and Analysis, 5th edition, section 10.2.1).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,18 +13,18 @@ use super::interval::{Estimate, estimate};
 use dryrack_metrics::RunAccount;
 use dryrack_units::{SimDuration, SimTime};
 
-/// How long a job waited in one run.
+/// The wait of a job in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waited {
     pub submitted: SimTime,
-    /// From when a replica was wanted until it first had a place, the longest of its replicas; of one that had none, until
-    /// it ended, or the run did.
+    /// The longest wait of its replicas, from when a replica was wanted until it was first placed. A replica that was
+    /// never placed waits until it ends, or until the run ends.
     pub wait: SimDuration,
-    /// Each of its replicas had a place.
+    /// Whether all of its replicas were placed.
     pub placed: bool,
 }
 
-/// A job with both alternatives.
+/// A job that both alternatives have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairedJob {
     pub seed: u64,
@@ -32,33 +33,33 @@ pub struct PairedJob {
     pub second: Waited,
 }
 
-/// The jobs of one seed.
+/// The paired jobs of one seed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairedSeed {
-    /// Of both, in the order in which the first has them.
+    /// The jobs of both, in the order of the first.
     pub jobs: Vec<PairedJob>,
-    /// Jobs that one of the two does not have.
+    /// The number of jobs that only one of the two has.
     pub only_first: usize,
     pub only_second: usize,
 }
 
-/// What all seeds show together.
+/// The difference over all seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Placed with both: with the second they wait longer, less, as long.
+    /// The numbers of jobs placed by both that wait longer, less, or as long with the second.
     pub longer: usize,
     pub less: usize,
     pub same: usize,
-    /// Placed with one alone, or with neither.
+    /// The numbers of jobs placed by only one of them, or by neither.
     pub placed_by_first: usize,
     pub placed_by_second: usize,
     pub placed_by_neither: usize,
     pub only_first: usize,
     pub only_second: usize,
-    /// The wait with the second less that with the first, in seconds, over jobs placed with both; an observation for each
-    /// seed that has any.
+    /// The wait with the second minus the wait with the first, in seconds, over jobs placed by both; one observation
+    /// for each seed that has any.
     pub mean: Option<Estimate>,
-    /// Seeds in which the mean rises, and falls.
+    /// The numbers of seeds in which the mean rises and falls.
     pub seeds_longer: usize,
     pub seeds_less: usize,
 }
@@ -76,8 +77,7 @@ fn waits(run: &RunAccount) -> impl Iterator<Item = (&Arc<str>, Waited)> {
     })
 }
 
-/// Pairs the jobs of two runs with one seed; those that had their place, or ended without one, before `from` in the first
-/// are left out.
+/// Pairs the jobs of two runs with one seed. Leaves out jobs whose wait in the first run ended before `from`.
 pub fn pair(seed: u64, first: &RunAccount, second: &RunAccount, from: SimTime) -> PairedSeed {
     let mut others: BTreeMap<&str, Waited> = waits(second).map(|(name, waited)| (&**name, waited)).collect();
     let mut paired = PairedSeed::default();
@@ -96,7 +96,7 @@ pub fn pair(seed: u64, first: &RunAccount, second: &RunAccount, from: SimTime) -
 }
 
 impl PairedJob {
-    /// The second less the first, in seconds.
+    /// The second wait minus the first, in seconds.
     pub fn seconds(&self) -> f64 {
         self.second.wait.as_secs_f64() - self.first.wait.as_secs_f64()
     }
@@ -110,7 +110,7 @@ impl PairedJob {
     }
 }
 
-/// Puts the seeds together.
+/// Aggregates the seeds.
 pub fn difference(seeds: &[PairedSeed]) -> Difference {
     let jobs = || seeds.iter().flat_map(|seed| &seed.jobs);
     let count = |is_so: fn(&PairedJob) -> bool| jobs().filter(|job| is_so(job)).count();
@@ -136,10 +136,10 @@ pub fn difference(seeds: &[PairedSeed]) -> Difference {
     }
 }
 
-/// The jobs whose wait changed most; of equal ones that of the first seed, then the first of that.
+/// The jobs whose wait changed most; on a tie, the one with the earlier seed first, then in the order of its jobs.
 pub fn most_changed(seeds: &[PairedSeed], most: usize) -> Vec<&PairedJob> {
     let mut jobs: Vec<&PairedJob> = seeds.iter().flat_map(|seed| &seed.jobs).filter(|job| job.change() > 0).collect();
-    // Stable: they come in order.
+    // The sort is stable, so ties stay in order.
     jobs.sort_by_key(|job| std::cmp::Reverse(job.change()));
     jobs.truncate(most);
     jobs
@@ -163,8 +163,8 @@ mod tests {
         PairedSeed { jobs: jobs.iter().map(job).collect(), ..PairedSeed::default() }
     }
 
-    /// Means of 5, 7 and 9 s: 7 and, as in the textbook's interval, 4.969 on each side. All jobs as if they were
-    /// independent would be 6 differences with another interval.
+    /// The seed means of 5, 7 and 9 s give 7 ± 4.969, as in the textbook's interval. Treating all jobs as independent
+    /// would give 6 differences and another interval.
     #[test]
     fn a_seed_is_one_observation_however_many_jobs_it_has() {
         let seeds = [

@@ -1,4 +1,4 @@
-//! One alternative with one seed: run, and what it came to.
+//! Runs one alternative with one seed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,39 +15,41 @@ use dryrack_scenario::{Diagnostics, Objective, Options, PlanFile};
 use dryrack_scheduler::Caching;
 use dryrack_units::Money;
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanRun {
-    /// Its number: the last factor varies the fastest.
+    /// The number of the alternative; the last factor varies the fastest.
     pub cell: usize,
     pub seed: u64,
-    /// Of the event log.
+    /// The digest of the event log.
     pub digest: String,
-    /// Whether anything was drawn: else every seed gives this run. What was run before that was kept may have drawn.
+    /// Whether any random number was drawn; if not, every seed gives this run. Journals without this field count as
+    /// random.
     #[serde(default = "yes")]
     pub is_random: bool,
     pub fleet: FleetSize,
-    /// In the order of the plan.
+    /// The results of the constraints, in the order of the plan.
     pub constraints: Vec<Kept>,
-    /// By name, as `dryrack run --out` writes them.
+    /// The metrics by name, as `dryrack run --out` writes them.
     pub metrics: Map<String, Value>,
-    /// Seconds that were waited, at the percentiles of [`WAIT_PERCENTS`]; nothing where so many never had a place.
+    /// The waits in seconds at the percentiles of [`WAIT_PERCENTS`]; `None` where the percentile falls on a replica
+    /// that was never placed.
     pub waits: Vec<Option<f64>>,
 }
 
-/// What is known of a fleet before anything runs on it. Instances that a cloud makes when they are wanted are not counted:
-/// how many there will be is what a run shows.
+/// The size of a fleet before anything runs on it. Instances that a cloud makes on demand are not counted: only a run
+/// shows how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetSize {
     pub gpus: u64,
     pub nodes: u64,
-    /// Of all nodes, in millionths; nothing where one of them has no price.
+    /// The price of all nodes, in millionths; `None` if one of them has no price.
     pub price_per_hour_millionths: Option<u64>,
 }
 
-/// What became of a constraint.
+/// The result of a constraint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
@@ -57,12 +59,12 @@ pub struct Kept {
 }
 
 impl FleetSize {
-    /// An hour, as it is written; nothing where it is not known.
+    /// The price per hour as text; `None` if it is not known.
     pub fn price(self) -> Option<String> {
         self.price_per_hour_millionths.map(|price| Money::new(price).to_string())
     }
 
-    /// Nothing where that is not known before it has run.
+    /// The value of an objective; `None` if it is not known before a run.
     pub fn of(self, objective: Objective) -> Option<u64> {
         match objective {
             Objective::Gpus => Some(self.gpus),
@@ -73,7 +75,7 @@ impl FleetSize {
     }
 }
 
-/// The fleet of an alternative, which needs no run.
+/// The size of an alternative's fleet, which needs no run.
 pub fn fleet_size(plan: &PlanFile, cell: usize, base: &Options) -> Result<FleetSize, Diagnostics> {
     let loaded = plan.load(cell, plan.seeds.first().copied(), base)?;
     Ok(size_of(&loaded.rehearsal))
@@ -92,7 +94,7 @@ fn yes() -> bool {
     true
 }
 
-/// Runs one. `progress` names the step if an invariant breaks.
+/// Runs one alternative with one seed. `progress` names the step if an invariant breaks.
 pub fn run_alternative(
     plan: &PlanFile,
     (cell, seed): (usize, u64),
@@ -104,7 +106,7 @@ pub fn run_alternative(
     let entries = loaded.constraints.clone();
     let rehearsed = rehearse(&loaded.rehearsal, loaded.constraints, progress, Caching::On, Vec::new());
     let judged: Vec<(&Expectation, &Verdict)> = entries.iter().zip(&rehearsed.verdicts).collect();
-    // A constraint on several jobs holds if it holds of each.
+    // A constraint on several jobs holds if it holds for each of them.
     let kept = judged.chunk_by(|one, other| one.0.place == other.0.place).map(|parts| {
         let shown = parts.iter().find(|(_, verdict)| !verdict.passed).unwrap_or(&parts[0]);
         Kept { name: shown.0.entry.to_string(), held: shown.1.passed, happened: shown.1.happened.clone() }

@@ -1,44 +1,45 @@
-//! The cheapest alternative that keeps the constraints, found with few runs.
+//! Finds the cheapest alternative that keeps the constraints, with few runs.
 //!
-//! Nothing is assumed of a factor until it has been seen. A factor of which more costs more (numbers that ascend, and with
-//! each the objective) is *presumed* to be monotone: where an alternative fails, those that differ from it only in having
-//! less of such factors are presumed to fail as well. Which alternative is asked next is the one that settles most whatever
-//! the answer: if it holds, all that cost as much or more; if it fails, all that have less.
+//! A factor is *presumed* to be monotone if more of it costs more, that is, if its values are ascending numbers and
+//! the objective rises with each. If an alternative fails, those that differ from it only in having less of such
+//! factors are presumed to fail as well. The next alternative to run is the one that settles most others whatever its
+//! result: if it holds, all that cost as much or more; if it fails, all that have less.
 //!
-//! When nothing cheaper is open, a part of what was presumed is run as well: that nearest to the answer first, then spread
-//! over the rest. One that holds although it was presumed to fail shows that a factor in which the two differ is not
-//! monotone: nothing is presumed of these any more, and the search goes on.
+//! When no cheaper alternative is open, a part of the presumed ones is run as a test: the one nearest to the answer
+//! first, then others spread over the rest. If one holds although it was presumed to fail, a factor in which the two
+//! differ is not monotone: these factors are no longer presumed monotone, and the search continues.
 
 use dryrack_scenario::PlanFile;
 
-/// How an alternative stands.
+/// The standing of an alternative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It was run, and keeps every constraint.
+    /// It was run and keeps every constraint.
     Holds,
-    /// It was run, and does not.
+    /// It was run and breaks a constraint.
     Fails,
-    /// It was not run: that alternative, which has more, fails.
+    /// It was not run, but this alternative, which has more, fails.
     Presumed(usize),
     Unknown,
 }
 
-/// What was found out, and how.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The cheapest of those that were run and hold; of equal ones the first.
+    /// The cheapest alternative that was run and holds; on a tie, the first.
     pub best: Option<usize>,
-    /// Cheaper than that (or all, where there is none): run and failing, presumed to fail, and not known.
+    /// The numbers of cheaper alternatives (of all, if there is no best) that were run and fail, are presumed to
+    /// fail, and are unknown.
     pub cheaper_failing: usize,
     pub cheaper_presumed: usize,
     pub cheaper_unknown: usize,
-    /// All that were run.
+    /// The number of alternatives that were run.
     pub run: usize,
-    /// Presumed to fail, and run to see.
+    /// The number of alternatives that were presumed to fail and were run as a test.
     pub tested: usize,
-    /// Factors of which more is presumed never to be worse, by their places in the plan.
+    /// Factors of which more is presumed never to be worse, by their indexes in the plan.
     pub monotone: Vec<usize>,
-    /// Factors of which that was presumed, and found to be wrong.
+    /// Factors for which this was presumed and refuted.
     pub refuted: Vec<usize>,
 }
 
@@ -51,16 +52,16 @@ pub struct Search {
     tested: usize,
 }
 
-/// Alternatives of which it is asked how much each would settle.
+/// The largest number of open alternatives that are weighed for the next run.
 const WEIGHED: usize = 256;
-/// One in so many of those that were presumed to fail is run, rounded up.
+/// One in this many of the alternatives presumed to fail is run as a test, rounded up.
 const TESTED_ONE_IN: usize = 10;
-/// At most so many, and at least `TESTED_LEAST` where there are as many.
+/// The largest number of tests; there are at least `TESTED_LEAST` if there are as many alternatives to test.
 const TESTED_MOST: usize = 20;
 const TESTED_LEAST: usize = 3;
 
 impl Search {
-    /// `objective` of each alternative is to be made small.
+    /// A search that minimizes `objective`, which has a value for each alternative.
     pub fn new(plan: &PlanFile, objective: Vec<u64>) -> Search {
         let cells = plan.cells();
         assert_eq!(objective.len(), cells, "an objective for each alternative");
@@ -77,7 +78,7 @@ impl Search {
         Search { standing: vec![Standing::Unknown; cells], places, objective, monotone, refuted: Vec::new(), tested: 0 }
     }
 
-    /// The alternative to be run next; `None` when the answer stands.
+    /// The alternative to run next; `None` when the answer is final.
     pub fn ask(&self) -> Option<usize> {
         let open = self.cheaper(|standing| standing == Standing::Unknown);
         if !open.is_empty() {
@@ -89,12 +90,13 @@ impl Search {
         if presumed.is_empty() || self.tested >= wanted {
             return None;
         }
-        // The dearest first, which is nearest to the answer, then spread: 0, 1/2, 1/4, 3/4, 1/8 ... of the way down.
+        // The most expensive first, which is nearest to the answer, then spread: 0, 1/2, 1/4, 3/4, 1/8 ... of the way
+        // down.
         let spread = (u64::from((self.tested as u32).reverse_bits()) * presumed.len() as u64) >> 32;
         Some(presumed[presumed.len() - 1 - spread as usize])
     }
 
-    /// What running it showed.
+    /// Takes the result of a run.
     pub fn tell(&mut self, cell: usize, holds: bool) {
         let before = std::mem::replace(&mut self.standing[cell], if holds { Standing::Holds } else { Standing::Fails });
         self.tested += usize::from(matches!(before, Standing::Presumed(_)));
@@ -109,7 +111,7 @@ impl Search {
         self.presume();
     }
 
-    /// How many alternatives nothing is left to be asked of: run, presumed, or no cheaper than one that holds.
+    /// The number of alternatives that need no run: run already, presumed to fail, or no cheaper than one that holds.
     pub fn settled(&self) -> usize {
         self.standing.len() - self.cheaper(|standing| standing == Standing::Unknown).len()
     }
@@ -134,7 +136,7 @@ impl Search {
         holds.min_by_key(|cell| (self.objective[*cell], *cell))
     }
 
-    /// Those of a standing that are cheaper than the best, the cheapest first.
+    /// The alternatives with a wanted standing that are cheaper than the best, the cheapest first.
     fn cheaper(&self, wanted: impl Fn(Standing) -> bool) -> Vec<usize> {
         let bound = self.best().map_or(u64::MAX, |best| self.objective[best]);
         let is_wanted = |cell: &usize| wanted(self.standing[*cell]) && self.objective[*cell] < bound;
@@ -143,7 +145,8 @@ impl Search {
         cells
     }
 
-    /// The undecided alternative, cheapest first, of which even the less useful answer decides most others.
+    /// The open alternative whose less useful result still settles the most others. `open` is sorted, the cheapest
+    /// first.
     fn most_telling(&self, open: &[usize]) -> usize {
         let step = open.len().div_ceil(WEIGHED);
         let weigh = |position: usize| {
@@ -154,7 +157,7 @@ impl Search {
             (if_it_holds.min(if_it_fails), if_it_holds + if_it_fails)
         };
         let positions = (0..open.len()).step_by(step);
-        // Of equal ones the cheapest.
+        // On a tie, the cheapest.
         let best = positions.max_by_key(|position| (weigh(*position), std::cmp::Reverse(*position)));
         open[best.expect("something is open")]
     }
@@ -165,7 +168,7 @@ impl Search {
         one != other && pairs().all(|((one, other), monotone)| one == other || (*monotone && one < other))
     }
 
-    /// One that holds with less than another with which it fails.
+    /// A pair of which the first holds although it has less than the second, which fails.
     fn contradiction(&self, cell: usize) -> Option<(usize, usize)> {
         let mut others = 0..self.standing.len();
         match self.standing[cell] {
@@ -222,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Searches where `holds` says which alternatives do, and gives what was found and the cheapest by trying all.
+    /// Searches with `holds` as the oracle. Returns the result, and the cheapest found by trying all.
     fn search(
         sizes: &[usize],
         cost: impl Fn(&[usize]) -> u64,
@@ -255,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_frontier_of_two_machines_is_found_with_a_quarter_of_the_runs() {
-        // 5 a piece of one and 7 of the other; 3 of one do what 4 of the other do.
+        // One machine costs 5 and gives 3, the other costs 7 and gives 4.
         let cost = |places: &[usize]| 5 * places[0] as u64 + 7 * places[1] as u64 + 1;
         for need in [10, 40, 90, 140] {
             let (found, cheapest) = search(&[25, 20], cost, |places| 3 * places[0] + 4 * places[1] >= need);
@@ -275,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_factor_that_is_no_number_or_costs_nothing_is_not_presumed_to_help() {
-        // The second factor does not cost anything, and its first value is the best.
+        // The second factor costs nothing, and its first value is the best.
         let cost = |places: &[usize]| places[0] as u64;
         let (found, cheapest) = search(&[30, 4], cost, |places| places[0] >= 10 + 5 * places[1]);
         assert_eq!(cost_of(&[30, 4], &found, cost), cheapest);
@@ -284,7 +287,7 @@ mod tests {
 
     #[test]
     fn more_that_is_worse_is_noticed_and_presumed_no_longer() {
-        // With 15 it holds, with 16 and 17 it does not, from 18 on it does.
+        // It holds at 15, fails at 16 and 17, and holds from 18 on.
         let cost = |places: &[usize]| places[0] as u64;
         let holds = |places: &[usize]| places[0] == 15 || places[0] >= 18;
         let (found, cheapest) = search(&[40], cost, holds);

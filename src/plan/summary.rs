@@ -1,4 +1,4 @@
-//! The alternatives of a plan side by side, and the answer to its question.
+//! Compares the alternatives of a plan, and answers its question.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use dryrack_units::counted;
 
 /// All alternatives that were run.
 pub struct Comparison {
-    /// In their order.
+    /// One row for each alternative, in order.
     pub rows: Vec<Row>,
 }
 
@@ -27,21 +27,21 @@ pub struct Row {
     pub name: String,
     pub fleet: FleetSize,
     pub runs: usize,
-    /// With how many seeds each constraint held.
+    /// The number of seeds with which each constraint held.
     pub held: Vec<usize>,
-    /// With how many seeds all of them held.
+    /// The number of seeds with which all of them held.
     pub kept: usize,
-    /// Whether seeds may make a difference: some run drew a number.
+    /// Whether seeds may make a difference, because some run drew a random number.
     pub is_random: bool,
     /// Whether it keeps every constraint; `None` while that depends on seeds that were not run.
     pub keeps: Option<bool>,
-    /// One that did not hold, with its first seed and what happened then.
+    /// A constraint that did not hold, with its first such seed and what happened then.
     pub broken: Option<(u64, String, String)>,
-    /// Of the run-wide metrics, by name; those that are undefined with some seed are left out.
+    /// The run-wide metrics by name; metrics that are undefined with some seed are left out.
     pub metrics: BTreeMap<&'static str, Estimate>,
 }
 
-/// Puts the runs of each alternative together.
+/// Aggregates the runs of each alternative.
 pub fn compare(plan: &PlanFile, runs: &Runs) -> Comparison {
     let all: Vec<&PlanRun> = runs.values().collect();
     let rows = all.chunk_by(|one, other| one.cell == other.cell).map(|runs| row(plan, runs)).collect();
@@ -74,10 +74,11 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
     }
 }
 
-/// Whether every constraint holds with as many of all `seeds` as is asked of it, as far as the seeds that were `run` decide.
+/// Whether every constraint holds with the required share of all `seeds`; `None` if the `run` seeds do not decide
+/// that yet.
 pub(super) fn keeps(asked: &[Share], held: &[usize], run: usize, seeds: usize) -> Option<bool> {
     let left = seeds - run;
-    // The rest may all hold, or all fail.
+    // The remaining seeds may all fail, or all hold.
     let certain = |(share, held): (&Share, &usize)| (share.holds(*held, seeds), share.holds(held + left, seeds));
     let all: Vec<(bool, bool)> = asked.iter().zip(held).map(certain).collect();
     if all.iter().any(|(least, most)| !least && !most) {
@@ -90,14 +91,15 @@ pub(super) fn keeps(asked: &[Share], held: &[usize], run: usize, seeds: usize) -
 }
 
 impl Row {
-    /// Which constraint was broken and with which seed, and how many jobs can never run if that is why.
+    /// The broken constraint and its seed, and how many jobs can never run if that is the reason.
     pub fn broken_text(&self) -> Option<String> {
         let (seed, name, happened) = self.broken.as_ref()?;
         let never = happened.split_once(" can never run").map(|(jobs, _)| format!(": {jobs} can never run"));
         Some(format!("{name}, seed {seed}{}", never.unwrap_or_default()))
     }
 
-    /// A price in the currency of the file, kWh, or a number of them; what a run shows is the mean over those that were made.
+    /// The value of an objective: a price in the currency of the file, kWh, or a count. A measured value is the mean
+    /// over the runs.
     pub fn of(&self, objective: Objective) -> Option<f64> {
         match objective {
             Objective::Gpus | Objective::Nodes => self.fleet.of(objective).map(|count| count as f64),
@@ -129,15 +131,15 @@ impl Row {
 }
 
 impl Comparison {
-    /// The cheapest that keeps every constraint; of equal ones the first.
+    /// The cheapest alternative that keeps every constraint; on a tie, the first.
     pub fn best(&self, objective: Objective) -> Option<&Row> {
         let keeping = self.rows.iter().filter(|row| row.keeps == Some(true));
         let known = keeping.filter_map(|row| Some((row, row.of(objective)?)));
         known.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(row, _)| row)
     }
 
-    /// For a reader: those that keep every constraint first, then those of which it is not known, each the cheapest first
-    /// where something is to be small; equal ones in their order.
+    /// The rows for a reader: those that keep every constraint first, then those for which that is unknown, then the
+    /// others. Within each group the cheapest comes first if there is an objective; ties stay in order.
     pub fn ranked(&self, objective: Option<Objective>) -> Vec<&Row> {
         let place = |row: &Row| match row.keeps {
             Some(true) => 0,
@@ -153,7 +155,7 @@ impl Comparison {
         rows
     }
 
-    /// Whether of each it is known what it costs an hour.
+    /// Whether the price per hour of every alternative is known.
     pub fn has_prices(&self) -> bool {
         self.rows.iter().all(|row| row.fleet.price_per_hour_millionths.is_some())
     }
@@ -209,7 +211,7 @@ fn of(found: &Estimate) -> Value {
     json!(Written { mean: found.mean, half_width: found.half_width })
 }
 
-/// The answer in a sentence or two, and then how it was come by. `found` is what a search found.
+/// The answer in a sentence or two, followed by how it was found. `found` is the result of a search.
 pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -> String {
     let rows = comparison.rows.len();
     let Some(objective) = plan.minimize else {
@@ -240,7 +242,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -
     text
 }
 
-/// What the seeds that were run say of all others; nothing of one alone.
+/// What the seeds that were run show about all seeds; empty for a single run.
 fn how_sure(row: &Row) -> String {
     if row.runs < 2 {
         return String::new();
@@ -256,7 +258,7 @@ fn how_sure(row: &Row) -> String {
     format!("{with}, and so with at least {least}% of all seeds (95% confidence, Clopper and Pearson)")
 }
 
-/// Where none is known to keep them, which is not that none does.
+/// The answer if no alternative is known to keep the constraints, which does not mean that none does.
 fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
     let (rows, asked) = (comparison.rows.len(), all_of(plan.asked.len()));
     let open = comparison.rows.iter().filter(|row| row.keeps.is_none()).count();
@@ -281,7 +283,7 @@ fn all_of(constraints: usize) -> String {
     }
 }
 
-/// What of the answer was run, what was presumed, and how that was tested.
+/// Which part of the answer was run, which was presumed, and how that was tested.
 fn how(plan: &PlanFile, found: &Found) -> String {
     let names = |factors: &[usize]| {
         factors.iter().map(|factor| format!("`{}`", plan.factors[*factor].name)).collect::<Vec<_>>().join(" and ")

@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    /// A replica is to have 150 requests in its minute.
+    /// The target of a replica is 150 requests per minute.
     #[test]
     fn each_replica_has_its_target_at_most() {
         let rows = [(0, 1), (1, 1), (150, 1), (151, 2), (450, 3), (451, 4), (100_000, 4)];

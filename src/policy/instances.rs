@@ -1,19 +1,19 @@
-//! Instances of a fleet: when one that is idle is given back, and when those that are missing are asked for.
+//! Instances of a fleet: when an idle one is given back, and when missing ones are requested.
 
 use dryrack_fleet::{FleetNodes, IdleDuration};
 use dryrack_units::SimDuration;
 use dryrack_workload::IdleLimit;
 
-/// For whose sake an instance was made.
+/// What an instance was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MadeFor {
     Run,
     Fleet,
 }
 
-/// For how long an instance may be idle; `None`: for ever.
+/// How long an instance may be idle; `None`: forever.
 ///
-/// Source of the usual lengths: dstack 0.22.5, defaults of runs and of fleets.
+/// Source of the default lengths: dstack 0.22.5, defaults of runs and of fleets.
 pub fn longest_idle(rule: IdleDuration, made_for: MadeFor) -> Option<SimDuration> {
     match (rule, made_for) {
         (IdleDuration::Off, _) => None,
@@ -23,8 +23,8 @@ pub fn longest_idle(rule: IdleDuration, made_for: MadeFor) -> Option<SimDuration
     }
 }
 
-/// What holds of an instance that is made for a run, of what its fleet and the run say: the shorter, whatever it is that
-/// has no end.
+/// The idle duration of an instance made for a run, from what its fleet and the run say: the shorter of the two,
+/// where [`IdleDuration::Off`] is the longest. The fleet's usual duration gives way to whatever the run says.
 ///
 /// Source: dstack 0.22.5, how the profiles of fleets and runs are combined.
 pub fn idle_rule(of_fleet: IdleDuration, of_run: Option<IdleLimit>) -> IdleDuration {
@@ -37,17 +37,17 @@ pub fn idle_rule(of_fleet: IdleDuration, of_run: Option<IdleLimit>) -> IdleDurat
     }
 }
 
-/// Whether a fleet of so many instances, those on their way among them, may give one back.
+/// Whether a fleet with this many instances, including those being created, may give one back.
 pub fn may_give_back(nodes: Option<FleetNodes>, instances: u32) -> bool {
     instances > nodes.map_or(0, |nodes| nodes.min)
 }
 
-/// Between two looks at a fleet that lacks instances; the last repeats.
+/// The pauses between two checks of a fleet that lacks instances; the last repeats.
 ///
 /// Source: dstack 0.22.5, delays of the consolidation of fleets.
 const PAUSES_MINUTES: [u64; 5] = [1, 2, 5, 10, 30];
 
-/// So many times in a row a fleet is found to lack instances before it is left alone.
+/// After this many consecutive checks that find instances missing, a fleet is left alone.
 ///
 /// Source: dstack 0.22.5, attempts of the consolidation of fleets.
 const MOST_ATTEMPTS: u32 = 15;
@@ -59,19 +59,19 @@ pub struct Consolidation {
 }
 
 impl Consolidation {
-    /// How long after the last look the next one is due.
+    /// How long after the last check the next one is due.
     pub fn pause(self) -> SimDuration {
         let index = (self.attempts as usize).min(PAUSES_MINUTES.len() - 1);
         SimDuration::from_secs(60 * PAUSES_MINUTES[index])
     }
 
-    /// A look found instances missing. Whether another look follows.
+    /// Records that a check found instances missing. Returns whether another check follows.
     pub fn found_missing(&mut self) -> bool {
         self.attempts += 1;
         self.attempts < MOST_ATTEMPTS
     }
 
-    /// A look found nothing missing.
+    /// Records that a check found nothing missing.
     pub fn found_whole(&mut self) {
         self.attempts = 0;
     }

@@ -1,7 +1,7 @@
-//! Quotas between projects: how much of a fleet the runs of one project hold at most, all together.
+//! Quotas of projects: how much of a fleet all runs of one project together may hold.
 //!
-//! A place is chosen first, and then held against what its project may still take. What would be too much is not taken,
-//! and waits in its turn until something is given back; it stands in nobody's way meanwhile.
+//! A place is chosen first and then checked against what its project may still take. A run that would exceed the
+//! quota is not placed. It waits in its turn until resources are released, and blocks no other run meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +10,31 @@ use serde::{Deserialize, Serialize};
 use dryrack_fleet::{Node, NodeClaim};
 use dryrack_units::{GpuShare, Money, text_form};
 
-/// What one project may hold at a time; without a limit where nothing is said.
+/// What one project may hold at a time; an absent field means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
-    /// GPUs; of one that is shared, the part that is taken.
+    /// GPUs; a shared GPU counts by the share that is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
-    /// What the parts of hosts cost that are taken.
+    /// The price of the parts of hosts that are taken.
     #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
     pub price_per_hour: Option<Money>,
 }
 
-/// What is taken of nodes, as quotas count it.
+/// Resources taken from nodes, as quotas count them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holding {
     /// Thousandths of GPUs.
     gpus: u64,
-    /// Millionths, as [`Money`].
+    /// In millionths, as [`Money`].
     price_per_hour: u64,
 }
 
 impl Holding {
-    /// What a claim takes of its node. Of the price of an instance it is the part of its blocks, of that of another node
-    /// the part of its GPUs, of one without GPUs the part of its CPUs; rounded down to a millionth.
+    /// What a claim takes of its node. The price is the node's price times a fraction, rounded down to a millionth:
+    /// for an instance divided into blocks the fraction of its blocks, for another node that of its GPUs, and for a
+    /// node without GPUs that of its CPUs.
     pub fn of(node: &Node, claim: &NodeClaim) -> Holding {
         let gpus: u64 = claim.gpus.iter().map(|part| u64::from(part.share.get())).sum();
         let shape = &node.shape;
@@ -68,7 +69,7 @@ impl Quota {
     }
 }
 
-/// The quotas of all projects, and what each holds.
+/// The quotas of all projects, and what each project holds.
 #[derive(Clone, Debug, Default)]
 pub struct Quotas {
     projects: BTreeMap<String, (Quota, Holding)>,
@@ -80,13 +81,13 @@ impl Quotas {
         Quotas { projects: quotas.iter().map(unused).collect() }
     }
 
-    /// Whether a project may take so much more. One without a quota may take anything.
+    /// Whether a project may take this much more. A project without a quota may take anything.
     pub fn admits(&self, project: Option<&str>, more: Holding) -> bool {
         let known = project.and_then(|project| self.projects.get(project));
         known.is_none_or(|(quota, held)| quota.admits(held.and(more)))
     }
 
-    /// Whether anything is counted for a project.
+    /// Whether holdings are counted for this project.
     pub fn counts(&self, project: Option<&str>) -> bool {
         project.is_some_and(|project| self.projects.contains_key(project))
     }

@@ -1,9 +1,9 @@
-//! Attempts after failures: a pause that grows, and a limit.
+//! Retries after failures: a growing pause, and a limit.
 
 use dryrack_units::SimDuration;
 use dryrack_workload::{Backoff, RetryPolicy};
 
-/// How often a replica has failed since it last ran well.
+/// The number of failures of a replica since it last ran well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetryState {
     failures: u32,
@@ -16,8 +16,9 @@ pub enum Next {
 }
 
 impl RetryState {
-    /// An attempt failed after it had run for `ran`. Having run for as long as the longest pause counts as having run
-    /// well, so failures before it are forgotten, as Kubernetes does after ten minutes of running.
+    /// Records that an attempt failed after it had run for `ran`. An attempt that ran for as long as the longest
+    /// pause counts as having run well, so the failures before it are forgotten, as Kubernetes does after ten minutes
+    /// of running.
     pub fn failed(&mut self, policy: &RetryPolicy, ran: SimDuration) -> Next {
         if ran >= policy.backoff.max && !ran.is_zero() {
             self.failures = 0;
@@ -30,8 +31,8 @@ impl RetryState {
     }
 }
 
-/// The pause after the n-th failure in a row, n from 1: first * factor^(n-1), at most max; each step rounded down to a
-/// nanosecond.
+/// The pause after the n-th consecutive failure, with n counted from 1: first * factor^(n-1), at most max; each step
+/// is rounded down to a nanosecond.
 fn pause(backoff: &Backoff, failures: u32) -> SimDuration {
     let max = u128::from(backoff.max.as_nanos());
     let mut pause = u128::from(backoff.first.as_nanos()).min(max);

@@ -1,4 +1,4 @@
-//! When synthetic jobs come: from `arrivals:` of a job to instants.
+//! Arrival times of synthetic jobs: converts a job's `arrivals:` to instants.
 
 use super::diagnostic::Report;
 use super::fields::{Fields, Value, value};
@@ -8,20 +8,21 @@ use dryrack_units::{Money, Permille, SimDuration, UnitError};
 use dryrack_workload::{Arrivals, Batch, Spell};
 
 const KINDS: [&str; 5] = ["every", "poisson", "bursty", "daily", "hourly"];
-/// Jobs that come together; more are not what anyone means.
+/// The most jobs that may arrive together: nobody means more.
 const MAX_BATCH: u32 = 100_000;
 /// Millionths that make a weight of one.
 const WEIGHT: u64 = 1_000_000;
-/// The largest weight, in millionths, so that those of a week add up.
+/// The largest weight, in millionths. The bound keeps the sum of a week's weights from overflowing.
 const MAX_WEIGHT: u64 = 1_000_000 * WEIGHT;
 
-/// When jobs come, and how many together.
+/// When jobs arrive, and how many arrive together.
 pub(super) struct ArrivalPattern {
     pub arrivals: Arrivals,
     pub batch: Batch,
 }
 
-/// `{poisson: 10/h}`, `{every: 5m}`, `{bursty: …}`, `{daily: …}` or `{hourly: …}`, each with a `batch` or without.
+/// Reads `{poisson: 10/h}`, `{every: 5m}`, `{bursty: …}`, `{daily: …}` or `{hourly: …}`, each with or without a
+/// `batch`.
 pub(super) fn arrivals(tree: &Tree, report: &mut Report) -> Option<ArrivalPattern> {
     let entries = match &tree.node {
         Node::Map(entries) => entries.as_slice(),
@@ -38,7 +39,7 @@ pub(super) fn arrivals(tree: &Tree, report: &mut Report) -> Option<ArrivalPatter
     Some(ArrivalPattern { arrivals, batch: batch? })
 }
 
-/// `8`, `{uniform: {from: 1, to: 8}}` or `{geometric: 4}`.
+/// Reads `8`, `{uniform: {from: 1, to: 8}}` or `{geometric: 4}`.
 fn batch(tree: &Tree, report: &mut Report) -> Option<Batch> {
     let mut size = |tree: &Tree| {
         let size: u32 = value(tree, report)?;
@@ -77,7 +78,7 @@ fn batch(tree: &Tree, report: &mut Report) -> Option<Batch> {
     }
 }
 
-/// In millionths, as money is kept.
+/// A weight in millionths, stored the way money is.
 struct Weight(u64);
 
 impl Value for Weight {
@@ -91,7 +92,7 @@ impl Value for Weight {
     }
 }
 
-/// The weights of the hours of a day or a week.
+/// Reads the weights of the hours of a day or a week.
 fn weights(tree: &Tree, report: &mut Report) -> Option<Vec<u64>> {
     let Node::List(items) = &tree.node else {
         let message = format!("expected a list of weights, found {}", tree.kind());
@@ -169,7 +170,7 @@ fn process(Entry { key, key_span, value: inner }: &Entry, report: &mut Report) -
     }
 }
 
-/// A rate that is not nothing.
+/// A rate above zero.
 fn counted(tree: &Tree, report: &mut Report) -> Option<SimDuration> {
     let Rate(gap) = value(tree, report)?;
     if gap == SimDuration::MAX {

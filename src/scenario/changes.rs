@@ -1,4 +1,4 @@
-//! What users change of jobs while they live: from `changes:` to the engine's list, in order of time.
+//! Changes that users make to running jobs: converts `changes:` to the engine's list, in order of time.
 
 use super::diagnostic::Report;
 use super::fields::Fields;
@@ -44,7 +44,7 @@ pub(super) fn read(
             }
         }
     }
-    // Stable: of one instant, in the order of the file.
+    // The sort is stable: changes at the same instant keep the order of the file.
     scalings.sort_by_key(|(at, ..)| *at);
     scalings
 }

@@ -1,4 +1,4 @@
-//! What clouds make: `offers:`, `capacity:` and `idle_duration:` of a fleet, from the file to places for instances.
+//! Cloud fleets: converts the `offers:`, `capacity:` and `idle_duration:` of a fleet to places for instances.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::{Permille, SimTime};
 use dryrack_workload::IdleLimit;
 
-/// Fields of an offer besides those of a host.
+/// Fields of an offer in addition to those of a host.
 const OFFER_FIELDS: [&str; 7] =
     ["name", "available", "provisioning", "termination", "interrupted", "refused", "failed"];
 
-/// Places for the instances of one fleet.
+/// The most places for instances that one offer may have.
 const MAX_PLACES: u32 = 10_000;
 
-/// What the control plane is told of a fleet whose instances are made.
+/// What the control plane is told about a fleet whose instances are created on demand.
 pub(super) fn read(fields: &Fields<'_>, nodes: Option<FleetNodes>, report: &mut Report) -> Option<Cloud> {
     if !fields.has("offers") {
         for key in ["capacity", "idle_duration"].into_iter().filter(|key| fields.has(key)) {
@@ -56,7 +56,7 @@ fn idle_duration(fields: &Fields<'_>, report: &mut Report) -> IdleDuration {
     }
 }
 
-/// The places of the instances that the fleet could come to have, and what its cloud does with requests.
+/// Enters the places of all instances that the fleet could ever have, and how its cloud handles requests.
 pub(super) fn places(
     fields: &Fields<'_>,
     fleet: &str,
@@ -111,7 +111,7 @@ pub(super) fn places(
     changes(fields, common, &names, world, report);
 }
 
-/// What of an offer could make a run go on for ever: where it is said, and what it is.
+/// The setting of an offer that could keep a run going for ever: where it is, and a description of it.
 fn goes_on(own: &Fields<'_>, model: &OfferModel, min: u32) -> Option<(Span, &'static str)> {
     let is_quick = matches!(model.provisioning, Lengths::Fixed(length) if length <= LONGEST_PROVISIONING);
     match (model.interrupted, min > 0 && !is_quick) {
@@ -123,7 +123,7 @@ fn goes_on(own: &Fields<'_>, model: &OfferModel, min: u32) -> Option<(Span, &'st
     }
 }
 
-/// A run that could go on for ever needs an end.
+/// Requires an `until` for every run that could go on for ever.
 pub(super) fn refuse_endless(world: &World, until: Option<SimTime>, report: &mut Report) {
     for (span, what) in world.endless_clouds.iter().filter(|_| until.is_none()) {
         let help = "write `until: 24h` in the file";
@@ -131,7 +131,7 @@ pub(super) fn refuse_endless(world: &World, until: Option<SimTime>, report: &mut
     }
 }
 
-/// So many instances of the offer there may ever be at a time.
+/// The most instances of the offer that may ever exist at a time.
 fn most_places(
     fields: &Fields<'_>,
     common: &Common<'_>,
@@ -188,7 +188,7 @@ fn chance(fields: &Fields<'_>, key: &str, report: &mut Report) -> Permille {
     chance
 }
 
-/// `capacity: [{at: 2h, offer: a100, available: 0}]`; without `offer`, of all.
+/// Reads `capacity: [{at: 2h, offer: a100, available: 0}]`; an entry without `offer` applies to all offers.
 fn changes(fields: &Fields<'_>, common: &Common<'_>, names: &[&str], world: &mut World, report: &mut Report) {
     for tree in fields.list("capacity", report) {
         let Some(own) = Fields::read(tree, "a change of capacity", &["at", "offer", "available"], report) else {
@@ -211,6 +211,6 @@ fn changes(fields: &Fields<'_>, common: &Common<'_>, names: &[&str], world: &mut
         let change = |offer| (at, common.fleet, offer, available);
         world.clouds.capacity.extend(meant.into_iter().map(change));
     }
-    // Of equal times, in the order of the file.
+    // The sort is stable: changes at the same time keep the order of the file.
     world.clouds.capacity.sort_by_key(|(at, ..)| *at);
 }

@@ -1,9 +1,9 @@
-//! From the tree of one file to the tree of one run: files included, parameters filled in, fleets put in place, a cell of
-//! the matrix chosen.
+//! Turns the tree of one file into the tree of one run: files are included, parameters filled in, fleets inserted,
+//! and a cell of the matrix is chosen.
 //!
-//! The order is part of the format. Files are included first, so that an override can name what they bring. Then
-//! `--set params.…` and `--set matrix.…` apply, then the matrix and the parameters; fleets come after them, so that a
-//! parameter can name a fleet; the other overrides come last and are not filled in.
+//! The order is part of the format. Files are included first, so that an override can name what they bring in. Then
+//! `--set params.…` and `--set matrix.…` apply, and then the matrix and the parameters. Fleets come after them, so
+//! that a parameter can name a fleet. The other overrides come last, and parameters are not filled in there.
 
 use std::path::Path;
 
@@ -17,16 +17,16 @@ use super::set::{Override, apply, given};
 use super::tree::{Entry, Node, Tree};
 use dryrack_expect::ShareAt;
 
-/// Keys that are gone once a file is composed.
+/// Keys that are removed when a file is composed.
 const COMPOSED: [&str; 4] = ["include", "params", "fleets", "matrix"];
 
-/// What one run is read from.
+/// The input of one run.
 pub(super) struct Composed {
     pub tree: Tree,
-    /// The text of the file no longer says the same.
+    /// Whether the tree differs from the text of the file.
     pub is_changed: bool,
     pub shares: Vec<ShareAt>,
-    /// Where files of dstack were named.
+    /// Where dstack's files were named.
     pub dstack: Option<Span>,
 }
 
@@ -35,19 +35,19 @@ pub(super) struct Assembled {
     tree: Tree,
     axes: Vec<Axis>,
     is_changed: bool,
-    /// All that it includes could be read.
+    /// Whether all included files could be read.
     pub is_complete: bool,
 }
 
-/// One cell of a matrix, or the whole of a file that has none.
+/// One cell of a matrix, or the whole of a file without a matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// `profile=spread, gpus=2`; empty without a matrix.
+    /// Name such as `profile=spread, gpus=2`; empty without a matrix.
     pub name: String,
-    /// The overrides that choose it, as [`Options::set`] takes them.
+    /// Overrides that select this cell, as [`Options::set`] takes them.
     pub set: Vec<String>,
-    /// What the file reproduces under other profiles is reproduced in this cell: not in a second one that differs from
-    /// it in the profile alone.
+    /// Whether what the file reproduces under other profiles is reproduced in this cell. Of cells that differ only in
+    /// the profile, only the first does it.
     pub reproduces: bool,
 }
 
@@ -58,18 +58,18 @@ impl Cell {
     }
 }
 
-/// What a file would have run, before any of it is.
+/// The runs that a file describes, before any of them is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// As written, parameters not filled in.
+    /// Title as written, with parameters not filled in.
     pub title: String,
     pub tags: Vec<String>,
     pub cells: Vec<Cell>,
-    /// Empty where the file says nothing of several.
+    /// Seeds of the file; empty where the file does not name several.
     pub seeds: Vec<u64>,
 }
 
-/// Includes files and applies what the command line says of parameters and the matrix.
+/// Includes files, and applies the command line's overrides of parameters and of the matrix.
 pub(super) fn assemble(
     mut tree: Tree,
     path: Option<&Path>,
@@ -89,14 +89,14 @@ pub(super) fn assemble(
     }
     let mut axes = tree.get("matrix").map_or(Vec::new(), |matrix| params::axes(matrix, report));
     is_changed |= !axes.is_empty();
-    // `--profile` and the like stand over the file, and so over the axis.
+    // `--profile` and similar options override the file, and therefore the axis.
     for (name, given) in [("profile", &options.profile), ("seed", &options.seed), ("until", &options.until)] {
         axes.retain(|axis| axis.name != name || given.is_none());
     }
     Assembled { tree, axes, is_changed, is_complete: included != Included::Lacking }
 }
 
-/// `params.gpus=2` and `matrix.gpus=2`.
+/// Whether an override applies early: `params.gpus=2` and `matrix.gpus=2` do.
 fn is_early(argument: &str) -> bool {
     let path = argument.split('=').next().unwrap_or("");
     matches!(path.split('.').next(), Some("params" | "matrix"))
@@ -111,7 +111,8 @@ fn names_within(tree: &Tree) -> Vec<(&'static str, Vec<String>)> {
     vec![names("params"), names("matrix")]
 }
 
-/// An override changes a parameter; one that the file does not have is a slip. One that is an axis has the axis' values.
+/// Refuses an override of a parameter that the file does not have, which is a slip. An override of an axis must use
+/// one of the axis' values.
 fn refuse_new(tree: &mut Tree, argument: &str, known: &[(&'static str, Vec<String>)], report: &mut Report) {
     let Node::Map(entries) = &mut tree.node else { return };
     let (path, value) = argument.split_once('=').unwrap_or((argument, ""));
@@ -139,7 +140,7 @@ fn refuse_new(tree: &mut Tree, argument: &str, known: &[(&'static str, Vec<Strin
     }
 }
 
-/// A value that was chosen from those of an axis stands where the file has it, so that its faults are shown there.
+/// Keeps a value that was chosen from an axis at its place in the file, so that its faults are shown there.
 fn keep_places(tree: &mut Tree, before: Option<&Tree>) {
     let Node::Map(entries) = &mut tree.node else { return };
     let matrix = entries.iter_mut().find(|entry| entry.key == "matrix").map(|entry| &mut entry.value.node);
@@ -179,7 +180,7 @@ impl Assembled {
         Outline { title: title.to_string(), tags, cells: cells.collect(), seeds }
     }
 
-    /// The tree of the only cell that is left, and the overrides that come last.
+    /// The tree of the only cell that is left, with the late overrides applied.
     pub fn compose(mut self, own: SourceId, options: &Options, report: &mut Report) -> Composed {
         self.refuse_several(report);
         let (params, matrix, fleets) = self.take_parts();
@@ -241,7 +242,7 @@ impl Assembled {
         }
     }
 
-    /// Puts the first seed of several in their place; `--seed` has been given for another.
+    /// Replaces several seeds by the first of them. `--seed` takes precedence.
     fn take_seeds(&mut self, options: &Options, report: &mut Report) -> Vec<ShareAt> {
         let Node::Map(entries) = &mut self.tree.node else { return Vec::new() };
         let at = entries.iter().position(|entry| entry.key == "seeds");
@@ -288,7 +289,7 @@ fn override_all(tree: &mut Tree, options: &Options, report: &mut Report) -> bool
     !overrides.is_empty()
 }
 
-/// What composed the file is gone by now; an override cannot bring it back.
+/// Refuses late overrides of keys that have already been composed: they would have no effect.
 fn refuse_composed(tree: &mut Tree, report: &mut Report) {
     let Node::Map(entries) = &mut tree.node else { return };
     entries.retain(|entry| {

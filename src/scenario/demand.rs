@@ -1,4 +1,4 @@
-//! What a job asks for: from `gpus:`, `cpus:`, `on:` and their like to a demand.
+//! Demands of jobs: converts `gpus:`, `cpus:`, `on:` and similar fields to a demand.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use dryrack_workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 
 const GANGS: [(&str, Gang); 3] = [("anywhere", Gang::Anywhere), ("spread", Gang::Spread), ("packed", Gang::Packed)];
 
-/// The fields of a job that decide where it may go.
+/// Fields of a job that decide where it may be placed.
 pub(super) const FIELDS: [&str; 15] = [
     "tasks",
     "nodes",
@@ -34,7 +34,7 @@ pub(super) const FIELDS: [&str; 15] = [
     "replicas",
 ];
 
-/// What `gpus:` says.
+/// The value of `gpus:`.
 enum Gpus {
     None,
     Count(u32),
@@ -42,7 +42,7 @@ enum Gpus {
     Picked(Vec<GpuId>),
 }
 
-/// The demand of each replica of a job.
+/// Reads the demand of each replica of a job.
 pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Demand {
     if let Some(demand) = requirements::read(fields, world, report) {
         return demand;
@@ -87,7 +87,7 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
     Demand { tasks, gang, pick, ..Demand::of(task) }
 }
 
-/// A model takes what follows from it, of the GPUs that are picked or of any.
+/// Reads the demand of a job with a model: the model's needs, on the picked GPUs or on any.
 fn of_model(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Demand {
     let reason = "each narrows the choice to something else";
     fields.exclusive(&["gpus", "on", "pick_gpus"], reason, report);
@@ -125,7 +125,7 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
     let Some(typed) = text(tree, "a number of GPUs, a part of one, or a list such as [alpha/0]", report) else {
         return Gpus::None;
     };
-    // A number stays one, even where a node is called by it.
+    // A number is read as a number even if a node has that name.
     let is_number = typed.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'%'));
     if !is_number && world.node_names.find(typed.split('/').next().unwrap_or("")).is_some() {
         report.error_with_help(
@@ -208,7 +208,7 @@ fn picked(fields: &Fields<'_>, world: &World, report: &mut Report) -> Option<Pic
     Some(Pick::Nodes(nodes))
 }
 
-/// An empty list would match nothing, and whoever wrote it meant something.
+/// Refuses an empty list: it would match nothing, and the author meant something by it.
 fn refuse_nothing(fields: &Fields<'_>, key: &str, message: &str, example: &str, report: &mut Report) -> bool {
     let Some(tree) = fields.get(key) else { return false };
     let is_empty = matches!(&tree.node, Node::List(items) if items.is_empty());
@@ -266,7 +266,7 @@ fn gpu_demand(
         (Gpus::Count(count), Some(memory)) => (*count, GpuTake::Memory(memory)),
         (Gpus::Count(count), None) => (*count, GpuTake::Whole),
         (Gpus::Picked(_), memory) => {
-            // What a task takes is what is picked on its node; the count is the largest of them.
+            // A task takes what is picked on its node; the count is the largest over the nodes.
             let on = |node| pick.and_then(|pick| pick.gpus_on(node)).map_or(0, |picked| picked.len());
             let most = pick.map_or(0, |pick| pick.nodes().into_iter().map(on).max().unwrap_or(0));
             (u32::try_from(most).unwrap_or(u32::MAX).max(1), memory.map_or(GpuTake::Whole, GpuTake::Memory))

@@ -1,4 +1,4 @@
-//! Model deployments: a job that names a `model:`, which is one of the catalog or described by its figures.
+//! Model deployments: jobs with a `model:`, which is either in the catalog or described by its figures.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use dryrack_catalog::{self as catalog, Category, Server};
 use dryrack_units::Bytes;
 use dryrack_workload::{Backend, Deployment, GgufEstimate, ModelFacts, Pick, Strategy};
 
-/// The fields of a job that serves a model.
+/// Fields of a job that serves a model.
 pub(super) const FIELDS: [&str; 8] =
     ["model", "backend", "placement", "distributed", "selector", "gpus_per_replica", "parameters", "environment"];
 
-/// What a job asks for by itself, and a model does not.
+/// Fields that a job without a model states itself. For a model they follow from the model.
 const FOLLOW_FROM_MODEL: [&str; 11] =
     ["tasks", "gang", "gpu", "gpu_memory", "min_gpu_memory", "cpus", "ram", "labels", "os", "arch", "duration"];
 
@@ -32,7 +32,7 @@ pub(super) const CATEGORIES: [(&str, Category); 4] = [
 const MODEL_FIELDS: [&str; 9] =
     ["name", "category", "architecture", "weights", "heads", "vision_heads", "vocabulary", "quantization", "gguf"];
 
-/// The deployment that a job with `model` describes; `None` where it is not understood.
+/// Reads the deployment that a job with `model` describes; `None` where it cannot be understood.
 pub(super) fn read(
     fields: &Fields<'_>,
     pick: Option<&Pick>,
@@ -54,7 +54,7 @@ pub(super) fn read(
         model,
         backend,
         strategy: fields.word("placement", "a way to lay replicas", &STRATEGIES, report).unwrap_or_default(),
-        // Who picks GPUs of several nodes has said so.
+        // Picking GPUs of several nodes implies a distributable model.
         distributable: fields
             .value("distributed", report)
             .unwrap_or_else(|| pick.is_some_and(|pick| pick.is_of_gpus() && pick.nodes().len() > 1)),
@@ -65,7 +65,7 @@ pub(super) fn read(
     }))
 }
 
-/// A job without a model has nothing that is said of one.
+/// Refuses fields of a deployment in a job without a model.
 pub(super) fn refuse_without_model(fields: &Fields<'_>, report: &mut Report) {
     for key in FIELDS.iter().filter(|key| fields.has(key)) {
         let help = format!("add `model: qwen3-32b`, or leave `{key}` out");
@@ -73,7 +73,7 @@ pub(super) fn refuse_without_model(fields: &Fields<'_>, report: &mut Report) {
     }
 }
 
-/// What is picked, held against how many GPUs a replica takes.
+/// Checks the picked GPUs against the number of GPUs that a replica takes.
 pub(super) fn check_pick(fields: &Fields<'_>, pick: Option<&Pick>, report: &mut Report) {
     let Some(tree) = fields.get("gpus_per_replica") else { return };
     let taken: Option<u32> = tree.scalar().and_then(|typed| typed.parse().ok());
@@ -93,7 +93,7 @@ pub(super) fn check_pick(fields: &Fields<'_>, pick: Option<&Pick>, report: &mut 
     }
 }
 
-/// `qwen3-32b`, or `{name: my-model, weights: 60GiB, heads: 64}`.
+/// Reads `qwen3-32b`, or `{name: my-model, weights: 60GiB, heads: 64}`.
 fn model(tree: &Tree, world: &mut World, report: &mut Report) -> Option<(ModelFacts, Option<GgufEstimate>)> {
     let Node::Map(_) = &tree.node else {
         let typed = text(tree, "a model of the catalog, or a map of figures", report)?;
@@ -125,7 +125,7 @@ fn model(tree: &Tree, world: &mut World, report: &mut Report) -> Option<(ModelFa
         let span = fields.key_span("weights");
         report.error_with_help(span, "a model without weights", "write the sum of its weight files, such as 60GiB");
     }
-    // What the file says stands over what the catalog knows.
+    // The figures in the file take precedence over the catalog.
     let base = known.map(|known| facts(known, Bytes::ZERO));
     let base = base.unwrap_or_else(|| blank(typed.unwrap_or("")));
     let said = |key, report: &mut Report| fields.text(key, "a name", report).map(Arc::from);
@@ -140,7 +140,7 @@ fn model(tree: &Tree, world: &mut World, report: &mut Report) -> Option<(ModelFa
         weights: weights?,
     };
     world.models.insert(facts.name.to_string());
-    // Without a name there is nothing to run; an estimate with a fault is not the same as none.
+    // Without a name there is nothing to run. An estimate with a fault is not the same as no estimate.
     typed?;
     let gguf = match gguf {
         None => None,
@@ -214,7 +214,7 @@ fn categories(fields: &Fields<'_>, report: &mut Report) -> Vec<Category> {
     found
 }
 
-/// `{layers: 33, layer_memory: 600MiB, fixed_memory: 1GiB, ram_offloaded: 1GiB, ram_unoffloaded: 20GiB}`.
+/// Reads `{layers: 33, layer_memory: 600MiB, fixed_memory: 1GiB, ram_offloaded: 1GiB, ram_unoffloaded: 20GiB}`.
 fn gguf(tree: &Tree, report: &mut Report) -> Option<GgufEstimate> {
     let known = ["layers", "layer_memory", "fixed_memory", "ram_offloaded", "ram_unoffloaded"];
     let fields = Fields::read(tree, "an estimate of a GGUF file", &known, report)?;
@@ -267,7 +267,7 @@ fn backend(
     }
 }
 
-/// Each as it would be typed: `--tensor-parallel-size=4`.
+/// Reads parameters, each as it would be typed: `--tensor-parallel-size=4`.
 fn parameters(fields: &Fields<'_>, report: &mut Report) -> Vec<Arc<str>> {
     let Some(tree) = fields.get("parameters") else { return Vec::new() };
     let Node::List(items) = &tree.node else {
@@ -298,7 +298,7 @@ fn environment(fields: &Fields<'_>, report: &mut Report) -> BTreeMap<Arc<str>, A
     found
 }
 
-/// What nodes have must be models: of the catalog, or described in the file.
+/// Checks that whatever nodes have cached are models, of the catalog or described in the file.
 pub(super) fn check_cached(world: &World, report: &mut Report) {
     for (typed, span) in &world.cached {
         if catalog::model(typed).is_none() && !world.models.contains(typed) {

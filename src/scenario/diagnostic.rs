@@ -1,4 +1,4 @@
-//! What is wrong with a file: a place in it, a message, and what to type next. Rendered here and nowhere else.
+//! Faults of a file: each has a place, a message, and what to type instead. They are rendered only here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use dryrack_nearest::hint;
 
-/// Whether the file can be run all the same.
+/// Severity of a fault: whether the file can be run nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -15,13 +15,13 @@ pub enum Severity {
     Warning,
 }
 
-/// What sort of fault it is, for those who must tell them apart.
+/// Kind of a fault, for callers that must distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The file is wrong, or odd.
     Wrong,
-    /// The file is right as far as could be seen, and names a trace that is not here.
+    /// The file is correct as far as it could be checked, but it names a trace that is not on this machine.
     TraceMissing,
 }
 
@@ -30,23 +30,23 @@ pub enum Kind {
 pub struct Diagnostic {
     pub severity: Severity,
     pub kind: Kind,
-    /// The file as it was named, or `command line`.
+    /// Name of the file as it was given, or `command line`.
     pub file: Arc<str>,
-    /// Counted from 1.
+    /// Line, counted from 1.
     pub line: u32,
-    /// Counted from 1, in characters.
+    /// Column, counted from 1, in characters.
     pub column: u32,
-    /// In characters, on that line alone; 0 where the place is between two.
+    /// Length in characters, on that line only; 0 where the place is between two characters.
     pub length: u32,
-    /// A lowercase fragment that says what was expected.
+    /// Lowercase fragment that says what was expected.
     pub message: String,
-    /// What to type next.
+    /// What to type instead.
     pub help: Option<String>,
     #[serde(skip)]
     excerpt: Option<Excerpt>,
 }
 
-/// The part of a line that is shown, and where in it the fault begins.
+/// The part of a line that is shown, and the position of the fault in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Excerpt {
     text: String,
@@ -54,16 +54,16 @@ struct Excerpt {
     length: usize,
 }
 
-/// All that is wrong with what was loaded, in the order of the file.
+/// All faults of what was loaded, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Diagnostics(Vec<Diagnostic>);
 
-/// Characters of a line that are shown; a line may be megabytes long.
+/// How many characters of a line are shown; a line may be megabytes long.
 const SHOWN: usize = 110;
-/// Characters shown before the fault where a line is cut.
+/// How many characters before the fault are shown where a line is cut.
 const BEFORE: usize = 30;
-/// Characters of a text in backticks that are shown, and of its end.
+/// How many characters of a text in backticks are shown, and how many of its end.
 const QUOTED: usize = 300;
 const QUOTED_END: usize = 60;
 
@@ -82,7 +82,7 @@ impl Excerpt {
     }
 }
 
-/// The same with each text in backticks cut that nobody reads to its end. What was typed may be of any length.
+/// Returns `text` with each long text in backticks shortened. What was typed may be of any length.
 pub fn cut_quotes(text: &str) -> String {
     if text.len() <= QUOTED {
         return text.to_string();
@@ -102,7 +102,7 @@ pub fn cut_quotes(text: &str) -> String {
     parts.join("`")
 }
 
-/// A file must not be able to write to the terminal by way of its own diagnostics.
+/// Replaces control characters, so that a file cannot write to the terminal through its own diagnostics.
 fn printable(letter: char) -> char {
     match letter {
         '\t' => ' ',
@@ -135,7 +135,7 @@ impl fmt::Display for Diagnostic {
 }
 
 impl fmt::Display for Diagnostics {
-    /// Each followed by an empty line.
+    /// Writes each diagnostic, followed by an empty line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|diagnostic| writeln!(f, "{diagnostic}"))
     }
@@ -148,7 +148,7 @@ impl Diagnostics {
         self.0.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
-    /// Whether nothing stands in the way of a run but a trace that can be brought.
+    /// Whether the only obstacle to a run is a trace that can be fetched.
     pub fn lacks_only_a_trace(&self) -> bool {
         let mut errors = self.0.iter().filter(|known| known.severity == Severity::Error).peekable();
         errors.peek().is_some() && errors.all(|error| error.kind == Kind::TraceMissing)
@@ -162,20 +162,20 @@ impl Diagnostics {
         self.0.iter()
     }
 
-    /// Adds what is not known yet.
+    /// Adds the diagnostics that are not yet known.
     pub(super) fn merge(&mut self, more: Diagnostics) {
         let is_new = |diagnostic: &Diagnostic| !self.0.contains(diagnostic);
         let new: Vec<Diagnostic> = more.0.into_iter().filter(is_new).collect();
         self.0.extend(new);
     }
 
-    /// A list of objects with the fields of [`Diagnostic`].
+    /// The diagnostics as a list of objects with the fields of [`Diagnostic`].
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_else(|error| panic!("a diagnostic has no JSON form: {error}"))
     }
 }
 
-/// A stretch of bytes of one source.
+/// A range of bytes in one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     source: u16,
@@ -183,7 +183,7 @@ pub struct Span {
     end: u32,
 }
 
-/// A text that spans point into, by its place in the report.
+/// A text that spans point into, by its index in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SourceId(u16);
 
@@ -202,33 +202,33 @@ struct Fault {
     help: Option<String>,
 }
 
-/// Collects faults while a file is read, and holds the texts they point into.
+/// Collects faults while a file is read, and holds the texts that they point into.
 #[derive(Default)]
 pub(super) struct Report {
     sources: Vec<Source>,
     faults: Vec<Fault>,
-    /// Faults beyond those that are kept.
+    /// Number of faults beyond those that are kept.
     more: usize,
-    /// Values of which all has been said.
+    /// Spans about which no further fault is reported.
     hushed: Vec<Span>,
-    /// Words of messages that are not told.
+    /// Words whose messages are not reported.
     hushed_words: Vec<String>,
 }
 
-/// Stands for the file where there is none.
+/// Stands for the file name where there is no file.
 pub const COMMAND_LINE: &str = "command line";
 
-/// Faults that are kept: nobody reads more, and each costs a passage over its line.
+/// The most faults that are kept: nobody reads more, and each needs a scan of its line.
 const MAX_FAULTS: usize = 200;
 
 impl SourceId {
-    /// Bytes of this source, those beyond 4 GiB cut off: no text that is read is so long.
+    /// A span of bytes in this source. Positions beyond 4 GiB are cut off: no text that is read is that long.
     pub fn span(self, start: usize, end: usize) -> Span {
         let cut = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         Span { source: self.0, start: cut(start), end: cut(end.max(start)) }
     }
 
-    /// Its beginning, for a fault of the whole.
+    /// The beginning of the source, for a fault of the whole.
     pub fn start(self) -> Span {
         self.span(0, 0)
     }
@@ -239,22 +239,22 @@ impl Span {
         SourceId(self.source)
     }
 
-    /// The same stretch of another source of the same text.
+    /// The same range in another source with the same text.
     pub(super) fn of(self, source: SourceId) -> Span {
         Span { source: source.0, ..self }
     }
 
-    /// The first byte alone marks where something begins that is too long to underline.
+    /// The first byte only. It marks the beginning of something that is too long to underline.
     pub(super) fn start(self) -> Span {
         Span { end: self.start, ..self }
     }
 
-    /// From where this begins to where `end` ends.
+    /// The range from the beginning of this span to the end of `end`.
     pub(super) fn to(self, end: Span) -> Span {
         Span { end: end.end.max(self.end), ..self }
     }
 
-    /// A part of this span, by bytes from its start; where the text was quoted or escaped, the whole.
+    /// A part of this span, by byte offset from its start. If the text was quoted or escaped, the whole span.
     pub(super) fn within(self, offset: usize, length: usize, whole: usize) -> Span {
         if (self.end - self.start) as usize != whole {
             return self;
@@ -282,7 +282,7 @@ impl Report {
         self.keep(Fault { severity, kind, span, message, help: Some(help) });
     }
 
-    /// `message` with the nearest of the names that would have done, or else the names themselves if they are few.
+    /// Reports `message` with the most similar of the valid names, or with the names themselves if there are few.
     pub fn unknown<'n>(
         &mut self,
         span: Span,
@@ -298,12 +298,13 @@ impl Report {
         self.add(Severity::Warning, span, message.into(), Some(help.into()));
     }
 
-    /// Nothing more is said of what stands at this very place: the next fault would follow from the first.
+    /// Suppresses further faults at exactly this place: they would follow from the first one.
     pub fn hush(&mut self, span: Span) {
         self.hushed.push(span);
     }
 
-    /// Nothing more is said in which these words stand: it would be of what nobody wrote, or of what the file knows.
+    /// Suppresses further messages that contain these words: they would be about what nobody wrote, or about what the
+    /// file knows.
     pub fn hush_about(&mut self, words: impl Into<String>) {
         self.hushed_words.push(words.into());
     }
@@ -320,13 +321,13 @@ impl Report {
         let fault = Fault { message: cut_quotes(&fault.message), help: fault.help.as_deref().map(cut_quotes), ..fault };
         match self.faults.len() < MAX_FAULTS {
             true => self.faults.push(fault),
-            // An error must not go unseen behind warnings.
+            // An error must not be hidden behind warnings.
             false if fault.severity == Severity::Error && !self.has_errors() => self.faults[MAX_FAULTS - 1] = fault,
             false => self.more += 1,
         }
     }
 
-    /// Jobs or nodes of a trace are not known, because it is not here.
+    /// Whether jobs or nodes of a trace are unknown because the trace is not on this machine.
     pub fn lacks_a_trace(&self) -> bool {
         self.faults.iter().any(|fault| fault.kind == Kind::TraceMissing)
     }
@@ -335,19 +336,20 @@ impl Report {
         self.faults.iter().any(|fault| fault.severity == Severity::Error)
     }
 
-    /// Whether it stands on the command line, and not in a file.
+    /// Whether the span is on the command line rather than in a file.
     pub fn is_typed(&self, span: Span) -> bool {
         &*self.sources[usize::from(span.source)].name == COMMAND_LINE
     }
 
-    /// File, line and column at which a span begins.
+    /// The file, line and column at which a span begins.
     pub fn place(&self, span: Span) -> (Arc<str>, u32, u32) {
         let source = &self.sources[usize::from(span.source)];
         let (line, column) = source.position(span.start as usize);
         (Arc::clone(&source.name), line, column)
     }
 
-    /// The faults found so far, in the order of the sources; of one place, in the order found.
+    /// The faults found so far, in the order of the sources; faults at the same place are in the order in which they
+    /// were found.
     pub fn finish(mut self) -> Diagnostics {
         if let (more @ 1.., Some(last)) = (self.more, self.faults.last()) {
             let (severity, span) = (last.severity, last.span);
@@ -363,7 +365,7 @@ impl Report {
 }
 
 impl Source {
-    /// Line and column, from 1, of a byte; of a byte inside a character, those of the character.
+    /// The line and column of a byte, from 1. For a byte inside a character, those of the character.
     fn position(&self, byte: usize) -> (u32, u32) {
         let line = self.lines.partition_point(|start| *start <= byte) - 1;
         let byte = self.text.floor_char_boundary(byte.min(self.text.len()));

@@ -1,8 +1,9 @@
-//! The database that a dstack server keeps, as a scenario: its fleets' instances, its runs, and the GPU utilization that it
-//! recorded of every job, so that what happened can be replayed under another policy.
+//! Imports a dstack server's database as a scenario: the instances of its fleets, its runs, and the GPU utilization
+//! that it recorded of every job, so that the history can be replayed under another policy.
 //!
-//! The file is opened for reading alone. The tables are those of dstack 0.22.5 (server/models.py); columns that an older
-//! release has not are done without. What is not known is left out and counted: a run that never ran says nothing of how
+//! The file is opened read-only. The tables are those of dstack 0.22.5 (server/models.py); columns that an older
+//! release lacks are not needed. What is not known is left out and counted: a run that never ran does not show how
+//! long it would have run. For a run of several nodes, the usage is that of its first node.
 //! long it would have. Of a run of several nodes the usage is that of its first.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,10 +42,10 @@ struct Job {
     spec: Value,
 }
 
-/// At a time in milliseconds, of each GPU: percent and bytes.
+/// Usage points: a time in milliseconds, and for each GPU the percentage and the bytes.
 type Points = Vec<(i64, Vec<Option<f64>>, Vec<Option<u64>>)>;
 
-/// What the keys of a host are made of.
+/// For each key of a host, the column that it is made from.
 const OF_INSTANCES: [(&str, &str); 12] = [
     ("name", "name"),
     ("cpus", "offer"),
@@ -59,7 +60,7 @@ const OF_INSTANCES: [(&str, &str); 12] = [
     ("region", "offer"),
     ("price_per_hour", "offer"),
 ];
-/// What the keys of a job are made of.
+/// For each key of a job, the column that it is made from.
 const OF_JOBS: [(&str, &str); 6] = [
     ("name", "run_name"),
     ("at", "submitted_at"),
@@ -90,11 +91,11 @@ fn instances(database: &Database) -> Result<Vec<Instance>, ImportError> {
         fleets.insert(row.require_text("id")?.to_string(), row.require_text("name")?.to_string());
         Ok(())
     })?;
-    // By fleet and number; those of no fleet come first.
+    // Ordered by fleet and number; instances without a fleet come first.
     let mut found = BTreeMap::new();
     database.each("instances", |row| {
         let offer = row.json("offer")?;
-        // One that never came to be has no offer.
+        // An instance that was never created has no offer.
         if offer.is_null() {
             return Ok(());
         }
@@ -128,7 +129,7 @@ fn jobs(database: &Database) -> Result<Vec<Job>, ImportError> {
             spec: row.json("job_spec_data")?,
         };
         let submission = row.integer("submission_num")?;
-        // To the microsecond, as it is written.
+        // The time as written, to the microsecond.
         let submitted = row.require_text("submitted_at")?.to_string();
         found.insert((submitted, job.run_id.clone(), job.replica, job.number, submission, job.id.clone()), job);
         Ok(())
@@ -136,11 +137,11 @@ fn jobs(database: &Database) -> Result<Vec<Job>, ImportError> {
     Ok(found.into_values().collect())
 }
 
-/// Of each job by its id, in order of time.
+/// The usage points of each job, by the job's id, in order of time.
 fn points(database: &Database, jobs: &[Job]) -> Result<BTreeMap<String, Points>, ImportError> {
     let mut found: BTreeMap<String, Points> = jobs.iter().map(|job| (job.id.clone(), Points::new())).collect();
     database.each("job_metrics_points", |row| {
-        // Of jobs that are gone nothing is made.
+        // Points of jobs that no longer exist are not used.
         let Some(points) = found.get_mut(row.require_text("job_id")?) else { return Ok(()) };
         let list = |column: &str| -> Result<Vec<Value>, ImportError> {
             match row.json(column)? {
@@ -157,7 +158,7 @@ fn points(database: &Database, jobs: &[Job]) -> Result<BTreeMap<String, Points>,
     })?;
     for points in found.values_mut() {
         points.sort_by_key(|(at, ..)| *at);
-        // Two of one millisecond are one, the first by its id.
+        // Two points at the same millisecond are merged into one: the first by its id.
         points.dedup_by_key(|(at, ..)| *at);
     }
     Ok(found)
@@ -240,7 +241,7 @@ impl Writer {
         let first = jobs.iter().map(|job| job.submitted).min().unwrap_or(0);
         let end = jobs.iter().map(|job| job.processed).chain(points.values().filter_map(|all| Some(all.last()?.0)));
         let end = end.max().unwrap_or(first);
-        // Each replica of a run is a job of its own: they come and go by themselves.
+        // Each replica of a run becomes a job of its own, because replicas start and end independently.
         let mut replicas: BTreeMap<(&str, i64), Vec<&Job>> = BTreeMap::new();
         for job in jobs {
             replicas.entry((job.run_id.as_str(), job.replica)).or_default().push(job);
@@ -248,7 +249,7 @@ impl Writer {
         let mut entries = String::new();
         let of_fleets = self.origins.len();
         for job in jobs {
-            // In the order of their first jobs.
+            // Replicas in the order of their first jobs.
             if let Some(own) = replicas.remove(&(job.run_id.as_str(), job.replica)) {
                 self.entry(&mut entries, &own, first, end, points);
             }
@@ -259,10 +260,10 @@ impl Writer {
         text.push_str(&entries);
     }
 
-    /// Of all submissions of all jobs of one replica.
+    /// Writes the entry for all submissions of all jobs of one replica.
     fn entry(&mut self, text: &mut String, own: &[&Job], first: i64, end: i64, points: &BTreeMap<String, Points>) {
         let nodes = own.iter().map(|job| job.number).collect::<BTreeSet<_>>().len();
-        // Its last submission stands for it.
+        // The last submission of the first node represents the replica.
         let Some(job) = own.iter().rfind(|job| job.number == 0) else { return };
         let empty = Points::new();
         let used = points.get(&job.id).unwrap_or(&empty);
@@ -302,7 +303,7 @@ impl Writer {
     }
 }
 
-/// An offer says what the instance has, GPUs of mixed kinds too.
+/// The entry of a host. An offer states what the instance has, including GPUs of mixed kinds.
 fn host(name: &str, instance: &Instance) -> String {
     let has = &instance.offer["instance"]["resources"];
     let number = |value: &Value| value.as_u64().unwrap_or(0);
@@ -347,7 +348,8 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// As `usage: {csv: ...}` reads it: from the start of the job, a column for each GPU; `None` of a job without GPUs.
+/// The recording in the form that `usage: {csv: ...}` reads: times from the start of the job, one column per GPU.
+/// `None` for a job without GPUs.
 fn recording(points: &Points, start: i64) -> Option<String> {
     let width = points.iter().map(|(_, used, _)| used.len()).max().filter(|width| *width > 0)?;
     let names: Vec<String> = (0..width).map(|gpu| format!("gpu{gpu}")).collect();
@@ -385,7 +387,7 @@ mod tests {
 
     use super::*;
 
-    /// A database that the code of dstack 0.22.5 wrote: tests/data/probe/README.md.
+    /// Imports a database that dstack 0.22.5 itself wrote: tests/data/probe/README.md.
     fn imported(names: Names) -> Imported {
         let packed: &[u8] = include_bytes!("../../tests/data/probe/dstack-0.22.5.sqlite.gz");
         let mut bytes = Vec::new();
@@ -396,8 +398,9 @@ mod tests {
         import_dstack(&path, names).expect("it is read")
     }
 
-    /// What the server was told: two hosts of two A100, a run with both GPUs and one with one or two under a policy of 30 %
-    /// over 10 minutes, both submitted in the same second; twelve points of each, 10 s apart, from 97 % and 50 % down.
+    /// The server was given two hosts of two A100; one run with both GPUs, and one with one or two under a policy of
+    /// 30 % over 10 minutes, both submitted in the same second; and twelve points of each, 10 s apart, falling from
+    /// 97 % and 50 %.
     #[test]
     fn a_database_of_dstack_is_a_scenario_with_recordings() {
         let imported = imported(Names::Kept);

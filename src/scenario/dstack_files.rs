@@ -1,8 +1,8 @@
 //! dstack's own files: `dstack: [train.dstack.yml, {file: fleet.dstack.yml, machine: a100-80g-x8}]`.
 //!
-//! What they say is put into `jobs:` and `fleets:` of the scenario, where it is read like everything else there; each part
-//! remembers the place in its own file. What they cannot say (when a run comes, how long it takes, what a host has) stands
-//! beside the file's path.
+//! The contents of these files are inserted into `jobs:` and `fleets:` of the scenario, where they are read like
+//! everything else there. Each part remembers its place in its own file. What the files cannot state (when a run
+//! arrives, how long it takes, what a host has) is written beside the file's path.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 use dryrack_units::SimDuration;
 
-/// Beside a file's path.
+/// Fields that may be written beside a file's path.
 const FIELDS: [&str; 18] = [
     "file",
     "name",
@@ -35,7 +35,7 @@ const FIELDS: [&str; 18] = [
     "requests",
     "project",
 ];
-/// Of these, what is said of a run.
+/// The fields among these that describe a run.
 const OF_RUN: [&str; 11] = [
     "at",
     "duration",
@@ -50,7 +50,8 @@ const OF_RUN: [&str; 11] = [
     "project",
 ];
 
-/// What a run's configuration and a profile both may say, and what a job of the scenario calls it.
+/// Fields that both a run's configuration and a profile may have, and the names of the same fields of a scenario's
+/// job.
 const PROFILE: [(&str, &str); 13] = [
     ("max_price", "max_price"),
     ("spot_policy", "spot_policy"),
@@ -66,12 +67,12 @@ const PROFILE: [(&str, &str); 13] = [
     ("stop_criteria", "stop_criteria"),
     ("idle_duration", "idle_duration"),
 ];
-/// The same, of which nothing is rehearsed though it changes where or when a run is.
+/// Fields of both that are not simulated although they change where or when a run is placed.
 const PROFILE_MEANINGLESS: [&str; 6] =
     ["instance_types", "reservation", "availability_zones", "schedule", "instances", "backend_options"];
-/// What a profile says for people alone.
+/// Fields of a profile that are only for people.
 const PROFILE_INSIDE: [&str; 1] = ["tags"];
-/// What a run's configuration alone says.
+/// Fields that only a run's configuration has.
 const RUN: [(&str, &str); 5] = [
     ("resources", "resources"),
     ("nodes", "nodes"),
@@ -79,9 +80,10 @@ const RUN: [(&str, &str); 5] = [
     ("replicas", "replicas"),
     ("scaling", "scaling"),
 ];
-/// Of which nothing is rehearsed though it may change where a run is, or when it ends.
+/// Fields that are not simulated although they may change where a run is placed or when it ends.
 const RUN_MEANINGLESS: [&str; 6] = ["volumes", "privileged", "docker", "inactivity_duration", "probes", "router"];
-/// What is done within a run, and how it is reached: it changes neither where a run is nor when, so nothing is said of it.
+/// Fields that concern what happens inside a run and how it is reached. They change neither where nor when it runs,
+/// so they are accepted silently.
 const RUN_INSIDE: [&str; 32] = [
     "dstack",
     "image",
@@ -116,23 +118,24 @@ const RUN_INSIDE: [&str; 32] = [
     "cors",
     "description",
 ];
-/// What changes what runs where, and is not read.
+/// Fields that change what runs where, and are not read.
 const NOT_REHEARSED: [&str; 1] = ["groups"];
 const RUN_TYPES: [&str; 3] = ["task", "service", "dev-environment"];
 
-/// A configuration that was read.
+/// A configuration file that was read.
 pub(super) struct Read {
     pub file: Tree,
-    /// The beginning of the file's name.
+    /// The file name up to its first dot.
     stem: String,
-    /// What stands beside its path.
+    /// The fields beside the file's path.
     pub beside: Option<Tree>,
 }
 
-/// Profiles that were read, by name; the default one first.
+/// Profiles that were read: name, whether it is the default, and contents. The default one comes first.
 struct Profiles(Vec<(String, bool, Tree)>);
 
-/// Puts what the files of `dstack:` say into the tree, and takes `dstack:` out. Gives where it stood, if it did.
+/// Inserts the contents of the files in `dstack:` into the tree, and removes `dstack:`. Returns the place of
+/// `dstack:`, if it was there.
 pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> Option<Span> {
     let Node::Map(entries) = &mut tree.node else { return None };
     let named = entries.remove(entries.iter().position(|entry| entry.key == "dstack")?);
@@ -163,7 +166,7 @@ pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> Opt
     for read in &files {
         lower(read, &profiles, &mut jobs, &mut fleets, report);
     }
-    // A fleet of which the file is faulty is one all the same.
+    // A fleet whose file has a fault still counts as a fleet.
     if report.has_errors() && fleets.is_empty() {
         for job in &jobs {
             let Node::Map(entries) = &job.node else { continue };
@@ -175,7 +178,7 @@ pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> Opt
     Some(named.key_span)
 }
 
-/// `train` of `runs/train.dstack.yml`, and nothing of `.dstack.yml`.
+/// The stem of a path: `train` for `runs/train.dstack.yml`, and nothing for `.dstack.yml`.
 fn stem(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.split('.').next().unwrap_or("").to_string()
@@ -204,7 +207,7 @@ fn append(entries: &mut Vec<Entry>, key: &str, key_span: Span, more: Node) {
     match (&mut known.value.node, more) {
         (Node::List(known), Node::List(more)) => known.extend(more),
         (Node::Map(known), Node::Map(more)) => known.extend(more),
-        // What is there is not what it has to be, which is told where it is read.
+        // A value of the wrong type is reported where it is read.
         _ => {}
     }
 }
@@ -232,7 +235,7 @@ impl Profiles {
         }
     }
 
-    /// The one that is named, or else the default one, if there is one.
+    /// The named profile, or else the default one, if there is one.
     fn choose(&self, named: Option<&Tree>, report: &mut Report) -> Option<&Tree> {
         let Some(named) = named else {
             return self.0.iter().find(|(_, is_default, _)| *is_default).map(|(.., tree)| tree);
@@ -266,7 +269,7 @@ fn lower(read: &Read, profiles: &Profiles, jobs: &mut Vec<Tree>, fleets: &mut Ve
     }
 }
 
-/// A job of the scenario: what the configuration says, over what the profile says, field by field.
+/// Builds a job of the scenario. A field of the configuration takes precedence over that of the profile.
 fn run(read: &Read, profiles: &Profiles, report: &mut Report) -> Option<Tree> {
     let Read { file, beside, .. } = read;
     let beside = beside.as_ref();
@@ -311,7 +314,7 @@ fn run(read: &Read, profiles: &Profiles, report: &mut Report) -> Option<Tree> {
     Some(Tree { span: file.span, node: Node::Map(entries) })
 }
 
-/// What a run of this type does not have, or not so.
+/// Refuses fields that a run of this type does not have, or has only in another form.
 fn refuse_of_others(fields: &Fields<'_>, report: &mut Report) {
     let kind = fields.get("type").and_then(Tree::scalar).unwrap_or("");
     for (key, of) in [("nodes", "task"), ("replicas", "service"), ("scaling", "service")] {
@@ -335,7 +338,7 @@ fn refuse_of_others(fields: &Fields<'_>, report: &mut Report) {
     }
 }
 
-/// A gateway counts requests over these alone.
+/// Warns unless the window is one over which a gateway counts requests.
 fn check_window(window: &Tree, report: &mut Report) {
     let counted = [30, 60, 300].map(SimDuration::from_secs);
     let typed = window.scalar().and_then(|typed| typed.parse::<SimDuration>().ok());
@@ -345,7 +348,8 @@ fn check_window(window: &Tree, report: &mut Report) {
     }
 }
 
-/// The name that stands beside the path, or else the file's own, or else that of the file: dstack makes one up.
+/// The name of a run: the one beside the path, or else the one in the file, or else one from the file's name. dstack
+/// itself would make up a name.
 pub(super) fn name(fields: &Fields<'_>, read: &Read, report: &mut Report) -> Option<Entry> {
     let beside = read.beside.as_ref().and_then(|beside| beside.get("name"));
     let value = match beside.or_else(|| fields.get("name").filter(|name| !name.is_nothing())) {
@@ -356,14 +360,14 @@ pub(super) fn name(fields: &Fields<'_>, read: &Read, report: &mut Report) -> Opt
     Some(Entry { key: "name".to_string(), key_span: value.span, value })
 }
 
-/// What `tree` says of one thing, under another name; nothing is nothing said.
+/// One field of `tree` under another name; `None` if it is missing or empty.
 pub(super) fn taken(tree: &Tree, theirs: &str, ours: &str) -> Option<Entry> {
     let Node::Map(entries) = &tree.node else { return None };
     let entry = entries.iter().find(|entry| entry.key == theirs && !entry.value.is_nothing())?;
     Some(Entry { key: ours.to_string(), key_span: entry.key_span, value: entry.value.clone() })
 }
 
-/// A policy that is a profile's is told to be.
+/// Marks a policy that comes from a profile as such.
 fn of_profile(mut entry: Entry) -> Entry {
     let span = entry.key_span;
     if let ("utilization_policy", Node::Map(fields)) = (entry.key.as_str(), &mut entry.value.node) {
@@ -373,7 +377,7 @@ fn of_profile(mut entry: Entry) -> Entry {
     entry
 }
 
-/// What a job of the scenario says otherwise; nothing where dstack's word is that there is none.
+/// Converts a field to the form that a job of the scenario has; `None` where dstack's value means that there is none.
 fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
     if matches!(entry.key.as_str(), "time_limit" | "stop_duration" | "idle_duration") {
         in_seconds(&mut entry.value);
@@ -400,7 +404,7 @@ fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
     Some(entry)
 }
 
-/// As dstack reads YAML, which is version 1.1.
+/// Words for true and false in YAML 1.1, the version that dstack reads.
 const ON: [&str; 3] = ["true", "yes", "on"];
 const OFF: [&str; 3] = ["false", "no", "off"];
 
@@ -408,7 +412,7 @@ fn is_word(tree: &Tree, words: &[&str]) -> bool {
     tree.scalar().is_some_and(|typed| words.iter().any(|word| word.eq_ignore_ascii_case(typed)))
 }
 
-/// `true`, or `{on_events: [no-capacity], duration: 1h}`; what is not said is every event, and an hour.
+/// Reads `true`, or `{on_events: [no-capacity], duration: 1h}`. The defaults are every event, and one hour.
 fn retry(tree: &Tree, report: &mut Report) -> Option<Tree> {
     let span = tree.span;
     let scalar = |text: &str| Tree { span, node: Node::Scalar { text: text.to_string(), quoted: false } };
@@ -437,7 +441,7 @@ fn retry(tree: &Tree, report: &mut Report) -> Option<Tree> {
     Some(Tree { span, node: Node::Map(entries) })
 }
 
-/// A time of dstack's: a number without a unit is in seconds, and there are weeks.
+/// Converts a time of dstack: a number without a unit is in seconds, and weeks are allowed.
 pub(super) fn in_seconds(tree: &mut Tree) {
     let Node::Scalar { text, .. } = &mut tree.node else { return };
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -449,12 +453,13 @@ pub(super) fn in_seconds(tree: &mut Tree) {
     }
 }
 
-/// As dstack writes them: with hyphens, where a scenario has underscores.
+/// Words as dstack writes them: with hyphens, where a scenario has underscores.
 const STARTUP_ORDERS: [&str; 3] = ["any", "master-first", "workers-first"];
 const STOP_CRITERIA: [&str; 2] = ["all-done", "master-done"];
 const EVENTS: [&str; 3] = ["no-capacity", "interruption", "error"];
 
-/// `master-first` is `master_first`. What is none of dstack's words is told, with those that are.
+/// Converts a word such as `master-first` to `master_first`. A word that dstack does not have is reported, with the
+/// words that it has.
 fn in_our_word(tree: &mut Tree, what: &str, words: &[&str], report: &mut Report) {
     let span = tree.span;
     let Node::Scalar { text, .. } = &mut tree.node else { return };

@@ -1,7 +1,7 @@
 //! dstack's files of fleets: hosts reached by SSH, and fleets of clouds.
 //!
-//! A file says how many nodes a fleet has and where they may be, and never what they have: that stands beside its path, as
-//! the `machine` of all of them, or as `offers` of which those are kept that the file allows.
+//! A file states how many nodes a fleet has and where they may be, but never what they have. That is written beside
+//! its path: as the `machine` of all of them, or as `offers`, of which only those that the file allows are kept.
 
 use super::diagnostic::{Report, Span};
 use super::dstack_files::{Read, in_seconds, name, taken, warn_of_meaningless};
@@ -9,9 +9,9 @@ use super::fields::{Fields, text, value};
 use super::tree::{Entry, Node, Tree};
 use dryrack_units::Money;
 
-/// What a fleet's configuration says, and what a fleet of the scenario calls it.
+/// Fields of a fleet's configuration, and the names of the same fields of a scenario's fleet.
 const FLEET: [(&str, &str); 3] = [("placement", "placement"), ("blocks", "blocks"), ("nodes", "nodes")];
-/// What it says of the instances that its clouds make.
+/// Fields that concern the instances that its clouds create.
 const OF_CLOUDS: [&str; 5] = ["backends", "regions", "spot_policy", "max_price", "idle_duration"];
 const MEANINGLESS: [&str; 12] = [
     "env",
@@ -70,7 +70,7 @@ fn scalar(key: &str, span: Span, text: &str) -> Entry {
     Entry { key: key.to_string(), key_span: span, value: Tree { span, node } }
 }
 
-/// `hosts` of `ssh_config`: names, or maps with a name and `blocks`.
+/// Reads `hosts` of `ssh_config`: names, or maps with a name and `blocks`.
 fn ssh_hosts(ssh: &Tree, report: &mut Report) -> Option<Vec<Tree>> {
     let known = ["user", "port", "identity_file", "ssh_key", "proxy_jump", "hosts", "network"];
     let fields = Fields::read(ssh, "a configuration of SSH", &known, report)?;
@@ -91,7 +91,7 @@ fn ssh_hosts(ssh: &Tree, report: &mut Report) -> Option<Vec<Tree>> {
     Some(hosts)
 }
 
-/// What a fleet's file allows its instances to be.
+/// The instances that a fleet's file allows.
 struct Allowed<'f> {
     backends: Vec<&'f str>,
     regions: Vec<&'f str>,
@@ -99,7 +99,7 @@ struct Allowed<'f> {
     max_price: Option<Money>,
 }
 
-/// A fleet whose instances are made: of what its file says of them and of the offers beside its path.
+/// Builds a fleet whose instances are created on demand, from its file and from the offers beside its path.
 fn cloud(fields: &Fields<'_>, named: &str, beside: Option<&Tree>, report: &mut Report) -> Option<Vec<Entry>> {
     if !fields.has("nodes") {
         let message = format!("`{named}` has neither `ssh_config` nor `nodes`");
@@ -109,7 +109,7 @@ fn cloud(fields: &Fields<'_>, named: &str, beside: Option<&Tree>, report: &mut R
     let words = |key: &str, report: &mut Report| -> Vec<&str> {
         fields.items(key, "a name", report).into_iter().map(|(word, _)| word).collect()
     };
-    // What is not spot is meant if nothing is said, as in dstack 0.22.5.
+    // On-demand instances only are the default, as in dstack 0.22.5.
     let spot = fields.word("spot_policy", "a spot policy", &SPOT_POLICIES, report).unwrap_or(Some(false));
     let max_price = fields.value::<Money>("max_price", report);
     let allowed = Allowed { backends: words("backends", report), regions: words("regions", report), spot, max_price };
@@ -155,7 +155,7 @@ fn cloud(fields: &Fields<'_>, named: &str, beside: Option<&Tree>, report: &mut R
     Some(entries)
 }
 
-/// The offers that the fleet's file allows; each of the others is told.
+/// Keeps the offers that the fleet's file allows, and reports each of the others.
 fn kept(offers: Entry, allowed: &Allowed<'_>, common: &[Entry], named: &str, report: &mut Report) -> Option<Entry> {
     let Node::List(items) = &offers.value.node else { return Some(offers) };
     let of_all = |key: &str| common.iter().find(|entry| entry.key == key).map(|entry| entry.value.clone());

@@ -1,7 +1,7 @@
-//! What other systems call what a scenario calls otherwise, for those who write their first one.
+//! Names that other systems use for a scenario's keys, for people who write their first scenario.
 
-/// The key that is meant by a word of Slurm's or of Kubernetes', and what to write; `None` of words that are nobody's. `what`
-/// is of what it was written as a key.
+/// The key that a word of Slurm or of Kubernetes corresponds to, and what to write; `None` for a word of neither.
+/// `what` is the map in which the word was written as a key.
 pub(super) fn elsewhere(what: &str, key: &str) -> Option<(&'static str, &'static str)> {
     let words: &[(&str, &[&str], &str)] = match what {
         "a job" => &JOB,
@@ -13,7 +13,7 @@ pub(super) fn elsewhere(what: &str, key: &str) -> Option<(&'static str, &'static
     Some((found.0, found.2))
 }
 
-/// The key here, their words without hyphens and capitals, and what to write.
+/// The scenario's key, the other systems' words without hyphens and capitals, and what to write.
 type Words = (&'static str, &'static [&'static str], &'static str);
 
 const JOB: [Words; 13] = [

@@ -1,8 +1,9 @@
-//! From a tree back to YAML text, for the log of a run whose file was overridden.
+//! Converts a tree back to YAML text, for the log of a run whose file was overridden.
 
 use super::tree::{Node, Tree};
 
-/// Text that reads back as the same data: the outer two levels one line for each key or item, all else in one line.
+/// Text that parses to the same data. The outer two levels have one line per key or item; everything deeper is on one
+/// line.
 pub(super) fn emit(tree: &Tree) -> String {
     let mut out = String::new();
     match &tree.node {
@@ -60,7 +61,7 @@ fn flow(tree: &Tree, out: &mut String) {
     }
 }
 
-/// Plain where every YAML reader agrees that it is plain; in double quotes otherwise.
+/// A scalar as YAML: plain where every YAML reader agrees that it is plain, otherwise in double quotes.
 pub(super) fn scalar(text: &str, may_be_plain: bool) -> String {
     let inner = |letter: char| letter.is_alphanumeric() || "_-./ %*+()".contains(letter);
     let is_plain = text.starts_with(|letter: char| letter.is_alphanumeric())
@@ -81,7 +82,7 @@ fn quoted(text: &str) -> String {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            // What a reader might take for a line break or refuse.
+            // Characters that a reader might take for a line break or refuse.
             other if other.is_control() || matches!(other, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}') => {
                 out.push_str(&format!("\\U{:08X}", u32::from(other)));
             }

@@ -1,4 +1,4 @@
-//! Runs that would never end, or not while anyone waits: bad input, not a long wait.
+//! Refuses runs that would never end, or would take far too long: they are bad input.
 
 use super::clouds;
 use super::diagnostic::{Report, Span};
@@ -8,11 +8,11 @@ use dryrack_ids::JobId;
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Ending, Restart};
 
-/// Attempts of one job; so many take seconds, and more are a slip.
+/// The most attempts of one job. This many take seconds; more are a slip.
 const MAX_ATTEMPTS: u64 = 1_000_000;
 
-/// Refuses every job that would be tried again for ever, or more often than anyone means. `cancellations` in any
-/// order.
+/// Refuses every job that would be tried again for ever, or more often than anyone means. `cancellations` may be in
+/// any order.
 pub(super) fn refuse(
     arrivals: &[Arrival],
     world: &World,
@@ -64,10 +64,10 @@ pub(super) fn refuse(
     }
 }
 
-/// Nodes of one run: each change in one is seen by all the others.
+/// The most nodes of one run: each change on one of them is seen by all the others.
 const MAX_NODES_OF_RUN: u32 = 10_000;
 
-/// Refuses runs of more nodes than can be looked at in any useful time.
+/// Refuses runs with more nodes than can be processed in reasonable time.
 fn refuse_vast(arrivals: &[Arrival], spans: &[Span], profile: &Profile, report: &mut Report) {
     let mut told = None;
     for (arrival, span) in arrivals.iter().zip(spans).filter(|_| profile.runs.is_some()) {
@@ -80,7 +80,7 @@ fn refuse_vast(arrivals: &[Arrival], spans: &[Span], profile: &Profile, report: 
     }
 }
 
-/// It does not end by itself, and a policy has its GPUs looked at.
+/// Whether the job does not end by itself and a policy samples its GPUs.
 fn is_sampled_for_ever(arrival: &Arrival, profile: &Profile) -> bool {
     let (spec, behavior) = (&arrival.spec, &arrival.behavior);
     behavior.run.is_none()
@@ -89,14 +89,14 @@ fn is_sampled_for_ever(arrival: &Arrival, profile: &Profile) -> bool {
         && profile.policies.utilization.bind(&spec.utilization).is_some()
 }
 
-/// What is tried over and over.
+/// A job that is tried over and over.
 struct Again {
     how: &'static str,
-    /// It ended by itself, and is meant to go on.
+    /// Whether it ends by itself and is meant to continue.
     restarts: bool,
-    /// From one attempt to the next, once the pauses have grown.
+    /// Time from one attempt to the next, once the pauses have reached their maximum.
     cycle: SimDuration,
-    /// Attempts, if they are limited by something else than time.
+    /// Number of attempts, if something other than time limits them.
     most: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     let grown = if policy.backoff.factor > Permille::new(1000) { max } else { first };
     let is_certain = |chance: Permille| chance >= Permille::new(1000);
     let unlimited = policy.limit.is_none();
-    // What outlasts its deadline has failed too.
+    // Exceeding a deadline is a failure too.
     let (analysing, preparing) = (profile.deadlines.analysing, profile.deadlines.preparing);
     let random_faults = behavior.random_faults.as_deref().copied().unwrap_or_default();
     let analyses = random_faults.analyses;
@@ -140,12 +140,12 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     };
     let starts = (behavior.failing_starts > 0).then_some(starts);
     let Some(length) = behavior.run else { return starts };
-    // A service is to have so many replicas, and one that has ended is none.
+    // A service must keep its number of replicas, and a replica that has ended does not count.
     if spec.scaling.is_some() {
         let cycle = behavior.prepare.saturating_add(length);
         return Some(Again { how: "is begun again", restarts: true, cycle, most: None });
     }
-    // Whoever comes to its time limit has expired, and that is the end.
+    // A job that reaches its time limit has expired, and is not tried again.
     if spec.time_limit.is_some_and(|limit| length > limit) {
         return starts;
     }
@@ -154,7 +154,8 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
         Restart::OnFailure => behavior.ending == Ending::Failed,
         Restart::Always => true,
     };
-    // A run as long as the longest pause makes the failures before it forgotten, and the next pause the first.
+    // A run at least as long as the longest pause resets the count of failures, so the next pause is the first one
+    // again.
     let is_forgiven = length >= max && !length.is_zero();
     match goes_on && (unlimited || is_forgiven) {
         true => {

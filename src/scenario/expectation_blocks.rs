@@ -8,7 +8,7 @@ use super::world::World;
 use dryrack_expect::{BlockCount, Comparison};
 use dryrack_ids::NodeId;
 
-/// Reads `blocks`, which is said of the node that `on` names.
+/// Reads `blocks`, which is about the node that `on` names.
 pub(super) fn read(fields: &Fields<'_>, on: Option<NodeId>, world: &World, report: &mut Report) -> Option<BlockCount> {
     let tree = fields.get("blocks")?;
     if !fields.has("on") {
@@ -33,7 +33,7 @@ pub(super) fn read(fields: &Fields<'_>, on: Option<NodeId>, world: &World, repor
     None
 }
 
-/// That a job on the node could hold so many.
+/// Checks that a job on the node could hold this many blocks.
 fn check_count(tree: &Tree, (name, total): (&str, u32), count: BlockCount, report: &mut Report) {
     let wanted = match count {
         BlockCount::All => return,

@@ -1,4 +1,4 @@
-//! When an expectation holds: at most one of the ways to say it.
+//! The time window of an expectation. It may be stated in at most one way.
 
 use super::diagnostic::Report;
 use super::expectations::{Setting, reason, state_of, subjects};
@@ -7,11 +7,11 @@ use super::tree::{Node, Tree};
 use dryrack_expect::{Landmark, State, Subject, Window};
 use dryrack_units::{SimDuration, SimTime};
 
-/// All keys that say when.
+/// All keys that state a time.
 pub(super) const TIMES: [&str; 8] = ["at", "by", "until", "before", "after", "within", "from", "for"];
 const LANDMARK_FIELDS: [&str; 6] = ["job", "node", "gpu", "is", "on", "because"];
 
-/// `state` is the one that is expected, which `before: b` means of b too.
+/// Reads the window. `state` is the expected state; `before: b` refers to the same state of b.
 pub(super) fn read(
     fields: &Fields<'_>,
     setting: &Setting<'_>,
@@ -42,17 +42,17 @@ pub(super) fn read(
     simple.into_iter().chain(rest).flatten().next().unwrap_or(Window::Unstated)
 }
 
-/// Names and patterns of jobs that an expectation is about, or by which it says when.
+/// Names and patterns of the jobs that an expectation is about, or whose states its window refers to.
 pub(super) fn jobs_named<'t>(fields: &Fields<'t>) -> Vec<&'t str> {
     let own = ["job", "evaluate", "before", "after"].into_iter().filter_map(|key| fields.get(key));
     own.filter_map(|tree| tree.scalar().or_else(|| tree.get("job")?.scalar())).collect()
 }
 
-/// What `for` says.
+/// What `for` means in an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForKey {
     Length,
-    /// `for: cancelled`
+    /// As in `for: cancelled`.
     Jobs,
 }
 
@@ -73,7 +73,7 @@ fn warn_of_late_times(fields: &Fields<'_>, until: Option<SimTime>, report: &mut 
     }
 }
 
-/// A time, a job (in the same state), or a map that says who is in which state.
+/// Reads a time, a job (in the same state), or a map that says which job, node or GPU is in which state.
 fn instant(
     key: &'static str,
     tree: &Tree,
@@ -89,7 +89,7 @@ fn instant(
         return value::<SimTime>(tree, report).map(Instant::Time);
     }
     let [job] = setting.world.jobs(typed, tree.span, report)[..] else {
-        // Of jobs that come by chance perhaps none.
+        // Jobs that arrive at random may be none.
         let several = setting.world.jobs(typed, tree.span, &mut Report::default()).len();
         if several > 1 {
             let message = format!("`{typed}` is {several} jobs");

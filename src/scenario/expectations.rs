@@ -1,4 +1,4 @@
-//! Expectations: from `expect:` and `reproduces:` to data in which every name is resolved.
+//! Expectations: converts `expect:` and `reproduces:` to data in which every name is resolved.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ use dryrack_workload::Arrival;
 const SUBJECTS: [&str; 3] = ["job", "node", "gpu"];
 const MODES: [&str; 3] = ["is", "never", "always"];
 
-/// The forms of an expectation, each known by a key of its own.
+/// The forms of an expectation. Each is recognized by a key of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     State,
@@ -49,7 +49,7 @@ impl Form {
         }
     }
 
-    /// What it is called, for "unknown key … of".
+    /// Name of the form, for "unknown key … of".
     fn called(self) -> &'static str {
         match self {
             Form::State => "an expectation",
@@ -60,7 +60,7 @@ impl Form {
         }
     }
 
-    /// All keys but those that say when. The second is the one by which it is known.
+    /// All keys except those that state a time. The second is the one by which the form is recognized.
     fn keys(self) -> &'static [&'static str] {
         match self {
             Form::State => {
@@ -82,7 +82,7 @@ impl Form {
     }
 }
 
-/// Every word of the grammar, for which its reference has an example.
+/// Every word of the grammar. The reference has an example of each.
 pub fn expectation_words() -> Vec<&'static str> {
     let mut words: Vec<&str> = Form::ALL.iter().flat_map(|form| form.fields()).collect();
     words.extend(["given", "cancelled", "profile", "fails", "and"]);
@@ -94,20 +94,20 @@ pub fn expectation_words() -> Vec<&'static str> {
     words
 }
 
-/// A name given to an expectation: where, and the names of what it was lowered to.
+/// Names given to expectations, with the names of the expectations that each was lowered to.
 type Given = BTreeMap<String, Vec<Arc<str>>>;
 
-/// What expectations are read against.
+/// The context in which expectations are read.
 pub(super) struct Setting<'w> {
     pub world: &'w World,
-    /// In order of their ids.
+    /// Arrivals in order of their ids.
     pub arrivals: &'w [Arrival],
     pub until: Option<SimTime>,
-    /// The folder of the file, for profiles by path.
+    /// Folder of the file, for profiles that are given by path.
     pub folder: &'w Path,
-    /// What the file says of jobs that can never run.
+    /// The file's setting for jobs that can never run.
     pub unplaced: Unplaced,
-    /// By a plan, which has constraints of its own.
+    /// Whether a plan varies the scenario. A plan has constraints of its own.
     pub is_varied: bool,
 }
 
@@ -140,7 +140,7 @@ pub(super) fn read(
     (expectations, reproductions)
 }
 
-/// The constraints of a plan.
+/// Reads the constraints of a plan.
 pub(super) fn constraints(plan: &Varying, setting: &Setting<'_>, report: &mut Report) -> Vec<Expectation> {
     let mut constraints = Vec::new();
     let Some(Tree { node: Node::List(items), .. }) = plan_file::constraints(plan, report) else { return constraints };
@@ -163,7 +163,7 @@ fn reproduction(tree: &Tree, setting: &Setting<'_>, given: &Given, report: &mut 
         if let Some(exact) = exact {
             fails.push(Arc::clone(exact));
         } else if let Some(several) = given.get(typed) {
-            // One that is itself wrong has been told of already.
+            // An expectation that is itself wrong has already been reported.
             let Some(example) = several.first() else { continue };
             let message = format!("`{typed}` is {} expectations, one for each job or node it matches", several.len());
             report.error_with_help(span, message, format!("name those that fail, for example `{example}`"));
@@ -207,7 +207,7 @@ fn entry(
         return;
     }
     if let Node::Scalar { .. } = &tree.node {
-        // A metric alone is named by what it says.
+        // The default name of a bare metric is its own text.
         let what = metric_text::read(tree, setting, None, report).map(|check| (What::Metric(check), None));
         let name = tree.scalar().unwrap_or(default_name);
         return give(name, None, tree.span, what.into_iter().collect(), setting, given, expectations, report);
@@ -238,7 +238,7 @@ fn entry(
     give(name, name_span, span, what, setting, given, expectations, report);
 }
 
-/// A metric with a colon in braces that is not in quotes was read as a map.
+/// Detects a metric that was read as a map, because it has a colon in braces and is not quoted.
 fn broken_apart(tree: &Tree, report: &mut Report) -> bool {
     let Node::Map(entries) = &tree.node else { return false };
     let odd =
@@ -251,7 +251,7 @@ fn broken_apart(tree: &Tree, report: &mut Report) -> bool {
     odd.is_some()
 }
 
-/// Enters what one entry was lowered to, under names: of several, each with its subject's.
+/// Enters what one entry was lowered to, under its name. If there are several, each name includes the subject.
 #[expect(clippy::too_many_arguments, reason = "all of an entry, and where it goes")]
 fn give(
     name: &str,
@@ -378,7 +378,7 @@ fn too_many_replicas(
     }
 }
 
-/// A state that the subject can be in.
+/// Parses a state that the subject can be in.
 pub(super) fn state_of(fields: &Fields<'_>, tree: &Tree, report: &mut Report) -> Option<State> {
     if fields.has("node") {
         let nodes = NODE_STATES.into_iter().map(|(name, state)| (name, State::Node(state)));
@@ -419,7 +419,7 @@ fn count(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, repor
     of_each(fields, subjects, what)
 }
 
-/// What no event of this name can be: such a count is always 0, whatever happens.
+/// Refuses a count that no event of this name can match: it would always be 0.
 fn refuse_never_counted(
     fields: &Fields<'_>,
     event: EventName,
@@ -451,7 +451,7 @@ fn refuse_never_counted(
     }
 }
 
-/// One for each subject, or one for all where none is named.
+/// One for each subject, or a single one where no subject is named.
 fn of_each(fields: &Fields<'_>, subjects: &[Subject], what: impl Fn(Option<Subject>) -> What) -> Lowered {
     match SUBJECTS.iter().any(|key| fields.has(key)) {
         false => vec![(what(None), None)],
@@ -459,7 +459,7 @@ fn of_each(fields: &Fields<'_>, subjects: &[Subject], what: impl Fn(Option<Subje
     }
 }
 
-/// `for: cancelled`, where it is no length of time.
+/// Reads `for: cancelled`, as opposed to a length of time.
 fn whose(fields: &Fields<'_>, report: &mut Report) -> (Whose, ForKey) {
     let typed = fields.get("for").and_then(Tree::scalar);
     match typed {
@@ -474,7 +474,7 @@ fn whose(fields: &Fields<'_>, report: &mut Report) -> (Whose, ForKey) {
     }
 }
 
-/// `{reason: node_lost, never: given}`: a count of every event that gives it.
+/// Reads `{reason: node_lost, never: given}`: a count of every event that gives the reason.
 fn given_reason(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, report: &mut Report) -> Lowered {
     let because = fields.get("reason").and_then(|tree| reason(tree, report));
     let window = expectation_window::read(fields, setting, None, ForKey::Length, report);
@@ -504,7 +504,7 @@ fn given_reason(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>
     of_each(fields, subjects, what)
 }
 
-/// `{evaluate: chat, is: incompatible, because: os_mismatch, at: 5m}`
+/// Reads `{evaluate: chat, is: incompatible, because: os_mismatch, at: 5m}`.
 fn evaluation(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Lowered {
     let jobs = match (fields.text("evaluate", "the name of a job", report), fields.get("evaluate")) {
         (Some(typed), Some(tree)) => setting.world.jobs(typed, tree.span, report),
@@ -528,7 +528,7 @@ fn evaluation(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -
     jobs.iter().map(lower).collect()
 }
 
-/// `{metric: p95(queue_wait) <= 10m, of: chat-*}`
+/// Reads `{metric: p95(queue_wait) <= 10m, of: chat-*}`.
 fn metric(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Lowered {
     let typed = fields.text("of", "the name of a job", report);
     let jobs = typed.zip(fields.get("of")).map(|(typed, tree)| {
@@ -543,7 +543,7 @@ fn metric(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Lo
     vec![(What::Metric(check), None)]
 }
 
-/// When which jobs are to be judged without being placed, for the rehearsal.
+/// Jobs that must be evaluated without being placed, with the times, for the rehearsal.
 pub(super) fn evaluations<'e>(
     expectations: impl Iterator<Item = &'e Expectation>,
     reproductions: &'e [Reproduction],
@@ -559,7 +559,7 @@ pub(super) fn evaluations<'e>(
     evaluations
 }
 
-/// `2`, `">= 2"` or `"<= 3"`.
+/// Reads `2`, `">= 2"` or `"<= 3"`.
 pub(super) fn comparison(tree: &Tree, report: &mut Report) -> Option<Comparison> {
     let typed = text(tree, "a number such as 2, \">= 2\" or \"<= 3\"", report)?;
     let make: fn(u64) -> Comparison = match typed.trim_start_matches(['<', '>', '=', ' ']) {

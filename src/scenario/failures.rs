@@ -1,7 +1,7 @@
-//! What fails by chance, or over and over: from `failures:` to faults, and to the mishaps of jobs.
+//! Random or repeated failures: converts `failures:` to faults, and to faults of jobs.
 //!
-//! The first key of an entry says what fails: `nodes`, `gpus` or `racks` (with `time_to_failure` and `repair`),
-//! `flapping` (with `every` and `down`), or of jobs `starts`, `analyses` or `acks`. `active: false` switches it off.
+//! The first key of an entry states what fails: `nodes`, `gpus` or `racks` (with `time_to_failure` and `repair`),
+//! `flapping` (with `every` and `down`), or for jobs `starts`, `analyses` or `acks`. `active: false` turns it off.
 
 use std::sync::Arc;
 
@@ -30,17 +30,17 @@ const KINDS: [(&str, &[&str]); 7] = [
     ("acks", &["lost", "late", "repeated", "late_by"]),
 ];
 
-/// Failures of one scenario. More would not be simulated in any useful time.
+/// The most failures of one scenario. More could not be simulated in reasonable time.
 const MAX_FAILURES: usize = 1_000_000;
 
-/// What the failures of a file are read against.
+/// The context in which the failures of a file are read.
 pub(super) struct Setting<'w> {
     pub world: &'w World,
     pub seed: u64,
     pub until: Option<SimTime>,
 }
 
-/// Reads `failures:`; mishaps go into the arrivals at once.
+/// Reads `failures:`. Faults of jobs are written directly into the arrivals.
 pub(super) fn read(
     file: &Fields<'_>,
     setting: &Setting<'_>,
@@ -67,7 +67,7 @@ pub(super) fn read(
     as_faults(&outages)
 }
 
-/// The entry's kind and its fields.
+/// The kind of the entry, and its fields.
 fn entry<'t>(tree: &'t Tree, report: &mut Report) -> Option<(&'static str, Fields<'t>)> {
     let has = |kind: &str| match &tree.node {
         Node::Map(entries) => entries.iter().any(|entry| entry.key == kind),
@@ -125,7 +125,7 @@ fn draw(
         return report.error_with_help(fields.place(), "it would fail for ever, and the run would never end", help);
     };
     let Some((up, down)) = lengths else { return };
-    // Known by what is typed, and by which of several that are alike it is.
+    // A failure model is identified by the typed text, and by a number that distinguishes equal texts.
     let called = format!("{kind} {}", typed.iter().map(|(typed, _)| *typed).collect::<Vec<_>>().join(" "));
     let alike = names.iter().filter(|name| **name == called).count();
     names.push(called.clone());
@@ -162,7 +162,7 @@ fn flapping(fields: &Fields<'_>, report: &mut Report) -> Option<(Lengths, Length
     Some((Lengths::Fixed(every - down), Lengths::Fixed(down)))
 }
 
-/// What fails as one.
+/// The subjects, each of which fails as a unit.
 fn subjects(kind: &str, typed: &str, span: Span, world: &World, report: &mut Report) -> Vec<Subject> {
     let name = |node: NodeId| world.nodes[node.index()].spec.name.to_string();
     match kind {
@@ -256,7 +256,7 @@ fn random_faults(
     }
 }
 
-/// By how much the slow and the late ones are so.
+/// The delay of the slow and the late ones.
 fn delay(fields: &Fields<'_>, kind: &str, report: &mut Report) -> SimDuration {
     let (key, users): (&str, &[&str]) = match kind {
         "acks" => ("late_by", &["late", "repeated"]),

@@ -1,4 +1,4 @@
-//! What goes wrong, or right again: from `faults:` to the engine's list, in order of time.
+//! Faults and repairs: converts `faults:` to the engine's list, in order of time.
 
 use super::diagnostic::{Report, Span};
 use super::fields::Fields;
@@ -19,7 +19,7 @@ pub(super) const NODE_TURNS: [(&str, NodeTurn); 6] = [
     ("gone", NodeTurn::Gone),
 ];
 
-/// Reads `faults:`; those of one instant stay in the order of the file.
+/// Reads `faults:`. Faults at the same instant stay in the order of the file.
 pub(super) fn read(
     file: &Fields<'_>,
     world: &World,

@@ -1,4 +1,5 @@
-//! Reading a map's fields: every key known, every value of its kind, and all that is wrong reported.
+//! Reads the fields of a map: checks that every key is known and every value has the right type, and reports all
+//! faults.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -11,17 +12,18 @@ use dryrack_units::{
     Bytes, GpuShare, MilliCpu, MilliWatts, Money, Permille, RequestRate, SimDuration, SimTime, UnitError,
 };
 
-/// A map whose keys were checked.
+/// A map whose keys have been checked.
 pub(super) struct Fields<'t> {
     pub span: Span,
     what: &'static str,
     entries: &'t [Entry],
-    /// Known keys that unknown ones were probably meant to be; that they are missing is not said as well.
+    /// Known keys that unknown keys were probably meant to be. They are not also reported as missing.
     meant: Vec<String>,
 }
 
 impl<'t> Fields<'t> {
-    /// The fields of `tree`, which is `what` (`a node`). Keys that are not `known` are reported, and left out.
+    /// Reads the fields of `tree`, which is `what` (such as `a node`). Keys that are not in `known` are reported and
+    /// left out.
     pub fn read(tree: &'t Tree, what: &'static str, known: &[&str], report: &mut Report) -> Option<Fields<'t>> {
         let Node::Map(entries) = &tree.node else {
             let message = format!("expected {what} as a map, found {}", tree.kind());
@@ -53,17 +55,17 @@ impl<'t> Fields<'t> {
         self.get(key).is_some()
     }
 
-    /// None of these keys is given, nor one that was probably meant to be one of them.
+    /// Whether none of these keys is given, nor any unknown key that was probably meant to be one of them.
     pub fn lacks_all(&self, keys: &[&str]) -> bool {
         !keys.iter().any(|key| self.has(key) || self.meant.iter().any(|meant| meant == key))
     }
 
-    /// Where the key stands, or the whole where it is absent.
+    /// The place of the key, or of the whole map if the key is absent.
     pub fn key_span(&self, key: &str) -> Span {
         self.entries.iter().find(|entry| entry.key == key).map_or(self.place(), |entry| entry.key_span)
     }
 
-    /// Where to show what is wrong with the whole: its first key, or where it begins.
+    /// The place at which to report a fault of the whole map: its first key, or its beginning.
     pub fn place(&self) -> Span {
         match self.entries.first() {
             Some(entry) if entry.key_span.source() == self.span.source() => entry.key_span,
@@ -71,7 +73,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// A field that must be there; `example` says what to write.
+    /// A required field; `example` is a value to suggest.
     pub fn require(&self, key: &str, example: &str, report: &mut Report) -> Option<&'t Tree> {
         let found = self.get(key);
         if self.lacks_all(&[key]) {
@@ -96,7 +98,7 @@ impl<'t> Fields<'t> {
         word(self.get(key)?, what, words, report)
     }
 
-    /// A whole number of at least `least`.
+    /// A whole number that is at least `least`.
     pub fn count(&self, key: &str, least: u32, report: &mut Report) -> Option<u32> {
         let tree = self.get(key)?;
         if let Node::Map(entries) = &tree.node {
@@ -113,7 +115,7 @@ impl<'t> Fields<'t> {
         Some(number)
     }
 
-    /// At most one of these keys may be given.
+    /// Reports an error if more than one of these keys is given.
     pub fn exclusive(&self, keys: &[&str], because: &str, report: &mut Report) {
         let given: Vec<&Entry> = self.entries.iter().filter(|entry| keys.contains(&entry.key.as_str())).collect();
         if let [first, second, ..] = given[..] {
@@ -122,7 +124,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// A single value, or a list of them.
+    /// The values of a field that holds a single value or a list.
     pub fn items(&self, key: &str, expected: &str, report: &mut Report) -> Vec<(&'t str, Span)> {
         let Some(tree) = self.get(key) else { return Vec::new() };
         let trees = match &tree.node {
@@ -164,7 +166,7 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// What to write instead of `tasks: {count: 4, gpus: 1}`, where a number alone stands.
+/// The help for `tasks: {count: 4, gpus: 1}`, where a plain number is expected.
 fn beside(key: &str, entries: &[Entry]) -> String {
     let is_count = |entry: &&Entry| matches!(entry.key.as_str(), "count" | "number" | "n" | "size") || entry.key == key;
     let count = entries.iter().find(is_count).and_then(|entry| entry.value.scalar()).unwrap_or("4");
@@ -176,7 +178,7 @@ fn beside(key: &str, entries: &[Entry]) -> String {
     }
 }
 
-/// `a`, `b` and `c`
+/// Formats names as `a`, `b` and `c`.
 pub(super) fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
@@ -200,7 +202,7 @@ pub(super) fn text<'t>(tree: &'t Tree, expected: &str, report: &mut Report) -> O
     found
 }
 
-/// Says what is wrong with a quantity that was typed, and what to write.
+/// Reports what is wrong with a typed quantity, and what to write instead.
 pub(super) fn tell_unit(error: &UnitError, typed: &str, span: Span, report: &mut Report) {
     let (message, help) = error.parted();
     let help = match typed.to_ascii_lowercase().as_str() {
@@ -220,12 +222,12 @@ pub(super) fn word<W: Copy>(tree: &Tree, what: &str, words: &[(&'static str, W)]
     found
 }
 
-/// A quantity that a field holds.
+/// A quantity that a field can hold.
 pub(super) trait Value: Sized {
     const EXPECTED: &'static str;
-    /// Units to try behind what was typed; the first with which it can be read is suggested.
+    /// Units to try after a bare number; the first one that makes it valid is suggested.
     const UNITS: &'static [&'static str] = &[];
-    /// What to write instead of something larger.
+    /// The largest value, to suggest instead of something larger.
     const LARGEST: &'static str = "";
     fn parse(text: &str) -> Result<Self, UnitError>;
 }
@@ -295,7 +297,7 @@ pub(super) fn value<V: Value>(tree: &Tree, report: &mut Report) -> Option<V> {
         Ok(value) => Some(value),
         Err(error) => {
             let is_number = typed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-            // `1h30` might be meant in minutes, so only a bare number is given a unit of time.
+            // `1h30` might be meant in minutes, so a unit of time is only suggested for a bare number.
             let units = V::UNITS.iter().filter(|unit| is_number || unit.ends_with('B'));
             let near = units.map(|unit| format!("{typed}{unit}")).find(|text| V::parse(text).is_ok());
             match (near, matches!(error, UnitError::TooLarge { .. })) {
@@ -312,7 +314,7 @@ pub(super) fn value<V: Value>(tree: &Tree, report: &mut Report) -> Option<V> {
     }
 }
 
-/// A name by which other parts of the file, the log and the command line can speak of something.
+/// Reads a name by which other parts of the file, the log and the command line can refer to something.
 pub(super) fn name<'t>(tree: &'t Tree, report: &mut Report) -> Option<&'t str> {
     let typed = text(tree, "a name", report)?;
     if typed.is_empty() {
@@ -333,7 +335,7 @@ pub(super) fn name<'t>(tree: &'t Tree, report: &mut Report) -> Option<&'t str> {
     Some(typed)
 }
 
-/// Whether `pattern`, in which `*` stands for any letters and `?` for one, matches.
+/// Whether `pattern` matches. `*` stands for any number of characters and `?` for exactly one.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut in_name) = (0, 0);
@@ -345,7 +347,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
                 at += 1;
             }
             Some(letter) if *letter == '?' || *letter == name[in_name] => (at, in_name) = (at + 1, in_name + 1),
-            // Let the last star take one letter more.
+            // Backtrack: let the last star match one more character.
             _ => match star {
                 Some((star_at, taken)) => {
                     star = Some((star_at, taken + 1));

@@ -1,15 +1,15 @@
-//! Named fleets: `fleets: {lab: [nodes…]}`, and `{fleet: lab}` in the place of nodes.
+//! Named fleets: `fleets: {lab: [nodes…]}`, with `{fleet: lab}` in place of nodes.
 
 use super::diagnostic::Report;
 use super::fields::{Fields, text};
 use super::tree::{Entry, Node, Tree};
 
-/// Entries that `nodes:` may come to, with those of fleets.
+/// The most entries that `nodes:` may expand to, with those of fleets.
 const MAX_ENTRIES: usize = 100_000;
 
 pub(super) const FLEET_FIELDS: [&str; 1] = ["fleet"];
 
-/// Takes the fleets that are lists of nodes out of `fleets:`; those of instances stay.
+/// Takes the fleets that are lists of nodes out of `fleets:`. Fleets of instances stay.
 pub(super) fn take_lists(entries: &mut Vec<Entry>) -> Option<Tree> {
     let at = entries.iter().position(|entry| entry.key == "fleets")?;
     let mut whole = entries.remove(at);
@@ -24,13 +24,13 @@ pub(super) fn take_lists(entries: &mut Vec<Entry>) -> Option<Tree> {
     Some(lists_tree)
 }
 
-/// Whether this is what [`take_lists`] leaves.
+/// Whether the entry is what [`take_lists`] leaves.
 pub(super) fn are_of_instances(entry: &Entry) -> bool {
     let is_fleet = |fleet: &Entry| matches!(fleet.value.node, Node::Map(_));
     entry.key == "fleets" && matches!(&entry.value.node, Node::Map(fleets) if fleets.iter().all(is_fleet))
 }
 
-/// Puts the nodes of fleets in the place of their names. Gives whether there were any.
+/// Replaces the names of fleets with their nodes. Returns whether there were any.
 pub(super) fn expand(nodes: &mut Tree, fleets: Option<&Tree>, report: &mut Report) -> bool {
     let known = known(fleets, report);
     let Node::List(items) = &mut nodes.node else { return false };
@@ -43,7 +43,7 @@ pub(super) fn expand(nodes: &mut Tree, fleets: Option<&Tree>, report: &mut Repor
     true
 }
 
-/// The fleets, each a list of nodes.
+/// The fleets, each of which is a list of nodes.
 fn known<'t>(fleets: Option<&'t Tree>, report: &mut Report) -> &'t [Entry] {
     let Some(tree) = fleets else { return &[] };
     let Node::Map(entries) = &tree.node else {
@@ -58,7 +58,7 @@ fn known<'t>(fleets: Option<&'t Tree>, report: &mut Report) -> &'t [Entry] {
     entries
 }
 
-/// `open` are the fleets that are being put in, from the outermost.
+/// Inserts items, with fleets expanded. `open` has the fleets that are being expanded, outermost first.
 fn put<'t>(items: &'t [Tree], known: &'t [Entry], open: &mut Vec<&'t str>, out: &mut Vec<Tree>, report: &mut Report) {
     for item in items {
         if item.get("fleet").is_none() {

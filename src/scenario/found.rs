@@ -1,7 +1,7 @@
-//! What probes found, as a file of nodes that a scenario can include.
+//! Writes what probes found as a file of nodes that a scenario can include.
 //!
-//! Every figure is the reading's own; what was not said stands as nothing and is told in a comment beside the node. What
-//! others use is foreign use of a GPU, and of CPU and RAM a reservation.
+//! Every figure is the reading's own. A figure that was not reported is left out, and a comment beside the node says
+//! so. What others use is written as foreign use of a GPU, and as a reservation of CPU and RAM.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -15,15 +15,15 @@ use dryrack_units::{Bytes, GpuShare, MilliCpu};
 /// How readings become nodes.
 #[derive(Clone, Debug)]
 pub struct FoundOptions {
-    /// A GPU whose memory in use is this at most, and that does nothing, is free: a driver keeps a little for itself.
+    /// Memory in use up to which an otherwise idle GPU counts as free: a driver keeps a little for itself.
     pub idle_up_to: Bytes,
-    /// What GPUs are of which the source does not say it.
+    /// Model of the GPUs whose model the source does not report.
     pub gpu: Option<&'static GpuModel>,
-    /// What is in use now is left to the rehearsal, too.
+    /// Whether to leave out current use, so that the rehearsal may use those resources too.
     pub without_use: bool,
 }
 
-/// `about`: lines of a comment at the head of the file.
+/// The file's text. `about` has the lines of a comment at its head.
 pub fn nodes_text(nodes: &[NodeFound], about: &[String], options: &FoundOptions) -> String {
     let mut out = String::new();
     for line in about {
@@ -47,7 +47,7 @@ pub(super) fn comment(out: &mut String, indent: &str, text: &str) {
     let _infallible = writeln!(out, "{indent}# {plain}");
 }
 
-/// A name that a scenario takes, and no other node has.
+/// A name that is valid in a scenario, and that no other node has.
 pub(super) fn free_name(found: &str, taken: &mut BTreeSet<String>) -> String {
     let is_odd = |letter: char| letter.is_whitespace() || letter.is_control() || "/*?,[]{}\"'`".contains(letter);
     let mut name: String = found.chars().map(|letter| if is_odd(letter) { '-' } else { letter }).collect();
@@ -108,7 +108,8 @@ pub(super) fn entry(out: &mut String, node: &NodeFound, name: &str, options: &Fo
     out.push_str(&body);
 }
 
-/// What is used of CPU and RAM cannot be had; of unified memory what the GPU uses is said there.
+/// Writes the reservation: CPU and RAM in use are not available. The GPU's use of unified memory is subtracted,
+/// because it is stated at the GPU.
 fn reserved(
     node: &NodeFound,
     cpu: MilliCpu,
@@ -143,7 +144,7 @@ fn reserved(
     }
 }
 
-/// Exact, in the largest unit that is.
+/// An exact amount, in the largest unit that divides it.
 pub(super) fn amount(bytes: Bytes) -> String {
     let bytes = bytes.get();
     match bytes {
@@ -202,7 +203,7 @@ fn kind(gpu: &GpuFound, options: &FoundOptions, unsaid: &mut Vec<String>) -> Str
     one
 }
 
-/// What others have of a GPU.
+/// The part of a GPU that others use.
 fn foreign(gpu: &GpuFound, options: &FoundOptions) -> (GpuShare, Bytes) {
     let used = gpu.memory_used.clone().unwrap_or(Bytes::ZERO);
     let busy = gpu.utilization.clone().map_or(GpuShare::ZERO, share);

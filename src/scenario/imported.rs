@@ -1,7 +1,7 @@
-//! What an import of a server's records yields, and why there is none.
+//! The result of importing a server's records, or why there is none.
 //!
-//! What is written is read before by the parser that will read it ([`Imported::checked`]): an import ends with a scenario
-//! that can be run, or with what in the source stands against it, by table, row and column.
+//! What is to be written is first checked by the parser that will read it ([`Imported::checked`]). So an import ends
+//! with a scenario that can be run, or with the faults of the source by table, row and column.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,7 +25,7 @@ pub enum ImportError {
     Unread { place: String, source: Missing },
     #[error("{place}: expected {expected}")]
     Malformed { place: String, expected: String },
-    /// The first faults, a sentence each, and how many there are beyond them.
+    /// The first faults, one sentence each, and the number of further ones.
     #[error("no valid scenario can be made of it\n  {}{}", faults.join("\n  "), further(*more))]
     Refused { faults: Vec<String>, more: usize },
     #[error("what would be written cannot be checked: {0}")]
@@ -42,33 +42,33 @@ impl ImportError {
     }
 }
 
-/// Files of a folder, and what was left out, one sentence each.
+/// The files to write, and what was left out, one sentence each.
 #[derive(Debug, Default)]
 pub struct Imported {
     pub scenario: String,
-    /// Recordings by the path that the scenario names.
+    /// Recordings, each with the path that the scenario names.
     pub recordings: Vec<(String, String)>,
     pub notes: Vec<String>,
-    /// What the scenario holds, such as `2 nodes`.
+    /// Contents of the scenario, such as `2 nodes`.
     pub holds: Vec<String>,
 }
 
-/// Where an entry of the scenario comes from.
+/// The origin of an entry of the scenario.
 #[derive(Debug)]
 pub(super) struct Origin {
     /// The byte of the scenario at which the entry begins.
     pub from: usize,
-    /// ``table `models`, row 3``
+    /// The place in the source, such as ``table `models`, row 3``.
     pub place: String,
-    /// What keys of the entry are made of: the key, and the column.
+    /// For each key of the entry, the column that it is made from.
     pub columns: &'static [(&'static str, &'static str)],
 }
 
-/// Faults that are told.
+/// How many faults are reported.
 const SHOWN: usize = 8;
 
 impl Imported {
-    /// The same, if [`check`] accepts it.
+    /// Returns itself if [`check`] accepts the scenario.
     pub(super) fn checked(self, origins: &[Origin]) -> Result<Imported, ImportError> {
         let folder = tempfile::tempdir()?;
         let write = |path: &str, text: &str| {
@@ -79,7 +79,7 @@ impl Imported {
         self.recordings.iter().try_for_each(|(path, text)| write(path, text))?;
         write(SCENARIO, &self.scenario)?;
         for (name, _) in &self.recordings {
-            // Those that no job refers to are not read by the scenario.
+            // The scenario does not read recordings that no job refers to.
             if let Err(fault) = read_usage_csv(&folder.path().join(name)) {
                 let said = fault.to_string().replace(&format!("{}/", folder.path().display()), "");
                 return Err(ImportError::Refused { faults: vec![said], more: 0 });
@@ -97,9 +97,9 @@ impl Imported {
         Err(ImportError::Refused { faults, more: errors.len().saturating_sub(SHOWN) })
     }
 
-    /// A fault of the text, as one of what it was made of.
+    /// Describes a fault of the scenario as a fault of the source.
     fn told(&self, error: &Diagnostic, path: &Path, folder: &Path, origins: &[Origin]) -> String {
-        // The folder is nobody's who reads this.
+        // The temporary folder means nothing to the reader.
         let message = error.message.replace(&format!("{}/", folder.display()), "");
         if *error.file != *path.display().to_string() {
             let file = Path::new(&*error.file);
@@ -118,10 +118,10 @@ impl Imported {
     }
 }
 
-/// The column of the last key of an entry up to the fault.
+/// The column of the last key in an entry before the fault.
 fn column_of(entry: &str, columns: &[(&'static str, &'static str)]) -> Option<&'static str> {
     let is_between = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
-    // The fault may be of the last key itself, which has no colon behind it yet.
+    // The fault may be about the last key itself, which has no colon after it yet.
     let ends = entry.match_indices(':').map(|(at, _)| at).chain([entry.len()]);
     let keys: Vec<&str> = ends.filter_map(|end| entry[..end].rsplit(is_between).next()).collect();
     keys.iter().rev().find_map(|key| columns.iter().find(|(known, _)| known == key).map(|(_, column)| *column))
@@ -130,14 +130,14 @@ fn column_of(entry: &str, columns: &[(&'static str, &'static str)]) -> Option<&'
 /// The name of the scenario within its folder.
 pub const SCENARIO: &str = "scenario.yaml";
 
-/// Whether what a server has keeps its names.
+/// Whether names of the server are kept or replaced by numbered ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     Kept,
     Numbered,
 }
 
-/// New names for the names of one kind of thing, each as often as it is asked for.
+/// New names for things of one kind. The same name always gets the same new name.
 #[derive(Debug)]
 pub(super) struct NameBook {
     names: Names,
@@ -151,7 +151,7 @@ impl NameBook {
         NameBook { names, kind, given: BTreeMap::new(), taken: BTreeSet::new() }
     }
 
-    /// Of a thing whose name nobody else has.
+    /// The new name for a thing, which no other thing has.
     pub fn of(&mut self, name: &str) -> String {
         if let Some(known) = self.given.get(name) {
             return known.clone();
@@ -164,13 +164,14 @@ impl NameBook {
         given
     }
 
-    /// `None` of one that was never asked for with [`NameBook::of`].
+    /// The new name if it was already requested with [`NameBook::of`], otherwise `None`.
     pub fn known(&self, name: &str) -> Option<&str> {
         self.given.get(name).map(String::as_str)
     }
 }
 
-/// Milliseconds since 1970 of a date as a server writes it, in UTC: `2026-11-02 08:20:00.125`, `2026-11-02T08:20:00Z`.
+/// A date as a server writes it, in UTC, in milliseconds since 1970: `2026-11-02 08:20:00.125`,
+/// `2026-11-02T08:20:00Z`.
 pub(super) fn millis_of_date(typed: &str) -> Option<i64> {
     let plain = typed.trim_end_matches('Z').trim_end_matches("+00:00");
     let (whole, part) = plain.split_once('.').unwrap_or((plain, "0"));
@@ -182,7 +183,7 @@ pub(super) fn millis_of_date(typed: &str) -> Option<i64> {
     Some((at.as_nanos() / 1_000_000) as i64 + thousandths)
 }
 
-/// The beginning of 2500, to which dates are read: what is counted in other units is of the same time.
+/// The beginning of 2500 in milliseconds: the limit of dates, and of times in other units.
 pub(super) const LAST_MILLIS: i64 = 16_725_225_600_000;
 
 pub(super) fn time(millis: i64) -> String {

@@ -1,8 +1,8 @@
-//! Other files, brought into this one: `include: [fleet.part.yaml]`.
+//! Includes other files: `include: [fleet.part.yaml]`.
 //!
-//! What an included file holds comes before what the file itself holds, in the order in which files are named. Lists are
-//! joined, maps are merged; two machines or fleets of one name are an error, and a parameter of the file itself stands
-//! over one that is brought. A file that is reached by several ways is brought once.
+//! The contents of included files come before those of the file itself, in the order in which the files are named.
+//! Lists are concatenated and maps are merged. Two machines or fleets of the same name are an error, but a parameter
+//! of the file itself overrides an included one. A file that is reached in several ways is included once.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,34 +13,34 @@ use super::parse::parse;
 use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 
-/// What an included file may hold.
+/// Keys that an included file may have.
 pub(super) const INCLUDED_FIELDS: [&str; 9] =
     ["include", "params", "fleets", "machines", "nodes", "jobs", "changes", "faults", "failures"];
-/// Of these, the lists.
+/// The keys among these that hold lists.
 const LISTS: [&str; 5] = ["nodes", "jobs", "changes", "faults", "failures"];
 
-/// Files of one scenario, itself among them.
+/// The most files of one scenario, including itself.
 const MAX_FILES: usize = 64;
 
-/// The files that are being read, from the scenario inwards, and all that were.
+/// The files that are being read, outermost first, and all files that were read.
 struct Ways {
     open: Vec<(PathBuf, String)>,
     read: BTreeSet<PathBuf>,
-    /// One of them could not be read.
+    /// Whether a file could not be read.
     lacks: bool,
 }
 
-/// What came of `include:`.
+/// The result of `include:`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Included {
     Nothing,
     All,
-    /// One of the files could not be read, so that names are missing which are no slips.
+    /// One of the files could not be read, so missing names may not be slips.
     Lacking,
 }
 
-/// Puts what `include:` names into the tree of a scenario, and takes `include:` out. `path` is where the tree was read,
-/// if it was a file.
+/// Inserts the files in `include:` into the tree of a scenario, and removes `include:`. `path` is the file that the
+/// tree was read from, if any.
 pub(super) fn include(tree: &mut Tree, path: Option<&Path>, folder: &Path, report: &mut Report) -> Included {
     let mut ways = Ways { open: Vec::new(), read: BTreeSet::new(), lacks: false };
     if let Some(path) = path {
@@ -54,7 +54,7 @@ pub(super) fn include(tree: &mut Tree, path: Option<&Path>, folder: &Path, repor
     }
 }
 
-/// The same for every way to name a file.
+/// The canonical path, which is the same for every way to name a file.
 fn identity(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
@@ -116,12 +116,12 @@ fn file(typed: &str, span: Span, folder: &Path, ways: &mut Ways, report: &mut Re
     Some(entries.into_iter().filter(|entry| INCLUDED_FIELDS.contains(&entry.key.as_str())).map(listed).collect())
 }
 
-/// `nodes: {fleet: lab}`, which is a list of one.
+/// Whether this is `nodes: {fleet: lab}`, which counts as a list of one.
 fn is_fleet(key: &str, tree: Option<&Tree>) -> bool {
     key == "nodes" && tree.is_some_and(|tree| tree.get("fleet").is_some())
 }
 
-/// The entry, with `nodes: {fleet: lab}` as a list.
+/// The entry, with `nodes: {fleet: lab}` turned into a list.
 pub(super) fn listed(mut entry: Entry) -> Entry {
     if is_fleet(&entry.key, Some(&entry.value)) {
         let span = entry.value.span;
@@ -130,7 +130,7 @@ pub(super) fn listed(mut entry: Entry) -> Entry {
     entry
 }
 
-/// Adds an entry of a later file to those of earlier ones.
+/// Adds an entry of a later file to those of earlier files.
 fn add(brought: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
     let Some(known) = brought.iter_mut().find(|known| known.key == entry.key) else {
         brought.push(entry);
@@ -142,12 +142,12 @@ fn add(brought: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
             let kept = std::mem::take(entries);
             *entries = joined(&entry.key, kept, more, report);
         }
-        // One of them is wrong, and that has been said where it stands.
+        // One of them has the wrong type, which has been reported at its place.
         (_, _) => {}
     }
 }
 
-/// Lays the entries of included files under those of the file.
+/// Adds an entry of the included files below the file's own entries.
 fn lay_under(own: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
     let Some(at) = own.iter().position(|known| known.key == entry.key) else {
         own.push(entry);
@@ -158,7 +158,7 @@ fn lay_under(own: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
         let listed_own = listed(Entry { value: known.value.clone(), key: known.key.clone(), key_span: known.key_span });
         known.value = listed_own.value;
     }
-    // `nodes:` with nothing behind it beside an included file that has nodes.
+    // An empty `nodes:` beside an included file that has nodes.
     if known.value.is_nothing() {
         known.value = entry.value;
         return;
@@ -172,12 +172,12 @@ fn lay_under(own: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
             let kept = std::mem::take(entries);
             *entries = joined(&entry.key, first, kept, report);
         }
-        // What the file holds is wrong, and the reading of it says so.
+        // The file's value has the wrong type, which is reported when it is read.
         (_, _) => {}
     }
 }
 
-/// Two maps as one. Of parameters the later value counts; of all else no name may be given twice.
+/// Merges two maps. For parameters the later value applies; for everything else a name may be given only once.
 fn joined(what: &str, mut first: Vec<Entry>, later: Vec<Entry>, report: &mut Report) -> Vec<Entry> {
     for entry in later {
         match first.iter_mut().find(|known| known.key == entry.key) {

@@ -1,4 +1,4 @@
-//! Fleets of instances: `fleets: {lab: {placement: cluster, blocks: auto, hosts: [...]}}`, from the file to nodes.
+//! Fleets of instances: converts `fleets: {lab: {placement: cluster, blocks: auto, hosts: [...]}}` to nodes.
 
 use std::sync::Arc;
 
@@ -36,16 +36,16 @@ const FIELDS: [&str; 14] = [
     "machine",
 ];
 
-/// Fields of a host besides those of every node.
+/// Fields of a host in addition to those of every node.
 pub(super) const HOST_FIELDS: [&str; 5] = ["blocks", "backend", "region", "disk", "spot"];
 
 const PLACEMENTS: [(&str, FleetPlacement); 2] = [("any", FleetPlacement::Any), ("cluster", FleetPlacement::Cluster)];
 const KINDS: [(&str, FleetKind); 2] = [("ssh", FleetKind::Ssh), ("cloud", FleetKind::Cloud)];
 
-/// Fleets of one scenario.
+/// The most fleets of one scenario.
 const MAX_FLEETS: usize = 10_000;
 
-/// What hosts have where they do not say it themselves.
+/// Defaults for hosts that do not state these themselves.
 pub(super) struct Common<'t> {
     pub fleet: FleetId,
     pub blocks: Blocks,
@@ -57,7 +57,7 @@ pub(super) struct Common<'t> {
     machine: Option<&'t Tree>,
 }
 
-/// Reads the fleets of instances among `fleets:` into the world, in the order of the file.
+/// Reads the fleets of instances in `fleets:` into the world, in the order of the file.
 pub(super) fn read(file: &Fields<'_>, base: &Base, world: &mut World, profile: &Profile, report: &mut Report) {
     let Some(Tree { node: Node::Map(entries), .. }) = file.get("fleets") else { return };
     for entry in entries {
@@ -125,7 +125,7 @@ fn fleet(entry: &Entry, base: &Base, world: &mut World, profile: &Profile, repor
     clouds::places(&fields, &entry.key, &common, base, world, profile, report);
 }
 
-/// `4`, or `{min: 0, target: 2, max: 4}`.
+/// Reads `4`, or `{min: 0, target: 2, max: 4}`.
 fn node_range(tree: &Tree, report: &mut Report) -> Option<FleetNodes> {
     if tree.scalar().is_some() {
         let typed = text(tree, "a number of nodes", report)?;
@@ -155,7 +155,7 @@ fn checked(nodes: FleetNodes, span: Span, report: &mut Report) -> Option<FleetNo
     rises.then_some(nodes)
 }
 
-/// `auto`, a number, `{mig: 1g.10gb}` or `{time_slices: 4}`.
+/// Reads `auto`, a number, `{mig: 1g.10gb}` or `{time_slices: 4}`.
 fn blocks(tree: &Tree, report: &mut Report) -> Option<Blocks> {
     if matches!(tree.node, Node::Map(_)) {
         return splits::parts(tree, report);
@@ -184,7 +184,8 @@ fn host(tree: &Tree, common: &Common<'_>, base: &Base, world: &mut World, profil
     nodes::declare(&fields, (name_tree, name), shape, base, world, report);
 }
 
-/// What fields say of an instance, over what its fleet says; `offer` is its place among those of a cloud.
+/// Reads an instance. Its own fields take precedence over those of its fleet. `offer` is the index of its offer in a
+/// cloud.
 pub(super) fn instance(
     fields: &Fields<'_>,
     common: &Common<'_>,
@@ -232,14 +233,14 @@ pub(super) fn instance(
     shape
 }
 
-/// A number of GPUs of a type that the catalog does not have, but dstack knows by name.
+/// A number of GPUs of a type that is not in the catalog but that dstack knows by name.
 fn gpus_by_name(fields: &Fields<'_>, known: KnownGpus) -> Option<GpuShape> {
     let typed = fields.get("gpu")?.scalar()?;
     if catalog::gpu(typed).is_some() {
         return None;
     }
     let gpu = catalog::dstack_gpu(typed)?;
-    // Of several sizes the largest; another is said by a group of its own.
+    // If there are several memory sizes, the largest is used; another size needs a group of its own.
     let reported = Bytes::from_gib(*gpu.memory_gib.last()?);
     let memory = catalog::dstack_gpu_memory(known, gpu.name, reported);
     let compute_capability = gpu.compute_capability;
@@ -260,7 +261,7 @@ fn with_gpus(shape: NodeShape, fields: &Fields<'_>, gpu: GpuShape, report: &mut 
     }
 }
 
-/// As dstack takes GPUs to be: an H100 of 81,559 MiB has 80 GB.
+/// Sets GPU memory to what dstack takes it to be: an H100 of 81,559 MiB has 80 GB.
 fn corrected(mut shape: NodeShape, known: KnownGpus) -> NodeShape {
     for gpu in &mut shape.gpus {
         if let Some(entry) = catalog::dstack_gpu(&gpu.model) {

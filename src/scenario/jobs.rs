@@ -1,4 +1,4 @@
-//! Jobs: from `jobs:` to arrivals in order of time, and of the file where times are equal.
+//! Jobs: converts `jobs:` to arrivals in order of time; arrivals at the same time are in the order of the file.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), (
 
 const CHECKPOINT: [&str; 2] = ["every", "restart"];
 
-/// Fields of a job besides those of its demand.
+/// Fields of a job in addition to those of its demand.
 const FIELDS: [&str; 34] = [
     "name",
     "at",
@@ -72,24 +72,24 @@ const FIELDS: [&str; 34] = [
     "utilization_policy",
 ];
 
-/// Of a retry policy: by number, or by event.
+/// Fields of a retry policy: by number, or by event.
 pub(super) const RETRY_FIELDS: [&str; 6] = ["limit", "first", "factor", "max", "on", "for"];
 
-/// Jobs of one scenario, and of one whose jobs are not all made before the run.
+/// The most jobs of one scenario, and of one whose jobs are not all created before the run.
 const MAX_JOBS: usize = 1_000_000;
 const MAX_STREAMED: usize = 1_000_000_000;
-/// Replicas of one job, and tasks of one gang.
+/// The most replicas of one job, and tasks of one gang.
 const MAX_REPLICAS: u32 = 100_000;
 
-/// What jobs are read against.
+/// The context in which jobs are read.
 pub(super) struct Setting<'s> {
     pub profile: &'s Profile,
     pub seed: u64,
     pub until: Option<SimTime>,
-    /// How samples are taken of jobs that do not say otherwise.
+    /// How samples are taken for jobs that do not state it themselves.
     pub sampled: &'s Sampled,
     pub places: &'s Places<'s>,
-    /// They are made while the run goes on.
+    /// Whether jobs are created while the run is going on.
     pub streamed: bool,
 }
 
@@ -99,23 +99,23 @@ impl Setting<'_> {
     }
 }
 
-/// A job with what else is known of it until all are in order.
+/// A job, and what else is known of it before all jobs are put in order.
 pub(super) struct Draft {
     pub arrival: Arrival,
     pub cancel_at: Option<SimTime>,
-    /// Where its name stands.
+    /// The place of its name.
     pub span: Span,
 }
 
-/// Jobs of one entry: alike but for their names, their times and, where these are drawn, their lengths.
+/// The jobs of one entry. They differ only in their names, their times and, where these are drawn, their lengths.
 #[derive(Clone, Debug)]
 pub(super) struct JobTemplate {
     name: Arc<str>,
-    /// Digits of the number behind the name; without it there is one job.
+    /// Number of digits in the number after the name; without it there is a single job.
     width: Option<usize>,
-    /// In order.
+    /// Submission times, in order.
     times: Vec<SimTime>,
-    /// All but the name.
+    /// The specification, without the name.
     spec: JobSpec,
     behavior: Arc<JobBehavior>,
     run: Option<Lengths>,
@@ -136,7 +136,7 @@ impl JobTemplate {
         }
     }
 
-    /// Whether it is said what its GPUs do.
+    /// Whether the entry states what its GPUs do.
     pub fn is_used(&self) -> bool {
         self.behavior.usage.is_some()
     }
@@ -145,7 +145,7 @@ impl JobTemplate {
         self.times[index]
     }
 
-    /// Whether another entry may have a job of the same name.
+    /// Whether the two entries may have jobs of the same name.
     pub fn may_share_a_name_with(&self, other: &JobTemplate) -> bool {
         let numbered = |of: &JobTemplate, name: &str| {
             let number = name.strip_prefix(&*of.name).and_then(|rest| rest.strip_prefix('-'));
@@ -156,7 +156,7 @@ impl JobTemplate {
 
     pub fn arrival(&self, index: usize) -> Arrival {
         let name = self.name_of(index);
-        // Each has draws of its own, so that one more moves no other's.
+        // Each job has its own draws, so that an additional job does not change those of others.
         let behavior = match self.run {
             None | Some(Lengths::Fixed(_)) => Arc::clone(&self.behavior),
             Some(lengths) => {
@@ -195,7 +195,7 @@ pub(super) fn drafts(entries: &[JobTemplate]) -> impl Iterator<Item = Draft> {
     entries.iter().flat_map(JobTemplate::drafts)
 }
 
-/// A job by its demand alone, as it is typed on the command line.
+/// Reads a job that is given by its demand alone, as typed on the command line.
 pub(super) fn asked(typed: &str, world: &mut World, report: &mut Report) -> Option<(Demand, u32)> {
     let source = report.add_source("command line", typed);
     let tree = parse(typed, source, report)?;
@@ -211,13 +211,13 @@ pub(super) fn asked(typed: &str, world: &mut World, report: &mut Report) -> Opti
     Some((demand, replicas))
 }
 
-/// Puts all jobs in order, gives them their ids and enters them into the world.
+/// Puts all jobs in order, assigns their ids and enters them into the world.
 pub(super) fn arrange(
     mut drafts: Vec<Draft>,
     world: &mut World,
     report: &mut Report,
 ) -> (Vec<Arrival>, Vec<(SimTime, JobId)>) {
-    // Stable, so that equal times keep the order of the file.
+    // The sort is stable, so equal times keep the order of the file.
     drafts.sort_by_key(|draft| draft.arrival.at);
     let mut arrivals = Vec::with_capacity(drafts.len());
     let mut cancellations = Vec::new();
@@ -233,7 +233,7 @@ pub(super) fn arrange(
                 world.job_spans.push(draft.span);
                 arrivals.push(draft.arrival);
             }
-            // Once for all copies of one entry.
+            // Report this once for all copies of one entry.
             Err(_) if told == Some(draft.span) => {}
             Err(_) => {
                 told = Some(draft.span);
@@ -290,7 +290,7 @@ fn entry(
     };
     let (width, times) = pattern;
     let (name_tree, typed) = name?;
-    // One that is not made yet cannot be asked about.
+    // A job that has not been created yet cannot be asked about.
     if width.is_some() && !setting.streamed {
         world.groups.insert(typed.to_string());
     }
@@ -319,10 +319,10 @@ fn entry(
     Some(copies)
 }
 
-/// When jobs come, and the digits of the numbers behind their names.
+/// Number of digits in the numbers after the names, and the arrival times.
 type Times = (Option<usize>, Vec<SimTime>);
 
-/// A policy without samples, and use of GPUs that a job does not have.
+/// Warns of a policy without samples, and of use of GPUs that a job does not have.
 fn warn_of_policies(
     fields: &Fields<'_>,
     spec: &JobSpec,
@@ -347,7 +347,7 @@ fn warn_of_policies(
     }
 }
 
-/// One job, or `count` copies `every` so long after each other.
+/// Reads one job, or `count` copies at intervals of `every`.
 fn stated(fields: &Fields<'_>, setting: &Setting<'_>, most: usize, report: &mut Report) -> Times {
     let at = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
     let every = fields.value::<SimDuration>("every", report).unwrap_or(SimDuration::ZERO);
@@ -360,7 +360,7 @@ fn stated(fields: &Fields<'_>, setting: &Setting<'_>, most: usize, report: &mut 
         report.error_with_help(fields.key_span("until"), "`until` ends the arrivals of many jobs", help);
     }
     let Some(tree) = fields.get("count") else { return (None, vec![at]) };
-    // Where the number is wrong, one copy stands for the others in what is checked later.
+    // If the number is wrong, a single copy represents the others in later checks.
     let mut count = fields.count("count", 1, report).unwrap_or(1);
     if count as usize > most {
         let message = format!("more than {} jobs", setting.most());
@@ -380,12 +380,12 @@ fn stated(fields: &Fields<'_>, setting: &Setting<'_>, most: usize, report: &mut 
     (Some(digits(count as usize)), times)
 }
 
-/// Of the last number of so many from 0.
+/// The number of digits of the last of `count` numbers from 0.
 fn digits(count: usize) -> usize {
     count.saturating_sub(1).to_string().len()
 }
 
-/// Jobs that come by chance or by the clock, named `load-0000` and so on.
+/// Jobs that arrive at random or on a schedule, named `load-0000` and so on.
 fn generated(
     fields: &Fields<'_>,
     tree: &Tree,
@@ -411,7 +411,7 @@ fn generated(
     let mut stream = Stream::new(setting.seed, "arrivals", rng::entity(&[name]));
     let enough = wanted.min(most + 1);
     let instants = arrivals.times(&mut stream, from, until.unwrap_or(SimTime::MAX), enough);
-    // A stream of their own, so that how many come together does not move when they do.
+    // Batch sizes have a stream of their own, so that they do not change when the arrival times do.
     let times = batch.spread(&instants, &mut Stream::new(setting.seed, "batches", rng::entity(&[name])), enough);
     if times.len() > most {
         report.error_with_help(tree.span, format!("more than {} jobs", setting.most()), "write an earlier `until`");
@@ -423,7 +423,7 @@ fn generated(
     (Some(digits(times.len()).max(4)), times)
 }
 
-/// All but the name.
+/// Reads the specification, without the name.
 fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
     let (replicas, scaling) = services::replicas(fields, profile, report);
     let most = scaling.map_or(replicas, |scaling| scaling.max);
@@ -469,7 +469,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
     }
 }
 
-/// A project that has a quota, if any has one.
+/// Reads the project. If any project has a quota, it must be one with a quota.
 fn project(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> Option<Arc<str>> {
     let typed = fields.text("project", "the name of a project", report)?;
     let (quotas, span) = (&profile.policies.quotas, fields.get("project").map_or(fields.place(), |tree| tree.span));
@@ -483,7 +483,7 @@ fn project(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> Optio
     Some(Arc::from(typed))
 }
 
-/// `run` as it is where nothing is drawn.
+/// Reads the behavior, with the length `run` if it is fixed.
 fn behavior(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> JobBehavior {
     let run = run.map(|lengths| match lengths {
         Lengths::Fixed(length) => length,
@@ -526,14 +526,14 @@ fn behavior(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> J
     behavior
 }
 
-/// `{every: 10m, restart: 1m}`
+/// Reads `{every: 10m, restart: 1m}`.
 fn checkpoint(tree: &Tree, report: &mut Report) -> Option<Checkpoint> {
     let fields = Fields::read(tree, "a checkpoint", &CHECKPOINT, report)?;
     let every = fields.value("every", report).unwrap_or_default();
     Some(Checkpoint { every, restart: fields.value("restart", report).unwrap_or_default() })
 }
 
-/// `{limit: 3, first: 10s, factor: 200%, max: 5m}`; what is not said is as in the profile.
+/// Reads `{limit: 3, first: 10s, factor: 200%, max: 5m}`; the defaults are those of the profile.
 fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) -> Option<RetryPolicy> {
     let fields = Fields::read(tree, "a retry policy", &RETRY_FIELDS, report)?;
     if terms::is_of_events(&fields) {
@@ -572,7 +572,7 @@ fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) 
     Some(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
 }
 
-/// Of a run of several nodes: how long its master takes, where that is not what its workers do.
+/// For a run of several nodes: how long its master takes, if that differs from its workers.
 fn master_run(fields: &Fields<'_>, report: &mut Report) -> Option<SimDuration> {
     let length = fields.get("master_duration").and_then(|tree| positive(tree, report))?;
     if !fields.has("nodes") {
@@ -582,7 +582,7 @@ fn master_run(fields: &Fields<'_>, report: &mut Report) -> Option<SimDuration> {
     Some(length)
 }
 
-/// How long stopping takes: what has not stopped by itself after `stop_duration` is killed.
+/// How long stopping takes. A job that has not stopped by itself after `stop_duration` is killed.
 fn stop(fields: &Fields<'_>, report: &mut Report) -> SimDuration {
     let length: SimDuration = fields.value("stop", report).unwrap_or_default();
     match fields.get("stop_duration") {

@@ -1,4 +1,5 @@
-//! Lengths that may be drawn: `30m`, `{exponential: 30m}`, `{lognormal: {median: 30m, sigma: 1.2}}`; and rates: `10/h`.
+//! Lengths that may be random: `30m`, `{exponential: 30m}`, `{lognormal: {median: 30m, sigma: 1.2}}`; and rates:
+//! `10/h`.
 
 use super::diagnostic::Report;
 use super::fields::{Fields, Value, value};
@@ -8,7 +9,7 @@ use dryrack_units::{Money, SimDuration, UnitError};
 
 const SHAPES: [&str; 4] = ["exponential", "weibull", "lognormal", "uniform"];
 
-/// A duration, or a distribution of durations.
+/// Reads a duration, or a distribution of durations.
 pub(super) fn lengths(tree: &Tree, report: &mut Report) -> Option<Lengths> {
     let Node::Map(entries) = &tree.node else {
         let typed = tree.scalar().unwrap_or("");
@@ -68,7 +69,7 @@ fn example(shape: &str) -> &'static str {
     }
 }
 
-/// A duration that is longer than nothing.
+/// Reads a duration that is longer than zero.
 pub(super) fn positive(tree: &Tree, report: &mut Report) -> Option<SimDuration> {
     let length: SimDuration = value(tree, report)?;
     if length.is_zero() {
@@ -103,7 +104,8 @@ fn decimal(tree: &Tree, (least, most): (f64, f64), report: &mut Report) -> Optio
     Some(number)
 }
 
-/// So many in a unit of time, kept as the mean time between two; none at all is the longest time.
+/// A number of events per unit of time, stored as the mean time between two. A rate of zero is stored as the longest
+/// time.
 #[derive(Clone, Copy)]
 pub(super) struct Rate(pub SimDuration);
 

@@ -1,4 +1,5 @@
-//! What a scenario says of a run on a real machine: the commands of its jobs, and what stands for its accelerators.
+//! Settings of a scenario for a run on a real machine: the commands of its jobs, and the stand-ins for its
+//! accelerators.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use dryrack_live::{Share, Shares};
 use dryrack_units::{MilliCpu, Permille, SimDuration};
 use dryrack_workload::{DEFAULT_GRACE, Launch};
 
-/// Fields of a job that say what really runs.
+/// Fields of a job that state what really runs.
 pub(super) const JOB_FIELDS: [&str; 2] = ["command", "env"];
 
-/// `command: [python3, train.py]`, or a line for `/bin/sh -c`; nothing for a job that is only rehearsed.
+/// Reads `command: [python3, train.py]`, or a line for `/bin/sh -c`; `None` for a job that is only rehearsed.
 pub(super) fn launch(fields: &Fields<'_>, report: &mut Report) -> Option<Arc<Launch>> {
     let Some(tree) = fields.get("command") else {
         if fields.has("env") {
@@ -46,7 +47,7 @@ pub(super) fn launch(fields: &Fields<'_>, report: &mut Report) -> Option<Arc<Lau
     Some(Arc::new(Launch { arguments, environment: fields.labels("env", report), grace: grace(fields, report), place }))
 }
 
-/// `stop_duration`, and what it is for a command that does not say it. What is wrong with it is told elsewhere.
+/// Reads `stop_duration`, or its default for a command. Faults in it are reported elsewhere.
 fn grace(fields: &Fields<'_>, report: &mut Report) -> Option<SimDuration> {
     match fields.get("stop_duration") {
         None => Some(DEFAULT_GRACE),
@@ -55,7 +56,7 @@ fn grace(fields: &Fields<'_>, report: &mut Report) -> Option<SimDuration> {
     }
 }
 
-/// `live: {accelerators: {here: [{cores: [0], cpu: 1}]}, oversubscribe: 150%}`
+/// Reads `live: {accelerators: {here: [{cores: [0], cpu: 1}]}, oversubscribe: 150%}`.
 pub(super) fn shares(file: &Fields<'_>, world: &World, report: &mut Report) -> Shares {
     let mut shares = Shares::default();
     let Some(tree) = file.get("live") else { return shares };
@@ -132,7 +133,7 @@ fn share(tree: &Tree, report: &mut Report) -> Option<Share> {
     Some(Share { cores: numbers, cpu })
 }
 
-/// The most of what is promised of a set of cores that some share names, against those cores.
+/// The greatest ratio, over the core sets of the shares, of the CPU promised within a set to its number of cores.
 fn oversubscription(shares: &Shares) -> Option<Permille> {
     let sets: BTreeMap<Vec<u16>, u64> = shares.iter().fold(BTreeMap::new(), |mut sets, share| {
         *sets.entry(share.cores.clone()).or_default() += share.cpu.get();

@@ -1,5 +1,5 @@
-//! What single nodes make of a demand, standing as somebody says: for looks into the future, where a node has another status
-//! than now. Only of demands for which a decision is made of what single nodes say; how many tasks they hold is [`super::room`].
+//! Decisions from single nodes in a given status, for planning ahead, where a node's status differs from its current
+//! one. Only for demands that are decided node by node; [`super::room`] counts how many tasks the nodes hold.
 
 use super::decide::{Candidate, candidates};
 use super::deployment::PlacementContext;
@@ -11,7 +11,8 @@ use dryrack_fleet::{Fleet, NodeStatus, ShapeGroup};
 use dryrack_ids::NodeId;
 use dryrack_workload::{Demand, Gang, GpuTake, Pick};
 
-/// Whether a decision asks each node by itself how many tasks it would hold and how good it is, and looks at nothing else.
+/// Whether a decision asks each node separately how many tasks it would hold and how good it is, and depends on
+/// nothing else.
 pub fn is_by_node(options: &SchedulerOptions, demand: &Demand) -> bool {
     let is_plain = demand.deployment.is_none() && demand.requirements.is_none();
     let picks_gpus = demand.pick.as_ref().is_some_and(Pick::is_of_gpus);
@@ -24,7 +25,7 @@ pub fn is_by_node(options: &SchedulerOptions, demand: &Demand) -> bool {
     is_plain && !picks_gpus && gangs && !is_by_chance(options)
 }
 
-/// Whether two jobs of one demand may be placed differently on the same fleet.
+/// Whether two jobs with equal demands may be placed differently on the same fleet.
 pub fn asks_for_itself(options: &SchedulerOptions, demand: &Demand) -> bool {
     demand.deployment.is_some() || demand.requirements.is_some() || is_by_chance(options)
 }
@@ -33,12 +34,12 @@ fn is_by_chance(options: &SchedulerOptions) -> bool {
     options.ties == Ties::Random || options.gpus == GpuOrder::Random
 }
 
-/// Whether nodes of this shape could hold a task in some state of theirs.
+/// Whether nodes of this shape could hold a task in some status.
 pub fn may_ever_do(options: &SchedulerOptions, demand: &Demand, group: &ShapeGroup) -> bool {
     fixed(options, demand, &Row::of_shape(group)).1.is_none()
 }
 
-/// Whether `one` fits wherever `other` does, as far as that is plain: it asks for no more of anything.
+/// Whether `one` fits wherever `other` does, as far as that is obvious: it asks for no more of anything.
 pub fn asks_no_more(one: &Demand, other: &Demand) -> bool {
     let gpus = match (&one.task.gpus, &other.task.gpus) {
         (None, None) => true,
@@ -59,7 +60,7 @@ pub fn asks_no_more(one: &Demand, other: &Demand) -> bool {
         && own.ram <= others.ram
 }
 
-/// The decision if only these nodes were there, each of which has room, and stood so.
+/// The decision if the fleet consisted only of these nodes in the given status. Each of them must have room.
 pub fn decide_among(
     options: &SchedulerOptions,
     demand: &Demand,

@@ -1,9 +1,10 @@
-//! Consolidation: the tasks of a gang on as few nodes as they fill, as HeliosArtifact (bdaae10, "framework/QSSF Service")
-//! places jobs of so many GPUs on nodes of 8.
+//! Consolidation: the tasks of a gang go to as few nodes as possible, as HeliosArtifact (bdaae10, "framework/QSSF
+//! Service") places jobs with many GPUs on nodes of 8.
 //!
-//! A gang that one node could hold goes to the one with the least room that holds it. A larger one takes as many empty
-//! nodes as it fills, and the rest of it the node with the most room after these; if there are too few, or the rest does
-//! not fit there, it waits, even where more nodes would hold it. Among equals the first in order of declaration.
+//! A gang that one node could hold goes to the node with the least room that holds it. A larger gang takes as many
+//! empty nodes as it fills, and the rest goes to the node with the most room after these. If there are too few such
+//! nodes, or the rest does not fit there, the gang waits, even if more nodes would hold it. Ties go to the node
+//! declared first.
 
 use std::cmp::Reverse;
 
@@ -13,11 +14,11 @@ use super::row::Row;
 use dryrack_ids::NodeId;
 use dryrack_workload::Demand;
 
-/// A node by its row, with how many of the tasks it takes.
+/// A node, the index of its row, and how many of the tasks it takes.
 pub type Share = (NodeId, usize, u32);
 
-/// Where the tasks go; nothing if they do not fit by this rule. `rows` are all of the fleet, `fit` those that passed every
-/// filter, by their place in it.
+/// The nodes that the tasks go to; `None` if they do not fit by this rule. `rows` are all rows of the fleet, and
+/// `fit` the indexes of those that passed every filter.
 pub fn consolidate(demand: &Demand, order: GpuOrder, rows: &[Row], fit: &[usize]) -> Option<Vec<Share>> {
     let size = fit.iter().map(|index| whole_node(demand, order, &rows[*index])).max()?;
     let room = |index: usize| fit::capacity(demand, order, &rows[index], size);
@@ -44,7 +45,7 @@ pub fn consolidate(demand: &Demand, order: GpuOrder, rows: &[Row], fit: &[usize]
     Some(nodes[..wanted].iter().enumerate().map(|(place, (_, node, index))| (*node, *index, tasks(place))).collect())
 }
 
-/// How many of the tasks a node of this row would hold if it were empty.
+/// How many of the tasks an empty node of this row would hold.
 pub fn whole_node(demand: &Demand, order: GpuOrder, row: &Row) -> u32 {
     let idle = dryrack_fleet::NodeStatus::idle(row.status.state, row.shape);
     fit::capacity(demand, order, &row.as_if(&idle), u32::MAX)

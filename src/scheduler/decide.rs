@@ -22,7 +22,7 @@ use dryrack_ids::NodeId;
 use dryrack_units::Score;
 use dryrack_workload::{Demand, Gang, Pick};
 
-/// A place that would do, and how good it is.
+/// A possible placement and its score.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub placement: Placement,
@@ -34,16 +34,17 @@ pub struct Candidate {
 pub enum Decision {
     /// Best first; never empty.
     Place(SmallVec<[Candidate; 1]>),
-    /// Reasons by number of nodes; together they count every node.
+    /// Reasons with their number of nodes; together they cover every node.
     Refuse { refusal: Refusal, reasons: Histogram },
 }
 
-/// Decides for one demand; `keep` is how many candidates are wanted. A gang has one.
+/// Decides for one demand. `keep` is the number of candidates wanted; a gang gets one.
 pub fn decide(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {
     decide_for(options, demand, PlacementContext::UNSUBMITTED, fleet, grouping, keep)
 }
 
-/// Likewise, for a job: among whose own instances a replica of a model is spread.
+/// Decides for one demand of a job. The context matters to a model, whose replica is spread among the job's own
+/// instances.
 pub fn decide_for(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -68,7 +69,7 @@ pub fn decide_for(
     Decision::Refuse { refusal, reasons: histogram(&rows, &verdicts) }
 }
 
-/// The best places, best first, of rows with their verdicts; none where they are not enough.
+/// The best candidates of rows with their verdicts, best first; none if the rows do not suffice.
 pub(super) fn candidates(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -111,7 +112,7 @@ pub(super) fn candidates(
     }
 }
 
-/// Whether the demand would fit if every node were ready, whole and empty.
+/// Whether the demand would fit if every node were ready, healthy and empty.
 pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
     if demand.requirements.is_some() {
         return offers::ever_fits(&options.offers, demand, fleet);
@@ -172,12 +173,12 @@ pub(super) fn judge(options: &SchedulerOptions, demand: &Demand, rows: &[Row]) -
     verdicts
 }
 
-/// What belongs to a fleet of instances is given out in blocks, to jobs that require them.
+/// Instances of fleets are given out only in blocks, to jobs that require them.
 pub(super) fn before_filters(shape: &NodeShape) -> Verdict {
     if shape.instance.is_none() { Verdict::Fit } else { Verdict::Never(Reason::InFleet) }
 }
 
-/// A node that would do, but could not take the whole gang, is counted as such.
+/// Counts the reasons. A node that would fit, but cannot take the whole gang, counts as [`Reason::GangIncomplete`].
 fn histogram(rows: &[Row], verdicts: &[Verdict]) -> Histogram {
     let mut histogram = Histogram::default();
     for (row, verdict) in rows.iter().zip(verdicts) {
@@ -190,7 +191,7 @@ pub(super) fn claim(node: NodeId, load: Load) -> NodeClaim {
     NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus, blocks: SmallVec::new() }
 }
 
-/// The best nodes for one task, best first, and the rows that they are in.
+/// The best nodes for one task, best first, and the indexes of their rows.
 fn ranked(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -217,7 +218,7 @@ fn ranked(
     ranked
 }
 
-/// One of the nodes of the highest score, each as likely as the others.
+/// One of the nodes with the highest score, chosen uniformly.
 fn drawn(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -239,7 +240,7 @@ fn drawn(
         best.extend(row.nodes().map(|node| (node, index)));
     }
     let highest = highest?;
-    // In order of ids, so that how nodes are grouped does not show.
+    // Sorted by id, so that the grouping of nodes has no effect.
     best.sort_unstable();
     let (node, index) = *draw.stream("choice of a node").pick(&best);
     Some((highest, Reverse(node), index))
@@ -279,7 +280,7 @@ fn consolidated(
     Some(shared(demand, fleet, rows, shares, choice))
 }
 
-/// Nodes by their rows, with how many of the tasks each takes.
+/// Makes a candidate of nodes and how many of the tasks each takes.
 pub(super) fn shared(
     demand: &Demand,
     fleet: &Fleet,
@@ -292,10 +293,10 @@ pub(super) fn shared(
     Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO }
 }
 
-/// A node of a gang: capacity first (only for packed gangs), then score, then the lowest id.
+/// The rank of a node for a gang: capacity first (only for packed gangs), then score, then the lowest id.
 type Ranked = (u32, Score, Reverse<NodeId>, usize);
 
-/// Tasks are alike, so counting is exact: if there is room for all of them, this finds it.
+/// Places a gang. Tasks are identical, so counting is exact: if there is room for all of them, this finds it.
 fn gang(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -316,7 +317,7 @@ fn gang(
     if room < u64::from(demand.tasks) {
         return None;
     }
-    // Often far fewer nodes are needed than would do: a heap orders only those.
+    // Often far fewer nodes are needed than would fit, and a heap sorts only those.
     let mut ranked = BinaryHeap::from(ranked);
     let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
     let (mut left, mut best) = (demand.tasks, Score::ZERO);

@@ -1,9 +1,10 @@
-//! Chance in a decision: one stream for each attempt and purpose, so that a decision made again draws the same again.
+//! Randomness in a decision: one stream for each attempt and purpose, so that repeating a decision draws the same
+//! numbers.
 
 use dryrack_ids::RunId;
 use dryrack_rng::Stream;
 
-/// What a decision draws its random numbers from.
+/// The source of a decision's random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draw {
     seed: u64,
@@ -11,10 +12,10 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// For a question that belongs to no run: an evaluation, an explanation.
+    /// For a query that belongs to no run: an evaluation or an explanation.
     pub const NONE: Draw = Draw { seed: 0, entity: 0 };
 
-    /// Of one attempt in the run of this seed.
+    /// The source for one attempt in the run with this seed.
     pub fn new(seed: u64, run: RunId) -> Draw {
         let entity = (run.job.index() as u64) << 32 | u64::from(run.replica);
         Draw { seed: seed.wrapping_add(u64::from(run.attempt) - 1), entity }

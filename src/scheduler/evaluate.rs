@@ -1,4 +1,4 @@
-//! What is said of a demand before anybody submits it: the very stages of a decision, of which nothing comes.
+//! The evaluation of a demand before it is submitted: the same stages as a decision, without effect.
 
 use super::decide::{Decision, decide};
 use super::deployment::{Evaluation, evaluate_deployment, ever_compatible};
@@ -8,8 +8,8 @@ use dryrack_event::{Histogram, Refusal};
 use dryrack_fleet::Fleet;
 use dryrack_workload::Demand;
 
-/// `None` and no reason where it fits. A released program may judge a model by other checks than it places it by; the
-/// default profile does not.
+/// Evaluates a demand. Returns `None` and no reason if it fits. A released program may evaluate a model by other
+/// checks than it places it by; the default profile does not.
 pub fn evaluate(
     options: &SchedulerOptions,
     demand: &Demand,

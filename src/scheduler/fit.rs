@@ -28,7 +28,7 @@ pub fn is_of_type(demand: &GpuDemand, gpu: &GpuShape) -> bool {
     demand.models.is_empty() || demand.models.contains(&gpu.model)
 }
 
-/// What a GPU has in all is compared, with what the system keeps of it.
+/// Compares the total memory of a GPU, including what the system reserves.
 pub fn is_large_enough(demand: &GpuDemand, gpu: &GpuShape) -> bool {
     demand.min_memory.is_none_or(|least| gpu.memory >= least)
 }
@@ -53,7 +53,7 @@ pub fn first_shortage(demand: &Demand, order: GpuOrder, row: &Row) -> Option<Rea
     if is_enough { None } else { Some(gpu_shortage(demand, gpus, row)) }
 }
 
-/// Which of the steps from "of the right type" to "free enough" left too few GPUs.
+/// Finds the step, from "of the right model" to "free enough", that left too few GPUs.
 fn gpu_shortage(demand: &Demand, gpus: &GpuDemand, row: &Row) -> Reason {
     let (shape, status) = (row.shape, row.status);
     let needed = row.gpus_per_task(demand) as usize;
@@ -64,7 +64,7 @@ fn gpu_shortage(demand: &Demand, gpus: &GpuDemand, row: &Row) -> Reason {
     if usable().count() < needed {
         return Reason::GpuNotUsable;
     }
-    // What would be free if nobody else used these GPUs.
+    // Whether a GPU would be free enough without foreign use.
     let own = |index: &usize| {
         let gpu = &status.gpus[*index];
         let capacity = shape.gpu_memory_capacity(*index);
@@ -93,12 +93,12 @@ pub fn capacity(demand: &Demand, order: GpuOrder, row: &Row, limit: u32) -> u32 
             let free = with_room(demand, gpus, row, row.status).count() as u32;
             capacity_without_gpus(demand, row, limit).min(free / row.gpus_per_task(demand))
         }
-        // As far as their number goes.
+        // Otherwise tasks are counted by placing them.
         Some(_) => fill(demand, GpuChoice::in_order(order), row, limit).tasks,
     }
 }
 
-/// Whether as many tasks fit as free GPUs are enough for: of whole GPUs, none of which is a part of RAM.
+/// Whether counting free GPUs gives the number of tasks that fit: for whole GPUs, none of which is part of RAM.
 fn is_counted(demand: &Demand, gpus: &GpuDemand, row: &Row) -> bool {
     gpus.take == GpuTake::Whole && row.gpus_per_task(demand) > 0 && !row.shape.has_unified_gpus()
 }
@@ -110,7 +110,7 @@ fn capacity_without_gpus(demand: &Demand, row: &Row, limit: u32) -> u32 {
     u32::try_from(count).expect("bounded by limit")
 }
 
-/// Puts tasks on a node of this row until `limit` is reached or none fits any more.
+/// Puts tasks on a node of this row until `limit` is reached or no more fit.
 pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Load {
     let Some(gpus) = &demand.task.gpus else {
         let tasks = capacity_without_gpus(demand, row, limit);
@@ -121,8 +121,8 @@ pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Lo
     if is_counted(demand, gpus, row) && (choice.is_of_no_account() || choice.order == GpuOrder::Islands) {
         return fill_whole(demand, gpus, choice.order, row, limit);
     }
-    // Several parts for each of several tasks: only taking the GPUs with room for the most tasks first, degraded or not,
-    // is sure to fit as many tasks as can fit.
+    // With several shares for each of several tasks, only taking the GPUs with room for the most tasks first,
+    // degraded or not, is sure to fit the maximum number of tasks.
     let preference = match gpus.take {
         GpuTake::Whole => Preference::Profile(choice),
         GpuTake::Share(_) | GpuTake::Memory(_) if limit > 1 && gpus.count > 1 => Preference::MostRoom,
@@ -134,7 +134,7 @@ pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Lo
         let room = status.cpu_free(row.shape) >= demand.task.cpu && status.ram_free(row.shape) >= demand.task.ram;
         let Some(taken) = room.then(|| take_gpus(demand, gpus, preference, row, &status)).flatten() else { break };
         load.tasks += 1;
-        // Nobody looks at what is left for another task if none follows.
+        // What is left for another task matters only if one follows.
         if load.tasks < limit {
             let left = status.to_mut();
             left.cpu_taken = left.cpu_taken + demand.task.cpu;
@@ -154,12 +154,12 @@ pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Lo
     load
 }
 
-/// [`fill`] where GPUs are counted, and taken in order, degraded ones last, or by the islands that they lie in.
+/// [`fill`] for GPUs that are counted: taken in order, degraded ones last, or by island.
 fn fill_whole(demand: &Demand, gpus: &GpuDemand, order: GpuOrder, row: &Row, limit: u32) -> Load {
     let each = row.gpus_per_task(demand);
     let most = capacity_without_gpus(demand, row, limit);
     let is_degraded = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
-    // The first that will do are enough where none of the others may come before them.
+    // The first suitable GPUs are enough if no later one may come before them.
     let is_in_order = order != GpuOrder::Islands && row.status.gpus.iter().all(|gpu| gpu.state != GpuState::Degraded);
     let needed = if is_in_order { (most as usize).saturating_mul(each as usize) } else { usize::MAX };
     let mut free: SmallVec<[GpuClaim; 8]> = with_room(demand, gpus, row, row.status).take(needed).collect();
@@ -177,7 +177,7 @@ fn fill_whole(demand: &Demand, gpus: &GpuDemand, order: GpuOrder, row: &Row, lim
     Load { tasks, cpu: MilliCpu::new(cpu), ram: Bytes::new(ram), gpus: SmallVec::from_slice(&free) }
 }
 
-/// Tasks of one run on one GPU hold one claim together.
+/// Tasks of one run share one claim on a GPU.
 fn merge(claims: &mut SmallVec<[GpuClaim; 2]>, new: GpuClaim) {
     match claims.iter_mut().find(|claim| claim.index == new.index) {
         Some(claim) => {
@@ -188,7 +188,7 @@ fn merge(claims: &mut SmallVec<[GpuClaim; 2]>, new: GpuClaim) {
     }
 }
 
-/// How a node's GPUs are chosen: the profile's order, and what it needs to know for it.
+/// How a node's GPUs are chosen: the profile's order, and what that order needs to know.
 #[derive(Clone, Copy)]
 pub struct GpuChoice<'a> {
     order: GpuOrder,
@@ -200,7 +200,8 @@ impl<'a> GpuChoice<'a> {
         GpuChoice { order: options.gpus, needs: Some((&options.target, draw)) }
     }
 
-    /// Of the options, but where the choice is made elsewhere or makes no difference: whole GPUs are taken in order.
+    /// The choice of the options, except where it is made elsewhere or makes no difference: whole GPUs are taken in
+    /// order.
     pub fn in_order_or(options: &'a SchedulerOptions, draw: Draw, demand: &Demand) -> GpuChoice<'a> {
         match options.gpus {
             GpuOrder::LeastFragmentation if fragment::shared(demand).is_none() => GpuChoice::in_order(GpuOrder::First),
@@ -208,7 +209,8 @@ impl<'a> GpuChoice<'a> {
         }
     }
 
-    /// By an order that looks at nothing but the GPUs: enough where it is asked whether, and not which.
+    /// A choice by an order that depends only on the GPUs. It suffices to find out whether tasks fit, not on which
+    /// GPUs.
     fn in_order(order: GpuOrder) -> GpuChoice<'a> {
         let order = match order {
             GpuOrder::First | GpuOrder::Tightest | GpuOrder::Emptiest | GpuOrder::Islands => order,
@@ -217,7 +219,8 @@ impl<'a> GpuChoice<'a> {
         GpuChoice { order, needs: None }
     }
 
-    /// Of whole GPUs any will do but where chance decides: all are empty.
+    /// Whether it does not matter which whole GPUs are taken: all are empty, so only islands and chance make a
+    /// difference.
     pub fn is_of_no_account(&self) -> bool {
         match self.order {
             GpuOrder::First | GpuOrder::Tightest | GpuOrder::Emptiest | GpuOrder::LeastFragmentation => true,
@@ -226,10 +229,10 @@ impl<'a> GpuChoice<'a> {
         }
     }
 
-    /// For each of these GPUs a key; the least is taken first.
+    /// A key for each of these GPUs; the smallest is taken first.
     fn keys(&self, demand: &Demand, row: &Row, found: &[(GpuClaim, u64)]) -> SmallVec<[u64; 8]> {
         let index = |claim: &GpuClaim| usize::from(claim.index);
-        // Where GPUs are a part of RAM, which of them are taken decides whether they fit at all.
+        // If GPUs are part of RAM, the choice of GPUs decides whether they fit at all.
         let is_plain = !row.shape.gpus.iter().any(|gpu| gpu.unified);
         match (self.order, self.needs) {
             (GpuOrder::Tightest | GpuOrder::Islands, _) => found.iter().map(|(_, room)| *room).collect(),
@@ -250,9 +253,9 @@ impl<'a> GpuChoice<'a> {
 /// Which GPUs are taken first.
 #[derive(Clone, Copy)]
 enum Preference<'a> {
-    /// As the profile says, degraded ones last.
+    /// By the profile's order, degraded ones last.
     Profile(GpuChoice<'a>),
-    /// Those with room for the most tasks.
+    /// Those with room for the most tasks first.
     MostRoom,
 }
 
@@ -283,7 +286,7 @@ fn take_gpus(
                 let memory = status.gpu_memory_free(shape, index).get();
                 let by_time = time.checked_div(u64::from(claim.share.get())).unwrap_or(u64::MAX);
                 let by_memory = memory.checked_div(claim.memory.get()).unwrap_or(u64::MAX);
-                // Twice the tasks, so that of equal room the degraded one comes last.
+                // Tasks count twice, so that on a tie the degraded one comes last.
                 let tasks = by_time.min(by_memory).min(u64::MAX / 4);
                 u64::MAX - 2 * tasks + u64::from(degraded(claim))
             };
@@ -292,7 +295,7 @@ fn take_gpus(
     };
     ranked.sort_unstable_by_key(|(degraded, key, claim)| (*degraded, *key, claim.index));
     let mut taken: SmallVec<[GpuClaim; 8]> = ranked.iter().take(needed).map(|(_, _, claim)| *claim).collect();
-    // GPUs that are a part of RAM draw on one pool together.
+    // GPUs that are part of RAM draw on one pool together.
     let ram_left = status.ram_free(shape).saturating_sub(demand.task.ram);
     let unified: Bytes =
         taken.iter().filter(|claim| shape.gpus[usize::from(claim.index)].unified).map(|claim| claim.memory).sum();
@@ -322,7 +325,7 @@ fn with_room<'a>(
     candidates.filter_map(move |index| claim_on(gpus, shape, status, index, ram_left))
 }
 
-/// Likewise, each with how much of what it takes is free: thousandths or bytes; nothing where it takes all.
+/// The same claims, each with how much of the claimed resource is free, in thousandths or bytes; zero for whole GPUs.
 fn claims_with_room(
     demand: &Demand,
     gpus: &GpuDemand,
@@ -337,7 +340,7 @@ fn claims_with_room(
     with_room(demand, gpus, row, status).map(|claim| (claim, room(usize::from(claim.index)))).collect()
 }
 
-/// Of the right type and size, and picked if GPUs were picked.
+/// Whether the GPU has the right model and size, and was picked if GPUs were picked.
 fn is_candidate(gpus: &GpuDemand, row: &Row, index: usize) -> bool {
     row.allows_gpu(index) && is_of_type(gpus, &row.shape.gpus[index]) && is_large_enough(gpus, &row.shape.gpus[index])
 }
@@ -355,7 +358,7 @@ fn claim_on(
     let capacity = shape.gpu_memory_capacity(index);
     let (share, memory, fits) = match gpus.take {
         GpuTake::Whole => {
-            // Memory that is a part of RAM is taken as far as the task's own RAM leaves it.
+            // Memory that is part of RAM is taken as far as the task's own RAM leaves it.
             let memory = if shape.gpus[index].unified { capacity.min(ram_left) } else { capacity };
             let enough = memory == capacity || gpus.min_memory.is_none_or(|least| memory >= least);
             let some = memory > Bytes::ZERO || capacity == Bytes::ZERO;
@@ -367,7 +370,7 @@ fn claim_on(
             (share, memory, fits)
         }
         GpuTake::Memory(memory) => {
-            // A GPU that is held whole has no part left to promise, even where its memory is.
+            // A GPU that is held as a whole has no share left to promise, even if its memory is free.
             let held_whole = status.gpu_share_free(index) == GpuShare::ZERO;
             (GpuShare::ZERO, memory, !held_whole && status.gpu_memory_free(shape, index) >= memory)
         }

@@ -1,10 +1,11 @@
-//! Fragmentation: how much of a node's free GPU time is of no use to the target workload.
+//! Fragmentation: how much of a node's free GPU time is useless to the target workload.
 //!
 //! Weng and others, *Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent*,
-//! USENIX ATC 2023, with the arithmetic of the authors' kubernetes-scheduler-simulator (8f3d641): each shape of the
-//! target, in its order, adds its part times the thousandths that it cannot use to a sum for the cause, and the
-//! measure is the total of these sums in a fixed order. To a shape that asks for no GPU, or that the node cannot hold, all
-//! free time is useless; to one that it can, what is left of GPUs that are too full for it, or of another type.
+//! USENIX ATC 2023, with the arithmetic of the authors' kubernetes-scheduler-simulator (8f3d641). Each shape of the
+//! target, in order, adds its part times the thousandths that it cannot use to a sum for the cause, and the measure
+//! is the total of these sums in a fixed order. To a shape that asks for no GPU, or that the node cannot hold, all
+//! free time is useless. To a shape that the node can hold, what is left of GPUs that are too full for it, or of
+//! another model, is useless.
 
 use smallvec::SmallVec;
 
@@ -19,11 +20,11 @@ use dryrack_workload::{Demand, GpuTake};
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Free {
     pub cpu: MilliCpu,
-    /// Of each GPU, in thousandths; nothing of one that is not usable.
+    /// Of each GPU, in thousandths; zero for one that is not usable.
     pub gpus: SmallVec<[u32; 8]>,
 }
 
-/// Why free time is of no use. The order is that of the sum.
+/// Why free time is useless, in the order of the sum.
 #[derive(Clone, Copy)]
 enum Cause {
     LacksBoth,
@@ -35,7 +36,7 @@ enum Cause {
 }
 
 impl Clone for Free {
-    /// As memory: one by one takes many times as long.
+    /// Copies as memory: cloning element by element takes many times as long.
     fn clone(&self) -> Free {
         Free { cpu: self.cpu, gpus: SmallVec::from_slice(&self.gpus) }
     }
@@ -52,7 +53,7 @@ impl Free {
     }
 }
 
-/// Thousandths of a GPU that the target cannot use, in the mean over its shapes.
+/// The thousandths of a GPU that the target cannot use, averaged over its shapes.
 pub fn fragment(target: &Target, shape: &NodeShape, free: &Free) -> f64 {
     let mut sums = [0.0; 6];
     for wanted in target.shapes() {
@@ -89,12 +90,13 @@ fn useless_to(wanted: &TaskShape, shape: &NodeShape, free: &Free) -> (Cause, u64
     }
 }
 
-/// How good it is to put one task here, from 0 to 100: the logistic function of the GPUs that become useful, truncated.
+/// The score of putting one task here, from 0 to 100: the logistic function of the GPUs that become useful,
+/// truncated.
 pub fn score(target: &Target, demand: &Demand, row: &Row) -> u32 {
     score_by(demand, row, |free| fragment(target, row.shape, free))
 }
 
-/// Likewise, by a measure of fragments from elsewhere.
+/// The same score, with a given measure of fragmentation.
 pub fn score_by(demand: &Demand, row: &Row, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
     if let Some(share) = shared(demand) {
         let with_room = fit::claimable(demand, row).into_iter().map(|claim| usize::from(claim.index));
@@ -104,7 +106,7 @@ pub fn score_by(demand: &Demand, row: &Row, mut fragment: impl FnMut(&Free) -> f
     gain(fragment(&free), fragment(&after_tightest(demand, row, &free)))
 }
 
-/// Likewise, of a task that takes this share of the best of the GPUs with room for it.
+/// The same score for a task that takes this share of the best of the GPUs with room for it.
 pub fn best_share(
     demand: &Demand,
     row: &Row,
@@ -115,7 +117,7 @@ pub fn best_share(
     let mut free = Free::of(row);
     let before = fragment(&free);
     free.cpu = free.cpu.saturating_sub(demand.task.cpu);
-    // GPUs of which equal parts are free differ in nothing that is measured, if they are of one type.
+    // GPUs of one model that have equal shares free do not differ in anything that is measured.
     let mut seen: SmallVec<[(u32, usize); 8]> = SmallVec::new();
     let models = |index: usize| &row.shape.gpus[index].model;
     let mut least: Option<f64> = None;
@@ -132,11 +134,11 @@ pub fn best_share(
             least = Some(after);
         }
     }
-    // The gain falls as what is left over rises.
+    // The gain decreases as the leftover increases.
     least.map_or(0, |after| gain(before, after))
 }
 
-/// Likewise, of one task that takes its part of this GPU; zero where it takes whole GPUs or several.
+/// The same score for one task that takes its share of this GPU; zero if it takes whole GPUs or several.
 pub fn score_of_gpu(target: &Target, demand: &Demand, row: &Row, index: usize) -> u32 {
     let Some(share) = shared(demand) else { return 0 };
     let free = Free::of(row);
@@ -144,7 +146,7 @@ pub fn score_of_gpu(target: &Target, demand: &Demand, row: &Row, index: usize) -
     score_with(demand, (free, before), (index, share), |free| fragment(target, row.shape, free))
 }
 
-/// Likewise, of what was free and of no use before, and by a measure of fragments from elsewhere.
+/// The same score, given what was free and what was useless before, and with a given measure of fragmentation.
 pub fn score_with(
     demand: &Demand,
     (mut free, before): (Free, f64),
@@ -156,13 +158,13 @@ pub fn score_with(
     gain(before, fragment(&free))
 }
 
-/// The same by what is of no use before and after.
+/// The same score, from what is useless before and after.
 pub fn gain(before: f64, after: f64) -> u32 {
     let logistic = 1.0 / (1.0 + libm::exp(-((before - after) / 1000.0)));
     (100.0 * logistic) as u32
 }
 
-/// The share of a task that takes a part of one GPU.
+/// The share of a task that takes part of one GPU.
 pub fn shared(demand: &Demand) -> Option<GpuShare> {
     let gpus = demand.task.gpus.as_ref().filter(|gpus| gpus.count == 1)?;
     match gpus.take {
@@ -171,7 +173,7 @@ pub fn shared(demand: &Demand) -> Option<GpuShare> {
     }
 }
 
-/// The fullest GPUs that will do are taken, the lowest index first among equals.
+/// What is free after the fullest suitable GPUs are taken, lowest index first on a tie.
 fn after_tightest(demand: &Demand, row: &Row, free: &Free) -> Free {
     let mut after = free.clone();
     after.cpu = after.cpu.saturating_sub(demand.task.cpu);

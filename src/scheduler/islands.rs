@@ -1,9 +1,9 @@
-//! Whole GPUs in NVLink islands: what works together lies in one, where one holds it.
+//! Whole GPUs in NVLink islands: GPUs that work together are in one island, if one holds them.
 //!
-//! What all tasks of a run on a node take goes to the island with the least free GPUs that holds it, so that larger rooms
-//! stay whole; of equal ones the first by index. Where none holds all, each task is looked at alone, and one that no
-//! island holds takes those with the most free GPUs, as few of them as will do. GPUs that are degraded are taken where the
-//! sound ones of the node are too few.
+//! The GPUs of all tasks of a run on a node go to the island with the fewest free GPUs that holds them, so that
+//! larger islands stay whole; on a tie, the first by index. If no island holds all, each task is placed separately. A
+//! task that no island holds takes those with the most free GPUs, as few of them as possible. Degraded GPUs are taken
+//! only if the node has too few sound ones.
 
 use std::cmp::Reverse;
 
@@ -14,11 +14,12 @@ use super::row::Row;
 use dryrack_fleet::{GpuClaim, GpuState, Islands};
 use dryrack_workload::{Demand, GpuTake};
 
-/// Claims by the islands that they lie in.
+/// Claims, grouped by island.
 type Rooms = SmallVec<[SmallVec<[GpuClaim; 8]>; 4]>;
 
-/// By how many islands a task would lie in, fewest first, and then by how little of them would be left free: 1 where it
-/// fills one, 0 to 1 where it takes a part of one, 0 where it fills two, and so on. What takes no whole GPUs has 0.
+/// Scores by how many islands a task would use, fewest first, and then by how little of them would be left free: 1 if
+/// it fills one, 0 to 1 if it takes part of one, 0 if it fills two, and so on. A task that takes no whole GPUs scores
+/// 0.
 pub fn score(demand: &Demand, row: &Row) -> f64 {
     let each = row.gpus_per_task(demand) as usize;
     let is_whole = demand.task.gpus.as_ref().is_some_and(|gpus| gpus.take == GpuTake::Whole);
@@ -34,7 +35,7 @@ pub fn score(demand: &Demand, row: &Row) -> f64 {
     1.0 + each as f64 / free as f64 - chosen.len() as f64
 }
 
-/// Of these claims on free GPUs, in order of their indexes, those that `tasks` tasks of `each` GPUs take. There are enough.
+/// Of these claims on free GPUs, sorted by index, those that `tasks` tasks of `each` GPUs take. There must be enough.
 pub fn take(row: &Row, free: SmallVec<[GpuClaim; 8]>, tasks: usize, each: usize) -> SmallVec<[GpuClaim; 8]> {
     let is_sound = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state != GpuState::Degraded;
     let sound: SmallVec<[GpuClaim; 8]> = free.iter().copied().filter(is_sound).collect();
@@ -47,7 +48,7 @@ pub fn take(row: &Row, free: SmallVec<[GpuClaim; 8]>, tasks: usize, each: usize)
         let mut left = wanted;
         for island in choose(&rooms, wanted) {
             let room = &mut rooms[island];
-            // Sound ones first, each by its index.
+            // Sound ones first, each group by index.
             room.sort_by_key(|claim| (!is_sound(claim), claim.index));
             let count = left.min(room.len());
             taken.extend(room.drain(..count));
@@ -69,7 +70,7 @@ fn rooms(islands: &Islands, free: SmallVec<[GpuClaim; 8]>) -> Rooms {
     rooms
 }
 
-/// The islands that so many GPUs are taken of.
+/// The islands from which this many GPUs are taken.
 fn choose(rooms: &Rooms, wanted: usize) -> SmallVec<[usize; 4]> {
     let holds = (0..rooms.len()).filter(|island| rooms[*island].len() >= wanted);
     if let Some(one) = holds.min_by_key(|island| (rooms[*island].len(), *island)) {

@@ -1,4 +1,4 @@
-//! What a fleet lacks for a demand that could never be placed on it, in words that name the value asked for.
+//! What a fleet lacks for a demand that could never be placed on it, in words that name the requested value.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -10,11 +10,11 @@ use dryrack_nearest::hint;
 use dryrack_units::Bytes;
 use dryrack_workload::{Demand, GpuDemand, GpuTake};
 
-/// What no node has, each as a clause such as "no node has GPU `a100` (did you mean `a100-80g`?)". Empty where each
-/// part of the demand is somewhere: then no node has all of it, or the fleet is too small for all tasks together.
+/// What no node has, each as a clause such as "no node has GPU `a100` (did you mean `a100-80g`?)". Empty if each part
+/// of the demand exists somewhere: then no node has all parts, or the fleet is too small for all tasks together.
 ///
-/// A deployment and a job with `resources` are not looked into beyond the names of GPUs, as their needs follow from more
-/// than the shape of a node.
+/// For a deployment and for a job with `resources`, at most the names of GPUs are checked, since their needs depend
+/// on more than the shape of a node.
 pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
     let mut lacks = Vec::new();
     if let Some(requirements) = &demand.requirements {
@@ -22,7 +22,7 @@ pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
         lacks.extend(missing_types(names, shapes, is_of_dstack));
         return lacks;
     }
-    // An instance of a fleet is given out to jobs with `resources` alone.
+    // Instances of fleets are given out only to jobs with `resources`.
     let shapes: Vec<&NodeShape> = shapes.iter().copied().filter(|shape| shape.instance.is_none()).collect();
     if demand.deployment.is_some() || shapes.is_empty() {
         return lacks;
@@ -52,7 +52,7 @@ fn too_large(what: &str, asked: impl Display, most: impl Display) -> String {
     format!("no node has {asked} {what}, which one task asks for (at most {most})")
 }
 
-/// Two different sizes in words that differ: in bytes where those of a person read the same.
+/// Formats two different sizes so that they differ: in bytes if the readable forms are the same.
 fn told_apart(one: Bytes, other: Bytes) -> (String, String) {
     let (first, second) = (one.to_string(), other.to_string());
     match first.replace(".0", "") == second.replace(".0", "") {
@@ -109,7 +109,7 @@ fn missing_gpus(gpus: &GpuDemand, shapes: &[&NodeShape]) -> Option<String> {
     Some(format!("no GPU has {asked} of memory (at most {most})"))
 }
 
-/// Where none of the types asked for is there, by the names that the comparison takes as those of a type.
+/// A clause if the fleet has none of the requested models. `is_of` says whether a name stands for a model.
 fn missing_types(names: &[Arc<str>], shapes: &[&NodeShape], is_of: impl Fn(&str, &str) -> bool) -> Option<String> {
     let there: BTreeSet<&str> = shapes.iter().flat_map(|shape| &shape.gpus).map(|gpu| &*gpu.model).collect();
     let first = names.first()?;
@@ -119,7 +119,7 @@ fn missing_types(names: &[Arc<str>], shapes: &[&NodeShape], is_of: impl Fn(&str,
     Some(with_hint(format!("no node has GPU `{}`", names.join("` or `")), first, there))
 }
 
-/// As dstack compares: case does not count, and a model has dstack's own name beside ours.
+/// Compares as dstack does: case is ignored, and a model also has dstack's own name.
 fn is_of_dstack(model: &str, name: &str) -> bool {
     let known = dstack_gpu(model).map(|known| known.name);
     name.eq_ignore_ascii_case(model) || known.is_some_and(|known| name.eq_ignore_ascii_case(known))

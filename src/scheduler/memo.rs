@@ -1,11 +1,11 @@
-//! Fragmentation, remembered: [`super::fragment`] for nodes of one kind of GPUs, by what it depends on.
+//! A cache of fragmentation: [`super::fragment`] for nodes with one GPU model, keyed by what it depends on.
 //!
-//! Whatever shape of the target a node can hold depends on its CPU only by which of the target's amounts it reaches, and
-//! on its GPUs only by how much of each is free, in any order. Few such states occur, and they come back. Each is
-//! computed with the additions of the plain computation in their order, so that not a bit differs.
+//! Which shapes of the target a node can hold depends on its CPU only by which of the target's amounts are free, and
+//! on its GPUs only by how much of each is free, in any order. Few such states occur, and they recur. Each is
+//! computed with the additions of the plain computation in the same order, so that not a bit differs.
 //!
-//! Likewise the score of a demand: of nodes on which room is a matter of shares alone, it depends on no more than that, what
-//! a task takes, and which of the amounts of CPU are reached once it has its own.
+//! The score of a demand is cached too. On nodes where room depends only on shares, it depends on nothing more than
+//! that state, what a task takes, and which of the amounts of CPU are still free once the task has its own.
 
 use std::collections::HashMap;
 
@@ -18,9 +18,9 @@ use dryrack_fleet::NodeShape;
 use dryrack_units::{GpuShare, MilliCpu};
 use dryrack_workload::{Demand, GpuTake};
 
-/// Bits of a key for what is free of a GPU, up to 1,000 thousandths.
+/// The bits of a key for what is free of a GPU, up to 1,000 thousandths.
 const GPU_BITS: u32 = 10;
-/// Where the parts of a key begin that do not depend on the number of GPUs.
+/// The positions of the parts of a key that do not depend on the number of GPUs.
 const LEVEL_BIT: u32 = MOST_GPUS as u32 * GPU_BITS;
 const SHAPE_BIT: u32 = 96;
 
@@ -28,38 +28,38 @@ const SHAPE_BIT: u32 = 96;
 pub struct FragmentMemo {
     /// The amounts of CPU that the target asks for, ascending, each once.
     cpu_levels: Vec<u64>,
-    /// The shares of a GPU that it asks for, likewise, and for each of its shapes the place of its own.
+    /// The shares of a GPU that it asks for, ascending, each once, and for each of its shapes the index of its share.
     shares: Vec<u32>,
     share_of: Vec<usize>,
-    /// For each of the shares, on the node looked at last.
+    /// For each of the shares, on the node considered last.
     full: Vec<Full>,
-    /// For each shape of nodes, whether each shape of the target may use its GPUs; `None` where they are of several types,
-    /// or too many.
+    /// For each shape of nodes, whether each shape of the target may use its GPUs; `None` if it has several GPU
+    /// models, or too many GPUs.
     accepted: Vec<Option<Box<[bool]>>>,
     known: HashMap<u128, f64, foldhash::fast::FixedState>,
     scores: HashMap<ScoreKey, u32, foldhash::fast::FixedState>,
 }
 
-/// What one task takes, as far as fragments depend on it.
+/// What one task takes, as far as fragmentation depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Taken {
     cpu: MilliCpu,
     gpus: u32,
-    /// Of each.
+    /// Of each GPU.
     share: GpuShare,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct ScoreKey {
     state: u128,
-    /// Of CPU, before and after.
+    /// CPU levels before and after.
     levels: (u32, u32),
     gpus: u32,
     share: GpuShare,
 }
 
 impl Taken {
-    /// `None` where the score depends on more.
+    /// What the task of a demand takes; `None` if the score depends on more.
     pub fn of(demand: &Demand) -> Option<Taken> {
         let cpu = demand.task.cpu;
         let Some(wanted) = &demand.task.gpus else { return Some(Taken { cpu, gpus: 0, share: GpuShare::ZERO }) };
@@ -87,17 +87,17 @@ impl FragmentMemo {
         FragmentMemo { cpu_levels, shares, share_of, ..FragmentMemo::default() }
     }
 
-    /// How many of the target's amounts of CPU are free.
+    /// The number of the target's amounts of CPU that are free.
     pub fn cpu_level(&self, free: MilliCpu) -> usize {
         level(&self.cpu_levels, free.get()) as usize
     }
 
-    /// [`super::fragment::fragment`] of a node of the shape with this index; `None` where it has to be computed plainly.
+    /// [`super::fragment::fragment`] of a node of the shape with this index; `None` if it must be computed plainly.
     pub fn fragment(&mut self, target: &Target, index: usize, shape: &NodeShape, free: &Free) -> Option<f64> {
         self.fragment_by_shares(target, (index, shape), free.cpu, &ascending(SmallVec::from_slice(&free.gpus)))
     }
 
-    /// Likewise, of thousandths of each GPU that are free, ascending.
+    /// The same, from the free thousandths of each GPU, ascending.
     fn fragment_by_shares(
         &mut self,
         target: &Target,

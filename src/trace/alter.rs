@@ -1,11 +1,12 @@
-//! A part of a list of tasks, and the same list with its submissions closer together or further apart.
+//! Takes a sample of a list of tasks, or moves its submissions closer together or further apart.
 
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
 use super::row::TraceTask;
 
-/// Keeps each task by a draw of its own, so that what is kept of one does not depend on what else is in the list.
+/// A random part of a list. Each task has a draw of its own, so whether it is kept does not depend on what else is in
+/// the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     pub part: Permille,
@@ -13,13 +14,14 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The draw is that of the task's line.
+    /// Whether the task is kept. The draw depends on the task's line.
     pub fn keeps(&self, task: &TraceTask) -> bool {
         Stream::new(self.seed, "sample of a trace", task.line).chance(u64::from(self.part.get()))
     }
 }
 
-/// Moves each submission, counted from the first, to `numerator / denominator` of it, parts of a nanosecond left out.
+/// Moves each submission, counted from the first, to `numerator / denominator` of its offset, rounded down to a
+/// nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     pub first: SimTime,
@@ -28,7 +30,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// `None` where that would be later than a time can be.
+    /// The task at its new time; `None` where that is later than a time can be.
     pub fn apply(&self, task: TraceTask) -> Option<TraceTask> {
         let since = u128::from(task.submit.since(self.first).as_nanos());
         let moved = since * u128::from(self.numerator) / u128::from(self.denominator);
@@ -61,10 +63,10 @@ mod tests {
             (1..=10_000).filter(|line| sample.keeps(&task(*line, 0))).collect::<Vec<u64>>()
         };
         assert_eq!((kept(0).len(), kept(1000).len()), (0, 10_000));
-        // 1,000 are expected; the deviation is the root of 10,000 * 0.1 * 0.9, which is 30.
+        // 1,000 are expected; the standard deviation is the root of 10,000 * 0.1 * 0.9, which is 30.
         let tenth = kept(100);
         assert!((850..=1150).contains(&tenth.len()), "{}", tenth.len());
-        // A larger part holds the smaller one.
+        // A larger sample contains the smaller one.
         let half = kept(500);
         assert!(tenth.iter().all(|line| half.contains(line)));
     }

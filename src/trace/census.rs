@@ -1,5 +1,5 @@
-//! What a list of tasks says, counted in one passage: when they come, how long and how wide they are, and what is said of
-//! how many of them.
+//! Statistics of a list of tasks, gathered in one pass: when tasks arrive, how long and how wide they are, and how
+//! many of them state each optional field.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -13,11 +13,11 @@ use super::date;
 use super::row::{RunBasis, TraceTask};
 use super::tally::Tally;
 
-/// Gathers it: of each task, the times.
+/// Gathers the statistics task by task.
 #[derive(Clone, Debug, Default)]
 pub struct Census {
     submits: Vec<u64>,
-    /// Hashes of names: two that have the same by chance count as one.
+    /// Hashes of names. Two names with the same hash by chance count as one.
     names: Vec<u64>,
     runs: Vec<u64>,
     gpus: BTreeMap<u32, u64>,
@@ -30,7 +30,7 @@ pub struct Census {
     said: BTreeMap<&'static str, u64>,
 }
 
-/// The figures of one list; times in the JSON are nanoseconds.
+/// The statistics of one list. Times in the JSON are nanoseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facts {
     pub tasks: u64,
@@ -40,30 +40,30 @@ pub struct Facts {
     pub first_submit: Option<SimTime>,
     #[serde(rename = "last_submit_ns")]
     pub last_submit: Option<SimTime>,
-    /// Instants at which several tasks came, and how many came at the fullest of them.
+    /// Number of instants at which several tasks arrive, and the greatest number that arrive at one instant.
     pub shared_instants: u64,
     pub most_at_once: u64,
-    /// Tasks with a name that one before them has.
+    /// Tasks whose name an earlier task has.
     pub repeated_names: u64,
-    /// Without any submission.
+    /// The longest time without any submission.
     #[serde(rename = "longest_gap_ns")]
     pub longest_gap: SimDuration,
     pub duration: Lengths,
-    /// Tasks by the number of GPUs they ask for, where that is said.
+    /// Tasks by the number of GPUs they ask for, where the list states it.
     pub by_gpus: BTreeMap<u32, u64>,
     pub by_processors: BTreeMap<u32, u64>,
-    /// By the GPU models they accept, where they name some.
+    /// Tasks by the GPU models they accept, where they name any.
     pub by_models: BTreeMap<String, u64>,
     pub by_virtual_cluster: BTreeMap<String, u64>,
     pub by_application: BTreeMap<String, u64>,
     /// GPUs, or parts of them, times duration.
     pub gpu_seconds: u64,
     pub processor_seconds: u64,
-    /// Of how many tasks the list says what it need not.
+    /// For each optional field, how many tasks state it.
     pub said_of: BTreeMap<&'static str, u64>,
 }
 
-/// Of durations; a quantile is the least value that so large a part does not exceed.
+/// Statistics of durations. A quantile is the least value that at least this part of the durations does not exceed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lengths {
     #[serde(rename = "mean_ns")]
@@ -163,7 +163,7 @@ fn lengths(runs: &mut [u64]) -> Lengths {
 }
 
 impl Facts {
-    /// For people, a line each.
+    /// The statistics for people, one line each.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("{} tasks of {} rows", self.tasks, self.tally.rows())];
         lines.extend(self.tally.lines());
@@ -187,7 +187,7 @@ impl Facts {
             ));
         }
         let Lengths { mean, p50, p95, max } = self.duration;
-        // Finer than a second a mean is of no interest here.
+        // A mean finer than a second is of no interest here.
         let mean = SimDuration::from_secs(mean.as_nanos() / 1_000_000_000);
         match self.said_of.get("how long it ran or stayed") {
             Some(0) | None => lines.push("duration    of none it is known".to_string()),
@@ -218,13 +218,13 @@ impl Facts {
     }
 }
 
-/// A list that begins later counts its times from 1970: no log is 27 years long.
+/// A list whose first submission is later than this counts its times from 1970: no log is 27 years long.
 pub const SINCE_1970: SimTime = SimTime::from_secs(27 * 365 * 86_400);
 
-/// More of what tasks run is named in the JSON form alone.
+/// How many applications are listed for people; the JSON form lists all.
 const MOST_APPLICATIONS: usize = 32;
 
-/// More different numbers are counted in ranges, each twice as long as the one before.
+/// If there are more different numbers than this, they are counted in ranges, each twice as long as the one before.
 const MOST_NUMBERS: usize = 16;
 
 fn in_ranges(counts: &BTreeMap<u32, u64>) -> Vec<(String, u64)> {
@@ -235,7 +235,7 @@ fn in_ranges(counts: &BTreeMap<u32, u64>) -> Vec<(String, u64)> {
     for (number, count) in counts {
         *ranges.entry(u32::BITS - number.saturating_sub(1).leading_zeros()).or_default() += count;
     }
-    // What needs so many bits once one is taken off: 1, 2, 3 to 4, 5 to 8, and so on.
+    // Ranges by the number of bits of the number minus one: 1, 2, 3 to 4, 5 to 8, and so on.
     let text = |bits: u32| match (bits, 1_u64 << bits) {
         (0, _) => "up to 1".to_string(),
         (1, last) => last.to_string(),
@@ -244,7 +244,7 @@ fn in_ranges(counts: &BTreeMap<u32, u64>) -> Vec<(String, u64)> {
     ranges.into_iter().map(|(bits, count)| (text(bits), count)).collect()
 }
 
-/// Rounded down to tenths, so that 100 % is all of them.
+/// A percentage rounded down to tenths, so that 100 % means all of them.
 fn percent(part: u64, whole: u64) -> String {
     let permille = part * 1000 / whole.max(1);
     format!("{}.{} %", permille / 10, permille % 10)
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(told, ["up to 1: 2", "2: 1", "3-4: 2", "5-8: 4", "9-16: 8", "17-32: 4"]);
     }
 
-    /// On paper: submissions at 0, 10, 10, 40; runs of 1, 2, 3 and 10 s on 2 GPUs each.
+    /// Computed by hand: submissions at 0, 10, 10, 40; runs of 1, 2, 3 and 10 s on 2 GPUs each.
     #[test]
     fn a_list_is_counted_as_on_paper() {
         let mut census = Census::default();

@@ -1,21 +1,21 @@
-//! The daily cycle of submissions: what each half hour of the day is worth, and time that goes by as it says.
+//! The daily cycle of submissions: the weight of each half hour of the day, and a clock that advances by weight.
 
 use dryrack_units::{SimDuration, SimTime};
 
 pub(super) const HALF_HOURS: usize = 48;
 pub(super) const HALF_HOUR: SimDuration = SimDuration::from_secs(1800);
 
-/// What each half hour from midnight on is worth, 1 in the mean.
+/// The weight of each half hour from midnight on; the mean weight is 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Daily([f64; HALF_HOURS]);
 
 impl Daily {
-    /// Every half hour is worth the same.
+    /// All half hours have the same weight.
     pub fn even() -> Daily {
         Daily([1.0; HALF_HOURS])
     }
 
-    /// In these parts, which are not negative, and not all zero.
+    /// Weights in proportion to these parts, which must not be negative and not all zero.
     pub fn of(parts: [f64; HALF_HOURS]) -> Daily {
         let mean = parts.iter().sum::<f64>() / HALF_HOURS as f64;
         Daily(parts.map(|part| part / mean))
@@ -26,7 +26,7 @@ impl Daily {
         &self.0
     }
 
-    /// The worth of all that has gone by since the first midnight.
+    /// The total weight of the time since the first midnight.
     pub fn worth_until(&self, at: SimTime) -> f64 {
         let (whole, rest) = (at.as_nanos() / HALF_HOUR.as_nanos(), at.as_nanos() % HALF_HOUR.as_nanos());
         let (days, half_hour) = (whole / HALF_HOURS as u64, (whole % HALF_HOURS as u64) as usize);
@@ -36,23 +36,23 @@ impl Daily {
     }
 }
 
-/// A time that is set forward by worth.
+/// A time that is advanced by weight.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     daily: Daily,
-    /// Half hours that have gone by, and what of the present one's worth has.
+    /// Half hours that have passed, and how much of the current one's weight is used up.
     half_hours: u64,
     used: f64,
 }
 
 impl Clock {
-    /// From the first midnight.
+    /// A clock that stands at the first midnight.
     pub fn new(daily: Daily) -> Clock {
         Clock { daily, half_hours: 0, used: 0.0 }
     }
 
-    /// The time, once so much more has gone by; `None` beyond the end of time. It never stands in a half hour that is worth
-    /// nothing.
+    /// Advances by this weight and returns the time; `None` beyond the end of time. The clock never stops in a half
+    /// hour of zero weight.
     pub fn forward(&mut self, worth: f64) -> Option<SimTime> {
         let whole_days = libm::floor(worth / HALF_HOURS as f64);
         self.half_hours = self.half_hours.checked_add((whole_days as u64).checked_mul(HALF_HOURS as u64)?)?;
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn time_goes_by_as_the_day_says() {
-        // Nothing before noon; then each half hour is worth two.
+        // Weight zero before noon; each half hour after it has weight two.
         let parts = std::array::from_fn(|half_hour| if half_hour < 24 { 0.0 } else { 3.0 });
         let daily = Daily::of(parts);
         let hours = |hours: u64| SimTime::from_secs(hours * 3600);
@@ -82,7 +82,7 @@ mod tests {
         let mut clock = Clock::new(daily);
         let minutes =
             [1.0, 3.0, 44.0, 48.0, 1.0].map(|worth| clock.forward(worth).unwrap().as_nanos() / 60_000_000_000);
-        // A quarter past noon, one, and noon of the next day and of the one after.
+        // 12:15, 13:00, and noon of the next day and of the day after.
         assert_eq!(minutes, [735, 780, 36 * 60, 60 * 60, 60 * 60 + 15]);
         assert_eq!(clock.forward(1e30), None);
     }

@@ -2,7 +2,7 @@
 
 use dryrack_units::SimTime;
 
-/// Since the first instant of 1970, as if the clock were UTC's; `None` for what is no date from then to 2500.
+/// Time since the start of 1970, with the clock taken as UTC; `None` for a text that is not a date from 1970 to 2500.
 pub fn parse(text: &str) -> Option<SimTime> {
     let [year, month, day, hour, minute, second] = match in_full(text.as_bytes()) {
         Some(parts) => parts,
@@ -24,7 +24,8 @@ pub fn parse(text: &str) -> Option<SimTime> {
     Some(SimTime::from_secs(((days * 24 + hour) * 60 + minute) * 60 + second))
 }
 
-/// The date of an instant counted from the first of 1970, as [`parse`] reads it; parts of a second are left out.
+/// The date of an instant counted from the start of 1970, in a form that [`parse`] reads. Fractions of a second are
+/// dropped.
 pub fn text(at: SimTime) -> String {
     let seconds = at.as_nanos() / 1_000_000_000;
     let (mut days, second) = (seconds / 86_400, seconds % 86_400);
@@ -41,10 +42,10 @@ pub fn text(at: SimTime) -> String {
     format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02}", days + 1)
 }
 
-/// Of each month of a year that is no leap year.
+/// Days before each month, in a year that is not a leap year.
 const DAYS_BEFORE: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
 
-/// The six numbers of a date each part of which has all its digits, as nearly every one does; else `None`.
+/// The six numbers of a date in which every part has all its digits, as nearly every date does; otherwise `None`.
 fn in_full(text: &[u8]) -> Option<[u64; 6]> {
     let text: &[u8; 19] = text.try_into().ok()?;
     let is_between =
@@ -57,7 +58,7 @@ fn in_full(text: &[u8]) -> Option<[u64; 6]> {
     Some([two(0) * 100 + two(2), two(4), two(6), two(8), two(10), two(12)])
 }
 
-/// Three numbers of digits alone.
+/// Three numbers that consist of digits alone.
 fn numbers(text: &[u8], between: u8) -> Option<[u64; 3]> {
     let (mut found, mut place, mut digits) = ([0; 3], 0, 0);
     for byte in text {
@@ -94,7 +95,7 @@ fn days_of(year: u64, month: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The seconds are those of `date -u -d TEXT +%s`.
+    /// The expected seconds are those of `date -u -d TEXT +%s`.
     #[test]
     fn dates_are_counted_from_1970() {
         let rows = [

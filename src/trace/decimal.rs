@@ -1,10 +1,10 @@
-//! Decimal numbers as traces write them, read from bytes without a float in between.
+//! Decimal numbers as traces write them, read from bytes without going through a float.
 
 use std::fmt;
 
 const NANOS: u64 = 1_000_000_000;
 
-/// A decimal with nine places: `-1`, `358.00`, `2739.599152`. Further places are cut off, toward zero.
+/// A decimal with nine places: `-1`, `358.00`, `2739.599152`. Further places are truncated toward zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decimal {
     pub(super) negative: bool,
@@ -12,7 +12,7 @@ pub(super) struct Decimal {
     nanos: u32,
 }
 
-/// Why bytes are not a [`Decimal`]; a fragment that follows the quoted field.
+/// Why bytes are not a [`Decimal`]. Displayed as a fragment that follows the quoted field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotDecimal {
     Malformed,
@@ -36,7 +36,7 @@ impl Decimal {
             return Err(NotDecimal::Malformed);
         }
         let nanos = fraction(&digits[at..])?;
-        // A program that prints a difference of floats prints -0.0; it means zero.
+        // A program that prints a difference of floats may print -0.0, which means zero.
         Ok(Decimal { negative: negative && (whole > 0 || nanos > 0), whole, nanos })
     }
 
@@ -49,7 +49,7 @@ impl Decimal {
         if self.negative || self.nanos > 0 { None } else { Some(self.whole) }
     }
 
-    /// Billionths of what is written, if not negative and no more than a `u64` holds.
+    /// The value in billionths, if it is not negative and fits a `u64`.
     pub(super) fn as_billionths(self) -> Option<u64> {
         if self.negative {
             return None;
@@ -57,7 +57,7 @@ impl Decimal {
         self.whole.checked_mul(NANOS).and_then(|nanos| nanos.checked_add(u64::from(self.nanos)))
     }
 
-    /// The value times `scale`, rounded down, if not negative and no more than a `u64` holds.
+    /// The value times `scale`, rounded down, if it is not negative and fits a `u64`.
     pub(super) fn scaled(self, scale: u64) -> Option<u64> {
         if self.negative {
             return None;
@@ -100,7 +100,7 @@ mod tests {
             ("2739.599152", Some(2_739_599_152_000)),
             ("-0.0", Some(0)),
             ("-1", None),
-            // Seventeen places, as a program that prints doubles writes them.
+            // Seventeen places, as programs that print doubles write them.
             ("0.12345678901234567", Some(123_456_789)),
             ("18446744073.709551615", Some(u64::MAX)),
         ];

@@ -1,9 +1,9 @@
 //! Alibaba's disaggregated recommendation services (cluster-trace-gpu-v2025): instances of services as CSV with a header
 //! line.
 //!
-//! Source: the repository alibaba/clusterdata, folder `cluster-trace-gpu-v2025`. Times are seconds since the beginning of
-//! the trace; an instance without a creation was there before it, and one without a deletion after it, so how long those
-//! ran is not recorded and they are left out. CPU is in cores, memory in GiB.
+//! Source: the repository alibaba/clusterdata, folder `cluster-trace-gpu-v2025`. Times are seconds since the
+//! beginning of the trace. An instance without a creation existed before the trace, and one without a deletion
+//! outlived it. How long those ran is not recorded, so they are left out. CPU is in cores, memory in GiB.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::rows::collect;
 
-    /// The rows are of the trace, but for the second's deletion.
+    /// The rows are from the trace, except for the second row's deletion.
     #[test]
     fn an_instance_is_a_task_where_its_stay_is_known() {
         let text = format!(

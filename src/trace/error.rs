@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Faults of one file that are kept; the rest are only counted.
+/// How many faults of one file are kept; the rest are only counted.
 const FAULTS_SHOWN: usize = 20;
 
-/// Why a trace cannot be read, found or brought; a fragment fit for "failed to …: {error}".
+/// Why a trace cannot be read, found or fetched. The text is a fragment that fits "failed to …: {error}".
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// A field that is not what its column holds; the column is that of the field's first byte, from 1.
+    /// A field that does not hold what its column should. The column is that of the field's first byte, from 1.
     #[error("{}:{line}:{column}: expected {expected}, found {found}", file.display())]
     Malformed { file: PathBuf, line: u64, column: u64, expected: String, found: String },
 
@@ -24,7 +24,7 @@ pub enum TraceError {
     #[error("{}: {} faults{}", file.display(), faults.len() as u64 + more, each(faults, *more))]
     Several { file: PathBuf, faults: Vec<TraceError>, more: u64 },
 
-    /// A line that is not what it should be, in words that say where the fault is.
+    /// A line that is not as it should be. The text says where the fault is.
     #[error("{}:{line}:{column}: {problem}", file.display())]
     BadLine { file: PathBuf, line: u64, column: u64, problem: String },
 
@@ -107,7 +107,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// One fault as itself, several as [`TraceError::Several`]; never called without any.
+    /// One fault as itself, several as [`TraceError::Several`]. `faults` must not be empty.
     pub(super) fn from_faults(file: &Path, faults: Faults) -> TraceError {
         let Faults { mut shown, more } = faults;
         match (shown.len(), more) {
@@ -145,9 +145,9 @@ impl Faults {
     }
 }
 
-/// The valid name most like `name`, if one is like it at all.
+/// The valid name most similar to `name`, if any is similar enough.
 pub(super) fn nearest<'a>(name: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    // Ties go to the first valid name, so the hint does not depend on anything but the order of the list.
+    // Ties go to the first valid name, so the hint depends only on the order of the list.
     let mut best: Option<(usize, &str)> = None;
     for candidate in valid {
         let distance = strsim::damerau_levenshtein(&name.to_lowercase(), &candidate.to_lowercase());

@@ -1,8 +1,8 @@
-//! Brings a trace's files into the cache, from their public addresses or from a folder.
+//! Fetches a trace's files into the cache, from their public addresses or from a folder.
 //!
-//! A file is written under another name beside its place, summed, and renamed into it: what lies in the cache under a
-//! trace's name is whole and right, and a failure leaves nothing behind. Downloads go through the system's `curl`,
-//! which knows the proxies and certificates of the machine.
+//! A file is written under a temporary name beside its final place, its checksum is verified, and it is renamed. So a
+//! file in the cache under a trace's name is complete and correct, and a failure leaves nothing behind. Downloads go
+//! through the system's `curl`, which knows the proxies and certificates of the machine.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -27,14 +27,14 @@ pub struct Got {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GotFile {
     pub file: String,
-    /// Where it lies now.
+    /// Where the file is.
     pub path: PathBuf,
     pub how: How,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
-    /// It was there, and is right.
+    /// The file was there already, and is correct.
     AlreadyThere,
     Downloaded {
         address: String,
@@ -44,9 +44,10 @@ pub enum How {
     },
 }
 
-/// Makes every file of the trace `name` available and right: from the folder `from`, or else from its addresses.
+/// Makes every file of the trace `name` available and correct: from the folder `from` if one is given, or else from
+/// its addresses.
 ///
-/// The files that could be brought stay even if others could not; the error tells of those.
+/// Files that were fetched stay even if others could not be; the error reports the others.
 pub fn get(index: &Index, roots: &Roots, name: &str, from: Option<&Path>) -> Result<Got, TraceError> {
     get_with(index, roots, name, from, CURL)
 }
@@ -81,7 +82,8 @@ fn bring(
             FileState::Right { path } => {
                 return Ok(GotFile { file: file.name.clone(), path, how: How::AlreadyThere });
             }
-            // A wrong file in the cache is replaced; one elsewhere is not ours, and would be found first for ever.
+            // A wrong file in the cache is replaced. A wrong file elsewhere is not dryrack's to replace, and it would
+            // always be found first.
             FileState::Wrong { path, found, expected } if Some(&folder) != cache.as_ref() => {
                 return Err(TraceError::InTheWay { file: path, found, expected });
             }
@@ -96,7 +98,7 @@ fn bring(
     }
 }
 
-/// Takes the file from `folder`, or from the trace's own folder in it.
+/// Copies the file from `folder`, or from the trace's own folder in it.
 fn copy(entry: &TraceEntry, file: &TraceFile, folder: &Path, cache: &Path) -> Result<GotFile, TraceError> {
     let from = file.found_in(folder).or_else(|| file.found_in(&folder.join(&entry.folder)));
     let from = from.ok_or_else(|| TraceError::NotInFolder { file: file.name.clone(), folder: folder.to_path_buf() })?;
@@ -113,7 +115,7 @@ fn copy(entry: &TraceEntry, file: &TraceFile, folder: &Path, cache: &Path) -> Re
     Ok(GotFile { file: file.name.clone(), path, how: How::Copied { from } })
 }
 
-/// Tries the addresses in their order.
+/// Tries the addresses in order.
 fn download(file: &TraceFile, cache: &Path, curl: &str) -> Result<GotFile, TraceError> {
     let mut failures = Vec::new();
     for address in &file.addresses {
@@ -122,7 +124,7 @@ fn download(file: &TraceFile, cache: &Path, curl: &str) -> Result<GotFile, Trace
                 let how = How::Downloaded { address: address.clone() };
                 return Ok(GotFile { file: file.name.clone(), path, how });
             }
-            // Without curl there is no second address to try.
+            // Without curl, no other address can work either.
             Err(no_curl @ TraceError::NoCurl { .. }) => return Err(no_curl),
             Err(failure) => failures.push(failure),
         }
@@ -131,7 +133,7 @@ fn download(file: &TraceFile, cache: &Path, curl: &str) -> Result<GotFile, Trace
     let why = TraceError::from_attempts(failures);
     Err(match is_unreached {
         true => TraceError::NotFetched { why: Box::new(why), into: cache.join(&file.name) },
-        // By hand it would be no better.
+        // A download by hand would fail in the same way.
         false => why,
     })
 }
@@ -140,10 +142,10 @@ fn download_one(file: &TraceFile, address: &str, cache: &Path, curl: &str) -> Re
     let beside = Beside::new(cache, &file.name)?;
     let mut command = Command::new(curl);
     command.args(["-fL", "-sS", "--retry", "2", "--proto", "=http,https"]);
-    // A connection that stands still is given up.
+    // Give up a connection that makes no progress.
     command.args(["--connect-timeout", "30", "--speed-time", "60", "--speed-limit", "1"]);
     if is_loopback(address) {
-        // This machine is not reached through a proxy.
+        // Do not reach this machine through a proxy.
         command.args(["--noproxy", "*"]);
     }
     command.arg("-o").arg(&beside.path).arg(address);
@@ -183,14 +185,14 @@ fn is_loopback(address: &str) -> bool {
         .any(|host| authority.strip_prefix(host).is_some_and(|port| port.is_empty() || port.starts_with(':')))
 }
 
-/// A file being written beside its place; gone when dropped, unless it was settled.
+/// A file that is written beside its final place. It is deleted on drop unless it was settled.
 struct Beside {
     path: PathBuf,
 }
 
 impl Beside {
     fn new(folder: &Path, name: &str) -> Result<Beside, TraceError> {
-        // The process number keeps two runs at once from writing the same file.
+        // The process id keeps two concurrent runs from writing the same file.
         let path = folder.join(format!(".{name}.{}.part", process::id()));
         match fs::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -204,7 +206,7 @@ impl Beside {
         File::create_new(&self.path)
     }
 
-    /// Renames it to its place, as `.gz` where it is compressed, and removes the other form: it was wrong.
+    /// Renames the file to its final place, with `.gz` if it is compressed. Removes the other form, which was wrong.
     fn settle(self, cache: &Path, file: &TraceFile) -> Result<PathBuf, TraceError> {
         let unwritten = |source| TraceError::Unwritten { file: self.path.clone(), source };
         let mut magic = Vec::new();
@@ -226,7 +228,8 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // Settled or never written, it is not there; otherwise there is nobody left to tell.
+        // A file that was settled or never written is not there. In any other case nobody is left to report an error
+        // to.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -300,7 +303,7 @@ mod tests {
         names
     }
 
-    /// Serves these bodies by path on the loopback address until the test ends; any other path is not found.
+    /// Serves these bodies by path on the loopback address until the test ends; any other path gives "not found".
     fn serve(bodies: &[(&'static str, Vec<u8>)]) -> String {
         let server = tiny_http::Server::http("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.server_addr().to_ip().unwrap());
@@ -356,7 +359,7 @@ mod tests {
     #[test]
     fn what_has_the_wrong_sum_is_not_kept() {
         let folder = tempfile::tempdir().unwrap();
-        // The second is cut short in its compressed form.
+        // The second body is truncated in its compressed form.
         let cut = gzip(CONTENT)[..20].to_vec();
         let server = serve(&[("/tiny.csv", b"another file\n".to_vec()), ("/cut.gz", cut)]);
         for name in ["tiny.csv", "cut.gz"] {

@@ -1,5 +1,5 @@
-//! The model of Lublin and Feitelson with parameters of one's own, as a file: what [`super::fit()`] finds of a list, and
-//! what lists are drawn of. JSON, so that a reader sees what was found, and may change it.
+//! The model of Lublin and Feitelson with custom parameters, as a file: [`super::fit()`] produces it from a list, and
+//! lists are drawn from it. It is JSON, so that a reader can see what was found and change it.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -22,12 +22,12 @@ pub enum Unit {
 pub struct Fitted {
     pub model: Model,
     pub of: Unit,
-    /// Of the machine: no job is wider.
+    /// Size of the machine: no job is wider.
     pub size: u32,
-    /// Of the list.
+    /// Number of jobs in the list.
     pub jobs: u64,
     pub parameters: Kind,
-    /// How far a list of the model is from the one it was fitted to.
+    /// How far a list drawn from the model is from the one that it was fitted to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
 }
@@ -38,22 +38,23 @@ pub enum Model {
     LublinFeitelson,
 }
 
-/// The greatest difference of the parts of two lists that lie at or below a value (Kolmogorov and Smirnov), from 0 to 1.
+/// Distances between two lists: the greatest difference between their cumulative distributions (Kolmogorov and
+/// Smirnov), from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Apart {
     pub widths: f64,
     pub lengths: f64,
     pub gaps: f64,
-    /// Of the day.
+    /// By the hour of the day.
     pub hours: f64,
-    /// Two samples of one distribution are further apart than this once in a thousand times.
+    /// The distance that two samples of one distribution exceed once in a thousand times.
     pub by_chance: f64,
-    /// Hours of processors or GPUs in the drawn list, as a part of those in the recorded one.
+    /// Processor or GPU hours in the drawn list, as a part of those in the recorded one.
     pub work: f64,
 }
 
-/// So many times further apart than by chance, a list is not one of the model.
+/// A list that is more than this many times further away than by chance is not like the model.
 const UNLIKE: f64 = 3.0;
 
 /// Why a model cannot be drawn from.
@@ -66,7 +67,7 @@ pub enum BadModel {
 }
 
 impl Fitted {
-    /// Reads a file of it; errors of its form say line and column.
+    /// Reads a model from its file; errors in its form give line and column.
     pub fn read(text: &str) -> Result<Fitted, BadModel> {
         let fitted: Fitted = serde_json::from_str(text)?;
         fitted.check()?;
@@ -106,7 +107,7 @@ impl Fitted {
             let Some(Gamma { shape, scale }) = gamma else { continue };
             is(field, "a shape from 1 to 1000000", shape, (1.0..=1e6).contains(&shape))?;
             is(field, "a scale above 0", scale, scale > 0.0)?;
-            // What lies above is drawn again.
+            // Values above the cut are drawn again.
             let below = Gamma { shape, scale }.below(cut);
             is(field, "a distribution of which a thousandth at least is not cut off", below, below >= 1e-3)?;
         }
@@ -115,7 +116,7 @@ impl Fitted {
         is("day", "hours that are worth something", worth, worth >= 1e-3)
     }
 
-    /// The first `count` jobs from midnight on; fewer where time ends.
+    /// Draws the first `count` jobs from midnight on; fewer where time ends.
     pub fn draw(&self, count: u64, seed: u64) -> impl Iterator<Item = TraceTask> {
         let unit = self.of;
         lublin(Kinds::Of(self.parameters), self.size, count, seed).map(move |task| match unit {
@@ -124,7 +125,7 @@ impl Fitted {
         })
     }
 
-    /// For people, a line each.
+    /// The model for people, one line each.
     pub fn lines(&self) -> Vec<String> {
         let kind = &self.parameters;
         let unit = match self.of {

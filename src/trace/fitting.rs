@@ -1,15 +1,15 @@
 //! The parameters of the model of Lublin and Feitelson under which a list is most likely.
 //!
-//! - *Width.* The part of one processor is counted. Where the two intervals begin and meet is searched for on a grid, and
-//!   for each place the part in the first and the part that is rounded to powers of two are found by expectation
-//!   maximization (Dempster, Laird and Rubin, JRSS B 39, 1977).
-//! - *Length.* Likewise the two gamma distributions; the part of short ones is a straight line over the width, cut off
-//!   at nothing and at all.
-//! - *Arrival.* The day begins in the middle of its quietest three hours. Its distribution is that under which the counts
-//!   of its half hours are most likely. Gaps are measured by it, and their logarithms' distribution is the most likely one,
-//!   or that of their moments where it is nearer to them.
+//! - *Width.* The part of jobs on one processor is counted. A grid search finds where the two intervals begin and
+//!   meet. For each grid point, expectation maximization (Dempster, Laird and Rubin, JRSS B 39, 1977) finds the part
+//!   in the first interval and the part that is rounded to powers of two.
+//! - *Length.* The two gamma distributions are found by expectation maximization too. The part of short jobs is a
+//!   linear function of the width, clamped to between none and all.
+//! - *Arrival.* The day begins in the middle of its quietest three hours. Its distribution is the one under which the
+//!   counts of its half hours are most likely. Gaps are measured by it. The distribution of their logarithms is the
+//!   most likely one, or the one with their moments where that is nearer to them.
 //!
-//! A run or a gap of whole seconds is taken to lie in the middle of what is rounded to it; the model has none below one
+//! A run or a gap of whole seconds is taken to lie in the middle of what rounds to it. The model has none below one
 //! second or one point.
 
 use std::collections::BTreeMap;
@@ -23,22 +23,23 @@ use super::lublin::{FIRST_HALF_HOUR, Kind, parts_of_a_day};
 use super::row::{RunBasis, TraceTask};
 use dryrack_units::SimDuration;
 
-/// Fewer say nothing of six distributions.
+/// Fewer tasks than this cannot determine six distributions.
 pub const LEAST_TASKS: usize = 100;
-/// So long a list must be for its days to be told.
+/// A list must be at least this long for its daily cycle to be found.
 const TWO_DAYS: SimDuration = SimDuration::from_secs(2 * 86_400);
-/// The least of what has a logarithm here: a gamma distribution has nothing at zero.
+/// The least logarithm that is used: a gamma distribution has no density at zero.
 const LEAST_LOGARITHM: f64 = 0.05;
 
-/// Why a list has no parameters.
+/// Why a list cannot be fitted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unfit {
     #[error("says of {found} tasks how wide they are and how long they ran; expected {LEAST_TASKS} at least")]
     TooFew { found: usize },
 }
 
-/// Of the machine's size the list's header may know; the widest job's if nobody does. What was not said to run, or on
-/// nothing, is left out. `seed` draws the list that is held against it.
+/// Fits the model to a list. `size` is the machine's size where the list's header states it; otherwise the widest
+/// job's width is used. Tasks without a recorded run time, or without any processor or GPU, are left out. `seed`
+/// draws the list that the fitted model is compared by.
 pub fn fit(tasks: &[TraceTask], size: Option<u32>, seed: u64) -> Result<Fitted, Unfit> {
     let unit = match tasks.iter().any(|task| task.processors.is_some_and(|count| count > 0)) {
         true => Unit::Processors,
@@ -79,19 +80,20 @@ fn seconds(task: &TraceTask) -> u64 {
     task.run.as_nanos() / 1_000_000_000
 }
 
-/// Of a whole number of seconds, which stands for all up to the next.
+/// The logarithm of a whole number of seconds, which stands for all values up to the next.
 fn logarithm(whole: f64) -> f64 {
     libm::log(whole + 0.5).max(LEAST_LOGARITHM)
 }
 
-/// A width of which several are, with the intervals of logarithms that become it: exactly, and rounded to a power of two.
+/// A width and the number of jobs that have it, with the intervals of logarithms that become it: exactly, and by
+/// rounding to a power of two.
 struct Width {
     count: f64,
     exact: (f64, f64),
     rounded: Option<(f64, f64)>,
 }
 
-/// The part of a uniform distribution that lies in an interval.
+/// The part of a uniform distribution over the first interval that lies in the second.
 fn part_of((low, high): (f64, f64), (from, to): (f64, f64)) -> f64 {
     match high - low < 1e-9 {
         true => f64::from(u8::from(from <= low && low < to)),
@@ -99,7 +101,7 @@ fn part_of((low, high): (f64, f64), (from, to): (f64, f64)) -> f64 {
     }
 }
 
-/// The parts of the first interval and of what is rounded, and how likely the widths are with them.
+/// The part in the first interval, the part that is rounded, and the log-likelihood of the widths with them.
 fn parts_of_widths(widths: &[Width], [low, middle, high]: [f64; 3]) -> (f64, f64, f64) {
     let (mut narrow, mut rounds, mut likely) = (0.8, 0.7, 0.0);
     for _ in 0..40 {
@@ -130,7 +132,7 @@ fn parts_of_widths(widths: &[Width], [low, middle, high]: [f64; 3]) -> (f64, f64
     (narrow, rounds, likely)
 }
 
-/// Everything of it that is about widths; the rest is set later.
+/// Sets the parameters that concern widths; the rest are set later.
 fn fit_widths(counts: &BTreeMap<u32, u64>) -> Kind {
     let all: u64 = counts.values().sum();
     let serial = counts.get(&1).copied().unwrap_or(0) as f64 / all as f64;
@@ -160,7 +162,7 @@ fn fit_widths(counts: &BTreeMap<u32, u64>) -> Kind {
     let high = libm::log2(f64::from(widest));
     let mut best = f64::NEG_INFINITY;
     let mut try_all = |lows: (f64, f64), middles: (f64, f64), step: f64| {
-        // What is below 2^0.6 would be one processor.
+        // Anything below 2^0.6 would be one processor.
         let places = |(from, to): (f64, f64), least: f64| {
             let count = libm::floor((to - from) / step + 1e-9).max(0.0) as u32;
             (0..=count).map(move |number| (from + f64::from(number) * step).clamp(least, high))
@@ -182,7 +184,7 @@ fn fit_widths(counts: &BTreeMap<u32, u64>) -> Kind {
     kind
 }
 
-/// A job's length as its natural logarithm, the logarithm of that, and its width.
+/// A job's length: its natural logarithm, the logarithm of that, and the job's width.
 struct Length {
     x: f64,
     log_x: f64,
@@ -221,14 +223,14 @@ fn fit_lengths(kind: &mut Kind, jobs: &[(u64, u32)]) {
         (kind.short, kind.long) = (kind.long, kind.short);
         kind.shorts = (1.0 - kind.shorts.0, -kind.shorts.1);
     }
-    // The next whole second is cut off.
+    // Lengths from the next whole second on are cut off.
     let longest = jobs.iter().map(|(run, _)| *run).max().unwrap_or(0);
     kind.longest_run = libm::log(longest as f64 + 1.0).max(sorted[sorted.len() - 1]);
 }
 
 const MOST_ROUNDS: usize = 300;
 
-/// The most likely distribution of these, each counted so much.
+/// The most likely distribution of these lengths with these weights.
 fn weighted(lengths: &[Length], weights: impl Iterator<Item = f64>) -> Gamma {
     let (mut all, mut sum, mut log_sum) = (1e-12, 0.0, 0.0);
     for (length, weight) in lengths.iter().zip(weights) {
@@ -237,14 +239,15 @@ fn weighted(lengths: &[Length], weights: impl Iterator<Item = f64>) -> Gamma {
     Gamma::most_likely((sum / all).max(LEAST_LOGARITHM), log_sum / all)
 }
 
-/// The part of short jobs at a width.
+/// The part of short jobs at this width.
 fn part_at((at_none, each): (f64, f64), width: f64) -> f64 {
     (at_none + each * width).clamp(0.001, 0.999)
 }
 
-/// What it is at no width, and what each processor adds, under which the jobs are most likely as short as they seem.
+/// The part of short jobs at width zero, and its change with each processor, under which these probabilities of being
+/// short are most likely.
 fn line(lengths: &[Length], parts: &[f64], from: (f64, f64)) -> (f64, f64) {
-    // By width: how many are short and how many long.
+    // The sums of short and of long jobs, by width.
     let mut counts: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     for (length, part) in lengths.iter().zip(parts) {
         let (short, long) = counts.entry(length.width as u64).or_default();
@@ -262,8 +265,8 @@ fn line(lengths: &[Length], parts: &[f64], from: (f64, f64)) -> (f64, f64) {
     .map_or(from, |[at_none, at_widest]| (at_none, at_widest / widest))
 }
 
-/// To where a function of two numbers is highest: steps to where it is higher, of half the length each time that no step
-/// leads there. Nothing if it has no value where the search begins.
+/// Finds where a function of two numbers is highest. Steps to a higher point, and halves the step length whenever no
+/// step leads to one. `None` if the function has no finite value at the starting point.
 fn climb(from: [f64; 2], mut steps: [f64; 2], height: impl Fn([f64; 2]) -> f64) -> Option<[f64; 2]> {
     let (mut best, mut highest) = (from, height(from));
     if !highest.is_finite() {
@@ -310,7 +313,7 @@ fn fit_arrivals(kind: &mut Kind, jobs: &[&TraceTask]) {
     kind.longest_gap = gaps[gaps.len() - 1] + 1e-6;
 }
 
-/// The middle of the three hours in which fewest come, the first of several.
+/// The middle of the three hours with the fewest submissions; the first such on a tie.
 fn quietest(counts: &[f64; HALF_HOURS]) -> u32 {
     let of = |begin: usize| (0..6).map(|place| counts[(begin + place) % HALF_HOURS]).sum::<f64>();
     let begin = (0..HALF_HOURS).min_by(|a, b| of(*a).total_cmp(&of(*b))).unwrap_or(0);
@@ -336,7 +339,7 @@ fn fit_day(counts: &[f64; HALF_HOURS]) -> Gamma {
     found.map_or(from, day)
 }
 
-/// How far the distribution is from sorted values.
+/// The distance between the distribution and sorted values.
 fn off(gamma: Gamma, sorted: &[f64]) -> f64 {
     let count = sorted.len() as f64;
     let each = sorted.iter().enumerate().map(|(place, value)| {
@@ -346,7 +349,7 @@ fn off(gamma: Gamma, sorted: &[f64]) -> f64 {
     each.fold(0.0, f64::max)
 }
 
-/// A list as the numbers of one of its sides.
+/// Extracts one quantity from each task of a list.
 type Side<'f> = &'f dyn Fn(&[&TraceTask]) -> Vec<u64>;
 
 fn apart(unit: Unit, recorded: &[&TraceTask], drawn: &[&TraceTask]) -> Apart {
@@ -378,8 +381,8 @@ mod tests {
     use super::*;
     use crate::{Kinds, lublin};
 
-    /// A list of the model with the parameters of its authors' program, 256 processors wide: each comes back to within
-    /// about four standard errors of 20,000 jobs. The intervals of widths meet at 8 - 2.5.
+    /// A list drawn with the parameters of the authors' program, 256 processors wide: each parameter is recovered to
+    /// within about four standard errors of 20,000 jobs. The intervals of widths meet at 8 - 2.5.
     #[test]
     fn parameters_come_back_out_of_a_list_that_was_drawn_with_them() {
         let tasks: Vec<TraceTask> = lublin(Kinds::One, 256, 20_000, 7).collect();
@@ -433,7 +436,7 @@ mod tests {
         }
     }
 
-    /// All serial, all of one length, all at once: degenerate, and still drawn.
+    /// All serial, all of one length, all at once: degenerate, but a list can still be drawn.
     #[test]
     fn lists_that_hardly_differ_are_fitted() {
         let task = |line: u64| {

@@ -1,6 +1,6 @@
-//! Gamma distributions: how much of one lies below a value, and which one is most like some values.
+//! Gamma distributions: how much of one lies below a value, and which one fits some values best.
 
-/// By shape and scale.
+/// A gamma distribution with this shape and scale.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gamma {
@@ -8,7 +8,8 @@ pub struct Gamma {
     pub scale: f64,
 }
 
-/// What is drawn has a shape of 1 or more; values that hardly differ would have a shape without bounds.
+/// Bounds of the shape. Draws need a shape of 1 or more, and values that hardly differ would have a shape without
+/// bound.
 const SHAPES: (f64, f64) = (1.0, 1e5);
 
 impl Gamma {
@@ -19,7 +20,7 @@ impl Gamma {
         if x <= 0.0 {
             return 0.0;
         }
-        // Beyond there nothing is left that a double could tell, and the terms of the series might be too large for it.
+        // Beyond this point the rest is too small for a double, and the terms of the series might overflow.
         if x > shape + 30.0 * libm::sqrt(shape) + 200.0 {
             return 1.0;
         }
@@ -33,7 +34,7 @@ impl Gamma {
         sum * libm::exp(shape * libm::log(x) - x - libm::lgamma(shape + 1.0))
     }
 
-    /// The logarithm of the density at a value above zero, but for what is the same at every value: that is
+    /// The logarithm of the density at a value above zero, without the part that is the same at every value, which is
     /// [`Gamma::log_norm`].
     pub fn log_kernel(self, x: f64, log_x: f64) -> f64 {
         (self.shape - 1.0) * log_x - x / self.scale
@@ -43,15 +44,15 @@ impl Gamma {
         -libm::lgamma(self.shape) - self.shape * libm::log(self.scale)
     }
 
-    /// With this mean and this variance.
+    /// The distribution with this mean and this variance.
     pub fn of_moments(mean: f64, variance: f64) -> Gamma {
         let shape = (mean * mean / variance.max(1e-12)).clamp(SHAPES.0, SHAPES.1);
         Gamma { shape, scale: mean / shape }
     }
 
-    /// The most likely one of values with this mean, whose logarithms have this mean: ln a - psi(a) is the difference of
-    /// the logarithm of the mean and the mean of the logarithms, by Newton's method on 1/a (Minka, *Estimating a Gamma
-    /// distribution*, 2002).
+    /// The most likely distribution of values with this mean, whose logarithms have the mean `mean_of_logs`. Solves
+    /// ln a - psi(a) = (logarithm of the mean) - (mean of the logarithms) by Newton's method on 1/a (Minka,
+    /// *Estimating a Gamma distribution*, 2002).
     pub fn most_likely(mean: f64, mean_of_logs: f64) -> Gamma {
         let apart = (libm::log(mean) - mean_of_logs).max(1e-9);
         let mut shape = (3.0 - apart + libm::sqrt((apart - 3.0) * (apart - 3.0) + 24.0 * apart)) / (12.0 * apart);
@@ -77,7 +78,7 @@ fn digamma(mut x: f64) -> f64 {
     sum + libm::log(x) - 0.5 / x - series
 }
 
-/// The derivative of that (6.4.6, 6.4.12).
+/// The derivative of digamma (6.4.6, 6.4.12).
 fn trigamma(mut x: f64) -> f64 {
     let mut sum = 0.0;
     while x < 10.0 {
@@ -96,19 +97,20 @@ mod tests {
     #[test]
     fn the_gamma_distribution_is_the_tables() {
         let part = |shape: f64, x: f64| Gamma { shape, scale: 1.0 }.below(x);
-        // Of shape 1, 1 - e^-x; of shape 2, 1 - (1 + x) e^-x.
+        // For shape 1: 1 - e^-x. For shape 2: 1 - (1 + x) e^-x.
         for x in [0.1, 1.0, 5.0, 30.0] {
             assert!((part(1.0, x) - (1.0 - libm::exp(-x))).abs() < 1e-14);
             assert!((part(2.0, x) - (1.0 - (1.0 + x) * libm::exp(-x))).abs() < 1e-14);
         }
-        // The median of chi squared with 16 degrees of freedom, of shape 8 and scale 2, is 15.33850.
+        // The median of chi squared with 16 degrees of freedom, which has shape 8 and scale 2, is 15.33850.
         assert!((part(8.0, 15.33850 / 2.0) - 0.5).abs() < 1e-6);
-        // Far out, and with a mean far out.
+        // A value far out, and a distribution with its mean far out.
         assert_eq!((part(1.0, 1e6), part(5e4, 1e3)), (1.0, 0.0));
         assert!((part(1e4, 1e4) - 0.5).abs() < 0.01);
     }
 
-    /// psi(1) is minus Euler's constant, psi(1/2) that less 2 ln 2; psi'(1) is pi^2/6, psi'(1/2) pi^2/2.
+    /// psi(1) is minus Euler's constant, and psi(1/2) is that minus 2 ln 2. psi'(1) is pi^2/6, and psi'(1/2) is
+    /// pi^2/2.
     #[test]
     fn derivatives_are_the_tables() {
         let (euler, pi) = (0.577_215_664_901_532_9, std::f64::consts::PI);
@@ -118,7 +120,7 @@ mod tests {
         assert!((trigamma(0.5) - pi * pi / 2.0).abs() < 1e-9);
     }
 
-    /// The mean of a gamma distribution is a b, of its logarithm psi(a) + ln b; its variance a b^2.
+    /// A gamma distribution has the mean a b and the variance a b^2; its logarithm has the mean psi(a) + ln b.
     #[test]
     fn the_most_likely_has_the_moments_it_came_from() {
         for (shape, scale) in [(1.5, 2.0), (4.2, 0.94), (312.0, 0.03), (8.1737, 3.9631)] {

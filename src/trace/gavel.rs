@@ -1,13 +1,13 @@
-//! Job traces of Gavel (stanford-futuredata/gavel, c4fa400): a job to a line, its fields between tabs and without a header.
+//! Job traces of Gavel (stanford-futuredata/gavel, c4fa400): one job per line, tab-separated fields, no header.
 //!
-//! Seven fields: type, command, flag of the steps, whether it needs data, total steps, arrival (seconds), GPUs. Ten: type,
-//! command, folder, flag, needs data, total steps, GPUs, weight of its priority, objective, arrival. Jobs have no names
-//! there and are called by their place, from 0.
+//! A line of seven fields has type, command, flag of the steps, whether it needs data, total steps, arrival
+//! (seconds), GPUs. A line of ten has type, command, folder, flag, needs data, total steps, GPUs, weight of its
+//! priority, objective, arrival. Jobs have no names in these files, so their names are their places, from 0.
 //!
-//! How long a job runs follows from its steps and from how many of them its type takes in a second on so many GPUs: on
-//! V100s, alone and on as few machines as will do. The repository's `simulation_throughputs.json` says so (`v100`, `null`);
-//! it is looked for beside the list and in each folder above. Where it has none, as of more than 8 GPUs, or of types that
-//! run on one alone, a job is left out.
+//! How long a job runs follows from its steps and from how many steps per second its type takes on its number of
+//! GPUs: V100s, alone and on as few machines as possible. The repository's `simulation_throughputs.json` has these
+//! figures (`v100`, `null`). It is looked for beside the list and in each folder above. A job is left out where the
+//! file has no figure for it, as for more than 8 GPUs, or for types that run on one GPU only.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -22,15 +22,15 @@ use super::rows::{Rows, Said, Seen};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span};
 
-/// Fields of a line in either form.
+/// Number of fields of a line in either form.
 pub(super) const FIELDS: [usize; 2] = [7, 10];
 
 const THROUGHPUTS: &str = "simulation_throughputs.json";
 
-/// Billionths of a step in a second, by type and number of GPUs.
+/// Steps per second, in billionths, by type and number of GPUs.
 type PerSecond = HashMap<(String, u32), u64>;
 
-/// The table that is nearest to the list.
+/// Reads the table of throughputs that is nearest to the list.
 fn throughputs(list: &Path) -> Result<PerSecond, TraceError> {
     let folders = list.parent().into_iter().flat_map(Path::ancestors);
     let Some(table) = folders.map(|folder| folder.join(THROUGHPUTS)).find(|table| table.is_file()) else {
@@ -47,7 +47,7 @@ fn throughputs(list: &Path) -> Result<PerSecond, TraceError> {
     })
 }
 
-/// `{"v100": {"('A3C', 1)": {"null": 7.1}}}`; what is of two jobs on one GPU is left out.
+/// Reads `{"v100": {"('A3C', 1)": {"null": 7.1}}}`. Figures for two jobs on one GPU are left out.
 fn per_second(text: &str) -> Option<PerSecond> {
     let table: serde_json::Value = serde_json::from_str(text).ok()?;
     let row = |(key, known): (&String, &serde_json::Value)| {
@@ -60,7 +60,7 @@ fn per_second(text: &str) -> Option<PerSecond> {
     Some(rows.into_iter().filter(|(_, steps)| *steps > 0).collect())
 }
 
-/// Jobs of a file, each a line.
+/// Jobs of a file, one per line.
 pub(super) struct JobRows<R> {
     lines: Lines<R>,
     seen: Seen,
@@ -68,7 +68,8 @@ pub(super) struct JobRows<R> {
 }
 
 impl<R: BufRead> JobRows<R> {
-    /// `file` is the input's name in messages, and where the table of throughputs is looked for.
+    /// Opens the rows. `file` is the input's name in messages, and the table of throughputs is looked for relative to
+    /// it.
     pub(super) fn new(file: &Path, input: R) -> Result<JobRows<R>, TraceError> {
         Ok(JobRows { lines: Lines::new(file, input), seen: Seen::default(), per_second: throughputs(file)? })
     }
@@ -148,7 +149,8 @@ mod tests {
     const TABLE: &str = r#"{"k80": {}, "v100": {"('Net (batch size 8)', 1)": {"null": 2.5, "('Other', 1)": [1.0, 1.0]},
         "('Net (batch size 8)', 2)": {"null": 4.0}}}"#;
 
-    /// Both forms of a line, and one of a number of GPUs without a throughput. Durations are steps over steps a second.
+    /// Both forms of a line, and a number of GPUs without a throughput. Durations are steps divided by steps per
+    /// second.
     #[test]
     fn a_job_runs_for_its_steps() {
         let folder = tempfile::tempdir().unwrap();

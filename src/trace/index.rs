@@ -1,4 +1,4 @@
-//! The index of public traces: what there is, where it comes from, and the sum that says it is it.
+//! The index of public traces: which traces there are, where they come from, and the checksums that identify them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::error::{TraceError, nearest};
 /// The index that is built into the program: `traces/index.json` of the repository.
 const BUILT_IN: &str = include_str!("../../traces/index.json");
 
-/// Known traces; every name in it is unique and safe as a part of a path.
+/// Known traces. Every name is unique and is safe as a part of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
@@ -22,13 +22,13 @@ pub struct Index {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceEntry {
-    /// What a scenario calls it.
+    /// Name by which a scenario refers to the trace.
     pub name: String,
-    /// Its folder under each of the places where traces are looked for.
+    /// Folder of the trace, under each of the places where traces are looked for.
     pub folder: String,
     pub format: Format,
     pub description: String,
-    /// The page that presents it.
+    /// Address of the page that presents the trace.
     pub source: String,
     pub licence: String,
     pub acknowledgement: String,
@@ -41,16 +41,17 @@ pub struct TraceEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceFile {
-    /// Its name when uncompressed; kept as that or with `.gz` added.
+    /// Name of the uncompressed file. It is kept under that name, or with `.gz` added.
     pub name: String,
     pub holds: Holds,
-    /// What a scenario calls this list among those of its kind; the first of a kind is meant when none is named.
+    /// Name by which a scenario refers to this list among those of its kind; if none is given, the first of the kind
+    /// is meant.
     pub list: String,
-    /// Where it can be had, plain or gzip, in the order to try.
+    /// Addresses of the file, plain or gzip, in the order to try them.
     pub addresses: Vec<String>,
-    /// Of the uncompressed content.
+    /// Size of the uncompressed content.
     pub bytes: u64,
-    /// Of the uncompressed content, in lower-case hexadecimal.
+    /// Checksum of the uncompressed content, in lower-case hexadecimal.
     pub sha256: String,
 }
 
@@ -61,29 +62,29 @@ pub enum Format {
     Openb,
     /// HeliosArtifact's cluster log.
     Helios,
-    /// Philly as the Pollux artifact has it.
+    /// The table of Philly in the form of the Pollux artifact.
     Philly,
     Tiresias,
-    /// Archives with a table of the GPU use of pods in them.
+    /// Archives that contain a table of the GPU use of pods.
     Genai,
     /// Alibaba's instances of recommendation services.
     Dlrm,
     /// Gavel's job traces.
     Gavel,
-    /// Workloads of the Pollux and the Sia simulator.
+    /// Workloads of the Pollux and Sia simulators.
     Pollux,
     /// What `sacct --parsable2` prints.
     Sacct,
     /// What Slurm's plugin jobcomp/filetxt writes.
     Jobcomp,
-    /// dryrack's own, with a header line.
+    /// dryrack's own CSV, with a header line.
     Csv,
-    /// dryrack's own, an object on each line.
+    /// dryrack's own JSON lines, one object per line.
     Jsonl,
 }
 
 impl Format {
-    /// Those that hold tasks.
+    /// The formats that hold tasks.
     pub const OF_TASKS: [Format; 13] = [
         Format::Csv,
         Format::Dlrm,
@@ -171,12 +172,12 @@ impl Index {
 }
 
 impl TraceEntry {
-    /// The file of a list of tasks, the first if none is named.
+    /// The file of the list of tasks named `list`, or of the first one if none is named.
     pub fn tasks(&self, list: Option<&str>) -> Result<&TraceFile, TraceError> {
         self.list(Holds::Tasks, "list of tasks", list)
     }
 
-    /// The file of a list of nodes, the first if none is named.
+    /// The file of the list of nodes named `list`, or of the first one if none is named.
     pub fn nodes(&self, list: Option<&str>) -> Result<&TraceFile, TraceError> {
         if self.of_kind(Holds::Nodes).next().is_none() {
             return Err(TraceError::NoNodes { trace: self.name.clone() });
@@ -189,7 +190,7 @@ impl TraceEntry {
         self.of_kind(Holds::Utilization).next().ok_or_else(|| TraceError::NoUsage { trace: self.name.clone() })
     }
 
-    /// The file of GPU memory, where there is one.
+    /// The file of GPU memory, if there is one.
     pub fn memory(&self) -> Option<&TraceFile> {
         self.of_kind(Holds::Memory).next()
     }
@@ -214,7 +215,7 @@ impl TraceEntry {
         })
     }
 
-    /// What is wrong with this entry, beyond its form: an index may come from anyone, and its names become paths.
+    /// What is wrong with this entry, apart from its form. An index may come from anyone, and its names become paths.
     fn problem(&self) -> Option<String> {
         let mut names = vec![&self.name, &self.folder];
         names.extend(self.files.iter().map(|file| &file.name));
@@ -245,7 +246,7 @@ impl TraceEntry {
 }
 
 impl TraceFile {
-    /// The names it may be kept under.
+    /// The names under which the file may be kept.
     pub(super) fn kept_names(&self) -> [String; 2] {
         [self.name.clone(), format!("{}.gz", self.name)]
     }
@@ -263,7 +264,7 @@ fn is_plain_name(name: &str) -> bool {
 
 fn bad_index(file: &Path, fault: &serde_json::Error) -> TraceError {
     let told = fault.to_string();
-    // serde_json ends its message with the position that is told first here.
+    // serde_json ends its message with the position, which is reported separately here.
     let problem = told.rsplit_once(" at line ").map_or(told.as_str(), |(problem, _)| problem).to_string();
     TraceError::BadIndex { file: file.to_path_buf(), line: fault.line(), column: fault.column(), problem }
 }

@@ -1,4 +1,4 @@
-//! A trace by name: found, read and checked in one passage over its file.
+//! Loads a trace by name: it is found, read and verified in one pass over its file.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -19,7 +19,8 @@ use dryrack_workload::Series;
 
 const BUFFER_BYTES: usize = 128 * 1024;
 
-/// The tasks of the trace `name`, of its first list if none is named; refused if its sum is not the index's.
+/// The tasks of the trace `name`, from the list named `list` or else its first. Fails if the checksum is not the one
+/// in the index.
 pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) -> Result<TaskTrace, TraceError> {
     let entry = index.trace(name)?;
     if entry.format == Format::Genai {
@@ -29,7 +30,8 @@ pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
     checked(name, &located, |input| collect(&located.path, rows(entry.format, &located.path, input)?))
 }
 
-/// The nodes of the trace `name`, of its first list if none is named; refused if its sum is not the index's.
+/// The nodes of the trace `name`, from the list named `list` or else its first. Fails if the checksum is not the one
+/// in the index.
 pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) -> Result<NodeTrace, TraceError> {
     let entry = index.trace(name)?;
     let located = locate(roots, entry, entry.nodes(list)?)?;
@@ -46,7 +48,7 @@ pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> 
     nodes_of(format, &path.display().to_string(), path, text::open_lines(path)?)
 }
 
-/// `name` is that of the trace in messages.
+/// Reads the nodes. `name` is the trace's name in messages.
 fn nodes_of(format: Format, name: &str, path: &Path, input: impl BufRead) -> Result<NodeTrace, TraceError> {
     match format {
         Format::Swf
@@ -64,12 +66,13 @@ fn nodes_of(format: Format, name: &str, path: &Path, input: impl BufRead) -> Res
     }
 }
 
-/// The bytes of a file, uncompressed if it is compressed.
+/// The bytes of a file, decompressed if it is compressed.
 pub fn open_file(path: &Path) -> Result<Box<dyn Read>, TraceError> {
     text::open(path)
 }
 
-/// What the GPUs of the trace `name` did, each by its name and in the order of these; refused if a sum is not the index's.
+/// What the GPUs of the trace `name` did, by name and in the order of names. Fails if a checksum is not the one in
+/// the index.
 pub fn load_usage(index: &Index, roots: &Roots, name: &str) -> Result<Vec<(String, Series)>, TraceError> {
     let entry = index.trace(name)?;
     let located = locate(roots, entry, entry.utilization()?)?;
@@ -91,13 +94,13 @@ fn checked<T>(
 ) -> Result<T, TraceError> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, Summing::open(&located.path)?);
     let rows = read(&mut input);
-    // A reader that gave up has not read to the end, which the sum needs.
+    // Read the rest: a reader that gave up has not read to the end, and the checksum needs the whole file.
     let rest = io::copy(&mut input, &mut io::sink());
     let found = match rest {
         Ok(_) => input.into_inner().hex(),
         Err(fault) => format!("none ({fault})"),
     };
-    // First the sum: what is wrong in the rows of another file says nothing of this trace.
+    // A wrong checksum takes precedence: errors in the rows of a different file say nothing about this trace.
     match found == located.sha256 {
         true => rows,
         false => Err(TraceError::WrongSum {

@@ -1,4 +1,4 @@
-//! Where a named trace's files are, and whether they are what the index says.
+//! Finds the files of a named trace, and checks whether they are what the index says.
 
 use std::env;
 use std::fmt;
@@ -13,23 +13,23 @@ use super::sum;
 /// The places where traces are looked for, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
-    /// The repository's `traces` folder, which holds the traces that may be carried.
+    /// The repository's `traces` folder, which holds the traces that may be redistributed.
     pub carried: Option<PathBuf>,
-    /// A folder with a folder `traces`: what `DRYRACK_DATA` names.
+    /// A folder that contains a folder `traces`: the one that `DRYRACK_DATA` names.
     pub data: Option<PathBuf>,
-    /// Where `dryrack trace get` keeps what it brings, in a folder `traces`.
+    /// The folder in which `dryrack trace get` keeps what it fetches, in a folder `traces`.
     pub cache: Option<PathBuf>,
 }
 
 impl Roots {
-    /// From `DRYRACK_DATA`, and `DRYRACK_CACHE`, `XDG_CACHE_HOME` or `HOME`.
+    /// The places that `DRYRACK_DATA` and `DRYRACK_CACHE`, `XDG_CACHE_HOME` or `HOME` name.
     pub fn from_env(carried: Option<PathBuf>) -> Roots {
         Roots::from_variables(carried, |name| env::var_os(name).map(PathBuf::from))
     }
 
     fn from_variables(carried: Option<PathBuf>, variable: impl Fn(&str) -> Option<PathBuf>) -> Roots {
         let named = |name: &str| variable(name).filter(|path| !path.as_os_str().is_empty());
-        // A relative path in XDG_CACHE_HOME is to be ignored: XDG Base Directory Specification 0.8.
+        // A relative path in XDG_CACHE_HOME must be ignored: XDG Base Directory Specification 0.8.
         let absolute = |name: &str| named(name).filter(|path| path.is_absolute());
         let cache = named("DRYRACK_CACHE")
             .or_else(|| absolute("XDG_CACHE_HOME").map(|cache| cache.join("dryrack")))
@@ -37,28 +37,28 @@ impl Roots {
         Roots { carried, data: named("DRYRACK_DATA"), cache }
     }
 
-    /// Where `entry` may lie, in the order of looking.
+    /// The folders where `entry` may be, in the order in which they are searched.
     pub fn folders(&self, entry: &TraceEntry) -> Vec<PathBuf> {
         let elsewhere = |root: &PathBuf| root.join("traces");
         let roots = [self.carried.clone(), self.data.as_ref().map(elsewhere), self.cache.as_ref().map(elsewhere)];
         roots.into_iter().flatten().map(|root| root.join(&entry.folder)).collect()
     }
 
-    /// Where `entry` is kept when it is brought.
+    /// The folder in which `entry` is kept when it is fetched.
     pub(super) fn cache_folder(&self, entry: &TraceEntry) -> Option<PathBuf> {
         self.cache.as_ref().map(|cache| cache.join("traces").join(&entry.folder))
     }
 }
 
-/// A file that is there; whether it is right is another question.
+/// A file that exists. Its content has not been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     pub path: PathBuf,
-    /// The uncompressed content's sum by the index.
+    /// The checksum of the uncompressed content according to the index.
     pub sha256: String,
 }
 
-/// The first place that has the file, plain or as `.gz`.
+/// The file in the first place that has it, plain or as `.gz`.
 pub fn locate(roots: &Roots, entry: &TraceEntry, file: &TraceFile) -> Result<Located, TraceError> {
     let folders = roots.folders(entry);
     match folders.iter().find_map(|folder| file.found_in(folder)) {
@@ -67,7 +67,7 @@ pub fn locate(roots: &Roots, entry: &TraceEntry, file: &TraceFile) -> Result<Loc
     }
 }
 
-/// What there is of one file of a trace.
+/// The state of one file of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCheck {
     pub file: String,
@@ -88,7 +88,7 @@ pub enum FileState {
     Missing,
 }
 
-/// What [`verify`] found of one trace.
+/// What [`verify`] found for one trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     pub trace: String,
@@ -96,7 +96,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Whether nothing that is there is wrong; what is missing is not wrong.
+    /// Whether none of the files that exist is wrong. A missing file is not wrong.
     pub fn nothing_wrong(&self) -> bool {
         !self.files.iter().any(|check| matches!(check.state, FileState::Wrong { .. }))
     }
@@ -106,7 +106,7 @@ impl Checked {
     }
 }
 
-/// Sums every file of the trace `name` that is there.
+/// Computes the checksum of every existing file of the trace `name`.
 pub fn verify(index: &Index, roots: &Roots, name: &str) -> Result<Checked, TraceError> {
     let entry = index.trace(name)?;
     let check = |file: &TraceFile| {
@@ -133,21 +133,21 @@ pub(super) fn check_path(path: PathBuf, file: &TraceFile) -> Result<FileState, T
     })
 }
 
-/// One trace of the index, and how much of it is here.
+/// One trace of the index, and how many of its files exist here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub trace: String,
     pub description: String,
     pub licence: String,
     pub source: String,
-    /// Of all files, uncompressed.
+    /// Total size of all files, uncompressed.
     pub size: Bytes,
     pub files: usize,
-    /// Files that are here, not summed: see [`verify`].
+    /// Number of files that exist here; their checksums are not verified: see [`verify`].
     pub here: usize,
 }
 
-/// The traces of the index in its order.
+/// The traces of the index, in its order.
 pub fn list(index: &Index, roots: &Roots) -> Vec<Listed> {
     let listed = |entry: &TraceEntry| Listed {
         trace: entry.name.clone(),

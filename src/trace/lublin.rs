@@ -1,15 +1,17 @@
-//! Jobs of a parallel machine that nobody has submitted: the model of Lublin and Feitelson.
+//! Synthetic jobs of a parallel machine: the model of Lublin and Feitelson.
 //!
 //! *The Workload on Parallel Supercomputers: Modeling the Characteristics of Rigid Jobs*, Journal of Parallel and
-//! Distributed Computing 63, 2003; parameters, cuts and the share of each half hour as in their program `lublin99`
-//! (Parallel Workloads Archive). The draws are dryrack's own, so a list is like theirs and not theirs.
+//! Distributed Computing 63, 2003. Parameters, cuts and the share of each half hour are those of their program
+//! `lublin99` (Parallel Workloads Archive). The random draws are dryrack's own, so a list resembles theirs but is not
+//! the same.
 //!
-//! - *Width.* A part of the jobs takes one processor. Of the others the binary logarithm is uniform in one of two
-//!   intervals; a part of them is rounded to a power of two.
-//! - *Length.* Its natural logarithm is of one of two gamma distributions, the second, of long jobs, the more often the
-//!   wider the job. What is longer than e^12 s, not quite two days, is drawn again.
-//! - *Arrival.* The natural logarithm of a gap is gamma, drawn again above 13; a gap is of *points*, of which each half hour
-//!   of the day is worth as many as its part of a gamma distribution over the day says, a mean half hour 1,800.
+//! - *Width.* A part of the jobs takes one processor. For the others, the binary logarithm is uniform in one of two
+//!   intervals, and a part of them is rounded to a power of two.
+//! - *Length.* Its natural logarithm follows one of two gamma distributions. The second, of long jobs, is more
+//!   frequent the wider the job. A length above e^12 s, not quite two days, is drawn again.
+//! - *Arrival.* The natural logarithm of a gap follows a gamma distribution and is drawn again above 13. A gap is
+//!   measured in *points*: each half hour of the day has points in proportion to its part of a gamma distribution
+//!   over the day, and a mean half hour has 1,800.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,44 +22,46 @@ use super::daily::{Clock, Daily, HALF_HOUR, HALF_HOURS};
 use super::gamma::Gamma;
 use super::row::TraceTask;
 
-/// What sets the jobs of one kind.
+/// The parameters of the jobs of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
-    /// The part that takes one processor, and the part that takes a power of two.
+    /// Part of the jobs that take one processor, and part of the jobs that take a power of two.
     pub serial: f64,
     pub powers: f64,
-    /// Binary logarithms of the narrowest, of where the two intervals meet, and of the widest; the part in the first.
+    /// Binary logarithms of the least width, of the width where the two intervals meet, and of the greatest; then the
+    /// part of jobs in the first interval.
     pub widths: [f64; 3],
     pub narrow: f64,
     pub short: Gamma,
     pub long: Gamma,
-    /// The part of short jobs among those of no width, and how it falls with each processor.
+    /// Part of short jobs at width zero, and its change with each processor.
     pub shorts: (f64, f64),
     pub gap: Gamma,
-    /// When in a day that begins at 5 o'clock, in half hours from midnight; none where every hour is worth the same.
+    /// Distribution of submissions over a day that begins at 5 o'clock, in half hours from midnight; `None` where
+    /// every hour has the same weight.
     pub day: Option<Gamma>,
-    /// The half hour from midnight on that stands for that of 5 o'clock, which is 10.
+    /// The half hour from midnight that takes the place of 5 o'clock, which is half hour 10.
     pub day_begins: u32,
     /// Natural logarithms of the longest run in seconds, and of the longest gap in points.
     pub longest_run: f64,
     pub longest_gap: f64,
 }
 
-/// Whether jobs come as one kind.
+/// The kinds of jobs that are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kinds {
-    /// With the parameters of all jobs together.
+    /// One kind, with the parameters of all jobs together.
     One,
     /// Interactive and batch jobs, each with parameters and arrivals of their own.
     InteractiveAndBatch,
-    /// With these.
+    /// One kind with these parameters.
     Of(Kind),
 }
 
-/// The day begins with this half hour, the one from 5 o'clock on.
+/// The half hour with which the day begins: the one from 5 o'clock on.
 pub(super) const FIRST_HALF_HOUR: u32 = 10;
-/// Natural logarithms of seconds.
+/// Cuts, as natural logarithms of seconds and of points.
 const LONGEST_RUN: f64 = 12.0;
 const LONGEST_GAP: f64 = 13.0;
 
@@ -66,7 +70,8 @@ const fn gamma(shape: f64, scale: f64) -> Gamma {
 }
 
 impl Kind {
-    /// For a machine of so many processors. The program has 128, and says that the intervals meet 2.5 below the widest.
+    /// All jobs, for a machine of `processors`. The authors' program has 128, and states that the intervals meet 2.5
+    /// below the widest.
     fn all(processors: u32) -> Kind {
         let widest = libm::log2(f64::from(processors));
         Kind {
@@ -85,7 +90,7 @@ impl Kind {
         }
     }
 
-    /// They meet 2 below there.
+    /// Batch jobs. In the authors' program the intervals meet 2 below the widest.
     fn batch(processors: u32) -> Kind {
         let widest = libm::log2(f64::from(processors));
         Kind {
@@ -104,7 +109,7 @@ impl Kind {
         }
     }
 
-    /// The widest are 1.5 narrower than the machine there.
+    /// Interactive jobs. In the authors' program the widest are 1.5 narrower than the machine.
     fn interactive(processors: u32) -> Kind {
         let widest = libm::log2(f64::from(processors)) - 1.5;
         Kind {
@@ -141,7 +146,7 @@ impl Kind {
         let (from, to) = if draws.unit() <= self.narrow { (low, middle) } else { (middle, high) };
         let drawn = from + (to - from) * draws.unit();
         let logarithm = if which <= self.serial + self.powers { libm::floor(drawn + 0.5) } else { drawn };
-        // A machine that is no power of two may be narrower than what was rounded up.
+        // Rounding up may exceed a machine whose size is not a power of two.
         ((libm::exp2(logarithm) + 0.5) as u32).clamp(1, processors)
     }
 
@@ -152,14 +157,14 @@ impl Kind {
             let of = if draws.unit() <= shorts { self.short } else { self.long };
             let logarithm = draws.gamma(of.shape, of.scale);
             if logarithm <= self.longest_run {
-                // Whole seconds, as a log of a machine has them.
+                // Whole seconds, as in the log of a machine.
                 return SimDuration::from_secs(libm::exp(logarithm) as u64);
             }
         }
     }
 }
 
-/// What each half hour of a day is worth, from that of 5 o'clock on.
+/// The part of each half hour of a day, from 5 o'clock on.
 pub(super) fn parts_of_a_day(day: Gamma) -> [f64; HALF_HOURS] {
     std::array::from_fn(|place| {
         let number = (FIRST_HALF_HOUR as usize + 1 + place) as f64;
@@ -167,7 +172,7 @@ pub(super) fn parts_of_a_day(day: Gamma) -> [f64; HALF_HOURS] {
     })
 }
 
-/// The arrivals of one kind, from midnight.
+/// Arrivals of one kind of job, from midnight on.
 struct Arrivals {
     kind: Kind,
     clock: Clock,
@@ -178,7 +183,7 @@ impl Arrivals {
         Arrivals { kind, clock: Clock::new(kind.daily()) }
     }
 
-    /// When the next one comes; `None` beyond the end of time.
+    /// The time of the next arrival; `None` beyond the end of time.
     fn next(&mut self, draws: &mut Stream) -> Option<SimTime> {
         loop {
             let logarithm = draws.gamma(self.kind.gap.shape, self.kind.gap.scale);
@@ -189,11 +194,12 @@ impl Arrivals {
     }
 }
 
-/// The narrowest machine for which the intervals of interactive jobs' widths have room.
+/// The smallest machine for which the width intervals of interactive jobs have room.
 pub const LEAST_PROCESSORS: u32 = 32;
 
-/// The first `count` jobs from midnight on, in order of submission; fewer where time ends. Interactive ones, or all, are of
-/// queue 0, batch jobs of queue 1. Panics if the machine has fewer than [`LEAST_PROCESSORS`].
+/// Draws the first `count` jobs from midnight on, in order of submission; fewer where time ends. Interactive jobs, or
+/// all jobs of a single kind, are in queue 0, and batch jobs in queue 1. Panics if the machine has fewer than
+/// [`LEAST_PROCESSORS`].
 pub fn lublin(kinds: Kinds, processors: u32, count: u64, seed: u64) -> impl Iterator<Item = TraceTask> {
     let is_own = matches!(kinds, Kinds::Of(_));
     assert!(is_own || processors >= LEAST_PROCESSORS, "a machine of {processors} processors");
@@ -202,7 +208,7 @@ pub fn lublin(kinds: Kinds, processors: u32, count: u64, seed: u64) -> impl Iter
         Kinds::One => vec![Kind::all(processors)],
         Kinds::InteractiveAndBatch => vec![Kind::interactive(processors), Kind::batch(processors)],
     };
-    // Each kind has streams of its own, so that one moves no draw of the other.
+    // Each kind has its own streams, so that no kind changes the draws of another.
     let source = |(kind, number): (Kind, u64)| {
         let (mut gaps, jobs) = (Stream::new(seed, "model arrivals", number), Stream::new(seed, "model jobs", number));
         let mut arrivals = Arrivals::new(kind);
@@ -215,7 +221,7 @@ pub fn lublin(kinds: Kinds, processors: u32, count: u64, seed: u64) -> impl Iter
         let at = |index: usize| sources[index].3.unwrap_or(SimTime::MAX);
         let next = (0..sources.len()).min_by_key(|index| (at(*index), *index))?;
         let (arrivals, gaps, jobs, at) = &mut sources[next];
-        // Whole seconds, as a log of a machine has them.
+        // Whole seconds, as in the log of a machine.
         let submit = SimTime::from_secs(std::mem::replace(at, arrivals.next(gaps))?.as_nanos() / 1_000_000_000);
         let width = arrivals.kind.width(jobs, processors);
         let task = TraceTask::new(number.to_string(), number, submit, arrivals.kind.length(jobs, width));
@@ -227,7 +233,7 @@ pub fn lublin(kinds: Kinds, processors: u32, count: u64, seed: u64) -> impl Iter
 mod tests {
     use super::*;
 
-    /// Each part lies within four standard errors of what the program's parameters say.
+    /// Each part lies within four standard errors of what the program's parameters imply.
     #[test]
     fn widths_are_serial_powers_of_two_and_others() {
         let count = 50_000;
@@ -238,16 +244,18 @@ mod tests {
             assert!((found - expected).abs() < 4.0 * error, "{width}: {found} and not {expected}");
         };
         near(1, 0.244);
-        // Rounded to 2^1 is what lies from 0.8 to 1.5 of the 3.7 to 4.5, with 86 %; of the others, what is below log2(2.5),
-        // which is 1.321928.
+        // Logarithms from 0.8 to 1.5 round to 2^1, of the 3.7 up to 4.5, with 86 %. Of the unrounded, those below
+        // log2(2.5), which is 1.321928.
         near(2, 0.86 * (0.576 * 0.7 + 0.18 * 0.521928) / 3.7);
-        // To 2^7, what lies from 6.5 on of the 2.5 from 4.5 to 7, with 14 %; of the others, from log2(127.5), 6.994353.
+        // Logarithms from 6.5 on round to 2^7, of the 2.5 from 4.5 to 7, with 14 %. Of the unrounded, those from
+        // log2(127.5), 6.994353.
         near(128, 0.14 * (0.576 * 0.5 + 0.18 * 0.005647) / 2.5);
         assert!(jobs.iter().all(|width| (1..=128).contains(width)));
     }
 
-    /// The logarithm of a serial job's length has the mean p a1 b1 + (1 - p) a2 b2 with p = 0.78 - 0.0054, which is 5.1676,
-    /// and a deviation of about 2.8; the few that are cut above 12, and whole seconds, move it by less than a hundredth.
+    /// The logarithm of a serial job's length has the mean p a1 b1 + (1 - p) a2 b2 with p = 0.78 - 0.0054, which is
+    /// 5.1676, and a standard deviation of about 2.8. The few that are cut above 12, and the rounding to whole
+    /// seconds, change the mean by less than a hundredth.
     #[test]
     fn lengths_are_hyper_gamma() {
         let (mut draws, kind, count) = (Stream::new(3, "test", 0), Kind::all(128), 50_000);
@@ -260,7 +268,8 @@ mod tests {
     #[test]
     fn arrivals_follow_the_hours_of_the_day() {
         let worth = *Kind::all(128).daily().worth();
-        // The mode of the gamma is (8.1737 - 1) * 3.9631 = 28.43, so the busiest is the half hour around 28: 13:30 to 14:00.
+        // The mode of the gamma is (8.1737 - 1) * 3.9631 = 28.43, so the half hour around 28 is the busiest: 13:30 to
+        // 14:00.
         let busiest = (0..HALF_HOURS).max_by(|a, b| worth[*a].total_cmp(&worth[*b])).unwrap();
         assert_eq!(busiest, 27);
         let mut found = [0.0; HALF_HOURS];
@@ -270,7 +279,7 @@ mod tests {
         }
         for half_hour in 0..HALF_HOURS {
             let expected = worth[half_hour] * jobs as f64 / HALF_HOURS as f64;
-            // Gaps are of very different lengths, so counts differ by more than their root.
+            // Gap lengths vary widely, so counts deviate by more than their root.
             let error = (16.0 * expected).sqrt();
             assert!(
                 (found[half_hour] - expected).abs() < 4.0 * error,
@@ -284,7 +293,8 @@ mod tests {
     fn two_kinds_come_each_in_their_own_way() {
         let jobs: Vec<TraceTask> = lublin(Kinds::InteractiveAndBatch, 128, 20_000, 1).collect();
         assert!(jobs.is_sorted_by_key(|job| job.submit));
-        // The widest interactive jobs are of less than 2^5.5 processors, 45.25, which no power of two but 32 is rounded from.
+        // The widest interactive jobs have less than 2^5.5 = 45.25 processors. The only power of two that such a
+        // width is rounded to is 32.
         let widest = |queue| jobs.iter().filter(|job| job.queue == Some(queue)).filter_map(|job| job.processors).max();
         assert_eq!((widest(0), widest(1)), (Some(45), Some(128)));
     }

@@ -1,15 +1,22 @@
-//! Floor 3. Public traces: what they recorded, where they are, and how they are brought here.
+//! Floor 3. Public traces: what they recorded, where they are, and how they are fetched.
 //!
-//! Owns the readers of trace formats ([`swf`], [`openb`], [`helios`], [`tiresias`], Alibaba's DLRM list and GenAI pods,
-//! Gavel, Pollux and Sia, Slurm's accounting, and dryrack's own CSV and JSON lines), the rows they yield ([`TraceTask`],
-//! [`TraceNode`]), the writers of lists ([`TaskWriter`]), what can be counted of a list and held against a cluster
-//! ([`Census`], [`Demands`]), the [`Tally`] of what was odd in them, lists like a recorded one or of a model
-//! ([`Recorded`], [`lublin()`], [`fit()`]), the [`Index`] of known traces, the places where their files are looked for and the
-//! bringing of a file from its public address. Knows nothing of the simulator: a row says what was recorded, and what
-//! becomes of it is decided by whoever reads it.
+//! Owns:
 //!
-//! Must never invent what a trace does not say (it is `None`), drop a row without counting it, hand out a named trace
-//! whose checksum is not the index's, or leave a half-written file where a whole one is looked for. Reads no clock.
+//! - the readers of trace formats ([`swf`], [`openb`], [`helios`], [`tiresias`], Alibaba's DLRM list and GenAI pods,
+//!   Gavel, Pollux and Sia, Slurm's accounting, and dryrack's own CSV and JSON lines) and the rows they yield
+//!   ([`TraceTask`], [`TraceNode`]);
+//! - the writers of lists ([`TaskWriter`]);
+//! - the statistics of a list and its comparison with a cluster ([`Census`], [`Demands`]), and the [`Tally`] of what
+//!   was odd in it;
+//! - synthetic lists, resampled from a recorded one or drawn from a model ([`Recorded`], [`lublin()`], [`fit()`]);
+//! - the [`Index`] of known traces, the places where their files are looked for, and the fetching of a file from its
+//!   public address.
+//!
+//! Knows nothing of the simulator: a row says what was recorded, and its reader decides what to do with it.
+//!
+//! Must never invent what a trace does not say (it is `None`), drop a row without counting it, return a named trace
+//! whose checksum is not the one in the index, or leave a half-written file where a complete one is looked for. Reads
+//! no clock.
 //!
 //! | for | call |
 //! | --- | --- |

@@ -18,7 +18,7 @@ use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span, open_lines};
 
 const NODE_COLUMNS: [&str; 5] = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
-/// The first five must be there, and the last three all or none.
+/// Columns of pods. The first five are required; the last three must be present together or not at all.
 const POD_COLUMNS: [&str; 11] = [
     "name",
     "cpu_milli",
@@ -35,7 +35,7 @@ const POD_COLUMNS: [&str; 11] = [
 const NEEDED_OF_PODS: usize = 5;
 const TIMES: std::ops::Range<usize> = 8..11;
 
-/// Reads a list of pods, plain or gzip, to its end; all faults at once.
+/// Reads a list of pods, plain or gzip, to its end; reports all faults at once.
 pub fn read_tasks(path: &Path) -> Result<TaskTrace, TraceError> {
     read_tasks_from(path, open_lines(path)?)
 }
@@ -51,7 +51,7 @@ pub fn read_nodes_from(file: &Path, input: impl BufRead) -> Result<NodeTrace, Tr
     Ok(NodeTrace { nodes })
 }
 
-/// The nodes of a list in its own order, one in memory at a time; the error of one row does not end it.
+/// The nodes of a list in its own order, one in memory at a time. An error in one row does not end the iteration.
 pub struct NodeReader<R> {
     table: Table<R, { NODE_COLUMNS.len() }>,
 }
@@ -99,7 +99,7 @@ impl<R: BufRead> Iterator for NodeReader<R> {
     }
 }
 
-/// The pods of a list in its own order, one in memory at a time; the error of one row does not end it.
+/// The pods of a list in its own order, one in memory at a time. An error in one row does not end the iteration.
 pub struct PodReader<R> {
     table: Table<R, { POD_COLUMNS.len() }>,
     has_times: bool,
@@ -113,7 +113,7 @@ impl PodReader<BufReader<Box<dyn Read>>> {
     }
 }
 
-/// When a pod came, started and left, as far as the list says.
+/// When a pod arrived, started and left, as far as the list says.
 struct Stay {
     submit: SimTime,
     wait: Option<SimDuration>,
@@ -223,7 +223,7 @@ fn mebibytes<R: BufRead>(lines: &Lines<R>, field: &Span) -> Result<Bytes, TraceE
     Bytes::checked_from_mib(mib).ok_or_else(|| lines.wrong(field, expected, NotDecimal::TooLarge))
 }
 
-/// The share of each GPU. Above 1000 it is capped and counted: no GPU has more than all of itself to give.
+/// The share of each GPU. A value above 1000 is capped and counted: no GPU has more than its whole to give.
 fn gpu_share<R: BufRead>(
     lines: &Lines<R>,
     field: &Span,
@@ -247,7 +247,7 @@ fn gpu_share<R: BufRead>(
     }
 }
 
-/// `V100M16|V100M32`, or nothing where any model will do.
+/// The models in `V100M16|V100M32`; empty where any model will do.
 fn gpu_models<R: BufRead>(lines: &Lines<R>, field: &Span) -> Result<Vec<String>, TraceError> {
     if field.start == field.end {
         return Ok(Vec::new());

@@ -1,8 +1,9 @@
-//! dryrack's own lists of tasks: CSV with a header line, or one JSON object on each line. Both hold every field of a
-//! [`TraceTask`], so a trace that is converted to one of them loses nothing but its comments.
+//! dryrack's own lists of tasks: CSV with a header line, or JSON lines. Both hold every field of a [`TraceTask`], so
+//! a trace that is converted to one of them loses nothing but its comments.
 //!
-//! What is not said is an empty field of the CSV, or no column of it, and a missing key of the JSON. Times are decimal seconds in the CSV and
-//! whole nanoseconds in the JSON, whose numbers would lose digits as decimals. Nothing is quoted in the CSV.
+//! A missing value is an empty field or a missing column in the CSV, and a missing key in the JSON. Times are decimal
+//! seconds in the CSV and whole nanoseconds in the JSON, because JSON numbers would lose digits as decimals. The CSV
+//! has no quoting.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -20,7 +21,7 @@ use super::table::Table;
 use super::tally::Tally;
 use super::text::{Lines, Span};
 
-/// The first columns, without which a list says nothing; the others may be left out.
+/// Number of required columns, which come first; the others may be left out.
 const NEEDED: usize = 3;
 
 pub(super) const COLUMNS: [&str; 24] = [
@@ -50,10 +51,10 @@ pub(super) const COLUMNS: [&str; 24] = [
     "qos",
 ];
 
-/// Between the GPU models that a task accepts.
+/// Separator between the GPU models that a task accepts.
 pub(super) const BETWEEN_MODELS: char = '|';
 
-/// A task as it is written.
+/// A task in its written form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line {
@@ -165,7 +166,7 @@ impl Line {
     }
 }
 
-/// The word that a closed set of words is written as.
+/// The written form of a value of a closed set of words.
 pub(super) fn word(value: &impl Serialize) -> String {
     let json = serde_json::to_value(value).expect("a word has a JSON form");
     json.as_str().expect("its JSON form is a word").to_string()
@@ -232,7 +233,7 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
     Ok(Ok(line.task(lines.number())))
 }
 
-/// `None` for an empty field.
+/// The value of a field; `None` for an empty field.
 fn some<R: BufRead, T>(
     lines: &Lines<R>,
     field: &Span,
@@ -267,7 +268,7 @@ fn text<'l, R: BufRead>(lines: &'l Lines<R>, field: &Span, expected: &str) -> Re
     if field.of(lines.bytes()).is_empty() { Ok(None) } else { lines.text(field, expected).map(Some) }
 }
 
-/// One of a closed set of words.
+/// Parses one of a closed set of words.
 fn parse_word<R: BufRead, T: for<'d> Deserialize<'d>>(lines: &Lines<R>, field: &Span) -> Result<Option<T>, TraceError> {
     let Some(word) = text(lines, field, "a word")? else { return Ok(None) };
     let read: Result<T, serde::de::value::Error> = T::deserialize(word.into_deserializer());
@@ -277,14 +278,14 @@ fn parse_word<R: BufRead, T: for<'d> Deserialize<'d>>(lines: &Lines<R>, field: &
     })
 }
 
-/// Tasks of a file of JSON lines, each a line.
+/// Tasks of a file of JSON lines.
 pub(super) struct JsonRows<R> {
     lines: Lines<R>,
     seen: Seen,
 }
 
 impl<R: BufRead> JsonRows<R> {
-    /// `file` is the input's name in messages.
+    /// Opens the rows; `file` is the input's name in messages.
     pub(super) fn new(file: &Path, input: R) -> JsonRows<R> {
         JsonRows { lines: Lines::new(file, input), seen: Seen::default() }
     }
@@ -297,7 +298,7 @@ impl<R: BufRead> JsonRows<R> {
         let read: Result<Line, serde_json::Error> = serde_json::from_slice(self.lines.bytes());
         let line = read.map_err(|fault| {
             let told = fault.to_string();
-            // serde_json ends its message with the position that is told first here.
+            // serde_json ends its message with the position, which is reported separately here.
             bad(fault.column(), told.rsplit_once(" at line ").map_or(&*told, |(problem, _)| problem).to_string())
         })?;
         match line.gpu_milli {

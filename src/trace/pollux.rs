@@ -1,6 +1,7 @@
 //! Workloads of the Pollux simulator (petuum/adaptdl, c793c70, `simulator/workloads*`) and of Sia's
-//! (siasosp23/artifacts, aaf7a0d), as CSV with a header line: name, time (seconds), application, num_replicas (GPUs) and
-//! batch_size. How long a job runs those simulators compute from models of the applications, and the lists do not say.
+//! (siasosp23/artifacts, aaf7a0d), as CSV with a header line: name, time (seconds), application, num_replicas (GPUs)
+//! and batch_size. Those simulators compute how long a job runs from models of the applications; the lists do not
+//! say.
 
 use std::io::BufRead;
 use std::path::Path;

@@ -1,11 +1,13 @@
-//! A list of tasks like another: drawn from what was recorded.
+//! Lists of tasks that resemble a recorded one: drawn from what was recorded.
 //!
-//! The daily cycle is fitted, the share of submissions in each half hour of the day, and gaps are measured by it: in an
-//! hour in which twice as many come as in the mean, a gap counts twice. Each new task is one of the recorded ones, whole,
-//! and each new gap one of the recorded ones, drawn with replacement and apart (the bootstrap of Efron, *Bootstrap
-//! Methods: Another Look at the Jackknife*, Annals of Statistics 7, 1979). So widths keep their lengths, users their
-//! widths, and the hours their load, in the mean; what is lost is what one submission says of the next, and the week. Of a
-//! list of less than two days no cycle can be told, and every hour is worth the same.
+//! The daily cycle is fitted as the share of submissions in each half hour of the day, and gaps are measured by it:
+//! in an hour with twice the mean number of submissions, a gap counts twice. Each new task is one of the recorded
+//! tasks, whole, and each new gap one of the recorded gaps. The two are drawn with replacement and independently (the
+//! bootstrap of Efron, *Bootstrap Methods: Another Look at the Jackknife*, Annals of Statistics 7, 1979).
+//!
+//! So on average widths keep their lengths, users keep their widths, and the hours keep their load. What is lost is
+//! the correlation between one submission and the next, and the weekly cycle. A list shorter than two days shows no
+//! daily cycle, so every hour gets the same weight.
 
 use dryrack_rng::Stream;
 use dryrack_units::{SimDuration, SimTime};
@@ -13,21 +15,22 @@ use dryrack_units::{SimDuration, SimTime};
 use super::daily::{Clock, Daily, HALF_HOUR, HALF_HOURS};
 use super::row::TraceTask;
 
-/// So long a list must be for its days to be told.
+/// A list must be at least this long for its daily cycle to be found.
 const TWO_DAYS: SimDuration = SimDuration::from_secs(2 * 86_400);
 
-/// What was recorded, ready to be drawn from.
+/// A recorded list, ready to be drawn from.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     tasks: Vec<TraceTask>,
     daily: Daily,
     first: SimTime,
-    /// Between submissions, by the day's worth.
+    /// Gaps between submissions, measured by the weight of the time of day.
     gaps: Vec<f64>,
 }
 
 impl Recorded {
-    /// `None` of an empty list. Tasks may come in any order; times are counted from midnight, as the trace has it.
+    /// Prepares a list; `None` for an empty one. Tasks may come in any order. Times count from the trace's own
+    /// midnight.
     pub fn new(mut tasks: Vec<TraceTask>) -> Option<Recorded> {
         tasks.sort_by_key(|task| (task.submit, task.line));
         let (first, last) = (tasks.first()?.submit, tasks.last()?.submit);
@@ -37,15 +40,15 @@ impl Recorded {
         Some(Recorded { tasks, daily, first, gaps })
     }
 
-    /// So many tasks, in order of submission, the first of them when the first was recorded; fewer where time ends.
-    /// A name is its number, and its line its place.
+    /// Draws `count` tasks in order of submission, the first at the time of the first recorded task; fewer where time
+    /// ends. A task's name is its number, and its line its place.
     pub fn draw(&self, count: u64, seed: u64) -> impl Iterator<Item = TraceTask> {
         let (mut bodies, mut gaps) = (Stream::new(seed, "resampled tasks", 0), Stream::new(seed, "resampled gaps", 0));
         let mut clock = Clock::new(self.daily.clone());
         (1..=count).map_while(move |number| {
             let gap = match number {
                 1 => self.daily.worth_until(self.first),
-                // One recorded task says nothing of gaps: all come at once.
+                // A single recorded task gives no gaps: all tasks arrive at once.
                 _ if self.gaps.is_empty() => 0.0,
                 _ => *gaps.pick(&self.gaps),
             };
@@ -79,7 +82,7 @@ mod tests {
         let recorded = Recorded::new((0..10).map(|number| task(number, 100 + 60 * number, 5)).collect()).unwrap();
         let drawn: Vec<TraceTask> = recorded.draw(10, 3).collect();
         for (number, drawn) in (0..10).zip(&drawn) {
-            // A gap is a difference of doubles, to within a microsecond.
+            // A gap is a difference of doubles, exact to within a microsecond.
             let expected = SimTime::from_secs(100 + 60 * number).as_nanos();
             assert!(drawn.submit.as_nanos().abs_diff(expected) < 1000, "{:?}", drawn.submit);
             assert_eq!((drawn.run, drawn.processors), (SimDuration::from_secs(5), Some(5)));
@@ -87,8 +90,9 @@ mod tests {
         assert!(Recorded::new(Vec::new()).is_none());
     }
 
-    /// Three days, in which all come between noon and one, every half minute: widths stay with their lengths, each of the
-    /// three about as often as recorded, all between noon and one, 120 a day.
+    /// Three days in which all tasks arrive between noon and one, every half minute. Widths stay with their lengths,
+    /// each of the three appears about as often as recorded, all arrive between noon and one, and there are 120 a
+    /// day.
     #[test]
     fn hours_and_what_belongs_together_are_kept() {
         let at = |day: u64, number: u64| 86_400 * day + 43_200 + 30 * number;
@@ -105,7 +109,7 @@ mod tests {
             assert_eq!(task.processors, Some(run as u32));
             of_length[run as usize - 1] += 1;
         }
-        // 4,000 are expected of each, with a deviation of the root of 12,000 * 1/3 * 2/3, which is 52.
+        // 4,000 are expected of each; the standard deviation is the root of 12,000 * 1/3 * 2/3, which is 52.
         assert!(of_length.iter().all(|count| count.abs_diff(4_000) < 208), "{of_length:?}");
         let days = drawn.last().unwrap().submit.as_secs_f64() / 86_400.0;
         assert!((98.0..=102.0).contains(&days), "{days}");

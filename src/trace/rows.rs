@@ -1,4 +1,4 @@
-//! Tasks of a file one at a time, whatever its format.
+//! Reads the tasks of a file one at a time, whatever its format.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -12,18 +12,18 @@ use super::table::Table;
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span};
 
-/// The tasks of a file in its own order, one in memory at a time; the error of one row does not end it.
+/// The tasks of a file in its own order, one in memory at a time. An error in one row does not end the iteration.
 pub trait Rows: Iterator<Item = Result<TraceTask, TraceError>> {
     /// What was odd in the rows read so far.
     fn tally(&self) -> &Tally;
 
-    /// What the file says of itself, where its format has a place for that.
+    /// The file's header, where its format has one.
     fn header(&self) -> Option<&SwfHeader> {
         None
     }
 }
 
-/// All tasks in order of their submission, or all faults at once; `file` is its name in messages.
+/// All tasks in order of submission, or all faults at once. `file` is the input's name in messages.
 pub(super) fn collect(file: &Path, mut rows: impl Rows) -> Result<TaskTrace, TraceError> {
     let mut tasks = Vec::new();
     let mut faults = Faults::default();
@@ -50,7 +50,7 @@ impl<T: Rows + ?Sized> Rows for Box<T> {
     }
 }
 
-/// The tally of a reader whose rows are odd in no way of their own.
+/// The tally of a reader for a format without oddities of its own.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) tally: Tally,
@@ -75,10 +75,10 @@ impl Seen {
     }
 }
 
-/// What a row of a table says: a task, or why it is left out.
+/// The content of a table's row: a task, or why it is left out.
 pub(super) type Said = Result<TraceTask, Oddity>;
 
-/// Tasks of a table, each a row.
+/// Tasks of a table, one per row.
 pub(super) struct TableRows<R, const N: usize> {
     table: Table<R, N>,
     read: fn(&Lines<R>, &[Span; N]) -> Result<Said, TraceError>,
@@ -86,7 +86,7 @@ pub(super) struct TableRows<R, const N: usize> {
 }
 
 impl<R: BufRead, const N: usize> TableRows<R, N> {
-    /// Reads the header line, in which each column must be; `file` is the input's name in messages.
+    /// Reads the header line, which must have every column; `file` is the input's name in messages.
     pub(super) fn new(
         file: &Path,
         input: R,

@@ -1,10 +1,11 @@
-//! What Slurm keeps of jobs: the table that `sacct --parsable2` prints, and the file of the plugin jobcomp/filetxt.
+//! Slurm's records of jobs: the table that `sacct --parsable2` prints, and the file of the plugin jobcomp/filetxt.
 //!
-//! Of the many columns of `sacct` JobID, Submit, Start and End are needed; JobName, State, AllocCPUS, NCPUS, ReqCPUS,
-//! ReqMem, AllocTRES, ReqTRES, NNodes, Elapsed or ElapsedRaw, Timelimit or TimelimitRaw, Partition, UID and User are read
-//! where they are there, and others are not. Where there is no UID users are numbered from 1 as they come. A step of a job
-//! (`7.batch`) is a part of it. Dates are the cluster's own time. A job that never started is left out: how long it would
-//! have run nobody knows. Held against records of Slurm 22.05.8 in `tests/data/slurm`.
+//! Of the many columns of `sacct`, JobID, Submit, Start and End are required. JobName, State, AllocCPUS, NCPUS,
+//! ReqCPUS, ReqMem, AllocTRES, ReqTRES, NNodes, Elapsed or ElapsedRaw, Timelimit or TimelimitRaw, Partition, UID and
+//! User are read where they are present; others are ignored. Where there is no UID, users are numbered from 1 as they
+//! appear. A step of a job (`7.batch`) counts as a part of it. Dates are in the cluster's own time. A job that never
+//! started is left out, because nobody knows how long it would have run. Checked against records of Slurm 22.05.8 in
+//! `tests/data/slurm`.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -19,7 +20,7 @@ use super::rows::{Rows, Said, Seen};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, quoted};
 
-/// What either file says of one job, as it is written.
+/// The record of one job in either file, as it is written.
 #[derive(Default)]
 struct Job<'l> {
     id: &'l str,
@@ -31,12 +32,12 @@ struct Job<'l> {
     state: &'l str,
     cpus: &'l str,
     memory: &'l str,
-    /// Trackable resources that it was given, or asked for.
+    /// Trackable resources that the job was given, or asked for.
     resources: &'l str,
     nodes: &'l str,
     limit: &'l str,
     partition: &'l str,
-    /// Its number.
+    /// The user's number.
     user: Option<u64>,
 }
 
@@ -108,7 +109,7 @@ impl Job<'_> {
     }
 }
 
-/// `CANCELLED by 1000` is a state too.
+/// The outcome of a state; `CANCELLED by 1000` is a state too.
 fn outcome(state: &str) -> Option<Outcome> {
     match state.split([' ', '+']).next()? {
         "COMPLETED" => Some(Outcome::Completed),
@@ -125,11 +126,11 @@ struct Resources {
     cpus: Option<u32>,
     memory: Option<Bytes>,
     gpus: u32,
-    /// Where the type of GPU is recorded.
+    /// The type of GPU, where it is recorded.
     model: Option<String>,
 }
 
-/// `cpu=4,mem=400M,node=4,billing=4,gres/gpu=8,gres/gpu:a100=8`. The fault is what cannot be read.
+/// Parses `cpu=4,mem=400M,node=4,billing=4,gres/gpu=8,gres/gpu:a100=8`. The error is the part that cannot be read.
 fn resources(text: &str) -> Result<Resources, &str> {
     let mut found = Resources::default();
     for part in known(text).into_iter().flat_map(|text| text.split(',')) {
@@ -149,8 +150,8 @@ fn resources(text: &str) -> Result<Resources, &str> {
     Ok(found)
 }
 
-/// Of the whole job. Powers of 1,024; `n` and `c` behind it (for each node, or CPU) stood there before Slurm 21.08 and are
-/// not read.
+/// Memory of the whole job, in powers of 1,024. The suffixes `n` and `c` (per node, or per CPU) were written before
+/// Slurm 21.08 and are not read.
 fn memory(text: &str) -> Option<Bytes> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
@@ -170,14 +171,14 @@ fn limit(text: &str) -> Result<Option<SimDuration>, &str> {
     }
 }
 
-/// A number of so many seconds, or a time: `30:00`, `02:30:00` or `1-02:30:00`.
+/// Parses a number, counted in units of `seconds`, or a time: `30:00`, `02:30:00` or `1-02:30:00`.
 fn length(text: &str, seconds: u64) -> Option<SimDuration> {
     let Some((before, last)) = text.rsplit_once(':') else {
         return text.parse::<u32>().ok().map(|number| SimDuration::from_secs(u64::from(number) * seconds));
     };
     let (days, before) = before.split_once('-').map_or((None, before), |(days, rest)| (Some(days), rest));
     let (hours, minutes) = before.split_once(':').map_or((None, before), |(hours, minutes)| (Some(hours), minutes));
-    // A day has hours behind it.
+    // A number of days must be followed by hours.
     let hours = if days.is_some() { Some(hours?) } else { hours };
     let number = |text: &str| text.parse::<u32>().ok().map(u64::from);
     let below = |text: &str, end: u64| number(text).filter(|number| *number < end);
@@ -186,11 +187,11 @@ fn length(text: &str, seconds: u64) -> Option<SimDuration> {
     Some(SimDuration::from_secs(((days * 24 + hours) * 60 + below(minutes, 60)?) * 60 + below(last, 60)?))
 }
 
-/// Jobs of what `sacct --parsable2` prints.
+/// Jobs in the output of `sacct --parsable2`.
 pub(super) struct SacctRows<R> {
     lines: Lines<R>,
     columns: Vec<String>,
-    /// The numbers of users of whom the names alone are known.
+    /// The numbers given to users of whom only the names are known.
     users: HashMap<String, u64>,
     seen: Seen,
 }
@@ -243,7 +244,8 @@ impl<R: BufRead> SacctRows<R> {
                 "User" => &mut user,
                 _ => continue,
             };
-            // What it was given comes before what it asked for, where both are there.
+            // Keep the first known value: columns of what was allocated come before columns of what was requested,
+            // where both are present.
             if is_unknown(place) || *place == "0" {
                 *place = field;
             }
@@ -252,7 +254,7 @@ impl<R: BufRead> SacctRows<R> {
             job.resources = asked;
         }
         job.user = known(uid).and_then(|uid| uid.parse().ok());
-        // Beside numbers of the cluster's own, others would be somebody else's.
+        // With a UID column, numbers made up here could be those of other users.
         if let Some(name) = known(user).filter(|_| !columns.iter().any(|column| column == "UID")) {
             let next = users.len() as u64 + 1;
             job.user = Some(*users.entry(name.to_string()).or_insert(next));
@@ -265,13 +267,14 @@ fn told<R: BufRead>(read: Result<Said, Wrong>, lines: &Lines<R>) -> Result<Said,
     read.map_err(|Wrong(expected, found)| lines.malformed(0, expected, &found))
 }
 
-/// Jobs of a file of jobcomp/filetxt, each a line of `Key=value` with spaces between.
+/// Jobs of a file of jobcomp/filetxt, each a line of space-separated `Key=value` pairs.
 pub(super) struct JobcompRows<R> {
     lines: Lines<R>,
     seen: Seen,
 }
 
-/// Keys of such a line. A value may hold spaces, so what begins with none of them belongs to the value before.
+/// Keys of such a line. A value may contain spaces, so a word that begins with none of these keys belongs to the
+/// value before it.
 const KEYS: [&str; 25] = [
     "JobId",
     "UserId",
@@ -301,7 +304,7 @@ const KEYS: [&str; 25] = [
 ];
 
 impl<R: BufRead> JobcompRows<R> {
-    /// `file` is the input's name in messages.
+    /// Opens the rows; `file` is the input's name in messages.
     pub(super) fn new(file: &Path, input: R) -> JobcompRows<R> {
         JobcompRows { lines: Lines::new(file, input), seen: Seen::default() }
     }
@@ -320,7 +323,7 @@ impl<R: BufRead> JobcompRows<R> {
             };
             let rest = &text[from..];
             let ends = KEYS.iter().filter_map(|key| rest.find(&format!(" {key}=")));
-            // An empty value is followed by the space before the next key.
+            // After an empty value comes the space before the next key.
             Some(rest[..ends.min().unwrap_or(rest.len())].trim_end())
         };
         let get = |key: &str| value(key).unwrap_or("");
@@ -346,7 +349,7 @@ impl<R: BufRead> JobcompRows<R> {
     }
 }
 
-/// Both are read a line at a time.
+/// The common part of the two readers, which read a line at a time.
 trait LineRows {
     fn lines(&mut self) -> &mut dyn Advance;
     fn read_line(&mut self) -> Result<Said, TraceError>;
@@ -454,8 +457,8 @@ mod tests {
             .unwrap()
     }
 
-    /// Both files are of the same jobs on the same cluster: 16, of which one never started; `sacct` has 15 steps besides.
-    /// What was asked of `sbatch` stands in `tests/data/slurm/README.md`.
+    /// Both files are of the same jobs on the same cluster: 16, of which one never started. `sacct` also has 15
+    /// steps. What was asked of `sbatch` is in `tests/data/slurm/README.md`.
     #[test]
     fn both_files_say_the_same_of_the_same_jobs() {
         let file = Path::new("slurm");
@@ -467,7 +470,7 @@ mod tests {
         assert_eq!((written.tasks.len(), written.tally.count(Oddity::NeverStarted)), (15, 1));
         for task in &table.tasks {
             let other = written.tasks.iter().find(|other| other.name == task.name).unwrap();
-            // sacct was asked for the name of the user alone; there was one.
+            // sacct was asked for the user's name only, and there was one user.
             assert_eq!(*task, TraceTask { line: task.line, user: Some(1), ..other.clone() });
         }
         let by_name = |name: &str| table.tasks.iter().find(|task| task.application.as_deref() == Some(name)).unwrap();
@@ -503,7 +506,7 @@ mod tests {
                      7|2026-11-21T17:10:00|2026-11-21T17:10:05|2026-11-21T18:10:05|00:50:00|02:00:00\n";
         let file = Path::new("s.txt");
         let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
-        // Ten minutes of the hour it was suspended.
+        // Ten minutes of the hour were spent suspended.
         assert_eq!(read.tasks[0].run, SimDuration::from_secs(3_000));
         assert_eq!(read.tasks[0].estimate, Some(SimDuration::from_secs(7_200)));
     }

@@ -1,4 +1,4 @@
-//! A list of tasks of whatever format, read one task at a time; what the format is can be told from its first line.
+//! Reads a list of tasks one task at a time, in any format. The format can be recognized from the first line.
 
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
@@ -12,19 +12,19 @@ use super::swf::SwfReader;
 use super::text::{LINE_BYTES_MAX, lines_of, open_lines};
 use super::{dlrm, gavel, genai, helios, openb, own, pollux, slurm, tiresias};
 
-/// The tasks of a file in its own order; after an error of one row the next row follows.
+/// The tasks of a file in its own order. After an error in one row, the next row follows.
 pub struct TaskStream {
     pub format: Format,
     pub rows: Box<dyn Rows>,
 }
 
 impl TaskStream {
-    /// Opens a file, plain or gzip, of this format, or of the one that its first line shows.
+    /// Opens a file, plain or gzip, in this format, or in the one that its first line shows.
     pub fn open(path: &Path, format: Option<Format>) -> Result<TaskStream, TraceError> {
         TaskStream::of(path, open_lines(path)?, format)
     }
 
-    /// Likewise, of what is read elsewhere and called `name` in messages.
+    /// Reads from `input` in the same way; `name` is its name in messages.
     pub fn read(name: &Path, input: impl Read + 'static, format: Option<Format>) -> Result<TaskStream, TraceError> {
         TaskStream::of(name, lines_of(name, input)?, format)
     }
@@ -33,7 +33,8 @@ impl TaskStream {
         let mut first = Vec::new();
         let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut first);
         read.map_err(|source| TraceError::Unreadable { file: path.to_path_buf(), line: 1, source })?;
-        // Where the head of a tar archive says what it is; what follows may look like anything. One format comes in one.
+        // The place where the header of a tar archive identifies itself. What follows may look like anything. Only
+        // one format comes in an archive.
         let is_archive = first.get(257..262) == Some(b"ustar");
         let format = format.or_else(|| guess(&first)).filter(|format| !is_archive || *format == Format::Genai);
         let format = format.ok_or_else(|| {
@@ -46,7 +47,8 @@ impl TaskStream {
         Ok(TaskStream { format, rows: rows(format, path, Cursor::new(first).chain(input))? })
     }
 
-    /// Hands on each task, until a row is faulty: then only the other faults are looked for, and all are told at once.
+    /// Hands each task to `take` until a row is faulty. From then on only faults are collected, and all are reported
+    /// at once.
     pub fn each<E: From<TraceError>>(
         &mut self,
         file: &Path,
@@ -64,7 +66,7 @@ impl TaskStream {
     }
 }
 
-/// The rows of `input`, which is called `file` in messages.
+/// The rows of `input`; `file` is its name in messages.
 pub(super) fn rows<'i>(
     format: Format,
     file: &Path,
@@ -87,7 +89,7 @@ pub(super) fn rows<'i>(
     })
 }
 
-/// A column that no other format has.
+/// For each format, a column that no other format has.
 const SIGNS: [(&str, Format); 7] = [
     ("submit_s", Format::Csv),
     ("gpu_spec", Format::Openb),
@@ -98,10 +100,10 @@ const SIGNS: [(&str, Format); 7] = [
     ("num_replicas", Format::Pollux),
 ];
 
-/// Fields of a line in the Standard Workload Format.
+/// Number of fields of a line in the Standard Workload Format.
 const SWF_FIELDS: usize = 18;
 
-/// The format of a file that begins with this line.
+/// Guesses the format of a file from its first line.
 fn guess(line: &[u8]) -> Option<Format> {
     let text = String::from_utf8_lossy(line);
     let text = text.trim_start_matches('\u{feff}').trim();

@@ -1,4 +1,4 @@
-//! What a list of tasks asks for, held against what there is: offered load, and what could never run.
+//! Compares what a list of tasks asks for with what a cluster has: offered load, and tasks that could never run.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
 
 use super::row::{RunBasis, TraceNode, TraceTask};
 
-/// What there is to run on.
+/// The resources that there are to run on.
 #[derive(Clone, Debug, Default)]
 pub struct Supply {
     pub nodes: Vec<TraceNode>,
-    /// Processors, where no node is described.
+    /// Number of processors, where no node is described.
     pub processors: Option<u64>,
-    /// GPUs, where no node is described: of one kind, and they may be taken together.
+    /// Number of GPUs, where no node is described: all of one kind, and one task may take any of them together.
     pub gpus: Option<u64>,
 }
 
@@ -23,15 +23,16 @@ pub struct Supply {
 #[serde(rename_all = "snake_case")]
 pub enum Impossible {
     TooManyProcessors,
-    /// No node is of its virtual cluster.
+    /// No node belongs to its virtual cluster.
     NoSuchCluster,
     /// No node has GPUs of a model that it accepts.
     NoSuchGpu,
-    /// More GPUs than any one such node has, or than there are for a task that may lie on several.
+    /// It asks for more GPUs than any single such node has or, if it may be spread over several nodes, than there
+    /// are.
     TooManyGpus,
     TooMuchCpu,
     TooMuchRam,
-    /// Each of its needs is met somewhere, but not all on one node.
+    /// Each of its needs is met on some node, but no node meets all of them.
     NotTogether,
 }
 
@@ -54,14 +55,14 @@ impl Impossible {
 pub struct Load {
     pub pool: String,
     pub tasks: u64,
-    /// Of these the ones of which the list does not say how long they run: they are left out of the load.
+    /// Tasks among these whose run time is not in the list: they are left out of the load.
     pub lengths_unknown: u64,
-    /// GPUs or processors that may serve it.
+    /// GPUs or processors that may serve the pool.
     pub capacity: u64,
-    /// GPU (or processor) seconds asked for, parts of a second left out.
+    /// GPU (or processor) seconds requested, rounded down to a second.
     pub asked_seconds: u64,
-    /// Thousandths of what they could give between the first and the last submission; `None` where that is nothing, or of
-    /// no task it is known how long it runs.
+    /// Requested seconds in thousandths of what the pool could give between the first and the last submission. `None`
+    /// where the pool could give nothing, or where no task's run time is known.
     pub offered_permille: Option<u64>,
 }
 
@@ -79,7 +80,7 @@ struct Need {
     gpus: u32,
     cpu: MilliCpu,
     ram: Bytes,
-    /// All on one node; else its GPUs may lie apart.
+    /// Whether everything must be on one node; otherwise its GPUs may be on different nodes.
     together: bool,
 }
 
@@ -94,7 +95,7 @@ const CASES_SHOWN: usize = 3;
 /// Nanoseconds times thousandths of a GPU in a GPU second.
 const GPU_SECOND: u128 = 1_000_000_000_000;
 
-/// Tasks, those of unknown length among them, and what the others ask for.
+/// Number of tasks, number of those with unknown run time, and the work that the others ask for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     tasks: u64,
@@ -175,7 +176,7 @@ impl Demands {
         why
     }
 
-    /// Offered load by pool, the processors first; what could never run, by the reason why.
+    /// Offered load by pool, processors first; and tasks that could never run, by reason.
     pub fn finish(self, supply: &Supply) -> (Vec<Load>, BTreeMap<Impossible, Cases>) {
         let window = self.window.map_or(0, |(from, to)| u128::from(to.since(from).as_nanos()));
         let load = |(pool, Asked { tasks, lengths_unknown, work }): (Pool, Asked)| {
@@ -203,7 +204,7 @@ impl Demands {
     }
 }
 
-/// Nodes of its virtual cluster; all where a task says none, or the nodes do not.
+/// Nodes of the virtual cluster; all nodes where the task names none or the nodes name none.
 fn of_cluster<'n>(nodes: &'n [TraceNode], cluster: &Option<String>) -> impl Iterator<Item = &'n TraceNode> + Clone {
     let said = nodes.iter().any(|node| node.virtual_cluster.is_some());
     let wanted = cluster.clone().filter(|_| said);
@@ -289,8 +290,8 @@ mod tests {
         }
     }
 
-    /// 100 s from the first to the last. On the 2 GPUs of type T4: 50 s of two halves and 100 s of one, 150 of 200 GPU
-    /// seconds. On any of all 10: 8 GPUs for 25 s, 200 of 1,000.
+    /// 100 s from the first submission to the last. On the 2 GPUs of type T4: halves of two GPUs for 50 s and one GPU
+    /// for 100 s, 150 of 200 GPU seconds. On any of all 10: 8 GPUs for 25 s, 200 of 1,000.
     #[test]
     fn load_is_of_each_pool_of_gpus() {
         let supply = Supply { nodes: vec![node("a", "T4", 2, 8), node("b", "V100", 8, 8)], ..Supply::default() };
@@ -323,7 +324,7 @@ mod tests {
                 Some(Impossible::NotTogether),
             ),
             (TraceTask { ram: Some(Bytes::from_mib(1001)), ..pod(6, 1, 0, 0, &[]) }, Some(Impossible::TooMuchRam)),
-            // A gang may lie on several nodes.
+            // A gang may be spread over several nodes.
             (TraceTask { cpu: None, gpu_share: None, ..pod(7, 1, 10, 1000, &[]) }, None),
             (TraceTask { cpu: None, gpu_share: None, ..pod(8, 1, 11, 1000, &[]) }, Some(Impossible::TooManyGpus)),
         ];

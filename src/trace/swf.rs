@@ -1,9 +1,9 @@
-//! The Standard Workload Format of the Parallel Workloads Archive, version 2.2: a header of `;` lines, then one job a
-//! line in 18 fields, -1 for what is unknown.
+//! The Standard Workload Format of the Parallel Workloads Archive, version 2.2: a header of `;` lines, then one job
+//! per line in 18 fields, with -1 for what is unknown.
 //!
-//! Source: S. Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers", JSSPP 1999, and
-//! the archive's page `swf.html`. Tolerated because real files have it: decimals in any time, further fields, a missing
-//! header, gzip. Everything else is an error that points at the field.
+//! Source: S. Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers", JSSPP 1999,
+//! and the archive's page `swf.html`. Some deviations are tolerated because real files have them: decimals in any
+//! time, additional fields, a missing header, gzip. Everything else is an error that points at the field.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -19,25 +19,25 @@ use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span, open_lines, quoted};
 
 const FIELDS: usize = 18;
-/// A line with more fields than this is of another format: the widest SWF file known to us has 28.
+/// A line with more fields than this is of another format: the widest known SWF file has 28.
 const FIELDS_MAX: usize = 64;
 const KIB: u64 = 1024;
 
-/// What an SWF file says of itself. A number of -1 in the file is `None` here.
+/// The header of an SWF file. A number of -1 in the file is `None` here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwfHeader {
     pub max_jobs: Option<u64>,
     pub max_nodes: Option<u32>,
     pub max_procs: Option<u32>,
-    /// Seconds since 1970 of the log's zero.
+    /// The log's zero, in seconds since 1970.
     pub unix_start_time: Option<u64>,
-    /// What the header says of each queue by number; several lines on one queue are joined by `; `.
+    /// Description of each queue by its number; several lines on one queue are joined by `; `.
     pub queues: BTreeMap<u32, String>,
     /// The other directives (`Computer`, `Acknowledge`, `Note`, …) in the order of the file.
     pub about: Vec<(String, String)>,
 }
 
-/// Reads a file, plain or gzip, to its end; all faults at once.
+/// Reads a file, plain or gzip, to its end; reports all faults at once.
 pub fn read_file(path: &Path) -> Result<TaskTrace, TraceError> {
     read(path, open_lines(path)?)
 }
@@ -49,15 +49,15 @@ pub fn read(file: &Path, input: impl BufRead) -> Result<TaskTrace, TraceError> {
 
 /// The jobs of an SWF file in its own order, one in memory at a time.
 ///
-/// After an error of one row the next row follows; after an error of reading, nothing.
+/// After an error in one row, the next row follows; after a read error, the iteration ends.
 pub struct SwfReader<R> {
     lines: Lines<R>,
     header: SwfHeader,
     tally: Tally,
-    /// The first job was met while the header was read, and is the current line.
+    /// Whether the first job was reached while the header was read and is the current line.
     at_first_job: bool,
     last_submit: SimTime,
-    /// The last job given whole: rows of its parts follow it.
+    /// The last job yielded as a whole: rows of its parts may follow it.
     last_whole: Option<u64>,
 }
 
@@ -245,14 +245,14 @@ fn outcome_of(status: u64) -> Option<Outcome> {
     }
 }
 
-/// The fields of the current line, by the numbers the format gives them (from 1).
+/// The fields of the current line, by their numbers in the format (from 1).
 struct Row<'a, R> {
     lines: &'a Lines<R>,
     fields: [Span; FIELDS],
 }
 
 impl<R: BufRead> Row<'_, R> {
-    /// The row, and whether it has more fields than the format.
+    /// The row, and whether it has more fields than the format defines.
     fn split(lines: &Lines<R>) -> Result<(Row<'_, R>, bool), TraceError> {
         let line = lines.bytes();
         let mut fields = [Span::default(); FIELDS];
@@ -302,7 +302,7 @@ impl<R: BufRead> Row<'_, R> {
         }
     }
 
-    /// A value not below zero, or `None` for -1.
+    /// A value that is not negative, or `None` for -1.
     fn unknown_or(&self, number: usize, expected: &str) -> Result<Option<Decimal>, TraceError> {
         let value = self.decimal(number, expected)?;
         match value.negative {
@@ -316,7 +316,7 @@ impl<R: BufRead> Row<'_, R> {
         self.unknown_or(number, expected)?.map(|value| self.duration(number, value)).transpose()
     }
 
-    /// A value that was measured rather than asked for: other negative values than -1 happen, and say nothing.
+    /// A value that was measured rather than requested. Negative values other than -1 occur and carry no meaning.
     fn measured(&self, number: usize, expected: &str, odd: &mut Vec<Oddity>) -> Result<Option<Decimal>, TraceError> {
         let value = self.decimal(number, expected)?;
         if value.negative && !value.is_minus_one() && !odd.contains(&Oddity::NegativeMeasurement) {
@@ -330,7 +330,7 @@ impl<R: BufRead> Row<'_, R> {
         seconds.as_billionths().map(SimDuration::from_nanos).ok_or_else(too_large)
     }
 
-    /// The memory of all processors; the format gives KiB for each.
+    /// The memory of all processors; the format gives KiB for each processor.
     fn memory(&self, number: usize, kib: Decimal, processors: u32) -> Result<Bytes, TraceError> {
         let too_large = || self.lines.wrong(&self.fields[number - 1], "a memory in KiB", NotDecimal::TooLarge);
         kib.scaled(KIB * u64::from(processors)).map(Bytes::new).ok_or_else(too_large)
@@ -338,7 +338,7 @@ impl<R: BufRead> Row<'_, R> {
 }
 
 impl SwfHeader {
-    /// Takes in one line before the first job; what is no directive is prose, and skipped.
+    /// Reads one line before the first job. A line that is not a directive is prose, and is skipped.
     fn read_line<R: BufRead>(&mut self, lines: &Lines<R>) -> Result<(), TraceError> {
         let line = lines.bytes();
         let text = String::from_utf8_lossy(line);
@@ -359,7 +359,7 @@ impl SwfHeader {
         Ok(())
     }
 
-    /// `1 - Normal jobs` or `2  besteffort`; without a number it is prose.
+    /// Reads `1 - Normal jobs` or `2  besteffort`; a value without a number is prose.
     fn add_queue(&mut self, value: &str) {
         let digits = value.bytes().take_while(u8::is_ascii_digit).count();
         let (number, name) = value.split_at(digits);
@@ -373,7 +373,7 @@ impl SwfHeader {
     }
 }
 
-/// The whole number a value begins with (`144 (of 8 processors each)`), or `None` for -1.
+/// The whole number at the start of a value (`144 (of 8 processors each)`), or `None` for -1.
 fn header_number<R: BufRead, N: TryFrom<u64>>(
     lines: &Lines<R>,
     key: &str,
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(task.outcome, Some(Outcome::Completed));
         assert_eq!((task.user, task.group, task.executable), (Some(5), Some(7), Some(6)));
         assert_eq!((task.queue, task.partition), (Some(2), None));
-        // The format says nothing of these.
+        // The format says nothing about these.
         assert_eq!((task.cpu, task.gpus, task.gpu_share, task.qos.as_deref()), (None, None, None, None));
         assert_eq!((trace.tally.rows(), trace.tally.iter().count()), (1, 0));
     }
@@ -444,9 +444,9 @@ mod tests {
             ("1 0 1 5 2 -1 -1 2 60 -1 143 1 1 1 1 -1 -1 -1", &[Oddity::UndefinedStatus], 1),
             ("1 0 1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 7 30", &[Oddity::FollowsAnother], 1),
             ("1 0 1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 -1 -1 9 9", &[Oddity::ExtraFields], 1),
-            // Times with decimals, and the minus zero of a difference of floats.
+            // Times with decimals, and the minus zero that a difference of floats gives.
             ("2060 2754.556511 -0.0 140.95 2 -1 -1 2 212.0 -1 1 -1 -1 -1 -1 -1 -1 -1", &[], 1),
-            // A request of status 2 is not a part of a job before it where there is none.
+            // A row of status 2 is not a part of an earlier job where there is none.
             ("1 0 1 5 2 -1 -1 2 60 -1 2 1 1 1 1 -1 -1 -1", &[], 1),
         ];
         for (row, expected, kept) in rows {
@@ -543,7 +543,7 @@ mod tests {
         assert!(told.contains("failed to read") && told.contains("log.swf.gz at line "), "{told}");
     }
 
-    /// Expected values from traces/unilu-gaia-2014/NOTICE, counted there by other means.
+    /// Expected values are from traces/unilu-gaia-2014/NOTICE, counted there by other means.
     #[test]
     fn the_gaia_log_is_read_with_its_odd_rows_counted() {
         let trace = gaia();
@@ -563,7 +563,7 @@ mod tests {
         );
     }
 
-    /// 35,222 default, 14,915 best-effort and 1,850 interactive rows, of which 17, 11 and none have no run time.
+    /// 35,222 default, 14,915 best-effort and 1,850 interactive rows; 17, 11 and none of them have no run time.
     #[test]
     fn the_gaia_log_has_its_queues() {
         let trace = gaia();

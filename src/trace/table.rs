@@ -1,5 +1,5 @@
-//! CSV with a header line, its columns known by name and in any order. Nothing is quoted, so a quotation mark is not
-//! special.
+//! CSV with a header line. Columns are identified by name and may be in any order. There is no quoting, so a
+//! quotation mark is not special.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -20,22 +20,22 @@ pub(super) fn gather<T>(file: &Path, rows: impl Iterator<Item = Result<T, TraceE
     if faults.is_empty() { Ok(whole) } else { Err(TraceError::from_faults(file, faults)) }
 }
 
-/// A CSV file whose `N` columns are known by name.
+/// A CSV file whose `N` columns are identified by name.
 pub(super) struct Table<R, const N: usize> {
     pub(super) lines: Lines<R>,
-    /// For each place in the file's rows, the place of that column in the caller's order.
+    /// For each column of the file, the position of that column in the caller's order.
     order: Vec<usize>,
-    /// The fields of the current row in the caller's order; empty where the file has no such column.
+    /// The fields of the current row in the caller's order; empty where the file lacks the column.
     pub(super) fields: [Span; N],
 }
 
 impl<R: BufRead, const N: usize> Table<R, N> {
-    /// Reads the header line, in which each column must be; `file` is the input's name in messages.
+    /// Reads the header line, which must have every column; `file` is the input's name in messages.
     pub(super) fn new(file: &Path, input: R, columns: [&'static str; N]) -> Result<Table<R, N>, TraceError> {
         Table::with_at_least(N, file, input, columns)
     }
 
-    /// Likewise, where only the first so many must be.
+    /// Reads the header line, which must have at least the first `needed_count` columns.
     pub(super) fn with_at_least(
         needed_count: usize,
         file: &Path,
@@ -46,7 +46,7 @@ impl<R: BufRead, const N: usize> Table<R, N> {
         let mut order = Vec::new();
         let mut seen = [false; N];
         let mut faults = Faults::default();
-        // A file without a line is one in which every column is missing.
+        // A file without any line is treated as one in which every column is missing.
         lines.advance()?;
         let valid = columns.join(", ");
         for span in split(lines.bytes()) {
@@ -84,7 +84,7 @@ impl<R: BufRead, const N: usize> Table<R, N> {
         }
     }
 
-    /// Whether the file has these columns, of which it has all or none.
+    /// Whether the file has these columns. It is an error if it has only some of them.
     pub(super) fn has_all_or_none(
         &self,
         these: std::ops::Range<usize>,
@@ -136,7 +136,7 @@ impl<R: BufRead, const N: usize> Table<R, N> {
     }
 }
 
-/// The fields of a line between its commas; one empty field where the line is empty.
+/// The comma-separated fields of a line; one empty field for an empty line.
 fn split(line: &[u8]) -> impl Iterator<Item = Span> + '_ {
     let mut start = 0;
     line.split(|byte| *byte == b',').map(move |field| {

@@ -1,22 +1,22 @@
-//! What was odd in a trace, counted by reason.
+//! Counts of what was odd in a trace, by reason.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// Whether a row with an oddity is yielded all the same.
+/// Whether a row with an oddity is yielded nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     Kept,
     LeftOut,
 }
 
-/// A reason why a row is not taken at its word.
+/// A reason why a row is not taken as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Oddity {
-    /// The run time is below zero, so how long it ran is unknown.
+    /// The run time is negative, so how long it ran is unknown.
     NegativeRun,
     /// The time of submission is unknown.
     NoSubmitTime,
@@ -24,33 +24,34 @@ pub enum Oddity {
     NoEnd,
     /// It was never given a node, and how long it would have run is unknown.
     NeverStarted,
-    /// Its length follows from its steps and how many of them its type takes in a second, which is not recorded.
+    /// Its run time follows from its steps and from the steps per second of its type, which are not recorded.
     NoThroughput,
-    /// Neither an allocated nor a requested number of processors above zero.
+    /// Neither the allocated nor the requested number of processors is above zero.
     NoProcessors,
-    /// A part of the job in the row before, which already gave its total (status 2, 3 or 4 and the same number).
+    /// It is a part of the job in the row before, which already gave the total (status 2, 3 or 4 and the same
+    /// number).
     PartOfJobBefore,
-    /// Ran for no time.
+    /// It ran for no time.
     ZeroRun,
-    /// Ran longer than was asked for: the request is an estimate, and the recorded time is kept.
+    /// It ran longer than requested. The request is an estimate, and the recorded time is kept.
     LongerThanRequested,
-    /// Submitted before the row above it.
+    /// It was submitted before the row above it.
     OutOfOrder,
-    /// No processors were allocated, so the requested number is taken.
+    /// No processors were allocated, so the requested number is used.
     ProcessorsAsRequested,
-    /// A measured value is below zero but not -1; taken as unknown.
+    /// A measured value is negative but not -1; it is treated as unknown.
     NegativeMeasurement,
-    /// The end is recorded by a number that the format does not define; taken as unknown.
+    /// The outcome is recorded as a number that the format does not define; it is treated as unknown.
     UndefinedStatus,
-    /// The row names a job that it waits for; the dependency is not read.
+    /// The row names a job that it waits for; the dependency is ignored.
     FollowsAnother,
-    /// More fields than the format has; the rest of the row is not read.
+    /// The row has more fields than the format; the rest of the row is not read.
     ExtraFields,
-    /// Was never given a node, so its length is the whole stay: from creation to deletion.
+    /// It was never given a node, so its length is the whole stay, from creation to deletion.
     NeverScheduled,
-    /// Asks more than all of each GPU; capped at all of it.
+    /// It asks for more than the whole of each GPU; the share is capped at the whole.
     ShareCapped,
-    /// Asks a share of each GPU but no GPU; it has none.
+    /// It asks for a share of each GPU but for no GPU, so it gets none.
     ShareWithoutGpu,
 }
 
@@ -78,7 +79,7 @@ impl Oddity {
         }
     }
 
-    /// What became of such rows, for people.
+    /// What became of such rows, as a text for people.
     pub fn describe(self) -> &'static str {
         match self {
             Oddity::NegativeRun => "run time negative",
@@ -109,7 +110,7 @@ impl fmt::Display for Oddity {
     }
 }
 
-/// How many rows were read, and how many of them were odd in which way.
+/// How many rows were read, and how many of them had each oddity.
 ///
 /// A row that is left out is counted under one reason only; a row that is kept may have several oddities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -127,7 +128,7 @@ impl Tally {
         *self.odd.entry(oddity).or_default() += 1;
     }
 
-    /// Well-formed rows in the file, kept or left out.
+    /// Number of well-formed rows in the file, whether kept or left out.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -151,7 +152,7 @@ impl Tally {
 }
 
 impl Tally {
-    /// A line for the rows that are left out and one for those that are odd, if there are any.
+    /// One line for the rows that are left out and one for the odd rows that are kept, where there are any.
     pub fn lines(&self) -> Vec<String> {
         let line = |(fate, title)| {
             let counts: Vec<String> = self.of(fate).map(|(odd, count)| format!("{count} {odd}")).collect();

@@ -1,4 +1,4 @@
-//! Lines of a file that may be compressed, with their numbers and without an allocation for each.
+//! Reads the lines of a file that may be compressed, with their numbers and without an allocation per line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,28 +9,28 @@ use flate2::bufread::MultiGzDecoder;
 use super::decimal::{Decimal, NotDecimal};
 use super::error::TraceError;
 
-/// A longer line is no trace: a bound on memory whatever the file.
+/// A longer line is not a trace. This bounds memory for any file.
 pub(super) const LINE_BYTES_MAX: u64 = 64 * 1024;
-/// How much of a wrong field a message quotes.
+/// How many characters of a wrong field a message quotes.
 const QUOTED_CHARS_MAX: usize = 40;
 const BUFFER_BYTES: usize = 128 * 1024;
 
-/// The first bytes of a file that is compressed so.
+/// The first bytes of a file compressed in this format.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Opens `path`, uncompressing it if it starts as gzip or zstd does, whatever it is called.
+/// Opens `path`, and decompresses it if it starts with the magic number of gzip or zstd, whatever its name.
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
     let unopened = |source| TraceError::Unopened { file: path.to_path_buf(), source };
     let file = File::open(path).map_err(unopened)?;
-    // A folder opens like a file and fails only when read.
+    // Opening a folder succeeds, and only reading from it fails.
     if file.metadata().map_err(unopened)?.is_dir() {
         return Err(unopened(io::Error::from(io::ErrorKind::IsADirectory)));
     }
     uncompressed(path, file)
 }
 
-/// Likewise, of what is read elsewhere and called `path` in messages.
+/// Decompresses `input` in the same way; `path` is its name in messages.
 fn uncompressed(path: &Path, input: impl Read + 'static) -> Result<Box<dyn Read>, TraceError> {
     let unopened = |source| TraceError::Unopened { file: path.to_path_buf(), source };
     let mut bytes = BufReader::with_capacity(BUFFER_BYTES, input);
@@ -43,12 +43,12 @@ fn uncompressed(path: &Path, input: impl Read + 'static) -> Result<Box<dyn Read>
     })
 }
 
-/// [`open`], ready for a reader of lines.
+/// Opens a file as [`open`] does, for a reader of lines.
 pub(super) fn open_lines(path: &Path) -> Result<BufReader<Box<dyn Read>>, TraceError> {
     Ok(BufReader::with_capacity(BUFFER_BYTES, open(path)?))
 }
 
-/// The same of what is read elsewhere and called `name` in messages.
+/// Reads `input` in the same way; `name` is its name in messages.
 pub(super) fn lines_of(name: &Path, input: impl Read + 'static) -> Result<BufReader<Box<dyn Read>>, TraceError> {
     Ok(BufReader::with_capacity(BUFFER_BYTES, uncompressed(name, input)?))
 }
@@ -59,7 +59,7 @@ pub(super) struct Lines<R> {
     file: PathBuf,
     line: u64,
     buffer: Vec<u8>,
-    /// Set at the end of the file or where it cannot be read on.
+    /// Set at the end of the file, or where it cannot be read any further.
     done: bool,
 }
 
@@ -68,7 +68,7 @@ impl<R: BufRead> Lines<R> {
         Lines { input, file: file.to_path_buf(), line: 0, buffer: Vec::new(), done: false }
     }
 
-    /// Moves to the next line: false at the end of the file, and for ever after an error.
+    /// Moves to the next line. Returns false at the end of the file, and always after an error.
     pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
         if self.done {
             return Ok(false);
@@ -102,7 +102,7 @@ impl<R: BufRead> Lines<R> {
         Ok(true)
     }
 
-    /// As it is called in messages.
+    /// The file's name in messages.
     pub(super) fn file(&self) -> &Path {
         &self.file
     }
@@ -126,7 +126,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// An error about `field`, which it quotes.
+    /// An error about `field`, which the message quotes.
     pub(super) fn wrong(&self, field: &Span, expected: &str, why: NotDecimal) -> TraceError {
         self.malformed(field.start, expected, &format!("{}{why}", quoted(field.of(&self.buffer))))
     }
@@ -150,7 +150,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Where a field lies in its line, in bytes.
+/// The position of a field in its line, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     pub(super) start: usize,
@@ -163,7 +163,7 @@ impl Span {
     }
 }
 
-/// `` `abc` ``, shortened and without control characters; `nothing` where it is empty.
+/// The field as `` `abc` ``, shortened and without control characters; `nothing` if it is empty.
 pub(super) fn quoted(field: &[u8]) -> String {
     if field.is_empty() {
         return "nothing".to_string();

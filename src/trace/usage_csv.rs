@@ -1,4 +1,4 @@
-//! Recorded GPU utilization: a CSV file with a column for each GPU.
+//! Recorded GPU utilization: a CSV file with one column per GPU.
 //!
 //! ```text
 //! time,gpu0,gpu1,gpu0_memory
@@ -6,10 +6,10 @@
 //! 10,N/A,NaN,41GiB
 //! ```
 //!
-//! The first column is the time, in seconds or as `1m30s`. A column that ends in `_memory` is the memory of the GPU that
-//! is named before it; every other column is the utilization of a GPU, in percent, with or without the sign. A cell that
-//! is empty or `N/A` (nvidia-smi writes `[N/A]`) was not read; NaN, an infinite number and one outside 0 to 100 are
-//! counted by name, and are no readings either.
+//! The first column is the time, in seconds or as `1m30s`. A column whose name ends in `_memory` is the memory of the
+//! GPU that is named before the suffix. Every other column is the utilization of a GPU in percent, with or without
+//! the sign. A cell that is empty or `N/A` (nvidia-smi writes `[N/A]`) was not read. NaN, an infinite number and a
+//! number outside 0 to 100 are counted by name and are not readings either.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,14 +22,14 @@ use dryrack_workload::{Series, UsageRow, utilization_of_percent};
 /// What was recorded, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsageRecording {
-    /// Of the GPUs, as the header has them.
+    /// Names of the GPUs, as in the header.
     pub names: Vec<String>,
     pub rows: Vec<UsageRow>,
-    /// Cells that are no reading, by why.
+    /// Number of cells without a reading, by reason.
     pub refused: BTreeMap<&'static str, u64>,
 }
 
-/// A recording that does not fit in memory is none of one job.
+/// A bound on the cells of a recording: one that does not fit in memory is not of one job.
 const CELLS_MAX: usize = 50_000_000;
 
 /// Reads a recording, plain or gzip.
@@ -52,7 +52,7 @@ pub fn read_usage_csv(path: &Path) -> Result<UsageRecording, TraceError> {
             let line = fault.position().map_or(1, csv::Position::line);
             malformed(line, 1, "a line of CSV", &fault.to_string())
         })?;
-        // Empty lines are passed over, and are lines.
+        // Empty lines are skipped, but they count as lines.
         let line = record.position().map_or(1, csv::Position::line);
         if record.len() != header.len() {
             let expected = format!("{}, as the header has", has(header.len()));
@@ -73,19 +73,19 @@ pub fn read_usage_csv(path: &Path) -> Result<UsageRecording, TraceError> {
 struct Columns {
     names: Vec<String>,
     utilization: Vec<usize>,
-    /// Of each GPU, where any has one.
+    /// Memory columns of the GPUs, if any GPU has one.
     memory: Option<Vec<usize>>,
 }
 
 impl Columns {
-    /// What was expected of the header, and what is there instead.
+    /// Reads the header. The error is what was expected and what is there instead.
     fn of(header: &[String]) -> Result<Columns, (&'static str, String)> {
         let is_memory = |name: &str| name.ends_with("_memory");
         let gpus: Vec<usize> = (1..header.len()).filter(|column| !is_memory(&header[*column])).collect();
         if gpus.is_empty() {
             return Err(("a time and a column for each GPU, such as time,gpu0,gpu1", header.join(",")));
         }
-        // The first sample would be taken for names.
+        // Without a header, the first sample would be taken for names.
         if time(&header[0]).is_some() {
             return Err(("names of columns, such as time,gpu0,gpu1", header.join(",")));
         }
@@ -118,7 +118,7 @@ fn time(text: &str) -> Option<SimDuration> {
     if plain { format!("{text}s").parse().ok() } else { text.parse().ok() }
 }
 
-/// `None` for a text that is nothing of the kind; an `Err` names why there is no reading.
+/// Parses a utilization. `None` if the text is nothing of the kind; an `Err` names why there is no reading.
 fn utilization(text: &str) -> Option<Result<Option<Permille>, &'static str>> {
     if matches!(text, "" | "N/A" | "[N/A]" | "n/a" | "NA") {
         return Some(Err("not available"));
@@ -141,7 +141,7 @@ fn memory(text: &str) -> Option<Option<Bytes>> {
 }
 
 impl UsageRecording {
-    /// Of one record; else which column is wrong, and what was expected there.
+    /// Reads one record. The error is the wrong column, and what was expected there.
     fn row(&mut self, columns: &Columns, record: &csv::StringRecord) -> Result<UsageRow, (usize, &'static str)> {
         let cell = |column: usize| record[column].trim();
         let at = time(cell(0)).ok_or((0, "seconds, or a time such as 1m30s"))?;
@@ -160,7 +160,7 @@ impl UsageRecording {
         Ok(row)
     }
 
-    /// One GPU of a recording whose times ascend.
+    /// The series of one GPU. The times of the recording must ascend.
     pub fn series(&self, column: usize) -> Series {
         let memory = match self.rows.first().is_some_and(|row| !row.memory.is_empty()) {
             true => self.rows.iter().map(|row| row.memory[column]).collect(),
@@ -173,7 +173,7 @@ impl UsageRecording {
         }
     }
 
-    /// One GPU as a job of its own.
+    /// The rows of one GPU, as a job of its own.
     pub fn column(&self, column: usize) -> Vec<UsageRow> {
         let row = |row: &UsageRow| UsageRow {
             at: row.at,

@@ -11,7 +11,7 @@ use super::own::{BETWEEN_MODELS, COLUMNS, Line, word};
 use super::row::{Outcome, RunBasis, TraceTask};
 use super::swf::SwfHeader;
 
-/// What is written.
+/// The format that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     Csv,
@@ -19,10 +19,10 @@ pub enum Written {
     Swf(Processors),
 }
 
-/// What a processor of the Standard Workload Format stands for, where the trace has none of its own.
+/// What a processor of the Standard Workload Format stands for, where the trace has no processors of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processors {
-    /// Nothing: such a trace is not written.
+    /// Not stated: such a trace cannot be written.
     Unsaid,
     Gpus,
     /// Cores, rounded up.
@@ -40,7 +40,7 @@ pub enum WriteError {
     NoProcessors { line: u64 },
 }
 
-/// What the format written has no place for, by how many tasks said it.
+/// What the format cannot hold, with the number of tasks that state it.
 pub type Lost = BTreeMap<&'static str, u64>;
 
 pub struct TaskWriter<W> {
@@ -51,7 +51,7 @@ pub struct TaskWriter<W> {
 }
 
 impl<W: Write> TaskWriter<W> {
-    /// Writes what stands before the first task.
+    /// Writes what precedes the first task.
     pub fn new(mut out: W, form: Written, header: Option<&SwfHeader>) -> io::Result<TaskWriter<W>> {
         match form {
             Written::Csv => writeln!(out, "{}", COLUMNS.join(","))?,
@@ -74,7 +74,7 @@ impl<W: Write> TaskWriter<W> {
         Ok(())
     }
 
-    /// What it was written to, the tasks written, and what could not be said of them.
+    /// The output, the number of tasks written, and what was lost.
     pub fn finish(self) -> (W, u64, Lost) {
         (self.out, self.rows, self.lost)
     }
@@ -87,7 +87,7 @@ impl<W: Write> TaskWriter<W> {
             (None, Processors::Cores) => cores.unwrap_or(0),
             (None, Processors::Unsaid) => return Err(WriteError::NoProcessors { line: task.line }),
         };
-        // Without processors it is no job of that format; none is made up.
+        // A task without processors is not a valid job of that format, and no number is invented for it.
         if processors == 0 {
             self.rows -= 1;
             *self.lost.entry("the whole task, which has no processor").or_default() += 1;

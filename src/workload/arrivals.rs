@@ -1,38 +1,38 @@
-//! Instants at which synthetic jobs come.
+//! The times at which synthetic jobs arrive.
 
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
-/// How jobs come. A rate is given as the mean time between two of them.
+/// How jobs arrive. A rate is given as the mean time between two arrivals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrivals {
-    /// So long apart, the first at once.
+    /// At this fixed distance, the first one at once.
     Every(SimDuration),
     Poisson {
         gap: SimDuration,
     },
-    /// A Poisson process whose rate changes between two states, each of which lasts for an exponential time: a Markov
-    /// modulated Poisson process (Fischer and Meier-Hellstern, *The Markov-modulated Poisson process (MMPP) cookbook*,
-    /// Performance Evaluation 18, 1993). It begins quiet.
+    /// A Poisson process whose rate switches between two states, each of which lasts for an exponential time: a
+    /// Markov modulated Poisson process (Fischer and Meier-Hellstern, *The Markov-modulated Poisson process (MMPP)
+    /// cookbook*, Performance Evaluation 18, 1993). It begins in the quiet state.
     Bursty {
         quiet: Spell,
         busy: Spell,
     },
-    /// A Poisson process whose rate swings once a day around its mean, by thinning (Lewis and Shedler, *Simulation of
-    /// Nonhomogeneous Poisson Processes by Thinning*, Naval Research Logistics 26, 1979).
+    /// A Poisson process whose rate oscillates around its mean once a day, by thinning (Lewis and Shedler,
+    /// *Simulation of Nonhomogeneous Poisson Processes by Thinning*, Naval Research Logistics 26, 1979).
     Daily {
         gap: SimDuration,
-        /// When most come, after midnight; a run begins at midnight.
+        /// The time of the peak, after midnight; a run begins at midnight.
         peak: SimDuration,
-        /// By how much of the mean the rate rises and falls; at most the whole.
+        /// The amplitude of the rate, as a proportion of the mean; at most 100 %.
         swing: Permille,
     },
-    /// A Poisson process whose rate has a weight for each hour, by thinning too: 24 of a day or 168 of a week, the first
-    /// from midnight, where a run begins.
+    /// A Poisson process whose rate has a weight for each hour, also by thinning: 24 hours of a day or 168 of a week.
+    /// The first hour begins at midnight, when the run begins.
     Hourly {
-        /// Of the whole day or week.
+        /// The mean gap over the whole day or week.
         gap: SimDuration,
-        /// Of which only the proportions count; not all of them nothing.
+        /// Only their proportions matter; not all may be zero.
         weights: Vec<u64>,
     },
 }
@@ -41,7 +41,7 @@ pub enum Arrivals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spell {
     pub gap: SimDuration,
-    /// How long it lasts in the mean.
+    /// How long it lasts on average.
     pub lasts: SimDuration,
 }
 
@@ -49,7 +49,7 @@ const HOUR: SimDuration = SimDuration::from_secs(3_600);
 const DAY: SimDuration = SimDuration::from_secs(86_400);
 
 impl Arrivals {
-    /// The instants from `from` to before `until`, at most `most` of them.
+    /// The arrival times from `from` until before `until`, at most `most` of them.
     pub fn times(&self, stream: &mut Stream, from: SimTime, until: SimTime, most: usize) -> Vec<SimTime> {
         let mut times = Vec::new();
         let mut process = Process { arrivals: self, at: from, busy: false, switch: None, is_first: true };
@@ -68,7 +68,7 @@ struct Process<'a> {
     arrivals: &'a Arrivals,
     at: SimTime,
     busy: bool,
-    /// When the present spell ends.
+    /// When the current spell ends.
     switch: Option<SimTime>,
     is_first: bool,
 }
@@ -100,7 +100,7 @@ impl Process<'_> {
                 self.at = at;
                 return;
             }
-            // What was drawn beyond the end of the spell is drawn anew: the exponential has no memory.
+            // A draw beyond the end of the spell is repeated: the exponential distribution has no memory.
             (self.at, self.busy, self.switch) = (switch, !self.busy, None);
         }
     }
@@ -108,7 +108,7 @@ impl Process<'_> {
     fn next_of_hours(&mut self, stream: &mut Stream, gap: SimDuration, weights: &[u64]) {
         let (sum, most) = (weights.iter().sum::<u64>() as f64, weights.iter().copied().max().unwrap_or(0));
         assert!(most > 0, "something comes in some hour");
-        // The mean weight is to the largest as the shortest gap is to the mean one.
+        // The shortest gap relates to the mean gap as the mean weight relates to the largest weight.
         let shortest = gap.as_nanos() as f64 * (sum / weights.len() as f64 / most as f64);
         loop {
             self.at = self.at.saturating_add(stream.exponential(SimDuration::from_nanos(shortest as u64)));
@@ -149,15 +149,16 @@ mod tests {
         assert_eq!(found, [0, 6, 12, 18].map(|hour| SimTime::from_secs(3600 * hour)));
     }
 
-    /// 10 an hour for 400 days are 96,000, give or take three times the root of that.
+    /// 10 per hour for 400 days make 96,000, within three times the square root of that.
     #[test]
     fn a_poisson_process_keeps_its_rate() {
         let found = times(Arrivals::Poisson { gap: SimDuration::from_secs(360) }, 400).len() as f64;
         assert!((found - 96_000.0).abs() < 3.0 * 96_000f64.sqrt(), "{found}");
     }
 
-    /// The rate at the peak is 1.8 times the mean and twelve hours later 0.2 times; over the six hours around the peak
-    /// the mean of 1 + 0.8 cos is 1 + 0.8 sin(pi/4) / (pi/4) = 1.72025, so they get 24/4 * 1.72025 = 0.43006 of a day.
+    /// The rate at the peak is 1.8 times the mean, and twelve hours later 0.2 times. Over the six hours around the
+    /// peak the mean of 1 + 0.8 cos is 1 + 0.8 sin(pi/4) / (pi/4) = 1.72025, so these hours get 6/24 * 1.72025 =
+    /// 0.43006 of a day's arrivals.
     #[test]
     fn a_day_has_its_peak_where_it_is_said_to_be() {
         let gap = SimDuration::from_secs(360);
@@ -170,7 +171,8 @@ mod tests {
         assert!((part - 0.43006).abs() < 3.0 * error, "{part}");
     }
 
-    /// Weights 3 from 9 to 12, 1 from 12 to 17 and else nothing: 14 in all, so 9/14 of a day come in the first three hours.
+    /// Weights are 3 from 9 to 12, 1 from 12 to 17 and 0 otherwise: 14 in total, so 9/14 of a day's jobs arrive in
+    /// the first three hours.
     #[test]
     fn an_hour_has_the_part_of_its_weight() {
         let weights = (0..24).map(|hour| if (9..12).contains(&hour) { 3 } else { u64::from((12..17).contains(&hour)) });
@@ -184,8 +186,9 @@ mod tests {
         assert!((part - 9.0 / 14.0).abs() < 3.0 * (45.0 / 196.0 / total).sqrt(), "{part}");
     }
 
-    /// 2 h at 2 an hour and 20 min at 40 an hour: 7.4286 an hour in the mean. The number in one cycle of 2.3333 h has the
-    /// mean 17.33 and, for exponential spells, the variance 17.33 + 4^2 + 13.33^2 = 211.1; 400 days are 4114.3 cycles.
+    /// 2 h at 2 per hour and 20 min at 40 per hour: 7.4286 per hour on average. The number in one cycle of 2.3333 h
+    /// has the mean 17.33 and, for exponential spells, the variance 17.33 + 4^2 + 13.33^2 = 211.1; 400 days are
+    /// 4114.3 cycles.
     #[test]
     fn bursts_come_in_their_proportion() {
         let quiet = Spell { gap: SimDuration::from_secs(1800), lasts: HOUR.saturating_mul(2) };

@@ -1,22 +1,22 @@
-//! Jobs that come together, several at one instant.
+//! Jobs that arrive in batches, several at the same time.
 
 use dryrack_rng::Stream;
 use dryrack_units::SimTime;
 
-/// How many jobs come at each instant of arrival.
+/// How many jobs arrive at each arrival time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch {
-    /// Always so many, at least one.
+    /// Always this many, at least one.
     Fixed(u32),
-    /// From the first to the second, both included, each as likely; the first is at least one.
+    /// From the first number to the second, both included, uniformly; the first is at least one.
     Uniform(u32, u32),
-    /// One and so on with this mean, at least one: after each job another comes with the same chance.
+    /// At least one, with this mean: after each job another one follows with a constant probability.
     Geometric { mean: u32 },
 }
 
 impl Batch {
-    /// A size. The geometric is 1 + floor(ln(1 - U) / ln(1 - p)) with p = 1 / mean (inverse transform; Devroye,
-    /// *Non-Uniform Random Variate Generation*, 1986, X.2.1).
+    /// Draws a batch size. The geometric one is 1 + floor(ln(1 - U) / ln(1 - p)) with p = 1 / mean (inverse
+    /// transform; Devroye, *Non-Uniform Random Variate Generation*, 1986, X.2.1).
     pub fn draw(self, stream: &mut Stream) -> u32 {
         match self {
             Batch::Fixed(size) => size,
@@ -24,13 +24,13 @@ impl Batch {
             Batch::Geometric { mean: 0 | 1 } => 1,
             Batch::Geometric { mean } => {
                 let stays = 1.0 - 1.0 / f64::from(mean);
-                // The conversion ends at the largest number.
+                // The conversion to `u32` saturates.
                 1 + (libm::log(1.0 - stream.unit()) / libm::log(stays)) as u32
             }
         }
     }
 
-    /// Each instant as often as jobs come at it, at most `most` in all.
+    /// Repeats each arrival time once per job that arrives then, with at most `most` in total.
     pub fn spread(self, instants: &[SimTime], stream: &mut Stream, most: usize) -> Vec<SimTime> {
         let mut times = Vec::with_capacity(instants.len());
         for at in instants {
@@ -59,7 +59,7 @@ mod tests {
         assert!((2..=5).all(|size| sizes.contains(&size)) && sizes.iter().all(|size| (2..=5).contains(size)));
     }
 
-    /// With mean 4, p is 1/4: a quarter are ones, 3/16 twos; the variance (1 - p) / p^2 is 12.
+    /// With mean 4, p is 1/4: a quarter of the sizes are 1, and 3/16 are 2; the variance (1 - p) / p^2 is 12.
     #[test]
     fn a_geometric_size_has_its_mean_and_its_ones() {
         let (count, sizes) = (20_000.0, sizes(Batch::Geometric { mean: 4 }, 20_000));

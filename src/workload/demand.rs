@@ -1,4 +1,4 @@
-//! What a job needs from a fleet: the part of it that a scheduler reads.
+//! What a job needs from a fleet: the part that a scheduler reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,20 +11,21 @@ use dryrack_catalog::{CpuArch, Os};
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
-/// All that decides where a job may go. Jobs of equal demand are interchangeable but for their place in the queue.
+/// Everything that decides where a job may be placed. Jobs of equal demand are interchangeable except for their place
+/// in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Demand {
-    /// Number of tasks; more than one make a gang, which is placed whole or not at all.
+    /// The number of tasks; more than one make a gang, which is placed as a whole or not at all.
     pub tasks: u32,
     /// What each task needs.
     pub task: TaskDemand,
     pub gang: Gang,
-    /// A pick by hand narrows the candidates and changes nothing else.
+    /// A manual pick, which narrows the candidates and changes nothing else.
     pub pick: Option<Pick>,
-    /// A model to be served: what it takes follows from the model, and `task` says nothing.
+    /// A model to be served. The model determines what it takes, and `task` is not used.
     pub deployment: Option<Arc<Deployment>>,
-    /// What each task requires of an instance of a fleet: it takes blocks, and `task` says nothing.
+    /// What each task requires of an instance of a fleet. It takes blocks, and `task` is not used.
     #[serde(default)]
     pub requirements: Option<Arc<Requirements>>,
 }
@@ -44,12 +45,12 @@ pub struct TaskDemand {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuDemand {
-    /// Different GPUs of one node, for each task.
+    /// The number of distinct GPUs of one node, for each task.
     pub count: u32,
     pub take: GpuTake,
-    /// Types that will do, by name; any if empty.
+    /// Acceptable models, by name; any if empty.
     pub models: Vec<Arc<str>>,
-    /// Least memory that each GPU must have in all, with what the system keeps of it.
+    /// Minimum total memory of each GPU, including what the system reserves.
     pub min_memory: Option<Bytes>,
 }
 
@@ -57,29 +58,28 @@ pub struct GpuDemand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuTake {
-    /// The whole GPU, which nobody else may hold any of. Where its memory is a part of RAM, as much of it as the task's own
-    /// RAM leaves.
+    /// The whole GPU, exclusively. If its memory is part of RAM, it gets as much as the task's own RAM leaves.
     Whole,
     /// A share of its time, with the same share of its memory.
     Share(GpuShare),
-    /// Memory alone; no share of its time is promised, but some must be left by others.
+    /// Memory only. No share of its time is guaranteed, but others must leave some.
     Memory(Bytes),
 }
 
-/// How the tasks of a gang lie on the nodes.
+/// How the tasks of a gang are distributed over nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gang {
-    /// Anywhere: nodes in the scheduler's order of preference, each filled before the next.
+    /// Anywhere: nodes in the scheduler's order of preference, each filled before the next one.
     #[default]
     Anywhere,
-    /// Each task on a node of its own.
+    /// Each task on a separate node.
     Spread,
     /// On as few nodes as possible.
     Packed,
 }
 
-/// Chosen by hand.
+/// A manual choice of nodes or GPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pick {
@@ -87,7 +87,7 @@ pub enum Pick {
     Nodes(Vec<NodeId>),
     /// Only these GPUs.
     Gpus(Vec<GpuId>),
-    /// Exactly these GPUs, all of them: one task on each of their nodes, which takes the ones picked there.
+    /// Exactly these GPUs, all of them: one task on each of their nodes, which takes the GPUs picked there.
     AllGpus(Vec<GpuId>),
 }
 
@@ -106,7 +106,7 @@ impl Pick {
         }
     }
 
-    /// The picked nodes, in order of ids, each once.
+    /// The picked nodes, in order of ids, without duplicates.
     pub fn nodes(&self) -> Vec<NodeId> {
         let mut nodes = match self {
             Pick::Nodes(nodes) => nodes.clone(),
@@ -117,7 +117,7 @@ impl Pick {
         nodes
     }
 
-    /// The GPUs picked on `node`, in order of their index; `None` where GPUs were not picked.
+    /// The GPUs picked on `node`, in order of their index; `None` if the pick is not of GPUs.
     pub fn gpus_on(&self, node: NodeId) -> Option<Vec<u16>> {
         match self {
             Pick::Nodes(_) => None,
@@ -132,21 +132,21 @@ impl Pick {
 }
 
 impl Demand {
-    /// How many nodes it has where jobs are runs of nodes: one for each task that is to lie on a node of its own.
+    /// The number of nodes of a run, where jobs are runs of nodes: one for each task that needs a separate node.
     pub fn nodes_apart(&self) -> u32 {
         let apart = self.requirements.is_some() || self.gang == Gang::Spread;
         let picked_together = matches!(self.pick, Some(Pick::AllGpus(_))) || self.deployment.is_some();
         if apart && !picked_together { self.tasks } else { 1 }
     }
 
-    /// One such task, anywhere.
+    /// A demand for one such task, anywhere.
     pub fn of(task: TaskDemand) -> Demand {
         Demand { tasks: 1, task, gang: Gang::Anywhere, pick: None, deployment: None, requirements: None }
     }
 }
 
 impl TaskDemand {
-    /// Processors alone, anywhere: what a trace of an HPC machine asks for.
+    /// Only CPUs, anywhere: what a trace of an HPC machine asks for.
     pub fn cpu_only(cpu: MilliCpu) -> TaskDemand {
         TaskDemand { cpu, ram: Bytes::ZERO, gpus: None, labels: BTreeMap::new(), os: None, arch: None }
     }

@@ -1,4 +1,4 @@
-//! A model deployment: the model, the backend that serves it, and how its replicas may lie.
+//! A model deployment: the model, the backend that serves it, and how its replicas may be placed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,27 +8,28 @@ use serde::{Deserialize, Serialize};
 use dryrack_catalog::{Category, Served, Server};
 use dryrack_units::Bytes;
 
-/// What a user states of a model to be served. What it takes of a GPU follows from it and from the scheduler's rules.
+/// What a user states about a model to be served. What it takes of a GPU follows from this and from the scheduler's
+/// rules.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deployment {
     pub model: ModelFacts,
     pub backend: Backend,
     pub strategy: Strategy,
-    /// One replica may lie on several nodes.
+    /// Whether one replica may span several nodes.
     pub distributable: bool,
-    /// Labels that a node must carry; no selector and an empty one are not the same to every scheduler.
+    /// Labels that a node must carry. Some schedulers distinguish a missing selector from an empty one.
     pub selector: Option<BTreeMap<Arc<str>, Arc<str>>>,
-    /// GPUs that one replica takes of those picked by hand.
+    /// The number of manually picked GPUs that one replica takes.
     pub gpus_per_replica: Option<u32>,
-    /// The backend's own arguments, as they would be typed: `--tensor-parallel-size=4`.
+    /// The backend's own arguments, as typed on a command line: `--tensor-parallel-size=4`.
     pub arguments: Vec<Arc<str>>,
     /// Environment variables of the backend, which some schedulers read.
     pub environment: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl Deployment {
-    /// What the table of compatibility is asked about.
+    /// The query for the compatibility table.
     pub fn served(&self) -> Served<'_> {
         Served {
             backend: self.backend.server(),
@@ -38,16 +39,16 @@ impl Deployment {
     }
 }
 
-/// What is known of a model from its published files. What is not known is `None`, never a guess.
+/// What a model's published files say. An unknown figure is `None`, never a guess.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelFacts {
-    /// In the catalog, or the scenario's own: `Qwen/Qwen3-32B`.
+    /// The name in the catalog, or the scenario's own: `Qwen/Qwen3-32B`.
     pub name: Arc<str>,
     pub categories: Vec<Category>,
     /// `architectures[0]` of its config file.
     pub architecture: Option<Arc<str>>,
-    /// The sum of its weight files.
+    /// The total size of its weight files.
     pub weights: Bytes,
     /// Attention heads.
     pub heads: Option<u32>,
@@ -65,12 +66,12 @@ pub struct ModelFacts {
 pub enum Backend {
     Vllm,
     Sglang,
-    /// Layers of a GGUF file, some of which may stay in RAM.
+    /// Serves layers of a GGUF file, some of which may stay in RAM.
     LlamaBox(GgufEstimate),
 }
 
 impl Backend {
-    /// By the name that the table of compatibility knows.
+    /// The server's name in the compatibility table.
     pub fn server(&self) -> Server {
         match self {
             Backend::Vllm => Server::Vllm,
@@ -79,7 +80,7 @@ impl Backend {
         }
     }
 
-    /// Its argument that says which part of a GPU's memory it reserves, without the dashes.
+    /// The argument that sets which part of a GPU's memory it reserves, without the dashes.
     pub fn utilization(&self) -> &'static str {
         match self {
             Backend::Vllm | Backend::LlamaBox(_) => "gpu-memory-utilization",
@@ -96,14 +97,14 @@ impl Backend {
     }
 }
 
-/// Memory of a GGUF model, layer by layer, as a parser of the file estimates it; there is no formula for it.
+/// Memory of a GGUF model, layer by layer, as estimated by a parser of the file; no formula gives it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GgufEstimate {
     pub layers: u32,
     /// GPU memory of each layer that is offloaded.
     pub layer_memory: Bytes,
-    /// GPU memory beside the layers, on each GPU used.
+    /// GPU memory in addition to the layers, on each GPU used.
     pub fixed_memory: Bytes,
     /// RAM with every layer on a GPU.
     pub ram_offloaded: Bytes,
@@ -111,7 +112,7 @@ pub struct GgufEstimate {
     pub ram_unoffloaded: Bytes,
 }
 
-/// Where replicas are preferred to lie.
+/// The preferred distribution of replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {

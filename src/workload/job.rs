@@ -1,4 +1,4 @@
-//! A job: what is asked of the control plane, and the course it will really take.
+//! A job: what the control plane is asked to run, and what will really happen to it.
 
 use std::sync::Arc;
 
@@ -19,21 +19,22 @@ use dryrack_units::{Permille, SimDuration, SimTime};
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
     pub name: Arc<str>,
-    /// One for all jobs that ask for the same, where they are many.
+    /// Shared by all jobs that ask for the same.
     pub demand: Arc<Demand>,
-    /// Copies that are placed apart from each other and kept at this number.
+    /// The number of copies, which are placed independently and kept at this number.
     pub replicas: u32,
-    /// As many as the requests that come to it need; `replicas` is how many it begins with. Read where the profile has runs.
+    /// Scales the number of replicas with the requests that arrive; `replicas` is the initial number. Used only in a
+    /// profile that has runs.
     #[serde(default)]
     pub scaling: Option<Box<Scaling>>,
     /// Higher goes first.
     pub priority: i32,
     pub queue: Option<Arc<str>>,
     pub user: Option<Arc<str>>,
-    /// Whose quota it counts against.
+    /// The project whose quota it counts against.
     #[serde(default)]
     pub project: Option<Arc<str>>,
-    /// How long the user thinks it takes; a hint for planning, never enforced.
+    /// How long the user expects it to take; a hint for planning, never enforced.
     pub estimate: Option<SimDuration>,
     /// A run longer than this is ended.
     pub time_limit: Option<SimDuration>,
@@ -42,20 +43,20 @@ pub struct JobSpec {
     pub restart: Restart,
     /// Overrides the profile's.
     pub retry: Option<Box<RetryPolicy>>,
-    /// What becomes of it if what it picks by hand could not be selected when it comes.
+    /// What happens if its manual pick cannot be selected when it is submitted.
     pub unselectable: Unselectable,
-    /// It is said to write checkpoints, so that what was preempted goes on where it was.
+    /// Whether it claims to write checkpoints, so that a preempted run continues where it was.
     #[serde(default)]
     pub checkpoints: bool,
-    /// How its nodes are started, ended and tried again together; read where the profile has runs.
+    /// How its nodes are started, ended and retried together. Used only in a profile that has runs.
     #[serde(default)]
     pub terms: Arc<RunTerms>,
-    /// What its configuration says of the utilization policy, over the profile.
+    /// What its configuration says about the utilization policy; it overrides the profile.
     pub utilization: Arc<UtilizationOverrides>,
 }
 
 impl JobSpec {
-    /// One replica of which nothing else is said: it waits for what it asks for, runs once, and no limit ends it.
+    /// One replica with nothing else specified: it waits for what it asks for, runs once, and no limit ends it.
     pub fn of(name: Arc<str>, demand: impl Into<Arc<Demand>>) -> JobSpec {
         JobSpec {
             name,
@@ -79,38 +80,38 @@ impl JobSpec {
     }
 }
 
-/// What a pick leads to that a front end would have greyed out.
+/// What happens to a pick that a front end would have greyed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unselectable {
-    /// Until it can be placed as it was picked.
+    /// It waits until it can be placed as picked.
     #[default]
     Wait,
     /// It ends at once.
     Refuse,
 }
 
-/// When a run that ended by itself is followed by another.
+/// When a run that ended by itself is started again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restart {
     #[default]
     Never,
     OnFailure,
-    /// A deployment: it is meant to run until it is cancelled.
+    /// Always, for a deployment, which is meant to run until it is cancelled.
     Always,
 }
 
-/// How often, and after what pause, a failed attempt is followed by another.
+/// How often a failed attempt is retried, and after what pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetryPolicy {
-    /// Attempts after the first; without a limit if `None`.
+    /// The number of attempts after the first; `None` means no limit.
     pub limit: Option<u32>,
     pub backoff: Backoff,
 }
 
-/// A pause that grows: `first`, then each time `factor` as long, at most `max`.
+/// A growing pause: `first`, then each time `factor` times as long, at most `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Backoff {
@@ -120,42 +121,42 @@ pub struct Backoff {
     pub max: SimDuration,
 }
 
-/// What will really happen to each run of a job: the world's knowledge, never the control plane's.
+/// What will really happen to each run of a job. Only the world knows it, never the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobBehavior {
-    /// `None`: runs until it is stopped.
+    /// How long it runs; `None`: until it is stopped.
     pub run: Option<SimDuration>,
-    /// Of the first node of each replica, if it is otherwise.
+    /// The length for the first node of each replica, if it differs.
     pub master_run: Option<SimDuration>,
     pub ending: Ending,
-    /// From placement to start: pulling an image, loading weights.
+    /// The time from placement to start: pulling an image, loading weights.
     pub prepare: SimDuration,
     /// How long its analysis takes; `None`: the analysis never answers.
     pub analysis: Option<SimDuration>,
     pub analysis_fails: bool,
-    /// The first so many attempts fail to start.
+    /// The number of first attempts that fail to start.
     pub failing_starts: u32,
-    /// From being told to stop to having stopped.
+    /// The time from being told to stop until it has stopped.
     pub stop: SimDuration,
-    /// What outlives a run that ends before its end; nothing if there is none.
+    /// The checkpoints that survive a run that is interrupted; without them nothing does.
     pub checkpoint: Option<Checkpoint>,
-    /// What may go wrong by chance; of most jobs nothing.
+    /// Random faults; most jobs have none.
     pub random_faults: Option<Box<RandomFaults>>,
-    /// What its GPUs do; without it they are never sampled.
+    /// What its GPUs do; `None`: they are never sampled.
     pub usage: Option<Arc<Usage>>,
-    /// That come to it as a service.
+    /// The requests that it receives as a service.
     pub requests: Option<Arc<Requests>>,
     pub sampling: Arc<Sampling>,
-    /// What runs where the world is a real machine; the rest is what is predicted of it then.
+    /// What is executed if the world is a real machine; the rest is then a prediction.
     pub launch: Option<Arc<Launch>>,
 }
 
-/// How a job keeps what it has done.
+/// How a job saves its progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// After so much work each time; no time: when it is told to stop, and then alone.
+    /// The amount of work between two checkpoints; zero: only when it is told to stop.
     pub every: SimDuration,
-    /// What going on from one takes before there is new work done.
+    /// The time that resuming from a checkpoint takes before new work is done.
     pub restart: SimDuration,
 }
 
@@ -190,7 +191,7 @@ impl Default for JobBehavior {
     }
 }
 
-/// A job, when it comes, and the course it will take.
+/// A job, when it arrives, and what will really happen to it.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     pub at: SimTime,
@@ -201,7 +202,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// The course of one replica. The masters of the replicas that a job begins with come first.
+    /// The behavior of one replica. The masters of the replicas that a job begins with come first.
     pub fn course_of(&self, replica: u32) -> Arc<JobBehavior> {
         match self.behavior.master_run.filter(|_| replica < self.spec.replicas) {
             Some(length) => Arc::new(JobBehavior { run: Some(length), ..JobBehavior::clone(&self.behavior) }),

@@ -1,7 +1,8 @@
-//! Floor 2. What is asked: jobs, their tasks, gangs and hand picks, and how retries are meant.
+//! Floor 2. What users ask for: jobs, their tasks, gangs and manual picks, and how retries work.
 //!
-//! Owns what a user states. [`JobSpec`] is what the control plane is told; [`JobBehavior`] is what will really happen, which
-//! only the simulated world knows. Must never know of a node's state, nor hold a control plane's bookkeeping.
+//! Owns what a user states. [`JobSpec`] is what the control plane is told; [`JobBehavior`] is what will really
+//! happen, which only the simulated world knows. Must never know a node's state or hold a control plane's
+//! bookkeeping.
 
 #![warn(clippy::unwrap_used)]
 

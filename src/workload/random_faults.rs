@@ -1,9 +1,9 @@
-//! What may go wrong with a run by chance: its start, its analysis, and what is heard of it.
+//! Random faults of a run: in its start, its analysis, and its acknowledgements.
 
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration};
 
-/// Chances for each run of a job; nothing goes wrong by default.
+/// Probabilities for each run of a job; nothing goes wrong by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RandomFaults {
     pub starts: Starts,
@@ -11,7 +11,7 @@ pub struct RandomFaults {
     pub acks: Acks,
 }
 
-/// Of each attempt. What fails is not slow, so the chances add up to at most the whole.
+/// Probabilities for each attempt. A start that fails is not slow, so the probabilities add up to at most 100 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Starts {
     pub fail: Permille,
@@ -20,7 +20,7 @@ pub struct Starts {
     pub slow_by: SimDuration,
 }
 
-/// Of each analysis; the chances add up to at most the whole.
+/// Probabilities for each analysis; they add up to at most 100 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Analyses {
     pub fail: Permille,
@@ -30,26 +30,26 @@ pub struct Analyses {
     pub slow_by: SimDuration,
 }
 
-/// Of each acknowledgement; the chances add up to at most the whole.
+/// Probabilities for each acknowledgement; they add up to at most 100 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acks {
     pub lost: Permille,
     pub late: Permille,
-    /// It comes in time and once more.
+    /// It arrives on time and then once more.
     pub repeated: Permille,
-    /// How much later the late ones come, and the repetitions.
+    /// How much later the late ones and the repetitions arrive.
     pub late_by: SimDuration,
 }
 
-/// What was drawn.
+/// The result of a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Well,
     Fails,
-    /// Of an analysis: it hangs. Of an acknowledgement: it is lost.
+    /// For an analysis: it hangs. For an acknowledgement: it is lost.
     Never,
     SlowBy(SimDuration),
-    /// As it should, and again so much later.
+    /// On time, and again this much later.
     AgainAfter(SimDuration),
 }
 
@@ -73,7 +73,7 @@ impl Acks {
     }
 }
 
-/// One draw decides, so that switching one chance on leaves the others as they were as far as it can.
+/// A single draw decides, so that enabling one fault disturbs the others as little as possible.
 fn draw<const N: usize>(stream: &mut Stream, rows: [(Permille, Fate); N]) -> Fate {
     let drawn = stream.between(0, 999);
     let mut below = 0;

@@ -1,14 +1,14 @@
-//! dstack's words for ranges: `2..8`, `16GB..`, `..4`, `80GB`.
+//! dstack's notation for ranges: `2..8`, `16GB..`, `..4`, `80GB`.
 //!
-//! Source: dstack 0.19.9 to 0.22.5, whose parser was asked. Blanks are dropped, case does not count, a number without a
-//! unit is GB, and GB is 1024 MB, as is TB of GB.
+//! Source: the answers of the parser of dstack 0.19.9 to 0.22.5. Whitespace is dropped, case is ignored, a number
+//! without a unit is in GB, 1 GB is 1024 MB, and 1 TB is 1024 GB.
 
 use thiserror::Error;
 
 use super::requirements::Bounds;
 use dryrack_units::Bytes;
 
-/// Why a text is no range; a fragment fit for "…: {error}".
+/// Why a text is not a range; a fragment that fits "…: {error}".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RangeError {
     #[error("a range without both ends allows anything")]
@@ -19,11 +19,11 @@ pub enum RangeError {
     Malformed { text: String, expected: &'static str },
 }
 
-/// What stands at an end of a range.
+/// A value that can be an end of a range.
 pub trait Bound: Copy + Ord {
     const EXPECTED: &'static str;
 
-    /// `is_min`: a lower end, which is rounded up where it is finer than the unit; an upper end is rounded down.
+    /// Parses one end. A value finer than the unit is rounded up if `is_min` (a lower end), and down otherwise.
     fn read(text: &str, is_min: bool) -> Option<Self>;
 }
 
@@ -54,7 +54,7 @@ impl Bound for Bytes {
         let (number, unit) = found.unwrap_or((lower.as_str(), 1 << 30));
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        // Finer than 18 places is nobody's amount of memory.
+        // No real amount of memory has more than 18 decimal places.
         if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) || fraction.len() > 18 {
             return None;
         }
@@ -67,7 +67,7 @@ impl Bound for Bytes {
     }
 }
 
-/// Reads `a..b`, `a..`, `..b` or a single value, which is both ends.
+/// Parses `a..b`, `a..`, `..b` or a single value, which is used for both ends.
 pub fn parse_range<T: Bound>(text: &str) -> Result<Bounds<T>, RangeError> {
     let bare: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
     let end = |part: &str, is_min| match part {
@@ -82,7 +82,7 @@ pub fn parse_range<T: Bound>(text: &str) -> Result<Bounds<T>, RangeError> {
     check_range(bounds, &bare)
 }
 
-/// Refuses a range that allows nothing, or anything.
+/// Rejects a range that allows nothing, and one that allows everything.
 pub fn check_range<T: Bound>(bounds: Bounds<T>, text: &str) -> Result<Bounds<T>, RangeError> {
     match (bounds.min, bounds.max) {
         (None, None) => Err(RangeError::Endless),
@@ -100,7 +100,7 @@ mod tests {
         parse_range::<Bytes>(text).map(|range| (range.min.map(mib), range.max.map(mib)))
     }
 
-    /// In MiB, by the rules at the head of this file.
+    /// In MiB, by the rules at the top of this file.
     #[test]
     fn ranges_of_memory_are_read_as_dstack_reads_them() {
         let rows = [

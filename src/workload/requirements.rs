@@ -1,4 +1,4 @@
-//! What a job requires of one node of a fleet: ranges with both ends, as dstack states resources.
+//! What a job requires of one node of a fleet: inclusive ranges, as dstack states resources.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use dryrack_catalog::{ComputeCapability, CpuArch, Vendor};
 use dryrack_units::{Bytes, Money};
 
-/// A range with both ends in it; without an end it goes on.
+/// An inclusive range; a missing end means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds<T> {
@@ -29,8 +29,8 @@ impl<T: Ord + Copy> Bounds<T> {
     }
 }
 
-/// What each node of a job must have. All ends are inclusive; a slice of a host that has more than an upper end does not
-/// match.
+/// What each node of a job must have. All bounds are inclusive; a slice of a host that exceeds an upper bound does
+/// not match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requirements {
@@ -39,12 +39,12 @@ pub struct Requirements {
     pub arch: Option<CpuArch>,
     pub memory: Bounds<Bytes>,
     pub disk: Option<Bounds<Bytes>>,
-    /// `None`: GPUs are of no account.
+    /// `None`: GPUs do not matter.
     pub gpu: Option<GpuRequirements>,
-    /// Per hour, of the whole host.
+    /// Per hour, for the whole host.
     pub max_price: Option<Money>,
     pub spot: SpotPolicy,
-    /// Any if empty, as are those below.
+    /// Any if empty; the same holds for the fields below.
     pub backends: Vec<Arc<str>>,
     pub regions: Vec<Arc<str>>,
     /// The only fleets that may be used.
@@ -56,12 +56,12 @@ pub struct Requirements {
 #[serde(deny_unknown_fields)]
 pub struct GpuRequirements {
     pub vendor: Option<Vendor>,
-    /// Any if empty; case does not count.
+    /// Any if empty; case is ignored.
     pub names: Vec<Arc<str>>,
     pub count: Bounds<u32>,
-    /// Of each GPU.
+    /// Memory of each GPU.
     pub memory: Option<Bounds<Bytes>>,
-    /// Of all of them together.
+    /// Memory of all GPUs together.
     pub total_memory: Option<Bounds<Bytes>>,
     pub compute_capability: Option<ComputeCapability>,
 }
@@ -87,7 +87,7 @@ pub enum CreationPolicy {
 }
 
 impl Default for GpuRequirements {
-    /// Any number of any.
+    /// Any number of any GPUs.
     fn default() -> GpuRequirements {
         GpuRequirements {
             vendor: None,
@@ -101,8 +101,7 @@ impl Default for GpuRequirements {
 }
 
 impl Default for Requirements {
-    /// What dstack requires where nothing is said (0.19.9 to 0.22.5): two cores, 8 GB and a disk of 100 GB, each of them
-    /// or more.
+    /// dstack's defaults (0.19.9 to 0.22.5): at least two cores, 8 GB and a disk of 100 GB.
     fn default() -> Requirements {
         Requirements {
             cpu: Bounds::from(2),

@@ -1,42 +1,43 @@
-//! How samples of GPU usage are taken, and what goes wrong between a GPU and who watches it.
+//! How GPU usage is sampled, and what goes wrong between a GPU and its observer.
 
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
-/// Nothing goes wrong by default. How often samples are taken is for the control plane to ask.
+/// Sampling faults; none by default. The control plane determines how often samples are taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sampling {
-    /// Each sample is taken later than its time by a draw up to this.
+    /// Each sample is taken late by a random time up to this.
     pub jitter: SimDuration,
-    /// And heard so much later.
+    /// Each sample arrives this long after it was taken.
     pub delay: SimDuration,
     pub lost: Permille,
     pub repeated: Permille,
     pub late: Permille,
-    /// How much later the late ones are heard, and the repetitions. Longer than the interval, it brings disorder.
+    /// How much later the late samples and the repetitions arrive. If it exceeds the interval, samples arrive out of
+    /// order.
     pub late_by: SimDuration,
-    /// Of each reading: the probe says that there is none (`N/A`).
+    /// The probability, for each reading, that the probe reports none (`N/A`).
     pub not_available: Permille,
-    /// Of each reading: the probe says that it is not a number.
+    /// The probability, for each reading, that the probe reports NaN.
     pub nan: Permille,
-    /// The exporter says nothing from then on for so long; since the run started.
+    /// Periods in which the exporter is silent: start, counted from the start of the run, and length.
     pub silences: Vec<(SimDuration, SimDuration)>,
-    /// From then on, since the run started, its clock is so much further than before, in nanoseconds.
+    /// Steps of its clock: when, counted from the start of the run, and by how many nanoseconds it jumps.
     pub clock_steps: Vec<(SimDuration, i64)>,
 }
 
-/// What becomes of one sample.
+/// What happens to one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleFate {
     Heard,
     Lost,
-    /// Heard so much later than it would be.
+    /// Arrives this much later than it otherwise would.
     Late(SimDuration),
-    /// Heard, and so much later again.
+    /// Arrives, and arrives again this much later.
     Repeated(SimDuration),
 }
 
-/// What a probe says of one GPU.
+/// What a probe reports for one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeFate {
     Number,
@@ -45,12 +46,12 @@ pub enum ProbeFate {
 }
 
 impl Sampling {
-    /// When, after its time, a sample is taken.
+    /// How long after its time a sample is taken.
     pub fn draw_jitter(&self, stream: &mut Stream) -> SimDuration {
         stream.duration(SimDuration::ZERO, self.jitter)
     }
 
-    /// One draw decides, so that switching one chance on leaves the others as they were as far as it can.
+    /// A single draw decides, so that enabling one fault disturbs the others as little as possible.
     pub fn draw_fate(&self, stream: &mut Stream) -> SampleFate {
         let drawn = stream.between(0, 999);
         let mut below = 0;
@@ -83,7 +84,7 @@ impl Sampling {
         self.silences.iter().any(|(from, length)| since_start >= *from && since_start < from.saturating_add(*length))
     }
 
-    /// What the exporter's clock shows at `now`; not before the beginning of time, nor after its end.
+    /// What the exporter's clock shows at `now`, clamped to the range of [`SimTime`].
     pub fn clock(&self, started: SimTime, now: SimTime) -> SimTime {
         let since = now.since(started);
         let steps = self.clock_steps.iter().filter(|(at, _)| *at <= since).map(|(_, by)| i128::from(*by));
@@ -103,7 +104,7 @@ mod tests {
         let sampling = Sampling { clock_steps: vec![(secs(10), -hour), (secs(20), hour)], ..Sampling::default() };
         let at = |seconds| SimTime::ZERO + secs(seconds);
         let shown = [5, 7_205, 7_215].map(|now| sampling.clock(at(7_200 - 5), at(7_200).max(at(now))));
-        // The run started at 7195 s: 5 s, 10 s and 20 s into it.
+        // The run started at 7195 s; these are 5 s, 10 s and 20 s into it.
         assert_eq!(shown, [at(7_200), at(7_205 - 3_600), at(7_215)]);
         let early = Sampling { clock_steps: vec![(SimDuration::ZERO, -hour)], ..Sampling::default() };
         assert_eq!(early.clock(SimTime::ZERO, at(5)), SimTime::ZERO);

@@ -1,22 +1,22 @@
-//! How a run of several nodes is started, ended and tried again.
+//! How a multi-node run is started, ended and retried.
 
 use serde::{Deserialize, Serialize};
 
 use dryrack_units::SimDuration;
 
-/// What a job says of its nodes as one run. Only a control plane that has runs ([`crate::JobSpec::terms`])
-/// reads it.
+/// What a job says about its nodes as one run. Only a control plane that has runs reads it
+/// ([`crate::JobSpec::terms`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunTerms {
-    /// `None`: a node that fails fails the run.
+    /// `None`: if a node fails, the run fails.
     #[serde(default)]
     pub retry: Option<EventRetry>,
     #[serde(default)]
     pub startup: StartupOrder,
     #[serde(default)]
     pub stop: StopCriteria,
-    /// For how long an instance that is made for it may be idle; `None`: as its fleet says.
+    /// How long an instance made for it may be idle; `None`: as its fleet says.
     #[serde(default)]
     pub idle: Option<IdleLimit>,
 }
@@ -26,30 +26,30 @@ pub struct RunTerms {
 #[serde(rename_all = "snake_case")]
 pub enum IdleLimit {
     After(SimDuration),
-    /// For ever.
+    /// Forever.
     Off,
 }
 
-/// All nodes are started again when one of them meets such an event.
+/// Restarts all nodes when one of them meets one of these events.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventRetry {
-    /// In order, each once.
+    /// Sorted, without duplicates.
     pub on: Vec<RetryEvent>,
-    /// For want of capacity, counted from submission until a node first had a place; otherwise from the last time it
-    /// was looked at while it had one. Longer than this is too long.
+    /// The longest time to retry. For lack of capacity it is counted from submission until a node first had a place;
+    /// otherwise from the last time that the node was checked while it had a place.
     pub duration: SimDuration,
 }
 
-/// What a node may meet.
+/// An event that a node may meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryEvent {
     /// There was no place for it.
     NoCapacity,
-    /// What it ran on was taken away.
+    /// The node it ran on was taken away.
     Interruption,
-    /// It failed by itself, or never came up.
+    /// It failed by itself, or never started.
     Error,
 }
 
@@ -65,7 +65,7 @@ impl RetryEvent {
     }
 }
 
-/// Which nodes begin their work first. Node 0 is the master.
+/// Which nodes start working first. Node 0 is the master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartupOrder {
@@ -75,13 +75,13 @@ pub enum StartupOrder {
     WorkersFirst,
 }
 
-/// When a run of several nodes has done its work.
+/// When a multi-node run has completed its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopCriteria {
     #[default]
     AllDone,
-    /// With its master; the workers are stopped.
+    /// When its master is done; the workers are stopped.
     MasterDone,
 }
 

@@ -1,11 +1,11 @@
-//! What the GPUs of a job really do while it runs: the world's knowledge, of which samples are taken.
+//! What the GPUs of a job really do while it runs. Only the world knows it; samples are taken of it.
 
 use std::sync::Arc;
 
 use dryrack_rng::Stream;
 use dryrack_units::{Bytes, Permille, SimDuration, UnitError, finite};
 
-/// Of each GPU of a run, in the order of its placement; a GPU beyond the last is used as the last.
+/// The usage of each GPU of a run, in the order of its placement; a GPU beyond the last entry behaves like the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     gpus: Vec<GpuUsage>,
@@ -14,9 +14,10 @@ pub struct Usage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuUsage {
     pub shape: Shape,
-    /// Each sample is off by a draw from minus this to plus this, both included, and stays within 0 and 100%.
+    /// Each sample deviates by a random value from minus this to plus this, both included, and is clamped to 0 to
+    /// 100%.
     pub noise: Permille,
-    /// What is taken of its memory; a recording has its own.
+    /// The GPU memory used; a recording has its own.
     pub memory: Option<Bytes>,
 }
 
@@ -24,7 +25,7 @@ pub struct GpuUsage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     Constant(Permille),
-    /// From each of these times on; none before the first. In order of time.
+    /// A level from each of these times on, in order of time; zero before the first.
     Steps(Vec<(SimDuration, Permille)>),
     Phases(Phases),
     /// High for the first part of each period, low for the rest.
@@ -36,7 +37,7 @@ pub enum Shape {
     },
     Recorded {
         series: Arc<Series>,
-        /// Where in the recording the run starts.
+        /// The position in the recording at which the run starts.
         from: SimDuration,
     },
 }
@@ -44,16 +45,16 @@ pub enum Shape {
 /// What a job does, one phase after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phases {
-    /// Each longer than nothing.
+    /// Each must be longer than zero.
     pub phases: Vec<(Phase, SimDuration, Permille)>,
-    /// From the beginning again behind the last; otherwise the last goes on.
+    /// Whether to start again after the last phase; otherwise the last phase continues.
     pub repeat: bool,
 }
 
-/// What a job does in a phase.
+/// The kind of work in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Reads data or weights, its GPUs waiting for them.
+    /// Reads data or weights, while its GPUs wait.
     Load,
     Train,
     Evaluate,
@@ -65,7 +66,7 @@ impl Phase {
     pub const ALL: [(&'static str, Phase); 4] =
         [("load", Phase::Load), ("train", Phase::Train), ("evaluate", Phase::Evaluate), ("idle", Phase::Idle)];
 
-    /// What is typical where nothing is stated: the level alone matters to a policy, and any can be stated.
+    /// The default level. Only the level matters to a policy, and any level can be stated.
     pub fn level(self) -> Permille {
         match self {
             Phase::Load | Phase::Idle => Permille::ZERO,
@@ -75,13 +76,13 @@ impl Phase {
     }
 }
 
-/// A recording of one GPU: what was read, in order of time; each reading holds until the next, the last for as long as
-/// the one before it did.
+/// A recording of one GPU: its readings, in order of time. Each reading holds until the next, and the last one for as
+/// long as the one before it did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
     pub times: Vec<SimDuration>,
     pub utilization: Vec<Option<Permille>>,
-    /// As many, or none.
+    /// As many as there are times, or none.
     pub memory: Vec<Option<Bytes>>,
 }
 
@@ -89,21 +90,21 @@ pub struct Series {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageRow {
     pub at: SimDuration,
-    /// Of each GPU.
+    /// Utilization of each GPU.
     pub utilization: Vec<Option<Permille>>,
-    /// Of each GPU, or empty.
+    /// Memory of each GPU, or empty.
     pub memory: Vec<Option<Bytes>>,
 }
 
-/// What a GPU does at one moment; nothing where nobody knows.
+/// What a GPU does at one moment; `None` for what is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     pub utilization: Option<Permille>,
     pub memory: Option<Bytes>,
 }
 
-/// Percent of a GPU, as a probe or a recording says it, rounded to a thousandth of the whole. NaN, an infinite number and
-/// one outside 0 to 100 are refused by name.
+/// Converts a percentage of a GPU, as reported by a probe or a recording, rounding to a thousandth of the GPU. NaN,
+/// infinity and numbers outside 0 to 100 are rejected with a named error.
 pub fn utilization_of_percent(percent: f64) -> Result<Permille, UnitError> {
     let percent = finite("GPU utilization in percent", percent, 0.0, 100.0)?;
     Ok(Permille::new((percent * 10.0).round() as u32))
@@ -112,27 +113,27 @@ pub fn utilization_of_percent(percent: f64) -> Result<Permille, UnitError> {
 /// What a GPU did over some time, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Times the thousandths of the GPU that were in use.
+    /// Weighted by the thousandths of the GPU that were in use.
     pub used: u128,
     pub idle: u128,
-    /// In which nobody knows what it did.
+    /// Time in which its use is unknown.
     pub unknown: u128,
 }
 
 impl Usage {
-    /// Every GPU does what was recorded of one, from the beginning of the recording.
+    /// Makes every GPU repeat the recording of one, from its beginning.
     pub fn of_one(series: &Series) -> Usage {
         let shape = Shape::Recorded { series: Arc::new(series.clone()), from: SimDuration::ZERO };
         Usage { gpus: vec![GpuUsage { shape, noise: Permille::ZERO, memory: None }] }
     }
 
-    /// At least one GPU.
+    /// The usage of at least one GPU.
     pub fn new(gpus: Vec<GpuUsage>) -> Usage {
         assert!(!gpus.is_empty(), "usage of no GPU");
         Usage { gpus }
     }
 
-    /// Of the n-th GPU of a run, so long after it started. Each call takes one draw, whatever it gives.
+    /// The reading of the n-th GPU of a run, this long after the run started. Each call takes exactly one draw.
     pub fn read(&self, gpu: usize, since: SimDuration, noise: &mut Stream) -> Reading {
         let usage = &self.gpus[gpu.min(self.gpus.len() - 1)];
         let Reading { utilization, memory } = usage.shape.at(since);
@@ -145,8 +146,8 @@ impl Usage {
         Reading { utilization: utilization.map(noisy), memory: memory.or(usage.memory) }
     }
 
-    /// What the n-th GPU of a run does from one time since its start to another: without the noise, which is that of who
-    /// looks and not of the GPU.
+    /// What the n-th GPU of a run does between two times since the run started. Noise is left out, since it belongs
+    /// to the observer and not to the GPU.
     pub fn between(&self, gpu: usize, from: SimDuration, to: SimDuration, is_idle: impl Fn(Permille) -> bool) -> Spent {
         let mut spent = Spent::default();
         self.gpus[gpu.min(self.gpus.len() - 1)].shape.pieces(from, to, &mut |length, level| match level {
@@ -159,7 +160,7 @@ impl Usage {
         spent
     }
 
-    /// How many GPUs it speaks of by themselves.
+    /// The GPUs that are described individually.
     pub fn gpus(&self) -> &[GpuUsage] {
         &self.gpus
     }
@@ -183,7 +184,8 @@ impl Shape {
         Reading { utilization, memory: None }
     }
 
-    /// Tells each level between two times with how long it was, in nanoseconds; a level may be told more than once.
+    /// Calls `tell` with each level between two times and its length in nanoseconds. A level may be reported more
+    /// than once.
     fn pieces(&self, from: SimDuration, to: SimDuration, tell: &mut impl FnMut(u128, Option<Permille>)) {
         let nanos = |time: SimDuration| u128::from(time.as_nanos());
         match self {
@@ -224,7 +226,7 @@ impl Shape {
     }
 }
 
-/// Levels that hold from each of these times on, which ascend.
+/// Reports levels that each hold from a given time on. The times ascend.
 fn told_in_turn(
     levels: impl Iterator<Item = (SimDuration, Option<Permille>)>,
     (from, to): (SimDuration, SimDuration),
@@ -243,7 +245,7 @@ fn told_in_turn(
     }
 }
 
-/// Parts that follow each other without end.
+/// Reports parts that repeat endlessly, one after the other.
 fn told_again_and_again(
     parts: &[(u64, Permille)],
     (from, to): (SimDuration, SimDuration),
@@ -252,7 +254,7 @@ fn told_again_and_again(
     let whole: u64 = parts.iter().map(|(length, _)| *length).fold(0, u64::saturating_add);
     let mut before = 0;
     for (length, level) in parts {
-        // Of this part, up to a time: all of each whole round, and what of the last one is over.
+        // The time spent in this part up to `time`: all of it in each whole round, and its share of the last round.
         let up_to = |time: SimDuration| {
             let (rounds, into) = (time.as_nanos() / whole, time.as_nanos() % whole);
             u128::from(rounds) * u128::from(*length) + u128::from(into.saturating_sub(before).min(*length))
@@ -266,7 +268,7 @@ fn told_again_and_again(
 }
 
 impl Phases {
-    /// Which phase it is so long after the start, and its level.
+    /// The phase this long after the start, and its level.
     pub fn at(&self, since: SimDuration) -> (Phase, Permille) {
         let whole: u64 = self.phases.iter().map(|(_, length, _)| length.as_nanos()).fold(0, u64::saturating_add);
         let mut into = if self.repeat { since.as_nanos() % whole } else { since.as_nanos() };
@@ -282,7 +284,7 @@ impl Phases {
 }
 
 impl Series {
-    /// A recording of a job with this GPU alone.
+    /// The recording as rows of a job that has only this GPU.
     pub fn rows(&self) -> Vec<UsageRow> {
         let row = |index: usize| UsageRow {
             at: self.times[index],
@@ -292,7 +294,7 @@ impl Series {
         (0..self.times.len()).map(row).collect()
     }
 
-    /// How long it lasts, its last reading included.
+    /// Its length, including that of its last reading.
     pub fn length(&self) -> SimDuration {
         match self.times.as_slice() {
             [] => SimDuration::ZERO,
@@ -356,7 +358,7 @@ mod tests {
         assert_eq!(found, [None, Some(10), None, None, Some(30), Some(30), None]);
     }
 
-    /// Each minute of a shape, read one by one, is what it is said to be over all of them.
+    /// The totals over a span equal the sum of what is read minute by minute.
     #[test]
     fn what_is_spent_is_the_sum_of_what_is_read() {
         let level = Permille::new;

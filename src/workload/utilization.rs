@@ -1,33 +1,35 @@
-//! What a utilization policy is made of: the values, who may state them, and what is said when it fires.
+//! The parts of a utilization policy: its values, who may state them, and what is reported when it fires.
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use dryrack_units::{Permille, SimDuration, SimTime, text_form};
 
-/// How it is judged whether a window was idle; [this room](crate) holds the words, the policy room the definitions.
+/// The rule that decides whether a window was idle. [This module](crate) holds the words, and the policy module the
+/// definitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum UtilizationRule {
-    /// A row of idle readings, none too far from the next, that is as long as the window; judged at each sample.
+    /// A sequence of idle readings, none too far from the next, that is as long as the window; evaluated at each
+    /// sample.
     #[default]
     Covered,
-    /// What dstack 0.18.44 to 0.22.5 does with the samples that lie in the window when it looks.
+    /// What dstack 0.18.44 to 0.22.5 does with the samples in the window each time it evaluates them.
     Dstack {
-        /// It looks at this pace, counted from the moment the run started.
+        /// The interval of evaluation, counted from the start of the run.
         #[serde(with = "text_form")]
         looks_every: SimDuration,
-        /// How far into the window its first sample that counts may lie (60 s upstream).
+        /// How far into the window the first sample that counts may lie (60 s upstream).
         #[serde(with = "text_form")]
         first_within: SimDuration,
     },
 }
 
-/// What follows when it fires.
+/// What happens when it fires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyMode {
-    /// The log says so, and nothing follows.
+    /// It is only logged.
     Observe,
     /// The user is warned, once for each idle spell.
     Warn,
@@ -43,32 +45,32 @@ pub enum IdleGpus {
     /// One idle GPU is enough.
     #[default]
     Any,
-    /// All of them, over one and the same window.
+    /// All of them, over the same window.
     All,
 }
 
-/// What a reading equal to the minimum is.
+/// How a reading equal to the minimum counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtMinimum {
-    /// Idle is strictly below the minimum.
+    /// Busy: only a reading strictly below the minimum is idle.
     #[default]
     Busy,
     Idle,
 }
 
-/// What two readings say of the time between them if they are further apart than the longest gap.
+/// What two readings that are further apart than the longest gap say about the time between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gaps {
-    /// Nothing: the window begins again behind it.
+    /// Nothing: the window begins again after the gap.
     #[default]
     Void,
-    /// Idle before and after is idle in between.
+    /// Idle before and after means idle in between.
     Bridge,
 }
 
-/// The values that bind a run.
+/// The values of the policy that applies to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UtilizationPolicy {
@@ -87,12 +89,12 @@ pub struct UtilizationPolicy {
     #[serde(with = "text_form")]
     pub longest_gap: SimDuration,
     pub gaps: Gaps,
-    /// What is read before the run has run for so long does not count.
+    /// Readings from before the run has run for this long do not count.
     #[serde(with = "text_form")]
     pub grace: SimDuration,
 }
 
-/// What the configuration of one run says over its profile; what is absent is the profile's.
+/// Settings of one run's configuration that override its profile; absent ones come from the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UtilizationOverrides {
@@ -104,9 +106,9 @@ pub struct UtilizationOverrides {
     pub longest_gap: Option<SimDuration>,
     pub gaps: Option<Gaps>,
     pub grace: Option<SimDuration>,
-    /// How often this run's GPUs are sampled: a fact about its sampler rather than a wish of its user.
+    /// How often this run's GPUs are sampled. It is a fact about the sampler, not a request of the user.
     pub interval: Option<SimDuration>,
-    /// Whose word it is: what a file takes out of a project's profiles stands in their place.
+    /// The source of these values. Values that a file takes from a project's profiles count as the profile's.
     pub from: PolicySource,
 }
 
@@ -118,13 +120,13 @@ impl UtilizationOverrides {
     }
 }
 
-/// Where the values of a bound policy come from.
+/// The source of the values of a bound policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicySource {
     /// The profile alone.
     Profile,
-    /// The run's configuration states some of them, or all.
+    /// Some or all of them are stated in the run's configuration.
     #[default]
     Configuration,
 }
@@ -138,7 +140,7 @@ pub struct Coverage {
     /// The times of the first and the last sample.
     pub first: SimTime,
     pub last: SimTime,
-    /// From the first to the last, both included; of several GPUs, of the one with fewest.
+    /// The number of samples from the first to the last, both included; of several GPUs, the smallest number.
     pub samples: u32,
 }
 
@@ -146,20 +148,20 @@ pub struct Coverage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SampleFault {
-    /// It came after a later one. It is used.
+    /// It arrived after a later one. It is used.
     Disorder,
-    /// Samples come faster than they were meant to: one that a window may still need is remembered only by what it
-    /// showed, and a sample from before it would be refused. It is used.
+    /// Samples come faster than the interval says. A sample that a window may still need was dropped, so that only
+    /// its effect is remembered, and a sample from before it would be rejected. It is used.
     Overflow,
-    /// There is one of the same time.
+    /// There already is a sample of the same time.
     Duplicate,
     /// It is older than every sample that is kept.
     TooOld,
-    /// Its time lies ahead by more than the longest gap.
+    /// Its time is in the future by more than the longest gap.
     Future,
-    /// Its time lies before the run started.
+    /// Its time is before the start of the run.
     BeforeStart,
-    /// It speaks of more GPUs than the run has, or of fewer.
+    /// It has more GPUs than the run, or fewer.
     GpuCount,
 }
 

@@ -1,7 +1,7 @@
-//! The profile `tiresias` against a plain simulation of what its program does (Tiresias 959f9b0, schedule `dlas-gpu`), over
-//! lists that are drawn: queues as lists, in which those that run stand before those that wait; whoever has had enough goes
-//! to the end of the next; and at each event all GPUs are given out anew, from the first of the first queue on, passing over
-//! who does not fit.
+//! Compares the profile `tiresias` with a plain simulation of what its program does (Tiresias 959f9b0, schedule
+//! `dlas-gpu`), over lists that are drawn. Queues are lists in which running jobs stand before waiting ones. A job
+//! that has had enough goes to the end of the next queue. At each event all GPUs are given out anew, from the first
+//! job of the first queue on, passing over jobs that do not fit.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use dryrack_rng::Stream;
 use dryrack_scenario::{Options, load_text};
 
 const GPUS: u64 = 10;
-/// Widths by which the bounds divide, so that nobody comes into a queue between two seconds, of which the program knows
+/// Widths that divide the bounds, so that no job enters a queue between two seconds, of which the program knows
 /// nothing.
 const WIDTHS: [u64; 4] = [1, 2, 5, 10];
 const BOUNDS: [u64; 3] = [3250, 7200, 18_000];
@@ -43,7 +43,7 @@ struct State {
     ended: Option<u64>,
 }
 
-/// When each ends, in seconds, and how often it was stopped.
+/// When each job ends, in seconds, and how often it was stopped.
 fn simulated(jobs: &[Job]) -> Vec<(u64, u32)> {
     let mut states = vec![State::default(); jobs.len()];
     let mut queues: Vec<Vec<usize>> = vec![Vec::new(); BOUNDS.len() + 1];

@@ -1,8 +1,8 @@
-//! Reports in a real browser: Chromium without a window, driven through its DevTools protocol
-//! (<https://chromedevtools.github.io/devtools-protocol/>) over a pair of pipes, each message a JSON text with a zero byte
-//! behind it (`--remote-debugging-pipe`).
+//! Reports in a real browser: headless Chromium, driven through its DevTools protocol
+//! (<https://chromedevtools.github.io/devtools-protocol/>) over a pair of pipes. Each message is a JSON text followed
+//! by a zero byte (`--remote-debugging-pipe`).
 //!
-//! Where there is no Chromium these are reported as not run. `DRYRACK_SHOTS` names a folder that pictures are put into.
+//! Where there is no Chromium, these tests are reported as not run. `DRYRACK_SHOTS` names a folder for screenshots.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -34,7 +34,7 @@ struct Browser {
     /// Of the page that is driven.
     session: String,
     sent: u64,
-    /// What came besides answers.
+    /// Messages other than answers.
     events: Vec<Value>,
     _home: TempDir,
 }
@@ -115,7 +115,7 @@ impl Browser {
         }
     }
 
-    /// What an expression comes to.
+    /// The value of an expression.
     fn eval(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let found = self.call("Runtime.evaluate", &asked);
@@ -123,7 +123,7 @@ impl Browser {
         found["result"]["value"].clone()
     }
 
-    /// Errors and warnings of the page, and whatever it asked for besides itself.
+    /// Errors and warnings of the page, and everything it requested besides itself.
     fn complaints(&self, file: &Path) -> Vec<String> {
         let own = format!("file://{}", file.display());
         let complaint = |event: &Value| match event["method"].as_str()? {

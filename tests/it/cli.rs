@@ -1,4 +1,4 @@
-//! The commands as they are typed: exit codes, and what is written to stdout and stderr, to the letter.
+//! The commands as they are typed: exit codes, and exactly what is written to stdout and stderr.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -24,7 +24,7 @@ pub fn stdout(dir: &Path, args: &[&str], code: i32) -> String {
     String::from_utf8(output).expect("text")
 }
 
-/// What it says on stderr, ending with `code`.
+/// What it writes to stderr, ending with `code`.
 pub fn stderr(dir: &Path, args: &[&str], code: i32) -> String {
     let output = dryrack(dir, args).assert().code(code).get_output().stderr.clone();
     String::from_utf8(output).expect("text")
@@ -34,7 +34,7 @@ pub fn empty() -> TempDir {
     TempDir::new().expect("a folder of our own")
 }
 
-/// A folder with the log of two jobs that want one GPU.
+/// A folder with the log of two jobs that want the same GPU.
 fn recorded() -> TempDir {
     let dir = empty();
     small_world::write(dir.path(), 60);
@@ -46,7 +46,7 @@ fn log_lines(dir: &Path) -> Vec<String> {
     text.lines().map(str::to_string).collect()
 }
 
-/// Rewrites the first line that holds `from`; gives its number.
+/// Rewrites the first line that holds `from`; returns its number.
 fn alter(dir: &Path, holds: &str, from: &str, to: &str) -> usize {
     let mut lines = log_lines(dir);
     let index = lines.iter().position(|line| line.contains(holds) && line.contains(from)).expect("such a line");
@@ -293,7 +293,7 @@ pub fn scenario() -> TempDir {
     dir
 }
 
-/// Without times of the wall: they stand in brackets.
+/// The text without wall times, which stand in brackets.
 fn without_times(text: &str) -> String {
     let mut kept = String::new();
     for part in text.split_inclusive('[') {
@@ -424,7 +424,7 @@ pub fn random_worlds_run_from_the_command_line() {
     dryrack(dir.path(), &["swarm", "--seeds", "3..2"]).assert().code(2);
 }
 
-/// Seeds of random worlds that broke an invariant or did not end, with what was wrong.
+/// Seeds of random worlds that once broke an invariant or did not end, with what was wrong.
 const WORLDS_THAT_BROKE: [(&str, &str); 15] = [
     ("52708", "a run began on a node that had not joined"),
     ("47969", "a run was stopped for the same room at each deadline, beside blocks of one host"),

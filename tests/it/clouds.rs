@@ -1,4 +1,4 @@
-//! Fleets of clouds in random worlds: nothing that an instance can go through is left out.
+//! Fleets of clouds in random worlds, with everything that an instance can go through.
 
 use std::collections::BTreeSet;
 use std::path::Path;

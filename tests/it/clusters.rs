@@ -1,5 +1,5 @@
-//! Plans that a cluster runs in parts: a real Slurm of four virtual nodes, and what Kubernetes would be given, held against
-//! the schema that its release publishes.
+//! Plans that a cluster runs in parts: a real Slurm of four virtual nodes; and what Kubernetes would be given,
+//! checked against the schema that its release publishes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

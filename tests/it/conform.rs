@@ -1,4 +1,4 @@
-//! Decisions of released programs, asked again from the command line.
+//! Recorded decisions of released programs, compared from the command line.
 
 use assert_cmd::Command;
 

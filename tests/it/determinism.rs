@@ -1,7 +1,8 @@
-//! Same input, same bytes: every scenario twice, on one thread and on two, replayed, and with a byte flipped.
+//! Same input, same bytes: every scenario runs twice, on one thread and on two, is replayed, and is read with a byte
+//! flipped.
 //!
-//! What runs the traces takes seconds, so it is named `slow`, and run by `cargo test --test it -- slow`. That a debug and
-//! a release build agree is held by `.ci/digests`, which needs both.
+//! The runs of the traces take seconds, so that test is named `slow`, and run by `cargo test --test it -- slow`.
+//! `.ci/digests` checks that a debug and a release build agree, because it takes both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

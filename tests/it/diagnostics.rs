@@ -1,7 +1,7 @@
-//! Broken files and what is said of them, to the letter.
+//! Broken files, and exactly what is said about each.
 //!
-//! Each `broken/NAME.yaml` is checked against `broken/NAME.stderr`. To write those anew run with `DRYRACK_BLESS=1`, and
-//! then read every line that changed: does the message say what to type next?
+//! Each `broken/NAME.yaml` is checked against `broken/NAME.stderr`. To write those again, run with `DRYRACK_BLESS=1`,
+//! and then read every line that changed: does the message say what to type next?
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/broken")
 }
 
-/// What is said of a file, with the path as it is from the folder of broken files.
+/// What is said about a file, with its path relative to the folder of broken files.
 fn rendered(path: &Path, options: &Options) -> String {
     let prefix = format!("{}/", folder().display());
     check(path, options).to_string().replace(&prefix, "")
@@ -103,7 +103,7 @@ pub fn an_override_changes_the_file_as_if_it_had_been_written_there() {
     assert_eq!(format!("{:?}", loaded.rehearsal.arrivals), format!("{:?}", again.rehearsal.arrivals));
 }
 
-/// Files that are no text, too large, too deep or not there end in one clear error each.
+/// Files that are not text, too large, too deep or missing each end in one clear error.
 pub fn what_is_no_scenario_at_all_ends_in_one_clear_error() {
     let scratch = tempfile::tempdir().unwrap();
     let large = std::fs::File::create(scratch.path().join("large.yaml")).unwrap();

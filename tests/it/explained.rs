@@ -1,4 +1,4 @@
-//! What `explain` and a failed expectation say of a job that passed the head of the queue.
+//! What `explain` and a failed expectation say about a job that passed the head of the queue.
 
 use std::path::Path;
 

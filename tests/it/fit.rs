@@ -1,4 +1,4 @@
-//! `dryrack fit`: held against arithmetic on paper, and each change that it names is made and asked again.
+//! Checks `dryrack fit` against arithmetic on paper; each change that it names is made and asked about again.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Imports of what servers keep, damaged: each ends with a scenario that `check` accepts, or with what in the source stands
-//! against it, by table, row and column (of the interface: file and item).
+//! Imports of damaged server data: each ends with a scenario that `check` accepts, or with what is wrong in the
+//! source, by table, row and column (for the interface: file and item).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! A command that starts other programs does its work in a process of its own, which its keeper outlives or which ends with
-//! it. Here the keeper is killed as that process is born, over and over, each time a little later.
+//! A command that starts other programs does its work in a process of its own, under a keeper. Here the keeper is
+//! killed as that process is born, over and over, each time a little later.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Lists of tasks: read as streams, counted, converted, sampled and scaled. Those that are not carried are in `data`, a
-//! folder that holds `traces` and `groundtruth`.
+//! Lists of tasks: read as streams, counted, converted, sampled and scaled. Lists that are not in the repository are
+//! in `data`, a folder that holds `traces` and `groundtruth`.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Published and recorded results of other simulators, met exactly. Their files are not carried: `data` is a folder that
-//! holds `groundtruth` and `traces`.
+//! Published and recorded results of other simulators, matched exactly. Their files are not in the repository: `data`
+//! is a folder that holds `groundtruth` and `traces`.
 
 use std::collections::BTreeMap;
 use std::io::Read;

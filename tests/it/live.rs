@@ -1,5 +1,5 @@
-//! Real processes under the real control plane: what is decided, and that nothing is left of them. Nothing here is held
-//! against the clock: the machine may be as loaded as it likes.
+//! Real processes under the real control plane: what is decided, and that nothing is left of them. Nothing here is
+//! compared with the clock, however loaded the machine may be.
 
 use std::fs;
 use std::path::{Path, PathBuf};

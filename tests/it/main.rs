@@ -1,5 +1,5 @@
-//! The one integration crate. Its own harness, because a trial whose data is not here must be reported as not run, which
-//! libtest cannot say.
+//! The only integration crate. It has a harness of its own, because a trial whose data is not here must be reported
+//! as not run, which libtest cannot do.
 
 mod attained;
 mod backfilling;
@@ -54,12 +54,12 @@ mod traced;
 
 use libtest_mimic::{Arguments, Trial};
 
-/// What a trial needs to be run.
+/// What a trial needs in order to run.
 enum Needs {
     Nothing,
     /// Traces or recorded decisions: the folder that `DRYRACK_DATA` names, or `../shared` if it is there.
     Data,
-    /// To be asked for: by a filter that names `slow`.
+    /// Must be asked for, by a filter that names `slow`.
     Time,
     /// The data and minutes, in a set of its own that no other names.
     Means,
@@ -496,7 +496,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::SmallDisks => is_wanted("slow") && probes::small_disks_are_here(),
         Needs::Chromium => browser::chromium_is_here(),
     };
-    // Where the data must be there, its absence is a failure rather than a gap nobody sees.
+    // Where the data must be there, its absence is a failure, rather than a gap that nobody sees.
     let is_required =
         std::env::var_os("DRYRACK_REQUIRE_DATA").is_some_and(|value| value == "1") && matches!(needs, Needs::Data);
     let absent = !is_here && is_required;

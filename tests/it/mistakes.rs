@@ -1,4 +1,4 @@
-//! Slips on the command line, and what is said of them: what was expected, and what to type instead.
+//! Mistakes on the command line, and what is said about them: what was expected, and what to type instead.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use assert_cmd::assert::OutputAssertExt;
 use crate::cli::{dryrack, empty, scenario, stderr, stdout};
 use crate::small_world;
 
-/// Each row: what is typed, and how what is said begins.
+/// Each row: what is typed, and the beginning of the answer.
 fn each_is_told(dir: &Path, rows: &[(&[&str], &str)]) {
     for (args, wanted) in rows {
         let said = stderr(dir, args, 2);

@@ -1,4 +1,4 @@
-//! Jobs that can never run: they fail what bounds waiting, stand above all figures, and what is missing is named.
+//! Jobs that can never run: they fail upper bounds on waiting, are named above all figures, with what is missing.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Jobs that a real Slurm runs under a scenario of ours: what it decided is what its own records say, its log replays, and
-//! nothing is left of what was submitted. And what is said where no Slurm answers.
+//! Jobs that a real Slurm runs under a scenario: the decisions match Slurm's own records, the log replays, and
+//! nothing is left of what was submitted. Also what is said where no Slurm answers.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The openb lists as a whole: they are not carried, so `data` is a folder that holds `traces/openb`.
+//! The openb lists as a whole. They are not in the repository, so `data` is a folder that holds `traces/openb`.
 //!
 //! Expected values were counted in the published CSV files by other means.
 

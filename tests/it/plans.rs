@@ -1,5 +1,5 @@
-//! `dryrack plan` as it is typed: sweeps that are killed, resumed and shared out, searches against the whole grid, and what
-//! is said of a plan that is wrong.
+//! `dryrack plan` as it is typed: sweeps that are killed, resumed and shared out, searches compared with the whole
+//! grid, and what is said about a wrong plan.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

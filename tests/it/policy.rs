@@ -1,4 +1,4 @@
-//! Utilization policies: the page that describes them, and the written definition evaluated plainly beside them.
+//! Utilization policies: the page that describes them, compared with a plain evaluation of the written definition.
 
 use assert_cmd::Command;
 

@@ -1,5 +1,5 @@
-//! What `explain`, `offers` and `select` say of a run, held against its own log: replicas by name, the place and the score that
-//! the log has, the analysis queue, who preempts whom, and what a share is short of.
+//! What `explain`, `offers` and `select` say about a run, checked against its own log: replicas by name, the place
+//! and the score in the log, the analysis queue, who preempts whom, and what a share is short of.
 
 use std::path::Path;
 

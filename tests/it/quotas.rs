@@ -1,5 +1,5 @@
-//! Quotas between projects against brute force: one host, where only order, room and quotas decide, so that a few lines
-//! can say when each job must begin; and the ledger, kept here of the log alone.
+//! Quotas between projects, compared with brute force. There is one host, where only order, room and quotas decide,
+//! so a few lines can say when each job must begin. The ledger is kept here from the log alone.
 
 use std::collections::BTreeMap;
 use std::path::Path;

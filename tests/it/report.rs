@@ -1,4 +1,4 @@
-//! What a run amounted to, against arithmetic on paper.
+//! The results of a run, checked against arithmetic on paper.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

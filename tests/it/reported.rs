@@ -1,4 +1,5 @@
-//! Small files on which an earlier build did the wrong thing: `tests/data/reported/README.md` says of each what happened.
+//! Small files on which an earlier build did the wrong thing: `tests/data/reported/README.md` says what happened with
+//! each.
 
 use std::path::PathBuf;
 

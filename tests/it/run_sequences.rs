@@ -1,8 +1,9 @@
-//! Random sequences of what users and hosts do to runs on a fleet of split hosts: runs are submitted, finish, fail and are
-//! cancelled, hosts are interrupted and come back. Whatever came in between, at the end every run is over and the idle
-//! fleet is entirely free; no block is ever held twice; and a run of several nodes has all its hosts when it starts.
+//! Random sequences of what users and hosts do to runs on a fleet of split hosts: runs are submitted, finish, fail
+//! and are cancelled; hosts are interrupted and come back. Whatever happened in between, at the end every run is over
+//! and the idle fleet is entirely free. No block is ever held twice, and a run of several nodes has all its hosts
+//! when it starts.
 //!
-//! The ledger is kept here, of the log alone.
+//! The ledger is kept here from the log alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

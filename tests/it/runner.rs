@@ -1,4 +1,4 @@
-//! `dryrack test` as it is typed: matrices and seeds, selection, each form of the report, baselines, and watching.
+//! `dryrack test` as it is typed: matrices and seeds, selection, each format of the report, baselines, and watching.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

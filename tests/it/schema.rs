@@ -1,4 +1,4 @@
-//! The JSON Schema of scenario files: committed as it is printed, and every scenario valid under it.
+//! The JSON Schema of scenario files: the committed file is what is printed, and every scenario is valid under it.
 
 use std::path::{Path, PathBuf};
 

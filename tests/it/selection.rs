@@ -1,4 +1,4 @@
-//! What can be picked by hand, held against what the scheduler then does: over random worlds and over all scenarios.
+//! What can be picked by hand, compared with what the scheduler then does: over random worlds and over all scenarios.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What real Slurms did with drawn workloads, held against what the profiles foretell: `tests/slurm/record` wrote the
+//! What real Slurms did with drawn workloads, compared with what the profiles predict: `tests/slurm/record` wrote the
 //! recordings in `tests/data/slurm`.
 
 use std::collections::BTreeMap;

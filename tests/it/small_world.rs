@@ -1,4 +1,4 @@
-//! One node with one GPU and two jobs that want it: what happens can be worked out by hand.
+//! One node with one GPU and two jobs that want it: the outcome can be worked out by hand.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Runs whose jobs are made or read while they go on: the same records and the same figures as where all are made before,
-//! and what cannot be had of such a run is refused.
+//! Runs whose jobs are created or read during the run: the records and the figures are the same as when all jobs are
+//! created before, and what such a run cannot give is refused.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! SWF files of other programs, as they are found: `data` is a folder that holds `traces/swf-*`.
+//! SWF files of other programs, as they are found. `data` is a folder that holds `traces/swf-*`.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
-//! Queues whose mean wait is known from theory, as scenarios: do the intervals that are stated of simulated means hold it?
+//! Queues whose mean wait is known from theory, as scenarios: do the stated intervals of simulated means hold it?
 //!
-//! With each seed a run of its own is made, and of that run an interval. The first tenth of its jobs is left out, because
-//! it begins with an empty queue (warm-up); the waits of the rest depend on each other, so that their spread would make far
-//! too narrow an interval, and the means of long batches of them hardly do. The interval is Student's t over those (batch
-//! means: Law, Simulation Modeling and Analysis, 5th edition, section 9.5.3).
+//! Each seed has a run of its own, and each run gives an interval. The first tenth of its jobs is left out, because
+//! it begins with an empty queue (warm-up). The waits of the rest depend on each other, so an interval from their
+//! spread would be far too narrow; the means of long batches of them hardly do. The interval is Student's t over
+//! those (batch means: Law, Simulation Modeling and Analysis, 5th edition, section 9.5.3).
 //!
 //! `cargo test --release --test it -- theory_coverage` runs the seeds 1 to 1000 of each queue at each load.
 

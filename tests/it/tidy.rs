@@ -1,9 +1,9 @@
-//! What the sources promise of themselves and the compiler does not hold: that rooms use only rooms on lower floors, what may
-//! not be called where a run must be the same twice, how long a file and a function may be, and what may not be left behind.
+//! What the sources promise and the compiler does not check: that rooms use only rooms on lower floors, what may not
+//! be called where a run must be repeatable, how long a file and a function may be, and what may not be left behind.
 //!
-//! A checker takes one [`Source`] and gives its faults, so each is shown to find what it is for on a few made-up lines.
-//! It reads text in which comments and literals are blanked, not syntax: what it cannot recognise it lets pass, and
-//! `clippy.toml` forbids the same calls by their types.
+//! A checker takes one [`Source`] and returns its faults, so each is shown to find what it is for on a few made-up
+//! lines. It reads text in which comments and literals are blanked, not syntax. It lets pass what it cannot
+//! recognise, and `clippy.toml` forbids the same calls by their types.
 
 use std::path::Path;
 

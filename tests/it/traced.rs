@@ -1,4 +1,4 @@
-//! Scenarios on traces that are not carried: each needs the folder that `DRYRACK_DATA` names.
+//! Scenarios on traces that are not in the repository: each needs the folder that `DRYRACK_DATA` names.
 
 use std::path::Path;
 

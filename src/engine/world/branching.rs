@@ -1,4 +1,4 @@
-//! What changes where a run leaves another.
+//! The changes at the point where a run branches off another.
 
 use super::{Due, World};
 use crate::rehearsal::NodeTurn;
@@ -8,7 +8,7 @@ use dryrack_ids::NodeId;
 use dryrack_units::SimTime;
 
 impl World<'_> {
-    /// The profile changes, nodes join, others are drained.
+    /// Applies the branch: the profile changes, nodes join, others are drained.
     pub(super) fn branch(&mut self, now: SimTime, inputs: &mut Vec<Input>) {
         let rehearsal = self.rehearsal;
         let branch = rehearsal.branch.as_ref().expect("it was asked for");
@@ -26,7 +26,7 @@ impl World<'_> {
         }
     }
 
-    /// What leaves and has nothing left to run goes: once what ended there last has been heard of.
+    /// Removes leaving nodes that run nothing any more, once the last end there has been reported.
     pub(super) fn let_go(&mut self, now: SimTime) {
         let done: Vec<NodeId> = self.leaving.iter().copied().filter(|node| self.runs_on(*node).is_empty()).collect();
         for node in done {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use dryrack_catalog::Vendor;
 
-/// By which programming interface a GPU is used. Schedulers of models call it the type of a GPU.
+/// The programming interface of a GPU, which model schedulers call its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuKind {
@@ -66,20 +66,20 @@ impl FromStr for GpuKind {
     }
 }
 
-/// Instances of one model are told from those of others by this.
+/// The key that identifies the model of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModelKey(pub u64);
 
 /// What an instance holds of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// None is a node that is not there.
+    /// `None` is a node that does not exist.
     pub node: Option<usize>,
     /// Its GPUs, by their index on the node.
     pub indexes: SmallVec<[u32; 8]>,
-    /// Bytes of each GPU.
+    /// Each GPU with the bytes held of it.
     pub claims: SmallVec<[(u32, u64); 8]>,
-    /// Bytes.
+    /// In bytes.
     pub ram: u64,
 }
 
@@ -89,17 +89,17 @@ pub struct ServedInstance {
     pub model: ModelKey,
     pub model_name: Arc<str>,
     pub backend: Arc<str>,
-    /// The kind of GPU that it states to use.
+    /// The kind of GPU that it says it uses.
     pub kind: Option<GpuKind>,
-    /// It was placed on several nodes.
+    /// Whether it was placed on several nodes.
     pub is_distributed: bool,
-    /// What leads it; None once it has left its node.
+    /// The main part; `None` once it has left its node.
     pub main: Option<Part>,
     pub subordinates: SmallVec<[Part; 1]>,
 }
 
 impl ServedInstance {
-    /// Its nodes, each once, in order.
+    /// Its nodes, sorted, without duplicates.
     pub fn nodes(&self) -> SmallVec<[usize; 4]> {
         let mut nodes: SmallVec<[usize; 4]> =
             self.main.iter().chain(&self.subordinates).filter_map(|part| part.node).collect();

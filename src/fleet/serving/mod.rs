@@ -1,8 +1,9 @@
-//! Which replicas of models lie where, and what that leaves of every GPU: what the placement of a deployment reads.
+//! Which model replicas are on which nodes, and what they leave free on every GPU. The placement of deployments reads
+//! this.
 //!
-//! Kept current with every change, node by node: what is free of each GPU, and how many instances it holds, stand in
-//! columns over all GPUs, so that a decision reads numbers and adds nothing up. [`Serving::rebuilt`] is the plain
-//! computation that tests hold it against.
+//! Updated node by node with every change. The free memory of each GPU and the number of its instances are kept in
+//! columns over all GPUs, so that a decision reads numbers and computes no sums. [`Serving::rebuilt`] is the plain
+//! computation that tests compare with.
 
 mod instance;
 
@@ -17,10 +18,10 @@ use smallvec::SmallVec;
 
 use super::node::{GpuState, NodeShape, NodeState, Reliance};
 
-/// Labels of a node, shared by nodes of one shape.
+/// Labels of a node, shared by nodes with equal labels.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 
-/// What is counted as taken of a GPU. Each is kept current.
+/// What counts as taken of a GPU. The result for each accounting is kept current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Accounting {
@@ -28,29 +29,30 @@ pub enum Accounting {
     MainParts,
     /// What instances hold on any node.
     AllParts,
-    /// Likewise, but only of instances that state the GPU's own kind as theirs. A main part that states none counts.
+    /// What instances hold on any node, but only of instances whose stated kind is the GPU's. A main part of an
+    /// instance that states none counts.
     PartsByKind,
-    /// Everything that the ledger knows: also what others than this scheduler use, and that a GPU must be in a usable
-    /// state.
+    /// Everything that the ledger knows. This includes foreign use, and a GPU that is not in a usable state has
+    /// nothing free.
     Ledger,
 }
 
 const ACCOUNTINGS: [Accounting; 4] =
     [Accounting::MainParts, Accounting::AllParts, Accounting::PartsByKind, Accounting::Ledger];
 
-/// A GPU as it is declared.
+/// A GPU as declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServingGpu {
     pub index: u32,
     pub kind: GpuKind,
-    /// Bytes in all.
+    /// Total memory in bytes.
     pub total: u64,
 }
 
-/// How a GPU stands beside what instances hold of it. Amounts are bytes.
+/// The state of a GPU, apart from what instances hold of it. Amounts are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuStanding {
-    /// Held by jobs that are no models.
+    /// Held by jobs other than models.
     pub other: u64,
     /// Used by others than this scheduler.
     pub foreign: u64,
@@ -58,49 +60,50 @@ pub struct GpuStanding {
 }
 
 impl GpuStanding {
-    /// Whole, and nobody's.
+    /// Healthy and unused.
     pub const IDLE: GpuStanding = GpuStanding { other: 0, foreign: 0, state: GpuState::Ready };
 }
 
-/// A node as it is declared. Amounts are bytes.
+/// A node as declared. Amounts are in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServingNode {
     pub name: Arc<str>,
     pub labels: Arc<Labels>,
     pub state: NodeState,
     pub ram: u64,
-    /// The memory of its GPUs is a part of its RAM.
+    /// Whether the memory of its GPUs is part of its RAM.
     pub unified: bool,
     pub reserved_ram: u64,
-    /// Of each GPU.
+    /// On each GPU.
     pub reserved_memory: u64,
     pub gpus: Vec<ServingGpu>,
-    /// What it is, where more is known of it than this.
+    /// Its shape, if more is known about it than these fields.
     pub shape: Option<Arc<NodeShape>>,
 }
 
-/// A node and what lies on it.
+/// A node and what is placed on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
     pub name: Arc<str>,
     pub state: NodeState,
     pub reliance: Reliance,
     pub unified: bool,
-    /// The number of its label set, see [`Serving::labels`].
+    /// The number of its label set, see [`Serving::label_sets`].
     pub label_set: u32,
     /// The number of its shape, see [`Serving::shapes`].
     pub shape: Option<u32>,
-    /// Its GPUs in the columns, in order of declaration.
+    /// The range of its GPUs in the columns, in order of declaration.
     pub gpus: Range<usize>,
-    /// Each kind of its GPUs once, in order of declaration.
+    /// The kinds of its GPUs, each once, in order of declaration.
     pub kinds: SmallVec<[GpuKind; 2]>,
     /// Instances that have a part here, in order of their numbers.
     pub instances: SmallVec<[usize; 8]>,
-    /// GPUs held by main parts, each as often as it is held; a part without GPUs counts once.
+    /// The number of GPUs held by main parts, where each counts as often as it is held; a part without GPUs counts
+    /// once.
     pub main_count: u32,
-    /// Likewise by subordinate parts.
+    /// The number of GPUs held by subordinate parts, where each counts as often as it is held.
     pub subordinate_count: u32,
-    /// Bytes of RAM that nobody holds, by the ledger's accounting, less the memory of GPUs that is a part of it.
+    /// Bytes of RAM that nobody holds, by the ledger's accounting, without GPU memory that is part of the RAM.
     pub ram_free: u64,
     ram: u64,
     reserved_ram: u64,
@@ -111,9 +114,9 @@ pub struct Host {
 /// What is left of each GPU by one accounting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Left {
-    /// Bytes.
+    /// In bytes.
     pub free: Vec<u64>,
-    /// `free` as a part of the total, as doubles divide.
+    /// `free` divided by the total, in doubles.
     pub ratio: Vec<f64>,
 }
 
@@ -122,19 +125,19 @@ pub struct Left {
 pub struct Columns {
     pub index: Vec<u32>,
     pub kind: Vec<GpuKind>,
-    /// Bytes.
+    /// In bytes.
     pub total: Vec<u64>,
-    /// Main parts that hold it.
+    /// The number of main parts that hold it.
     pub main_count: Vec<u32>,
-    /// Subordinate parts that hold it.
+    /// The number of subordinate parts that hold it.
     pub subordinate_count: Vec<u32>,
     left: [Left; 4],
-    /// Held by jobs that are no models.
+    /// Held by jobs other than models.
     other: Vec<u64>,
     /// Used by others than this scheduler.
     foreign: Vec<u64>,
     usable: Vec<bool>,
-    /// Not even degraded.
+    /// Whether it is ready, not even degraded.
     pub sound: Vec<bool>,
 }
 
@@ -148,7 +151,7 @@ pub struct Serving {
     instances: Vec<Option<ServedInstance>>,
     vacant: Vec<usize>,
     by_model: BTreeMap<ModelKey, BTreeSet<usize>>,
-    /// Nodes that cannot be wholly relied on, or have a GPU that is not sound.
+    /// Nodes that are not fully reliable, or that have a GPU that is not sound.
     doubtful: BTreeSet<usize>,
 }
 
@@ -208,7 +211,7 @@ impl Serving {
         }) as u32
     }
 
-    /// Shapes that nodes have, by their numbers.
+    /// The shapes of nodes, by number.
     pub fn shapes(&self) -> &[Arc<NodeShape>] {
         &self.shapes
     }
@@ -221,7 +224,7 @@ impl Serving {
         &self.columns
     }
 
-    /// Label sets that nodes have, by their numbers.
+    /// The label sets of nodes, by number.
     pub fn label_sets(&self) -> &[Arc<Labels>] {
         &self.label_sets
     }
@@ -248,7 +251,7 @@ impl Serving {
         self.hosts[node].state = state;
     }
 
-    /// How far a node can be relied on, and what else is held and used of it than instances hold: RAM, and of each GPU.
+    /// Sets a node's reliance, and what is held and used of its RAM and of each GPU by others than instances.
     pub fn set_others(&mut self, node: usize, reliance: Reliance, ram: u64, gpus: impl Iterator<Item = GpuStanding>) {
         let host = &mut self.hosts[node];
         let begin = host.gpus.start;
@@ -267,12 +270,12 @@ impl Serving {
         self.recompute(node);
     }
 
-    /// Whether any node cannot be wholly relied on, or has a GPU that is not sound.
+    /// Whether any node is not fully reliable, or has a GPU that is not sound.
     pub fn is_any_doubtful(&self) -> bool {
         !self.doubtful.is_empty()
     }
 
-    /// Enters an instance and says its number.
+    /// Adds an instance and returns its number.
     pub fn host(&mut self, instance: ServedInstance) -> usize {
         let nodes = instance.nodes();
         let model = instance.model;
@@ -296,7 +299,7 @@ impl Serving {
         number
     }
 
-    /// Takes away what an instance holds on one node; with its last part, the instance is gone.
+    /// Removes what an instance holds on one node. With its last part, the instance is gone.
     pub fn leave(&mut self, number: usize, node: usize) {
         let Some(instance) = &mut self.instances[number] else { return };
         instance.leave(node);
@@ -315,7 +318,7 @@ impl Serving {
         self.recompute(node);
     }
 
-    /// The same, computed anew.
+    /// The same state, computed from scratch.
     pub fn rebuilt(&self) -> Serving {
         let mut anew = self.clone();
         for (node, host) in anew.hosts.iter_mut().enumerate() {
@@ -340,7 +343,7 @@ impl Serving {
         anew
     }
 
-    /// The same nodes, every one ready, whole and empty.
+    /// The same nodes, all ready, healthy and empty.
     pub fn idle(&self) -> Serving {
         let mut idle = self.clone();
         (idle.instances, idle.vacant) = (Vec::new(), Vec::new());
@@ -354,7 +357,7 @@ impl Serving {
         idle
     }
 
-    /// Whether an instance that lies on several nodes has a part here.
+    /// Whether an instance that spans several nodes has a part here.
     pub fn is_part_of_distributed(&self, node: usize, backend: &str) -> bool {
         self.instances_on(node).any(|instance| instance.is_distributed && &*instance.backend == backend)
     }
@@ -385,7 +388,7 @@ impl Serving {
                         }
                     }
                 }
-                // What names no GPU is not counted on any.
+                // A part that names no GPU is counted on none.
                 if is_main && part.indexes.is_empty() {
                     continue;
                 }
@@ -408,7 +411,7 @@ impl Serving {
         self.leave_over(node, &sums, &whole, [ram, ram, typed_ram, ram]);
     }
 
-    /// Fills in what is left of each GPU of a node, by each accounting.
+    /// Computes what is left of each GPU of a node, by each accounting.
     fn leave_over(&mut self, node: usize, sums: &[Taken], whole: &Taken, ram: [u64; 4]) {
         let host = &mut self.hosts[node];
         let columns = &mut self.columns;
@@ -419,7 +422,7 @@ impl Serving {
             pool = pool.saturating_sub(host.reserved_ram);
             if host.unified {
                 let others: u64 = host.gpus.clone().map(|at| columns.others(at, ledger)).sum();
-                // The ledger subtracts a reserve from each GPU, which is no RAM of anybody's.
+                // The ledger subtracts the reserve of each GPU itself, and that reserve is not taken from RAM.
                 let reserve = if ledger { 0 } else { host.reserved_memory };
                 pool = pool.saturating_sub(reserve).saturating_sub(whole.by(accounting)).saturating_sub(others);
             }
@@ -465,7 +468,7 @@ impl Columns {
     }
 }
 
-/// What instances hold of one GPU, or of all GPUs of a node; bytes.
+/// What instances hold of one GPU, or of all GPUs of a node, in bytes.
 struct Taken {
     kind: GpuKind,
     main: u64,

@@ -39,8 +39,8 @@ fn instance(kind: GpuKind, main: Part, subordinates: &[Part]) -> ServedInstance 
     }
 }
 
-/// Arithmetic on paper: 80 GiB, 1 GiB kept by the system, 10 GiB held by a main part, 20 GiB by a subordinate one that
-/// states another kind, 5 GiB used by strangers.
+/// Calculated by hand: 80 GiB, 1 GiB reserved by the system, 10 GiB held by a main part, 20 GiB by a subordinate one
+/// of an instance that states another kind, 5 GiB of foreign use.
 #[test]
 fn each_accounting_counts_what_it_says() {
     let mut serving = Serving::default();
@@ -58,8 +58,8 @@ fn each_accounting_counts_what_it_says() {
     assert_eq!((serving.hosts()[0].main_count, serving.hosts()[0].subordinate_count), (1, 1));
 }
 
-/// 256 GiB of RAM, 2 and 1 GiB kept, 10 GiB held as RAM and 40 GiB as memory of the GPU: 203 GiB are left of RAM, and of
-/// the GPU's own 200 GiB only 159.
+/// 256 GiB of RAM, 2 and 1 GiB reserved, 10 GiB held as RAM and 40 GiB as GPU memory: 203 GiB of RAM are left, but
+/// only 159 of the GPU's own 200 GiB.
 #[test]
 fn unified_memory_is_taken_from_ram() {
     let mut serving = Serving::default();

@@ -1,4 +1,5 @@
-//! The default rule: idle spells, each the row of idle readings of one GPU that ends with its newest one.
+//! The default rule, based on idle spells. A spell is the run of idle readings of one GPU that ends with its newest
+//! reading.
 
 use smallvec::SmallVec;
 
@@ -6,7 +7,7 @@ use super::ring::Ring;
 use dryrack_units::{Permille, SimTime};
 use dryrack_workload::{Coverage, Gaps, IdleGpus, UtilizationPolicy};
 
-/// `samples` is 0 while the newest reading that counts is not idle.
+/// The idle spell of one GPU. `samples` is 0 while the newest reading that counts is not idle.
 #[derive(Clone, Copy, Default)]
 struct Spell {
     first: SimTime,
@@ -18,7 +19,7 @@ pub(super) struct Covered {
     /// Readings from before this do not count.
     counts_from: SimTime,
     spells: Box<[Spell]>,
-    /// As they stood before the oldest sample of the ring.
+    /// The spells as they were before the oldest sample of the ring.
     before: Box<[Spell]>,
     /// The end of the last window that it fired for: a spell fires once.
     fired: Box<[Option<SimTime>]>,
@@ -34,7 +35,7 @@ impl Covered {
         }
     }
 
-    /// The newest sample was added at the end.
+    /// Reads the newest sample, which was added at the end.
     pub fn added(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
         let index = ring.len() - 1;
         for (gpu, spell) in self.spells.iter_mut().enumerate() {
@@ -42,7 +43,7 @@ impl Covered {
         }
     }
 
-    /// A sample was put among the others: what came after it is read again.
+    /// Reads all samples again, after one was inserted among the others.
     pub fn inserted(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
         self.spells.copy_from_slice(&self.before);
         for index in 0..ring.len() {
@@ -52,14 +53,14 @@ impl Covered {
         }
     }
 
-    /// The oldest sample is about to be dropped; what it showed stays known.
+    /// Keeps what the oldest sample shows, just before it is dropped.
     pub fn drops_oldest(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
         for (gpu, spell) in self.before.iter_mut().enumerate() {
             read(spell, policy, self.counts_from, ring.time(0), ring.reading(0, gpu));
         }
     }
 
-    /// What covers the window now, if it does and has not been said.
+    /// The readings that cover the window, if they do and have not fired yet.
     pub fn coverage(&self, policy: &UtilizationPolicy) -> Option<Coverage> {
         let covers = |spell: &Spell| {
             let length = spell.last.checked_since(spell.first);

@@ -1,11 +1,12 @@
 //! The rule of dstack 0.18.44 to 0.22.5, as measured on 0.19.10 and 0.22.5.
 //!
-//! It looks at fixed instants t. The samples from t - window on, the first instant included, are those *in the window*.
-//! The oldest of them is passed over; the others count. It fires if there is one that counts, the first that counts is
-//! at most `first_within` later than t - window, all that count speak of the same number of GPUs and have the memory of
-//! as many, and of some GPU each one that counts is strictly below the minimum. What lies between samples does not
-//! matter. So it fires before a whole window has passed since the start, and never if samples are rarer than
-//! `first_within` or so. A sample that lacks a reading is taken for one with lists of unequal length.
+//! The rule is evaluated at fixed instants t. The samples from t - window on, including that instant, are *in the
+//! window*. The oldest of them is skipped; the others count. The rule fires if at least one sample counts; if the
+//! first one that counts is at most `first_within` after t - window; if all that count have the same number of GPUs
+//! and memory entries for that many; and if some GPU is strictly below the minimum in each of them. What happens
+//! between samples does not matter. So the rule can fire before a whole window has passed since the start, and it
+//! never fires if samples are rarer than about `first_within`. A sample that lacks a reading is treated as one with
+//! lists of unequal length.
 
 use smallvec::SmallVec;
 
@@ -13,16 +14,16 @@ use super::ring::Ring;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Coverage, IdleGpus, UtilizationPolicy};
 
-/// What is remembered of all samples, so that a look need not read them again. Numbers are those of the ring, plus one;
-/// 0 is none.
+/// What is remembered of all samples, so that an evaluation need not read them again. Sample numbers are those of the
+/// ring plus one; 0 is none.
 pub(super) struct Dstack {
     looks_every: SimDuration,
     first_within: SimDuration,
     /// The last sample in which each GPU was not idle.
     last_busy: Box<[u64]>,
-    /// The last sample after which the shape changed, or that is malformed itself.
+    /// The last sample that is malformed or that is followed by a change of shape.
     last_misfit: u64,
-    /// The newest sample when it last fired: it fires again only if the one that is passed over is no older.
+    /// The newest sample at the time it last fired. It fires again only if the skipped sample is at least as new.
     fired: u64,
 }
 
@@ -31,15 +32,15 @@ impl Dstack {
         Dstack { looks_every, first_within, last_busy: vec![0; width].into(), last_misfit: 0, fired: 0 }
     }
 
-    /// The newest sample was added at the end.
+    /// Reads the newest sample, which was added at the end.
     pub fn added(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
         self.read(policy, ring, ring.len() - 1);
     }
 
-    /// A sample was put among the others, at this place.
+    /// Reads all samples again, after one was inserted at `place`.
     pub fn inserted(&mut self, policy: &UtilizationPolicy, ring: &Ring, place: usize) {
         self.fired += u64::from(ring.number(place) < self.fired);
-        // What is older than the ring is older than any window, or dropped with a fault that says so.
+        // Samples older than the ring are older than any window, or were dropped with a fault that says so.
         self.last_misfit = 0;
         self.last_busy.fill(0);
         for index in 0..ring.len() {
@@ -65,7 +66,8 @@ impl Dstack {
         }
     }
 
-    /// The first look at or after `now` at which it fires if no further sample comes, and what covers the window then.
+    /// The first evaluation at or after `now` that fires if no further sample arrives, and what covers the window
+    /// then.
     pub fn next(
         &self,
         policy: &UtilizationPolicy,
@@ -77,11 +79,11 @@ impl Dstack {
             IdleGpus::Any => *self.last_busy.iter().min()?,
             IdleGpus::All => *self.last_busy.iter().max()?,
         };
-        // The sample that is passed over may be the last that would not do.
+        // The skipped sample may be the last one that disqualifies.
         let passed_over = busy.max(self.last_misfit).max(self.fired).saturating_sub(1);
         let mut oldest = ring.index(passed_over);
         while oldest + 1 < ring.len() {
-            // In the window since its predecessor left it, until it leaves it itself.
+            // It is the oldest in the window from when its predecessor leaves the window until it leaves itself.
             let window = policy.time_window;
             let leaves = ring.time(oldest).saturating_add(window);
             let alone = match oldest {

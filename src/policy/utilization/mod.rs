@@ -21,12 +21,13 @@
 //! apart; with `gpus: all`, when the latest first reading and the earliest last reading of all GPUs are. These two
 //! readings, first and last, are named: they *cover* the window. A spell fires once.
 //!
-//! **Never early:** when it fires, every reading over at least a whole window was idle, none further from the next than
-//! the longest gap. **Never never:** say a GPU is idle from x on, readings come at most d apart, with d at most the
-//! longest gap, and each is heard at most D after it was taken. Then the first idle reading lies before x + d or at it,
-//! and the one that completes the window less than d after a window has passed: the policy fires **before
-//! x + window + 2d + D**. With samples on time d is the interval, whatever it is up to the window or beyond, and the
-//! policy is less than two intervals late. Each lost sample adds an interval, up to the longest gap.
+//! **Never early:** when the policy fires, every reading over at least a whole window was idle, and consecutive
+//! readings were at most the longest gap apart. **Never missed:** suppose that a GPU is idle from x on, that readings
+//! come at most d apart, with d at most the longest gap, and that each arrives at most D after it was taken. Then the
+//! first idle reading lies at or before x + d, and the reading that completes the window comes less than d after a
+//! window has passed, so the policy fires **before x + window + 2d + D**. With samples on time d is the interval,
+//! whether it is shorter or longer than the window, and the policy is less than two intervals late. Each lost sample
+//! adds an interval, up to the longest gap.
 //!
 //! # What it costs
 //!

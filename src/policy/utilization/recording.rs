@@ -1,43 +1,45 @@
-//! A policy on a recording alone: when it would have fired, and what the GPUs did after that.
+//! A policy applied to a recording: when it would have fired, and what the GPUs did after that.
 
 use super::{Sample, UtilizationMonitor};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Coverage, SampleFault, UsageRow, UtilizationPolicy};
 
-/// GPU time: of two GPUs an hour is two hours.
+/// GPU time: an hour of two GPUs is two hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuTime {
     pub idle: SimDuration,
     pub busy: SimDuration,
-    /// Not read.
+    /// Time for which there is no reading.
     pub unknown: SimDuration,
 }
 
 /// What a policy would have done to one recorded job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Of the whole recording.
+    /// GPU time of the whole recording.
     pub all: GpuTime,
-    /// The first time that it holds, and what covered the window then.
+    /// When the policy first fires, and what covers the window then.
     pub fired: Option<(SimTime, Coverage)>,
-    /// From then on. What was idle is what ending the job would have saved, and what was busy the work it would have cost.
+    /// GPU time after it fired. The idle part is what ending the job would have saved, and the busy part is the work
+    /// it would have cost.
     pub after: GpuTime,
-    /// From then on until a GPU that was idle was busy again. A job of which that is known was only waiting, for data or
-    /// otherwise: ending it would have been false.
+    /// The time from firing until a GPU that had been idle was busy again. Such a job was only waiting, for data or
+    /// otherwise: ending it would have been wrong.
     pub busy_again_after: Option<SimDuration>,
-    /// Samples that were odd, in the order of [`SampleFault::ALL`].
+    /// The number of odd samples, in the order of [`SampleFault::ALL`].
     pub odd: [u64; SampleFault::ALL.len()],
 }
 
 impl Judged {
-    /// It would have ended a job that went on working.
+    /// Whether it would have ended a job that went on working.
     pub fn is_false_end(&self) -> bool {
         self.busy_again_after.is_some()
     }
 }
 
-/// Tells a monitor the rows of a recording, in their order; each is heard at its time, or with the latest before it. The
-/// run starts with its first row. A reading counts for the time until the next row, the last for one interval.
+/// Feeds the rows of a recording to a monitor, in their order. A row arrives at its time, or together with the latest
+/// row before it if that is later. The run starts with its first row. A reading counts for the time until the next
+/// row, and the last one for one interval.
 pub fn judge_recording(policy: UtilizationPolicy, rows: &[UsageRow]) -> Judged {
     let mut judged = Judged::default();
     let Some(first) = rows.first() else { return judged };
@@ -71,7 +73,7 @@ fn fire(monitor: &mut UtilizationMonitor, at: SimTime) -> Option<(SimTime, Cover
     monitor.fire(at).map(|coverage| (at, coverage))
 }
 
-/// Adds up what the GPUs did, in all and after it fired.
+/// Adds up what the GPUs did, in total and after the policy fired.
 fn account(judged: &mut Judged, policy: &UtilizationPolicy, rows: &[UsageRow], end: SimTime) {
     let mut in_order: Vec<&UsageRow> = rows.iter().collect();
     in_order.sort_by_key(|row| row.at);
@@ -80,7 +82,7 @@ fn account(judged: &mut Judged, policy: &UtilizationPolicy, rows: &[UsageRow], e
     for (index, row) in in_order.iter().enumerate() {
         let from = SimTime::ZERO.saturating_add(row.at);
         let to = in_order.get(index + 1).map_or(end, |next| SimTime::ZERO.saturating_add(next.at)).max(from);
-        // Of a recording with a gap nobody knows what was in it.
+        // What happened in a gap of a recording is unknown.
         let known = to.since(from).as_nanos().min(policy.longest_gap.max(policy.interval).as_nanos());
         let known_to = from.saturating_add(SimDuration::from_nanos(known));
         for (gpu, reading) in row.utilization.iter().enumerate() {
@@ -108,7 +110,7 @@ impl GpuTime {
         self.unknown = self.unknown.saturating_add(unknown);
     }
 
-    /// Of several jobs.
+    /// The sum of two, for several jobs.
     pub fn plus(self, other: GpuTime) -> GpuTime {
         GpuTime {
             idle: self.idle.saturating_add(other.idle),
@@ -147,7 +149,7 @@ mod tests {
         }
     }
 
-    /// A row each minute: of GPU 0 as given, of GPU 1 always busy.
+    /// One row per minute: GPU 0 as given, GPU 1 always busy.
     fn rows(levels: &[u32]) -> Vec<UsageRow> {
         let row = |(minute, level): (usize, &u32)| UsageRow {
             at: minutes(minute as u64),
@@ -157,8 +159,8 @@ mod tests {
         levels.iter().enumerate().map(row).collect()
     }
 
-    /// Idle from minute 5 on, so it fires at 15; 20 rows last 20 minutes. After that GPU 0 idles for five minutes, and
-    /// GPU 1 works for five.
+    /// GPU 0 is idle from minute 5 on, so the policy fires at minute 15; 20 rows last 20 minutes. After firing, GPU 0
+    /// idles for five minutes and GPU 1 works for five.
     #[test]
     fn what_it_would_have_saved_and_cost_is_what_arithmetic_on_paper_gives() {
         let levels: Vec<u32> = (0..20).map(|minute| if minute < 5 { 950 } else { 0 }).collect();
@@ -179,7 +181,7 @@ mod tests {
         let judged = judge_recording(policy(), &rows(&levels));
         assert_eq!(judged.fired.as_ref().map(|(at, _)| *at), Some(SimTime::ZERO + minutes(10)));
         assert_eq!(judged.busy_again_after, Some(minutes(3)));
-        // Of GPU 0 minutes 10, 11, 12 and 14 are idle; 13 and 15 are busy, as are six of GPU 1.
+        // GPU 0 is idle in minutes 10, 11, 12 and 14, and busy in 13 and 15; GPU 1 is busy in all six.
         assert_eq!((judged.after.idle, judged.after.busy), (minutes(4), minutes(8)));
     }
 
@@ -189,7 +191,7 @@ mod tests {
         rows[1].at = minutes(30);
         let judged = judge_recording(policy(), &rows);
         assert_eq!(judged.fired, None);
-        // Two minutes of each GPU before the gap, and a last minute.
+        // Two minutes of each GPU before the gap, and a last minute of each.
         assert_eq!(judged.all, GpuTime { idle: minutes(3), busy: minutes(3), unknown: minutes(56) });
     }
 }

@@ -1,4 +1,4 @@
-//! The samples of one run that a window may still need, in order of their times, in memory that is taken once.
+//! The samples of one run that a window may still need, in order of time, in memory that is allocated once.
 
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::UtilizationPolicy;
@@ -6,35 +6,35 @@ use dryrack_workload::UtilizationPolicy;
 /// One sample of all GPUs of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'s> {
-    /// When it was taken, by the clock of who took it.
+    /// When it was taken, by the sampler's clock.
     pub at: SimTime,
-    /// Of each GPU, where it could be read.
+    /// The utilization of each GPU, if it could be read.
     pub utilization: &'s [Option<Permille>],
-    /// Of how many GPUs it has the memory.
+    /// The number of GPUs whose memory it has.
     pub memory_entries: usize,
 }
 
-/// What is kept in the place of a reading that there is none of.
+/// The stored value of a missing reading.
 const NONE: u16 = u16::MAX;
 
-/// A ring of `ceil(window / interval) + 2` samples: as many as a window can hold, its two ends, and the one before it.
+/// A ring of `ceil(window / interval) + 2` samples: enough for a window with both its ends, and the sample before it.
 pub(super) struct Ring {
     times: Box<[SimTime]>,
-    /// Of how many GPUs each speaks, and of how many it has the memory.
+    /// For each sample, the number of GPUs and the number of memory entries.
     shapes: Box<[(u16, u16)]>,
     /// `width` readings in thousandths for each sample.
     readings: Box<[u16]>,
     width: usize,
     head: usize,
     len: usize,
-    /// Samples that were dropped from the front so far.
+    /// The number of samples dropped from the front.
     dropped: u64,
 }
 
-/// More samples than this for one window are refused at the door.
+/// The most samples that one window may need; a policy that needs more is rejected when it is read.
 pub const MOST_SAMPLES: u64 = 1_000_000;
 
-/// How many samples a ring for this policy holds.
+/// The number of samples that a ring for this policy holds.
 pub fn ring_samples(window: SimDuration, interval: SimDuration) -> u64 {
     window.as_nanos().div_ceil(interval.as_nanos().max(1)).saturating_add(2)
 }
@@ -69,7 +69,7 @@ impl Ring {
         if slot >= self.times.len() { slot - self.times.len() } else { slot }
     }
 
-    /// The oldest is number 0.
+    /// The time of the sample at `index`, where the oldest is 0.
     pub fn time(&self, index: usize) -> SimTime {
         self.times[self.slot(index)]
     }
@@ -89,12 +89,12 @@ impl Ring {
         (self.len > 0).then(|| self.time(self.len - 1))
     }
 
-    /// A number of the sample at `index` that stays the same while older ones are dropped.
+    /// The number of the sample at `index`, which does not change when older ones are dropped.
     pub fn number(&self, index: usize) -> u64 {
         self.dropped + index as u64
     }
 
-    /// The place of the sample with that number; the front, if it was dropped.
+    /// The index of the sample with this number; the front if it was dropped.
     pub fn index(&self, number: u64) -> usize {
         number.saturating_sub(self.dropped) as usize
     }
@@ -106,7 +106,8 @@ impl Ring {
         self.dropped += 1;
     }
 
-    /// Where a sample of this time belongs: behind all that are older. The second part: there is one of this time.
+    /// The index at which a sample of this time belongs: after all older ones. The second value says whether there
+    /// already is a sample of this time.
     pub fn place(&self, at: SimTime) -> (usize, bool) {
         let mut index = self.len;
         while index > 0 && self.time(index - 1) > at {
@@ -115,7 +116,7 @@ impl Ring {
         (index, index > 0 && self.time(index - 1) == at)
     }
 
-    /// Puts a sample in its place; there must be room.
+    /// Inserts a sample at `index`. The ring must not be full.
     pub fn insert(&mut self, index: usize, sample: &Sample<'_>) {
         assert!(!self.is_full(), "a full ring takes no sample");
         self.len += 1;

@@ -1,9 +1,10 @@
-//! What a GPUStack server keeps, as a scenario: its workers, its models and where their instances were.
+//! Imports a GPUStack server's data as a scenario: its workers, its models, and where their instances were.
 //!
-//! Two doors lead here: the SQLite file of releases before 2.0 ([`store`]), opened for reading alone, and the pages of the
-//! REST interface of any release ([`pages`]). Both yield [`Kept`], whose rows have the names that the interface uses
-//! (schemas/workers.py and schemas/models.py of gpustack 0.4.1 to 2.3.0); [`write`] makes a scenario of it. What a release
-//! does not have is done without. The store holds what is, not what was: an instance that was deleted has left no row.
+//! There are two sources: the SQLite file of releases before 2.0 ([`store`]), which is opened read-only, and the
+//! pages of any release's REST interface ([`pages`]). Both yield [`Kept`], whose rows use the field names of the
+//! interface (schemas/workers.py and schemas/models.py of gpustack 0.4.1 to 2.3.0). [`write`] makes a scenario of it.
+//! Fields that a release lacks are not needed. The store holds the current state, not the history: a deleted instance
+//! has left no row.
 
 mod ask;
 mod pages;
@@ -18,28 +19,28 @@ pub use store::import_gpustack_store;
 use super::imported::{ImportError, millis_of_date};
 use dryrack_live::probe::shown;
 
-/// A map by the names of its fields, and where it was read.
+/// A map of fields by name, and the place where it was read.
 #[derive(Debug)]
 struct KeptRow {
     place: String,
     value: Value,
 }
 
-/// Rows, in the order of their ids.
+/// The rows of each kind, in the order of their ids.
 #[derive(Debug, Default)]
 struct Kept {
-    /// The table or the file of the workers.
+    /// The table or the file that held the workers.
     workers_in: &'static str,
     workers: Vec<KeptRow>,
     models: Vec<KeptRow>,
     instances: Vec<KeptRow>,
-    /// Weight files that were downloaded, since 0.6.
+    /// Downloaded weight files, recorded since 0.6.
     files: Vec<Value>,
-    /// The mean utilization of all GPUs in percent, at milliseconds since 1970.
+    /// Mean utilization of all GPUs in percent, by milliseconds since 1970.
     loads: Vec<(i64, f64)>,
 }
 
-/// A word of a closed list: the interface has them in small letters, the store in capitals.
+/// A word of a closed list, in lower case. The interface writes such words in lower case, the store in capitals.
 fn word(row: &Value, key: &str) -> Option<String> {
     row[key].as_str().map(str::to_ascii_lowercase)
 }
@@ -48,12 +49,12 @@ fn text<'v>(row: &'v Value, key: &str) -> Option<&'v str> {
     row[key].as_str().filter(|text| !text.is_empty())
 }
 
-/// The store has whole numbers for yes and no.
+/// A boolean. The store writes it as a whole number.
 fn flag(row: &Value, key: &str) -> Option<bool> {
     row[key].as_bool().or_else(|| row[key].as_i64().map(|number| number != 0))
 }
 
-/// Milliseconds since 1970 of a field with a date.
+/// A date field in milliseconds since 1970.
 fn millis(row: &Value, key: &str, place: &str) -> Result<Option<i64>, ImportError> {
     let Some(typed) = text(row, key) else { return Ok(None) };
     let malformed =
@@ -65,7 +66,7 @@ fn millis(row: &Value, key: &str, place: &str) -> Result<Option<i64>, ImportErro
 mod tests {
     use super::*;
 
-    /// Expected values from GNU `date -u -d @SECONDS`.
+    /// Expected values are from GNU `date -u -d @SECONDS`.
     #[test]
     fn dates_are_read_in_every_form_that_a_server_writes() {
         let of = |text: &str| millis(&serde_json::json!({"at": text}), "at", "row 1");

@@ -1,4 +1,4 @@
-//! Answers of the REST interface of a GPUStack server, as `curl` saved them.
+//! Reads answers of a GPUStack server's REST interface, as `curl` saved them.
 //!
 //! ```sh
 //! for what in workers models model-instances model-files; do
@@ -6,8 +6,8 @@
 //! done
 //! ```
 //!
-//! Before 2.0 it is `/v1`. The kind of a file is told by its name; of several pages each has a file of its own, such as
-//! `workers-2.json`.
+//! Before 2.0 the path is `/v1`. The kind of a file is recognized by its name. If there are several pages, each has a
+//! file of its own, such as `workers-2.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,13 +19,14 @@ use super::super::imported::{ImportError, Imported, Names};
 use super::{Kept, KeptRow, write};
 use dryrack_live::probe::shown;
 
-/// The longest first: `models` begins no other, but `model-instances` and `model-files` begin alike.
+/// Ordered by length, longest first: `models` is a prefix of none, but `model-instances` and `model-files` begin
+/// alike.
 const KINDS: [&str; 4] = ["model-instances", "model-files", "workers", "models"];
 
-/// More is no answer of a server.
+/// A larger file is not an answer of a server.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Of a folder with the answers, each a file.
+/// Imports a folder with the answers, one file each.
 pub fn import_gpustack_pages(folder: &Path, names: Names) -> Result<Imported, ImportError> {
     let mut files: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
     for entry in fs::read_dir(folder).map_err(|error| unreadable(folder, &error))? {
@@ -56,10 +57,10 @@ fn unreadable(path: &Path, error: &io::Error) -> ImportError {
     ImportError::malformed(path.display().to_string(), format!("what can be read: {error}"))
 }
 
-/// Of all pages of one kind, each row once, in the order of their ids.
+/// The rows of all pages of one kind, each row once, in the order of their ids.
 fn rows(paths: &[PathBuf], kind: &str) -> Result<Vec<KeptRow>, ImportError> {
     if paths.is_empty() {
-        // Nobody needs to know which files were downloaded.
+        // The downloaded files are optional.
         let expected = format!("a file `{kind}.json`, the answer of /v2/{kind}");
         let missing = ImportError::malformed("this folder", expected);
         return if kind == "model-files" { Ok(Vec::new()) } else { Err(missing) };
@@ -70,7 +71,7 @@ fn rows(paths: &[PathBuf], kind: &str) -> Result<Vec<KeptRow>, ImportError> {
         total = total.max(page["pagination"]["total"].as_u64().unwrap_or(0));
         rows.extend(items(page, path)?);
     }
-    // Pages overlap where rows came and went between them.
+    // Pages overlap where rows were added or deleted between requests.
     let mut seen = BTreeSet::new();
     rows.retain(|row: &KeptRow| row.value["id"].as_i64().is_none_or(|id| seen.insert(id)));
     rows.sort_by_key(|row| row.value["id"].as_i64());
@@ -97,11 +98,11 @@ fn page(path: &Path) -> Result<Value, ImportError> {
         .map_err(|fault| ImportError::malformed(format!("{place}:{}:{}", fault.line(), fault.column()), "JSON"))
 }
 
-/// A page has its rows under `items`.
+/// The rows of a page, which are under `items`.
 fn items(mut page: Value, path: &Path) -> Result<Vec<KeptRow>, ImportError> {
     let place = path.display().to_string();
     let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) else {
-        // What a server says when it refuses.
+        // The message of a server that refuses the request.
         let said = page["message"].as_str().or(page["detail"].as_str());
         let said = said.map(|said| format!("; it says `{}`", shown(said))).unwrap_or_default();
         return Err(ImportError::malformed(place, format!("a page with `items`{said}")));

@@ -1,4 +1,4 @@
-//! The SQLite file of a GPUStack server before 2.0.
+//! Reads the SQLite file of a GPUStack server before 2.0.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const JSON: [&str; 9] = [
     "distributed_servers",
 ];
 
-/// Of a file that GPUStack 0.4.1 to 0.7.1 keep; older and newer ones of 0.x are read as far as they are alike.
+/// Imports a file of GPUStack 0.4.1 to 0.7.1. Older and newer files of 0.x are read as far as they are alike.
 pub fn import_gpustack_store(path: &Path, names: Names) -> Result<Imported, ImportError> {
     let database = Database::open(path, "GPUStack")?;
     database.require(&["workers", "models", "model_instances"])?;
@@ -40,7 +40,7 @@ pub fn import_gpustack_store(path: &Path, names: Names) -> Result<Imported, Impo
     write::write(&kept, names)
 }
 
-/// All that were not deleted.
+/// All rows of a table that were not deleted.
 fn rows(database: &Database, table: &'static str) -> Result<Vec<KeptRow>, ImportError> {
     let mut found = Vec::new();
     database.each(table, |row| {

@@ -1,4 +1,4 @@
-//! From what a GPUStack server keeps to a scenario.
+//! Writes a scenario from the data of a GPUStack server.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,10 +14,10 @@ use dryrack_live::clock::{Stamp, Wall};
 use dryrack_live::probe::{NodeFound, gpustack_worker, shown};
 use dryrack_units::{Bytes, SimDuration};
 
-/// Instances that are created within it are created together.
+/// Instances that are created within this time are treated as created together.
 const TOGETHER: i64 = 1000;
 
-/// What the keys of a node are made of.
+/// For each key of a node, the column that it is made from.
 const OF_WORKERS: [(&str, &str); 13] = [
     ("name", "name"),
     ("cpus", "status"),
@@ -33,7 +33,8 @@ const OF_WORKERS: [(&str, &str); 13] = [
     ("gpu_memory", "system_reserved"),
     ("state", "state"),
 ];
-/// What the keys of a job are made of. Of weights and of what an instance takes other rows tell, which are named for it.
+/// For each key of a job, the column that it is made from. Weights, and what an instance takes, are in other rows,
+/// which are named for it.
 const OF_MODELS: [(&str, &str); 19] = [
     ("name", "name"),
     ("at", "created_at"),
@@ -92,7 +93,7 @@ pub(super) fn write(kept: &Kept, names: Names) -> Result<Imported, ImportError> 
     imported.checked(&writer.origins)
 }
 
-/// The last that the server wrote down.
+/// The last time that the server recorded.
 fn end(kept: &Kept) -> Result<i64, ImportError> {
     let mut last = kept.loads.iter().map(|(at, _)| *at).max().unwrap_or(0);
     for row in kept.workers.iter().chain(&kept.models).chain(&kept.instances) {
@@ -103,7 +104,7 @@ fn end(kept: &Kept) -> Result<i64, ImportError> {
     Ok(last)
 }
 
-/// The mean of all GPUs: of no job alone, so none has it as its usage.
+/// The mean utilization of all GPUs. It belongs to no single job, so no job uses it.
 fn loads(kept: &Kept, first: i64) -> Option<(String, String)> {
     let mut rows: Vec<_> = kept.loads.iter().filter(|(at, _)| *at >= first).collect();
     rows.sort_by_key(|(at, _)| *at);
@@ -119,18 +120,18 @@ fn loads(kept: &Kept, first: i64) -> Option<(String, String)> {
     Some(("usage/all-gpus.csv".to_string(), text))
 }
 
-/// A model that is asked for.
+/// A model to be served.
 struct Job {
     name: String,
-    /// Where it was read.
+    /// The place where it was read.
     place: String,
     /// Milliseconds since 1970.
     at: i64,
     replicas: u64,
-    /// What one replica asks for, whatever it may be picked from.
+    /// The demand of one replica, without the GPUs and nodes that it is limited to.
     asked: String,
     recorded: Vec<String>,
-    /// When there are how many more.
+    /// Times at which the number of replicas changes, and the new number.
     changes: Vec<(i64, u64)>,
 }
 
@@ -140,19 +141,19 @@ struct Writer {
     models: NameBook,
     labels: NameBook,
     values: NameBook,
-    /// Of each worker by the server's name, the indices of its GPUs in order.
+    /// For each worker, by the server's name, the indices of its GPUs in order.
     gpus: BTreeMap<String, Vec<u32>>,
-    /// The server's names by their numbers.
+    /// The server's names of workers, by their numbers.
     by_id: BTreeMap<i64, String>,
-    /// What, and why.
+    /// What was left out, and why.
     left_out: BTreeMap<(&'static str, &'static str), usize>,
-    /// Of the entries that are written.
+    /// The origins of the entries that are written.
     origins: Vec<Origin>,
 }
 
 impl Writer {
     fn nodes(&mut self, out: &mut String, kept: &Kept) -> Result<(), ImportError> {
-        // What the server's own instances take is in the jobs.
+        // What the server's own instances use is in the jobs.
         let options = FoundOptions { idle_up_to: Bytes::ZERO, gpu: None, without_use: true };
         let at = Stamp { since_start: SimDuration::ZERO, wall: Wall(0) };
         out.push_str("nodes:\n");
@@ -172,7 +173,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What nodes are made of keeps its words; what somebody wrote on them need not.
+    /// A label's key and value. Facts about the node keep their names; labels that somebody wrote may be renamed.
     fn label(&mut self, key: &str, value: &str) -> (String, String) {
         match (self.names, key) {
             (Names::Kept, _) | (_, "os" | "arch") => (key.to_string(), value.to_string()),
@@ -241,7 +242,7 @@ impl Writer {
         Ok(Some(Job { name, place: place.clone(), at, replicas: begins, asked, recorded, changes }))
     }
 
-    /// What the user picked, and the nodes that would do.
+    /// The GPUs that the user picked, and the nodes that are acceptable.
     fn narrowed(&mut self, model: &Value, is_model: bool) -> String {
         let mut out = String::new();
         let picked = picked(&model["gpu_selector"]);
@@ -289,13 +290,13 @@ impl Writer {
         out
     }
 
-    /// `rack-a/1` of a worker and the index of a GPU there.
+    /// A GPU such as `rack-a/1`, from a worker and the index of a GPU there.
     fn place(&self, worker: &str, index: u32) -> Option<String> {
         let place = self.gpus.get(worker)?.iter().position(|known| *known == index)?;
         Some(format!("{}/{place}", self.workers.known(worker)?))
     }
 
-    /// `running, on rack-a/2 (32GiB)`.
+    /// A description such as `running, on rack-a/2 (32GiB)`.
     fn where_it_is(&self, instance: &Value) -> String {
         let mut said = word(instance, "state").unwrap_or_else(|| "in no state".to_string());
         let mut places = Vec::new();
@@ -346,10 +347,10 @@ impl Writer {
     }
 }
 
-/// `{"gpu_ids": ["rack-a:cuda:0"]}`, or before 0.5 `{"worker_name": "rack-a", "gpu_index": 0}`.
+/// Reads `{"gpu_ids": ["rack-a:cuda:0"]}`, or before 0.5 `{"worker_name": "rack-a", "gpu_index": 0}`.
 fn picked(selector: &Value) -> Vec<(String, u32)> {
     let ids = selector["gpu_ids"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    // A worker's name may hold colons.
+    // A worker's name may contain colons.
     let of_ids = ids.map(|id| {
         let mut words = id.rsplitn(3, ':');
         let index = words.next().and_then(|index| index.parse().ok()).unwrap_or(u32::MAX);

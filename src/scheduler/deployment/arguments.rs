@@ -1,19 +1,19 @@
-//! A backend's arguments, as schedulers read them, and numbers as they convert them.
+//! A backend's arguments and numbers, parsed as schedulers parse them.
 
 use std::sync::Arc;
 
 use super::options::ArgumentReading;
 
-/// The arguments of one deployment under one way of reading.
+/// The arguments of one deployment, parsed in one way.
 pub struct Arguments<'a> {
     reading: ArgumentReading,
     elements: &'a [Arc<str>],
-    /// Names without dashes, each with its value if it has one.
+    /// Names without dashes, each with its value, if any.
     keyed: Vec<(String, Option<String>)>,
 }
 
 impl<'a> Arguments<'a> {
-    /// Refuses a command line whose quotes do not end.
+    /// Parses the arguments. Rejects a command line with an unclosed quote.
     pub fn read(reading: ArgumentReading, elements: &'a [Arc<str>]) -> Result<Arguments<'a>, Unclosed> {
         let keyed = match reading {
             ArgumentReading::AnyElement => Vec::new(),
@@ -22,7 +22,7 @@ impl<'a> Arguments<'a> {
         Ok(Arguments { reading, elements, keyed })
     }
 
-    /// The value of the first of these names that has one.
+    /// The first value given for one of these names.
     pub fn value(&self, names: &[&str]) -> Option<&str> {
         match self.reading {
             ArgumentReading::AnyElement => value_after_any(self.elements, names),
@@ -33,7 +33,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Whether a flag is on: its first occurrence decides, and only the words for no turn it off.
+    /// Whether a flag is on. Its first occurrence decides, and only the words for "no" turn it off.
     pub fn flag(&self, name: &str) -> bool {
         let first = self.keyed.iter().find(|(known, _)| known == name);
         first.is_some_and(|(_, value)| {
@@ -42,7 +42,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// Whether the name occurs at all, for what must not be stated.
+    /// Whether the name occurs at all, for arguments that must not be stated.
     pub fn has(&self, name: &str) -> bool {
         self.elements.iter().any(|element| {
             let before = element.split_once('=').map_or(&**element, |(before, _)| before);
@@ -51,7 +51,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Quotes that do not end.
+/// The error that a quote is not closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unclosed;
 
@@ -101,8 +101,8 @@ fn pairs(elements: &[Arc<str>]) -> Result<Vec<(String, Option<String>)>, Unclose
     Ok(pairs)
 }
 
-/// Words as a shell splits them: quotes group and are dropped, a backslash takes the next character as it is. What
-/// follows `=` and begins as JSON is one piece to its end.
+/// Splits words like a shell: quotes group and are dropped, and a backslash takes the next character literally. Text
+/// after `=` that begins like JSON is one piece up to its end.
 fn split(line: &str) -> Result<Vec<String>, Unclosed> {
     let characters: Vec<char> = line.chars().collect();
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None::<char>);
@@ -139,7 +139,7 @@ fn split(line: &str) -> Result<Vec<String>, Unclosed> {
     if quote.is_some() { Err(Unclosed) } else { Ok(words) }
 }
 
-/// Behind the bracket that closes the one at `begin`.
+/// The position after the bracket that closes the one at `begin`.
 fn json_end(characters: &[char], begin: usize) -> Option<usize> {
     let (mut depth, mut in_text, mut escaped) = (0, false, false);
     for (at, c) in characters.iter().enumerate().skip(begin) {
@@ -160,8 +160,8 @@ fn json_end(characters: &[char], begin: usize) -> Option<usize> {
     None
 }
 
-/// An integer as Python's `int` reads one: with a sign, blanks around it and underscores between digits. One beyond all
-/// that is compared here is as good as the largest.
+/// An integer as parsed by Python's `int`: with a sign, blanks around it and underscores between digits. A number too
+/// large for the type saturates, which is enough for the comparisons here.
 pub fn to_integer(text: &str) -> Option<i64> {
     let text = text.trim();
     let (negative, digits) = match text.as_bytes().first()? {
@@ -183,8 +183,8 @@ pub fn to_integer(text: &str) -> Option<i64> {
     is_whole.then_some(if negative { -value } else { value })
 }
 
-/// A double as Python's `float` reads one: also with blanks around it, underscores between digits, and the words for
-/// infinity and for no number.
+/// A double as parsed by Python's `float`: also with blanks around it, underscores between digits, and the words for
+/// infinity and for NaN.
 pub fn to_float(text: &str) -> Option<f64> {
     let text = text.trim();
     let bytes = text.as_bytes();
@@ -205,7 +205,8 @@ mod tests {
         elements.iter().map(|element| Arc::from(*element)).collect()
     }
 
-    /// What the released programs found, see the source of `tests/data/gpustack`; and their `find_parameter` read.
+    /// Values that the released programs found, see the source of `tests/data/gpustack`, and values from reading
+    /// their `find_parameter`.
     #[test]
     fn each_reading_finds_its_value() {
         let names = ["tensor-parallel-size", "tp"];
@@ -230,7 +231,7 @@ mod tests {
         }
     }
 
-    /// What Python's `int` and `float` say.
+    /// The results of Python's `int` and `float`.
     #[test]
     fn numbers_are_read_as_python_reads_them() {
         let integers = [

@@ -1,4 +1,4 @@
-//! Where a replica could go.
+//! Candidate places of a replica.
 
 use smallvec::SmallVec;
 
@@ -7,19 +7,19 @@ use dryrack_fleet::GpuKind;
 /// What a candidate takes of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// The node's place in the order of nodes.
+    /// The node's index in the order of nodes.
     pub node: usize,
-    /// GPUs by their index on the node, in the order in which they were chosen; one that was picked and is not there,
-    /// and one picked twice, stands here too where the scheduler keeps it.
+    /// GPUs by their index on the node, in the order in which they were chosen. Picked GPUs that do not exist, or
+    /// were picked twice, are included if the scheduler keeps them.
     pub indexes: SmallVec<[u32; 8]>,
-    /// Bytes of each GPU that is there.
+    /// Each existing GPU with the bytes claimed of it.
     pub claims: SmallVec<[(u32, u64); 8]>,
-    /// Bytes, beside what of the GPUs' memory is a part of it.
+    /// In bytes, without GPU memory that is part of RAM.
     pub ram: u64,
 }
 
 impl Share {
-    /// Bytes.
+    /// The GPU memory claimed, in bytes.
     pub fn claimed(&self) -> u64 {
         self.claims.iter().map(|(_, bytes)| bytes).sum()
     }
@@ -29,16 +29,16 @@ impl Share {
     }
 }
 
-/// GPUs of one node or of several.
+/// A candidate: GPUs of one node or of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Candidate {
     pub main: Share,
     pub subordinates: Vec<Share>,
-    /// The kind of its GPUs, where kinds are told apart.
+    /// The kind of its GPUs, if kinds are distinguished.
     pub kind: Option<GpuKind>,
-    /// It takes more than is free, or less than is needed.
+    /// Whether it takes more than is free, or less than is needed.
     pub overcommit: bool,
-    /// The only GPUs of the main node that its score knows of, by their place in the columns, where that is not all.
+    /// If its score considers only some of the main node's GPUs: those, by index in the columns.
     pub known: Option<SmallVec<[usize; 8]>>,
 }
 
@@ -51,16 +51,16 @@ impl Candidate {
         self.shares().map(|share| share.indexes.len()).sum()
     }
 
-    /// Bytes.
+    /// The GPU memory claimed, in bytes.
     pub fn claimed(&self) -> u64 {
         self.shares().map(Share::claimed).sum()
     }
 }
 
-/// What a generator found, in its order. Many candidates of one GPU each are common, and are not written out.
+/// What a generator found, in its order. Many candidates with a single GPU are common, so they are not written out.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// Each by its node and its GPU's place in the columns.
+    /// Each as a node and the index of its GPU in the columns.
     Singles(Vec<(u32, u32)>),
     Written(Vec<Candidate>),
 }

@@ -1,4 +1,4 @@
-//! From a demand and a fleet to a request and what it reads, and from a candidate to a placement.
+//! Conversions from a demand and a fleet to a request and its inputs, and from a candidate to a placement.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,33 +19,33 @@ use dryrack_ids::{FleetId, JobId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Score};
 use dryrack_workload::{Demand, Deployment, Pick, Strategy};
 
-/// Who asks: what a decision reads beside the demand.
+/// The context of a decision: what it reads in addition to the demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementContext {
-    /// The job whose replicas count as the model's own; None before it is submitted.
+    /// The job whose replicas count as the model's own; `None` before it is submitted.
     pub job: Option<JobId>,
-    /// How many replicas it has in all.
+    /// The total number of its replicas.
     pub replicas: u32,
-    /// What it draws, where the options leave something to chance.
+    /// Its source of random numbers, if the options leave something to chance.
     pub draw: Draw,
-    /// The fleet that its other replicas are in: it goes to no other one.
+    /// The fleet that its other replicas are in; it goes to no other one.
     pub fleet: Option<FleetId>,
-    /// The fewest replicas it has: a fleet is chosen by whether it has room for so many.
+    /// Its minimum number of replicas: a fleet is chosen only if it has room for this many.
     pub least: u32,
 }
 
 impl PlacementContext {
-    /// Nobody yet: an evaluation before deployment, of one replica.
+    /// The context of an evaluation before deployment, of one replica.
     pub const UNSUBMITTED: PlacementContext =
         PlacementContext { job: None, replicas: 1, draw: Draw::NONE, fleet: None, least: 1 };
 
-    /// By which a job's instances are known to be of one model.
+    /// The key that marks a job's instances as instances of one model.
     pub fn key(job: JobId) -> ModelKey {
         ModelKey(job.index() as u64)
     }
 }
 
-/// Decides for one replica of a model; `keep` is how many candidates are wanted.
+/// Decides for one replica of a model. `keep` is the number of candidates wanted.
 pub fn decide_deployment(
     options: &DeploymentOptions,
     demand: &Demand,
@@ -70,7 +70,7 @@ pub fn decide_deployment(
     }
 }
 
-/// What is said of a model before it is deployed; reasons where it would not do.
+/// The evaluation of a model before it is deployed, with reasons if it does not fit.
 pub fn evaluate_deployment(
     options: &DeploymentOptions,
     demand: &Demand,
@@ -80,14 +80,14 @@ pub fn evaluate_deployment(
     evaluate(options, &request(deployment, picks_of(demand, fleet), PlacementContext::UNSUBMITTED), &fleet.serving())
 }
 
-/// Whether the model would be judged compatible if every node were ready, whole and empty.
+/// Whether the model would be judged compatible if every node were ready, healthy and empty.
 pub fn ever_compatible(options: &DeploymentOptions, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> bool {
     let request = request(deployment, picks_of(demand, fleet), PlacementContext::UNSUBMITTED);
     first_refusal(&options.evaluation.checks, options, &request, fleet.idle_serving()).is_none()
         && ever_fits_deployment(options, demand, deployment, fleet)
 }
 
-/// Why the model is refused as soon as it is submitted, and whether it would be by an empty fleet too.
+/// Why the model is refused as soon as it is submitted, and whether an empty fleet would refuse it too.
 pub fn refused_at_submission(
     options: &DeploymentOptions,
     demand: &Demand,
@@ -104,8 +104,9 @@ pub fn refused_at_submission(
     Some((if for_ever { Refusal::Never } else { Refusal::Unfit }, reason))
 }
 
-/// How good the places are that replicas of this model have, as its strategy scores them with all that is there; of a
-/// packed model, where a replica is a part of what fills its own GPU, none is told from another.
+/// The scores of the places that replicas of this model have, by its strategy and with everything that is there. For
+/// a packed model all scores are zero: each replica is part of what fills its own GPU, so replicas cannot be
+/// compared.
 pub fn placement_scores(
     options: &DeploymentOptions,
     demand: &Demand,
@@ -130,7 +131,7 @@ pub fn placement_scores(
     scores.map_or_else(|_| none(), |scores| scores.into_iter().map(Score::new).collect())
 }
 
-/// A placement as its main part is scored.
+/// A candidate for scoring a placement by its main part.
 fn candidate_of(placement: &Placement) -> Candidate {
     let main = placement.claims().iter().find(|claim| claim.tasks > 0).expect("a replica has its task on a node");
     let claims = main.gpus.iter().map(|gpu| (u32::from(gpu.index), gpu.memory.get()));
@@ -139,7 +140,7 @@ fn candidate_of(placement: &Placement) -> Candidate {
     Candidate { main, ..Candidate::default() }
 }
 
-/// Whether the model would fit if every node were ready, whole and empty.
+/// Whether the model would fit if every node were ready, healthy and empty.
 pub fn ever_fits_deployment(
     options: &DeploymentOptions,
     demand: &Demand,
@@ -206,7 +207,7 @@ pub(super) fn picks_of(demand: &Demand, fleet: &Fleet) -> Picks {
     }
 }
 
-/// A replica has one task, on its main node: by that it is told from its subordinates.
+/// Makes a placement. A replica has one task, on its main node, which distinguishes that node from the subordinates.
 fn placeable(found: &Candidate, score: f64) -> Placeable {
     let main = node_claim(&found.main, 1);
     let claims = std::iter::once(main).chain(found.subordinates.iter().map(|share| node_claim(share, 0)));

@@ -1,4 +1,4 @@
-//! What is said of a deployment before it is made.
+//! The evaluation of a deployment before it is made.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{GpuKind, Serving};
 use dryrack_workload::{Backend, Deployment};
 
-/// Whether a deployment would do.
+/// Whether a deployment would fit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evaluation {
-    /// What one replica would claim: bytes of GPU memory, on all nodes together.
+    /// Fits; with what one replica would claim, in bytes of GPU memory on all nodes together.
     Compatible {
         memory: u64,
     },
     Incompatible(Histogram),
 }
 
-/// Checks, then the very stages of a decision.
+/// Runs the checks, then the same stages as a decision.
 pub fn evaluate(options: &DeploymentOptions, request: &Request, serving: &Serving) -> Evaluation {
     let all = serving.hosts().len().max(1) as u32;
     if let Some(reason) = first_refusal(&options.evaluation.checks, options, request, serving) {
@@ -42,7 +42,7 @@ pub fn evaluate(options: &DeploymentOptions, request: &Request, serving: &Servin
     }
 }
 
-/// vLLM runs on Linux alone, so that is asked for where nothing else was chosen.
+/// vLLM runs only on Linux, so Linux is requested if nothing else was chosen.
 pub(super) fn with_selector<'d>(
     options: &DeploymentOptions,
     picks: &Picks,
@@ -123,7 +123,8 @@ fn refusal(
                     is_main && instance.is_distributed && instance.model_name != *own
                 })
             };
-            // Pick by pick: one on the first node is looked at too, if a second node was picked before it.
+            // Checks pick by pick: a later pick on the first node is checked too, if a second node was picked before
+            // it.
             let first = request.picked().first().map(|pick| &pick.node);
             let later = picked().skip_while(|(pick, _)| Some(&pick.node) == first);
             let wrong = later.filter_map(|(_, node)| node).any(leads);

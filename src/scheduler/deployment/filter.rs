@@ -1,4 +1,4 @@
-//! Filters: may these nodes be used at all for a model, and if not, why not.
+//! Filters: whether nodes may be used at all for a model, and if not, why.
 
 use super::hardware::HardwareVerdicts;
 use super::options::{DeploymentFilter, DeploymentOptions};
@@ -7,7 +7,7 @@ use super::search::runners;
 use dryrack_event::Reason;
 use dryrack_fleet::{Labels, NodeState, Serving};
 
-/// By this label every node has its own name.
+/// The label by which every node has its own name.
 const NAME_LABEL: &str = "worker-name";
 
 /// The nodes that pass every filter, in their order.
@@ -71,7 +71,7 @@ pub fn judge(
     }
 }
 
-/// What is found once, and not for each node anew.
+/// Verdicts that are computed once and not again for each node.
 pub struct Verdicts<'a> {
     labels: LabelVerdicts<'a>,
     hardware: &'a HardwareVerdicts,
@@ -83,10 +83,10 @@ impl<'a> Verdicts<'a> {
     }
 }
 
-/// The selector's verdict on each label set, found once.
+/// The selector's verdict on each label set, computed once.
 struct LabelVerdicts<'a> {
     known: Vec<Option<Option<Reason>>>,
-    /// The name that is asked for by a label.
+    /// The name requested by a label.
     name: Option<&'a str>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> LabelVerdicts<'a> {
         let selector = request.deployment.selector.as_ref().filter(|selector| !selector.is_empty())?;
         let set = host.label_set as usize;
         let known = *self.known[set].get_or_insert_with(|| missing(selector, &serving.label_sets()[set]));
-        // Nodes of one label set differ in their names.
+        // Nodes with one label set differ in their names.
         let named = match self.name {
             Some(name) if !serving.label_sets()[set].contains_key(NAME_LABEL) => *name == *host.name,
             Some(_) | None => true,

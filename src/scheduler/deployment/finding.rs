@@ -1,4 +1,5 @@
-//! What one replica of a model needs, and what every GPU would have to give and has: what an explanation shows.
+//! What an explanation shows of a model: what one replica needs, what it would take of every GPU, and what is free
+//! there.
 
 use std::borrow::Cow;
 
@@ -18,28 +19,28 @@ use dryrack_fleet::Fleet;
 use dryrack_units::Bytes;
 use dryrack_workload::{Demand, Deployment};
 
-/// What one replica needs, wherever it lies.
+/// What one replica needs, wherever it is placed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
-    /// Of GPU memory in all.
+    /// Total GPU memory.
     pub memory: Bytes,
     /// The part of each GPU that is reserved; zero: only what is needed is taken.
     pub utilization: f64,
-    /// GPUs, where their number is asked for.
+    /// The number of GPUs, if one is requested.
     pub gpus: Option<u32>,
 }
 
-/// What is found of one node.
+/// The findings for one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFound {
     /// Every filter that refuses it.
     pub refusals: Vec<(FilterName, Reason)>,
-    /// Why it does not do, if it does not, or why not alone.
+    /// Why it does not fit, or does not fit alone; `None` if it fits.
     pub reason: Option<Reason>,
     pub gpus: Vec<GpuFinding>,
 }
 
-/// What is needed, or why that cannot be said; and every node, in order of ids.
+/// The need, or why it cannot be determined, and the findings for every node, in order of ids.
 pub fn findings(
     options: &DeploymentOptions,
     demand: &Demand,
@@ -84,7 +85,7 @@ pub fn findings(
     (need, nodes)
 }
 
-/// Of each GPU what would be taken of it, and what is free by the profile's accounting.
+/// For each GPU, what would be taken of it, and what is free by the profile's accounting.
 fn gpus(search: &Search, node: u32) -> Vec<GpuFinding> {
     let columns = search.columns();
     let free = &search.left().free;

@@ -1,4 +1,4 @@
-//! Whether a backend runs on a GPU at all, by the table of compatibility: asked once for each kind of node.
+//! Whether a backend runs on a GPU at all, by the compatibility table, which is queried once for each kind of node.
 
 use crate::filter::{model_refusal, model_refusal_without_gpu};
 use dryrack_event::Reason;
@@ -8,9 +8,9 @@ use dryrack_workload::Deployment;
 /// The table's answers for one deployment.
 #[derive(Clone, Debug, Default)]
 pub struct HardwareVerdicts {
-    /// For each shape of nodes: of each of its GPUs why it will not do.
+    /// For each shape of nodes and each of its GPUs, why the GPU cannot be used.
     gpus: Vec<Vec<Option<Reason>>>,
-    /// Why a node of this shape will not do, if none of its GPUs does.
+    /// For each shape, why its nodes cannot be used, if none of its GPUs can.
     nodes: Vec<Option<Reason>>,
     refuses: bool,
 }
@@ -20,7 +20,7 @@ impl HardwareVerdicts {
         let mut verdicts = HardwareVerdicts::default();
         for shape in serving.shapes() {
             let gpus = of_gpus(deployment, shape);
-            // Of unlike GPUs the one counts that comes furthest: reasons stand in the order in which they are asked.
+            // Of different GPUs, the one that passes the most checks counts: reasons are ordered like the checks.
             let node = match gpus.iter().copied().collect::<Option<Vec<Reason>>>() {
                 Some(refusals) if refusals.is_empty() => model_refusal_without_gpu(deployment, shape),
                 refusals => refusals.and_then(|refusals| refusals.into_iter().max()),
@@ -32,13 +32,13 @@ impl HardwareVerdicts {
         verdicts
     }
 
-    /// Why a node will not do. Of one of which nothing is known but its GPUs' kinds, nothing is said.
+    /// Why a node cannot be used. If nothing is known about a node except the kinds of its GPUs, no reason is given.
     pub fn of_node(&self, serving: &Serving, node: u32) -> Option<Reason> {
         let shape = serving.hosts()[node as usize].shape?;
         self.nodes.get(shape as usize).copied().flatten()
     }
 
-    /// Why a GPU will not do, by its node and its place in the columns.
+    /// Why a GPU cannot be used, by its node and its index in the columns.
     #[inline]
     pub fn of_gpu(&self, serving: &Serving, node: u32, at: usize) -> Option<Reason> {
         let host = &serving.hosts()[node as usize];
@@ -46,13 +46,13 @@ impl HardwareVerdicts {
         gpus.get(at - host.gpus.start).copied().flatten()
     }
 
-    /// Whether any GPU will not do.
+    /// Whether any GPU cannot be used.
     pub fn refuses(&self) -> bool {
         self.refuses
     }
 }
 
-/// Equal GPUs that stand beside each other are asked about once.
+/// Queries each GPU, but adjacent equal GPUs only once.
 fn of_gpus(deployment: &Deployment, shape: &NodeShape) -> Vec<Option<Reason>> {
     let mut gpus: Vec<Option<Reason>> = Vec::with_capacity(shape.gpus.len());
     for (index, gpu) in shape.gpus.iter().enumerate() {

@@ -1,8 +1,7 @@
-//! Layers of a GGUF model: all of them on GPUs of one node, or as many as find room there and the rest in RAM, or all in
-//! RAM.
+//! Layers of a GGUF model: all on GPUs of one node, or as many as fit there and the rest in RAM, or all in RAM.
 //!
-//! What is held of RAM falls in a straight line from that without a layer on a GPU to that with all. Several GPUs divide
-//! layers in proportion to what is free of each, as llama.cpp does by default.
+//! The RAM held decreases linearly from the amount with no layer on a GPU to the amount with all. Several GPUs divide
+//! layers in proportion to what is free on each, as llama.cpp does by default.
 
 use smallvec::SmallVec;
 
@@ -13,16 +12,16 @@ use super::search::{Pass, Search};
 use dryrack_fleet::GpuKind;
 use dryrack_workload::GgufEstimate;
 
-/// A way to lay the model onto one node.
+/// One way to place the model on one node.
 #[derive(Clone, Debug)]
 struct Laid {
     node: u32,
     kind: Option<GpuKind>,
-    /// Layers on GPUs.
+    /// The number of layers on GPUs.
     layers: u32,
-    /// GPUs by their place in the columns, and bytes of each.
+    /// The GPUs by index in the columns, and the bytes on each.
     gpus: SmallVec<[(usize, u64); 8]>,
-    /// Bytes.
+    /// In bytes.
     ram: u64,
 }
 
@@ -56,21 +55,21 @@ fn candidate(search: &Search, laid: Laid) -> Candidate {
     Candidate { main, kind: laid.kind, ..Candidate::default() }
 }
 
-/// RAM with so many layers on GPUs, rounded up.
+/// RAM with this many layers on GPUs, rounded up.
 pub fn ram_with(estimate: &GgufEstimate, layers: u32) -> u64 {
     let (all, none) = (estimate.ram_offloaded.get(), estimate.ram_unoffloaded.get());
     let saved = u128::from(none.saturating_sub(all)) * u128::from(layers) / u128::from(estimate.layers.max(1));
     none.max(all) - saved as u64
 }
 
-/// Whether the rest fits into RAM, beside what of these GPUs' memory is a part of it.
+/// Whether the rest fits in RAM, in addition to the GPU memory that is part of RAM.
 fn is_in_ram(search: &Search, node: u32, ram: u64, on_gpus: u64) -> bool {
     let host = search.host(node);
     let pooled = if host.unified { on_gpus } else { 0 };
     host.ram_free >= ram.saturating_add(pooled)
 }
 
-/// The GPUs that may be used of a node, most free first; where GPUs were picked, only those.
+/// The usable GPUs of a node, most free first; if GPUs were picked, only those.
 fn usable(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[usize; 8]> {
     let picked = match search.request.picks {
         Picks::Gpus(_) => Some(search.picked_on(node, kind)),
@@ -83,7 +82,7 @@ fn usable(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[usize;
     gpus
 }
 
-/// Every node once for each kind of its GPUs that may be used, with these.
+/// Every node once for each usable kind of its GPUs, with these GPUs.
 fn hosts(search: &Search) -> Vec<(u32, Option<GpuKind>, SmallVec<[usize; 8]>)> {
     let groups = search.groups(Pass::Later);
     let each = groups.iter().flat_map(|group| group.nodes.iter().map(|node| (*node, group.kind)));
@@ -115,7 +114,7 @@ fn whole_on_gpu(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
     found
 }
 
-/// Those on the fewest GPUs.
+/// The candidates on the fewest GPUs.
 fn whole_on_gpus(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
     let each = hosts(search).into_iter().filter_map(|(node, kind, gpus)| {
         let mut several = counts(search, gpus.len()).filter(|count| *count > 1);
@@ -127,11 +126,12 @@ fn whole_on_gpus(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
     found
 }
 
-/// Those with most layers on GPUs, or with as many as are asked for; of these the ones on the fewest GPUs.
+/// The candidates with the most layers on GPUs, or with the requested number of layers; of these, the ones on the
+/// fewest GPUs.
 fn part_on_gpus(search: &Search, estimate: &GgufEstimate, asked: Option<u32>) -> Vec<Laid> {
     let mut found: Vec<Laid> = Vec::new();
     for (node, kind, gpus) in hosts(search) {
-        // What is worse than the best so far is not wanted.
+        // Anything worse than the best so far is not wanted.
         let least = asked.unwrap_or_else(|| found.first().map_or(1, |best| best.layers));
         let most = asked.unwrap_or(estimate.layers.saturating_sub(1));
         let of_count = |count| {
@@ -159,13 +159,13 @@ fn in_ram(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
     fits.map(|node| Laid { node: *node, kind: None, layers: 0, gpus: SmallVec::new(), ram }).collect()
 }
 
-/// How many of so many GPUs are tried: as many as are asked for, or ever more.
+/// The numbers of GPUs to try: the requested number, or all numbers in ascending order.
 fn counts(search: &Search, gpus: usize) -> impl Iterator<Item = usize> + use<> {
     let asked = search.plan.count;
     (1..=gpus).filter(move |count| asked.is_none_or(|asked| i64::try_from(*count) == Ok(asked)))
 }
 
-/// So many layers on all of these GPUs, if they fit and the rest fits into RAM.
+/// Places this many layers on all of these GPUs, if they fit and the rest fits in RAM.
 fn laid_on(
     search: &Search,
     estimate: &GgufEstimate,
@@ -193,7 +193,8 @@ fn laid_on(
     is_in_ram(search, node, laid.ram, claimed).then_some(laid)
 }
 
-/// Whether this GPU could hold layers of the model, alone; else with others of its node; by what is free there.
+/// Whether this GPU could hold layers of the model, by what is free there: `true` alone, `false` with other GPUs of
+/// its node, `None` not at all.
 pub fn could_hold(search: &Search, estimate: &GgufEstimate, node: u32, at: usize) -> Option<bool> {
     let kind = (search.options.pool != super::Pool::One).then(|| search.columns().kind[at]);
     let (least, most) = match search.plan.gpu_layers.map(|layers| layers.min(estimate.layers)) {

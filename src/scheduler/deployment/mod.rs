@@ -1,8 +1,8 @@
-//! The placement of models: filters, generators of candidates, and scorers, for one replica at a time.
+//! The placement of models: filters, candidate generators and scorers, for one replica at a time.
 //!
-//! A pure function of a request and of what [`dryrack_fleet::Serving`] says. Every stage is a file, named for its rule;
-//! which of them run, and with which thresholds and orders, is data ([`DeploymentOptions`]). Where a released program
-//! ends a decision with an exception, its profile refuses with a reason named after the exception.
+//! A pure function of a request and of [`dryrack_fleet::Serving`]. Every stage is a file named after its rule. Which
+//! stages run, and with which thresholds and orders, is data ([`DeploymentOptions`]). If a released program ends a
+//! decision with an exception, its profile refuses with a reason named after the exception.
 
 mod arguments;
 mod candidate;
@@ -57,11 +57,11 @@ use search::{Pass, Raised, Search};
 pub enum Answer {
     /// Best first, with their scores; never empty.
     Place(Vec<(Candidate, f64)>),
-    /// Reasons by number of nodes; together they count every node.
+    /// Reasons with their number of nodes; together they cover every node.
     Refuse(Histogram),
 }
 
-/// Places one replica; `keep` is how many candidates are wanted.
+/// Places one replica. `keep` is the number of candidates wanted.
 pub fn place(options: &DeploymentOptions, request: &Request, serving: &Serving, keep: usize) -> Answer {
     let whole = |reason| Answer::Refuse(Histogram::of(reason, serving.hosts().len().max(1) as u32));
     if request.picks == Picks::Unreadable {
@@ -87,7 +87,7 @@ pub fn place(options: &DeploymentOptions, request: &Request, serving: &Serving, 
     }
 }
 
-/// What the table of compatibility says, if it is asked.
+/// The verdicts of the compatibility table, if the profile uses it.
 fn hardware(options: &DeploymentOptions, request: &Request, serving: &Serving) -> HardwareVerdicts {
     match options.filters.contains(&DeploymentFilter::Compatible) {
         true => HardwareVerdicts::new(request.deployment, serving),
@@ -95,12 +95,13 @@ fn hardware(options: &DeploymentOptions, request: &Request, serving: &Serving) -
     }
 }
 
-/// With no node left, nothing is looked at any more but a need that is stated.
+/// Whether this reason refuses the request even if no node passed the filters. A ValueError does so only in profiles
+/// where an unreadable need raises it.
 fn halts_without_nodes(options: &DeploymentOptions, reason: Reason) -> bool {
     reason != Reason::UpstreamValueError || options.need.unreadable == UnreadableNeed::ValueError
 }
 
-/// The candidates of the first generator that finds any, best first. An error refuses the request as a whole.
+/// The candidates of the first generator that finds any, best first. An error refuses the whole request.
 fn search_stages(search: &Search, keep: usize) -> Result<Vec<(Candidate, f64)>, Reason> {
     if let Backend::LlamaBox(estimate) = &search.request.deployment.backend {
         return scored(search, layers::find(search, estimate), keep);
@@ -111,7 +112,7 @@ fn search_stages(search: &Search, keep: usize) -> Result<Vec<(Candidate, f64)>, 
         |generator: &&Generator| matches!(generator, Generator::PickedAll { .. } | Generator::PickedSome {});
     let has_picking = search.options.generators.iter().any(|generator| takes_picks(&generator));
     for generator in &search.options.generators {
-        // Where a stage is for picks, it is for all of them and for nothing else.
+        // If some generator is for picks, such generators handle all picked requests and nothing else.
         if takes_picks(&generator) != (is_picked && has_picking) {
             continue;
         }
@@ -149,7 +150,7 @@ fn generate(search: &Search, generator: &Generator, pass: &mut Pass) -> Result<F
     found.map_err(|Raised(reason)| reason)
 }
 
-/// The best, then those after it; of equals, the first that was found.
+/// The best candidates in order; on a tie, the one found first.
 fn ranked(search: &Search, found: Found, scores: &[f64], keep: usize) -> Vec<(Candidate, f64)> {
     let better =
         |one: &usize, other: &usize| -> Ordering { scores[*other].total_cmp(&scores[*one]).then(one.cmp(other)) };

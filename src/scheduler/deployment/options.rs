@@ -1,24 +1,24 @@
-//! What a profile says about the placement of models: stages by name, and the rules in which releases differ.
+//! A profile's options for the placement of models: stages by name, and the rules in which releases differ.
 
 use serde::{Deserialize, Serialize};
 
 use dryrack_fleet::{Accounting, GpuKind};
 use dryrack_workload::Category;
 
-/// The part of a profile that places model deployments. Each list of stages is run in the order written.
+/// The part of a profile that places model deployments. Each list of stages runs in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeploymentOptions {
     pub filters: Vec<DeploymentFilter>,
-    /// Kinds of GPU for which there is an image of the backend; what the `runner` filter reads.
+    /// Kinds of GPU for which there is an image of the backend, read by the `runner` filter.
     pub runners: Vec<GpuKind>,
-    /// What a deployment without a selector and without a pick asks for.
+    /// The selector of a deployment that has neither a selector nor a pick.
     pub default_selector: DefaultSelector,
     pub arguments: ArgumentReading,
     pub utilization: UtilizationOptions,
     pub need: NeedOptions,
     pub divisible: DivisibleOptions,
-    /// What is counted as taken of a GPU.
+    /// What counts as taken of a GPU.
     pub accounting: Accounting,
     pub pool: Pool,
     /// The first that finds a candidate ends the search.
@@ -33,48 +33,49 @@ pub struct DeploymentOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeploymentFilter {
-    /// Only nodes on which a GPU was picked by hand, if any was.
+    /// Only nodes on which a GPU was picked manually, if any was.
     Picked,
     /// Only nodes with every label of the selector.
     Labels,
     /// Only nodes that are ready.
     Ready,
-    /// Likewise, but where GPUs of several nodes were picked (GPUStack before 0.6.0, issue 1548: the workers were read
-    /// again from the store, past the filters).
+    /// Only nodes that are ready, unless GPUs of several nodes were picked (GPUStack before 0.6.0, issue 1548: the
+    /// workers were read again from the store, bypassing the filters).
     ReadyUnlessPickedOnSeveral,
     /// Only nodes with a GPU for whose kind there is an image of the backend; a node without GPUs has none.
     Runner,
-    /// Only nodes with a GPU on which the backend runs, by the table of compatibility, and of these only such GPUs: its
-    /// operating system, processor, driver, the GPU's vendor and age, the model's architecture and quantization.
+    /// Only nodes with a GPU on which the backend runs, by the compatibility table, and on these nodes only such
+    /// GPUs. The table covers the operating system, the processor, the driver, the GPU's vendor and age, and the
+    /// model's architecture and quantization.
     Compatible,
 }
 
-/// vLLM runs on Linux alone; GPUStack's model controller writes `os: linux` where nothing was chosen, and its check
-/// before deployment did so from 0.6.1 on.
+/// vLLM runs only on Linux. GPUStack's model controller writes `os: linux` if nothing was chosen, and so does its
+/// check before deployment from 0.6.1 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DefaultSelector {
-    /// For what is deployed; what is only evaluated is taken as it is.
+    /// For deployments only; an evaluation takes the selector as it is.
     LinuxWhenDeployed,
-    /// For nothing: what the backend runs on is another filter's.
+    /// Never: another filter checks what the backend runs on.
     None,
-    /// For what is deployed and for what is evaluated.
+    /// For deployments and evaluations.
     Linux,
 }
 
-/// How a backend's arguments are read.
+/// How a backend's arguments are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentReading {
-    /// Any element may be a name, with or without dashes, and the next element is its value, whatever it is. A size that
-    /// is no integer is refused, one below 1 is taken as it is.
+    /// Any element may be a name, with or without dashes, and the next element is its value, whatever it is. A size
+    /// that is not an integer is refused, and one below 1 is taken as it is.
     AnyElement,
-    /// Names begin with a dash, and only what does not is a value; an element may hold a whole command line. A size that
-    /// is no integer is as if absent, one below 1 is refused.
+    /// Names begin with a dash, and only an element without one is a value. One element may hold a whole command
+    /// line. A size that is not an integer counts as absent, and one below 1 is refused.
     Keyed,
 }
 
-/// What becomes of a request whose argument cannot be used.
+/// What happens to a request with an unusable argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
@@ -86,18 +87,18 @@ pub enum Fault {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UtilizationOptions {
-    /// The part of a GPU's memory that a backend reserves if no argument says another; from 0 to 1.
+    /// The part of a GPU's memory that a backend reserves unless an argument says otherwise; from 0 to 1.
     pub default: f64,
-    /// Categories of models that reserve it; also a model without a category does.
+    /// Categories of models that reserve it; a model without a category reserves it too.
     pub categories: Vec<Category>,
     /// Architectures that reserve it whatever their category. Every other model takes what it needs.
     pub architectures: Vec<String>,
-    /// One that is no number.
+    /// What happens to a value that is not a number.
     pub unreadable: Fault,
     pub range: UtilizationRange,
 }
 
-/// Which utilizations may be asked for.
+/// Which utilizations may be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UtilizationRange {
@@ -110,14 +111,14 @@ pub enum UtilizationRange {
 #[serde(deny_unknown_fields)]
 pub struct NeedOptions {
     pub rounding: Rounding,
-    /// A need stated in the environment that is no integer.
+    /// What happens to a need stated in the environment that is not an integer.
     pub unreadable: UnreadableNeed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounding {
-    /// A fraction of a byte stays.
+    /// Fractions of a byte are kept.
     Exact,
     /// Towards zero, before the overhead is added.
     WholeBytes,
@@ -134,9 +135,9 @@ pub enum UnreadableNeed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DivisibleOptions {
-    /// What must be a multiple of a number of GPUs; what is not known passes.
+    /// What must be a multiple of the number of GPUs; unknown values pass.
     pub by: Vec<Divided>,
-    /// Which number is tested before anything is searched for.
+    /// Which number is tested before the search.
     pub tested: TestedNumber,
     pub indivisible: Fault,
 }
@@ -152,24 +153,25 @@ pub enum Divided {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestedNumber {
-    /// The number of GPUs asked for, by pick or by arguments.
+    /// The number of GPUs requested by pick or by arguments.
     Count,
     /// The tensor-parallel size, if it is stated.
     TensorParallel,
-    /// The tensor-parallel size, or else the number of GPUs picked by hand.
+    /// The tensor-parallel size, or else the number of GPUs picked manually.
     TensorParallelOrPicked,
 }
 
-/// Which GPUs are looked at together.
+/// Which GPUs are considered together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pool {
-    /// All, of whatever kind.
+    /// All GPUs, of any kind.
     One,
-    /// Those of one kind, in the order of [`GpuKind`](dryrack_fleet::GpuKind); a node stands in the pool of each of its kinds.
+    /// GPUs of one kind, in the order of [`GpuKind`](dryrack_fleet::GpuKind); a node is in the pool of each of its
+    /// kinds.
     EachKind,
-    /// Those of one kind; a node keeps only its last kind, but in the first search still stands, without free memory, in
-    /// the pools of the others.
+    /// GPUs of one kind. A node keeps only its last kind, but in the first search it is also in the pools of its
+    /// other kinds, without free memory.
     LastKind,
 }
 
@@ -177,21 +179,22 @@ pub enum Pool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Generator {
-    /// Of GPUs picked by hand: all of them, fit or not. Where the memory is too small, the candidate is overcommitted.
+    /// Of manually picked GPUs: all of them, whether they fit or not. If the memory is too small, the candidate is
+    /// overcommitted.
     PickedAll {
         need: SingleNeed,
-        /// On several nodes, whose free memory must be enough.
+        /// The rule for picks on several nodes, whose free memory must be enough.
         several_nodes: FreeMemory,
-        /// Claims on one node that are too small for a model that reserves nothing.
+        /// What happens if the claims on one node are too small for a model that reserves nothing.
         short: Short,
     },
-    /// Of GPUs picked by hand: as many as one replica takes, those with enough left first.
+    /// Of manually picked GPUs: as many as one replica takes, those with enough left first.
     PickedSome {},
     /// One GPU.
     SingleGpu { need: SingleNeed, left: Left },
-    /// GPUs of one node, those with most left first, until they are enough.
+    /// GPUs of one node, those with the most left first, until they are enough.
     LargestGpus { count: CountRule },
-    /// All GPUs of nodes with equally many, node after node, until they are enough.
+    /// All GPUs of nodes that have the same number of GPUs, node after node, until they are enough.
     NodePrefix {
         divisor: Divisor,
         count: NodeCount,
@@ -200,27 +203,28 @@ pub enum Generator {
     },
     /// The fewest GPUs of one node that each hold an equal part of the need.
     EvenGpus {},
-    /// The fewest GPUs, all those of several nodes with equally many, that each hold an equal part of the need.
+    /// The fewest GPUs that each hold an equal part of the need: all GPUs of several nodes that have the same number
+    /// of GPUs.
     EvenNodes {},
 }
 
-/// What a single GPU must hold for a model that reserves a part of it.
+/// What a single GPU must hold for a model that reserves part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SingleNeed {
     /// The need, in what is free.
     Free,
-    /// The need, in the part that is reserved.
+    /// The need must fit in the reserved part.
     Reservation,
 }
 
-/// When enough of a GPU is left to reserve a part of it.
+/// When enough of a GPU is left to reserve part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Left {
-    /// What is free is that part of the whole, as doubles divide.
+    /// The free fraction of the total, computed in doubles, is at least that part.
     Ratio,
-    /// What is reserved is free, to the byte.
+    /// The reserved amount is free, to the byte.
     Claim,
 }
 
@@ -230,7 +234,7 @@ pub enum Left {
 pub enum FreeMemory {
     /// The need, in what is free.
     Whole,
-    /// The need, in the reserved part of what is free: nothing for a model that reserves nothing.
+    /// The need must fit in the reserved part of what is free, which is nothing for a model that reserves nothing.
     Reserved,
 }
 
@@ -242,21 +246,21 @@ pub enum Short {
     KeyError,
 }
 
-/// When GPUs of one node are enough, where their number is asked for.
+/// When GPUs of one node are enough, if their number is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountRule {
-    /// Once there are as many.
+    /// Once that number is reached.
     Reached,
-    /// Once there are as many, if they hold the need.
+    /// Once that number is reached, if they hold the need.
     ReachedAndEnough,
 }
 
-/// By what heads must divide on several nodes.
+/// The number by which heads must be divisible on several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Divisor {
-    /// All GPUs together; what is not known never does.
+    /// All GPUs together; if it is unknown, they never are.
     Total,
     /// The GPUs of each node.
     PerNode,
@@ -265,9 +269,9 @@ pub enum Divisor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeCount {
-    /// The number that is asked for is not looked at.
+    /// The requested number is ignored.
     Ignored,
-    /// Exactly as many as are asked for.
+    /// Exactly the requested number.
     Exact,
 }
 
@@ -275,7 +279,7 @@ pub enum NodeCount {
 #[serde(rename_all = "snake_case")]
 pub enum Unreserved {
     Nothing,
-    /// All its memory, held or not.
+    /// All its memory, whether held or not.
     Total,
 }
 
@@ -291,21 +295,22 @@ pub struct LayerOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerStage {
-    /// All layers on one GPU, those with most free first.
+    /// All layers on one GPU, those with the most free first.
     WholeOnGpu,
     /// All layers on the fewest GPUs of one node.
     WholeOnGpus,
-    /// As many layers as find room on GPUs of one node, and the rest in RAM.
+    /// As many layers as fit on GPUs of one node, and the rest in RAM.
     PartOnGpus,
     InRam,
 }
 
-/// A GPU that could hold all layers, on a node whose RAM cannot hold the rest.
+/// What happens to a GPU that could hold all layers, on a node whose RAM cannot hold the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShortOfRam {
     PassedOver,
-    /// No GPU after it is looked at (GPUStack 0.6.0 to 2.3.0, `find_single_worker_single_gpu_full_offloading_candidates`).
+    /// No GPU after it is considered (GPUStack 0.6.0 to 2.3.0,
+    /// `find_single_worker_single_gpu_full_offloading_candidates`).
     EndsTheStage,
 }
 
@@ -320,10 +325,10 @@ pub struct SpreadOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpreadRule {
-    /// A node without instances first, then those with others' alone, with the model's own alone, with both; on it, the
-    /// GPUs with fewest.
+    /// A node without instances first, then nodes with only others' instances, then with only the model's own, then
+    /// with both; on a node, the GPUs with the fewest.
     Stepped,
-    /// Nodes by how many instances they have among all candidates, and a part for the GPUs with fewest.
+    /// Nodes by their number of instances relative to all candidates, plus a bonus for the GPUs with the fewest.
     Relative,
 }
 
@@ -338,7 +343,7 @@ pub enum Counted {
 #[serde(deny_unknown_fields)]
 pub struct BinpackOptions {
     pub subordinates: Counted,
-    /// A GPU that is not there, or of which nothing is left.
+    /// What happens with a GPU that does not exist, or of which nothing is left.
     pub absent: Absent,
 }
 
@@ -350,25 +355,27 @@ pub enum Absent {
     Raises,
 }
 
-/// What the score of a candidate loses where its nodes or GPUs cannot be relied on: of all that it lies on the least part,
-/// which is a half for an overdue heartbeat, of that a half for one time that the node ceased to be ready of late, a third
-/// for two and so on, and of that the part of its own GPUs on the node that are not degraded.
+/// What the score of a candidate loses if its nodes or GPUs are unreliable. The loss depends on the smallest
+/// readiness of its nodes. The readiness of a node is one, halved for an overdue heartbeat, divided by one more than
+/// the number of times that the node recently ceased to be ready, and multiplied by the fraction of the candidate's
+/// own GPUs there that are not degraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadinessOptions {
-    /// What it loses if that part is nothing; the best placement scores 100. Zero: nobody looks.
+    /// The loss at a readiness of zero, where the best placement scores 100. Zero: readiness is ignored.
     pub weight: u32,
 }
 
-/// What an evaluation before deployment does that a deployment does not.
+/// What an evaluation before deployment does in addition to a deployment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EvaluationOptions {
     pub checks: Vec<EvaluationCheck>,
-    /// Which of them are made of a model as it is submitted: it is refused at once where one fails.
+    /// The checks made when a model is submitted; if one fails, the model is refused at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_submission: Vec<EvaluationCheck>,
-    /// Architectures that are known, and the category that a model without one is given by them; all, and none, if empty.
+    /// Known architectures, and the category that each gives to a model without one. If empty, all architectures are
+    /// known and none gives a category.
     pub architectures: Vec<KnownArchitecture>,
 }
 
@@ -382,15 +389,15 @@ pub struct KnownArchitecture {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvaluationCheck {
-    /// The port is the scheduler's to choose.
+    /// The port is left to the scheduler.
     Port,
-    /// A picked GPU is not by Apple.
+    /// No picked GPU is by Apple.
     PickedNotApple,
-    /// A picked GPU is by NVIDIA, AMD or Hygon.
+    /// Every picked GPU is by NVIDIA, AMD or Hygon.
     PickedVendor,
-    /// A picked node runs Linux.
+    /// Every picked node runs Linux.
     PickedLinux,
-    /// From the first pick on a second node on, no picked node leads a distributed instance of another model.
+    /// From the first pick on a second node onwards, no picked node leads a distributed instance of another model.
     PickedLeadsNone,
     /// The architecture is known.
     Architecture,

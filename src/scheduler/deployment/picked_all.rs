@@ -1,4 +1,4 @@
-//! GPUs picked by hand, all of them, whether they fit or not: what GPUStack does up to 0.7.
+//! Manually picked GPUs, all of them, whether they fit or not: the rule of GPUStack up to 0.7.
 
 use smallvec::SmallVec;
 
@@ -25,7 +25,7 @@ pub fn find(search: &Search, rules: Rules) -> Result<Found, Raised> {
     Ok(Found::Written(found.into_iter().collect()))
 }
 
-/// The indexes picked on a node, in the order of the texts of the picks: 10 stands before 2.
+/// The indexes picked on a node, in the order of the picks as text: 10 comes before 2.
 fn indexes(search: &Search, node: u32) -> SmallVec<[u32; 8]> {
     let name = &search.host(node).name;
     let mut picks: Vec<(String, u32)> = (search.request.picked().iter())
@@ -68,7 +68,7 @@ fn on_one_node(search: &Search, rules: Rules) -> Result<Option<Candidate>, Raise
     Ok(Some(Candidate { main, overcommit, ..Candidate::default() }))
 }
 
-/// All that was picked on a node; claims of what is there, in the order of its GPUs.
+/// A share of everything that was picked on a node, with claims on the GPUs that exist, in the order of its GPUs.
 fn share_of(search: &Search, node: u32, picked: SmallVec<[u32; 8]>, claim: impl Fn(usize) -> u64) -> Share {
     let columns = search.columns();
     let there = search.host(node).gpus.clone().filter(|at| picked.contains(&columns.index[*at]));
@@ -76,7 +76,7 @@ fn share_of(search: &Search, node: u32, picked: SmallVec<[u32; 8]>, claim: impl 
     Share { node: node as usize, indexes: picked, claims, ram: 0 }
 }
 
-/// The GPUs of a share that are there, by their place in the columns.
+/// The existing GPUs of a share, by index in the columns.
 fn existing<'s>(search: &'s Search, share: &'s Share) -> impl Iterator<Item = usize> + use<'s> {
     share.claims.iter().filter_map(|(index, _)| search.find(share.node as u32, *index, None))
 }

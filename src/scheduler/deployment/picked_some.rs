@@ -1,4 +1,4 @@
-//! GPUs picked by hand, as many of them as one replica takes: what GPUStack 2.3 does.
+//! Manually picked GPUs, as many of them as one replica takes: the rule of GPUStack 2.3.
 
 use smallvec::SmallVec;
 
@@ -11,13 +11,13 @@ use dryrack_fleet::GpuKind;
 /// A node on which GPUs of one kind were picked.
 struct PickedNode {
     node: u32,
-    /// As picked, in order of the index; those that are not there and those picked twice too.
+    /// The picked indexes in ascending order, including those that do not exist and duplicates.
     picked: SmallVec<[u32; 8]>,
-    /// Those that are there, by their place in the columns, most free first.
+    /// The GPUs that exist, by index in the columns, most free first.
     there: SmallVec<[usize; 8]>,
 }
 
-/// A refusal has its reason.
+/// Finds candidates, or returns the reason of a refusal.
 pub fn find(search: &Search) -> Result<Found, Reason> {
     let plan = search.plan;
     let kinds = kinds(search);
@@ -60,7 +60,7 @@ pub fn find(search: &Search) -> Result<Found, Reason> {
     }
 }
 
-/// The kinds that were picked, each once, in order of the picks.
+/// The picked kinds, each once, in order of the picks.
 fn kinds(search: &Search) -> SmallVec<[GpuKind; 2]> {
     let mut kinds = SmallVec::new();
     for pick in search.request.picked() {
@@ -71,7 +71,7 @@ fn kinds(search: &Search) -> SmallVec<[GpuKind; 2]> {
     kinds
 }
 
-/// Most GPUs first; of equals, in the order of nodes.
+/// The picked nodes, most GPUs first; ties are in the order of nodes.
 fn picked_nodes(search: &Search, kind: GpuKind) -> Vec<PickedNode> {
     let columns = search.columns();
     let mut nodes: Vec<PickedNode> = Vec::new();
@@ -97,7 +97,7 @@ fn is_satisfied(search: &Search, kind: GpuKind, at: usize) -> bool {
         || (search.columns().total[at] > 0 && search.ratio(at, Some(kind)) >= search.plan.utilization)
 }
 
-/// The first of these that have enough left, then, if they are too few, the first of the others.
+/// A candidate of the first GPUs that have enough left, and then, if they are too few, of the first others.
 fn on_one_node(search: &Search, kind: GpuKind, node: &PickedNode, gpus: &[usize], count: usize) -> Candidate {
     let (mut used, mut others): (SmallVec<[usize; 8]>, SmallVec<[usize; 8]>) = Default::default();
     for at in gpus {
@@ -114,7 +114,8 @@ fn on_one_node(search: &Search, kind: GpuKind, node: &PickedNode, gpus: &[usize]
     Candidate { main, kind: Some(kind), known: Some(node.there.clone()), ..Candidate::default() }
 }
 
-/// Claims of what is there of these indexes. What a model takes that reserves nothing is divided on this node alone.
+/// Claims on the existing GPUs with these indexes. The need of a model that reserves nothing is divided on this node
+/// alone.
 fn share(search: &Search, kind: GpuKind, node: &PickedNode, indexes: SmallVec<[u32; 8]>) -> Share {
     let plan = search.plan;
     let columns = search.columns();
@@ -150,7 +151,7 @@ fn on_several_nodes(search: &Search, kind: GpuKind, nodes: &[PickedNode]) -> Opt
     (!subordinates.is_empty()).then_some(Candidate { main, subordinates, kind: Some(kind), overcommit: false, known })
 }
 
-/// What is there of a node, the largest part claimed first.
+/// The existing GPUs of a node, by the fraction of them that would be claimed, largest first.
 fn by_claim(search: &Search, node: &PickedNode) -> SmallVec<[u32; 8]> {
     let plan = search.plan;
     let columns = search.columns();
@@ -165,8 +166,8 @@ fn by_claim(search: &Search, node: &PickedNode) -> SmallVec<[u32; 8]> {
     order.into_iter().map(|at| columns.index[at]).collect()
 }
 
-/// Claims that are less than the need, or a GPU that has not enough left. Of a model that reserves nothing, every GPU
-/// that was picked counts as having enough.
+/// Whether the claims are less than the need, or a GPU does not have enough left. For a model that reserves nothing,
+/// every picked GPU counts as having enough.
 fn is_overcommitted(search: &Search, candidate: &Candidate) -> bool {
     let kind = candidate.kind.expect("picked by kind");
     let is_enough = |node: usize, index: u32| {
@@ -180,8 +181,8 @@ fn is_overcommitted(search: &Search, candidate: &Candidate) -> bool {
     lacking || (candidate.claimed() as f64) < search.plan.need
 }
 
-/// What is free of the GPUs that are used, if they are fewer than were picked, else of all that were picked; less what is
-/// not reserved of it.
+/// The free memory of the GPUs that are used, if they are fewer than were picked, else of all that were picked;
+/// multiplied by the utilization if the model reserves memory.
 fn effective(search: &Search, candidate: &Candidate) -> f64 {
     let kind = candidate.kind.expect("picked by kind");
     let free_of = |node: u32, index: u32, kind: GpuKind| {

@@ -1,4 +1,4 @@
-//! What is asked for, and what follows from it before any node is looked at: the need, the utilization, the number of
+//! A request, and what follows from it before any node is considered: the need, the utilization and the number of
 //! GPUs.
 
 use std::sync::Arc;
@@ -13,35 +13,35 @@ use dryrack_event::Reason;
 use dryrack_fleet::{GpuKind, ModelKey};
 use dryrack_workload::{Backend, Category, Deployment, GgufEstimate};
 
-/// vLLM's framework takes so much beside the weights (GPUStack 0.6.0, `estimate_model_vram`).
+/// What vLLM's framework takes in addition to the weights (GPUStack 0.6.0, `estimate_model_vram`).
 const OVERHEAD_LLM: u64 = 2 << 30;
 const OVERHEAD_OTHERS: u64 = 512 << 20;
-/// Of the weights (GPUStack 0.6.0, `estimate_model_vram`; EleutherAI, "Transformer Math 101").
+/// The need as a multiple of the weights (GPUStack 0.6.0, `estimate_model_vram`; EleutherAI, "Transformer Math 101").
 const NEED_OF_WEIGHTS: f64 = 1.2;
 const NEED_VARIABLE: &str = "GPUSTACK_MODEL_VRAM_CLAIM";
 const SKIP_COUNT_VARIABLE: &str = "GPUSTACK_SKIP_GPU_COUNT_CHECK";
 
-/// A GPU picked by hand.
+/// A manually picked GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PickedGpu {
-    /// The name of its node, which may be none of the nodes.
+    /// The name of its node, which need not exist.
     pub node: Arc<str>,
-    /// As the pick states it.
+    /// The kind that the pick states.
     pub kind: GpuKind,
-    /// Which may be none of the node's.
+    /// Its index, which need not exist on the node.
     pub index: u32,
 }
 
-/// What was picked by hand.
+/// Manual picks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Picks {
     #[default]
     Free,
-    /// In the order in which they were picked; never empty.
+    /// In the order of the picks; never empty.
     Gpus(Vec<PickedGpu>),
     /// Only these nodes, by name.
     Nodes(Vec<Arc<str>>),
-    /// A pick that is no `node:kind:index`.
+    /// A pick that is not `node:kind:index`.
     Unreadable,
 }
 
@@ -50,12 +50,12 @@ pub enum Picks {
 pub struct Request<'a> {
     pub deployment: &'a Deployment,
     pub picks: Picks,
-    /// Whose instances count as the model's own; None before it is deployed.
+    /// The model whose instances count as its own; `None` before it is deployed.
     pub model: Option<ModelKey>,
-    /// How many replicas its deployment has in all.
+    /// The total number of replicas of its deployment.
     pub replicas: u32,
-    /// Kinds of GPU for which there is an image of the backend, where that is not what the profile says. None is every
-    /// kind, and a node without GPUs.
+    /// Kinds of GPU for which there is an image of the backend, if that differs from the profile. `None` inside is
+    /// every kind, and a node without GPUs.
     pub runners: Option<Option<&'a [GpuKind]>>,
 }
 
@@ -67,7 +67,7 @@ impl Request<'_> {
         }
     }
 
-    /// The names of picked nodes, each once, in order of the picks.
+    /// The names of the picked nodes, each once, in order of the picks.
     pub fn picked_nodes(&self) -> SmallVec<[&str; 4]> {
         let mut names: SmallVec<[&str; 4]> = SmallVec::new();
         for pick in self.picked() {
@@ -79,31 +79,31 @@ impl Request<'_> {
     }
 }
 
-/// What follows from a request alone. Bytes are doubles, as the released programs compute them.
+/// What follows from a request alone. Bytes are doubles, as in the released programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Memory of GPUs in all.
+    /// Total GPU memory needed.
     pub need: f64,
-    /// The part of each GPU's memory that is reserved; zero takes what is needed.
+    /// The part of each GPU's memory that is reserved; with zero, only what is needed is taken.
     pub utilization: f64,
-    /// GPUs of one replica, if they are asked for. Below 1 only where the arguments are read so.
+    /// The number of GPUs of one replica, if requested. It is below 1 only if the arguments are parsed that way.
     pub count: Option<i64>,
     pub tensor_parallel: Option<i64>,
-    /// Layers of a GGUF model that are to be on GPUs, where that is stated.
+    /// The number of layers of a GGUF model to put on GPUs, if stated.
     pub gpu_layers: Option<u32>,
-    /// The numbers that must be multiples of a number of GPUs, as far as they are known.
+    /// The known numbers that must be multiples of the number of GPUs.
     divided: SmallVec<[i64; 3]>,
     /// All that must be a multiple of it is not known.
     pub heads_known: bool,
 }
 
 impl Plan {
-    /// Whether everything that must be is a multiple of this number, which is not zero.
+    /// Whether everything that must be a multiple of this number is one, and the number is not zero.
     pub fn divides(&self, number: i64) -> bool {
         number != 0 && self.divided.iter().all(|whole| whole % number == 0)
     }
 
-    /// What is reserved of a GPU of this size.
+    /// The memory reserved on a GPU of this size.
     pub fn reservation(&self, total: u64) -> u64 {
         whole_bytes(total as f64 * self.utilization)
     }
@@ -113,30 +113,30 @@ impl Plan {
     }
 }
 
-/// Towards zero, as Python's `int`.
+/// Rounds towards zero, like Python's `int`.
 pub fn whole_bytes(bytes: f64) -> u64 {
     bytes as u64
 }
 
-/// Why a request ends before nodes are looked at.
+/// Why a request is refused before nodes are considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Halt(pub Reason);
 
-/// Sizes that arguments state.
+/// Parallel sizes stated by arguments.
 #[derive(Debug, Default)]
 struct Sizes {
     tensor: Option<i64>,
-    /// GPUs of one replica.
+    /// The number of GPUs of one replica.
     world: Option<i64>,
 }
 
-/// Reads the arguments and the sizes they state. What is wrong with them refuses the request.
+/// Parses the arguments and the sizes they state. An error in them refuses the request.
 pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt> {
     let deployment = request.deployment;
     let arguments = Arguments::read(options.arguments, &deployment.arguments).map_err(|_| Halt(Reason::BadArgument))?;
     let is_layered = matches!(deployment.backend, Backend::LlamaBox(_));
     let sizes = match options.arguments {
-        // It knows no parallel sizes.
+        // llama-box has no parallel sizes.
         _ if is_layered => Sizes::default(),
         ArgumentReading::AnyElement => loose_sizes(&arguments)?,
         ArgumentReading::Keyed if deployment.backend == Backend::Sglang => sglang_sizes(&arguments)?,
@@ -171,7 +171,7 @@ pub fn whole_offload(estimate: &GgufEstimate) -> u64 {
     estimate.fixed_memory.get().saturating_add(layers)
 }
 
-/// Any integer will do; what is no integer will not.
+/// Accepts any integer, and rejects everything else.
 fn loose_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     let size = |names: &[&str]| match arguments.value(names).filter(|text| !text.is_empty()) {
         None => Ok(None),
@@ -186,7 +186,7 @@ fn loose_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     Ok(Sizes { tensor, world })
 }
 
-/// What is no integer is as if absent.
+/// Treats a value that is not an integer as absent.
 fn keyed_size(arguments: &Arguments, names: &[&str]) -> Result<Option<i64>, Halt> {
     match arguments.value(names).and_then(to_integer) {
         Some(size) if size <= 0 => Err(Halt(Reason::BadArgument)),
@@ -199,12 +199,12 @@ fn sglang_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     let tensor = keyed_size(arguments, &["tp-size", "tensor-parallel-size", "tp"])?;
     let pipeline = keyed_size(arguments, &["pp-size", "pipeline-parallel-size"])?;
     let data = keyed_size(arguments, &["dp-size", "data-parallel-size", "dp"])?;
-    // Then data is parallel on the GPUs of the tensor-parallel group.
+    // With this flag, data parallelism runs on the GPUs of the tensor-parallel group.
     let data = data.filter(|_| !arguments.flag("enable-dp-attention"));
     Ok(Sizes { tensor, world: product(&[tensor, pipeline, data]) })
 }
 
-/// Of the sizes that are stated, if any is.
+/// The product of the stated sizes, if any is stated.
 fn product(sizes: &[Option<i64>]) -> Option<i64> {
     let stated: SmallVec<[i64; 4]> = sizes.iter().copied().flatten().collect();
     (!stated.is_empty()).then(|| stated.iter().fold(1i64, |product, size| product.saturating_mul(*size)))
@@ -217,7 +217,7 @@ fn keyed_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     let context = size(&["prefill-context-parallel-size", "pcp"])?;
     let mut data = size(&["data-parallel-size", "dp"])?;
     let local = size(&["data-parallel-size-local", "dpl"])?;
-    // Then the data-parallel size counts over deployments, and only the local one is this deployment's.
+    // With this flag, the data-parallel size counts over deployments, and only the local size is this deployment's.
     if arguments.flag("data-parallel-hybrid-lb") {
         if local.is_none() {
             return Ok(Sizes { tensor, world: None });
@@ -227,7 +227,7 @@ fn keyed_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     Ok(Sizes { tensor, world: product(&[tensor, pipeline, context, data]) })
 }
 
-/// GPUs of one replica: what is picked, and what the arguments say.
+/// The number of GPUs of one replica, from the pick and the arguments.
 fn count(options: &DeploymentOptions, request: &Request, world: Option<i64>) -> Result<Option<i64>, Halt> {
     let picked = match request.picked().len() {
         0 => None,

@@ -1,4 +1,5 @@
-//! How good a candidate is: placement strategies of models. Doubles in the written order, so the same everywhere.
+//! Scores of candidates by the placement strategies of models. Doubles are computed in the written order, so scores
+//! are the same on every machine.
 
 use super::candidate::{Candidate, Found, Share};
 use super::options::{Absent, Counted, SpreadRule};
@@ -9,11 +10,11 @@ use dryrack_event::Reason;
 use dryrack_fleet::{Accounting, Left};
 use dryrack_workload::Strategy;
 
-/// The best score there is.
+/// The maximum score.
 const MOST: f64 = 100.0;
-/// An instance of another model counts so much beside one of the model's own (GPUStack 0.6.0 and 2.3.0).
+/// The weight of an instance of another model relative to one of the model's own (GPUStack 0.6.0 and 2.3.0).
 const OTHERS_WEIGHT: f64 = 0.2;
-/// The main part of a model on several nodes counts so much beside each subordinate (GPUStack 0.6.0 and 2.3.0).
+/// The weight of the main part of a multi-node model relative to each subordinate (GPUStack 0.6.0 and 2.3.0).
 const MAIN_WEIGHT: f64 = 5.0;
 
 /// The score of each candidate, in their order.
@@ -24,7 +25,7 @@ pub fn scores(search: &Search, found: &Found) -> Result<Vec<f64>, Raised> {
     }
 }
 
-/// What each candidate loses for nodes and GPUs that cannot be relied on, see [`super::ReadinessOptions`].
+/// Subtracts what each candidate loses for unreliable nodes and GPUs, see [`super::ReadinessOptions`].
 pub fn subtract_doubts(search: &Search, found: &Found, scores: &mut [f64]) {
     let weight = search.options.readiness.weight;
     if weight == 0 || !search.serving.is_any_doubtful() {
@@ -57,7 +58,7 @@ pub fn subtract_doubts(search: &Search, found: &Found, scores: &mut [f64]) {
 // Binpack
 
 fn binpack(search: &Search, found: &Found) -> Result<Vec<f64>, Raised> {
-    // Kinds are not told apart here: all instances on a GPU count.
+    // Kinds are not distinguished here: all instances on a GPU count.
     let left = search.columns().left(match search.options.accounting {
         Accounting::PartsByKind => Accounting::AllParts,
         other => other,
@@ -88,7 +89,7 @@ fn packed(search: &Search, left: &Left, candidate: &Candidate) -> Result<f64, Ra
     Ok((main * MAIN_WEIGHT + sum * count as f64) / (MAIN_WEIGHT + count as f64))
 }
 
-/// The fullest of a share's GPUs, and a third of how full RAM becomes; without GPUs, RAM alone.
+/// The score of the fullest of a share's GPUs, plus a third of how full RAM becomes; without GPUs, RAM alone.
 fn fullest(search: &Search, left: &Left, share: &Share, known: Option<&[usize]>) -> Result<f64, Raised> {
     let ram_free = search.host(share.node as u32).ram_free;
     let ram = if share.ram == 0 || ram_free == 0 { 0.0 } else { share.ram as f64 / ram_free as f64 * MOST };
@@ -108,7 +109,7 @@ fn fullest(search: &Search, left: &Left, share: &Share, known: Option<&[usize]>)
     Ok(if share.ram == 0 { most } else { most + ram / 3.0 })
 }
 
-/// The part of what is free that is claimed; RAM, of which nothing is claimed, has a weight of its own.
+/// Two thirds of the fraction of the free memory that is claimed; RAM has a weight of its own.
 fn fullness(search: &Search, claim: Option<u64>, free: Option<u64>) -> Result<f64, Raised> {
     match (claim, free, search.options.binpack.absent) {
         (Some(claim), Some(free), _) if free > 0 => Ok(claim as f64 / free as f64 * MOST * 2.0 / 3.0),
@@ -120,17 +121,17 @@ fn fullness(search: &Search, claim: Option<u64>, free: Option<u64>) -> Result<f6
 
 // Spread
 
-/// How many instances hold something: of the model itself, and of others.
+/// The number of instances that hold something: the model's own, and others'.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     own: u32,
     others: u32,
 }
 
-/// Counts of all nodes and GPUs for one model.
+/// Counts on all nodes and GPUs for one model.
 struct Counts<'s> {
     search: &'s Search<'s>,
-    /// Of the model itself, where it has any: on each node, and on each GPU of the columns.
+    /// The model's own counts, if it has instances: on each node, and on each GPU of the columns.
     own: Option<(Vec<u32>, Vec<u32>)>,
 }
 
@@ -179,7 +180,7 @@ impl<'s> Counts<'s> {
         Count { own, others: all - own }
     }
 
-    /// Also of an index of which the node has no GPU, but some instance holds it.
+    /// The count for an index, even if the node has no such GPU but some instance holds it.
     fn on_index(&self, node: u32, index: u32) -> Count {
         if let Some(at) = self.search.find(node, index, None) {
             return self.on_gpu(at);
@@ -206,7 +207,7 @@ fn spread(search: &Search, found: &Found) -> Vec<f64> {
     }
 }
 
-/// Base and bonus: no candidate on a node with more kinds of instances passes one on a node with fewer.
+/// A base plus a bonus, such that no candidate on a node with more kinds of instances beats one on a node with fewer.
 fn stepped(counts: &Counts, found: &Found) -> Vec<f64> {
     let on_node = |node: u32| (counts.on_node(node), counts.search.host(node).gpus.len());
     match found {
@@ -247,7 +248,7 @@ fn step(whole: Count, gpus: usize, each: impl Iterator<Item = Count>) -> f64 {
     })
 }
 
-/// The least and the most instances on the main nodes of all candidates.
+/// The smallest and the largest number of instances on the main nodes of all candidates.
 struct Extent {
     some_without_own: bool,
     own: (u32, u32),
@@ -276,7 +277,7 @@ impl Extent {
     }
 }
 
-/// 1 for the least, 0 for the most.
+/// 1 for the smallest number, 0 for the largest.
 fn few(value: u32, (least, most): (u32, u32)) -> f64 {
     if most <= least { 1.0 } else { 1.0 - f64::from(value - least) / f64::from(most - least) }
 }

@@ -1,4 +1,4 @@
-//! What every generator works on: the nodes that passed the filters, in pools, and their GPUs.
+//! The common input of the generators: the nodes that passed the filters, in pools, and their GPUs.
 
 use smallvec::SmallVec;
 
@@ -9,7 +9,7 @@ use super::request::{Plan, Request};
 use dryrack_event::Reason;
 use dryrack_fleet::{Accounting, Columns, GpuKind, Host, Left, Serving};
 
-/// One decision under way.
+/// One decision in progress.
 pub struct Search<'a> {
     pub options: &'a DeploymentOptions,
     pub request: &'a Request<'a>,
@@ -17,23 +17,23 @@ pub struct Search<'a> {
     pub plan: &'a Plan,
     /// Nodes that passed every filter, in the order of nodes.
     pub nodes: &'a [u32],
-    /// GPUs on which the backend does not run, wherever that is asked.
+    /// The GPUs on which the backend does not run, if this is checked.
     pub hardware: &'a HardwareVerdicts,
 }
 
-/// Nodes that are looked at together, and as which kind.
+/// Nodes that are considered together, and the kind they count as.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// None where kinds are not told apart.
+    /// `None` if kinds are not distinguished.
     pub kind: Option<GpuKind>,
     pub nodes: Vec<u32>,
 }
 
-/// The upstream program ends the decision with an exception.
+/// The error of an upstream program that ends the decision with an exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raised(pub Reason);
 
-/// Whether kinds were told apart before in this decision.
+/// Whether kinds were distinguished before in this decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     First,
@@ -53,7 +53,8 @@ impl<'a> Search<'a> {
         &self.serving.hosts()[node as usize]
     }
 
-    /// The nodes in their pools: of single kinds in the order of kinds, else in that in which kinds come first.
+    /// The nodes in their pools. Pools of [`Pool::EachKind`] are in the order of kinds, others in the order in which
+    /// kinds first occur.
     pub fn groups(&self, pass: Pass) -> Vec<Group> {
         if self.options.pool == Pool::One {
             return vec![Group { kind: None, nodes: self.nodes.to_vec() }];
@@ -72,7 +73,7 @@ impl<'a> Search<'a> {
         }
         if self.options.pool == Pool::EachKind {
             groups.retain(|group| group.kind.is_none_or(|kind| self.has_runner(kind)));
-            // So that a node on which nothing fits does not change which kind comes first.
+            // Sorted, so that a node on which nothing fits does not change which kind comes first.
             groups.sort_by_key(|group| group.kind);
         }
         groups
@@ -85,7 +86,7 @@ impl<'a> Search<'a> {
         runners(self.options, self.request).is_none_or(|runners| runners.contains(&kind))
     }
 
-    /// The GPUs of a node as its pool lists them, by their place in the columns.
+    /// The GPUs of a node as its pool lists them, by index in the columns.
     pub fn listed(&self, node: u32, kind: Option<GpuKind>) -> impl Iterator<Item = usize> + use<'a> {
         let host = self.host(node);
         let columns = self.columns();
@@ -100,23 +101,23 @@ impl<'a> Search<'a> {
         host.gpus.clone().filter(move |at| only.is_none_or(|only| columns.kind[*at] == only)).filter(runs_there)
     }
 
-    /// Whether [`Search::listed`] lists every GPU of a node, and its pool sees each as it is.
+    /// Whether [`Search::listed`] lists every GPU of a node, and the pool sees each as it is.
     pub fn lists_all(&self, node: u32) -> bool {
         self.host(node).kinds.len() < 2 && !self.hardware.refuses()
     }
 
-    /// How many GPUs [`Search::listed`] lists.
+    /// The number of GPUs that [`Search::listed`] lists.
     pub fn listed_count(&self, node: u32, kind: Option<GpuKind>) -> usize {
         let host = self.host(node);
         if self.lists_all(node) { host.gpus.len() } else { self.listed(node, kind).count() }
     }
 
-    /// What is free of a GPU as its pool sees it, in bytes: of one of another kind, nothing.
+    /// The free bytes of a GPU as its pool sees it; zero for a GPU of another kind.
     pub fn free(&self, at: usize, kind: Option<GpuKind>) -> u64 {
         if self.is_seen(at, kind) { self.left().free[at] } else { 0 }
     }
 
-    /// Likewise, as a part of the whole.
+    /// The same, as a fraction of the total.
     pub fn ratio(&self, at: usize, kind: Option<GpuKind>) -> f64 {
         if self.is_seen(at, kind) { self.left().ratio[at] } else { 0.0 }
     }
@@ -125,7 +126,7 @@ impl<'a> Search<'a> {
         kind.is_none_or(|kind| self.columns().kind[at] == kind)
     }
 
-    /// The released programs take the least of RAM and GPU 0 where memory is unified, and there must be a GPU 0.
+    /// With unified memory, the released programs take the minimum of RAM and GPU 0, so there must be a GPU 0.
     pub fn check_unified(&self, node: u32, kind: Option<GpuKind>) -> Result<(), Raised> {
         let host = self.host(node);
         if !host.unified || self.options.accounting == Accounting::Ledger {
@@ -137,7 +138,7 @@ impl<'a> Search<'a> {
         if is_wrong { Err(Raised(Reason::UpstreamKeyError)) } else { Ok(()) }
     }
 
-    /// A share of these GPUs, by their place in the columns, with what is claimed of each.
+    /// A share of these GPUs, given by index in the columns, with what is claimed of each.
     pub fn share(&self, node: u32, gpus: impl Iterator<Item = usize>, claim: impl Fn(usize) -> u64) -> Share {
         let columns = self.columns();
         let mut share = Share { node: node as usize, ..Share::default() };
@@ -148,13 +149,13 @@ impl<'a> Search<'a> {
         share
     }
 
-    /// The place in the columns of a node's GPU of this index and kind.
+    /// The index in the columns of a node's GPU of this index and kind.
     pub fn find(&self, node: u32, index: u32, kind: Option<GpuKind>) -> Option<usize> {
         let columns = self.columns();
         self.host(node).gpus.clone().find(|at| columns.index[*at] == index && self.is_seen(*at, kind))
     }
 
-    /// The indexes picked on this node, of this kind if kinds are told apart, in the order of the picks.
+    /// The indexes picked on this node, only of this kind if kinds are distinguished, in the order of the picks.
     pub fn picked_on(&self, node: u32, kind: Option<GpuKind>) -> SmallVec<[u32; 8]> {
         let name = &self.host(node).name;
         let here = |pick: &&super::request::PickedGpu| pick.node == *name && kind.is_none_or(|kind| pick.kind == kind);
@@ -162,7 +163,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Kinds of GPU for which there is an image; None is every kind.
+/// Kinds of GPU for which there is an image; `None` is every kind.
 pub fn runners<'a>(options: &'a DeploymentOptions, request: &Request<'a>) -> Option<&'a [GpuKind]> {
     request.runners.unwrap_or(Some(&options.runners))
 }

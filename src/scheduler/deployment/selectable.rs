@@ -1,10 +1,11 @@
-//! What could be picked by hand for a model: a GPU or a node that could hold a replica, alone or with others.
+//! What could be picked manually for a model: GPUs and nodes that could hold a replica, alone or with others.
 //!
-//! A pick is placed where each of its GPUs holds an equal part of what is needed ([`super::even`]). So a GPU could be
-//! picked if for some number of GPUs it holds its part and enough others hold theirs, on its node or, where a replica
-//! may lie on several nodes, anywhere.
+//! A pick can be placed if each of its GPUs holds an equal part of the need ([`super::even`]). So a GPU can be picked
+//! if, for some number of GPUs, it holds its part and enough others hold theirs. The others are on its node or, if a
+//! replica may span nodes, anywhere.
 //!
-//! What a profile adds to a model of which nothing is picked, such as a selector, is not asked here: a pick goes without.
+//! A profile may add something to a model without a pick, such as a selector. That does not apply here, since a pick
+//! goes without it.
 
 use smallvec::SmallVec;
 
@@ -21,21 +22,21 @@ use dryrack_workload::{Backend, Demand, Deployment};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pickable {
     Alone,
-    /// Not without other GPUs or nodes.
+    /// Only together with other GPUs or nodes.
     WithOthers,
     Not(Reason),
 }
 
-/// A node's answers.
+/// The answers for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PickableNode {
-    /// Whether it could hold a part beside others: [`Pickable::WithOthers`] or a reason. Whether it could hold a replica
-    /// alone is what a decision about it says.
+    /// Whether it could hold a part with others: [`Pickable::WithOthers`] or a reason. A decision about the node says
+    /// whether it could hold a replica alone.
     pub node: Pickable,
     pub gpus: Vec<Pickable>,
 }
 
-/// Of every node in order of ids, for a demand without a pick, as `serving` stands.
+/// The answers for every node in order of ids, for a demand without a pick, in the state of `serving`.
 pub fn pickable(
     options: &DeploymentOptions,
     demand: &Demand,
@@ -102,7 +103,7 @@ fn answer(nodes: &mut [PickableNode], search: &Search, (node, at): (u32, usize),
     nodes[node as usize].gpus[offset] = if alone { Pickable::Alone } else { Pickable::WithOthers };
 }
 
-/// Whether so many GPUs can be picked for one replica.
+/// Whether this many GPUs can be picked for one replica.
 fn is_allowed(search: &Search, count: usize) -> bool {
     let plan = search.plan;
     let is_asked = plan.count.is_none_or(|asked| i64::try_from(count) == Ok(asked));
@@ -118,14 +119,14 @@ fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
     let all: Vec<Held> = held(search, group).collect();
     let backend = search.request.deployment.backend.name();
     let is_free = |node: u32| !search.serving.is_part_of_distributed(node as usize, backend);
-    // What each of so many must hold, where so many can be picked.
+    // What each of `count` GPUs must hold, if that many can be picked.
     let part = |count: usize| is_allowed(search, count).then(|| even::even_part(search.plan.need, count));
     let mut anywhere: Vec<u64> = match search.request.deployment.distributable {
         true => all.iter().filter(|gpu| is_free(gpu.node)).map(|gpu| gpu.holds).collect(),
         false => Vec::new(),
     };
     anywhere.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
-    // The least that a GPU must hold to be one of several: of these the others are those that hold most.
+    // The least that a GPU must hold to be one of several, where the others are the GPUs that hold the most.
     let least_among = |most: &[u64]| {
         let parts = (2..=most.len()).filter_map(|count| Some((count, part(count)?)));
         parts.filter(|(count, part)| most[count - 2] >= *part).collect::<Vec<_>>()
@@ -137,7 +138,7 @@ fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
         here.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
         let beside = least_among(&here);
         let is_one_of = |holds: u64, most: &[u64], parts: &[(usize, u64)]| {
-            // Where it is itself one of those that hold most, the next one takes its place among the others.
+            // If it is itself one of those that hold the most, the next one takes its place among the others.
             parts.iter().any(|(count, part)| {
                 let other = if holds >= most[count - 2] { most[count - 1] } else { most[count - 2] };
                 holds >= *part && other >= *part
@@ -154,7 +155,7 @@ fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
     }
 }
 
-/// Nodes all of whose GPUs could hold a part beside as many on other nodes.
+/// Marks nodes all of whose GPUs could hold a part together with as many on other nodes.
 fn mark_whole_nodes(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
     if !search.request.deployment.distributable || matches!(search.request.deployment.backend, Backend::LlamaBox(_)) {
         return;

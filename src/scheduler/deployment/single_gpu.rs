@@ -1,4 +1,4 @@
-//! One GPU: every GPU of every node that could hold the model alone.
+//! A single GPU: every GPU of every node that could hold the model alone.
 
 use super::candidate::Found;
 use super::options::{Left, SingleNeed};
@@ -39,14 +39,14 @@ pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> R
     Ok(Found::Singles(found))
 }
 
-/// What follows from a GPU's size alone, found once for each size: a fleet has few.
+/// Results that depend only on a GPU's size, computed once for each size, since a fleet has few sizes.
 struct Sizes {
-    /// Bytes in all and what is reserved of them; where nothing is reserved, none stands here.
+    /// Total bytes, and what is reserved of them; empty if the plan reserves nothing.
     known: Vec<(u64, Option<u64>)>,
 }
 
 impl Sizes {
-    /// Of the sizes that can hold the need.
+    /// Computes the reservations of the sizes that can hold the need.
     fn new(search: &Search, need: SingleNeed) -> Sizes {
         let plan = search.plan;
         let mut known: Vec<(u64, Option<u64>)> = Vec::new();
@@ -61,7 +61,7 @@ impl Sizes {
         Sizes { known }
     }
 
-    /// [`holds`] and [`is_left`] of a GPU that its own pool sees.
+    /// [`holds`] and [`is_left`] for a GPU that its own pool sees.
     #[inline]
     fn fits(&self, search: &Search, need: SingleNeed, left: Left, at: usize) -> bool {
         let plan = search.plan;
@@ -92,7 +92,7 @@ pub fn holds(search: &Search, need: SingleNeed, total: u64, free: u64) -> bool {
     }
 }
 
-/// Whether enough of a GPU is left to reserve a part of it; where nothing is reserved, it is.
+/// Whether enough of a GPU is left to reserve part of it; always true if nothing is reserved.
 #[inline]
 pub fn is_left(search: &Search, left: Left, total: u64, free: u64, ratio: f64) -> bool {
     let plan = search.plan;
@@ -103,7 +103,7 @@ pub fn is_left(search: &Search, left: Left, total: u64, free: u64, ratio: f64) -
     }
 }
 
-/// What one GPU is asked to hold.
+/// What a single GPU is asked to hold.
 pub fn claim(search: &Search, total: u64) -> u64 {
     if search.plan.reserves() { search.plan.reservation(total) } else { whole_bytes(search.plan.need) }
 }

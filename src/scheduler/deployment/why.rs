@@ -1,4 +1,4 @@
-//! Why a replica lies nowhere: a reason for every node, found only once it is asked for.
+//! Why a replica has no place: a reason for every node, computed only on request.
 
 use super::filter::{self, Verdicts};
 use super::hardware::HardwareVerdicts;
@@ -10,7 +10,8 @@ use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Accounting, Serving};
 use dryrack_workload::{Backend, GgufEstimate};
 
-/// Reasons by number of nodes; a request over no node at all has none that fits.
+/// Reasons with their number of nodes. For a request over no nodes, no listed reason fits, and it gets
+/// [`Reason::TooFewNodes`].
 pub fn reasons(
     options: &DeploymentOptions,
     request: &Request,
@@ -28,7 +29,7 @@ pub fn reasons(
     histogram
 }
 
-/// The reason of each node, in their order; None where it could be used, or where it is not known yet.
+/// The reason of each node, in order; `None` if it could be used, or if that is not known yet.
 pub fn each<'s>(
     options: &'s DeploymentOptions,
     request: &'s Request<'s>,
@@ -68,7 +69,7 @@ fn lacking(search: &Search, node: u32) -> Reason {
     if host.gpus.is_empty() {
         return Reason::TooFewGpus;
     }
-    // By the ledger: what each could hold, whatever the rules of the profile count.
+    // By the ledger: what each GPU could hold, whatever the accounting of the profile.
     let left = columns.left(Accounting::Ledger);
     let free = |at: &usize| left.free[*at];
     let usable: Vec<usize> =
@@ -88,7 +89,7 @@ fn lacking(search: &Search, node: u32) -> Reason {
     spread_out(search, node, Reason::InsufficientGpuMemory)
 }
 
-/// Where the layers would find room on GPUs, RAM is what lacks.
+/// The reason for layers: RAM if the layers would fit on GPUs, else GPU memory.
 fn lacking_for_layers(search: &Search, node: u32, estimate: &GgufEstimate) -> Reason {
     let host = search.host(node);
     let wanted = search.plan.gpu_layers.unwrap_or(estimate.layers).min(estimate.layers);
@@ -101,7 +102,7 @@ fn lacking_for_layers(search: &Search, node: u32, estimate: &GgufEstimate) -> Re
     }
 }
 
-/// A node that could hold a part: why it does not, or the reason it cannot hold all.
+/// For a node that could hold a part: why it does not, or the reason why it cannot hold everything.
 fn spread_out(search: &Search, node: u32, alone: Reason) -> Reason {
     let deployment = search.request.deployment;
     if search.nodes.len() < 2 {

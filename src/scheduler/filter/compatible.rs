@@ -1,5 +1,6 @@
-//! What a node is, against what a task can use: operating system, CPU architecture, types and sizes of GPUs; of a model
-//! deployment, what its backend runs on. Nothing of this changes while a node lives, so every no is a never.
+//! Compares a node's fixed properties with what a task can use: operating system, CPU architecture, and GPU models
+//! and sizes; for a model deployment, what its backend runs on. None of this changes while a node exists, so every
+//! refusal is final.
 
 use super::Verdict;
 use crate::fit::{is_large_enough, is_of_type};
@@ -46,7 +47,7 @@ pub fn model_refusal(deployment: &Deployment, shape: &NodeShape, index: usize) -
     refusal(deployment, shape, Some(accelerator))
 }
 
-/// Likewise of a node without GPUs.
+/// The same for a node without GPUs.
 pub fn model_refusal_without_gpu(deployment: &Deployment, shape: &NodeShape) -> Option<Reason> {
     refusal(deployment, shape, None)
 }

@@ -1,4 +1,4 @@
-//! Labels that are asked for. A missing key and a wrong value are different mistakes, so they are different reasons.
+//! Requested labels. A missing key and a wrong value are different mistakes, so they have different reasons.
 
 use super::Verdict;
 use crate::row::Row;

@@ -1,4 +1,5 @@
-//! Filters: may these nodes be used at all, and if not, why not. Each looks only at rows that all before it let pass.
+//! Filters: whether nodes may be used at all, and if not, why. Each filter looks only at rows that passed all filters
+//! before it.
 
 mod compatible;
 mod labels;
@@ -17,9 +18,9 @@ use dryrack_workload::{Demand, Pick};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Fit,
-    /// Something may change.
+    /// They do not fit at the moment.
     Unfit(Reason),
-    /// These nodes will never do for this demand.
+    /// These nodes will never fit this demand.
     Never(Reason),
 }
 
@@ -36,7 +37,7 @@ impl Verdict {
     }
 }
 
-/// Whether nodes are ready, whatever is asked of them.
+/// Whether nodes are ready, regardless of the demand.
 pub fn readiness(row: &Row) -> Verdict {
     ready::judge(row)
 }

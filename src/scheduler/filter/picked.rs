@@ -1,4 +1,4 @@
-//! Only what was picked by hand, if anything was.
+//! Passes only what was picked manually, if anything was.
 
 use super::Verdict;
 use crate::row::Row;
@@ -14,7 +14,7 @@ pub fn judge(demand: &Demand, row: &Row) -> Verdict {
     let enough = match demand.pick {
         // None of these may be missing: dropping one silently is what GPUStack issue 1850 reports.
         Some(Pick::AllGpus(_)) => there == picked.len() as u32,
-        // Too few of them is the answer of another filter.
+        // Another filter refuses nodes that have too few of them.
         Some(Pick::Gpus(_) | Pick::Nodes(_)) | None => there > 0,
     };
     if enough { Verdict::Fit } else { Verdict::Never(Reason::PickedGpuMissing) }

@@ -1,4 +1,4 @@
-//! Only nodes that are ready.
+//! Passes only nodes that are ready.
 
 use super::Verdict;
 use crate::row::Row;

@@ -1,4 +1,4 @@
-//! Room for at least one task, now.
+//! Passes nodes that currently have room for at least one task.
 
 use super::Verdict;
 use crate::fit::first_shortage;

@@ -1,13 +1,14 @@
-//! Offers: what instances of fleets have for one node of a job, in which order, and which of them it takes.
+//! Offers: what fleet instances have for one node of a job, in which order, and which of them it takes.
 //!
-//! A job that requires a range of this and a range of that is offered a *slice* of each instance: the fewest of its
-//! blocks that match, all of them for a job of several nodes. An offer is idle if so many blocks are, else busy; of an instance that is not there, but
-//! would be made by its cloud, it is new, and comes after those that are idle. Which
-//! fleets are looked at, in which order offers come, what a job of several nodes takes and how its nodes stay together are
-//! options of the profile ([`OfferOptions`]), each named for its rule.
+//! A job that requires ranges of resources is offered a *slice* of each instance: the fewest blocks that match, or
+//! all of them for a multi-node job. An offer is idle if that many blocks are idle, and busy otherwise. For an absent
+//! instance that its cloud would make, the offer is new, and comes after the idle ones. Which fleets are considered,
+//! in which order offers come, what a multi-node job takes and how its nodes stay together are options of the profile
+//! ([`OfferOptions`]), each named after its rule.
 //!
-//! Pure: reads a fleet, changes nothing, knows no time. [`decide`] gives a whole job its place; [`assign`] gives one node
-//! of it, for control planes that place one after the other, and [`plan`] what its user is shown before.
+//! Pure: reads a fleet, changes nothing and knows no time. [`decide`] places a whole job. [`assign`] places one of
+//! its nodes, for control planes that place them one after the other, and [`plan`] computes what the user is shown
+//! before.
 
 mod assign;
 mod choose;
@@ -30,22 +31,23 @@ use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::Money;
 use dryrack_workload::{Demand, Requirements};
 
-/// One node of a job, as far as it is known where the others are.
+/// One node of a job, as far as the places of the others are known.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     pub requirements: &'a Requirements,
-    /// Of the whole job.
+    /// The number of nodes of the whole job.
     pub nodes: u32,
-    /// How many nodes a fleet is to have room for: those, or of a service one for each replica that it has at least.
+    /// The number of nodes that a fleet must have room for: the job's nodes, or for a service one for each of its
+    /// minimum replicas.
     pub room_for: u32,
-    /// The fleet the job has, once it has one.
+    /// The fleet of the job, once it has one.
     pub fleet: Option<FleetId>,
-    /// Where its first node is, for the later ones.
+    /// The place of its first node, for the later ones.
     pub master: Option<NodeId>,
 }
 
 impl<'a> Ask<'a> {
-    /// All nodes of one replica together.
+    /// The request for all nodes of one replica together.
     pub fn of_whole(demand: &'a Demand, context: PlacementContext) -> Ask<'a> {
         let Some(requirements) = demand.requirements.as_deref() else { panic!("a demand without requirements") };
         let room_for = if demand.tasks == 1 { context.least } else { demand.tasks };
@@ -56,33 +58,33 @@ impl<'a> Ask<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Availability {
     Idle,
-    /// The instance is not there, and would be made.
+    /// The instance is absent, and would be made.
     New,
     /// The slice would match, but fewer blocks are idle.
     Busy,
 }
 
-/// A slice of one instance that would do.
+/// A slice of one instance that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     pub node: NodeId,
     pub fleet: FleetId,
     pub slice: Slice,
     pub total_blocks: u32,
-    /// Of the whole instance, per hour.
+    /// Price of the whole instance, per hour.
     pub price: Money,
     pub availability: Availability,
 }
 
-/// The offers a user is shown.
+/// The offers that a user is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The one they are of; `None` where there is none, or where they are of all.
+    /// The fleet of the offers; `None` if there is none, or if they are from all fleets.
     pub fleet: Option<FleetId>,
     pub offers: Vec<Offer>,
 }
 
-/// Where one node of a job goes.
+/// The place of one node of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assigned {
     pub offer: Offer,
@@ -97,11 +99,11 @@ pub enum Network {
     Bridge,
 }
 
-/// Why one node of a job goes nowhere.
+/// Why one node of a job gets no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoOffer {
-    /// No fleet is looked at.
+    /// No fleet is considered.
     NoFleet,
-    /// A fleet is, and has nothing idle.
+    /// A fleet is considered, but has nothing idle.
     NoIdleInstance,
 }
