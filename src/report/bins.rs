@@ -1,23 +1,23 @@
-//! A run's course cut into equal pieces of time.
+//! A run divided into equal pieces of time.
 
 use super::spans::Spans;
 use dryrack_engine::Rehearsal;
 use dryrack_metrics::{RunAccount, Sample};
 use dryrack_units::{SimDuration, SimTime};
 
-/// Pieces of a plot; one for two or three of its pixels.
+/// The number of pieces in a plot; one covers two or three pixels.
 pub const BINS: usize = 200;
 
-/// What each piece has in the mean over its time; GPUs and cores in thousandths, rounded down.
+/// The mean values of each piece; GPUs and cores in thousandths, rounded down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bins {
-    /// Where the pieces begin, and the end of the last.
+    /// The starts of the pieces, and the end of the last.
     pub edges: Vec<SimTime>,
     pub waiting: Vec<u64>,
     pub waiting_max: Vec<u64>,
     pub gpu_ready: Vec<u64>,
     pub gpu_taken: Vec<u64>,
-    /// Really used, where of every run on a GPU it is stated what its GPUs do.
+    /// The really used GPUs, if the usage of every run on a GPU is stated.
     pub gpu_used: Option<Vec<u64>>,
     pub cpu_taken: Vec<u64>,
     pub end: SimTime,
@@ -40,13 +40,13 @@ impl Bins {
     }
 }
 
-/// Of so many pieces.
+/// The edges of `count` equal pieces.
 pub fn edges(end: SimTime, count: usize) -> Vec<SimTime> {
     let place = |index: usize| u128::from(end.as_nanos()) * index as u128 / count as u128;
     (0..=count).map(|index| SimTime::ZERO.saturating_add(SimDuration::from_nanos(place(index) as u64))).collect()
 }
 
-/// Where the overlap of a time with each piece is told, in nanoseconds.
+/// Calls `tell` with each piece that a time overlaps, and the overlap.
 pub fn overlaps(edges: &[SimTime], from: SimTime, to: SimTime, mut tell: impl FnMut(usize, SimTime, SimTime)) {
     let first = edges.partition_point(|edge| *edge <= from).saturating_sub(1);
     for (index, piece) in edges.windows(2).enumerate().skip(first) {
@@ -78,7 +78,7 @@ fn maxima(samples: &[Sample], edges: &[SimTime], of: fn(&Sample) -> u64) -> Vec<
     most
 }
 
-/// Each sample with the time for which it holds.
+/// Calls `tell` with each sample and the time for which it holds.
 fn each<'a>(samples: &'a [Sample], edges: &[SimTime], mut tell: impl FnMut(&'a Sample, SimTime, SimTime)) {
     let end = edges.last().copied().unwrap_or(SimTime::ZERO);
     for (index, sample) in samples.iter().enumerate() {
@@ -116,8 +116,8 @@ fn used(accounts: &RunAccount, spans: &Spans, rehearsal: &Rehearsal, edges: &[Si
     any.then(|| per_piece(&sums, edges))
 }
 
-/// What of each node was taken in each of so many pieces, in thousandths: of its GPUs, or of its cores where it has none.
-/// `None` where it was not ready for most of it.
+/// The taken part of each node in each of `count` pieces, in thousandths: of its GPUs, or of its cores if it has
+/// none. `None` for a piece most of which it was not ready.
 pub fn heat(accounts: &RunAccount, spans: &Spans, count: usize) -> Vec<Vec<Option<u64>>> {
     let edges = edges(accounts.now, count);
     let mut taken = vec![vec![0u128; count]; accounts.nodes.len()];

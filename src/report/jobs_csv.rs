@@ -3,13 +3,13 @@
 //! | column | |
 //! | --- | --- |
 //! | `job`, `task` | the job's name and the number of the replica, from 0; a gang is one row |
-//! | `submit`, `start`, `end` | seconds, exact; `start` is when it first ran, `end` when its last attempt ended; empty if it did not |
-//! | `nodes`, `gpus` | where its last placed attempt was, separated by spaces |
-//! | `outcome`, `reason` | how and why its last attempt ended; for one that still waits or runs, its phase and why it waits |
+//! | `submit`, `start`, `end` | seconds, exact: submission, first start, end of the last attempt; empty if none |
+//! | `nodes`, `gpus` | the placement of its last placed attempt, separated by spaces |
+//! | `outcome`, `reason` | how and why its last attempt ended; if it still waits or runs, its phase and why it waits |
 //! | `attempt` | attempts so far |
 //! | `queue` | as submitted |
-//! | `recorded_wait` | seconds that the trace says it waited, for comparison |
-//! | `placed` | seconds, exact; when it was first placed: `placed - submit` is its queue wait |
+//! | `recorded_wait` | its wait in the trace in seconds, for comparison |
+//! | `placed` | seconds, exact; its first placement: `placed - submit` is its queue wait |
 
 use std::io::{Read, Write};
 
@@ -33,7 +33,7 @@ const COLUMNS: [&str; 13] = [
     "placed",
 ];
 
-/// `recorded_wait` gives what the trace says of the n-th job.
+/// Writes `jobs.csv`. `recorded_wait` gives the wait of the n-th job in the trace.
 pub fn write_jobs_csv(
     out: impl Write,
     accounts: &RunAccount,
@@ -77,7 +77,7 @@ fn seconds(at: Option<SimTime>) -> String {
     at.map_or(String::new(), |at| at.since(SimTime::ZERO).to_decimal_seconds())
 }
 
-/// What a plot of waits takes from a row.
+/// The fields of a row that a plot of waits needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRow {
     pub queue: String,
@@ -85,7 +85,7 @@ pub struct JobRow {
     pub recorded_wait: Option<SimDuration>,
 }
 
-/// Reads what [`write_jobs_csv`] wrote. The error is a sentence with the line.
+/// Reads a file that [`write_jobs_csv`] wrote. The error is a sentence that names the line.
 pub fn read_jobs_csv(input: impl Read) -> Result<Vec<JobRow>, String> {
     let mut csv = csv::Reader::from_reader(input);
     let headers = csv.headers().map_err(|error| error.to_string())?.clone();

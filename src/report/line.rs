@@ -1,4 +1,4 @@
-//! A record as a line for people, in fixed columns.
+//! A record as a human-readable line in fixed columns.
 
 use super::policy_line::policy_detail;
 use dryrack_event::{Event, Histogram, Input, Reason, Record, Refusal, Said};
@@ -7,7 +7,7 @@ use dryrack_fleet::Placement;
 use dryrack_ids::{JobId, Names, NodeId, RunId};
 use dryrack_units::SimTime;
 
-/// Which records to show; each that is given must hold.
+/// The records to show; all conditions that are given must hold.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub job: Option<JobId>,
@@ -17,7 +17,7 @@ pub struct Filter {
     pub since: Option<SimTime>,
 }
 
-/// What a line is made of.
+/// The parts of a line.
 struct Parts {
     subject: String,
     what: &'static str,
@@ -27,7 +27,8 @@ struct Parts {
     reasons: Histogram,
 }
 
-/// `       20s  chat         placed      on alpha/0`; `None` for what is no transition, or what the filter leaves out.
+/// `       20s  chat         placed      on alpha/0`; `None` for a record that is no transition or that the filter
+/// excludes.
 pub fn record_line(record: &Record, names: &Names, filter: &Filter) -> Option<String> {
     if filter.since.is_some_and(|since| record.at < since) {
         return None;
@@ -92,7 +93,7 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             let detail = if placement.is_some() { "it has a place" } else { "it is not taken" };
             Some(Parts { job: Some(run.job), ..plain(names.run(*run), "outside", detail.to_string()) })
         }
-        // What was reported shows in the event that follows from it.
+        // Reports are not shown; the events that follow from them are.
         Input::NodeReported { .. }
         | Input::HeartbeatBack { .. }
         | Input::HeartbeatMissed { .. }
@@ -211,7 +212,7 @@ fn safety_name(what: dryrack_event::Safety) -> &'static str {
     }
 }
 
-/// `alpha/0, alpha/1`, or `alpha` where no GPU is taken.
+/// `alpha/0, alpha/1`, or `alpha` if no GPU is taken.
 fn place(placement: &Placement, names: &Names) -> String {
     const SHOWN: usize = 8;
     let mut parts = Vec::new();

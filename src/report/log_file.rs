@@ -1,6 +1,7 @@
-//! The event log as a file: a header, a line for each record, and a footer with the digest of them all.
+//! The event log as a file: a header, a line for each record, and a footer with the digest of all records.
 //!
-//! A log stands alone, so it is checked as one: what is cut off, or was changed, is refused by name and line.
+//! A log is self-contained and is checked as a whole: a log that is cut off or was changed is rejected with the name
+//! and the line.
 
 use std::io::{self, BufRead, Write};
 
@@ -20,8 +21,8 @@ pub struct Footer {
     pub digest: String,
     pub records: u64,
     pub end_ns: SimTime,
-    /// BLAKE3 of every byte before the footer's line, and of `end_ns` as eight bytes, lowest first: the header too is
-    /// as it was written.
+    /// BLAKE3 of every byte before the footer's line, and of `end_ns` as eight bytes, lowest first. So it also covers
+    /// the header.
     pub sum: String,
 }
 
@@ -45,7 +46,7 @@ struct FooterLine {
     footer: Footer,
 }
 
-/// Why a file is not a whole log. Lines are counted from 1.
+/// Why a file is not a complete log. Lines are counted from 1.
 #[derive(Debug, Error)]
 pub enum LogError {
     #[error("cannot be read: {0}")]
@@ -76,7 +77,7 @@ pub enum LogError {
     Sum,
 }
 
-/// Writes records as they come. The first failure to write is kept for [`LogWriter::finish`], and nothing follows it.
+/// Writes records as they arrive. [`LogWriter::finish`] returns the first write error; nothing is written after it.
 pub struct LogWriter<W> {
     out: W,
     names: Names,
@@ -96,7 +97,7 @@ impl<W: Write> LogWriter<W> {
         Ok(LogWriter { out, names, failure: None, digester, sum, line: Vec::new() })
     }
 
-    /// Writes the line that `encode` gives.
+    /// Writes the line that `encode` produces.
     fn write(&mut self, encode: impl FnOnce(&mut Names, &mut Vec<u8>)) {
         if self.failure.is_none() {
             self.line.clear();
@@ -149,11 +150,11 @@ impl<W: Write> Sink for LogWriter<W> {
 pub struct LogLine {
     pub number: u64,
     pub text: String,
-    /// What it says; the error of a line that is not a record.
+    /// The record, or the error of a line that is not a record.
     pub record: Result<Record, CodecError>,
 }
 
-/// Reads a log line by line, and its footer at the end.
+/// Reads a log line by line, and then its footer.
 pub struct LogReader<R> {
     input: R,
     header: LogHeader,
@@ -168,7 +169,7 @@ pub struct LogReader<R> {
 impl<R: BufRead> LogReader<R> {
     pub fn new(mut input: R) -> Result<LogReader<R>, LogError> {
         let first = read_line(&mut input, 1)?.ok_or(LogError::Empty)?;
-        // Of another format nothing else can be known.
+        // A log of another format cannot be read any further.
         if let Ok(HeaderIn { header: FormatOf { format } }) = serde_json::from_str(&first.0)
             && !(1..=FORMAT_VERSION).contains(&format)
         {
@@ -219,7 +220,7 @@ impl<R: BufRead> LogReader<R> {
         Ok(Some(LogLine { number, text, record }))
     }
 
-    /// After the last line: the footer, once count and digest agree with what was read.
+    /// Returns the footer after the last line, if its count, digest and sum agree with what was read.
     pub fn finish(mut self) -> Result<Footer, LogError> {
         let footer = self.footer.expect("read to the end first");
         if self.broken {
@@ -240,7 +241,7 @@ impl<R: BufRead> LogReader<R> {
     }
 }
 
-/// A line without its end, and whether it had one.
+/// A line without its line break, and whether it had one.
 fn read_line(input: &mut impl BufRead, line: u64) -> Result<Option<(String, bool)>, LogError> {
     let mut bytes = Vec::new();
     if input.read_until(b'\n', &mut bytes)? == 0 {
@@ -254,7 +255,7 @@ fn read_line(input: &mut impl BufRead, line: u64) -> Result<Option<(String, bool
     Ok(Some((text, ended)))
 }
 
-/// A whole log, each of its records given to `each` in order, all of it checked.
+/// Reads and checks a whole log, and passes each record to `each` in order.
 pub fn read_log<R: BufRead>(
     mut reader: LogReader<R>,
     mut each: impl FnMut(&Record, &Names),

@@ -3,18 +3,18 @@
 //! | column | |
 //! | --- | --- |
 //! | `node`, `machine` | its name, and the catalog's machine if it is one |
-//! | `state` | when the run ended |
-//! | `gpus` | how many it has |
-//! | `ready_seconds` | in state ready |
-//! | `gpu_seconds`, `cpu_seconds` | taken of its GPUs and cores, each times how long; to the nanosecond, rounded down |
-//! | `runs` | placed here |
+//! | `state` | its state at the end of the run |
+//! | `gpus` | the number of its GPUs |
+//! | `ready_seconds` | seconds in state ready |
+//! | `gpu_seconds`, `cpu_seconds` | taken GPUs and cores times seconds; to the nanosecond, rounded down |
+//! | `runs` | the number of runs placed here |
 
 use std::io::Write;
 
 use dryrack_expect::node_state_name;
 use dryrack_metrics::RunAccount;
 
-/// Of books that are finished.
+/// Writes `nodes.csv` from finished accounts.
 pub fn write_nodes_csv(out: impl Write, accounts: &RunAccount) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(["node", "machine", "state", "gpus", "ready_seconds", "gpu_seconds", "cpu_seconds", "runs"])?;

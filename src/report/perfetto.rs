@@ -1,11 +1,12 @@
 //! A run as a trace that <https://ui.perfetto.dev> opens.
 //!
-//! The JSON object form of the Trace Event Format (Duca and Sinclair, *Trace Event Format*, Google, 2016; Perfetto's
-//! page *Visualizing external trace formats*): a node is a process, a GPU of it a thread, and each attempt on it a
-//! complete event (`X`) with its story; the queue and what is allocated are counters (`C`). Events of a thread must nest,
-//! so jobs that share a GPU are on threads of their own beside it. Times are whole microseconds, rounded down: a reader
-//! that makes nanoseconds of a decimal fraction may cut it off, and what follows would begin within what came before it.
-//! Numbers of threads differ between processes, and from those of processes, as a kernel's would; 0 is an idle thread's.
+//! The format is the JSON object form of the Trace Event Format (Duca and Sinclair, *Trace Event Format*, Google,
+//! 2016; Perfetto's page *Visualizing external trace formats*). A node is a process, each of its GPUs is a thread,
+//! and each attempt on a GPU is a complete event (`X`) with its description. The queue and the allocation are
+//! counters (`C`). Events of a thread must nest, so jobs that share a GPU are on separate threads beside it. Times
+//! are whole microseconds, rounded down: a reader that converts a decimal fraction to nanoseconds may truncate it,
+//! and then an event would begin inside the previous one. Thread numbers are unique across processes and differ from
+//! process numbers, as in a kernel; 0 is the number of an idle thread.
 
 use std::io::{self, Write};
 
@@ -20,7 +21,7 @@ const CLUSTER: usize = 1;
 /// The process of the first node.
 const FIRST: usize = 2;
 
-/// Writes the trace of books that are finished.
+/// Writes the trace of finished accounts.
 pub fn write_perfetto(mut out: impl Write, accounts: &RunAccount, spans: &Spans) -> io::Result<()> {
     let mut first = true;
     let mut line = |out: &mut dyn Write, event: &Value| -> io::Result<()> {

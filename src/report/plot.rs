@@ -1,13 +1,15 @@
-//! What all plots share: colours, lines and the place of a wait.
+//! Elements that all plots share: colours, lines and the position of a wait.
 //!
-//! Drawn with plotters in whole pixels, without measuring a font, so that a file is the same on every machine.
+//! Plots are drawn with plotters in whole pixels, without measuring a font, so that a file is the same on every
+//! machine.
 
 use plotters::prelude::*;
 
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 pub type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// Of Okabe and Ito, Color Universal Design (2008): told apart under every common colour vision.
+/// Colours of Okabe and Ito, Color Universal Design (2008), which can be distinguished with every common type of
+/// colour vision.
 pub const PALETTE: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -19,13 +21,13 @@ pub const PALETTE: [RGBColor; 6] = [
 pub const GRID: RGBColor = RGBColor(226, 226, 226);
 pub const INK: RGBColor = RGBColor(60, 60, 60);
 
-/// Where a wait of so many seconds lies along an axis of waits: log10(1 + t / 1 s), so that one of zero has a place too.
+/// The position of a wait along an axis of waits: log10(1 + t / 1 s), so that a wait of zero has a position too.
 pub fn wait_place(seconds: f64) -> f64 {
     libm::log10(1.0 + seconds)
 }
 
-/// A line of two pixels. Pieces as long as the dash, cut where the line is that long; whole pixels of the length of its
-/// steps. Without gaps if they are of no length.
+/// Draws a line of two pixels with dashes and gaps of these lengths, measured along the line in whole pixels. The
+/// line is solid if the gap is zero.
 pub fn stroke(area: &Area, points: &[(i32, i32)], ink: RGBColor, (on, off): (i32, i32)) -> Drawn {
     let style = ink.stroke_width(2);
     if off == 0 {
@@ -53,7 +55,7 @@ pub fn stroke(area: &Area, points: &[(i32, i32)], ink: RGBColor, (on, off): (i32
     Ok(())
 }
 
-/// Without the points within a straight piece along an axis.
+/// Removes points inside a straight segment that is parallel to an axis.
 fn thinned(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
     let mut kept: Vec<(i32, i32)> = Vec::new();
     for point in points {

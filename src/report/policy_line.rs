@@ -1,10 +1,10 @@
-//! What is said of utilization policies, as a line of a log shows it.
+//! Utilization policies in the lines of a log.
 
 use dryrack_event::Event;
 use dryrack_units::{Permille, SimDuration};
 use dryrack_workload::{AtMinimum, Coverage, IdleGpus, PolicyMode, PolicySource};
 
-/// The detail of an event about a policy; `None` of any other.
+/// The detail of an event about a policy; `None` for any other event.
 pub(super) fn policy_detail(event: &Event) -> Option<(&'static str, String)> {
     match event {
         Event::PolicyBound { source, values, .. } => {
@@ -36,7 +36,7 @@ pub(super) fn policy_detail(event: &Event) -> Option<(&'static str, String)> {
     }
 }
 
-/// `below 30%`, or `at 30% or below` where the minimum itself counts as idle.
+/// `below 30%`, or `at 30% or below` if the minimum itself counts as idle.
 pub fn idle_text(minimum: Permille, at_minimum: AtMinimum) -> String {
     match at_minimum {
         AtMinimum::Busy => format!("below {minimum}"),
@@ -45,7 +45,8 @@ pub fn idle_text(minimum: Permille, at_minimum: AtMinimum) -> String {
     }
 }
 
-/// Of an event, which does not say whether the minimum itself is idle: below nothing there is nothing.
+/// The text of an event, which does not say whether the minimum itself counts as idle. With a minimum of 0% it must,
+/// since nothing is below that.
 fn fired_text(minimum: Permille) -> String {
     idle_text(minimum, if minimum == Permille::ZERO { AtMinimum::Idle } else { AtMinimum::Busy })
 }
@@ -57,7 +58,7 @@ pub fn covered_text(idle: &str, window: SimDuration, covered: &Coverage) -> Stri
     format!("{noun} {} {}", gpus.join(", "), covered_alone_text(idle, window, covered))
 }
 
-/// The same of a GPU that needs no number: `below 30% for 10m: 61 samples from 5m to 15m`
+/// The same for a GPU that needs no number: `below 30% for 10m: 61 samples from 5m to 15m`
 pub fn covered_alone_text(idle: &str, window: SimDuration, covered: &Coverage) -> String {
     let Coverage { first, last, samples, .. } = covered;
     format!("{idle} for {window}: {samples} samples from {first} to {last}")

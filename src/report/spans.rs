@@ -1,4 +1,4 @@
-//! What ran where, from when to when, and why it waited before: what a timeline shows.
+//! What ran where, from when to when, and why it waited before: the contents of a timeline.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,40 +12,40 @@ use dryrack_ids::{GpuId, NodeId, RunId};
 use dryrack_metrics::RunAccount;
 use dryrack_units::{Score, SimDuration, SimTime};
 
-/// Takes the records of a run.
+/// Collects spans from the records of a run.
 #[derive(Default)]
 pub struct Spans {
-    /// In the order in which they were placed.
+    /// The spans in the order of their placement.
     pub spans: Vec<Span>,
-    /// Of each node, the times in which it was not ready; the last may have no end.
+    /// For each node, the times in which it was not ready; the last may have no end.
     pub down: Vec<Vec<(SimTime, Option<SimTime>)>>,
     shapes: Vec<Arc<NodeShape>>,
-    /// Spans that hold something, or of which a part is kept.
+    /// Spans that hold a claim, or a part of one.
     open: BTreeMap<RunId, usize>,
     waiting: BTreeMap<RunId, (SimTime, Option<Histogram>)>,
 }
 
-/// One attempt of one replica in its place.
+/// One placed attempt of a replica.
 #[derive(Clone, Debug)]
 pub struct Span {
     pub run: RunId,
     pub placement: Placement,
-    /// Since when it was to be placed.
+    /// When it was first wanted.
     pub wanted: SimTime,
-    /// Why it was not placed sooner, as was said last.
+    /// The last stated reasons for its wait.
     pub held: Option<Histogram>,
     pub placed: SimTime,
     pub score: Score,
     pub started: Option<SimTime>,
-    /// When its claim was given back, but on nodes of `kept`; none: it was still there when the run ended.
+    /// When its claim was released, except on the nodes of `kept`; `None` if it was still held at the end of the run.
     pub freed: Option<SimTime>,
-    /// Claims that were kept beyond that, and when they were given back.
+    /// Nodes that kept their part of the claim longer, and when they released it.
     pub kept: SmallVec<[(NodeId, Option<SimTime>); 1]>,
     pub ended: Option<(Outcome, Reason)>,
 }
 
 impl Span {
-    /// When its claim on a node was given back.
+    /// When its claim on a node was released.
     pub fn freed_on(&self, node: NodeId) -> Option<SimTime> {
         match self.kept.iter().find(|(kept, _)| *kept == node) {
             Some((_, freed)) => *freed,
@@ -53,7 +53,7 @@ impl Span {
         }
     }
 
-    /// Its whole story in a sentence or two, for people.
+    /// Its history in a sentence or two for a reader.
     pub fn describe(&self, accounts: &RunAccount) -> String {
         let since = |at: SimTime| about(at.since(SimTime::ZERO));
         let job = &accounts.jobs[self.run.job.index()];
@@ -93,7 +93,7 @@ impl Span {
         text
     }
 
-    /// `alpha/0 alpha/1`, or the nodes where no GPU is held.
+    /// `alpha/0 alpha/1`, or only the name of a node on which it holds no GPU.
     pub fn places(&self, accounts: &RunAccount) -> String {
         let names = &accounts.names;
         let of = |claim: &dryrack_fleet::NodeClaim| match claim.gpus.is_empty() {
@@ -108,7 +108,7 @@ impl Span {
     }
 }
 
-/// `chat`, or `chat[2]` of a job with replicas; the attempt where it is not the first.
+/// `chat`, or `chat[2]` for a job with several replicas; with the attempt if it is not the first.
 pub(super) fn run_name(run: RunId, accounts: &RunAccount) -> String {
     let job = &accounts.jobs[run.job.index()];
     let mut name = accounts.names.job(run.job).to_string();
@@ -121,21 +121,21 @@ pub(super) fn run_name(run: RunId, accounts: &RunAccount) -> String {
     name
 }
 
-/// One GPU, or one node where no GPU is held, with what was on it.
+/// A lane of one GPU, or of one node for runs without a GPU, with what was on it.
 #[derive(Clone, Debug)]
 pub struct Lane {
     pub node: NodeId,
     pub gpu: Option<u16>,
-    /// In order of time.
+    /// The bars in order of time.
     pub bars: Vec<Bar>,
-    /// How many at most are there at a time.
+    /// The largest number of simultaneous bars.
     pub rows: usize,
 }
 
 /// A span on a lane; bars that overlap are in different rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// Its place in [`Spans::spans`].
+    /// Its index in [`Spans::spans`].
     pub span: usize,
     pub row: usize,
     pub from: SimTime,
@@ -143,8 +143,8 @@ pub struct Bar {
 }
 
 impl Spans {
-    /// Every GPU of every node, and each node that has none or on which something runs without, in order; what is still
-    /// there lasts to the end.
+    /// The lanes in order: every GPU of every node, and each node that has no GPU or runs something without one.
+    /// Spans that are still open last to the end.
     pub fn lanes(&self, end: SimTime) -> Vec<Lane> {
         let mut bars: BTreeMap<(NodeId, Option<u16>), Vec<Bar>> = BTreeMap::new();
         for (index, shape) in self.shapes.iter().enumerate() {
@@ -189,7 +189,7 @@ impl Spans {
     }
 }
 
-/// Each bar in the first row that is free by then.
+/// Puts each bar into the first row that is free at its start.
 fn lane(node: NodeId, gpu: Option<u16>, mut bars: Vec<Bar>) -> Lane {
     bars.sort_by_key(|bar| (bar.from, bar.span));
     let mut ends: Vec<SimTime> = Vec::new();
@@ -283,7 +283,7 @@ mod tests {
         let bar = |span, from, to| Bar { span, row: 0, from: SimTime::from_secs(from), to: SimTime::from_secs(to) };
         let found = lane(NodeId::new(0), Some(0), vec![bar(0, 0, 10), bar(1, 5, 8), bar(2, 8, 12), bar(3, 12, 13)]);
         let rows: Vec<usize> = found.bars.iter().map(|bar| bar.row).collect();
-        // The second begins within the first; the third where the second ends; by the fourth all is free.
+        // The second begins within the first, the third when the second ends; both rows are free for the fourth.
         assert_eq!((rows, found.rows), (vec![0, 1, 1, 0], 2));
     }
 }

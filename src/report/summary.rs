@@ -1,4 +1,4 @@
-//! What a person reads after a run.
+//! The summary that is printed after a run.
 
 use anstyle::{AnsiColor, Style};
 
@@ -15,17 +15,17 @@ pub struct Heading<'a> {
     pub profile: &'a str,
     pub seed: u64,
     pub digest: &'a str,
-    /// The trace it uses, and what was odd in it: the first line, then those that follow it.
+    /// The trace it uses in the first line, then notes on oddities in it.
     pub trace: Vec<String>,
 }
 
-/// Reasons that are named of why was waited.
+/// The number of reasons for waiting that are named.
 const NAMED_REASONS: usize = 3;
 
-/// Replicas named one by one where they still wait.
+/// The number of still waiting replicas that are listed one by one.
 const STILL_WAITING: usize = 5;
 
-/// Lines ready to print, colours in ANSI codes.
+/// The summary as lines ready to print, with colours as ANSI codes.
 pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verdicts: &[Verdict]) -> String {
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let mut text = format!("{bold}{}{bold:#}\n", heading.title);
@@ -55,7 +55,7 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
     text
 }
 
-/// What of this a hurried reader must not miss stands above all figures.
+/// The sentence about jobs that can never run, which comes before all figures so that nobody misses it.
 fn never_runs(accounts: &RunAccount, metrics: &Metrics) -> String {
     let bad = AnsiColor::Red.on_default().bold();
     let sentence = accounts.unplaceable.sentence(metrics.count("jobs_submitted"));
@@ -122,7 +122,7 @@ fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
             time("queue_wait_max_seconds"),
         ));
     }
-    // Where instances are made, a place is had long before anything runs in it.
+    // Where instances are made, a replica is placed long before it starts.
     if metrics.get("instance_hours") != Some(Value::Undefined) {
         text.push_str(&started(accounts));
     }
@@ -132,7 +132,7 @@ fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
     text + &still_waiting(accounts)
 }
 
-/// `because    67% insufficient_gpus, 30% insufficient_cpu, 3% other reasons`, in parts of all waiting.
+/// `because    67% insufficient_gpus, 30% insufficient_cpu, 3% other reasons`, as shares of all waiting.
 fn because(waits: &[(Blame, u128)], total: u128) -> String {
     let percent = |waited: u128| (waited * 100 + total / 2) / total.max(1);
     let named: Vec<&(Blame, u128)> =
@@ -181,7 +181,7 @@ fn still_waiting(accounts: &RunAccount) -> String {
         let because = replica.reason.map_or("nothing was said of it", |reason| reason.text());
         let since = about(accounts.now.since(replica.wanted));
         let name = replica_name(*run, &job.spec.name);
-        // One that had a place has not waited all the time.
+        // A replica that was placed before has not waited all the time.
         let waits = match replica.placed {
             None => format!("still waits after {since}"),
             Some(_) => format!("waits again, {since} after it was first wanted"),
@@ -222,7 +222,7 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
     )
 }
 
-/// `instances  3 made, 1 taken away, 5.25 hours of them` and `cost       39.10`, of what there is.
+/// `instances  3 made, 1 taken away, 5.25 hours of them` and `cost       39.10`, each if it is defined.
 fn made(metrics: &Metrics) -> String {
     let mut text = String::new();
     if let Some(Value::Ratio(hours)) = metrics.get("instance_hours") {

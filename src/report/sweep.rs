@@ -1,9 +1,9 @@
-//! What a policy would save and whom it would end falsely, over minima and windows.
+//! What a policy would save and which jobs it would end wrongly, over minima and windows.
 //!
-//! A point is one policy: across, the part of the idle GPU time that it would have saved; up, the jobs that it would have
-//! ended though they worked again. A curve is one window, from the lowest minimum to the highest, with the ends named. A
-//! policy is good below and to the right. Drawn in whole pixels without measuring a font, so the file is the same on
-//! every machine.
+//! A point is one policy. Its x value is the part of the idle GPU time that the policy would have saved; its y value
+//! is the number of jobs that it would have ended although they worked again later. A curve is one window, from the
+//! lowest minimum to the highest, with labels at its ends. Good policies are at the bottom right. Plots are drawn in
+//! whole pixels without measuring a font, so the file is the same on every machine.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -11,14 +11,14 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::plot::{Area, Drawn, GRID, INK, PALETTE};
 use dryrack_units::{Permille, SimDuration};
 
-/// One policy on all jobs.
+/// The result of one policy for all jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepPoint {
     pub minimum: Permille,
     pub window: SimDuration,
-    /// Idle GPU time of all jobs, under this minimum.
+    /// The idle GPU time of all jobs under this minimum.
     pub idle: SimDuration,
-    /// What of it would have been saved.
+    /// The part of it that would have been saved.
     pub saved: SimDuration,
     /// Busy GPU time that would have been lost.
     pub lost: SimDuration,
@@ -28,9 +28,9 @@ pub struct SweepPoint {
 
 pub struct SweepPlot {
     pub title: String,
-    /// Of all policies.
+    /// The number of jobs, the same for all policies.
     pub jobs: u32,
-    /// In the order of windows, then of minima.
+    /// The points in the order of windows, then of minima.
     pub points: Vec<SweepPoint>,
     pub caption: String,
 }
@@ -41,7 +41,7 @@ const FRAME: (i32, i32, i32, i32) = (90, 90, 700, 500);
 const TICKS: i32 = 5;
 
 impl SweepPoint {
-    /// In thousandths of the idle time; 0 where nothing was idle.
+    /// The saved part in thousandths of the idle time; 0 if nothing was idle.
     fn saved_part(&self) -> i32 {
         let part = u128::from(self.saved.as_nanos()) * 1000 / u128::from(self.idle.as_nanos().max(1));
         part as i32
@@ -54,14 +54,14 @@ impl SweepPlot {
         let mut svg = String::new();
         {
             let area = SVGBackend::with_string(&mut svg, (SIZE.0 as u32, SIZE.1 as u32)).into_drawing_area();
-            // A string takes everything.
+            // Drawing into a string cannot fail.
             self.draw(&area).expect("drawing into a string cannot fail");
             area.present().expect("drawing into a string cannot fail");
         }
         svg
     }
 
-    /// The highest value of the axis upwards: a multiple of the ticks.
+    /// The highest value of the y axis: a multiple of the ticks.
     fn top(&self) -> i32 {
         let most = self.points.iter().map(|point| point.false_ends).max().unwrap_or(0) as i32;
         (most.max(1) + TICKS - 1) / TICKS * TICKS
@@ -125,7 +125,7 @@ impl SweepPlot {
     }
 }
 
-/// Whole pixels that something covers.
+/// A rectangle of whole pixels that something covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cover {
     left: i32,
@@ -135,7 +135,7 @@ struct Cover {
 }
 
 impl Cover {
-    /// Of a point.
+    /// The pixels that a point covers.
     fn around((x, y): (i32, i32)) -> Cover {
         Cover { left: x - 4, top: y - 4, right: x + 4, bottom: y + 4 }
     }
@@ -145,17 +145,17 @@ impl Cover {
     }
 }
 
-/// What is written beside points, each where nothing else is.
+/// Labels beside points, placed so that they overlap nothing.
 struct Labels {
     taken: Vec<Cover>,
 }
 
 impl Labels {
     const SIZE: i32 = 14;
-    /// From the point to the corner of a label that is next to it: above before below, left before right.
+    /// Offsets from the point to the nearest corner of its label: above before below, left before right.
     const PLACES: [(i32, i32); 8] = [(-6, -4), (6, -4), (-6, 4), (6, 4), (-12, -14), (12, -14), (-12, 14), (12, 14)];
 
-    /// Beside the point, or nowhere if there is no room.
+    /// Writes a label beside the point, or not at all if there is no room.
     fn write(&mut self, area: &Area, text: &str, point: (i32, i32)) -> Drawn {
         let Some(place) = self.room(text, point) else { return Ok(()) };
         self.taken.push(place);
@@ -163,7 +163,7 @@ impl Labels {
     }
 
     fn room(&self, text: &str, (x, y): (i32, i32)) -> Option<Cover> {
-        // A digit is about half as wide as it is high, and a percent sign as it is high.
+        // A digit is about half as wide as it is high, and a percent sign about as wide as it is high.
         let width = (text.chars().count() as i32 + 1) * Labels::SIZE * 3 / 5;
         let beside = |(right, down): &(i32, i32)| {
             let left = if *right < 0 { x + right - width } else { x + right };
@@ -185,7 +185,7 @@ fn write(area: &Area, text: &str, place: (i32, i32), size: i32, to: HPos) -> Dra
 mod tests {
     use super::*;
 
-    /// A label is 33 pixels wide and 14 high; the point itself is taken, as is whatever was written before.
+    /// A label is 33 pixels wide and 14 high. The point and all earlier labels occupy their pixels.
     #[test]
     fn labels_of_points_in_one_place_stand_beside_each_other() {
         let mut labels = Labels { taken: vec![Cover::around((300, 300))] };

@@ -1,4 +1,4 @@
-//! A run as a strip of text: what ran where on a small fleet, how full it was and who waited on a large one.
+//! A run as a strip of text: what ran where for a small fleet; allocation and queue length for a large one.
 
 use anstyle::{AnsiColor, Color, Style};
 
@@ -6,10 +6,10 @@ use dryrack_ids::JobId;
 use dryrack_metrics::{RunAccount, Sample, Stint};
 use dryrack_units::{SimDuration, SimTime};
 
-/// Columns of time.
+/// The number of columns of time.
 const WIDTH: usize = 60;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Told apart by those who do not see red and green as different.
+/// Colours that can be distinguished with red-green colour blindness.
 const INKS: [AnsiColor; 6] = [
     AnsiColor::Blue,
     AnsiColor::Yellow,
@@ -18,10 +18,10 @@ const INKS: [AnsiColor; 6] = [
     AnsiColor::BrightBlue,
     AnsiColor::BrightYellow,
 ];
-/// Rows of a gantt; more are counted.
+/// The largest number of rows of a Gantt chart; further rows are only counted.
 const ROWS: usize = 32;
 
-/// Lines ready to print, colours in ANSI codes; empty for a run of no length.
+/// The timeline as lines ready to print, with colours as ANSI codes; empty for a run of zero length.
 pub fn timeline(accounts: &RunAccount) -> String {
     let end = accounts.now;
     if end == SimTime::ZERO || accounts.nodes.is_empty() {
@@ -45,7 +45,7 @@ fn axis(end: SimTime, label: usize) -> String {
     format!("{:label$}  0s{}{end}\n", "", " ".repeat(gap))
 }
 
-/// The column in which an instant lies.
+/// The column of an instant.
 fn column(at: SimTime, end: SimTime) -> usize {
     let place = u128::from(at.as_nanos()) * WIDTH as u128 / u128::from(end.as_nanos().max(1));
     (place as usize).min(WIDTH - 1)
@@ -81,7 +81,7 @@ fn gantt(accounts: &RunAccount, end: SimTime) -> String {
     text
 }
 
-/// Each job as a run of its name's letters, the name written once where it has room.
+/// A strip of jobs, each with its name once where there is room.
 fn strip<'a>(accounts: &RunAccount, stints: impl Iterator<Item = &'a Stint>, end: SimTime) -> String {
     let mut cells: Vec<Option<JobId>> = vec![None; WIDTH];
     for stint in stints {
@@ -114,7 +114,7 @@ fn block(name: &str, job: JobId, length: usize) -> String {
     format!("{ink}{label}{}{ink:#}", "━".repeat(fill))
 }
 
-/// Time-weighted means over each column, of GPUs (of cores where there are none) and of the queue.
+/// Time-weighted means over each column, of GPUs (or of cores if there are no GPUs) and of the queue.
 fn sparks(accounts: &RunAccount, end: SimTime) -> String {
     let gpus: usize = accounts.nodes.iter().map(|node| node.gpu_count()).sum();
     let cores: u64 = accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
@@ -169,11 +169,11 @@ fn means(samples: &[Sample], end: SimTime, of: impl Fn(&Sample) -> u64) -> Vec<u
             from = next;
         }
     }
-    // Rounded up: a column in which anything was taken is not shown as empty.
+    // Rounded up, so that a column in which anything was taken is not shown as empty.
     sums.iter().map(|sum| sum.div_ceil(width_ns) as u64).collect()
 }
 
-/// A length of time to two figures, for people: `4.2s`, `12m`, `3h20m`, `17d`.
+/// A readable length of time with about two significant figures: `4.2s`, `12m`, `3h20m`, `17d`.
 pub fn about(length: SimDuration) -> String {
     let seconds = length.as_nanos() / 1_000_000_000;
     match seconds {

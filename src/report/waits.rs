@@ -1,11 +1,12 @@
-//! Waiting times as distributions: a panel for each queue, a curve for each run.
+//! Distributions of waiting times: a panel for each queue, a curve for each run.
 //!
-//! Each curve is the complement of the empirical distribution function: the part of all jobs that waited longer than so.
-//! Both axes are logarithmic, as it is the few long waits that tell schedulers apart. Time runs along log(1 + t / 1 s), so
-//! that a wait of zero has a place on the axis: a curve begins there at the part that waited at all, and a part below one
-//! in ten thousand lies on the floor. Jobs that were never placed wait longer than all others, so their curve stays up.
+//! Each curve is the complement of the empirical distribution function: the part of all jobs that waited longer than
+//! a given time. Both axes are logarithmic, because schedulers differ mainly in the few long waits. The time axis is
+//! log(1 + t / 1 s), so that a wait of zero has a position: a curve begins there at the part of jobs that waited at
+//! all. A part below one in ten thousand is drawn at the bottom. Jobs that were never placed count as waiting longer
+//! than all others, so a curve with such jobs does not fall to zero.
 //!
-//! Drawn in whole pixels without measuring a font, so the file is the same on every machine.
+//! Plots are drawn in whole pixels without measuring a font, so the file is the same on every machine.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -22,11 +23,11 @@ pub struct Curve {
     pub waits: Vec<SimDuration>,
     /// Jobs that were never placed.
     pub never: usize,
-    /// What a trace recorded, rather than a run of ours: dashed and black.
+    /// Whether a trace recorded these waits, rather than a simulated run; then the curve is dashed and black.
     pub recorded: bool,
 }
 
-/// One queue. The n-th curve of each panel is of the same run.
+/// The panel of one queue. The n-th curve of each panel belongs to the same run.
 #[derive(Clone, Debug)]
 pub struct Panel {
     pub title: String,
@@ -36,33 +37,34 @@ pub struct Panel {
 pub struct WaitsPlot {
     pub title: String,
     pub panels: Vec<Panel>,
-    /// Lines below: what the reader must know of the data.
+    /// Lines below the plot: what the reader must know about the data.
     pub captions: Vec<String>,
 }
 
 const COLUMNS: usize = 3;
 const PANEL_WIDTH: i32 = 274;
-/// Without the table below each panel.
+/// The height without the table below each panel.
 const PANEL_HEIGHT: i32 = 410;
 const TABLE_LINE: i32 = 19;
 const LEFT: i32 = 78;
-/// Left of the captions.
+/// The left margin of the captions.
 const MARGIN: i32 = 24;
 const HEAD: i32 = 84;
-/// Around the axes of a panel: above, right, below.
+/// The padding around the axes of a panel: above, right, below.
 const PAD: (i32, i32, i32) = (34, 22, 78);
 const CAPTION_LINE: i32 = 20;
-/// Pixels of a dash and of the gap after it.
+/// The pixels of a dash and of the gap after it.
 const DASH: (i32, i32) = (7, 4);
 
-/// The lowest part of all jobs that is told from none, as a power of ten.
+/// The number of decades on the axis: the smallest part of all jobs that differs from zero is ten to minus this
+/// power.
 const DECADES: i32 = 4;
 const PARTS: [(f64, &str); 5] = [(1.0, "100%"), (0.1, "10%"), (0.01, "1%"), (0.001, "0.1%"), (0.0001, "0.01%")];
 
 /// Seconds at which the axis is marked.
 const TICKS: [(u64, &str); 10] = [
     (0, "0"),
-    // Too near to zero for a name of its own.
+    // Too near to zero for a label.
     (1, ""),
     (10, "10s"),
     (60, "1m"),
@@ -84,7 +86,7 @@ impl WaitsPlot {
         let mut svg = String::new();
         {
             let area = SVGBackend::with_string(&mut svg, (width as u32, height as u32)).into_drawing_area();
-            // A string takes everything.
+            // Drawing into a string cannot fail.
             self.draw(&area, width, height).expect("drawing into a string cannot fail");
             area.present().expect("drawing into a string cannot fail");
         }
@@ -125,7 +127,7 @@ impl WaitsPlot {
         Ok(())
     }
 
-    /// Names in a row, each on a step of equal width: no font is measured.
+    /// The legend: names in a row at steps of equal width, so that no font is measured.
     fn legend(&self, area: &Area, width: i32) -> Drawn {
         let Some(panel) = self.panels.iter().max_by_key(|panel| panel.curves.len()) else { return Ok(()) };
         let longest = panel.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0) as i32;
@@ -151,7 +153,7 @@ struct Frame {
     right: i32,
     top: i32,
     bottom: i32,
-    /// The longest wait of all panels: they share one axis.
+    /// The position of the longest wait of all panels, which share one axis.
     end: f64,
 }
 
@@ -208,7 +210,7 @@ impl Frame {
         Ok(())
     }
 
-    /// The part that waited longer, looked up once for each pixel.
+    /// Draws the part of jobs that waited longer, computed once for each pixel.
     fn curve(&self, area: &Area, curve: &Curve, ink: RGBColor) -> Drawn {
         let all = curve.waits.len() + curve.never;
         if all == 0 {
@@ -219,7 +221,8 @@ impl Frame {
         let beyond = |count: usize| self.y((all - count) as f64 / all as f64);
         let mut points: Vec<(i32, i32)> = Vec::new();
         for x in self.left..=self.right {
-            // A pixel shows the function where its column begins, so that zero shows only the waits of zero.
+            // A pixel shows the function at the left edge of its column, so that the first pixel counts only waits of
+            // zero.
             let place = f64::from(x - self.left) / f64::from(self.right - self.left) * self.end;
             let y = beyond(places.partition_point(|known| *known <= place));
             if let Some(last) = points.last().copied()
@@ -271,7 +274,7 @@ impl Curve {
     }
 }
 
-/// The quantile over all jobs, those never placed being later than all others.
+/// The quantile over all jobs; jobs that were never placed sort after all others.
 fn of_all(curve: &Curve, percent: usize) -> String {
     let mut waits = curve.waits.clone();
     waits.resize(waits.len() + curve.never, SimDuration::MAX);

@@ -1,5 +1,5 @@
-//! A recorded run as a rehearsal: its arrivals, its lengths and the use of its GPUs are the recorded ones, and all else
-//! is the simulator's.
+//! A recorded run as a rehearsal: arrivals, run times and GPU usage are the recorded ones; everything else comes from
+//! the simulator.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use dryrack_ids::{JobId, Names, RunId};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Ending, GpuUsage, JobBehavior, Series, Shape, Usage};
 
-/// What is to be rehearsed again, and what of the recording it cannot say.
+/// The re-rehearsal, and the parts of the recording that it cannot express.
 pub struct Again {
     pub rehearsal: Rehearsal,
     pub not_taken: Vec<String>,
 }
 
-/// One reading of each GPU of a run, and how long after its start.
+/// Readings of each GPU of a run, with the time since its start.
 type Readings = Vec<(SimDuration, Vec<Option<Permille>>)>;
 
-/// Of the scenario that the log's header holds, and the log's records.
+/// Builds the re-rehearsal from the scenario in the log's header and the log's records.
 pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
     let real = timelines(records, names);
     let mut not_taken = Vec::new();
@@ -37,7 +37,7 @@ pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
             _ => {}
         }
     }
-    // What was never submitted is not rehearsed; ids are places in the list, and the last ones alone can be missing.
+    // Jobs that were never submitted are left out. Ids are indexes in the list, so only the last ones can be missing.
     let arrivals = (scenario.arrivals.iter().enumerate())
         .map_while(|(index, arrival)| {
             let job = JobId::new(index);
@@ -53,7 +53,7 @@ pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
     Again { rehearsal: Rehearsal { arrivals, cancellations, ..scenario }, not_taken }
 }
 
-/// As long as recorded, and ended as recorded.
+/// A behavior with the recorded run time and ending.
 fn behavior(foretold: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut Vec<String>) -> JobBehavior {
     let mut behavior = foretold.clone();
     let length = |run: &AttemptTimeline| Some(run.ended?.since(run.started?));
@@ -67,7 +67,7 @@ fn behavior(foretold: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut V
             not_taken.push(format!("the lengths of {others} attempts of {job} but the first: a job has one course"));
         }
     } else if let Some(stopped) = runs.iter().find(|run| run.stopping.is_some()) {
-        // How long it would have run on is not recorded: longer than it did.
+        // The recording does not say how long a stopped run would have lasted, only that it is longer than it ran.
         let at_least = stopped.started.and_then(|started| stopped.ended.map(|ended| ended.since(started)));
         behavior.run = behavior.run.map(|run| run.max(at_least.unwrap_or_default().saturating_mul(2)));
     }
@@ -76,7 +76,7 @@ fn behavior(foretold: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut V
     behavior
 }
 
-/// Of the first attempt of the first replica of each job.
+/// The readings of the first attempt of the first replica of each job.
 fn readings(records: &[Record], real: &[AttemptTimeline], names: &Names) -> BTreeMap<JobId, Readings> {
     let mut found: BTreeMap<JobId, Readings> = BTreeMap::new();
     let started = |run: &RunId| {
@@ -96,8 +96,8 @@ fn readings(records: &[Record], real: &[AttemptTimeline], names: &Names) -> BTre
     found
 }
 
-/// A reading is of the time before it, and the simulator reads what is there at the moment: so each holds from half-way
-/// to the one before it to half-way to the next.
+/// A real reading covers the time before it, and the simulator reads the current value. So each reading holds from
+/// half-way to the previous one to half-way to the next.
 fn usage(readings: &Readings) -> Option<Arc<Usage>> {
     let gpus = readings.first()?.1.len();
     let mut before = SimDuration::ZERO;

@@ -1,4 +1,4 @@
-//! What recordings say of a machine's delays, as settings of a rehearsal.
+//! Estimates a machine's delays from recordings, as settings of a rehearsal.
 
 use std::sync::Arc;
 
@@ -11,33 +11,33 @@ use dryrack_ids::{Names, RunId};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Arrival, JobBehavior};
 
-/// Delays of a machine. Each is a median of what was recorded, so it is one that occurred.
+/// The delays of a machine. Each is the median of recorded values, so it is a value that occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
-    /// From placement to start: `prepare`.
+    /// The time from placement to start: `prepare`.
     pub start: SimDuration,
-    /// How much longer a run lasts than what it does: in `duration`.
+    /// How much longer a run lasts than its work: added to `duration`.
     pub length: SimDuration,
-    /// From the word to stop to the end, where the process listens: `stop`.
+    /// The time from the request to stop to the end, if the process reacts: `stop`.
     pub stop: SimDuration,
-    /// Samples are up to so much late: `sampling.jitter`, of which the median of a draw is half.
+    /// The largest lateness of samples: `sampling.jitter`, of which a draw's median is half.
     pub jitter: SimDuration,
-    /// How many values each is of, in this order.
+    /// The number of values behind each of these, in this order.
     pub counts: [usize; 4],
-    /// Of a scheduler outside, where one decided: `passes` and `completing` of the profile.
+    /// The results for an external scheduler, if one decided: `passes` and `completing` of the profile.
     pub outside: Option<Found>,
 }
 
-/// One recording and the rehearsal that foretold it.
+/// One recording and the rehearsal that predicted it.
 pub struct Recording<'r> {
     pub rehearsal: &'r Rehearsal,
     pub records: &'r [Record],
     pub names: &'r Names,
-    /// How often a scheduler outside was asked; zero where what it did was seen at once.
+    /// The interval at which an external scheduler was polled; zero if its actions were seen at once.
     pub every: SimDuration,
 }
 
-/// Fitted on all of these together.
+/// Fits the delays to all recordings together.
 pub fn calibrate(recordings: &[Recording<'_>], interval: impl Fn(&Rehearsal, RunId) -> Option<SimDuration>) -> Delays {
     let (mut starts, mut lengths, mut stops, mut lates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for recording in recordings {
@@ -73,7 +73,7 @@ fn more_than_foretold(run: &AttemptTimeline, behavior: &JobBehavior) -> Option<S
     Some(between(run.started, run.ended)?.saturating_sub(behavior.run?))
 }
 
-/// How late each sample was, against the multiples of its interval since the start.
+/// The lateness of each sample relative to the multiples of its interval since the start.
 fn lateness(
     recording: &Recording<'_>,
     interval: &impl Fn(&Rehearsal, RunId) -> Option<SimDuration>,
@@ -96,7 +96,7 @@ fn lateness(
     late
 }
 
-/// The lower of the two in the middle; nothing for none.
+/// The median, which is the lower of the two middle values; zero if there are none.
 pub(super) fn median(mut values: Vec<SimDuration>) -> SimDuration {
     values.sort_unstable();
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
@@ -126,7 +126,7 @@ impl Delays {
     }
 }
 
-/// How far starts and ends were from what was foretold, in nanoseconds, whatever the sign.
+/// The absolute errors of predicted starts and ends, in nanoseconds.
 pub fn exactness(found: &Agreement) -> [Vec<u64>; 2] {
     [&found.starts, &found.ends].map(|errors| errors.iter().map(|error| error.by.unsigned_abs()).collect())
 }

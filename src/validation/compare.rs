@@ -1,4 +1,4 @@
-//! Two runs of one scenario, attempt by attempt.
+//! Compares two runs of one scenario, attempt by attempt.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use super::spread::Spread;
 use dryrack_event::AttemptTimeline;
 use dryrack_units::{SimDuration, SimTime};
 
-/// One thing that was decided.
+/// One decision in both runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// `chat`, or `chat replica 1, attempt 2` where it is not the first of each.
+    /// `chat`, or `chat replica 1, attempt 2` if it is not the first of each.
     pub run: String,
     /// `attempt`, `place`, `policy` or `end`.
     pub what: &'static str,
@@ -24,32 +24,33 @@ impl Decision {
     }
 }
 
-/// How much later than foretold something happened.
+/// The difference between a real and a predicted time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeError {
     pub run: String,
-    /// In nanoseconds; negative where it was earlier.
+    /// How much later than predicted, in nanoseconds; negative if earlier.
     pub by: i64,
-    /// What is allowed besides the tolerance: the sampling interval, where samples led to it.
+    /// The error allowed besides the tolerance: the sampling interval, if samples led to the event.
     pub allowed: SimDuration,
 }
 
-/// What came of a comparison. Every attempt of either run is in `decisions`.
+/// The result of a comparison. Every attempt of either run is in `decisions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     pub decisions: Vec<Decision>,
     pub starts: Vec<TimeError>,
     pub ends: Vec<TimeError>,
-    /// When a utilization policy held first.
+    /// Errors of the time when a utilization policy first held.
     pub policies: Vec<TimeError>,
-    /// Pairs of attempts that were foretold to be placed one after the other, and those of them that were.
+    /// Pairs of attempts that were predicted to be placed one after the other, and those of them that were placed in
+    /// that order.
     pub pairs: u64,
     pub pairs_in_order: u64,
     /// What could not be compared, and why.
     pub not_compared: Vec<String>,
 }
 
-/// `interval` is how often the GPUs of a job are sampled, if they are.
+/// Compares two runs. `interval` gives the sampling interval of a job's GPUs, if they are sampled.
 pub fn compare(
     foretold: &[AttemptTimeline],
     real: &[AttemptTimeline],
@@ -112,7 +113,7 @@ impl Agreement {
         self.time(("moment its policy holds", &run), foretold.fired, real.fired, allowed, |it| &mut it.policies);
     }
 
-    /// Adds an error of time to those that `of` gives, if both runs have it.
+    /// Adds a time error to the list that `of` selects, if both runs have the event.
     fn time(
         &mut self,
         (what, run): (&str, &str),
@@ -156,7 +157,7 @@ impl Agreement {
         self.decisions.iter().filter(|decision| decision.is_equal()).count()
     }
 
-    /// Errors of time beyond the tolerance, each with what it is of.
+    /// The time errors beyond the tolerance, each with its kind.
     pub fn beyond(&self, tolerance: SimDuration) -> Vec<(&'static str, &TimeError)> {
         let all = [("start", &self.starts), ("end", &self.ends), ("policy", &self.policies)];
         let is_beyond =
@@ -166,7 +167,7 @@ impl Agreement {
             .collect()
     }
 
-    /// Every decision is the same, and every time within the tolerance.
+    /// Whether every decision is the same and every time is within the tolerance.
     pub fn holds(&self, tolerance: SimDuration) -> bool {
         self.equal_decisions() == self.decisions.len() && self.beyond(tolerance).is_empty()
     }
@@ -214,7 +215,7 @@ mod tests {
         let unequal: Vec<(&str, &str)> =
             found.decisions.iter().filter(|it| !it.is_equal()).map(|it| (it.run.as_str(), it.what)).collect();
         assert_eq!(unequal, [("a", "place"), ("c", "attempt")]);
-        // a came 6 s and went 2 s later; b's policy held 2 s later, of which 1 s is the interval of its samples.
+        // a starts 6 s and ends 2 s late; b's policy holds 2 s late, of which 1 s is the interval of its samples.
         let beyond = |secs| -> Vec<(&str, i64)> {
             let found = found.beyond(SimDuration::from_secs(secs));
             found.iter().map(|(what, error)| (*what, error.by / 1_000_000_000)).collect()

@@ -1,4 +1,5 @@
-//! When a scheduler outside looks at its queue, out of recordings of what it started; and where they do not tell.
+//! Estimates when an external scheduler looks at its queue, from recordings of what it started, and says when they do
+//! not determine it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use dryrack_event::{AttemptTimeline, Record};
 use dryrack_ids::Names;
 use dryrack_units::SimDuration;
 
-/// Periods that are tried, beside none at all: those that Slurm's own are of (sched_interval, bf_interval and
+/// Periods to try, besides none at all: those that Slurm itself uses (sched_interval, bf_interval and
 /// sched_min_interval of slurm.conf(5), Slurm 22.05, from a second to a minute), and shorter ones.
 const PERIODS: [SimDuration; 12] = [
     SimDuration::from_millis(100),
@@ -31,10 +32,10 @@ const PERIODS: [SimDuration; 12] = [
     SimDuration::from_secs(60),
 ];
 
-/// Phases that are tried, as parts of a period; the best is then moved by the error that it leaves.
+/// The number of phases to try in a period; the best is then shifted by its remaining error.
 const PHASES: u64 = 8;
 
-/// For how long a job completes, as tried beside what the profile says: as long as a Slurm with an epilog would.
+/// Completing times to try besides the profile's: as long as a Slurm with an epilog would take.
 const COMPLETING: [SimDuration; 5] = [
     SimDuration::ZERO,
     SimDuration::from_millis(250),
@@ -43,17 +44,17 @@ const COMPLETING: [SimDuration; 5] = [
     SimDuration::from_secs(3),
 ];
 
-/// How often the scheduler was asked, at least, in what can be told.
+/// The number of polling intervals that a value must last at least to be determined.
 const LOOKS: u64 = 4;
 
-/// How often the one clock is fitted after the other, as long as that changes anything.
+/// The largest number of rounds in which the clocks are fitted in turn; fitting stops when nothing changes.
 const ROUNDS: usize = 3;
 
-/// When a scheduler outside looks at its queue, and for how long a job completes there.
+/// When an external scheduler looks at its queue, and how long a job stays completing there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outside {
     pub place: PassOptions,
-    /// Of a profile that backfills at its own pace.
+    /// The backfill pass, if the profile has a separate one.
     pub backfill: Option<PassOptions>,
     pub completing: SimDuration,
 }
@@ -91,14 +92,14 @@ enum Clock {
     Backfill,
 }
 
-/// What recordings tell, or why they do not.
+/// A value that recordings determine, or why they do not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told<T> {
     Told(T),
-    /// These explain the starts as well as the best of them does.
+    /// Several values explain the starts as well as the best of them.
     Untold(Vec<SimDuration>),
-    /// What was found is short beside how often the scheduler was asked: ends are heard late by up to that, and then a shorter
-    /// period explains starts that a longer one would be too late for.
+    /// The value found is short relative to the polling interval. Ends are seen late by up to that interval, and then
+    /// a shorter period explains starts that a longer one would make too late.
     Coarse {
         found: SimDuration,
         every: SimDuration,
@@ -114,25 +115,27 @@ impl<T: Copy> Told<T> {
     }
 }
 
-/// What was found of a scheduler outside.
+/// The results for an external scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub place: Told<PassOptions>,
-    /// Of a profile that backfills at its own pace.
+    /// The backfill pass, if the profile has a separate one.
     pub backfill: Option<Told<PassOptions>>,
     pub completing: Told<SimDuration>,
-    /// What is told, and as the profile has it what is not.
+    /// The determined values; undetermined ones are the profile's.
     pub outside: Outside,
-    /// By how much starts are still later then; nothing where a clock is not told, whose phase may be all of it.
+    /// How much later starts still are with these values; `None` if a clock is undetermined, because its phase may be
+    /// the whole error.
     pub later: Option<SimDuration>,
 }
 
-/// Of recordings in which a scheduler outside decided, with the lengths that were recorded: the clocks that leave the least
-/// median error of starts, of equals the least error of all, of those the first. One after the other are fitted: a clock of
-/// both passes, that of backfilling, that of the other pass, again as long as that changes anything, and for how long a job
-/// completes. A value is told only if every other one is ruled out: if it is further off at so many more starts than it is
-/// nearer that chance would do so in one of a hundred cases at most; and if it is four times as long as it took between two
-/// looks at the scheduler. `rehearse` runs one; nothing where nothing started.
+/// Fits the clocks of an external scheduler to recordings, using the recorded run times. Chooses the clocks with the
+/// smallest median error of starts; on a tie, the smallest total error, then the first. Fits in turn: one clock for
+/// both passes, the clock of backfill, the clock of the other pass, repeating while anything changes, and then the
+/// completing time. A value is determined only if every other value is ruled out, and if it is at least four times as
+/// long as the polling interval. A value is ruled out if it is further off at so many more starts than it is nearer
+/// that chance does that in at most one of a hundred cases. `rehearse` runs one rehearsal. Returns `None` if nothing
+/// started.
 pub fn calibrate_outside(recordings: &[Recording<'_>], rehearse: impl Fn(&Rehearsal) -> Vec<Record>) -> Option<Found> {
     let own = Outside::of(&recordings.first()?.rehearsal.profile);
     let recorded = recordings.iter().map(Recorded::of).collect();
@@ -184,7 +187,7 @@ fn coarse<T>(told: Told<T>, found: SimDuration, every: SimDuration) -> Told<T> {
     }
 }
 
-/// Zero of passes without a period.
+/// The period of a clock; zero for passes without a period.
 fn period(outside: Outside, clock: Clock) -> SimDuration {
     match outside.clock(clock).map(|pass| pass.trigger) {
         Some(Trigger::Every(period) | Trigger::EachAfter(period)) => period,
@@ -192,7 +195,7 @@ fn period(outside: Outside, clock: Clock) -> SimDuration {
     }
 }
 
-/// Whether the best is the only one that is left of the others, each with its value.
+/// Judges whether the best value is determined: whether it rules out all others, each given with its value.
 fn judged<'t, T>(
     it: T,
     value: SimDuration,
@@ -205,10 +208,10 @@ fn judged<'t, T>(
     if left.len() == 1 { Told::Told(it) } else { Told::Untold(left) }
 }
 
-/// How much later than rehearsed each attempt of each recording began, in nanoseconds.
+/// How much later than rehearsed each attempt of each recording started, in nanoseconds.
 type Errors = BTreeMap<(usize, String), i64>;
 
-/// One choice, and what it leaves.
+/// One choice of clocks, and its errors.
 #[derive(Clone)]
 struct Tried {
     outside: Outside,
@@ -216,7 +219,8 @@ struct Tried {
 }
 
 impl Tried {
-    /// The lower of the two errors in the middle, whatever their signs, and all of them together; worst for none.
+    /// The median of the absolute errors (the lower of the two middle ones), and their sum; the worst score if there
+    /// are none.
     fn score(&self) -> (u64, u64) {
         let mut sizes: Vec<u64> = self.errors.values().map(|error| error.unsigned_abs()).collect();
         sizes.sort_unstable();
@@ -224,14 +228,14 @@ impl Tried {
         (middle, sizes.iter().fold(0, |all, size| all.saturating_add(*size)))
     }
 
-    /// In the middle, with its sign.
+    /// The median error with its sign.
     fn bias(&self) -> i64 {
         let mut errors: Vec<i64> = self.errors.values().copied().collect();
         errors.sort_unstable();
         errors.get(errors.len().saturating_sub(1) / 2).copied().unwrap_or(0)
     }
 
-    /// Whether the other is further off at so many starts, and nearer at so few.
+    /// Whether the other choice is further off at significantly more starts than it is nearer.
     fn rules_out(&self, other: &Tried) -> bool {
         let sizes = self.errors.iter().filter_map(|(run, error)| Some((error.abs(), other.errors.get(run)?.abs())));
         let (mut further, mut nearer) = (0, 0);
@@ -243,16 +247,16 @@ impl Tried {
     }
 }
 
-/// Whether of throws of a coin so many more would be heads than tails in one of a hundred cases at most: by the bound of
-/// Hoeffding (Journal of the American Statistical Association 58, 1963, theorem 1) that is where the square of the difference
-/// is 2 ln 100 times the number of throws. Of fewer than ten it never is.
+/// Whether a fair coin gives such an excess of heads over tails in at most one of a hundred cases. By the bound of
+/// Hoeffding (Journal of the American Statistical Association 58, 1963, theorem 1) that is so if the square of the
+/// difference is at least 2 ln 100 times the number of throws. It is never so for fewer than ten throws.
 fn is_no_chance(heads: u64, tails: u64) -> bool {
     let more = u128::from(heads.saturating_sub(tails));
     more * more * 1000 >= u128::from(heads + tails) * 9211 && more > 0
 }
 
 struct Recorded<'r> {
-    /// With the recorded lengths.
+    /// The rehearsal with the recorded run times.
     rehearsal: Rehearsal,
     real: Vec<AttemptTimeline>,
     names: &'r Names,
@@ -268,7 +272,7 @@ impl<'r> Recorded<'r> {
 struct Fitting<'r, R> {
     recorded: Vec<Recorded<'r>>,
     rehearse: R,
-    /// What was tried: the last round and what is held against its end are the same.
+    /// The choices tried so far: later rounds and the final comparison try the same ones again.
     known: RefCell<Vec<Tried>>,
 }
 
@@ -288,7 +292,7 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         tried
     }
 
-    /// The best of both passes at the same time, or at any; nothing where nothing started.
+    /// The best choice with one clock for both passes, periodic or on every change; `None` if nothing started.
     fn of_both(&self, own: Outside) -> Option<Tried> {
         let both = |trigger, offset| Outside {
             place: clock(own.place, trigger, offset),
@@ -301,7 +305,7 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         tried.filter(|tried| !tried.errors.is_empty()).min_by_key(Tried::score)
     }
 
-    /// The best of each period of one clock; of the main scheduler also where it looks whenever anything changes.
+    /// The best choice for each period of one clock; for the main scheduler, also that of a pass on every change.
     fn of_each_period(&self, known: Outside, of: Clock) -> Vec<Tried> {
         let Some(own) = known.clock(of) else { return Vec::new() };
         let event =
@@ -311,20 +315,20 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         event.into_iter().chain(PERIODS.into_iter().map(of_period)).collect()
     }
 
-    /// Of this period the best phase, which is that of the best of some, or of it moved by the error that it leaves.
+    /// The best phase for this period: the best of a few phases, or that phase shifted by its remaining error.
     fn of_period(&self, period: SimDuration, choice: impl Fn(SimDuration) -> Outside) -> Tried {
         let offset = |phase| SimDuration::from_nanos(period.as_nanos() / PHASES * phase);
         let coarse = (0..PHASES).map(|phase| (offset(phase), self.tried(choice(offset(phase)))));
         let (offset, coarse) = coarse.min_by_key(|(_, tried)| tried.score()).expect("there are some phases");
         let moved = i128::from(offset.as_nanos()) + i128::from(coarse.bias());
         let moved = u64::try_from(moved.rem_euclid(i128::from(period.as_nanos()))).expect("less than the period");
-        // What is finer was not heard.
+        // Times are not recorded more finely than milliseconds.
         let fine = self.tried(choice(SimDuration::from_millis(moved / 1_000_000)));
         std::cmp::min_by_key(coarse, fine, Tried::score)
     }
 }
 
-/// What a pass takes is as the profile has it: it would have to be seen to the millisecond.
+/// A pass with this trigger. Its duration is the profile's, because it would have to be observed to the millisecond.
 fn clock(pass: PassOptions, trigger: Trigger, offset: SimDuration) -> PassOptions {
     let takes = if trigger == Trigger::Event { PassTime::NONE } else { pass.takes };
     PassOptions { trigger, offset, takes, ..pass }
@@ -334,7 +338,8 @@ fn clock(pass: PassOptions, trigger: Trigger, offset: SimDuration) -> PassOption
 mod tests {
     use super::*;
 
-    /// Of ten throws all, of a hundred 66: 32 squared is 1,024, and 9.211 times 100 is 921.1; 30 squared is 900.
+    /// Ten of ten throws, or 66 of a hundred, rule out chance: 32 squared is 1,024, and 9.211 times 100 is 921.1; 30
+    /// squared is 900.
     #[test]
     fn what_chance_would_do_rules_nothing_out() {
         for (heads, tails, is_no) in [

@@ -1,4 +1,4 @@
-//! Readings of GPU usage: what was foretold of each sample, and what was read.
+//! Readings of GPU usage: the predicted and the real value of each sample.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,31 @@ use dryrack_event::{Event, Input, Phase, Record, Said};
 use dryrack_ids::RunId;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
-/// Nobody works where at most this is read, and somebody does where at least that is.
+/// A GPU is idle if at most this utilization is read, and busy if at least that is.
 const IDLE: Permille = Permille::new(50);
 const BUSY: Permille = Permille::new(200);
 
-/// Of the samples for which one of the two was foretold.
+/// The agreement of samples for which either idle or busy was predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readings {
     pub idle: u64,
     /// At most 5 %.
     pub idle_as_foretold: u64,
-    /// The largest of the idle ones.
+    /// The largest reading of samples predicted as idle.
     pub worst_idle: Permille,
     pub busy: u64,
     /// At least 20 %.
     pub busy_as_foretold: u64,
-    /// The least of the busy ones; nothing if there are none.
+    /// The smallest reading of samples predicted as busy; `None` if there are none.
     pub worst_busy: Option<Permille>,
-    /// Prediction and not read, or the other way round, or in between.
+    /// Samples that were predicted and not read, or read and not predicted, or predicted in between.
     pub not_compared: u64,
 }
 
-/// Each sample by its run, its number by the clock of its interval, and its GPU.
+/// Samples by run, number (time in intervals) and GPU.
 type Samples = BTreeMap<(RunId, u64, usize), Option<Permille>>;
 
-/// `interval` is that of the samples of a run.
+/// Compares the readings of two runs. `interval` gives the sampling interval of a run.
 pub fn readings(foretold: &[Record], real: &[Record], interval: impl Fn(RunId) -> Option<SimDuration>) -> Readings {
     let (foretold, mut real) = (samples(foretold, &interval), samples(real, &interval));
     let mut found = Readings::default();

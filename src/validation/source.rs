@@ -1,15 +1,16 @@
-//! Whether what a log's header foretells, and what its records begin with, is what its source says.
+//! Checks that the prediction in a log's header and its first records follow from its source.
 //!
-//! Whoever writes a source after the run, with lengths and usage as they were, has a header that follows from it. That a
-//! prediction came before the run is shown by nothing in the log; only its digest, kept elsewhere in time, shows it.
+//! A source written after the run, with the real run times and usage, also gives a consistent header. So nothing in
+//! the log proves that the prediction came before the run; only its digest, stored elsewhere before the run, proves
+//! that.
 
 use super::timelines::timelines;
 use dryrack_engine::Rehearsal;
 use dryrack_event::{Input, Prediction, Record, Said};
 use dryrack_ids::{JobId, Names};
 
-/// Why it is not, each in a sentence; none where it is. `foretold` is what the header says, `rehearsed` the records of a
-/// rehearsal of the source, and `digest` theirs; `records` are those of the log.
+/// The contradictions, each as a sentence; empty if there are none. `foretold` is the prediction in the header,
+/// `rehearsed` are the records of a rehearsal of the source with their `digest`, and `records` are those of the log.
 pub fn not_of_source(
     scenario: &Rehearsal,
     foretold: &Prediction,
@@ -33,7 +34,7 @@ pub fn not_of_source(
     faults
 }
 
-/// The nodes are told before anything else; a run that others decide in is told that too.
+/// The declarations come before all other inputs, except for the reconfiguration of a run with external decisions.
 fn declared_otherwise(scenario: &Rehearsal, records: &[Record]) -> Option<String> {
     let first = records.iter().filter_map(|record| match &record.said {
         Said::Input(input) => Some(input),

@@ -1,22 +1,22 @@
-//! Errors as a distribution.
+//! The distribution of errors.
 
 use std::fmt;
 
-/// Of errors in nanoseconds, positive where the machine was later. All figures are values that occurred.
+/// The spread of errors in nanoseconds, positive if the machine was later. All figures are values that occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     pub count: usize,
     pub least: i64,
     pub median: i64,
-    /// 95 of 100 are at most so far from nothing, whatever their sign.
+    /// The 95th percentile of the absolute errors.
     pub p95: u64,
     pub most: i64,
-    /// The largest, whatever its sign.
+    /// The largest absolute error.
     pub worst: u64,
 }
 
 impl Spread {
-    /// Nothing for no errors.
+    /// The spread of these errors; `None` if there are none.
     pub fn of(errors: impl IntoIterator<Item = i64>) -> Option<Spread> {
         let mut errors: Vec<i64> = errors.into_iter().collect();
         errors.sort_unstable();

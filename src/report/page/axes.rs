@@ -1,10 +1,10 @@
-//! Ticks: where they are, and what stands there.
+//! Ticks of axes: their positions and labels.
 
 use super::chart::Axis;
 use crate::plot::wait_place;
 use dryrack_units::SimDuration;
 
-/// Steps between ticks of time, in seconds, and how a whole number of them is written: the unit's length and letter.
+/// Steps between ticks of time, in seconds, with the length and the letter of the unit in which they are written.
 const STEPS: [(u64, u64, &str); 21] = [
     (1, 1, "s"),
     (5, 1, "s"),
@@ -28,10 +28,10 @@ const STEPS: [(u64, u64, &str); 21] = [
     (2_592_000, 86_400, "d"),
     (7_776_000, 86_400, "d"),
 ];
-/// More do not stand beside each other.
+/// The largest number of steps that fit side by side.
 const TICKS: u64 = 6;
 
-/// From zero to the end of a run.
+/// An axis of time from zero to the end of a run.
 pub fn of_time(label: &str, end: SimDuration) -> Axis {
     let nanos = end.as_nanos().max(1);
     let seconds = nanos.div_ceil(1_000_000_000);
@@ -50,12 +50,12 @@ pub fn of_time(label: &str, end: SimDuration) -> Axis {
     }
 }
 
-/// From zero to a round number that is no less than `most`; gives that number too.
+/// An axis from zero to a round number that is at least `most`; also returns that number.
 pub fn of_numbers(label: &str, most: f64) -> (Axis, f64) {
     with_step(label, most, round_step(most))
 }
 
-/// Likewise, of what is counted: there is no half.
+/// An axis of counts, which has no fractional ticks.
 pub fn of_counts(label: &str, most: u64) -> (Axis, f64) {
     let (step, decimals) = round_step(most.max(1) as f64);
     with_step(label, most.max(1) as f64, if step < 1.0 { (1.0, 0) } else { (step, decimals) })
@@ -71,7 +71,7 @@ fn with_step(label: &str, most: f64, (step, decimals): (f64, usize)) -> (Axis, f
     (Axis { label: label.to_string(), ticks: (0..=count as usize).map(tick).collect() }, top)
 }
 
-/// 1, 2 or 5 times a power of ten, of which at most five make `most`; and the decimals that it needs.
+/// A step of 1, 2 or 5 times a power of ten, of which at most five reach `most`; and the decimals that it needs.
 fn round_step(most: f64) -> (f64, usize) {
     if !(most > 0.0 && most.is_finite()) {
         return (1.0, 0);
@@ -92,7 +92,7 @@ fn ten(power: i32) -> f64 {
     (0..power).fold(1.0, |ten, _| ten * 10.0)
 }
 
-/// `1500` is `1.5k`: four letters do.
+/// Shortens a number to about four characters: `1500` becomes `1.5k`.
 fn short(value: f64, decimals: usize) -> String {
     let with = |value: f64, letter: &str| {
         let text = format!("{value:.1}");
@@ -106,13 +106,13 @@ fn short(value: f64, decimals: usize) -> String {
     }
 }
 
-/// From nothing to all.
+/// An axis from 0% to 100%.
 pub fn of_parts(label: &str) -> Axis {
     let tick = |percent: u32| (f64::from(percent) / 100.0, format!("{percent}%"));
     Axis { label: label.to_string(), ticks: [0, 25, 50, 75, 100].map(tick).to_vec() }
 }
 
-/// Of waits up to this many seconds; gives the place of the longest too.
+/// An axis of waits up to this many seconds; also returns the position of the longest.
 pub fn of_waits(label: &str, longest: f64) -> (Axis, f64) {
     const MARKS: [(u64, &str); 9] = [
         (0, "0"),

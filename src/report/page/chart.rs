@@ -1,9 +1,9 @@
-//! A plot of a page: lines over two axes, as SVG.
+//! Plots for pages: lines over two axes, as SVG.
 //!
-//! Drawn with plotters in whole pixels, without measuring a font, so the file is the same on every machine. Each colour
-//! that is drawn is one that the page's style sheet names, which draws it in the colours of the reader's choice; the
-//! numbers drawn are those of a bright page, so that the plot alone is right too. Lines are told apart by their dashes as
-//! well as by their colours.
+//! Plots are drawn with plotters in whole pixels, without measuring a font, so the file is the same on every machine.
+//! The page's style sheet names every colour that is used and maps it to the reader's colour scheme. The plots
+//! themselves use the colours of a light page, so that they are also right on their own. Lines differ in their dashes
+//! as well as in their colours.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -11,7 +11,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::html::escape;
 use crate::plot::{Area, Drawn, GRID, INK, PALETTE, stroke};
 
-/// Pixels of a dash and of the gap after it, of the n-th line; the first is whole.
+/// The pixels of a dash and of the gap after it for the n-th line; the first line is solid.
 const DASHES: [(i32, i32); 6] = [(1, 0), (9, 4), (3, 3), (14, 3), (6, 6), (2, 6)];
 
 const WIDTH: i32 = 560;
@@ -20,9 +20,9 @@ const HEIGHT: i32 = 330;
 const FRAME: (i32, i32, i32, i32) = (66, 14, 542, 270);
 const TEXT: i32 = 19;
 
-/// Places on both axes are from 0, left and below, to 1.
+/// A plot. Positions on both axes go from 0, at the left and the bottom, to 1.
 pub struct Chart {
-    /// The names that a reader who does not see it is told.
+    /// The title and the description, also for screen readers.
     pub title: String,
     pub description: String,
     pub x: Axis,
@@ -40,31 +40,31 @@ pub struct Line {
     pub name: String,
     pub points: Vec<(f64, f64)>,
     pub kind: Kind,
-    /// Which colour and dash of those there are.
+    /// The index of the colour and the dash.
     pub look: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// From point to point.
+    /// A line from point to point.
     Line,
     /// Each point holds until the next.
     Steps,
-    /// Filled circles, on their own.
+    /// Filled circles, not connected.
     Dots,
-    /// Crosses, on their own.
+    /// Crosses, not connected.
     Crosses,
-    /// Pairs of points, joined, with a bar at each end: an interval.
+    /// Intervals: connected pairs of points with a bar at each end.
     Whiskers,
 }
 
 impl Chart {
-    /// The plot as SVG that fills the width it is given.
+    /// The plot as SVG that fills the available width.
     pub fn svg(&self) -> String {
         let mut svg = String::new();
         {
             let area = SVGBackend::with_string(&mut svg, (WIDTH as u32, HEIGHT as u32)).into_drawing_area();
-            // A string takes everything.
+            // Drawing into a string cannot fail.
             self.draw(&area).expect("drawing into a string cannot fail");
             area.present().expect("drawing into a string cannot fail");
         }
@@ -76,7 +76,7 @@ impl Chart {
         )
     }
 
-    /// Names of lines, each with its mark, as they stand below the plot.
+    /// The legend below the plot: the names of lines, each with its mark.
     pub fn legend(&self) -> String {
         let named: Vec<&Line> = self.lines.iter().filter(|line| !line.name.is_empty()).collect();
         if named.is_empty() {
@@ -139,7 +139,7 @@ impl Chart {
     }
 }
 
-/// `#0072B2`, as plotters writes it.
+/// The colour in the form of plotters: `#0072B2`.
 pub fn hex(ink: RGBColor) -> String {
     format!("#{:02X}{:02X}{:02X}", ink.0, ink.1, ink.2)
 }
@@ -148,7 +148,7 @@ fn at_x(place: f64) -> i32 {
     FRAME.0 + libm::round(place.clamp(0.0, 1.0) * f64::from(FRAME.2 - FRAME.0)) as i32
 }
 
-/// The pixel of a height; across, that of zero.
+/// The pixel of a height at the left end of the x axis.
 fn at(place: f64) -> (i32, i32) {
     (FRAME.0, FRAME.3 - libm::round(place.clamp(0.0, 1.0) * f64::from(FRAME.3 - FRAME.1)) as i32)
 }
@@ -175,7 +175,7 @@ fn draw_line(area: &Area, line: &Line) -> Drawn {
         }
         Kind::Whiskers => points.chunks_exact(2).try_for_each(|pair| {
             let (one, other) = (pair[0], pair[1]);
-            // The bars stand across the interval.
+            // The bars are perpendicular to the interval.
             let bar = |at: (i32, i32)| match one.0 == other.0 {
                 true => vec![(at.0 - 4, at.1), (at.0 + 4, at.1)],
                 false => vec![(at.0, at.1 - 4), (at.0, at.1 + 4)],

@@ -1,4 +1,4 @@
-//! What a page shows, for programs.
+//! The contents of a page in machine-readable form.
 
 use serde_json::{Value as Json, json};
 
@@ -14,7 +14,7 @@ fn csv_of(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<u8> {
     writer.into_inner().expect("written into memory")
 }
 
-/// Name, value, unit, meaning and source of each metric; no value where there is nothing to take it of.
+/// The name, value, unit, meaning and source of each metric; the value is empty if it is undefined.
 pub(super) fn metrics_csv(metrics: &Metrics) -> Vec<u8> {
     let value = |value: Value| match value {
         Value::Undefined => String::new(),
@@ -56,7 +56,8 @@ pub(super) fn series_json(bins: &Bins) -> Json {
     })
 }
 
-/// A row for each wait that occurred in a queue, with how many waited so long and how many no longer.
+/// A row for each wait that occurred in a queue, with the number of replicas that waited this long, and the number
+/// that waited no longer.
 pub(super) fn waits_csv(queues: &[(String, Vec<SimDuration>, usize)]) -> Vec<u8> {
     let rows = queues.iter().flat_map(|(queue, waits, never)| {
         let all = waits.len() + never;
@@ -70,7 +71,7 @@ pub(super) fn waits_csv(queues: &[(String, Vec<SimDuration>, usize)]) -> Vec<u8>
     csv_of(&["queue", "wait", "replicas", "no_longer", "of"], rows)
 }
 
-/// A row for each row of the map; nothing where it was not ready.
+/// A row for each row of the heat map; a cell is empty where the node was not ready.
 pub(super) fn heat_csv(rows: &[(String, Vec<Option<u64>>)]) -> Vec<u8> {
     let columns = rows.first().map_or(0, |(_, cells)| cells.len());
     let header: Vec<String> =
@@ -81,7 +82,7 @@ pub(super) fn heat_csv(rows: &[(String, Vec<Option<u64>>)]) -> Vec<u8> {
     csv_of(&header, rows)
 }
 
-/// A row for each attempt that had a place, with its story.
+/// A row for each placed attempt, with its description.
 pub(super) fn spans_csv(accounts: &RunAccount, spans: &Spans) -> Vec<u8> {
     let header = ["run", "wanted", "placed", "started", "freed", "places", "outcome", "reason", "story"];
     let rows = spans.spans.iter().map(|span| {

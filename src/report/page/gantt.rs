@@ -1,7 +1,7 @@
-//! GPUs and jobs over time: bars that a script of the page zooms, and that stand there whole without it.
+//! GPUs and jobs over time: bars that the page's script zooms, and that are complete without it.
 //!
-//! The bars are stretched to the width there is and hold no text; names of lanes, jobs and times are text beside and over
-//! them, in the size of the page.
+//! The bars stretch to the available width and contain no text. Names of lanes, jobs and times are text beside and
+//! over them, in the font size of the page.
 
 use super::super::spans::{Lane, Spans, run_name};
 use super::super::timeline::about;
@@ -11,18 +11,18 @@ use dryrack_ids::GpuId;
 use dryrack_metrics::RunAccount;
 use dryrack_units::{SimDuration, SimTime};
 
-/// Bars of a page; a browser draws them without delay, and nobody reads more.
+/// The largest number of bars on a page: a browser draws them without delay, and nobody reads more.
 const BARS: usize = 2000;
 const LANES: usize = 64;
-/// Across: a million is the whole run. Down: pixels.
+/// Horizontally, the whole run is a million units; vertically, units are pixels.
 const WHOLE: u64 = 1_000_000;
 const PITCH: usize = 20;
-/// The narrowest strip for which names of jobs are written where no script runs, and the width of a letter, in pixels.
+/// The narrowest strip for which job names are written without a script, and the width of a letter, in pixels.
 const NARROW: u64 = 240;
 const LETTER: u64 = 8;
 const TICKS: u64 = 4;
 
-/// The figure; empty for a run of no length.
+/// The figure; empty for a run of zero length.
 pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
     let end = accounts.now;
     let all = spans.lanes(end);
@@ -99,7 +99,7 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
     )
 }
 
-/// Whole lanes from the first on: as many as can be drawn and read, and at least one.
+/// The lanes to show, from the first on: as many as can be drawn and read, and at least one.
 fn shown(all: &[Lane]) -> Vec<&Lane> {
     let mut bars = 0;
     let is_shown = |(index, lane): &(usize, &Lane)| {

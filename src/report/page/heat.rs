@@ -1,4 +1,4 @@
-//! Nodes over time, each cell as dark as it was full.
+//! A heat map of nodes over time; the fuller a node, the darker its cell.
 
 use super::super::bins::heat;
 use super::super::spans::Spans;
@@ -8,14 +8,14 @@ use dryrack_metrics::RunAccount;
 use dryrack_units::{SimDuration, SimTime};
 
 const COLUMNS: usize = 96;
-/// Rows of a page: more nodes share them, neighbours together.
+/// The largest number of rows; if there are more nodes, neighbours share a row.
 const ROWS: usize = 40;
 const PITCH: usize = 20;
-/// Steps of the scale: none, then sevenths. The colours are of cividis (Nuñez, Anderton and Renslow, PLOS ONE 13(7),
-/// 2018), which is the same to those who do not tell red from green.
+/// The steps of the scale above zero, in sevenths. The colours are from cividis (Nuñez, Anderton and Renslow, PLOS
+/// ONE 13(7), 2018), which looks the same with red-green colour blindness.
 const STEPS: u64 = 7;
 
-/// What of each row was taken in each column, in thousandths; nothing where it was not ready.
+/// The taken part of each row in each column, in thousandths; `None` where it was not ready.
 pub struct HeatMap {
     pub rows: Vec<(String, Vec<Option<u64>>)>,
     end: SimTime,
@@ -54,7 +54,7 @@ impl HeatMap {
         for (row, (name, values)) in self.rows.iter().enumerate() {
             names.push_str(&format!("<div>{}</div>", escape(name)));
             let mut at = 0;
-            // Cells that look alike are one.
+            // Adjacent cells that look alike are merged.
             while at < values.len() {
                 let alike = values[at..].iter().take_while(|value| step(**value) == step(values[at])).count();
                 let class = step(values[at]).map_or("down".to_string(), |step| format!("h{step}"));

@@ -1,10 +1,10 @@
-//! The frame of a page: what every report has, and how text gets into it.
+//! The frame of a page: the parts that every report has, and the escaping of text.
 
-/// The style sheet and the script travel in the page: it needs nothing else.
+/// The style sheet and the script are part of the page, which needs no other file.
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// What anybody may have written, as text.
+/// Escapes arbitrary text for HTML.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -14,7 +14,7 @@ pub fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // Not allowed in a document, however written.
+            // Not allowed in a document, even if escaped.
             letter if letter.is_control() && letter != '\n' && letter != '\t' => escaped.push('\u{fffd}'),
             letter => escaped.push(letter),
         }
@@ -22,7 +22,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// A whole page. `body` is markup; all else is text.
+/// A complete page. `body` is markup; everything else is text.
 pub fn page(title: &str, answer: &str, body: &str) -> String {
     let (title, answer) = (escape(title), escape(answer));
     format!(
@@ -36,7 +36,7 @@ pub fn page(title: &str, answer: &str, body: &str) -> String {
     )
 }
 
-/// A part of the page under its heading; nothing where there is nothing.
+/// A section with a heading; empty if the body is empty.
 pub fn section(heading: &str, body: &str) -> String {
     match body.is_empty() {
         true => String::new(),
@@ -44,10 +44,10 @@ pub fn section(heading: &str, body: &str) -> String {
     }
 }
 
-/// Letters of a number at most.
+/// The largest number of characters in a number.
 const NUMBER: usize = 16;
 
-/// Columns of text under their headings; those of numbers stand to the right. It scrolls by itself where it is too wide.
+/// A table with a header; columns of numbers are right-aligned. A table that is too wide scrolls on its own.
 pub fn table(caption: &str, header: &[&str], rows: &[Vec<String>]) -> String {
     let is_number = |column: usize| {
         let number = |cell: &String| {
@@ -59,7 +59,7 @@ pub fn table(caption: &str, header: &[&str], rows: &[Vec<String>]) -> String {
     let class = |column: usize| if is_number(column) { " class=\"number\"" } else { "" };
     let head: String =
         header.iter().enumerate().map(|(at, cell)| format!("<th{}>{}</th>", class(at), escape(cell))).collect();
-    // What stands above a cell stands before it where the rows are stacked.
+    // Where rows are stacked on narrow screens, each cell shows its column's header before it.
     let before = |column: usize| format!("{} data-h=\"{}\"", class(column), escape(header[column]));
     let classes: Vec<String> = (0..header.len()).map(before).collect();
     let mut text = format!(
@@ -76,7 +76,7 @@ pub fn table(caption: &str, header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Names and what they are.
+/// A list of names and values.
 pub fn facts(rows: &[(&str, String)]) -> String {
     let rows: String =
         rows.iter().map(|(name, fact)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(fact))).collect();

@@ -1,4 +1,4 @@
-//! The report of a plan: which alternative is enough, what it costs, and what the others do.
+//! The report of a plan: which alternative is sufficient, what it costs, and how the others compare.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::plot::wait_place;
 use dryrack_metrics::WAIT_PERCENTS;
 use dryrack_units::{SimDuration, counted};
 
-/// All that the page is made of.
+/// The contents of the page.
 pub struct PlanReport {
-    /// The plan's question, and the answer to it.
+    /// The plan's title and the answer to its question.
     pub title: String,
     pub answer: String,
-    /// Whether it is asked for as little as can be of what cost is.
+    /// Whether the plan minimizes the cost.
     pub is_minimized: bool,
-    /// What cost is: `GPUs`, `nodes` or `price per hour`.
+    /// The name of the cost: `GPUs`, `nodes` or `price per hour`.
     pub objective: &'static str,
     pub factors: Vec<String>,
     pub constraints: Vec<String>,
     pub rows: Vec<PlanRow>,
-    /// Of the rows.
+    /// The index of the best row.
     pub best: Option<usize>,
     pub assumptions: Vec<String>,
-    /// Names and what they are: command, hash, version.
+    /// Names and values: command, hash, version.
     pub provenance: Vec<(&'static str, String)>,
     /// The plan's own text.
     pub source: String,
@@ -34,27 +34,28 @@ pub struct PlanReport {
 /// An alternative that was run.
 pub struct PlanRow {
     pub name: String,
-    /// Of each factor.
+    /// The value of each factor.
     pub values: Vec<String>,
-    /// In what the objective counts.
+    /// The cost in the unit of the objective.
     pub cost: f64,
     pub runs: usize,
     pub keeps: Option<bool>,
-    /// The constraint that does not hold, and with which seed.
+    /// The constraint that does not hold, and its seed.
     pub broken: Option<String>,
-    /// Means over the seeds, and half the width of the 95 % interval where there are several.
+    /// The means over the seeds, with half the width of the 95 % interval if there is one.
     pub metrics: BTreeMap<&'static str, (f64, Option<f64>)>,
-    /// Seconds at [`WAIT_PERCENTS`], in the mean over the seeds; nothing where so many had no place with some seed.
+    /// Mean waits over the seeds in seconds at [`WAIT_PERCENTS`]; `None` if with some seed the percentile falls on a
+    /// replica that was never placed.
     pub waits: Vec<Option<f64>>,
 }
 
-/// Alternatives with a curve of their own, and rows of the table.
+/// The largest numbers of alternatives with a curve, and of rows in the table.
 const CURVES: usize = 5;
 const ROWS: usize = 200;
 const WAIT: &str = "queue_wait_p95_seconds";
 const PLACED: &str = "placed";
 
-/// What is said of the frontier, of the plot, and of the burden.
+/// The texts about the frontier, the plot and the burden.
 const WAITING: [&str; 3] = [
     "the frontier: none is cheaper and faster",
     "What it costs, and how long is waited",
@@ -98,7 +99,7 @@ impl PlanReport {
         facts(&self.provenance) + &format!("<h3>The plan</h3>\n<pre>{}</pre>\n", escape(&self.source))
     }
 
-    /// Alternatives that no other beats in both cost and burden, cheapest first.
+    /// The alternatives that no other beats in both cost and burden, cheapest first.
     fn frontier(&self) -> Vec<usize> {
         let mut known: Vec<usize> = (0..self.rows.len()).filter(|row| self.burden(*row).is_some()).collect();
         let wait = |row: usize| self.burden(row).expect("only those that have one").0;
@@ -119,14 +120,15 @@ impl PlanReport {
         self.rows[row].metrics.get(WAIT).copied()
     }
 
-    /// Who finds no place is turned away at once: what differs between alternatives is how many these are.
+    /// Whether no replica waits and some are never placed. Then alternatives differ in how many are turned away.
     fn nobody_waits(&self) -> bool {
         let none_waits = (0..self.rows.len()).all(|row| self.wait(row).is_none_or(|(wait, _)| wait <= 0.0));
         let placed = self.rows.iter().filter_map(|row| row.metrics.get(PLACED));
         none_waits && placed.min_by(|one, other| one.0.total_cmp(&other.0)).is_some_and(|(least, _)| *least < 1.0)
     }
 
-    /// What is set against cost: the wait or, where nobody waits, per cent that had no place.
+    /// The quantity that is compared with cost: the wait or, if nobody waits, the percentage of replicas that were
+    /// not placed.
     fn burden(&self, row: usize) -> Option<(f64, Option<f64>)> {
         match self.nobody_waits() {
             false => self.wait(row),
@@ -188,7 +190,7 @@ impl PlanReport {
         })
     }
 
-    /// The answer, and what of the frontier is around it.
+    /// The answer and the alternatives of the frontier around it.
     fn shown(&self) -> Vec<usize> {
         let mut shown: Vec<usize> = self.best.into_iter().collect();
         let frontier = self.frontier();
@@ -276,7 +278,8 @@ impl PlanReport {
                 cells
             })
             .collect();
-        // What is said of none has no column, and what is made small has one: with its interval, where runs show it.
+        // Removes columns that are empty for all rows, and the cost column if the objective is also a measured
+        // metric, which has its own column with an interval.
         let first = self.factors.len();
         for column in (first..header.len()).rev() {
             let is_twice = column == first && header[first + 1..].contains(&self.objective);
@@ -297,7 +300,7 @@ impl PlanReport {
 }
 
 impl PlanRow {
-    /// `12m ± 30s`, which in a narrow column is broken before the sign alone.
+    /// `12m ± 30s`; a narrow column can break the line only before the sign.
     fn with(&self, metric: &str, write: impl Fn(f64) -> String) -> String {
         match self.metrics.get(metric) {
             None => String::new(),
@@ -311,7 +314,7 @@ fn seconds(seconds: f64) -> String {
     about(SimDuration::from_nanos((seconds * 1e9) as u64))
 }
 
-/// Without decimals where there are none.
+/// A number with two decimals, or with none if it is whole.
 fn amount(value: f64) -> String {
     let text = format!("{value:.2}");
     text.strip_suffix(".00").unwrap_or(&text).to_string()
@@ -353,7 +356,7 @@ mod tests {
         for (row, placed) in found.rows.iter_mut().zip([0.5, 0.98, 0.97]) {
             row.metrics.insert(PLACED, (placed, None));
         }
-        // 1 turns away half, 2 two in a hundred; 3 costs more and turns away more.
+        // The first refuses half, the second two in a hundred; the third costs more and refuses more.
         assert_eq!(found.frontier(), [0, 1]);
         let html = found.html();
         assert!(html.contains("Cost against who is turned away") && !html.contains("How long was waited"));

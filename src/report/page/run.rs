@@ -19,32 +19,32 @@ use dryrack_expect::Verdict;
 use dryrack_metrics::{METRICS, Metrics, RunAccount, Unit, Value, quantile};
 use dryrack_units::{SimDuration, SimTime, counted};
 
-/// All that a report is made of.
+/// The contents of a report.
 pub struct RunReport<'a> {
     pub rehearsal: &'a Rehearsal,
     pub accounts: &'a RunAccount,
     pub metrics: &'a Metrics,
     pub spans: &'a Spans,
     pub verdicts: &'a [Verdict],
-    /// What the trace that it uses says of itself.
+    /// What its trace says about itself.
     pub trace: &'a [String],
     pub digest: &'a str,
-    /// What makes the report again.
+    /// The command that reproduces the report.
     pub command: &'a str,
 }
 
-/// The files of a report, each by its name. All of them are the same bytes every time.
+/// The files of a report with their names. Their bytes are the same every time.
 pub type Files = Vec<(&'static str, Vec<u8>)>;
 
-/// Queues with a curve of their own.
+/// The largest number of queues with a curve.
 const QUEUES: usize = 5;
-/// Rows of jobs that were not placed.
+/// The largest number of rows of jobs that were not placed.
 const UNPLACED: usize = 40;
-/// Lines of a scenario that are printed whole.
+/// The largest number of scenario lines that are printed.
 const SOURCE_LINES: usize = 120;
 
 impl RunReport<'_> {
-    /// `report.html`, and all that is in it as CSV and JSON.
+    /// `report.html` and its contents as CSV and JSON.
     pub fn files(&self) -> Files {
         let bins = Bins::of(self.accounts, self.spans, self.rehearsal);
         let heat = HeatMap::of(self.accounts, self.spans);
@@ -79,7 +79,7 @@ impl RunReport<'_> {
         page(&self.rehearsal.title, &self.answer(), &body.concat())
     }
 
-    /// What came of it, in one sentence.
+    /// The outcome of the run in one sentence.
     pub fn answer(&self) -> String {
         let count = |name| self.metrics.count(name);
         let (jobs, completed) = (count("jobs_submitted"), count("jobs_completed"));
@@ -141,7 +141,7 @@ impl RunReport<'_> {
         }
     }
 
-    /// Waits of each queue, shortest first, and how many of it were never placed.
+    /// The waits in each queue, shortest first, and the number of replicas that were never placed.
     fn waits(&self) -> Vec<(String, Vec<SimDuration>, usize)> {
         let mut queues: BTreeMap<&str, (Vec<SimDuration>, usize)> = BTreeMap::new();
         for (_, job, replica) in self.accounts.counted() {
@@ -162,7 +162,7 @@ impl RunReport<'_> {
 
     fn waits_plot(&self) -> Option<Chart> {
         let mut queues = self.waits();
-        // The largest, in the order of their names.
+        // The largest queues, in the order of their names.
         let mut sizes: Vec<usize> = queues.iter().map(|(_, waits, never)| waits.len() + never).collect();
         sizes.sort_unstable_by(|one, other| other.cmp(one));
         let least = sizes.get(QUEUES - 1).copied().unwrap_or(0);
@@ -269,7 +269,7 @@ impl RunReport<'_> {
         text + &self.unplaced()
     }
 
-    /// Who has no place at the end.
+    /// The replicas that are not placed at the end.
     fn unplaced(&self) -> String {
         let waiting = self
             .accounts
@@ -310,7 +310,7 @@ impl RunReport<'_> {
         table("Figures of the whole run", &["figure", "value", "meaning"], &rows) + &rest
     }
 
-    /// What a reader must know before believing it.
+    /// The assumptions that a reader must know.
     fn assumptions(&self) -> Vec<String> {
         let rehearsal = self.rehearsal;
         let profile = &rehearsal.profile;
@@ -394,7 +394,8 @@ impl RunReport<'_> {
     }
 }
 
-/// Of waits, shortest first: each tenth, and the long end; those never placed are later than all others.
+/// The deciles, p95 and p99 of waits, which are sorted with the shortest first; replicas that were never placed sort
+/// after all others.
 fn quantiles(waits: &[SimDuration], never: usize) -> Json {
     let mut all = waits.to_vec();
     all.resize(waits.len() + never, SimDuration::MAX);
@@ -406,13 +407,13 @@ fn quantiles(waits: &[SimDuration], never: usize) -> Json {
     Json::Object(percents.filter(|_| !all.is_empty()).map(|percent| (format!("p{percent}"), at(percent))).collect())
 }
 
-/// Steps of the part that waited no longer, thinned to those that a plot can show.
+/// The steps of the empirical distribution function, thinned to what a plot can show.
 fn cdf(waits: &[SimDuration], all: f64, end: f64) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = vec![(0.0, 0.0)];
     for (index, wait) in waits.iter().enumerate() {
         let point = (wait_place(wait.as_secs_f64()) / end, (index + 1) as f64 / all);
         match points.last_mut() {
-            // Within half a pixel of the one before.
+            // It is within half a pixel of the previous point.
             Some(last) if point.0 - last.0 < 0.001 => last.1 = point.1,
             _ => points.push(point),
         }
